@@ -1,0 +1,91 @@
+# How every target of ours is compiled: standard, warnings, sanitizers, ccache, mold, CUDA, and
+# the function that turns a folder into a target.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+# LibTorch's headers cost up to 1.5 GB a file: the folders that include them compile one file at a time.
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS heavy=1)
+
+find_program(STOKER_CCACHE ccache)
+if(STOKER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${STOKER_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${STOKER_CCACHE})
+endif()
+find_program(STOKER_MOLD mold)
+if(STOKER_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+if(STOKER_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(STOKER_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(STOKER_SANITIZE)
+  message(FATAL_ERROR "STOKER_SANITIZE: expected empty, address or thread, got ${STOKER_SANITIZE}")
+endif()
+
+add_library(stoker_warnings INTERFACE)
+target_compile_options(stoker_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC bug 105651: "text" + std::string warns about memory that never overlaps.
+  target_compile_options(stoker_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+endif()
+
+set(STOKER_HAS_CUDA OFF)
+if(NOT STOKER_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+    set(CMAKE_CUDA_STANDARD 20)
+    enable_language(CUDA)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # nvcc 12 and later have it; CMake 3.25 does not know
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    endif()
+    # fmt 9 with nvcc: constexpr all through, format strings checked at run time. 554 remarks on a template's
+    # conversion to itself.
+    add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-DFMT_USE_CONSTEXPR=1;-DFMT_CONSTEVAL=;--diag-suppress=554>")
+    find_package(CUDAToolkit REQUIRED)
+    set(STOKER_HAS_CUDA ON)
+  elseif(STOKER_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "STOKER_CUDA=ON: expected nvcc on PATH or in CUDACXX, found none")
+  endif()
+endif()
+message(STATUS "Stoker: CUDA sources ${STOKER_HAS_CUDA}")
+
+# stoker_folder(NAME DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file...)
+# The target stoker::NAME from every .cpp of this folder, and every .cu where CUDA is built.
+# Files named no_X.cpp stand in for X.cpp where X cannot be built; EXCLUDE leaves one of them out.
+function(stoker_folder name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  if(STOKER_HAS_CUDA)
+    file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
+    list(APPEND sources ${cuda_sources})
+  endif()
+  foreach(file IN LISTS ARG_EXCLUDE)
+    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  endforeach()
+  add_library(stoker_${name} STATIC ${sources})
+  add_library(stoker::${name} ALIAS stoker_${name})
+  set_target_properties(stoker_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(stoker_${name} PUBLIC cxx_std_20)
+  target_include_directories(stoker_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
+  foreach(folder IN LISTS ARG_DEPENDS)
+    target_link_libraries(stoker_${name} PUBLIC stoker_${folder})
+  endforeach()
+  target_link_libraries(stoker_${name} PUBLIC ${ARG_LIBRARIES}
+    PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:stoker_warnings>)
+  set_property(GLOBAL APPEND PROPERTY STOKER_TARGETS stoker_${name})
+endfunction()

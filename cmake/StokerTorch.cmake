@@ -1,0 +1,35 @@
+# LibTorch from a Python wheel, as the imported target stoker::torch. Torch's own package file needs
+# the CUDA toolkit and an architecture list even for CPU work; two libraries and two include folders
+# are all that Stoker links. Used by the build and by the installed package alike.
+if(NOT STOKER_TORCH AND DEFINED ENV{STOKER_TORCH})
+  set(STOKER_TORCH $ENV{STOKER_TORCH})
+endif()
+if(NOT STOKER_TORCH AND DEFINED STOKER_TORCH_DEFAULT)
+  set(STOKER_TORCH ${STOKER_TORCH_DEFAULT})
+endif()
+if(NOT STOKER_TORCH)
+  file(GLOB STOKER_TORCH_FOUND ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
+  if(STOKER_TORCH_FOUND)
+    list(GET STOKER_TORCH_FOUND 0 STOKER_TORCH)
+  endif()
+endif()
+if(NOT EXISTS ${STOKER_TORCH}/lib/libtorch_cpu.so)
+  message(FATAL_ERROR "LibTorch: expected lib/libtorch_cpu.so in \"${STOKER_TORCH}\", found none; "
+    "run ./dev build, or set STOKER_TORCH to the torch folder of a Python environment")
+endif()
+file(READ ${STOKER_TORCH}/version.py STOKER_TORCH_VERSION_PY)
+string(REGEX MATCH "__version__ = '([^']+)'" _ "${STOKER_TORCH_VERSION_PY}")
+set(STOKER_TORCH_VERSION ${CMAKE_MATCH_1})
+
+if(NOT TARGET stoker::torch)
+  add_library(stoker::torch INTERFACE IMPORTED)
+  # The wheel carries headers of other libraries (fmt among them) in versions that do not fit the
+  # system's: -idirafter lets the system's headers win.
+  target_compile_options(stoker::torch INTERFACE
+    "SHELL:-idirafter ${STOKER_TORCH}/include"
+    "SHELL:-idirafter ${STOKER_TORCH}/include/torch/csrc/api/include")
+  # libtorch_cpu.so names CUDA libraries that only its own run path finds, and that no CPU run needs.
+  target_link_libraries(stoker::torch INTERFACE
+    ${STOKER_TORCH}/lib/libtorch_cpu.so ${STOKER_TORCH}/lib/libc10.so)
+  target_link_options(stoker::torch INTERFACE -Wl,--allow-shlib-undefined -Wl,-rpath,${STOKER_TORCH}/lib)
+endif()

@@ -1,0 +1,83 @@
+// Aligned host memory and the owner of it. The size is rounded up to whole cache lines so that
+// vector code may read a full line at the end.
+#include "stoker/base/buffer.h"
+
+#include <cstdlib>
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+class HostAllocator final : public Allocator {
+  public:
+    std::byte* allocate(std::size_t bytes) override {
+        const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+        void* data = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
+        if (data == nullptr) {
+            throw IoError({.where = "host memory",
+                           .expected = fmt::format("{} bytes", bytes),
+                           .got = "none",
+                           .hint = "use a smaller batch_size, prefetch or cache_bytes"});
+        }
+        return static_cast<std::byte*>(data);
+    }
+    void deallocate(std::byte* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
+};
+
+}  // namespace
+
+Allocator& host_allocator() {
+    static HostAllocator allocator;
+    return allocator;
+}
+
+Buffer::Buffer(std::size_t bytes, Allocator& allocator) : allocator_(&allocator) {
+    resize(bytes);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : allocator_(other.allocator_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      capacity_(std::exchange(other.capacity_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+    if (this != &other) {
+        release();
+        allocator_ = other.allocator_;
+        data_ = std::exchange(other.data_, nullptr);
+        size_ = std::exchange(other.size_, 0);
+        capacity_ = std::exchange(other.capacity_, 0);
+    }
+    return *this;
+}
+
+Buffer::~Buffer() {
+    release();
+}
+
+void Buffer::resize(std::size_t bytes) {
+    if (bytes > capacity_) {
+        release();
+        if (allocator_ == nullptr) {
+            allocator_ = &host_allocator();
+        }
+        data_ = allocator_->allocate(bytes);
+        capacity_ = bytes;
+    }
+    size_ = bytes;
+}
+
+void Buffer::release() noexcept {
+    if (data_ != nullptr) {
+        allocator_->deallocate(data_, capacity_);
+    }
+    data_ = nullptr;
+    size_ = 0;
+    capacity_ = 0;
+}
+
+}  // namespace stoker

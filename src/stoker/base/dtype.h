@@ -1,0 +1,75 @@
+// Element types of tensors and batch fields, named as PyTorch names them.
+// Names and sizes are switches, so that the compiler points at what a new type still lacks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+
+enum class DType : std::uint8_t { uint8, int32, int64, float16, bfloat16, float32, float64 };
+
+constexpr std::size_t item_size(DType dtype) {
+    switch (dtype) {
+        case DType::uint8:
+            return 1;
+        case DType::float16:
+        case DType::bfloat16:
+            return 2;
+        case DType::int32:
+        case DType::float32:
+            return 4;
+        case DType::int64:
+        case DType::float64:
+            return 8;
+    }
+    return 0;
+}
+
+constexpr std::string_view dtype_name(DType dtype) {
+    switch (dtype) {
+        case DType::uint8:
+            return "uint8";
+        case DType::int32:
+            return "int32";
+        case DType::int64:
+            return "int64";
+        case DType::float16:
+            return "float16";
+        case DType::bfloat16:
+            return "bfloat16";
+        case DType::float32:
+            return "float32";
+        case DType::float64:
+            return "float64";
+    }
+    return "?";
+}
+
+template <typename T>
+struct dtype_of;
+template <>
+struct dtype_of<std::uint8_t> {
+    static constexpr DType value = DType::uint8;
+};
+template <>
+struct dtype_of<std::int32_t> {
+    static constexpr DType value = DType::int32;
+};
+template <>
+struct dtype_of<std::int64_t> {
+    static constexpr DType value = DType::int64;
+};
+template <>
+struct dtype_of<float> {
+    static constexpr DType value = DType::float32;
+};
+template <>
+struct dtype_of<double> {
+    static constexpr DType value = DType::float64;
+};
+
+}  // namespace stoker

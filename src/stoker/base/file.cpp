@@ -1,0 +1,197 @@
+// The system calls behind file.h. Every failure names the path and the system's reason.
+#include "stoker/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* expected) {
+    throw IoError({.where = path.string(), .expected = expected, .got = errno_text()});
+}
+
+// Repeats a system call that a signal interrupted: a checkpoint is written after SIGTERM.
+template <typename Call>
+auto uninterrupted(Call call) {
+    auto result = call();
+    while (result < 0 && errno == EINTR) {
+        result = call();
+    }
+    return result;
+}
+
+int open_file(const std::filesystem::path& path, int flags) {
+    return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+}
+
+// Not blocking, or a named pipe in an image folder would hold its reader for ever.
+constexpr int kReadFlags = O_RDONLY | O_NONBLOCK;
+
+class Descriptor {
+  public:
+    Descriptor(const std::filesystem::path& path, int flags, const char* expected) : fd_(open_file(path, flags)) {
+        if (fd_ < 0) {
+            fail(path, expected);
+        }
+    }
+    explicit Descriptor(int fd) : fd_(fd) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() { ::close(fd_); }
+    int get() const { return fd_; }
+
+    std::size_t file_size(const std::filesystem::path& path) const {
+        struct stat info {};
+        if (::fstat(fd_, &info) != 0) {
+            fail(path, "a readable file");
+        }
+        if (!S_ISREG(info.st_mode)) {
+            throw IoError({.where = path.string(),
+                           .expected = "a regular file",
+                           .got = S_ISDIR(info.st_mode) ? "a directory" : "something else"});
+        }
+        return static_cast<std::size_t>(info.st_size);
+    }
+
+  private:
+    int fd_;
+};
+
+void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+    while (!bytes.empty()) {
+        const ssize_t written = uninterrupted([&] { return ::write(fd, bytes.data(), bytes.size()); });
+        if (written < 0) {
+            fail(path, "room to write");
+        }
+        bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+}
+
+// A new file beside its target, removed again unless it was renamed. It is opened exclusively, because
+// threads of one process, and processes on hosts that share a file system, may write the same target.
+class TemporaryFile {
+  public:
+    explicit TemporaryFile(const std::filesystem::path& target) : file_(create(target)) {}
+    TemporaryFile(const TemporaryFile&) = delete;
+    TemporaryFile& operator=(const TemporaryFile&) = delete;
+    ~TemporaryFile() {
+        if (!name_.empty()) {
+            ::unlink(name_.c_str());
+        }
+    }
+    int get() const { return file_.get(); }
+
+    void rename_to(const std::filesystem::path& target) {
+        if (::rename(name_.c_str(), target.c_str()) != 0) {
+            fail(target, "a name to write to");
+        }
+        name_.clear();
+    }
+
+  private:
+    int create(const std::filesystem::path& target) {
+        for (int number = 0;; ++number) {
+            name_ = fmt::format("{}.tmp-{}-{}", target.string(), ::getpid(), number);
+            const int fd = open_file(name_, O_WRONLY | O_CREAT | O_EXCL);
+            if (fd >= 0) {
+                return fd;
+            }
+            if (errno != EEXIST) {
+                fail(target, "a place to write");
+            }
+        }
+    }
+
+    std::filesystem::path name_;  // declared before file_, whose creation sets it
+    Descriptor file_;
+};
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+    const Descriptor file(path, kReadFlags, "a readable file");
+    size_ = file.file_size(path);
+    if (size_ == 0) {
+        return;
+    }
+    void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
+    if (mapped == MAP_FAILED) {
+        fail(path, "a file that can be mapped");
+    }
+    data_ = static_cast<const std::byte*>(mapped);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+}
+
+MappedFile::~MappedFile() {
+    if (data_ != nullptr) {
+        ::munmap(const_cast<std::byte*>(data_), size_);
+    }
+}
+
+void read_file(const std::filesystem::path& path, Buffer& buffer) {
+    const Descriptor file(path, kReadFlags, "a readable file");
+    buffer.resize(file.file_size(path));
+    std::size_t done = 0;
+    while (done < buffer.size()) {
+        const ssize_t got =
+            uninterrupted([&] { return ::read(file.get(), buffer.data() + done, buffer.size() - done); });
+        if (got < 0) {
+            fail(path, "a readable file");
+        }
+        if (got == 0) {
+            break;  // truncated since fstat: hand over what is there
+        }
+        done += static_cast<std::size_t>(got);
+    }
+    buffer.resize(done);
+}
+
+std::string read_text(const std::filesystem::path& path) {
+    Buffer buffer;
+    read_file(path, buffer);
+    return {reinterpret_cast<const char*>(buffer.data()), buffer.size()};
+}
+
+void write_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces) {
+    TemporaryFile file(path);
+    for (const auto piece : pieces) {
+        write_all(file.get(), piece, path);
+    }
+    if (uninterrupted([&] { return ::fsync(file.get()); }) != 0) {
+        fail(path, "the file to reach the disk");
+    }
+    file.rename_to(path);
+    sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+}
+
+void write_file(const std::filesystem::path& path, std::string_view text) {
+    const std::span<const std::byte> piece = as_bytes(text);
+    write_file(path, std::span(&piece, 1));
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+    const Descriptor handle(directory, O_RDONLY | O_DIRECTORY, "a directory");
+    // Some file systems cannot sync a directory and say EINVAL: nothing more can be done there.
+    if (uninterrupted([&] { return ::fsync(handle.get()); }) != 0 && errno != EINVAL) {
+        fail(directory, "the directory to reach the disk");
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,105 @@
+// Pixels in memory: views, an owning image, a region of interest, and the sink that a decoder
+// streams rows into. All pixels are uint8, interleaved (H, W, C); rows may be padded.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "stoker/base/buffer.h"
+
+namespace stoker {
+
+// A rectangle in pixels: rows [top, top + height), columns [left, left + width).
+struct Box {
+    int top = 0;
+    int left = 0;
+    int height = 0;
+    int width = 0;
+
+    bool operator==(const Box&) const = default;
+};
+
+template <typename Byte>
+struct BasicImageView {
+    Byte* data = nullptr;     // (height, width, channels), row y at data + y * stride
+    int height = 0;
+    int width = 0;
+    int channels = 0;
+    std::ptrdiff_t stride = 0;  // bytes from one row to the next
+
+    Byte* row(int y) const { return data + y * stride; }
+    std::size_t row_bytes() const {
+        return static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
+    }
+    // The part of the view inside `box`, which must lie within it.
+    BasicImageView crop(const Box& box) const {
+        return {row(box.top) + std::ptrdiff_t{box.left} * channels, box.height, box.width, channels, stride};
+    }
+    operator BasicImageView<const Byte>() const { return {data, height, width, channels, stride}; }
+};
+
+using ImageView = BasicImageView<std::uint8_t>;
+using ConstImageView = BasicImageView<const std::uint8_t>;
+
+// An owning image whose memory is reused from one `reset` to the next.
+class Image {
+  public:
+    Image() = default;
+    Image(int height, int width, int channels) { reset(height, width, channels); }
+
+    void reset(int height, int width, int channels) {
+        height_ = height;
+        width_ = width;
+        channels_ = channels;
+        buffer_.resize(static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
+                       static_cast<std::size_t>(channels));
+    }
+    ImageView view() {
+        return {reinterpret_cast<std::uint8_t*>(buffer_.data()), height_, width_, channels_,
+                std::ptrdiff_t{width_} * channels_};
+    }
+    ConstImageView view() const {
+        return {reinterpret_cast<const std::uint8_t*>(buffer_.data()), height_, width_, channels_,
+                std::ptrdiff_t{width_} * channels_};
+    }
+    int height() const { return height_; }
+    int width() const { return width_; }
+    int channels() const { return channels_; }
+    std::size_t bytes() const { return buffer_.size(); }
+
+  private:
+    Buffer buffer_;
+    int height_ = 0;
+    int width_ = 0;
+    int channels_ = 0;
+};
+
+// Where a decoder puts its rows. It calls `start` once, then `row(y)` for y = 0, 1, 2, ... in
+// order and writes width * channels bytes there; asking for row y + 1, or `finish`, completes row y.
+// Decoder and ops meet only through this type, so neither knows the other.
+class RowSink {
+  public:
+    virtual ~RowSink() = default;
+    virtual void start(int height, int width, int channels) = 0;
+    virtual std::uint8_t* row(int y) = 0;
+    virtual void finish() {}
+};
+
+// The plain sink: a whole image.
+class ImageSink final : public RowSink {
+  public:
+    explicit ImageSink(Image& image) : image_(image) {}
+    void start(int height, int width, int channels) override { image_.reset(height, width, channels); }
+    std::uint8_t* row(int y) override { return image_.view().row(y); }
+
+  private:
+    Image& image_;
+};
+
+inline void copy_pixels(ConstImageView from, ImageView to) {
+    for (int y = 0; y < from.height; ++y) {
+        std::memcpy(to.row(y), from.row(y), from.row_bytes());
+    }
+}
+
+}  // namespace stoker

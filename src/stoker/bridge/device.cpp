@@ -1,0 +1,94 @@
+// Opens libtorch_cuda at run time and copies through c10's device-neutral events, so that this file
+// needs no CUDA header and one program serves machines with and without a GPU.
+#include "stoker/bridge/device.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <charconv>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/bridge/tensor.h"
+#include "stoker/cuda/device.h"
+
+namespace stoker {
+namespace {
+
+// Empty where LibTorch can use CUDA, else the reason why not.
+std::string load_cuda() {
+    if (at::hasCUDA()) {
+        return "";
+    }
+    void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
+    if (driver == nullptr) {
+        return "no NVIDIA driver (libcuda.so.1)";
+    }
+    dlclose(driver);
+    // Registers its kernels and stays open to the end of the process.
+    if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+        return fmt::format("a LibTorch without CUDA ({})", dlerror());
+    }
+    return at::hasCUDA() ? "" : "no usable CUDA device";
+}
+
+}  // namespace
+
+at::Device pick_device(const std::string& name) {
+    if (name == "cpu") {
+        return at::kCPU;
+    }
+    if (name != "auto" && name != "cuda" && !name.starts_with("cuda:")) {
+        throw InvalidArgument({.where = "device", .expected = "auto, cpu, cuda or cuda:N", .got = name});
+    }
+    const std::string why_not = load_cuda();
+    if (!why_not.empty()) {
+        if (name == "auto") {
+            return at::kCPU;
+        }
+        throw Unsupported({.where = "device",
+                           .expected = name,
+                           .got = why_not,
+                           .hint = "run `stoker doctor`, or use device = \"cpu\""});
+    }
+    const int count = at::detail::getCUDAHooks().deviceCount();
+    int index = 0;
+    if (name.starts_with("cuda:")) {
+        const char* end = name.data() + name.size();
+        if (std::from_chars(name.data() + 5, end, index).ptr != end || index >= count) {
+            throw InvalidArgument({.where = "device",
+                                   .expected = fmt::format("cuda:0 to cuda:{}", count - 1),
+                                   .got = name});
+        }
+    }
+    return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+Allocator& slot_allocator(const at::Device& device) {
+    return device.is_cuda() && cuda_built() ? pinned_allocator() : host_allocator();
+}
+
+DeviceCopier::~DeviceCopier() {
+    for (const auto& copy : in_flight_) {
+        copy.copied.synchronize();
+    }
+}
+
+DeviceBatch DeviceCopier::copy(const std::shared_ptr<Batch>& batch) {
+    DeviceBatch out{as_tensor(batch, kImageField), as_tensor(batch, kLabelField)};
+    if (device_.is_cpu()) {
+        return out;
+    }
+    const c10::impl::VirtualGuardImpl guard(device_.type());
+    out.image = out.image.to(device_, /*non_blocking=*/batch->pinned(), /*copy=*/true, at::MemoryFormat::Preserve);
+    out.label = out.label.to(device_, /*non_blocking=*/batch->pinned(), /*copy=*/true);
+    in_flight_.push_back({batch, c10::Event(device_.type())});
+    in_flight_.back().copied.record(guard.getStream(device_));
+    while (in_flight_.size() > 1 && in_flight_.front().copied.query()) {
+        in_flight_.pop_front();
+    }
+    return out;
+}
+
+}  // namespace stoker

@@ -1,0 +1,70 @@
+// at::from_blob with the batch in the deleter; strides say how the memory lies.
+#include "stoker/bridge/tensor.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+struct TypePair {
+    DType dtype;
+    at::ScalarType scalar;
+};
+constexpr TypePair kTypes[] = {{DType::uint8, at::kByte},     {DType::int32, at::kInt},    {DType::int64, at::kLong},
+                               {DType::float16, at::kHalf},   {DType::bfloat16, at::kBFloat16},
+                               {DType::float32, at::kFloat},  {DType::float64, at::kDouble}};
+
+}  // namespace
+
+at::ScalarType scalar_type(DType dtype) {
+    return std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto& pair) { return pair.dtype == dtype; })->scalar;
+}
+
+DType dtype_of_scalar(at::ScalarType type) {
+    const auto* found =
+        std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto& pair) { return pair.scalar == type; });
+    if (found == std::end(kTypes)) {
+        throw Unsupported({.where = "tensor", .expected = "a type that Stoker stores", .got = c10::toString(type)});
+    }
+    return found->dtype;
+}
+
+at::Tensor as_tensor(const std::shared_ptr<Batch>& batch, std::string_view field) {
+    const TensorView view = batch->field(field);
+    const auto options = at::TensorOptions().dtype(scalar_type(view.dtype));
+    const auto release = [batch](void*) {};  // dropped with the tensor's storage, and the batch with it
+    const auto spec = std::find_if(batch->fields().begin(), batch->fields().end(),
+                                   [&](const FieldSpec& candidate) { return candidate.name == field; });
+    if (spec->layout == FieldLayout::channels_last) {
+        const std::int64_t channels = view.shape[1];
+        const std::int64_t width = view.shape[3];
+        const std::int64_t image = channels * view.shape[2] * width;
+        return at::from_blob(view.data, view.shape, {image, 1, width * channels, channels}, release, options);
+    }
+    return at::from_blob(view.data, view.shape, release, options);
+}
+
+TensorView view_of(const at::Tensor& tensor) {
+    if (!tensor.is_contiguous() || !tensor.device().is_cpu()) {
+        throw InvalidArgument({.where = "view_of",
+                               .expected = "a contiguous tensor in host memory",
+                               .got = tensor.device().is_cpu() ? "a strided one" : tensor.device().str()});
+    }
+    return {static_cast<std::byte*>(tensor.data_ptr()), dtype_of_scalar(tensor.scalar_type()), tensor.sizes().vec()};
+}
+
+at::Tensor copy_of(const TensorView& view) {
+    at::Tensor tensor = at::empty(view.shape, at::TensorOptions().dtype(scalar_type(view.dtype)));
+    if (view.bytes() > 0) {
+        std::memcpy(tensor.data_ptr(), view.data, view.bytes());
+    }
+    return tensor;
+}
+
+}  // namespace stoker

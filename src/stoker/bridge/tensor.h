@@ -1,0 +1,29 @@
+// Batches to LibTorch tensors and back without a copy: the tensor holds on to the batch, so a slot
+// goes back to the loader when the last tensor over it is gone.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string_view>
+
+#include "stoker/base/tensor_view.h"
+#include "stoker/pipeline/batch.h"
+
+namespace stoker {
+
+at::ScalarType scalar_type(DType dtype);
+// Throws Unsupported for a type that Stoker has no name for.
+DType dtype_of_scalar(at::ScalarType type);
+
+// The field as a tensor over the batch's own memory: (N, shape...). A channels_last field is a
+// channels-last (N, C, H, W) tensor.
+at::Tensor as_tensor(const std::shared_ptr<Batch>& batch, std::string_view field);
+
+// A view of a contiguous tensor in host memory, which must outlive it.
+TensorView view_of(const at::Tensor& tensor);
+
+// A tensor of its own with the view's elements.
+at::Tensor copy_of(const TensorView& view);
+
+}  // namespace stoker

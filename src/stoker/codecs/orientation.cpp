@@ -1,0 +1,68 @@
+// All eight cases are one walk over the stored pixels: where the first upright pixel lies, and how
+// far the next one to the right and the next one below are.
+#include "stoker/codecs/orientation.h"
+
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+struct Walk {
+    bool transposed;  // upright rows are stored columns
+    bool from_right;  // upright pixel (0, 0) lies in the last stored column
+    bool from_bottom;  // ... in the last stored row
+};
+
+Walk walk_of(int orientation) {
+    switch (orientation) {
+        case 1:
+            return {.transposed = false, .from_right = false, .from_bottom = false};
+        case 2:
+            return {.transposed = false, .from_right = true, .from_bottom = false};
+        case 3:
+            return {.transposed = false, .from_right = true, .from_bottom = true};
+        case 4:
+            return {.transposed = false, .from_right = false, .from_bottom = true};
+        case 5:
+            return {.transposed = true, .from_right = false, .from_bottom = false};
+        case 6:
+            return {.transposed = true, .from_right = false, .from_bottom = true};
+        case 7:
+            return {.transposed = true, .from_right = true, .from_bottom = true};
+        case 8:
+            return {.transposed = true, .from_right = true, .from_bottom = false};
+        default:
+            throw InvalidArgument({.where = "orientation",
+                                   .expected = "an EXIF orientation of 1 to 8",
+                                   .got = fmt::format("{}", orientation)});
+    }
+}
+
+}  // namespace
+
+void turn_upright(ConstImageView image, int orientation, RowSink& sink) {
+    const Walk walk = walk_of(orientation);
+    const int height = walk.transposed ? image.width : image.height;
+    const int width = walk.transposed ? image.height : image.width;
+    const std::ptrdiff_t column = walk.from_right ? -image.channels : image.channels;
+    const std::ptrdiff_t line = walk.from_bottom ? -image.stride : image.stride;
+    const std::ptrdiff_t right = walk.transposed ? line : column;
+    const std::ptrdiff_t down = walk.transposed ? column : line;
+    const std::uint8_t* first = image.row(walk.from_bottom ? image.height - 1 : 0) +
+                                (walk.from_right ? std::ptrdiff_t{image.width - 1} * image.channels : 0);
+
+    sink.start(height, width, image.channels);
+    for (int y = 0; y < height; ++y) {
+        const std::uint8_t* from = first + y * down;
+        std::uint8_t* to = sink.row(y);
+        for (int x = 0; x < width; ++x, from += right) {
+            for (int c = 0; c < image.channels; ++c) {
+                *to++ = from[c];
+            }
+        }
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,55 @@
+// The CUDA runtime, linked statically: LibTorch's own runtime shares the same primary context, so
+// memory pinned here is pinned for its copies too.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/cuda/device.h"
+
+namespace stoker {
+namespace {
+
+class PinnedAllocator final : public Allocator {
+  public:
+    std::byte* allocate(std::size_t bytes) override {
+        void* data = nullptr;
+        const cudaError_t status = cudaHostAlloc(&data, bytes == 0 ? 1 : bytes, cudaHostAllocPortable);
+        if (status != cudaSuccess) {
+            throw CudaError({.where = "pinned memory",
+                             .expected = fmt::format("{} bytes", bytes),
+                             .got = cudaGetErrorString(status),
+                             .hint = "use a smaller batch_size or prefetch"});
+        }
+        return static_cast<std::byte*>(data);
+    }
+    void deallocate(std::byte* data, std::size_t /*bytes*/) noexcept override { cudaFreeHost(data); }
+    bool pinned() const override { return true; }
+};
+
+}  // namespace
+
+bool cuda_built() {
+    return true;
+}
+
+std::vector<CudaDevice> cuda_devices() {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+        return {};  // no driver, or none that fits: doctor says which
+    }
+    std::vector<CudaDevice> devices;
+    for (int i = 0; i < count; ++i) {
+        cudaDeviceProp properties{};
+        if (cudaGetDeviceProperties(&properties, i) == cudaSuccess) {
+            devices.push_back({properties.name, properties.major, properties.minor, properties.totalGlobalMem});
+        }
+    }
+    return devices;
+}
+
+Allocator& pinned_allocator() {
+    static PinnedAllocator allocator;
+    return allocator;
+}
+
+}  // namespace stoker

@@ -1,0 +1,22 @@
+// Stands in for cuda.cpp where nvcc was not found.
+#include "stoker/base/error.h"
+#include "stoker/cuda/device.h"
+
+namespace stoker {
+
+bool cuda_built() {
+    return false;
+}
+
+std::vector<CudaDevice> cuda_devices() {
+    return {};
+}
+
+Allocator& pinned_allocator() {
+    throw Unsupported({.where = "pinned memory",
+                       .expected = "a build with CUDA",
+                       .got = "one without",
+                       .hint = "install the CUDA toolkit and build again, or use device = \"cpu\""});
+}
+
+}  // namespace stoker

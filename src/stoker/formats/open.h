@@ -1,0 +1,23 @@
+// Finds out what a data specification of a recipe or a command means and opens it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "stoker/formats/source.h"
+
+namespace stoker {
+
+// Which half of a data set that has two: MNIST's train-* or t10k-* files, synth's training or test images.
+enum class Split { train, test };
+
+// `data` is a folder of images (one subfolder a class), a directory of IDX files, or
+// "synth:digits[?count=N&seed=S]". Throws IoError for a path that is not there, DataError or
+// Unsupported for one that holds nothing readable; the message says what would be.
+std::unique_ptr<Source> open_source(const std::string& data, Split split);
+
+// Where the two splits of `data` are different data: an IDX directory, synth:digits. A folder of
+// images has only one.
+bool has_splits(const std::string& data);
+
+}  // namespace stoker

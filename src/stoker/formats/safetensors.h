@@ -1,0 +1,45 @@
+// Tensors in a file as the safetensors format lays them out: eight bytes of header length, a JSON
+// header of names, types, shapes and offsets, then the bytes. Nothing in it can run code.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "stoker/base/file.h"
+#include "stoker/base/tensor_view.h"
+
+namespace stoker {
+
+struct NamedView {
+    std::string name;
+    TensorView view;
+};
+
+// Writes atomically and durably, tensors in the given order. Throws IoError.
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors);
+
+class SafetensorsFile {
+  public:
+    // Maps the file and checks every name, type, shape and offset in its header before anything is
+    // read. Throws DataError.
+    explicit SafetensorsFile(const std::filesystem::path& path);
+
+    const std::vector<NamedView>& tensors() const { return tensors_; }
+
+    // The tensor of that name; its bytes live as long as this object and are read-only. Throws
+    // DataError where there is none.
+    const TensorView& at(const std::string& name) const;
+    bool contains(const std::string& name) const { return by_name_.contains(name); }
+
+  private:
+    [[noreturn]] void refuse(const std::string& expected, const std::string& got) const;
+
+    std::filesystem::path path_;
+    MappedFile file_;
+    std::vector<NamedView> tensors_;
+    std::map<std::string, std::size_t> by_name_;
+};
+
+}  // namespace stoker

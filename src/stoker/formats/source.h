@@ -1,0 +1,59 @@
+// What every data set looks like to the pipeline: a size, and random access to samples. Own data
+// in C++ is a class derived from Source with a constructor, `size` and `read`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/base/buffer.h"
+
+namespace stoker {
+
+// One sample as stored. `bytes` is either an encoded image (JPEG, PNG, ...) or raw uint8 pixels
+// (height, width, channels); it points into the source or into `storage`, and stays valid until the
+// sample is read into again. Reuse one Sample a worker: its memory is kept.
+struct Sample {
+    std::span<const std::byte> bytes;
+    bool encoded = false;
+    int height = 0;  // of raw pixels; 0 for an encoded image
+    int width = 0;
+    int channels = 0;
+    std::int64_t label = -1;  // class index; -1 where the source has no labels
+    Buffer storage;           // for sources that have to copy or read
+};
+
+class Source {
+  public:
+    virtual ~Source() = default;
+
+    virtual std::int64_t size() const = 0;
+
+    // Reads sample `index` in [0, size()). Called by many threads at once. Throws DataError for bad
+    // bytes and IoError for a failed read; the caller adds the index.
+    virtual void read(std::int64_t index, Sample& sample) const = 0;
+
+    // The sample's stable name within the source, such as "cat/001.jpg": what batch hashes, splits by
+    // share and lists of bad samples go by. The default is the index.
+    virtual std::string key(std::int64_t index) const { return std::to_string(index); }
+
+    // Tells which samples are wanted next. Local files have nothing to do.
+    virtual void prefetch(std::span<const std::int64_t> /*indices*/) const {}
+
+    // Names of the classes by label; empty where there are none.
+    virtual std::span<const std::string> classes() const { return {}; }
+
+    // "idx", "image_folder", ...
+    virtual std::string_view format() const { return "custom"; }
+
+    // Where the data lies, for messages.
+    virtual std::string path() const { return ""; }
+
+    // Bytes on disk (in memory for data that Stoker makes); 0 where unknown.
+    virtual std::int64_t bytes() const { return 0; }
+};
+
+}  // namespace stoker

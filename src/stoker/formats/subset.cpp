@@ -1,0 +1,95 @@
+// A view of chosen samples of another source, and the split of a source into two such views.
+#include "stoker/formats/subset.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/hash.h"
+
+namespace stoker {
+namespace {
+
+// The key's place in [0, 1), the same on every machine and in every release.
+double place_of(const std::string& key) {
+    return static_cast<double>(hash_text(key) >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+Subset::Subset(std::shared_ptr<const Source> source, std::vector<std::int64_t> indices)
+    : source_(std::move(source)), indices_(std::move(indices)) {
+    for (const std::int64_t index : indices_) {
+        if (index < 0 || index >= source_->size()) {
+            throw InvalidArgument({.where = "Subset",
+                                   .expected = fmt::format("indices below {}", source_->size()),
+                                   .got = fmt::format("{}", index)});
+        }
+    }
+}
+
+std::int64_t Subset::size() const {
+    return static_cast<std::int64_t>(indices_.size());
+}
+
+void Subset::read(std::int64_t index, Sample& sample) const {
+    source_->read(source_index(index), sample);
+}
+
+std::string Subset::key(std::int64_t index) const {
+    return source_->key(source_index(index));
+}
+
+void Subset::prefetch(std::span<const std::int64_t> indices) const {
+    std::vector<std::int64_t> wanted(indices.size());
+    std::ranges::transform(indices, wanted.begin(), [&](std::int64_t index) { return source_index(index); });
+    source_->prefetch(wanted);
+}
+
+std::span<const std::string> Subset::classes() const {
+    return source_->classes();
+}
+
+std::string_view Subset::format() const {
+    return source_->format();
+}
+
+std::string Subset::path() const {
+    return source_->path();
+}
+
+std::int64_t Subset::bytes() const {
+    const double part = source_->size() == 0 ? 0 : static_cast<double>(size()) / static_cast<double>(source_->size());
+    return static_cast<std::int64_t>(static_cast<double>(source_->bytes()) * part);
+}
+
+std::int64_t Subset::source_index(std::int64_t index) const {
+    if (index < 0 || index >= size()) {
+        throw InvalidArgument(
+            {.where = path(), .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
+    }
+    return indices_[static_cast<std::size_t>(index)];
+}
+
+SplitSources split_by_key(std::shared_ptr<const Source> source, double share) {
+    if (!(share > 0 && share < 1)) {
+        throw InvalidArgument(
+            {.where = "split_by_key", .expected = "a share between 0 and 1", .got = fmt::format("{}", share)});
+    }
+    std::vector<std::int64_t> rest;
+    std::vector<std::int64_t> chosen;
+    for (std::int64_t index = 0; index < source->size(); ++index) {
+        (place_of(source->key(index)) < share ? chosen : rest).push_back(index);
+    }
+    if (rest.empty() || chosen.empty()) {
+        throw InvalidArgument({.where = source->path(),
+                               .expected = fmt::format("samples on both sides of a share of {}", share),
+                               .got = fmt::format("all {} on one side", source->size()),
+                               .hint = "use another share, or more data"});
+    }
+    return {.rest = std::make_shared<Subset>(source, std::move(rest)),
+            .share = std::make_shared<Subset>(source, std::move(chosen))};
+}
+
+}  // namespace stoker

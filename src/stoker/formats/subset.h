@@ -1,0 +1,43 @@
+// A share of another source, chosen by the hash of each sample's key: the same samples whatever the
+// order or number of the others, so a split survives new files.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "stoker/formats/source.h"
+
+namespace stoker {
+
+class Subset final : public Source {
+  public:
+    // `indices` into `source`, in the order this source presents them.
+    Subset(std::shared_ptr<const Source> source, std::vector<std::int64_t> indices);
+
+    std::int64_t size() const override;
+    void read(std::int64_t index, Sample& sample) const override;
+    std::string key(std::int64_t index) const override;
+    void prefetch(std::span<const std::int64_t> indices) const override;
+    std::span<const std::string> classes() const override;
+    std::string_view format() const override;
+    std::string path() const override;
+    // The source's bytes in proportion to the samples: an estimate where their sizes differ.
+    std::int64_t bytes() const override;
+
+  private:
+    std::int64_t source_index(std::int64_t index) const;
+
+    std::shared_ptr<const Source> source_;
+    std::vector<std::int64_t> indices_;
+};
+
+struct SplitSources {
+    std::shared_ptr<const Source> rest;
+    std::shared_ptr<const Source> share;
+};
+
+// Splits by key hash: `share` in (0, 1) is the expected part that goes to `.share`. Throws
+// InvalidArgument where either part would be empty.
+SplitSources split_by_key(std::shared_ptr<const Source> source, double share);
+
+}  // namespace stoker

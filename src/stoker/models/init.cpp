@@ -1,0 +1,25 @@
+// See init.h; the formulas are those of torch.nn.init.
+#include "stoker/models/init.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+
+namespace stoker {
+
+at::Generator make_generator(std::uint64_t seed) {
+    return at::detail::createCPUGenerator(seed);
+}
+
+at::Tensor default_uniform(at::IntArrayRef shape, std::int64_t fan_in, at::Generator& generator) {
+    const double bound = fan_in > 0 ? 1.0 / std::sqrt(static_cast<double>(fan_in)) : 0.0;
+    return at::empty(shape, at::kFloat).uniform_(-bound, bound, generator);
+}
+
+at::Tensor kaiming_normal_fan_out(at::IntArrayRef shape, at::Generator& generator) {
+    const double fan_out = static_cast<double>(shape[0] * shape[2] * shape[3]);
+    return at::empty(shape, at::kFloat).normal_(0.0, std::sqrt(2.0 / fan_out), generator);
+}
+
+}  // namespace stoker

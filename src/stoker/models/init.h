@@ -1,0 +1,21 @@
+// PyTorch's default initialisations, drawn from a given generator: weight then bias, layer by layer,
+// so that an MLP starts from the weights that torch.manual_seed(seed) and nn.Linear give.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace stoker {
+
+at::Generator make_generator(std::uint64_t seed);
+
+// nn.Linear and nn.Conv2d: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for weight and bias alike
+// (kaiming_uniform_ with a = sqrt(5)).
+at::Tensor default_uniform(at::IntArrayRef shape, std::int64_t fan_in, at::Generator& generator);
+
+// nn.init.kaiming_normal_(mode="fan_out", nonlinearity="relu") on (out, in, kh, kw).
+at::Tensor kaiming_normal_fan_out(at::IntArrayRef shape, at::Generator& generator);
+
+}  // namespace stoker

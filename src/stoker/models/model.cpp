@@ -1,0 +1,74 @@
+// What all models share, and the table of their names.
+#include "stoker/models/model.h"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "stoker/base/error.h"
+#include "stoker/models/init.h"
+#include "stoker/models/mlp.h"
+#include "stoker/models/resnet.h"
+
+namespace stoker {
+
+std::vector<NamedTensor> Model::state() const {
+    std::vector<NamedTensor> all = parameters_;
+    all.insert(all.end(), buffers_.begin(), buffers_.end());
+    return all;
+}
+
+void Model::to(const at::Device& device, bool channels_last) {
+    for (auto* list : {&parameters_, &buffers_}) {
+        for (auto& [name, tensor] : *list) {
+            const bool image = channels_last && tensor.dim() == 4;
+            at::Tensor moved = tensor.detach().to(device);
+            tensor.set_data(moved.contiguous(image ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+        }
+    }
+}
+
+void Model::load(const std::vector<NamedTensor>& given) {
+    const c10::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : state()) {
+        const auto found = std::find_if(given.begin(), given.end(), [&](auto& entry) { return entry.name == name; });
+        if (found == given.end() || found->tensor.sizes() != tensor.sizes()) {
+            throw InvalidArgument(
+                {.where = "model weights",
+                 .expected = fmt::format("{} of shape [{}]", name, fmt::join(tensor.sizes(), ", ")),
+                 .got = found == given.end() ? "none"
+                                             : fmt::format("shape [{}]", fmt::join(found->tensor.sizes(), ", ")),
+                 .hint = "the checkpoint must come from the same model and number of classes"});
+        }
+        tensor.copy_(found->tensor);
+    }
+}
+
+at::Tensor Model::parameter(const std::string& name, at::Tensor value) {
+    value.requires_grad_(true);
+    parameters_.push_back({name, value});
+    return value;
+}
+
+at::Tensor Model::buffer(const std::string& name, at::Tensor value) {
+    buffers_.push_back({name, value});
+    return value;
+}
+
+std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
+                                  std::uint64_t seed) {
+    at::Generator generator = make_generator(seed);
+    if (recipe.name == "mlp") {
+        return std::make_unique<Mlp>(element_count(input), recipe.hidden, classes, generator);
+    }
+    if (recipe.name == "resnet18") {
+        const bool cifar = recipe.stem == "cifar" || (recipe.stem == "auto" && input[1] <= 64 && input[2] <= 64);
+        return std::make_unique<ResNet18>(input[0], classes, cifar ? ResNetStem::cifar : ResNetStem::imagenet,
+                                          generator);
+    }
+    throw InvalidArgument({.where = "model.name", .expected = "mlp or resnet18", .got = recipe.name});
+}
+
+}  // namespace stoker

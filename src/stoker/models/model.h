@@ -1,0 +1,67 @@
+// A model as the training engine sees it: named parameters and buffers, and a forward pass. The
+// names are PyTorch's state-dict names, so weights travel both ways through safetensors.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stoker/base/tensor_view.h"
+#include "stoker/recipe/recipe.h"
+
+namespace stoker {
+
+struct NamedTensor {
+    std::string name;
+    at::Tensor tensor;
+};
+
+class Model {
+  public:
+    Model() = default;
+    Model(const Model&) = delete;
+    Model& operator=(const Model&) = delete;
+    virtual ~Model() = default;
+
+    // (N, C, H, W) float32 to logits (N, classes) float32.
+    virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+    // True for models of convolutions, which run faster on channels-last images.
+    virtual bool wants_channels_last() const { return false; }
+
+    // Batch norm and the like behave differently in training (the default) and evaluation.
+    virtual void train(bool training) { training_ = training; }
+    bool training() const { return training_; }
+
+    // In the order of PyTorch's state_dict. The tensors are the model's own, not copies.
+    const std::vector<NamedTensor>& parameters() const { return parameters_; }
+    const std::vector<NamedTensor>& buffers() const { return buffers_; }
+    std::vector<NamedTensor> state() const;
+
+    // Moves everything to `device`, four-dimensional parameters to channels-last memory if asked. The
+    // tensors keep their identity, so an optimiser made before stays right.
+    void to(const at::Device& device, bool channels_last);
+
+    // Copies values in by name. Throws InvalidArgument where a name is missing or a shape differs.
+    void load(const std::vector<NamedTensor>& state);
+
+  protected:
+    at::Tensor parameter(const std::string& name, at::Tensor value);
+    at::Tensor buffer(const std::string& name, at::Tensor value);
+
+  private:
+    std::vector<NamedTensor> parameters_;
+    std::vector<NamedTensor> buffers_;
+    bool training_ = true;
+};
+
+// `input` is (C, H, W) of one sample. The weights are a function of `seed` alone, by the
+// initialisation that torch.nn and torchvision use. Throws InvalidArgument for an unknown name.
+std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
+                                  std::uint64_t seed);
+
+}  // namespace stoker

@@ -1,0 +1,40 @@
+// A torch::nn::Module of your own as a Stoker model. This header alone of Stoker's includes
+// <torch/nn.h>: include it where you define your network, and nowhere else.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <utility>
+
+#include "stoker/models/model.h"
+
+namespace stoker {
+
+// Net derives from torch::nn::Module and has `at::Tensor forward(at::Tensor)`.
+template <typename Net>
+class TorchModule final : public Model {
+  public:
+    explicit TorchModule(std::shared_ptr<Net> net, bool channels_last = false)
+        : net_(std::move(net)), channels_last_(channels_last) {
+        for (const auto& entry : net_->named_parameters()) {
+            parameter(entry.key(), entry.value());
+        }
+        for (const auto& entry : net_->named_buffers()) {
+            buffer(entry.key(), entry.value());
+        }
+    }
+
+    at::Tensor forward(const at::Tensor& input) override { return net_->forward(input); }
+    bool wants_channels_last() const override { return channels_last_; }
+    void train(bool training) override {
+        Model::train(training);
+        net_->train(training);
+    }
+
+  private:
+    std::shared_ptr<Net> net_;
+    bool channels_last_;
+};
+
+}  // namespace stoker

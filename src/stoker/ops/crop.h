@@ -1,0 +1,30 @@
+// Which part of an image is kept: torchvision's CenterCrop and RandomResizedCrop, as boxes. Drawing
+// a box needs only the image's size, so it can be done before anything is decoded.
+#pragma once
+
+#include "stoker/base/image.h"
+#include "stoker/base/rng.h"
+
+namespace stoker {
+
+// torchvision's CenterCrop: offsets round half to even. `height` and `width` may exceed the image:
+// then the box begins at negative offsets and `crop_padded` fills with zeros.
+Box center_crop_box(int image_height, int image_width, int height, int width);
+
+struct RandomResizedCrop {
+    int height = 224;
+    int width = 224;
+    float scale_low = 0.08f;  // share of the image's area
+    float scale_high = 1.0f;
+    float ratio_low = 3.0f / 4.0f;  // width / height
+    float ratio_high = 4.0f / 3.0f;
+};
+
+// torchvision's RandomResizedCrop.get_params: ten tries at a random area and log-uniform ratio, then
+// the largest centred box of an allowed ratio.
+Box draw_random_resized_crop(const RandomResizedCrop& op, int image_height, int image_width, Rng& rng);
+
+// Copies `box` of `from`, zeros where it lies outside, to `to` of the box's size.
+void crop_padded(ConstImageView from, const Box& box, ImageView to);
+
+}  // namespace stoker

@@ -1,0 +1,77 @@
+// The kernels in plain C++, for every processor, and the choice among all sets.
+#include "stoker/ops/kernels.h"
+
+#include "stoker/ops/kernels_normalize.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::int32_t kHalf = 1 << (kResizeBits - 1);
+constexpr std::size_t kBlock = 4 * kLanes;  // outputs at a time: what four channels make
+
+// Weights are at least 0 and sum to 1 << kResizeBits give or take their rounding, so only the top
+// can be exceeded, and that only with thousands of taps.
+std::uint8_t rounded(std::int32_t sum) {
+    return static_cast<std::uint8_t>(std::min(sum >> kResizeBits, 255));
+}
+
+// `length` neighbouring outputs, whose taps share their weights; `tap(k)` says where the k-th begins.
+template <typename Tap>
+void sum(Tap tap, const std::int32_t* weights, int count, std::uint8_t* out, std::size_t length) {
+    std::int32_t sums[kBlock];
+    std::fill_n(sums, kBlock, kHalf);
+    for (int k = 0; k < count; ++k) {
+        const std::uint8_t* in = tap(k);
+        const std::int32_t weight = weights[k];
+        for (std::size_t i = 0; i < length; ++i) {
+            sums[i] += weight * in[i];
+        }
+    }
+    for (std::size_t i = 0; i < length; ++i) {
+        out[i] = rounded(sums[i]);
+    }
+}
+
+void resize_columns(const std::uint8_t* columns, const ResizeAxis& axis, int channels, std::uint8_t* out) {
+    const std::ptrdiff_t step = std::ptrdiff_t{channels} * kLanes;
+    const std::int32_t* weights = axis.weights.data();
+    for (const ResizeTaps& taps : axis.taps) {
+        const std::uint8_t* in = columns + (taps.first - axis.taps.front().first) * step;
+        sum([&](int k) { return in + k * step; }, weights, taps.count, out, static_cast<std::size_t>(step));
+        weights += axis.stride;
+        out += step;
+    }
+}
+
+void resize_rows(const std::uint8_t* const* rows, const std::int32_t* weights, int count, std::uint8_t* out,
+                 std::size_t bytes) {
+    for (std::size_t begin = 0; begin < bytes; begin += kBlock) {
+        sum([&](int k) { return rows[k] + begin; }, weights, count, out + begin, std::min(kBlock, bytes - begin));
+    }
+}
+
+void normalize_pixels(const std::uint8_t* pixels, std::size_t count, int channels, const NormalizeFactors& factors,
+                      Layout layout, float* out, std::size_t plane) {
+    normalize_loops::normalize(pixels, count, channels, factors, layout, out, plane);
+}
+
+}  // namespace
+
+const OpKernels kPlainKernels{"plain", resize_columns, resize_rows, normalize_pixels};
+
+std::span<const OpKernels> op_kernels() {
+    static const std::vector<OpKernels> sets = [] {
+        std::vector<OpKernels> all{kPlainKernels};
+        const std::vector<OpKernels> wide = x86_kernels();
+        all.insert(all.end(), wide.begin(), wide.end());
+        return all;
+    }();
+    return sets;
+}
+
+const OpKernels& best_kernels() {
+    static const OpKernels& best = op_kernels().back();
+    return best;
+}
+
+}  // namespace stoker

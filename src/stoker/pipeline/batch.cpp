@@ -1,0 +1,69 @@
+// Lays the fields out one after the other, each aligned to a cache line.
+#include "stoker/pipeline/batch.h"
+
+#include <fmt/format.h>
+
+#include "stoker/base/hash.h"
+
+namespace stoker {
+
+Batch::Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& allocator)
+    : fields_(std::move(fields)), payloads_(fields_.size()), capacity_(capacity), pinned_(allocator.pinned()) {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+        offsets_.push_back(bytes);
+        if (fields_[i].ragged) {
+            payloads_[i].resize(static_cast<std::size_t>(capacity));
+        } else {
+            const std::size_t field_bytes = fields_[i].sample_bytes() * static_cast<std::size_t>(capacity);
+            bytes += (field_bytes + kAlignment - 1) / kAlignment * kAlignment;
+        }
+    }
+    memory_ = Buffer(bytes, allocator);
+}
+
+std::size_t Batch::find(std::string_view name, bool ragged) const {
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+        if (fields_[i].name == name && fields_[i].ragged == ragged) {
+            return i;
+        }
+    }
+    std::string names;
+    for (const auto& field : fields_) {
+        names += fmt::format("{}{}{}", names.empty() ? "" : ", ", field.name, field.ragged ? " (ragged)" : "");
+    }
+    throw InvalidArgument({.where = "batch", .expected = "one of the fields " + names, .got = std::string(name)});
+}
+
+TensorView Batch::field(std::string_view name) const {
+    const std::size_t i = find(name, false);
+    Shape shape = fields_[i].shape;
+    shape.insert(shape.begin(), size_);
+    // A batch is filled through the views of its fields, also by those who hold it const.
+    return {const_cast<std::byte*>(memory_.data()) + offsets_[i], fields_[i].dtype, std::move(shape)};
+}
+
+std::string& Batch::payload(std::string_view name, std::int64_t i) {
+    return payloads_[find(name, true)].at(static_cast<std::size_t>(i));
+}
+
+const std::string& Batch::payload(std::string_view name, std::int64_t i) const {
+    return payloads_[find(name, true)].at(static_cast<std::size_t>(i));
+}
+
+std::uint64_t Batch::hash() const {
+    const auto& keys = payloads_[find(kKeyField, true)];
+    std::uint64_t hash = 0;
+    for (std::int64_t i = 0; i < size_; ++i) {
+        hash = hash_text(keys[static_cast<std::size_t>(i)], hash);
+    }
+    return hash;
+}
+
+void Batch::reset(std::int64_t epoch, std::int64_t number, std::int64_t size) {
+    epoch_ = epoch;
+    number_ = number;
+    size_ = size;
+}
+
+}  // namespace stoker

@@ -1,0 +1,76 @@
+// One batch in memory: named fields of a fixed shape in one aligned block from a given allocator,
+// plus ragged fields (a payload of any length for each sample). The loader reuses its slots.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/base/buffer.h"
+#include "stoker/base/tensor_view.h"
+
+namespace stoker {
+
+enum class FieldLayout : std::uint8_t {
+    plain,          // (N, shape...), row-major
+    channels_last,  // an image field of shape (C, H, W) whose memory is (N, H, W, C)
+};
+
+struct FieldSpec {
+    std::string name;
+    DType dtype = DType::uint8;
+    Shape shape = {};  // of one sample; empty for a scalar
+    FieldLayout layout = FieldLayout::plain;
+    bool ragged = false;  // shape and layout are ignored
+
+    std::size_t sample_bytes() const {
+        return static_cast<std::size_t>(element_count(shape)) * item_size(dtype);
+    }
+};
+
+// The fields that every image batch has.
+inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W)
+inline constexpr std::string_view kLabelField = "label";  // int64 (N); -1 without labels
+inline constexpr std::string_view kIndexField = "index";  // int64 (N), the sample's index in the source
+inline constexpr std::string_view kKeyField = "key";      // ragged, the sample's key as UTF-8
+
+class Batch {
+  public:
+    Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& allocator);
+
+    std::int64_t size() const { return size_; }
+    std::int64_t capacity() const { return capacity_; }
+    std::int64_t epoch() const { return epoch_; }
+    std::int64_t number() const { return number_; }  // within the epoch, from 0
+    const std::vector<FieldSpec>& fields() const { return fields_; }
+    bool pinned() const { return pinned_; }
+
+    // (size(), shape...). Throws InvalidArgument for a name that is not there or is ragged.
+    TensorView field(std::string_view name) const;
+
+    // Sample i's payload of a ragged field.
+    std::string& payload(std::string_view name, std::int64_t i);
+    const std::string& payload(std::string_view name, std::int64_t i) const;
+
+    // XXH3 over the samples' keys in order: equal hashes mean the same samples in the same order.
+    std::uint64_t hash() const;
+
+    // Called by the loader before the slot is filled.
+    void reset(std::int64_t epoch, std::int64_t number, std::int64_t size);
+
+  private:
+    std::size_t find(std::string_view name, bool ragged) const;
+
+    std::vector<FieldSpec> fields_;
+    std::vector<std::size_t> offsets_;               // of each fixed field in memory_
+    std::vector<std::vector<std::string>> payloads_;  // of each ragged field
+    Buffer memory_;
+    std::int64_t capacity_;
+    std::int64_t size_ = 0;
+    std::int64_t epoch_ = 0;
+    std::int64_t number_ = 0;
+    bool pinned_;
+};
+
+}  // namespace stoker

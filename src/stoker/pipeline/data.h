@@ -1,0 +1,31 @@
+// The data a recipe names, opened: training and validation sources, their transforms, and the
+// loader options that go with them.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "stoker/formats/source.h"
+#include "stoker/pipeline/loader.h"
+#include "stoker/recipe/recipe.h"
+
+namespace stoker {
+
+struct DataSets {
+    std::shared_ptr<const Source> train;
+    std::shared_ptr<const Source> val;  // null where there is none
+};
+
+// Opens data.train, and as validation data.val: another data set, a share of train ("10%"), or where
+// it is empty the test split of `train` if it has one. Throws what open_source throws.
+DataSets open_data(const DataRecipe& recipe);
+
+// Options for the training loader (shuffled, as the recipe says) or the validation loader (in order).
+LoaderOptions train_loader_options(const Recipe& recipe);
+LoaderOptions val_loader_options(const Recipe& recipe);
+
+// Loader threads where the recipe says "auto": the cores this rank may use, less one for the training
+// thread where a GPU does the training, at least 1.
+int auto_workers(bool on_gpu);
+
+}  // namespace stoker

@@ -1,0 +1,162 @@
+// One mutex guards everything: a task is tens of microseconds of work or more, a claim well under
+// one. Slots are made when first needed and kept, so steady state allocates nothing.
+#include "stoker/pipeline/ring.h"
+
+#include <algorithm>
+
+namespace stoker {
+
+BatchRing::BatchRing(std::function<std::unique_ptr<Batch>()> make, std::function<void(Batch&, std::int64_t)> open,
+                     std::int64_t first, std::int64_t end)
+    : make_(std::move(make)), open_batch_(std::move(open)), end_(end), first_open_(first) {}
+
+void BatchRing::set_depth(std::int64_t depth) {
+    {
+        const std::lock_guard lock(mutex_);
+        depth_ = std::max<std::int64_t>(depth, 1);
+    }
+    work_.notify_all();
+}
+
+void BatchRing::set_grain(std::int64_t grain) {
+    const std::lock_guard lock(mutex_);
+    grain_ = std::max<std::int64_t>(grain, 1);
+}
+
+void BatchRing::set_workers(int workers) {
+    {
+        const std::lock_guard lock(mutex_);
+        workers_ = workers;
+    }
+    work_.notify_all();
+}
+
+BatchRing::Open BatchRing::open_slot(std::int64_t sequence) {
+    Open open;
+    try {
+        if (free_.empty()) {
+            open.batch = make_();
+        } else {
+            open.batch = std::move(free_.back());
+            free_.pop_back();
+        }
+        open_batch_(*open.batch, sequence);
+    } catch (...) {
+        open.batch = nullptr;
+        open.error = std::current_exception();
+    }
+    return open;
+}
+
+std::optional<RingTask> BatchRing::claim() {
+    std::int64_t sequence = first_open_;
+    for (auto& open : open_) {
+        if (open.batch && open.next < open.batch->size()) {
+            const std::int64_t begin = open.next;
+            open.next = std::min(begin + grain_, open.batch->size());
+            return RingTask{open.batch.get(), sequence, begin, open.next};
+        }
+        ++sequence;
+    }
+    for (; static_cast<std::int64_t>(open_.size()) < depth_ && sequence < end_; ++sequence) {
+        Open& open = open_.emplace_back(open_slot(sequence));
+        if (!open.finished()) {
+            open.next = std::min(grain_, open.batch->size());
+            return RingTask{open.batch.get(), sequence, 0, open.next};
+        }
+        // Without a sample nobody will complete it: a task of it could outlive its place in the ring.
+        ready_.notify_all();
+    }
+    return std::nullopt;
+}
+
+std::optional<RingTask> BatchRing::take(int worker) {
+    std::unique_lock lock(mutex_);
+    while (!stopped_ && worker < workers_) {
+        if (auto task = claim()) {
+            return task;
+        }
+        work_.wait(lock);
+    }
+    return std::nullopt;
+}
+
+std::optional<RingTask> BatchRing::try_take() {
+    const std::lock_guard lock(mutex_);
+    return stopped_ ? std::nullopt : claim();
+}
+
+void BatchRing::complete(const RingTask& task, std::exception_ptr error, std::int64_t error_at) {
+    bool wake = false;
+    {
+        const std::lock_guard lock(mutex_);
+        Open& open = open_[static_cast<std::size_t>(task.sequence - first_open_)];
+        if (error && (open.error_at < 0 || error_at < open.error_at)) {
+            open.error = std::move(error);
+            open.error_at = error_at;
+        }
+        open.done += task.end - task.begin;
+        wake = front_ready();
+    }
+    if (wake) {
+        ready_.notify_all();
+    }
+}
+
+std::shared_ptr<Batch> BatchRing::pop() {
+    std::unique_lock lock(mutex_);
+    if (stopped_ || first_open_ >= end_) {
+        return nullptr;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    ready_.wait(lock, [&] { return stopped_ || front_ready(); });
+    stats_.consumer_wait += std::chrono::steady_clock::now() - begin;
+    if (stopped_) {
+        return nullptr;
+    }
+    ++stats_.batches;
+    stats_.ready_sum += std::count_if(open_.begin(), open_.end(), [](const Open& open) { return open.finished(); });
+    Open taken = std::move(open_.front());
+    open_.pop_front();
+    ++first_open_;
+    if (taken.error && taken.batch) {
+        free_.push_back(std::move(taken.batch));
+    }
+    lock.unlock();
+    work_.notify_all();
+    if (taken.error) {
+        std::rethrow_exception(taken.error);
+    }
+    // The last holder's deleter may run on any thread, and after the loader is gone.
+    return {taken.batch.release(), [ring = shared_from_this()](Batch* batch) {
+                ring->give_back(std::unique_ptr<Batch>(batch));
+            }};
+}
+
+bool BatchRing::ready() const {
+    const std::lock_guard lock(mutex_);
+    return stopped_ || first_open_ >= end_ || front_ready();
+}
+
+void BatchRing::give_back(std::unique_ptr<Batch> batch) {
+    const std::lock_guard lock(mutex_);
+    if (static_cast<std::int64_t>(free_.size()) <= depth_) {
+        free_.push_back(std::move(batch));
+    }
+}
+
+void BatchRing::stop() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopped_ = true;
+    }
+    work_.notify_all();
+    ready_.notify_all();
+}
+
+RingStats BatchRing::stats() const {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+}
+
+}  // namespace stoker

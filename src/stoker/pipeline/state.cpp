@@ -1,0 +1,60 @@
+// JSON by nlohmann; the seed is a string, since JSON numbers above 2^53 are not safe everywhere.
+#include "stoker/pipeline/state.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+std::uint64_t parse_seed(const std::string& text) {
+    std::uint64_t seed = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, status] = std::from_chars(text.data(), end, seed);
+    if (status != std::errc{} || stop != end) {
+        throw InvalidArgument(
+            {.where = "loader state", .expected = "a loader's state: a seed in [0, 2^64)", .got = '"' + text + '"'});
+    }
+    return seed;
+}
+
+}  // namespace
+
+std::string to_json(const LoaderState& state) {
+    const nlohmann::ordered_json json = {
+        {"version", LoaderState::kVersion}, {"epoch", state.epoch},
+        {"batch", state.batch},             {"size", state.size},
+        {"batch_size", state.batch_size},   {"seed", std::to_string(state.seed)},
+        {"shuffle", state.shuffle},         {"drop_last", state.drop_last},
+    };
+    return json.dump();
+}
+
+LoaderState loader_state_from_json(const std::string& text) {
+    try {
+        const auto json = nlohmann::json::parse(text);
+        const int version = json.at("version").get<int>();
+        if (version != LoaderState::kVersion) {
+            throw InvalidArgument({.where = "loader state",
+                                   .expected = "version " + std::to_string(LoaderState::kVersion),
+                                   .got = std::to_string(version)});
+        }
+        LoaderState state;
+        state.epoch = json.at("epoch").get<std::int64_t>();
+        state.batch = json.at("batch").get<std::int64_t>();
+        state.size = json.at("size").get<std::int64_t>();
+        state.batch_size = json.at("batch_size").get<std::int64_t>();
+        state.seed = parse_seed(json.at("seed").get<std::string>());
+        state.shuffle = json.at("shuffle").get<bool>();
+        state.drop_last = json.at("drop_last").get<bool>();
+        return state;
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& error) {  // of the JSON library
+        throw InvalidArgument({.where = "loader state", .expected = "a loader's state", .got = error.what()});
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,29 @@
+// Where a loader stands, as a small versioned JSON document. It names a place in the one order of
+// (seed, epoch), not in any thread or rank, so it fits any number of either.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace stoker {
+
+struct LoaderState {
+    static constexpr int kVersion = 1;
+    std::int64_t epoch = 0;  // of the next batch
+    std::int64_t batch = 0;  // its number in that epoch
+    // What the order depends on: a state fits only a loader with the same.
+    std::int64_t size = 0;
+    std::int64_t batch_size = 0;
+    std::uint64_t seed = 0;
+    bool shuffle = true;
+    bool drop_last = false;
+
+    bool operator==(const LoaderState&) const = default;
+};
+
+std::string to_json(const LoaderState& state);
+
+// Throws InvalidArgument for text that is no state, or one of another version.
+LoaderState loader_state_from_json(const std::string& text);
+
+}  // namespace stoker

@@ -1,0 +1,177 @@
+// Copies what toml++ has parsed into plain values. The text's size is checked before, and nesting
+// while copying, so that no text can exhaust the stack.
+#include "stoker/recipe/document.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+// toml++ asserts on some malformed text, "[=" for one, that the code behind its assertions refuses
+// properly. Where toml++ is header-only a debug build would abort there.
+#define TOML_ASSERT(condition) static_assert(true)
+#include <toml++/toml.h>
+
+#include "stoker/recipe/values.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kMaxDepth = 16;  // a recipe has four levels
+constexpr std::size_t kShownBytes = 60;
+
+int line_of(const toml::source_region& region) {
+    return static_cast<int>(region.begin.line);
+}
+
+// What messages name while text is read.
+struct Origin {
+    const std::string& name;
+    bool has_lines;
+
+    std::string at(int line) const { return has_lines && line > 0 ? fmt::format("{}:{}", name, line) : name; }
+};
+
+std::string_view time_kind(toml::node_type type) {
+    switch (type) {
+        case toml::node_type::date:
+            return "a date";
+        case toml::node_type::time:
+            return "a time";
+        default:
+            return "a date and time";
+    }
+}
+
+TomlTable copy_table(const toml::table& table, const Origin& origin, int depth);
+
+TomlValue copy(const toml::node& node, const Origin& origin, int depth) {
+    const int line = line_of(node.source());
+    if (depth > kMaxDepth) {
+        throw InvalidArgument({.where = origin.at(line),
+                               .expected = fmt::format("at most {} levels of tables and arrays", kMaxDepth),
+                               .got = "more"});
+    }
+    TomlValue value{.data = false, .line = line};
+    if (const auto* flag = node.as_boolean()) {
+        value.data = flag->get();
+    } else if (const auto* integer = node.as_integer()) {
+        value.data = integer->get();
+    } else if (const auto* number = node.as_floating_point()) {
+        value.data = number->get();
+    } else if (const auto* text = node.as_string()) {
+        value.data = text->get();
+    } else if (const auto* array = node.as_array()) {
+        TomlArray items;
+        items.reserve(array->size());
+        for (const toml::node& item : *array) {
+            items.push_back(copy(item, origin, depth + 1));
+        }
+        value.data = std::move(items);
+    } else if (const auto* table = node.as_table()) {
+        value.data = copy_table(*table, origin, depth + 1);
+    } else {
+        value.data = TomlOther{time_kind(node.type())};
+    }
+    return value;
+}
+
+TomlTable copy_table(const toml::table& table, const Origin& origin, int depth) {
+    struct Found {
+        toml::source_position position;
+        TomlMember member;
+    };
+    std::vector<Found> found;
+    found.reserve(table.size());
+    for (const auto& [key, node] : table) {
+        found.push_back(
+            {key.source().begin, {std::string(key.str()), line_of(key.source()), copy(node, origin, depth)}});
+    }
+    std::ranges::stable_sort(found, [](const Found& a, const Found& b) { return a.position < b.position; });
+    TomlTable members;
+    members.reserve(found.size());
+    for (Found& each : found) {
+        members.push_back(std::move(each.member));
+    }
+    return members;
+}
+
+}  // namespace
+
+std::string Place::text() const {
+    return line > 0 ? fmt::format("{}:{}: {}", origin, line, key) : fmt::format("{} {}", origin, key);
+}
+
+Place Place::inner(std::string inner_key, int inner_line) const {
+    return {.origin = origin, .line = line > 0 ? inner_line : 0, .key = std::move(inner_key)};
+}
+
+TomlTable parse_toml(std::string_view text, const std::string& origin, bool has_lines) {
+    if (text.size() > kMaxTomlBytes) {
+        throw InvalidArgument({.where = origin,
+                               .expected = fmt::format("TOML text of at most {} bytes", kMaxTomlBytes),
+                               .got = fmt::format("{} bytes", text.size())});
+    }
+    const auto dots = static_cast<std::size_t>(std::ranges::count(text, '.'));
+    if (dots > kMaxTomlDots) {
+        throw InvalidArgument({.where = origin,
+                               .expected = fmt::format("TOML text with at most {} dots", kMaxTomlDots),
+                               .got = fmt::format("{}", dots)});
+    }
+    try {
+        const toml::table table = toml::parse(text, std::string_view{});
+        return copy_table(table, {origin, has_lines}, 0);
+    } catch (const toml::parse_error& error) {
+        std::string_view reason = error.description();
+        constexpr std::string_view kPrefix = "Error while parsing ";
+        if (reason.starts_with(kPrefix)) {
+            reason.remove_prefix(kPrefix.size());
+        }
+        throw InvalidArgument({.where = Origin{origin, has_lines}.at(line_of(error.source())),
+                               .expected = "TOML",
+                               .got = fmt::format("text that is not: {}", reason)});
+    }
+}
+
+std::optional<double> exact_number(const TomlValue& value) {
+    if (const auto* integer = value.as<std::int64_t>()) {
+        const bool exact = *integer >= -kMaxExactInteger && *integer <= kMaxExactInteger;
+        return exact ? std::optional(static_cast<double>(*integer)) : std::nullopt;
+    }
+    const auto* number = value.as<double>();
+    return number != nullptr && std::isfinite(*number) ? std::optional(*number) : std::nullopt;
+}
+
+std::string describe(const TomlValue& value) {
+    if (const auto* flag = value.as<bool>()) {
+        return *flag ? "true" : "false";
+    }
+    if (const auto* integer = value.as<std::int64_t>()) {
+        return fmt::format("{}", *integer);
+    }
+    if (const auto* number = value.as<double>()) {
+        return fmt::format("{:#}", *number);
+    }
+    if (const auto* text = value.as<std::string>()) {
+        return quoted_short(*text);
+    }
+    if (value.as<TomlArray>() != nullptr) {
+        return "an array";
+    }
+    if (value.as<TomlTable>() != nullptr) {
+        return "a table";
+    }
+    return std::string(std::get<TomlOther>(value.data).kind);
+}
+
+std::string quoted_short(std::string_view text) {
+    if (text.size() <= kShownBytes) {
+        return fmt::format("\"{}\"", text);
+    }
+    std::size_t end = kShownBytes;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
+        --end;  // not inside a UTF-8 sequence
+    }
+    return fmt::format("\"{}...\"", text.substr(0, end));
+}
+
+}  // namespace stoker

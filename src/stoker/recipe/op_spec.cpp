@@ -1,0 +1,116 @@
+// Reads and writes lists of ops. Numbers are kept as doubles, whole or not: an op that wants a whole
+// one says so itself.
+#include "stoker/recipe/op_spec.h"
+
+#include <fmt/format.h>
+
+#include "stoker/recipe/values.h"
+
+namespace stoker {
+namespace {
+
+constexpr const char* kEntry = "a table such as {op = \"resize\", size = 256}";
+constexpr const char* kOption = "true or false, a number, text or an array of numbers";
+
+[[noreturn]] void refuse(const Place& place, const char* expected, const std::string& got) {
+    throw InvalidArgument({.where = place.text(), .expected = expected, .got = got});
+}
+
+std::vector<double> read_numbers(const TomlArray& array, const Place& place) {
+    std::vector<double> numbers;
+    numbers.reserve(array.size());
+    for (const TomlValue& item : array) {
+        const std::optional<double> number = exact_number(item);
+        if (!number) {
+            refuse(place, kOption, fmt::format("an array with {}", describe(item)));
+        }
+        numbers.push_back(*number);
+    }
+    return numbers;
+}
+
+OptionValue read_option(const TomlValue& value, const Place& place) {
+    if (const auto* flag = value.as<bool>()) {
+        return *flag;
+    }
+    if (const auto* text = value.as<std::string>()) {
+        return *text;
+    }
+    if (const auto* array = value.as<TomlArray>()) {
+        return read_numbers(*array, place);
+    }
+    const std::optional<double> number = exact_number(value);
+    if (!number) {
+        refuse(place, kOption, describe(value));
+    }
+    return *number;
+}
+
+OpSpec read_op(const TomlValue& value, const Place& place) {
+    const auto* table = value.as<TomlTable>();
+    if (table == nullptr) {
+        refuse(place, kEntry, describe(value));
+    }
+    OpSpec op{.name = {}, .options = {}, .where = place.text()};
+    for (const TomlMember& member : *table) {
+        const Place inner = place.inner(fmt::format("{}.{}", place.key, member.key), member.line);
+        if (member.key != "op") {
+            op.options[member.key] = read_option(member.value, inner);
+            continue;
+        }
+        const auto* name = member.value.as<std::string>();
+        if (name == nullptr || name->empty()) {
+            refuse(inner, "the name of an op", describe(member.value));
+        }
+        op.name = *name;
+    }
+    if (op.name.empty()) {
+        refuse(place, kEntry, "a table without \"op\"");
+    }
+    return op;
+}
+
+struct OptionWriter {
+    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
+    std::string operator()(double number) const { return toml_number(number); }
+    std::string operator()(const std::string& text) const { return toml_string(text); }
+    std::string operator()(const std::vector<double>& numbers) const {
+        std::string list;
+        for (const double number : numbers) {
+            list += (list.empty() ? "" : ", ") + toml_number(number);
+        }
+        return "[" + list + "]";
+    }
+};
+
+}  // namespace
+
+std::vector<OpSpec> read_ops(const TomlValue& value, const Place& place) {
+    const auto* array = value.as<TomlArray>();
+    if (array == nullptr) {
+        refuse(place, "an array of tables such as {op = \"resize\", size = 256}", describe(value));
+    }
+    std::vector<OpSpec> ops;
+    ops.reserve(array->size());
+    for (const TomlValue& entry : *array) {
+        ops.push_back(read_op(entry, place.inner(fmt::format("{}[{}]", place.key, ops.size()), entry.line)));
+    }
+    return ops;
+}
+
+std::string ops_to_toml(const std::vector<OpSpec>& ops) {
+    if (ops.empty()) {
+        return "[]";
+    }
+    std::string text = "[\n";
+    for (const OpSpec& op : ops) {
+        text += fmt::format("    {{op = {}", toml_string(op.name));
+        for (const auto& [name, value] : op.options) {
+            text += fmt::format(", {} = {}", toml_key(name), std::visit(OptionWriter{}, value));
+        }
+        text += "},\n";
+    }
+    return text + "]";
+}
+
+}  // namespace stoker

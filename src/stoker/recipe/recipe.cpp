@@ -1,0 +1,204 @@
+// Walks a recipe's tables along the schema: the file first, then each --set, then what must be there
+// and what does not go together.
+#include "stoker/recipe/recipe.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/recipe/document.h"
+#include "stoker/recipe/schema.h"
+#include "stoker/recipe/suggest.h"
+#include "stoker/recipe/values.h"
+
+namespace stoker {
+namespace {
+
+// Where each key was given last, by name.
+using GivenKeys = std::map<std::string, std::string, std::less<>>;
+
+bool is_table(std::string_view name) {
+    return !name.empty() && std::ranges::find(recipe_schema(), name, &SchemaKey::table) != recipe_schema().end();
+}
+
+// The names that may stand in `table`; at the root, empty, these include the tables.
+std::vector<std::string> names_in(std::string_view table) {
+    std::vector<std::string> names;
+    for (const SchemaKey& key : recipe_schema()) {
+        const std::string_view name = key.table() == table ? key.leaf() : table.empty() ? key.table() : "";
+        if (!name.empty() && (names.empty() || names.back() != name)) {
+            names.emplace_back(name);
+        }
+    }
+    return names;
+}
+
+// Every key, or table, that `name` in `table` may stand for, best guess; as it would be written in
+// `table`, or dotted where it belongs elsewhere. Empty for no guess.
+std::string guess(std::string_view table, std::string_view name) {
+    const std::string near = nearest_name(name, names_in(table));
+    if (!near.empty()) {
+        return near;
+    }
+    std::vector<std::string> leaves;
+    for (const SchemaKey& key : recipe_schema()) {
+        leaves.emplace_back(key.leaf());
+    }
+    const std::string leaf = nearest_name(name, leaves);
+    const auto found = std::ranges::find(recipe_schema(), std::string_view(leaf), &SchemaKey::leaf);
+    return leaf.empty() ? std::string() : found->name;
+}
+
+std::string unknown_hint(const std::string& meant, std::string_view table) {
+    if (!meant.empty()) {
+        return fmt::format("did you mean \"{}\"?", meant);
+    }
+    return fmt::format("known{}: {}", table.empty() ? "" : fmt::format(" in {}", table),
+                       fmt::join(names_in(table), ", "));
+}
+
+[[noreturn]] void refuse_key(const Place& place, std::string_view table, std::string_view name) {
+    throw InvalidArgument({.where = place.text(),
+                           .expected = "a known key",
+                           .got = quoted_short(name),
+                           .hint = unknown_hint(guess(table, name), table)});
+}
+
+void read_key(Recipe& recipe, GivenKeys& given, const SchemaKey& key, const TomlValue& value, const Place& place) {
+    key.read(recipe, value, place);
+    given[key.name] = place.text();
+}
+
+void read_document(Recipe& recipe, GivenKeys& given, const TomlTable& document, const std::string& origin) {
+    for (const TomlMember& member : document) {
+        const Place place{origin, member.line, member.key};
+        if (!is_table(member.key)) {
+            const SchemaKey* key = find_schema_key(member.key);
+            if (key == nullptr || !key->table().empty()) {  // "data.train" in quotes is no dotted key
+                refuse_key(place, "", member.key);
+            }
+            read_key(recipe, given, *key, member.value, place);
+            continue;
+        }
+        const auto* table = member.value.as<TomlTable>();
+        if (table == nullptr) {
+            throw InvalidArgument({place.text(), "a table", describe(member.value)});
+        }
+        for (const TomlMember& entry : *table) {
+            const Place inner = place.inner(fmt::format("{}.{}", member.key, entry.key), entry.line);
+            const SchemaKey* key = find_schema_key(inner.key);
+            if (key == nullptr) {
+                refuse_key(inner, member.key, entry.key);
+            }
+            read_key(recipe, given, *key, entry.value, inner);
+        }
+    }
+}
+
+// The value of a --set. What is no TOML by itself (resnet18, 200 steps, 4GiB) is text as it stands.
+TomlValue set_value(const SchemaKey& key, const std::string& text, const std::string& origin) {
+    const char first = text.empty() ? ' ' : text.front();
+    const bool quoted = first == '"' || first == '\'';
+    const bool nested = !key.text && (first == '[' || first == '{');
+    if (!key.text || quoted) {
+        try {
+            TomlTable parsed = parse_toml("value = " + text, origin, false);
+            if (parsed.size() == 1 && parsed.front().key == "value") {
+                return std::move(parsed.front().value);
+            }
+        } catch (const InvalidArgument&) {
+            if (quoted || nested) {
+                throw;
+            }
+        }
+    }
+    // By way of TOML again, which refuses what is not UTF-8.
+    return parse_toml("value = " + toml_string(text), origin, false).front().value;
+}
+
+void apply_set(Recipe& recipe, GivenKeys& given, const std::string& set) {
+    const std::size_t equals = set.find('=');
+    const std::string name = set.substr(0, equals);
+    const Place place{.origin = "--set", .key = name};
+    if (equals == std::string::npos) {
+        throw InvalidArgument({place.text(), "key=value", quoted_short(set), "for example data.batch_size=128"});
+    }
+    const SchemaKey* key = find_schema_key(name);
+    if (key == nullptr) {
+        const std::size_t dot = name.find('.');
+        const std::string table = dot == std::string::npos ? "" : name.substr(0, dot);
+        const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
+        std::string meant = guess(table, leaf);
+        if (is_table(table) && !meant.empty() && meant.find('.') == std::string::npos) {
+            meant = fmt::format("{}.{}", table, meant);
+        }
+        throw InvalidArgument(
+            {place.text(), "a known key", quoted_short(name), unknown_hint(meant, is_table(table) ? table : "")});
+    }
+    read_key(recipe, given, *key, set_value(*key, set.substr(equals + 1), place.text()), place);
+}
+
+void check_whole(const Recipe& recipe, const GivenKeys& given, const std::string& origin) {
+    for (const SchemaKey& key : recipe_schema()) {
+        if (key.required && !given.contains(key.name)) {
+            throw InvalidArgument({fmt::format("{}: {}", origin, key.name), key.allowed, "nothing",
+                                   fmt::format("set {} in [{}]", key.leaf(), key.table())});
+        }
+    }
+    if (const auto conflict = find_conflict(recipe)) {
+        const auto where = given.find(conflict->key);
+        throw InvalidArgument({where != given.end() ? where->second : fmt::format("{}: {}", origin, conflict->key),
+                               conflict->expected, conflict->got, conflict->hint});
+    }
+}
+
+std::string name_of(const std::string& origin) {
+    const std::filesystem::path file = std::filesystem::path(origin).filename();
+    return file.extension() == ".toml" ? file.stem().string() : file.string();
+}
+
+}  // namespace
+
+std::optional<double> val_share(const std::string& val) {
+    return parse_share(val);
+}
+
+Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets) {
+    std::error_code unknown;  // read_text says what is wrong with the file
+    const auto size = std::filesystem::file_size(path, unknown);
+    if (!unknown && size > kMaxTomlBytes) {
+        throw InvalidArgument({path, fmt::format("a recipe of at most {} bytes", kMaxTomlBytes),
+                               fmt::format("{} bytes", size), "a recipe is a TOML file, see docs/recipe.md"});
+    }
+    return parse_recipe(read_text(path), path, sets);
+}
+
+Recipe parse_recipe(const std::string& text, const std::string& origin, const std::vector<std::string>& sets) {
+    Recipe recipe;
+    recipe.name = name_of(origin);
+    GivenKeys given;
+    read_document(recipe, given, parse_toml(text, origin), origin);
+    for (const std::string& set : sets) {
+        apply_set(recipe, given, set);
+    }
+    check_whole(recipe, given, origin);
+    return recipe;
+}
+
+std::string recipe_to_toml(const Recipe& recipe) {
+    std::string text;
+    std::string_view table;
+    for (const SchemaKey& key : recipe_schema()) {
+        if (key.table() != table) {
+            table = key.table();
+            text += fmt::format("\n[{}]\n", table);
+        }
+        text += fmt::format("{} = {}\n", key.leaf(), key.write(recipe));
+    }
+    return text;
+}
+
+}  // namespace stoker

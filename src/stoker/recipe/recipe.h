@@ -1,0 +1,105 @@
+// A recipe: everything about a run in one TOML file, checked before any work. Each key has one place
+// here, one line in schema.cpp, and one description in docs/recipe.md.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace stoker {
+
+using OptionValue = std::variant<bool, double, std::string, std::vector<double>>;
+
+// One entry of train_ops or val_ops: {op = "resize", size = 256}. The pipeline knows the ops.
+struct OpSpec {
+    std::string name;
+    std::map<std::string, OptionValue> options;  // without "op"
+    std::string where;                           // "recipes/x.toml:12: data.train_ops[0]", for messages
+};
+
+struct DataRecipe {
+    std::string train;
+    std::string val;  // a data set, a share of train such as "10%", or empty: the test split of
+                      // `train` where it has one, else no evaluation
+    std::int64_t batch_size = 64;  // samples per optimiser step over all ranks
+    std::optional<int> workers;    // empty: auto
+    int prefetch = 3;              // batches in flight beyond the one in use
+    std::string cache = "none";    // none | ram
+    std::int64_t cache_bytes = std::int64_t{4} << 30;
+    bool shuffle = true;
+    bool drop_last = false;
+    bool exif = false;
+    std::vector<OpSpec> train_ops;
+    std::vector<OpSpec> val_ops;
+};
+
+struct ModelRecipe {
+    std::string name = "mlp";               // mlp | resnet18
+    std::optional<std::int64_t> classes;    // empty: taken from the data
+    std::vector<std::int64_t> hidden = {128, 64};  // mlp
+    std::string stem = "auto";              // resnet: imagenet | cifar | auto (by image size)
+};
+
+struct OptimizerRecipe {
+    std::string name = "adam";  // sgd | adam | adamw
+    double lr = 1e-3;
+    double momentum = 0;  // sgd
+    bool nesterov = false;
+    double beta1 = 0.9;  // adam, adamw
+    double beta2 = 0.999;
+    double eps = 1e-8;
+    double weight_decay = 0;
+};
+
+struct ScheduleRecipe {
+    std::string name = "constant";  // constant | one_cycle
+    double pct_start = 0.3;         // one_cycle: share of the steps spent rising
+    double div_factor = 25;         // lr starts at lr / div_factor
+    double final_div_factor = 1e4;  // and ends at that start / final_div_factor
+};
+
+struct CheckpointEvery {
+    std::int64_t count = 1;
+    bool epochs = true;  // else steps
+};
+
+struct TrainRecipe {
+    std::int64_t epochs = 5;
+    std::string precision = "auto";  // auto | fp32
+    bool channels_last = true;       // for convolutional models
+    std::optional<int> threads;      // LibTorch's intra-op threads; empty: auto
+    bool deterministic = false;
+    CheckpointEvery checkpoint_every;
+};
+
+struct Recipe {
+    std::uint64_t seed = 0;
+    std::string device = "auto";  // auto | cpu | cuda | cuda:N
+    DataRecipe data;
+    ModelRecipe model;
+    OptimizerRecipe optimizer;
+    ScheduleRecipe schedule;
+    TrainRecipe train;
+    std::string name;  // of the file without ".toml": the run's default folder is runs/<name>
+};
+
+// The share of `train`, in (0, 1), that data.val asks for: 0.1 for "10%". Empty where `val` is a data
+// set or empty.
+std::optional<double> val_share(const std::string& val);
+
+// Reads a recipe and applies `sets`, each "key=value" with a dotted key: the value is read by the
+// key's type, an unquoted string is taken as it stands. Relative data paths stay as they are
+// (relative to the working directory). Throws IoError for a missing file and InvalidArgument for an
+// unknown key, a wrong type or an impossible value, naming file, line and key, or the --set.
+Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets = {});
+
+// The same from text; `origin` stands for the path in messages.
+Recipe parse_recipe(const std::string& text, const std::string& origin, const std::vector<std::string>& sets = {});
+
+// The recipe as TOML, every key written out: what a run folder keeps. parse_recipe gives it back.
+std::string recipe_to_toml(const Recipe& recipe);
+
+}  // namespace stoker

@@ -1,0 +1,214 @@
+// One line for each key of a recipe, and the few rules that concern two keys at once.
+#include "stoker/recipe/schema.h"
+
+#include <algorithm>
+
+#include "stoker/recipe/schema_keys.h"
+
+namespace stoker {
+namespace {
+
+using namespace schema;
+
+constexpr std::int64_t kMost = std::int64_t{1} << 30;
+constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+
+bool is_device(std::string_view name) {
+    if (name == "auto" || name == "cpu" || name == "cuda") {
+        return true;
+    }
+    constexpr std::string_view kPrefix = "cuda:";
+    constexpr std::string_view kDigits = "0123456789";
+    const std::string_view index = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : "";
+    return !index.empty() && index.size() <= 2 && index.find_first_not_of(kDigits) == std::string_view::npos;
+}
+
+SchemaKey cache_bytes() {
+    const std::string allowed = "bytes of at least 0, or text such as \"4GiB\" (KiB MiB GiB TiB, KB MB GB TB)";
+    return {.name = "data.cache_bytes",
+            .allowed = allowed,
+            .about = "memory that `cache = \"ram\"` may take",
+            .read =
+                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
+                    const auto* text = value.as<std::string>();
+                    const auto* count = value.as<std::int64_t>();
+                    const auto bytes = text != nullptr    ? parse_byte_size(*text)
+                                       : count != nullptr ? std::optional(*count)
+                                                          : std::nullopt;
+                    if (!bytes || *bytes < 0) {
+                        refuse(place, allowed, value);
+                    }
+                    recipe.data.cache_bytes = *bytes;
+                },
+            .write = [](const Recipe& recipe) { return toml_string(byte_size_text(recipe.data.cache_bytes)); }};
+}
+
+SchemaKey checkpoint_every() {
+    const std::string allowed = "text such as \"1 epoch\", \"2 epochs\" or \"200 steps\"";
+    return {.name = "train.checkpoint_every",
+            .allowed = allowed,
+            .about = "how often a checkpoint is written",
+            .text = true,
+            .read =
+                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
+                    const auto* text = value.as<std::string>();
+                    const auto every = text != nullptr ? parse_checkpoint_every(*text) : std::nullopt;
+                    if (!every) {
+                        refuse(place, allowed, value);
+                    }
+                    recipe.train.checkpoint_every = *every;
+                },
+            .write =
+                [](const Recipe& recipe) { return toml_string(checkpoint_every_text(recipe.train.checkpoint_every)); }};
+}
+
+SchemaKey seed() {
+    SchemaKey key = integer("seed", field(&Recipe::seed), {0, kAny},
+                            "decides the sample order, every augmentation and the initial weights");
+    key.write = [](const Recipe& recipe) {
+        if (recipe.seed > static_cast<std::uint64_t>(kAny)) {
+            throw InvalidArgument(
+                {"seed", fmt::format("at most {}, TOML's largest integer", kAny), fmt::format("{}", recipe.seed)});
+        }
+        return fmt::format("{}", recipe.seed);
+    };
+    return key;
+}
+
+std::vector<SchemaKey> root_keys() {
+    return {
+        seed(),
+        text("device", field(&Recipe::device), "\"auto\", \"cpu\", \"cuda\" or \"cuda:N\"", is_device,
+             "where the model runs; `auto` is the GPU where there is one"),
+    };
+}
+
+std::vector<SchemaKey> data_keys() {
+    const auto at = [](auto member) { return field(&Recipe::data, member); };
+    std::vector<SchemaKey> keys = {
+        text(
+            "data.train", at(&DataRecipe::train), "a data set", [](std::string_view given) { return !given.empty(); },
+            "the data set to train on"),
+        text(
+            "data.val", at(&DataRecipe::val), "a data set, or a share above 0% and below 100% such as \"10%\"",
+            [](std::string_view given) { return !looks_like_share(given) || parse_share(given); },
+            "the data set to evaluate on, or the share of `train` held back for it; empty: the test split of "
+            "`train` where it has one, else no evaluation"),
+        integer("data.batch_size", at(&DataRecipe::batch_size), {1, kMost},
+                "samples per optimiser step, over all ranks"),
+        integer_or_auto("data.workers", at(&DataRecipe::workers), {0, 1024},
+                        "threads that read, decode and augment; 0: the training thread does it itself"),
+        integer("data.prefetch", at(&DataRecipe::prefetch), {1, 1024}, "batches in flight beyond the one in use"),
+        one_of("data.cache", at(&DataRecipe::cache), {"none", "ram"},
+               "`ram` keeps samples in memory once they were read"),
+        cache_bytes(),
+        flag("data.shuffle", at(&DataRecipe::shuffle), "a new order every epoch, from `seed` alone"),
+        flag("data.drop_last", at(&DataRecipe::drop_last), "leave out an epoch's last batch where it is not full"),
+        flag("data.exif", at(&DataRecipe::exif), "turn images as their EXIF orientation says"),
+        ops("data.train_ops", at(&DataRecipe::train_ops), "what happens to a training image, in this order"),
+        ops("data.val_ops", at(&DataRecipe::val_ops), "what happens to an image in evaluation"),
+    };
+    keys.front().required = true;
+    return keys;
+}
+
+std::vector<SchemaKey> model_keys() {
+    const auto at = [](auto member) { return field(&Recipe::model, member); };
+    return {
+        one_of("model.name", at(&ModelRecipe::name), {"mlp", "resnet18"}, "the model"),
+        integer_or_auto("model.classes", at(&ModelRecipe::classes), {1, kMost},
+                        "outputs of the model; `auto`: as many as the data has classes"),
+        integers("model.hidden", at(&ModelRecipe::hidden), {1, 1 << 20}, 64, "mlp: the widths of its hidden layers"),
+        one_of("model.stem", at(&ModelRecipe::stem), {"auto", "imagenet", "cifar"},
+               "resnet18: a 7x7 convolution of stride 2 with pooling, or a 3x3 one for small images; `auto`: by "
+               "the image size"),
+    };
+}
+
+std::vector<SchemaKey> optimizer_keys() {
+    const auto at = [](auto member) { return field(&Recipe::optimizer, member); };
+    return {
+        one_of("optimizer.name", at(&OptimizerRecipe::name), {"sgd", "adam", "adamw"}, "the optimiser"),
+        number("optimizer.lr", at(&OptimizerRecipe::lr), {.low = 0, .low_allowed = false},
+               "learning rate; under `one_cycle` its peak"),
+        number("optimizer.momentum", at(&OptimizerRecipe::momentum), {.low = 0, .high = 1}, "sgd: momentum"),
+        flag("optimizer.nesterov", at(&OptimizerRecipe::nesterov), "sgd: Nesterov momentum; needs a momentum"),
+        number("optimizer.beta1", at(&OptimizerRecipe::beta1), {.low = 0, .high = 1},
+               "adam, adamw: decay of the mean of gradients"),
+        number("optimizer.beta2", at(&OptimizerRecipe::beta2), {.low = 0, .high = 1},
+               "adam, adamw: decay of the mean of squared gradients"),
+        number("optimizer.eps", at(&OptimizerRecipe::eps), {.low = 0}, "adam, adamw: added to the denominator"),
+        number("optimizer.weight_decay", at(&OptimizerRecipe::weight_decay), {.low = 0},
+               "adamw: decoupled from the gradient; sgd, adam: added to it (L2)"),
+    };
+}
+
+std::vector<SchemaKey> schedule_keys() {
+    const auto at = [](auto member) { return field(&Recipe::schedule, member); };
+    return {
+        one_of("schedule.name", at(&ScheduleRecipe::name), {"constant", "one_cycle"},
+               "how the learning rate moves over the run"),
+        number("schedule.pct_start", at(&ScheduleRecipe::pct_start), {.low = 0, .high = 1, .low_allowed = false},
+               "one_cycle: share of the steps spent rising"),
+        number("schedule.div_factor", at(&ScheduleRecipe::div_factor), {.low = 0, .low_allowed = false},
+               "one_cycle: the first rate is `lr / div_factor`"),
+        number("schedule.final_div_factor", at(&ScheduleRecipe::final_div_factor), {.low = 0, .low_allowed = false},
+               "one_cycle: the last rate is the first `/ final_div_factor`"),
+    };
+}
+
+std::vector<SchemaKey> train_keys() {
+    const auto at = [](auto member) { return field(&Recipe::train, member); };
+    return {
+        integer("train.epochs", at(&TrainRecipe::epochs), {1, kMost}, "passes over the training data"),
+        one_of("train.precision", at(&TrainRecipe::precision), {"auto", "fp32"},
+               "arithmetic of the step; `auto` chooses for the device"),
+        flag("train.channels_last", at(&TrainRecipe::channels_last),
+             "memory layout (N, H, W, C) for convolutional models"),
+        integer_or_auto("train.threads", at(&TrainRecipe::threads), {1, 1024}, "LibTorch's intra-op threads"),
+        flag("train.deterministic", at(&TrainRecipe::deterministic),
+             "the same losses bit for bit on the same machine, versions and threads"),
+        checkpoint_every(),
+    };
+}
+
+}  // namespace
+
+std::string_view SchemaKey::table() const {
+    const std::size_t dot = name.find('.');
+    return dot == std::string::npos ? std::string_view{} : std::string_view(name).substr(0, dot);
+}
+
+std::string_view SchemaKey::leaf() const {
+    const std::size_t dot = name.find('.');
+    return dot == std::string::npos ? std::string_view(name) : std::string_view(name).substr(dot + 1);
+}
+
+const std::vector<SchemaKey>& recipe_schema() {
+    static const std::vector<SchemaKey> schema = [] {
+        std::vector<SchemaKey> all;
+        for (auto keys : {root_keys(), data_keys(), model_keys(), optimizer_keys(), schedule_keys(), train_keys()}) {
+            std::ranges::move(keys, std::back_inserter(all));
+        }
+        return all;
+    }();
+    return schema;
+}
+
+const SchemaKey* find_schema_key(std::string_view name) {
+    const auto found = std::ranges::find(recipe_schema(), name, &SchemaKey::name);
+    return found == recipe_schema().end() ? nullptr : &*found;
+}
+
+std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
+    const OptimizerRecipe& optimizer = recipe.optimizer;
+    if (optimizer.nesterov && optimizer.name == "sgd" && optimizer.momentum <= 0) {
+        return SchemaConflict{.key = "optimizer.nesterov",
+                              .expected = "a momentum above 0 with Nesterov momentum",
+                              .got = "momentum 0",
+                              .hint = "set optimizer.momentum, 0.9 for example, or nesterov = false"};
+    }
+    return std::nullopt;
+}
+
+}  // namespace stoker

@@ -1,0 +1,151 @@
+// Reads and writes the text forms of values. Everything is decimal digits and a unit, so the
+// parsers are std::from_chars and a look at the rest.
+#include "stoker/recipe/values.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+
+namespace stoker {
+namespace {
+
+struct ByteUnit {
+    std::string_view name;
+    std::int64_t bytes;
+};
+
+constexpr std::array<ByteUnit, 8> kByteUnits{{
+    {"TiB", std::int64_t{1} << 40},
+    {"GiB", std::int64_t{1} << 30},
+    {"MiB", std::int64_t{1} << 20},
+    {"KiB", std::int64_t{1} << 10},
+    {"TB", 1'000'000'000'000},
+    {"GB", 1'000'000'000},
+    {"MB", 1'000'000},
+    {"KB", 1'000},
+}};
+constexpr std::size_t kBinaryUnits = 4;
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+// A whole number in front, and the rest of the text behind it without the blanks between them.
+struct Counted {
+    std::int64_t count = 0;
+    std::string_view unit;
+};
+
+std::optional<Counted> parse_counted(std::string_view text) {
+    if (text.empty() || !is_digit(text.front())) {
+        return std::nullopt;
+    }
+    Counted counted;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, counted.count);
+    if (error != std::errc{}) {
+        return std::nullopt;
+    }
+    counted.unit = {rest, static_cast<std::size_t>(end - rest)};
+    counted.unit.remove_prefix(std::min(counted.unit.find_first_not_of(' '), counted.unit.size()));
+    return counted;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_byte_size(std::string_view text) {
+    const auto counted = parse_counted(text);
+    if (!counted) {
+        return std::nullopt;
+    }
+    if (counted->unit.empty()) {
+        return is_digit(text.back()) ? std::optional(counted->count) : std::nullopt;
+    }
+    const auto unit = std::ranges::find(kByteUnits, counted->unit, &ByteUnit::name);
+    if (unit == kByteUnits.end() || counted->count > std::numeric_limits<std::int64_t>::max() / unit->bytes) {
+        return std::nullopt;
+    }
+    return counted->count * unit->bytes;
+}
+
+std::string byte_size_text(std::int64_t bytes) {
+    for (std::size_t i = 0; i < kBinaryUnits; ++i) {
+        if (bytes > 0 && bytes % kByteUnits[i].bytes == 0) {
+            return fmt::format("{}{}", bytes / kByteUnits[i].bytes, kByteUnits[i].name);
+        }
+    }
+    return fmt::format("{}", bytes);
+}
+
+std::optional<CheckpointEvery> parse_checkpoint_every(std::string_view text) {
+    const auto counted = parse_counted(text);
+    if (!counted || counted->count < 1) {
+        return std::nullopt;
+    }
+    if (counted->unit == "epoch" || counted->unit == "epochs") {
+        return CheckpointEvery{.count = counted->count, .epochs = true};
+    }
+    if (counted->unit == "step" || counted->unit == "steps") {
+        return CheckpointEvery{.count = counted->count, .epochs = false};
+    }
+    return std::nullopt;
+}
+
+std::string checkpoint_every_text(const CheckpointEvery& every) {
+    return fmt::format("{} {}{}", every.count, every.epochs ? "epoch" : "step", every.count == 1 ? "" : "s");
+}
+
+bool looks_like_share(std::string_view text) {
+    return text.ends_with('%');
+}
+
+std::optional<double> parse_share(std::string_view text) {
+    if (!looks_like_share(text) || !is_digit(text.front())) {
+        return std::nullopt;
+    }
+    double percent = 0;
+    const char* end = text.data() + text.size() - 1;
+    const auto [rest, error] = std::from_chars(text.data(), end, percent);
+    const double share = percent / 100;
+    if (error != std::errc{} || rest != end || !(share > 0 && share < 1)) {
+        return std::nullopt;
+    }
+    return share;
+}
+
+std::string toml_string(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += c;
+        } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+            out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+        } else {
+            out += c;
+        }
+    }
+    return out + '"';
+}
+
+std::string toml_number(double value) {
+    std::string text = fmt::format("{}", value);
+    const bool digits_only = text.find_first_of(".en") == std::string::npos;  // "n": inf and nan
+    const bool negative_zero = value == 0 && std::signbit(value);
+    if (digits_only && (negative_zero || std::abs(value) > static_cast<double>(kMaxExactInteger))) {
+        text += ".0";  // as a TOML integer it would lose its sign, or be refused as inexact
+    }
+    return text;
+}
+
+std::string toml_key(std::string_view key) {
+    const auto bare = [](char c) {
+        return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+    };
+    return !key.empty() && std::ranges::all_of(key, bare) ? std::string(key) : toml_string(key);
+}
+
+}  // namespace stoker

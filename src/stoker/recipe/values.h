@@ -1,0 +1,38 @@
+// The small languages inside a recipe's values, read and written: sizes ("4GiB"), shares ("10%"),
+// intervals ("200 steps"), and TOML's own strings, numbers and keys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "stoker/recipe/recipe.h"
+
+namespace stoker {
+
+// "4GiB", "500 MB", "1024": bytes; KiB MiB GiB TiB are powers of 1024, KB MB GB TB of 1000. Empty for
+// anything else, and for what does not fit.
+std::optional<std::int64_t> parse_byte_size(std::string_view text);
+
+// The shortest exact form: 4294967296 is "4GiB", 1000 is "1000". bytes >= 0.
+std::string byte_size_text(std::int64_t bytes);
+
+// "1 epoch", "2 epochs", "200 steps", count >= 1. Empty for anything else.
+std::optional<CheckpointEvery> parse_checkpoint_every(std::string_view text);
+std::string checkpoint_every_text(const CheckpointEvery& every);
+
+// Whether `text` means to be a share ("10%", also "abc%"): it ends in a percent sign.
+bool looks_like_share(std::string_view text);
+
+// "10%" is 0.1. Empty unless above 0% and below 100%.
+std::optional<double> parse_share(std::string_view text);
+
+// Whole numbers beyond this are not exact as doubles, and not all distinct.
+inline constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
+
+std::string toml_string(std::string_view text);  // a basic string, quoted and escaped
+std::string toml_number(double value);           // shortest text that reads back as the same double
+std::string toml_key(std::string_view key);      // bare where TOML allows it, else quoted
+
+}  // namespace stoker

@@ -1,0 +1,55 @@
+// The workers' time, apart from the training thread's: what they spent on each stage of making
+// samples. One table a worker, summed when somebody asks.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+namespace stoker {
+
+enum class Stage : std::uint8_t {
+    read,     // bytes from the source
+    decode,   // bytes to pixels
+    augment,  // ops, up to the batch slot
+    blocked,  // no slot free or nothing left to do
+};
+inline constexpr std::size_t kStages = 4;
+
+constexpr std::string_view stage_name(Stage stage) {
+    constexpr std::array<std::string_view, kStages> kNames = {"read", "decode", "augment", "blocked"};
+    return kNames[static_cast<std::size_t>(stage)];
+}
+
+struct StageTimes {
+    std::array<std::chrono::nanoseconds, kStages> times{};
+    std::int64_t samples = 0;
+
+    std::chrono::nanoseconds& operator[](Stage stage) { return times[static_cast<std::size_t>(stage)]; }
+    std::chrono::nanoseconds operator[](Stage stage) const { return times[static_cast<std::size_t>(stage)]; }
+    StageTimes& operator+=(const StageTimes& other) {
+        for (std::size_t i = 0; i < kStages; ++i) {
+            times[i] += other.times[i];
+        }
+        samples += other.samples;
+        return *this;
+    }
+};
+
+// Reads the clock once a stage: `lap(stage)` charges the time since the last lap to that stage.
+class StageClock {
+  public:
+    explicit StageClock(StageTimes& times) : times_(times) {}
+    void lap(Stage stage) {
+        const auto now = std::chrono::steady_clock::now();
+        times_[stage] += now - since_;
+        since_ = now;
+    }
+
+  private:
+    StageTimes& times_;
+    std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace stoker

@@ -1,0 +1,69 @@
+// The step's line is written every step, so it is formatted straight; the rest goes through JSON
+// objects.
+#include "stoker/train/metrics.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace stoker {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json epoch_json(const EpochResult& epoch) {
+    const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+    return {{"epoch", epoch.epoch},
+            {"seconds", epoch.seconds},
+            {"images_per_second", epoch.images_per_second},
+            {"train_loss", epoch.train_loss},
+            {"val_loss", optional(epoch.val_loss)},
+            {"val_accuracy", optional(epoch.val_accuracy)}};
+}
+
+}  // namespace
+
+std::string step_metric(std::int64_t step, const Batch& batch, double lr, const StepRecord& record) {
+    std::string line = fmt::format(
+        R"({{"type":"step","schema":{},"step":{},"epoch":{},"samples":{},"lr":{},"batch_hash":"{:016x}","us":{{)",
+        StepRecord::kVersion, step, batch.epoch() + 1, batch.size(), lr, batch.hash());
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        fmt::format_to(std::back_inserter(line), R"({}"{}":{})", i == 0 ? "" : ",", phase_name(static_cast<Phase>(i)),
+                       record.times[i].count() / 1000);
+    }
+    return line + "}}";
+}
+
+std::string epoch_metric(const EpochResult& result, std::int64_t step) {
+    Json json = {{"type", "epoch"}, {"schema", StepRecord::kVersion}, {"step", step}};
+    json.update(epoch_json(result));
+    return json.dump();
+}
+
+std::string to_json(const TrainResult& result) {
+    Json epochs = Json::array();
+    for (const auto& epoch : result.epochs) {
+        epochs.push_back(epoch_json(epoch));
+    }
+    Json workers = {{"threads", result.workers_used}, {"samples", result.workers.samples}};
+    for (std::size_t i = 0; i < kStages; ++i) {
+        const Stage stage = static_cast<Stage>(i);
+        workers[std::string(stage_name(stage)) + "_seconds"] =
+            std::chrono::duration<double>(result.workers[stage]).count();
+    }
+    const Json json = {
+        {"run", result.run.string()},
+        {"resumed_from_step", result.resumed_from_step ? Json(*result.resumed_from_step) : Json(nullptr)},
+        {"steps", result.steps},
+        {"interrupted", result.interrupted},
+        {"epochs", epochs},
+        {"account", Json::parse(account_json(result.account))},
+        {"workers", workers},
+        {"peak_rss_mb", result.peak_rss_mb},
+        {"device", result.device},
+        {"threads", result.threads},
+    };
+    return json.dump(2);
+}
+
+}  // namespace stoker

@@ -1,0 +1,64 @@
+// The folder of one run: recipe.toml as used, metrics.jsonl, account.json and checkpoints/<step>/.
+// A checkpoint appears complete or not at all, whatever moment the process dies at.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stoker/models/model.h"
+
+namespace stoker {
+
+struct Checkpoint {
+    std::vector<NamedTensor> model;
+    std::vector<NamedTensor> optimizer;
+    std::string state;  // JSON
+};
+
+class RunFolder {
+  public:
+    explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+    const std::filesystem::path& path() const { return path_; }
+
+    // True where a run was begun here before.
+    bool exists() const;
+    // Makes the folder and writes recipe.toml.
+    void create(const std::string& recipe);
+    // Takes away a folder that `create` made and that holds no checkpoint. False where it stays.
+    bool discard();
+
+    // Appends a line of JSON to metrics.jsonl, buffered until `flush_metrics`.
+    void metric(const std::string& line);
+    void flush_metrics();
+    std::int64_t metrics_bytes() const { return metrics_bytes_; }
+    // Cuts metrics.jsonl back to its first `bytes` bytes: what a checkpoint has seen.
+    void cut_metrics(std::int64_t bytes);
+
+    void write_account(const std::string& json) const;
+
+    // Writes checkpoints/<step>/ durably, then removes all but the newest kKept.
+    void save(std::int64_t step, const Checkpoint& checkpoint) const;
+    static constexpr std::size_t kKept = 3;
+
+  private:
+    std::filesystem::path path_;
+    bool created_ = false;
+    std::string pending_metrics_;
+    std::int64_t metrics_bytes_ = 0;
+};
+
+// The newest complete checkpoint of a run folder, or `path` itself where that is a checkpoint. Empty
+// where there is none.
+std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
+
+// Throws IoError or DataError for a folder that is no checkpoint.
+Checkpoint read_checkpoint(const std::filesystem::path& path);
+
+// model.safetensors alone, for evaluation.
+std::vector<NamedTensor> read_model(const std::filesystem::path& checkpoint);
+
+}  // namespace stoker

@@ -1,0 +1,243 @@
+// The loop over epochs and steps. Every line of training-thread time falls into a phase of the
+// account or is counted as unmeasured; files and state are in trainer_state.cpp.
+#include "stoker/train/trainer.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <sys/resource.h>
+
+#include <fmt/format.h>
+
+#include "stoker/base/core_budget.h"
+#include "stoker/base/error.h"
+#include "stoker/train/metrics.h"
+#include "stoker/train/schedule.h"
+
+namespace stoker {
+namespace {
+
+at::Device prepare_device(const Recipe& recipe) {
+    const at::Device device = pick_device(recipe.device);
+    at::set_num_threads(recipe.train.threads.value_or(read_core_budget().usable));
+    at::globalContext().setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);
+    at::globalContext().setBenchmarkCuDNN(!recipe.train.deterministic);
+    return device;
+}
+
+std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
+                                    const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
+                                    bool channels_last) {
+    if (!recipe.data.workers) {
+        options.workers = auto_workers(device.is_cuda());
+    }
+    options.layout = channels_last ? Layout::hwc : Layout::chw;
+    options.allocator = &slot_allocator(device);
+    return std::make_unique<Loader>(source, Transform(ops, recipe.data.exif), options);
+}
+
+bool uses_channels_last(const Recipe& recipe, const Model* model) {
+    const bool convolutions = model != nullptr ? model->wants_channels_last() : recipe.model.name != "mlp";
+    return recipe.train.channels_last && convolutions;
+}
+
+std::int64_t class_count(const Recipe& recipe, const Source& source) {
+    const auto in_data = static_cast<std::int64_t>(source.classes().size());
+    const std::int64_t classes = recipe.model.classes.value_or(in_data);
+    if (classes < 1 || classes < in_data) {
+        throw InvalidArgument({.where = "model.classes",
+                               .expected = fmt::format("at least the {} classes of the data", in_data),
+                               .got = fmt::to_string(classes),
+                               .hint = in_data == 0 ? "the data has no labels to train on; set model.classes if your "
+                                                      "source gives them"
+                                                    : "leave it out to take the number from the data"});
+    }
+    return classes;
+}
+
+void require_same_classes(const DataSets& data) {
+    if (data.val != nullptr && !std::equal(data.train->classes().begin(), data.train->classes().end(),
+                                           data.val->classes().begin(), data.val->classes().end())) {
+        throw InvalidArgument({.where = data.val->path(),
+                               .expected = fmt::format("the {} classes of {}", data.train->classes().size(),
+                                                       data.train->path()),
+                               .got = fmt::format("{} classes, or other names", data.val->classes().size()),
+                               .hint = "training and validation data must have the same classes"});
+    }
+}
+
+double peak_rss_mb() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+double seconds(std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+Trainer::Trainer(const Recipe& recipe) : Trainer(recipe, open_data(recipe.data)) {}
+
+Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model, OptimizerKernel kernel)
+    : recipe_(recipe),
+      data_(std::move(data)),
+      device_(prepare_device(recipe)),
+      train_(make_loader(recipe, data_.train, recipe.data.train_ops, train_loader_options(recipe), device_,
+                         uses_channels_last(recipe, model.get()))),
+      val_(data_.val == nullptr ? nullptr
+                                : make_loader(recipe, data_.val, recipe.data.val_ops, val_loader_options(recipe),
+                                              device_, uses_channels_last(recipe, model.get()))),
+      model_(model != nullptr ? std::move(model)
+                              : make_model(recipe.model, train_->image_shape(),
+                                           class_count(recipe, *data_.train), recipe.seed)),
+      optimizer_((model_->to(device_, uses_channels_last(recipe, model_.get())), model_->parameters()),
+                 recipe.optimizer, kernel),
+      step_(*model_, optimizer_, account_, device_),
+      copier_(device_) {
+    require_same_classes(data_);
+}
+
+TrainResult Trainer::fit(const FitOptions& options) {
+    if (!options.out.empty()) {
+        folder_.emplace(options.out);
+    }
+    try {
+        resume(options.resume);
+        return run(options);
+    } catch (...) {
+        if (folder_) {
+            folder_->discard();
+        }
+        throw;
+    }
+}
+
+TrainResult Trainer::run(const FitOptions& options) {
+    account_.restore(account_.sum());
+    bool interrupted = false;
+    while (!interrupted && static_cast<std::int64_t>(epochs_.size()) < recipe_.train.epochs) {
+        interrupted = !train_epoch(options);
+        if (!interrupted) {
+            finish_epoch(options);
+        }
+    }
+    if (interrupted && folder_) {
+        save();
+    }
+    account_.cut();
+    TrainResult result{.run = options.out,
+                       .resumed_from_step = resumed_from_,
+                       .steps = steps_,
+                       .epochs = epochs_,
+                       .account = account_.sum(),
+                       .workers = train_->stats().workers,
+                       .peak_rss_mb = peak_rss_mb(),
+                       .device = device_.str(),
+                       .workers_used = train_->workers(),
+                       .threads = at::get_num_threads(),
+                       .interrupted = interrupted};
+    if (folder_) {
+        folder_->flush_metrics();
+        folder_->write_account(to_json(result));
+    }
+    return result;
+}
+
+bool Trainer::train_epoch(const FitOptions& options) {
+    // A checkpoint of an epoch's last step resumes with the epoch's steps done and its evaluation not.
+    const auto current = static_cast<std::int64_t>(epochs_.size());
+    if (train_->state().epoch != current) {
+        return true;
+    }
+    const std::int64_t total = recipe_.train.epochs * train_->batches_per_epoch();
+    account_.cut();  // what lies between epochs belongs to no step
+    for (;;) {
+        std::shared_ptr<Batch> batch;
+        {
+            const PhaseSpan span(account_, Phase::wait);
+            batch = train_->next();
+        }
+        if (batch == nullptr) {
+            return true;
+        }
+        const double lr = learning_rate(recipe_.schedule, recipe_.optimizer.lr, steps_, total);
+        DeviceBatch on_device;
+        {
+            const PhaseSpan span(account_, Phase::copy);
+            on_device = copier_.copy(batch);
+        }
+        step_.run(on_device, lr);
+        after_step(*batch, lr, options);
+        if (options.interrupt != nullptr && *options.interrupt != 0) {
+            return false;
+        }
+    }
+}
+
+void Trainer::after_step(const Batch& batch, double lr, const FitOptions& options) {
+    ++steps_;
+    running_.samples += batch.size();
+    const StepRecord record = account_.cut();
+    note_time(record);
+    if (folder_) {
+        folder_->metric(step_metric(steps_, batch, lr, record));
+    }
+    if (options.on_step) {
+        options.on_step({.epoch = batch.epoch() + 1,
+                         .epochs = recipe_.train.epochs,
+                         .batch = batch.number() + 1,
+                         .batches = train_->batches_per_epoch(),
+                         .images_per_second = static_cast<double>(running_.samples) / running_.seconds});
+    }
+    const CheckpointEvery& every = recipe_.train.checkpoint_every;
+    if (folder_ && !every.epochs && steps_ % every.count == 0) {
+        save();
+    }
+}
+
+void Trainer::note_time(const StepRecord& record) {
+    const auto excluded = record.times[static_cast<std::size_t>(Phase::evaluate)] +
+                          record.times[static_cast<std::size_t>(Phase::checkpoint)];
+    running_.seconds += seconds(record.total() - excluded);
+}
+
+void Trainer::finish_epoch(const FitOptions& options) {
+    account_.cut();  // the tail after the last step: the loader's end of epoch
+    EpochResult result{.epoch = static_cast<std::int64_t>(epochs_.size()) + 1,
+                       .seconds = running_.seconds,
+                       .images_per_second = static_cast<double>(running_.samples) / running_.seconds,
+                       .train_loss = step_.loss_sum() / static_cast<double>(running_.samples)};
+    if (val_ != nullptr) {
+        const PhaseSpan span(account_, Phase::evaluate);
+        const Evaluation evaluation = stoker::evaluate(*model_, *val_, device_);
+        result.val_loss = evaluation.loss;
+        result.val_accuracy = evaluation.accuracy;
+    }
+    epochs_.push_back(result);
+    running_ = {};
+    step_.restore(0);
+    if (folder_) {
+        folder_->metric(epoch_metric(result, steps_));
+        const CheckpointEvery& every = recipe_.train.checkpoint_every;
+        const bool last = result.epoch == recipe_.train.epochs;
+        if (last || (every.epochs && result.epoch % every.count == 0)) {
+            save();
+        }
+    }
+    if (options.on_epoch) {
+        options.on_epoch(result);
+    }
+}
+
+Evaluation Trainer::evaluate() {
+    if (val_ == nullptr) {
+        throw InvalidArgument({.where = "data.val",
+                               .expected = "validation data",
+                               .got = "none",
+                               .hint = "set data.val to a data set or to a share of train such as \"10%\""});
+    }
+    return stoker::evaluate(*model_, *val_, device_);
+}
+
+}  // namespace stoker

@@ -1,0 +1,119 @@
+// Trains a model on data as a recipe says: epochs, evaluation, checkpoints, metrics, the step
+// account. The one object that a C++ program makes, and what `stoker train` runs.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stoker/bridge/device.h"
+#include "stoker/models/model.h"
+#include "stoker/pipeline/data.h"
+#include "stoker/trace/account.h"
+#include "stoker/train/optimizer.h"
+#include "stoker/train/run_folder.h"
+#include "stoker/train/step.h"
+
+namespace stoker {
+
+struct EpochResult {
+    std::int64_t epoch = 0;  // from 1
+    double seconds = 0;      // first wait to the end of the last optimiser step; no evaluation, no checkpoints
+    double images_per_second = 0;
+    double train_loss = 0;   // mean over the epoch's samples
+    std::optional<double> val_loss = std::nullopt;
+    std::optional<double> val_accuracy = std::nullopt;  // share in [0, 1]
+};
+
+// Where training stands, after each step.
+struct Progress {
+    std::int64_t epoch = 0;  // from 1
+    std::int64_t epochs = 0;
+    std::int64_t batch = 0;  // done in this epoch
+    std::int64_t batches = 0;
+    double images_per_second = 0;  // of this epoch so far
+};
+
+struct FitOptions {
+    std::filesystem::path out = {};  // the run folder; empty: nothing is written
+    std::string resume = {};         // "": a fresh run; "auto": the newest checkpoint in `out`, if any; or a
+                                     // checkpoint or run folder
+    std::function<void(const Progress&)> on_step = nullptr;
+    std::function<void(const EpochResult&)> on_epoch = nullptr;
+    const std::atomic<int>* interrupt = nullptr;  // not 0: write a checkpoint and return
+};
+
+struct TrainResult {
+    std::filesystem::path run;
+    std::optional<std::int64_t> resumed_from_step;
+    std::int64_t steps = 0;          // optimiser steps of the whole run
+    std::vector<EpochResult> epochs;  // of the whole run, those before a resume included
+    StepRecord account;
+    StageTimes workers;              // of this process
+    double peak_rss_mb = 0;
+    std::string device;
+    int workers_used = 0;
+    int threads = 0;
+    bool interrupted = false;
+};
+
+// {"run", "resumed_from_step", "epochs", "account", "workers", "peak_rss_mb", "device", ...}
+std::string to_json(const TrainResult& result);
+
+class Trainer {
+  public:
+    // Opens what the recipe names. Throws before any training for whatever cannot be.
+    explicit Trainer(const Recipe& recipe);
+    // With data and a model of your own: a null `model` is made from the recipe.
+    Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model = nullptr,
+            OptimizerKernel kernel = OptimizerKernel::fused);
+
+    TrainResult fit(const FitOptions& options = {});
+
+    // The model on all of the validation data (the training data where there is none).
+    Evaluation evaluate();
+
+    Model& model() { return *model_; }
+    Loader& train_loader() { return *train_; }
+    Account& account() { return account_; }
+    const at::Device& device() const { return device_; }
+
+  private:
+    // The part of an epoch's figures that a checkpoint has to carry.
+    struct Running {
+        double seconds = 0;
+        std::int64_t samples = 0;
+    };
+
+    TrainResult run(const FitOptions& options);
+    bool train_epoch(const FitOptions& options);
+    void finish_epoch(const FitOptions& options);
+    void after_step(const Batch& batch, double lr, const FitOptions& options);
+    void save();
+    void resume(const std::string& from);
+    std::string state_json() const;
+    void restore_state(const std::string& text);
+    void note_time(const StepRecord& record);
+
+    Recipe recipe_;
+    DataSets data_;
+    at::Device device_;
+    std::unique_ptr<Loader> train_;
+    std::unique_ptr<Loader> val_;
+    std::unique_ptr<Model> model_;
+    Optimizer optimizer_;
+    Account account_;
+    Step step_;
+    DeviceCopier copier_;
+    std::optional<RunFolder> folder_;
+    std::int64_t steps_ = 0;
+    Running running_;
+    std::vector<EpochResult> epochs_;
+    std::optional<std::int64_t> resumed_from_;
+};
+
+}  // namespace stoker

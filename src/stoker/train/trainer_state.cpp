@@ -1,0 +1,125 @@
+// What a checkpoint holds of a run, and how a run begins: afresh, or from a checkpoint.
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/error.h"
+#include "stoker/train/metrics.h"
+#include "stoker/train/trainer.h"
+
+namespace stoker {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr int kStateVersion = 1;
+
+Json to_json_value(const EpochResult& epoch) {
+    Json json = Json::parse(epoch_metric(epoch, 0));
+    json.erase("type");
+    json.erase("schema");
+    json.erase("step");
+    return json;
+}
+
+EpochResult epoch_from(const Json& json) {
+    const auto optional = [&](const char* key) {
+        return json.at(key).is_null() ? std::nullopt : std::optional(json.at(key).get<double>());
+    };
+    return {.epoch = json.at("epoch").get<std::int64_t>(),
+            .seconds = json.at("seconds").get<double>(),
+            .images_per_second = json.at("images_per_second").get<double>(),
+            .train_loss = json.at("train_loss").get<double>(),
+            .val_loss = optional("val_loss"),
+            .val_accuracy = optional("val_accuracy")};
+}
+
+}  // namespace
+
+void Trainer::save() {
+    const PhaseSpan span(account_, Phase::checkpoint);
+    folder_->flush_metrics();
+    folder_->save(steps_, {.model = model_->state(), .optimizer = optimizer_.state(), .state = state_json()});
+}
+
+std::string Trainer::state_json() const {
+    Json epochs = Json::array();
+    for (const auto& epoch : epochs_) {
+        epochs.push_back(to_json_value(epoch));
+    }
+    Json account = Json::array();
+    for (const auto& time : account_.sum().times) {
+        account.push_back(time.count());
+    }
+    const Json json = {{"version", kStateVersion},
+                       {"step", steps_},
+                       {"loader", Json::parse(to_json(train_->state()))},
+                       {"epochs", epochs},
+                       {"epoch_so_far",
+                        {{"loss_sum", step_.loss_sum()}, {"samples", running_.samples}, {"seconds", running_.seconds}}},
+                       {"account_ns", account},
+                       {"metrics_bytes", folder_->metrics_bytes()}};
+    return json.dump(2) + "\n";
+}
+
+void Trainer::restore_state(const std::string& text) {
+    try {
+        const Json json = Json::parse(text);
+        if (json.at("version").get<int>() != kStateVersion) {
+            throw InvalidArgument({.where = "checkpoint",
+                                   .expected = "version " + std::to_string(kStateVersion),
+                                   .got = json.at("version").dump()});
+        }
+        train_->restore(loader_state_from_json(json.at("loader").dump()));
+        steps_ = json.at("step").get<std::int64_t>();
+        epochs_.clear();
+        for (const auto& epoch : json.at("epochs")) {
+            epochs_.push_back(epoch_from(epoch));
+        }
+        step_.restore(json.at("epoch_so_far").at("loss_sum").get<double>());
+        running_ = {.seconds = json.at("epoch_so_far").at("seconds").get<double>(),
+                    .samples = json.at("epoch_so_far").at("samples").get<std::int64_t>()};
+        StepRecord sum;
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            sum.times[i] = std::chrono::nanoseconds(json.at("account_ns").at(i).get<std::int64_t>());
+        }
+        account_.restore(sum);
+        folder_->cut_metrics(json.at("metrics_bytes").get<std::int64_t>());
+    } catch (const nlohmann::json::exception& error) {
+        throw InvalidArgument({.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
+    }
+    resumed_from_ = steps_;
+}
+
+void Trainer::resume(const std::string& from) {
+    if (!folder_) {
+        if (!from.empty()) {
+            throw InvalidArgument({.where = "resume", .expected = "a run folder to go on in", .got = "none"});
+        }
+        return;
+    }
+    if (from.empty() && folder_->exists()) {
+        throw InvalidArgument({.where = folder_->path().string(),
+                               .expected = "a folder for a new run",
+                               .got = "one that holds a run already",
+                               .hint = "add --resume auto to go on with it, or --out DIR for another folder"});
+    }
+    std::optional<std::filesystem::path> checkpoint;
+    if (!from.empty()) {
+        checkpoint = find_checkpoint(from == "auto" ? folder_->path() : std::filesystem::path(from));
+        if (!checkpoint && from != "auto") {
+            throw IoError({.where = from, .expected = "a checkpoint or a run folder with one", .got = "none"});
+        }
+    }
+    if (checkpoint) {
+        const Checkpoint saved = read_checkpoint(*checkpoint);
+        model_->load(saved.model);
+        optimizer_.load(saved.optimizer);
+        folder_->create(recipe_to_toml(recipe_));
+        restore_state(saved.state);
+    } else {
+        folder_->create(recipe_to_toml(recipe_));
+        folder_->cut_metrics(0);
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,194 @@
+# The layers of ARCHITECTURE.md as a test: which folder may include which, where LibTorch
+# begins, which files may pay for its heavy headers, and how long a file may grow. The checker is
+# tested too, on small made-up trees that each break one rule.
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Direct arrows, user -> used. What is used by a used folder is allowed too; everything else is not.
+ARROWS = {
+    "base": [],
+    "recipe": ["base"],
+    "trace": ["base"],
+    "cuda": ["trace"],
+    "formats": ["base"],
+    "codecs": ["cuda"],
+    "ops": ["cuda"],
+    "pipeline": ["formats", "codecs", "ops", "recipe"],
+    # LibTorch begins here.
+    "bridge": ["pipeline"],
+    "models": ["bridge"],
+    "train": ["models"],
+    "cli": ["train"],
+}
+TORCH_FOLDERS = {"bridge", "models", "train", "cli"}
+
+# Headers of LibTorch that cost about a gigabyte and ten seconds a file are for these files alone.
+# Everything else includes single operators (<ATen/ops/add.h>) and <ATen/core/Tensor.h>.
+HEAVY_ALLOWED = {
+    "src/stoker/models/torch_module.h",  # the adapter for a user's own torch::nn::Module
+}
+
+MAX_LINES = 500
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def reachable(folder):
+    found, waiting = set(), list(ARROWS[folder])
+    while waiting:
+        used = waiting.pop()
+        if used not in found:
+            found.add(used)
+            waiting += ARROWS[used]
+    return found
+
+
+def is_torch(header):
+    return header.split("/")[0] in {"torch", "ATen", "c10", "caffe2"}
+
+
+def is_heavy(header):
+    if header == "ATen/ATen.h" or header.startswith("torch/csrc/api/include/"):
+        return True
+    return header.startswith("torch/") and not header.startswith("torch/csrc/")
+
+
+def sources(root, *tops):
+    for top in tops:
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                yield path
+
+
+def folder_of(root, path):
+    parts = path.relative_to(root).parts
+    return parts[0] if parts[0] != "src" else parts[2]
+
+
+def check_include(folder, file, quote, header):
+    """What is wrong with `header` included by `file` (relative to the root) in `folder`, or None."""
+    if is_torch(header):
+        if folder not in TORCH_FOLDERS:
+            return f"<{header}>: {folder}/ lies below bridge/ and knows no LibTorch"
+        if is_heavy(header) and file not in HEAVY_ALLOWED:
+            return f"<{header}> is a heavy header: include single headers of ATen, or list the file in HEAVY_ALLOWED"
+        return None
+    if header.startswith("stoker/"):
+        used = header.split("/")[1]
+        if used not in ARROWS:
+            return f'"{header}": {used}/ has no entry in ARROWS'
+        if used != folder and used not in reachable(folder):
+            return f'"{header}": no arrow leads from {folder}/ to {used}/'
+        return None
+    if quote == '"' and (folder != "cli" or ".." in header):
+        return f'"{header}": our own headers are included as "stoker/folder/name.h"'
+    return None
+
+
+def violations(root):
+    found = []
+    for path in sorted((root / "src/stoker").iterdir()):
+        if path.name not in ARROWS and (path.is_dir() or path.suffix in SUFFIXES):
+            found.append(f"src/stoker/{path.name}: has no entry in ARROWS")
+    for path in sources(root, "src/stoker", "cli"):
+        file, folder = path.relative_to(root).as_posix(), folder_of(root, path)
+        if folder not in ARROWS:
+            continue  # reported above
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            problem = check_include(folder, file, *match.groups()) if match else None
+            if problem:
+                found.append(f"{file}:{number}: {problem}")
+    for path in sources(root, "src", "cli", "tests", "bench"):
+        lines = len(path.read_text().splitlines())
+        if lines > MAX_LINES:
+            found.append(f"{path.relative_to(root).as_posix()}:{MAX_LINES + 1}: {lines} lines, {MAX_LINES} at most")
+    return found
+
+
+def test_the_tree_keeps_its_layers():
+    assert any(sources(ROOT, "src/stoker")), "no sources found: the check would pass on nothing"
+    found = violations(ROOT)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_the_exceptions_are_few_and_real():
+    missing = [file for file in HEAVY_ALLOWED if not (ROOT / file).is_file()]
+    assert not missing, f"remove from HEAVY_ALLOWED: {missing}"
+    headers = [file for file in HEAVY_ALLOWED if not file.endswith(".cpp")]
+    assert headers == ["src/stoker/models/torch_module.h"], "a heavy header in a header reaches every file behind it"
+
+
+# ---- the checker itself ----
+
+
+def tree(tmp_path, file, text):
+    (tmp_path / "src/stoker/base").mkdir(parents=True, exist_ok=True)
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return violations(tmp_path)
+
+
+ALLOWED = [
+    ("src/stoker/base/a.cpp", '#include "stoker/base/error.h"'),
+    ("src/stoker/pipeline/a.cpp", '#include "stoker/trace/account.h"'),  # through codecs and cuda
+    ("src/stoker/train/a.cpp", '#include "stoker/recipe/recipe.h"'),
+    ("src/stoker/bridge/a.h", "#include <ATen/core/Tensor.h>"),
+    ("src/stoker/train/a.cpp", "#include <torch/csrc/autograd/variable.h>"),
+    ("src/stoker/ops/a.cpp", "// #include <torch/torch.h>"),
+    ("src/stoker/models/torch_module.h", "#include <torch/nn.h>"),
+    ("cli/a.cpp", '#include "commands.h"'),
+]
+
+
+@pytest.mark.parametrize("file, line", ALLOWED)
+def test_allows(tmp_path, file, line):
+    assert tree(tmp_path, file, line) == []
+
+
+REFUSED = [
+    ("src/stoker/formats/a.cpp", '#include "stoker/codecs/codec.h"', "no arrow"),  # siblings
+    ("src/stoker/codecs/a.cpp", '#include "stoker/ops/crop.h"', "no arrow"),
+    ("src/stoker/formats/a.cpp", '#include "stoker/trace/trace.h"', "no arrow"),
+    ("src/stoker/base/a.h", '#include "stoker/trace/trace.h"', "no arrow"),  # upwards
+    ("src/stoker/models/a.cpp", '#include "stoker/train/step.h"', "no arrow"),
+    ("src/stoker/train/a.cpp", "  #  include <stoker/cli/a.h>", "no arrow"),
+    ("src/stoker/ops/a.cu", '#include "stoker/codecs/codec.h"', "no arrow"),
+    ("src/stoker/ops/deep/a.h", '#include "stoker/codecs/codec.h"', "no arrow"),
+    ("src/stoker/ops/a.cpp", '#include "../codecs/codec.h"', "are included as"),
+    ("cli/a.cpp", '#include "../src/stoker/base/error.h"', "are included as"),
+    ("src/stoker/base/a.cpp", '#include "stoker/nowhere/a.h"', "no entry"),
+    ("src/stoker/pipeline/a.cpp", "#include <torch/torch.h>", "below bridge"),
+    ("src/stoker/ops/a.h", "#include <ATen/core/Tensor.h>", "below bridge"),
+    ("src/stoker/cuda/a.cpp", "#include <c10/cuda/CUDAStream.h>", "below bridge"),
+    ("src/stoker/train/a.cpp", "#include <torch/torch.h>", "heavy"),
+    ("src/stoker/train/a.cpp", "#include <torch/nn/modules/linear.h>", "heavy"),
+    ("src/stoker/train/a.cpp", '#include "torch/csrc/api/include/torch/optim.h"', "heavy"),
+    ("src/stoker/models/a.h", "#include <ATen/ATen.h>", "heavy"),
+    ("cli/a.cpp", "#include <torch/script.h>", "heavy"),
+]
+
+
+@pytest.mark.parametrize("file, line, problem", REFUSED)
+def test_refuses(tmp_path, file, line, problem):
+    found = tree(tmp_path, file, "#pragma once\n" + line + "\n")
+    assert len(found) == 1 and found[0].startswith(f"{file}:2: ") and problem in found[0]
+
+
+def test_refuses_a_folder_outside_the_table(tmp_path):
+    assert tree(tmp_path, "src/stoker/extra/a.h", "") == ["src/stoker/extra: has no entry in ARROWS"]
+
+
+def test_refuses_a_file_outside_the_folders(tmp_path):
+    assert tree(tmp_path, "src/stoker/all.h", "") == ["src/stoker/all.h: has no entry in ARROWS"]
+
+
+@pytest.mark.parametrize("file", ["src/stoker/base/a.cpp", "cli/a.h", "tests/base/a_test.cpp", "bench/a.cpp"])
+def test_refuses_a_long_file(tmp_path, file):
+    assert tree(tmp_path, file, "\n" * 500) == []
+    assert tree(tmp_path, file, "\n" * 501) == [f"{file}:501: 501 lines, 500 at most"]

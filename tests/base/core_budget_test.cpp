@@ -1,0 +1,162 @@
+// The budget against invented cgroup trees, an invented LOCAL_WORLD_SIZE and a real affinity mask.
+#include "stoker/base/core_budget.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+using stoker::testing::TempDir;
+
+class Environment {
+  public:
+    Environment(const char* name, const char* value) : name_(name) {
+        if (const char* old = std::getenv(name)) {
+            old_ = old;
+        }
+        value != nullptr ? ::setenv(name, value, 1) : ::unsetenv(name);
+    }
+    Environment(const Environment&) = delete;
+    Environment& operator=(const Environment&) = delete;
+    ~Environment() { old_ ? ::setenv(name_, old_->c_str(), 1) : ::unsetenv(name_); }
+
+  private:
+    const char* name_;
+    std::optional<std::string> old_;
+};
+
+class CoreBudgetTest : public ::testing::Test {
+  protected:
+    void write(const std::string& name, const std::string& text) {
+        const std::filesystem::path path = root_ / name;
+        std::filesystem::create_directories(path.parent_path());
+        std::ofstream(path) << text;
+    }
+    CoreBudget read() { return read_core_budget(root_.path().string(), (root_ / "self").string()); }
+
+    TempDir root_;
+    Environment ranks_{"LOCAL_WORLD_SIZE", nullptr};
+};
+
+TEST(UsableCores, IsTheShareOfTheTighterLimit) {
+    EXPECT_EQ(usable_cores(8, 0, 1), 8);
+    EXPECT_EQ(usable_cores(8, 4, 1), 4);
+    EXPECT_EQ(usable_cores(4, 16, 1), 4);
+    EXPECT_EQ(usable_cores(8, 3.9, 1), 3);
+    EXPECT_EQ(usable_cores(8, 0, 3), 2);
+    EXPECT_EQ(usable_cores(64, 6, 4), 1);
+    EXPECT_EQ(usable_cores(2, 0, 8), 1);
+    EXPECT_EQ(usable_cores(8, 0.25, 1), 1);
+    EXPECT_EQ(usable_cores(6, 0, 0), 6);
+    EXPECT_EQ(usable_cores(300, 0.3 / 0.1, 1), 3);  // a quota of 2.999... cores is one of 3
+}
+
+TEST_F(CoreBudgetTest, WithoutACgroupTheAffinityCounts) {
+    const CoreBudget budget = read();
+    EXPECT_EQ(budget.quota, 0);
+    EXPECT_EQ(budget.ranks_on_host, 1);
+    EXPECT_GE(budget.affinity, 1);
+    EXPECT_GE(budget.online, budget.affinity);
+    EXPECT_EQ(budget.usable, budget.affinity);
+}
+
+TEST_F(CoreBudgetTest, ReadsTheQuotaOfCgroupV2) {
+    write("cpu.max", "150000 100000\n");
+    EXPECT_DOUBLE_EQ(read().quota, 1.5);
+    EXPECT_EQ(read().usable, 1);
+    write("cpu.max", "max 100000\n");
+    EXPECT_EQ(read().quota, 0);
+    EXPECT_EQ(read().usable, read().affinity);
+}
+
+TEST_F(CoreBudgetTest, ReadsTheQuotaOfCgroupV1) {
+    write("cpu/cpu.cfs_quota_us", "50000\n");
+    write("cpu/cpu.cfs_period_us", "20000\n");
+    EXPECT_DOUBLE_EQ(read().quota, 2.5);
+    write("cpu/cpu.cfs_quota_us", "-1\n");
+    EXPECT_EQ(read().quota, 0);
+}
+
+TEST_F(CoreBudgetTest, TakesTheTightestGroupAboveTheProcess) {
+    write("self", "12:memory:/other\n0::/slurm/job_7/task\n");
+    write("slurm/job_7/task/cpu.max", "max 100000\n");
+    write("slurm/job_7/cpu.max", "300000 100000\n");
+    write("slurm/cpu.max", "800000 100000\n");
+    EXPECT_DOUBLE_EQ(read().quota, 3);
+    write("slurm/cpu.max", "200000 100000\n");
+    EXPECT_DOUBLE_EQ(read().quota, 2);
+    write("other/cpu.max", "100000 100000\n");  // somebody else's
+    EXPECT_DOUBLE_EQ(read().quota, 2);
+
+    write("self", "4:cpu,cpuacct:/a/b\n3:cpuset:/a\n");
+    std::filesystem::remove_all(root_ / "slurm");
+    write("cpu/a/b/cpu.cfs_quota_us", "400000");
+    write("cpu/a/b/cpu.cfs_period_us", "100000");
+    EXPECT_DOUBLE_EQ(read().quota, 4);
+}
+
+TEST_F(CoreBudgetTest, InAContainerTheRootsQuotaCounts) {
+    write("self", "0::/docker/0123456789ab\n");  // a name on the host, not to be seen in here
+    write("cpu.max", "250000 100000\n");
+    EXPECT_DOUBLE_EQ(read().quota, 2.5);
+}
+
+TEST_F(CoreBudgetTest, FilesThatMakeNoSenseAreNoLimit) {
+    for (const char* text : {"", "max", "nonsense", "nonsense 100000", "100000 0", "-5 100000", "100000"}) {
+        write("cpu.max", text);
+        EXPECT_EQ(read().quota, 0) << text;
+        EXPECT_EQ(read().usable, read().affinity) << text;
+    }
+    write("cpu.max", "");
+    for (const char* text : {"", "::", "no colons", "0:cpu", "0::"}) {
+        write("self", text);
+        EXPECT_EQ(read().quota, 0) << text;
+    }
+}
+
+TEST_F(CoreBudgetTest, RanksOfAHostShareItsCores) {
+    const Environment ranks("LOCAL_WORLD_SIZE", "2");
+    EXPECT_EQ(read().ranks_on_host, 2);
+    EXPECT_EQ(read().usable, std::max(read().affinity / 2, 1));
+    for (const char* text : {"", "0", "-3", "many"}) {
+        const Environment wrong("LOCAL_WORLD_SIZE", text);
+        EXPECT_EQ(read().ranks_on_host, 1) << text;
+    }
+}
+
+TEST_F(CoreBudgetTest, CountsTheCoresThatTheProcessMayRunOn) {
+    cpu_set_t before;
+    ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    int core = 0;
+    while (!CPU_ISSET(core, &before)) {
+        ++core;
+    }
+    CPU_SET(core, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) {
+        GTEST_SKIP() << "sched_setaffinity is not allowed here";
+    }
+    const CoreBudget budget = read();
+    ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+    EXPECT_EQ(budget.affinity, 1);
+    EXPECT_EQ(budget.usable, 1);
+    EXPECT_EQ(read().affinity, CPU_COUNT(&before));
+}
+
+TEST(CoreBudget, OfThisMachineIsAtLeastOneCore) {
+    const CoreBudget budget = read_core_budget();
+    EXPECT_GE(budget.usable, 1);
+    EXPECT_LE(budget.usable, budget.affinity);
+    EXPECT_GE(budget.quota, 0);
+}
+
+}  // namespace
+}  // namespace stoker

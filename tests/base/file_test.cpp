@@ -1,0 +1,241 @@
+// Reading and mapping files, and writes that are whole or absent: killed, refused, or side by side.
+#include "stoker/base/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "stoker/base/error.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+using stoker::testing::TempDir;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::string text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void put(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+}
+
+std::vector<std::string> names_in(const TempDir& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+        names.push_back(entry.path().filename().string());
+    }
+    return names;
+}
+
+// One letter throughout: a mix of two writes shows.
+bool is_whole(const std::string& text) {
+    return !text.empty() && text.find_first_not_of(text.front()) == std::string::npos;
+}
+
+TEST(MappedFile, ShowsTheBytesOfAFile) {
+    const TempDir directory;
+    const std::string text("a\0b\nc", 5);
+    put(directory / "f", text);
+    MappedFile file(directory / "f");
+    EXPECT_EQ(text_of(file.bytes()), text);
+
+    MappedFile moved(std::move(file));
+    EXPECT_TRUE(file.bytes().empty());  // NOLINT(bugprone-use-after-move): a moved-from map is empty
+    EXPECT_EQ(text_of(moved.bytes()), text);
+    put(directory / "g", "other");
+    moved = MappedFile(directory / "g");
+    EXPECT_EQ(text_of(moved.bytes()), "other");
+    std::filesystem::remove(directory / "g");
+    EXPECT_EQ(text_of(moved.bytes()), "other") << "a map outlives the name of its file";
+}
+
+TEST(MappedFile, OfAnEmptyFileHasNoBytes) {
+    const TempDir directory;
+    put(directory / "empty", "");
+    EXPECT_TRUE(MappedFile(directory / "empty").bytes().empty());
+}
+
+TEST(ReadFile, ReusesTheBuffersMemory) {
+    const TempDir directory;
+    put(directory / "long", std::string(1000, 'x'));
+    put(directory / "short", "abc");
+    put(directory / "empty", "");
+    Buffer buffer;
+    read_file(directory / "long", buffer);
+    EXPECT_EQ(text_of(buffer.bytes()), std::string(1000, 'x'));
+    const std::byte* memory = buffer.data();
+    read_file(directory / "short", buffer);
+    EXPECT_EQ(text_of(buffer.bytes()), "abc");
+    EXPECT_EQ(buffer.data(), memory);
+    read_file(directory / "empty", buffer);
+    EXPECT_EQ(buffer.size(), 0u);
+    EXPECT_EQ(read_text(directory / "short"), "abc");
+    EXPECT_EQ(read_text(directory / "empty"), "");
+}
+
+TEST(ReadFile, RefusesWhatIsNoFileAndSaysWhy) {
+    const TempDir directory;
+    ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
+    Buffer buffer;
+    const auto expect_refused = [&](const std::filesystem::path& path, const std::string& reason) {
+        const auto error = ThrowsMessage<IoError>(AllOf(HasSubstr(path.string()), HasSubstr(reason)));
+        EXPECT_THAT([&] { MappedFile file(path); }, error);
+        EXPECT_THAT([&] { read_file(path, buffer); }, error);
+    };
+    expect_refused(directory / "absent", "No such file or directory");
+    expect_refused(directory.path(), "expected a regular file, got a directory");
+    expect_refused(directory / "pipe", "expected a regular file, got something else");  // and does not wait
+    expect_refused("/dev/zero", "expected a regular file");
+}
+
+TEST(WriteFile, ReplacesTheFileByAllPiecesInOrder) {
+    const TempDir directory;
+    put(directory / "f", "the old and longer content");
+    const std::vector<std::span<const std::byte>> pieces = {as_bytes("one "), as_bytes(""), as_bytes("two")};
+    write_file(directory / "f", pieces);
+    EXPECT_EQ(read_text(directory / "f"), "one two");
+    write_file(directory / "f", "");
+    EXPECT_EQ(read_text(directory / "f"), "");
+    const std::string big(5 << 20, 'q');
+    write_file(directory / "new", big);
+    EXPECT_EQ(read_text(directory / "new"), big);
+    EXPECT_THAT(names_in(directory), ::testing::UnorderedElementsAre("f", "new"));
+}
+
+TEST(WriteFile, TakesANameWithoutADirectory) {
+    const TempDir directory;
+    const auto before = std::filesystem::current_path();
+    std::filesystem::current_path(directory.path());
+    write_file("bare", "x");
+    std::filesystem::current_path(before);
+    EXPECT_EQ(read_text(directory / "bare"), "x");
+}
+
+TEST(WriteFile, StepsAroundAnotherProcesssTemporaryFile) {
+    const TempDir directory;
+    const std::string taken = "f.tmp-" + std::to_string(::getpid()) + "-0";
+    put(directory / taken, "not ours");
+    write_file(directory / "f", "ours");
+    EXPECT_EQ(read_text(directory / "f"), "ours");
+    EXPECT_EQ(read_text(directory / taken), "not ours");
+}
+
+TEST(WriteFile, SaysWhereItCannotWrite) {
+    const TempDir directory;
+    const auto missing = directory / "no/such/f";
+    EXPECT_THAT([&] { write_file(missing, "x"); },
+                ThrowsMessage<IoError>(AllOf(HasSubstr(missing.string()), HasSubstr("No such file or directory"))));
+    std::filesystem::create_directory(directory / "d");
+    EXPECT_THAT([&] { write_file(directory / "d", "x"); },
+                ThrowsMessage<IoError>(AllOf(HasSubstr("a name to write to"), HasSubstr("Is a directory"))));
+    EXPECT_THAT([&] { sync_directory(directory / "absent"); }, ThrowsMessage<IoError>(HasSubstr("absent")));
+    EXPECT_THAT(names_in(directory), ::testing::ElementsAre("d")) << "a failed write leaves nothing behind";
+}
+
+TEST(WriteFile, RefusesAReadOnlyDirectory) {
+    if (::geteuid() == 0) {
+        GTEST_SKIP() << "root may write anywhere";
+    }
+    const TempDir directory;
+    put(directory / "f", "old");
+    using std::filesystem::perms;
+    std::filesystem::permissions(directory.path(), perms::owner_read | perms::owner_exec);
+    EXPECT_THAT([&] { write_file(directory / "f", "new"); }, ThrowsMessage<IoError>(HasSubstr("Permission denied")));
+    std::filesystem::permissions(directory.path(), perms::owner_all);
+    EXPECT_EQ(read_text(directory / "f"), "old");
+}
+
+// A limit on file sizes stands in for a full disk: both fail in the middle of the writing.
+TEST(WriteFile, LeavesTheOldContentWhereThereIsNoRoom) {
+    const TempDir directory;
+    put(directory / "f", "old");
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit tight{100000, before.rlim_max};
+    const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+    EXPECT_THAT([&] { write_file(directory / "f", std::string(300000, 'n')); },
+                ThrowsMessage<IoError>(AllOf(HasSubstr("room to write"), HasSubstr("File too large"))));
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    ::signal(SIGXFSZ, handler);
+    EXPECT_EQ(read_text(directory / "f"), "old");
+    EXPECT_THAT(names_in(directory), ::testing::ElementsAre("f"));
+}
+
+TEST(WriteFile, WritersSideBySideNeverMix) {
+    const TempDir directory;
+    const auto path = directory / "f";
+    {
+        std::vector<std::jthread> writers;
+        for (const char letter : {'a', 'b', 'c', 'd'}) {
+            writers.emplace_back([&, letter] {
+                for (int i = 0; i < 20; ++i) {
+                    write_file(path, std::string(static_cast<std::size_t>(letter - 'a' + 1) * 30000, letter));
+                    EXPECT_TRUE(is_whole(read_text(path)));
+                }
+            });
+        }
+    }
+    const std::string last = read_text(path);
+    ASSERT_TRUE(is_whole(last));
+    EXPECT_EQ(last.size(), static_cast<std::size_t>(last.front() - 'a' + 1) * 30000);
+    EXPECT_THAT(names_in(directory), ::testing::ElementsAre("f"));
+}
+
+[[noreturn]] void rewrite_for_ever(const std::filesystem::path& path) {
+    try {
+        for (;;) {
+            write_file(path, std::string(300000, 'a'));
+            write_file(path, std::string(500000, 'b'));
+        }
+    } catch (...) {
+        ::_exit(1);
+    }
+}
+
+TEST(WriteFile, KilledAtAnyMomentLeavesOldOrNewContent) {
+    const TempDir directory;
+    const auto path = directory / "f";
+    write_file(path, std::string(300000, 'a'));
+    int killed_while_writing = 0;
+    for (int round = 0; round < 60; ++round) {
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            rewrite_for_ever(path);
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(500 + round * 331));
+        ASSERT_EQ(::kill(child, SIGKILL), 0);
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        ASSERT_TRUE(WIFSIGNALED(status)) << "the child could not write";
+
+        const std::string content = read_text(path);
+        ASSERT_TRUE(is_whole(content)) << "round " << round;
+        ASSERT_EQ(content.size(), content.front() == 'a' ? 300000u : 500000u) << "round " << round;
+        for (const std::string& name : names_in(directory)) {
+            if (name != "f") {
+                ++killed_while_writing;
+                std::filesystem::remove(directory / name);
+            }
+        }
+    }
+    EXPECT_GT(killed_while_writing, 0) << "no kill hit a write: the test proves nothing";
+}
+
+}  // namespace
+}  // namespace stoker

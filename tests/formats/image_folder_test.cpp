@@ -1,0 +1,178 @@
+// The order of torchvision's ImageFolder, spelled out here as its make_dataset gives it, and the layouts
+// that are refused.
+#include "stoker/formats/image_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/base/error.h"
+#include "support/data.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TempDir;
+
+void put(const fs::path& path, std::string_view content = "x") {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << content;
+}
+
+std::vector<std::string> keys(const Source& source) {
+    std::vector<std::string> list;
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+        list.push_back(source.key(i));
+    }
+    return list;
+}
+
+std::string error_of(const fs::path& root) {
+    try {
+        const ImageFolderSource source(root);
+        return "";
+    } catch (const DataError& error) {
+        return error.what();
+    }
+}
+
+TEST(ImageFolder, OrderIsTorchvisions) {
+    const TempDir dir;
+    for (const char* name :
+         {"b/z.png", "b/a.JPG", "B/10.jpeg", "B/9.jpeg", "\xc3\xa9/1.png", "b/sub/0.png", "b/sub-2/0.png",
+          "b/sub/deep/1.jpg", "b/Z.Png", "b/note.txt", "b/jpg", "b/a.jpg.bak", "b/folder.png/in.png", "top.png"}) {
+        put(dir / name);
+    }
+    const ImageFolderSource source(dir.path());
+    EXPECT_THAT(source.classes(), ElementsAre("B", "b", "\xc3\xa9"));
+    // "b" itself first, then its folders by path: '-' comes before '/', so sub-2 comes before sub/deep.
+    EXPECT_THAT(keys(source),
+                ElementsAre("B/10.jpeg", "B/9.jpeg", "b/Z.Png", "b/a.JPG", "b/z.png", "b/folder.png/in.png",
+                            "b/sub/0.png", "b/sub-2/0.png", "b/sub/deep/1.jpg", "\xc3\xa9/1.png"));
+    Sample sample;
+    std::vector<std::int64_t> labels;
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+        source.read(i, sample);
+        labels.push_back(sample.label);
+    }
+    EXPECT_THAT(labels, ElementsAre(0, 0, 1, 1, 1, 1, 1, 1, 1, 2));
+    EXPECT_EQ(source.format(), "image_folder");
+    EXPECT_EQ(source.path(), dir.path().string());
+}
+
+TEST(ImageFolder, ReadsWholeFilesIntoReusedMemory) {
+    const TempDir dir;
+    const std::string long_content(100'000, 'l');
+    put(dir / "a/1.jpg", long_content);
+    put(dir / "a/2.jpg", "short");
+    put(dir / "a/3.jpg", "");
+    const ImageFolderSource source(dir.path());
+    Sample sample;
+    sample.height = 5;  // what an earlier source may have left
+    source.read(0, sample);
+    EXPECT_TRUE(sample.encoded);
+    EXPECT_EQ(sample.height, 0);
+    EXPECT_EQ(sample.bytes.size(), long_content.size());
+    const std::byte* memory = sample.bytes.data();
+    source.read(1, sample);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size()), "short");
+    EXPECT_EQ(sample.bytes.data(), memory);
+    source.read(2, sample);
+    EXPECT_TRUE(sample.bytes.empty());
+    EXPECT_EQ(source.bytes(), 100'005);
+    EXPECT_THROW(source.read(3, sample), InvalidArgument);
+    EXPECT_THROW(source.key(-1), InvalidArgument);
+    fs::remove(dir / "a/2.jpg");
+    EXPECT_THROW(source.read(1, sample), IoError);
+}
+
+TEST(ImageFolder, FollowsLinksButNotInCircles) {
+    const TempDir dir;
+    const TempDir elsewhere;
+    put(dir / "a/1.jpg");
+    put(elsewhere / "far/2.jpg");
+    fs::create_directory_symlink(elsewhere / "far", dir / "linked");
+    fs::create_directory_symlink(elsewhere / "far", dir / "a/more");
+    fs::create_symlink(elsewhere / "far/2.jpg", dir / "a/0.jpg");
+    fs::create_symlink(elsewhere / "nowhere", dir / "a/broken.jpg");  // torchvision lists it, too
+    const ImageFolderSource source(dir.path());
+    EXPECT_THAT(keys(source), ElementsAre("a/0.jpg", "a/1.jpg", "a/broken.jpg", "a/more/2.jpg", "linked/2.jpg"));
+    Sample sample;
+    EXPECT_THROW(source.read(2, sample), IoError);
+    EXPECT_EQ(source.bytes(), 4);
+
+    fs::create_directory_symlink(dir.path(), dir / "a/circle");
+    EXPECT_THAT(error_of(dir.path()), AllOf(HasSubstr("a/circle"), HasSubstr("a link to " + dir.path().string())));
+}
+
+TEST(ImageFolder, SaysWhichLayoutIsExpected) {
+    const TempDir dir;
+    EXPECT_THAT(error_of(dir.path()), HasSubstr("one subfolder of .jpg, .jpeg or .png images for each class"));
+    put(dir / "1.jpg");
+    EXPECT_THAT(error_of(dir.path()), HasSubstr("no subfolder and 1 images; move the images into a subfolder"));
+    put(dir / "full/1.jpg");
+    EXPECT_EQ(error_of(dir.path()), "");
+    put(dir / "texts/1.txt");
+    fs::create_directories(dir / "void/below");
+    EXPECT_THAT(error_of(dir.path()), HasSubstr("none in 2 of 3 subfolders: texts, void; remove the empty"));
+    EXPECT_THROW(ImageFolderSource(dir / "absent"), IoError);
+    EXPECT_THROW(ImageFolderSource(dir / "1.jpg"), IoError);
+}
+
+TEST(ImageFolder, AFolderThatCannotBeReadIsAnError) {
+    if (::geteuid() == 0) {
+        GTEST_SKIP() << "root reads every folder";
+    }
+    const TempDir dir;
+    put(dir / "a/1.jpg");
+    put(dir / "a/closed/2.jpg");
+    fs::permissions(dir / "a/closed", fs::perms::none);
+    EXPECT_THROW(ImageFolderSource(dir.path()), IoError);
+    fs::permissions(dir / "a/closed", fs::perms::owner_all);
+}
+
+TEST(ImageFolder, PhotosAgreeWithASlowListing) {
+    STOKER_SKIP_WITHOUT(photos, "photos");
+    std::map<std::string, std::set<std::string>> expected;
+    std::int64_t bytes = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(photos)) {
+        if (entry.is_regular_file()) {
+            const fs::path relative = entry.path().lexically_relative(photos);
+            expected[relative.begin()->string()].insert(relative.string());
+            bytes += static_cast<std::int64_t>(entry.file_size());
+        }
+    }
+    const ImageFolderSource source(photos);
+    EXPECT_EQ(source.size(), 96);
+    EXPECT_EQ(source.bytes(), bytes);
+    std::int64_t index = 0;
+    Sample sample;
+    for (std::int64_t label = 0; const auto& [name, paths] : expected) {
+        EXPECT_EQ(source.classes()[static_cast<std::size_t>(label)], name);
+        for (const std::string& path : paths) {
+            EXPECT_EQ(source.key(index), path);
+            source.read(index++, sample);
+            EXPECT_EQ(sample.label, label);
+            EXPECT_EQ(sample.bytes.size(), fs::file_size(photos / path));
+            EXPECT_EQ(sample.bytes[0], std::byte{0xff});  // a JPEG's first byte
+        }
+        ++label;
+    }
+    EXPECT_EQ(index, source.size());
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,128 @@
+// What each data specification opens, and the one clear line for each that opens nothing.
+#include "stoker/formats/open.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "support/data.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::TempDir;
+
+template <typename Kind>
+std::string error_of(const std::string& data) {
+    try {
+        open_source(data, Split::train);
+    } catch (const Kind& error) {
+        return error.what();
+    }
+    return "opened";
+}
+
+const auto says_what_works = AllOf(HasSubstr("one subfolder of .jpg, .jpeg or .png images for each class"),
+                                   HasSubstr("IDX files"), HasSubstr("synth:digits"), Not(HasSubstr("\n")));
+
+TEST(Open, ImageFolder) {
+    const TempDir dir;
+    fs::create_directories(dir / "cat");
+    write_file(dir / "cat/1.jpg", std::string_view("x"));
+    for (const Split split : {Split::train, Split::test}) {
+        const auto source = open_source(dir.path().string(), split);
+        EXPECT_EQ(source->format(), "image_folder");
+        EXPECT_EQ(source->key(0), "cat/1.jpg");
+    }
+    EXPECT_EQ(open_source(dir.path().string() + "/", Split::train)->key(0), "cat/1.jpg");
+    EXPECT_FALSE(has_splits(dir.path().string()));
+}
+
+TEST(Open, IdxDirectory) {
+    const TempDir dir;
+    const std::string image{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 77};
+    write_file(dir / "train-images-idx3-ubyte", image);
+    write_file(dir / "train-labels-idx1-ubyte", std::string{0, 0, 8, 1, 0, 0, 0, 1, 4});
+    const auto source = open_source(dir.path().string(), Split::train);
+    EXPECT_EQ(source->format(), "idx");
+    EXPECT_EQ(source->key(0), "train/0");
+    EXPECT_TRUE(has_splits(dir.path().string()));
+    EXPECT_THROW(open_source(dir.path().string(), Split::test), DataError);
+}
+
+TEST(Open, Mnist) {
+    STOKER_SKIP_WITHOUT(mnist, "mnist");
+    EXPECT_TRUE(has_splits(mnist.string()));
+    const auto train = open_source(mnist.string(), Split::train);
+    const auto test = open_source(mnist.string(), Split::test);
+    EXPECT_EQ(train->size(), 60'000);
+    EXPECT_EQ(test->size(), 10'000);
+    EXPECT_EQ(test->key(9'999), "test/9999");
+}
+
+TEST(Open, SynthDigits) {
+    EXPECT_TRUE(has_splits("synth:digits"));
+    EXPECT_TRUE(has_splits("synth:digits?count=5"));
+    EXPECT_EQ(open_source("synth:digits", Split::train)->size(), 60'000);
+    EXPECT_EQ(open_source("synth:digits", Split::test)->size(), 10'000);
+    EXPECT_EQ(open_source("synth:digits?count=1200", Split::train)->size(), 1200);
+    EXPECT_EQ(open_source("synth:digits?count=1200", Split::test)->size(), 200);
+    EXPECT_EQ(open_source("synth:digits?count=3", Split::test)->size(), 1);
+
+    const auto pixels = [](const std::string& data) {
+        Sample sample;
+        open_source(data, Split::train)->read(1, sample);
+        return std::string(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size());
+    };
+    const std::string seed_0 = pixels("synth:digits");
+    EXPECT_EQ(seed_0.size(), 784u);
+    EXPECT_EQ(pixels("synth:digits?seed=0&count=7"), seed_0);
+    EXPECT_EQ(pixels("synth:digits?count=7&seed=9"), pixels("synth:digits?seed=9"));
+    EXPECT_NE(pixels("synth:digits?seed=9"), seed_0);
+}
+
+TEST(Open, RefusesBadSynthParameters) {
+    for (const char* data :
+         {"synth:", "synth:photos", "synth:digitsx", "synth:digits?", "synth:digits?count",
+          "synth:digits?count=", "synth:digits?count=0", "synth:digits?count=-5", "synth:digits?count=5x",
+          "synth:digits?count=99999999999999999999", "synth:digits?seed=-1", "synth:digits?seed=1.5",
+          "synth:digits?size=3", "synth:digits?count=5&", "synth:digits?&count=5"}) {
+        EXPECT_THAT(error_of<InvalidArgument>(data), Not(HasSubstr("opened"))) << data;
+    }
+    EXPECT_THAT(error_of<InvalidArgument>("synth:digits?count=5x"),
+                HasSubstr("[synth:digits?count=5x] expected count to be a whole number of at least 1, got \"5x\""));
+    EXPECT_FALSE(has_splits("synth:photos"));
+}
+
+TEST(Open, SaysWhatWouldWork) {
+    const TempDir dir;
+    const std::string absent = (dir / "absent").string();
+    EXPECT_THAT(error_of<IoError>(absent),
+                AllOf(says_what_works, HasSubstr("[" + absent + "]"), HasSubstr("No such file")));
+    EXPECT_THAT(error_of<IoError>(""), says_what_works);
+    EXPECT_FALSE(has_splits(absent));
+
+    EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(says_what_works, HasSubstr("got an empty folder")));
+    const std::string file = (dir / "notes.txt").string();
+    write_file(file, std::string_view("x"));
+    EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(says_what_works, HasSubstr("without any of these")));
+    EXPECT_THAT(error_of<Unsupported>(file), AllOf(says_what_works, HasSubstr("got a file; give the folder")));
+    EXPECT_FALSE(has_splits(file));
+    EXPECT_THAT(error_of<Unsupported>("https://example.org/x.tar"), says_what_works);
+
+    write_file(dir / "1.PNG", std::string_view("x"));
+    EXPECT_THAT(error_of<DataError>(dir.path().string()), HasSubstr("move the images into a subfolder"));
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,122 @@
+// Subsets present the chosen samples, and a split by key keeps every sample on its side whatever else
+// is in the data.
+#include "stoker/formats/subset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::ElementsAre;
+
+// `size` samples with the keys first, first + step, first + 2 step, ...; the label is the index.
+class Numbers final : public Source {
+  public:
+    explicit Numbers(std::int64_t size, std::int64_t first = 0, std::int64_t step = 1)
+        : size_(size), first_(first), step_(step) {}
+    std::int64_t size() const override { return size_; }
+    void read(std::int64_t index, Sample& sample) const override { sample.label = index; }
+    std::string key(std::int64_t index) const override { return "n/" + std::to_string(first_ + index * step_); }
+    void prefetch(std::span<const std::int64_t> indices) const override {
+        wanted.assign(indices.begin(), indices.end());
+    }
+    std::span<const std::string> classes() const override { return classes_; }
+    std::string_view format() const override { return "numbers"; }
+    std::string path() const override { return "here"; }
+    std::int64_t bytes() const override { return 1000; }
+
+    mutable std::vector<std::int64_t> wanted;
+
+  private:
+    std::int64_t size_;
+    std::int64_t first_;
+    std::int64_t step_;
+    std::vector<std::string> classes_ = {"one", "two"};
+};
+
+std::set<std::string> keys(const Source& source) {
+    std::set<std::string> set;
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+        set.insert(source.key(i));
+    }
+    return set;
+}
+
+TEST(Subset, PresentsTheChosenSamples) {
+    const auto numbers = std::make_shared<Numbers>(10);
+    const Subset subset(numbers, {7, 0, 7});
+    EXPECT_EQ(subset.size(), 3);
+    Sample sample;
+    subset.read(0, sample);
+    EXPECT_EQ(sample.label, 7);
+    EXPECT_EQ(subset.key(1), "n/0");
+    subset.prefetch(std::vector<std::int64_t>{2, 1});
+    EXPECT_THAT(numbers->wanted, ElementsAre(7, 0));
+    EXPECT_THAT(subset.classes(), ElementsAre("one", "two"));
+    EXPECT_EQ(subset.format(), "numbers");
+    EXPECT_EQ(subset.path(), "here");
+    EXPECT_EQ(subset.bytes(), 300);
+    EXPECT_THROW(subset.read(3, sample), InvalidArgument);
+    EXPECT_THROW(subset.key(-1), InvalidArgument);
+    EXPECT_THROW(Subset(numbers, {10}), InvalidArgument);
+    EXPECT_THROW(Subset(numbers, {-1}), InvalidArgument);
+}
+
+TEST(Subset, SplitIsDisjointCompleteInOrderAndOfTheExpectedSize) {
+    const auto numbers = std::make_shared<Numbers>(20'000);
+    const SplitSources split = split_by_key(numbers, 0.1);
+    EXPECT_NEAR(static_cast<double>(split.share->size()), 2000, 5 * 42.4);  // five standard deviations
+    EXPECT_EQ(split.share->size() + split.rest->size(), 20'000);
+    auto all = keys(*split.share);
+    all.merge(keys(*split.rest));
+    EXPECT_EQ(all.size(), 20'000u);
+    Sample sample;
+    std::int64_t last = -1;
+    for (std::int64_t i = 0; i < split.share->size(); ++i) {
+        split.share->read(i, sample);
+        EXPECT_GT(sample.label, last);
+        last = sample.label;
+    }
+}
+
+TEST(Subset, ASamplesSideDependsOnItsKeyAlone) {
+    const auto many = split_by_key(std::make_shared<Numbers>(3000), 0.25);
+    const auto few = split_by_key(std::make_shared<Numbers>(1000, 0, 3), 0.25);  // every third of them
+    const auto chosen = keys(*many.share);
+    for (const std::string& key : keys(*few.share)) {
+        EXPECT_TRUE(chosen.contains(key)) << key;
+    }
+    for (const std::string& key : keys(*few.rest)) {
+        EXPECT_FALSE(chosen.contains(key)) << key;
+    }
+    // A larger share contains the smaller one.
+    const auto half = keys(*split_by_key(std::make_shared<Numbers>(3000), 0.5).share);
+    for (const std::string& key : chosen) {
+        EXPECT_TRUE(half.contains(key)) << key;
+    }
+}
+
+// Fixed for ever: a release that moved samples between training and validation would leak one into the other.
+TEST(Subset, TheSplitNeverChanges) {
+    const auto split = split_by_key(std::make_shared<Numbers>(40), 0.2);
+    EXPECT_THAT(keys(*split.share), ElementsAre("n/17", "n/21", "n/22", "n/33", "n/38"));
+}
+
+TEST(Subset, RefusesSharesThatLeaveOneSideEmpty) {
+    const auto numbers = std::make_shared<Numbers>(10);
+    for (const double share : {0.0, 1.0, -0.5, 2.0, std::numeric_limits<double>::quiet_NaN(), 1e-9, 1 - 1e-9}) {
+        EXPECT_THROW(split_by_key(numbers, share), InvalidArgument) << share;
+    }
+    EXPECT_THROW(split_by_key(std::make_shared<Numbers>(0), 0.5), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,216 @@
+// What a loader does with samples that cannot be read, options that cannot be, and memory that is
+// not there: it says so where batches are taken, and goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <new>
+
+#include "pipeline/pixel_source.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::CountingAllocator;
+using testing::PixelSource;
+using testing::random_ops;
+using testing::see;
+
+// Ten samples in order, in batches of 4, of which sample 5 fails as told.
+template <typename Check>
+void with_failure(const std::function<void()>& failure, Check check) {
+    for (const int workers : {0, 1, 3}) {
+        const auto source = std::make_shared<PixelSource>(10);
+        source->failures[5] = failure;
+        Loader loader(source, random_ops(), {.batch_size = 4, .workers = workers, .shuffle = false});
+        for (int epoch = 0; epoch < 2; ++epoch) {
+            EXPECT_EQ(see(*loader.next()).indices, (std::vector<std::int64_t>{0, 1, 2, 3}));
+            check(loader);
+            EXPECT_EQ(see(*loader.next()).indices, (std::vector<std::int64_t>{8, 9})) << "goes on behind the bad batch";
+            EXPECT_EQ(loader.next(), nullptr);
+        }
+    }
+}
+
+TEST(LoaderErrors, ADataErrorHasItsPlace) {
+    const auto failure = [] {
+        throw DataError({.path = "", .offset = 77}, {.where = "x", .expected = "good bytes", .got = "bad ones"});
+    };
+    with_failure(failure, [](Loader& loader) {
+        try {
+            loader.next();
+            ADD_FAILURE() << "no error";
+        } catch (const DataError& error) {
+            EXPECT_EQ(error.place().path, "made-up");
+            EXPECT_EQ(error.place().key, "pixels/00005");
+            EXPECT_EQ(error.place().index, 5);
+            EXPECT_EQ(error.place().offset, 77);
+            EXPECT_STREQ(error.what(),
+                         "[made-up: pixels/00005 (sample 5) @ byte 77] expected good bytes, got bad ones");
+        }
+    });
+}
+
+TEST(LoaderErrors, AnExceptionOfOwnDataGetsItsPlace) {
+    with_failure([] { throw std::runtime_error("my reader gave up"); }, [](Loader& loader) {
+        try {
+            loader.next();
+            ADD_FAILURE() << "no error";
+        } catch (const DataError& error) {
+            EXPECT_EQ(error.place().index, 5);
+            EXPECT_THAT(error.what(), HasSubstr("my reader gave up"));
+        }
+    });
+}
+
+TEST(LoaderErrors, ErrorsOfTheSystemStayWhatTheyAre) {
+    with_failure([] { throw IoError({.where = "a.jpg", .expected = "a file", .got = "no such file"}); },
+                 [](Loader& loader) { EXPECT_THROW(loader.next(), IoError); });
+    with_failure([] { throw std::bad_alloc(); }, [](Loader& loader) { EXPECT_THROW(loader.next(), std::bad_alloc); });
+}
+
+TEST(LoaderErrors, TheFirstBadSampleOfABatchIsReportedForAnyNumberOfWorkers) {
+    for (const int workers : {0, 1, 2, 8}) {
+        const auto source = std::make_shared<PixelSource>(64);
+        for (const std::int64_t index : {21, 40, 63}) {
+            source->failures[index] = [index] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(index == 21 ? 10 : 0));
+                throw std::runtime_error("bad");
+            };
+        }
+        Loader loader(source, random_ops(), {.batch_size = 64, .workers = workers, .shuffle = false});
+        try {
+            loader.next();
+            ADD_FAILURE() << "no error";
+        } catch (const DataError& error) {
+            EXPECT_EQ(error.place().index, 21) << workers << " workers";
+        }
+    }
+}
+
+TEST(LoaderErrors, AnErrorInAnEpochsLastBatchEndsTheEpochToo) {
+    const auto source = std::make_shared<PixelSource>(8);
+    source->failures[7] = [] { throw std::runtime_error("bad"); };
+    Loader loader(source, random_ops(), {.batch_size = 4, .workers = 1, .epochs = 1, .shuffle = false});
+    EXPECT_NE(loader.next(), nullptr);
+    EXPECT_THROW(loader.next(), DataError);
+    EXPECT_EQ(loader.state().epoch, 1);
+    EXPECT_EQ(loader.next(), nullptr);
+    EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST(LoaderErrors, ABadFirstSampleFailsAtOnceWithItsPlace) {
+    const auto source = std::make_shared<PixelSource>(8);
+    source->failures[0] = [] { throw std::runtime_error("bad"); };
+    try {
+        Loader loader(source, random_ops(), {});
+        ADD_FAILURE() << "no error";
+    } catch (const DataError& error) {
+        EXPECT_EQ(error.place().key, "pixels/00000");
+        EXPECT_EQ(error.place().index, 0);
+    }
+}
+
+TEST(LoaderErrors, AnImageOfAnotherSizeSaysWhatToAdd) {
+    const auto source = std::make_shared<PixelSource>(8);
+    source->taller.insert(6);
+    Loader loader(source, Transform(), {.batch_size = 8, .workers = 2});
+    try {
+        loader.next();
+        ADD_FAILURE() << "no error";
+    } catch (const DataError& error) {
+        EXPECT_EQ(error.place().index, 6);
+        EXPECT_STREQ(error.what(),
+                     "[made-up: pixels/00006 (sample 6)] expected 3 x 12 x 10 (channels, height, width), as of sample "
+                     "0, got 3 x 13 x 10; add an op that gives all images one size, such as center_crop or resize with "
+                     "size = [height, width]");
+    }
+    Loader cropped(source, Transform(std::vector<Op>{CenterCrop{8, 8}}), {.batch_size = 8, .workers = 2});
+    EXPECT_NE(cropped.next(), nullptr);
+}
+
+TEST(LoaderErrors, RawPixelsThatDoNotFitTheirShape) {
+    class Odd final : public Source {
+      public:
+        std::int64_t size() const override { return 2; }
+        void read(std::int64_t index, Sample& sample) const override {
+            static const std::byte bytes[12] = {};
+            sample.bytes = bytes;
+            sample.height = index == 0 ? 2 : height;
+            sample.width = index == 0 ? 2 : width;
+            sample.channels = index == 0 ? 3 : channels;
+        }
+        int height = 2, width = 2, channels = 3;
+    };
+    const auto expect_error = [](int height, int width, int channels, const std::string& part) {
+        const auto source = std::make_shared<Odd>();
+        source->height = height;
+        source->width = width;
+        source->channels = channels;
+        Loader loader(source, Transform(), {.batch_size = 2, .workers = 1});
+        try {
+            loader.next();
+            ADD_FAILURE() << "no error";
+        } catch (const DataError& error) {
+            EXPECT_THAT(error.what(), HasSubstr(part));
+        }
+    };
+    expect_error(2, 3, 3, "expected 18 bytes for 2 x 3 x 3, got 12");
+    expect_error(-2, -2, 3, "at least 1 x 1 pixels");
+    expect_error(0, 0, 3, "at least 1 x 1 pixels");
+    expect_error(1, 2, 6, "1 to 4 channels");
+}
+
+TEST(LoaderErrors, NothingStaysOfTheSampleBefore) {
+    for (const int workers : {0, 1}) {
+        const auto source = std::make_shared<PixelSource>(10);
+        source->unlabelled = {3, 4, 8};
+        Loader loader(source, random_ops(), {.batch_size = 10, .workers = workers, .shuffle = false});
+        EXPECT_EQ(see(*loader.next()).labels, (std::vector<std::int64_t>{0, 3, 6, -1, -1, 5, 8, 1, -1, 7}));
+    }
+}
+
+TEST(LoaderErrors, NoMemoryForASlotIsAnErrorOfNext) {
+    for (const int workers : {0, 2}) {
+        CountingAllocator allocator;
+        allocator.most = 0;
+        Loader loader(std::make_shared<PixelSource>(40), random_ops(),
+                      {.batch_size = 4, .workers = workers, .prefetch = 2, .allocator = &allocator});
+        EXPECT_THROW(loader.next(), IoError);
+        allocator.most = 1000;
+        int good = 0;
+        for (int i = 1; i < 10; ++i) {
+            try {
+                good += loader.next() != nullptr;
+            } catch (const IoError&) {
+            }
+        }
+        EXPECT_GE(good, 7) << "usable again once there is memory";
+        EXPECT_EQ(loader.next(), nullptr);
+    }
+}
+
+TEST(LoaderErrors, RefusesOptionsThatCannotBe) {
+    const auto expect_refused = [](const LoaderOptions& options, const std::string& part) {
+        try {
+            Loader loader(std::make_shared<PixelSource>(10), random_ops(), options);
+            ADD_FAILURE() << "accepted, instead of an error about " << part;
+        } catch (const InvalidArgument& error) {
+            EXPECT_THAT(error.what(), HasSubstr(part));
+        }
+    };
+    expect_refused({.batch_size = 0}, "batch_size");
+    expect_refused({.batch_size = 4, .world_size = 3}, "multiple of the number of ranks");
+    expect_refused({.batch_size = 4, .rank = 4, .world_size = 4}, "rank");
+    expect_refused({.batch_size = 11, .drop_last = true}, "drop_last");
+    expect_refused({.batch_size = 4, .epochs = -1}, "epochs");
+}
+
+TEST(LoaderErrors, ABatchSizeFarBeyondTheDataTakesNoMemoryForIt) {
+    Loader loader(std::make_shared<PixelSource>(10), random_ops(), {.batch_size = std::int64_t{1} << 40, .workers = 2});
+    EXPECT_EQ(loader.next()->size(), 10);
+    EXPECT_EQ(loader.next(), nullptr);
+}
+
+}  // namespace
+}  // namespace stoker

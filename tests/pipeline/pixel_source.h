@@ -1,0 +1,147 @@
+// A source of made-up pixels for tests of the loader: every sample known from its index, with
+// samples that are slow, fail, or have another size where a test asks for them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "stoker/base/error.h"
+#include "stoker/pipeline/loader.h"
+
+namespace stoker::testing {
+
+class PixelSource final : public Source {
+  public:
+    explicit PixelSource(std::int64_t size, int height = 12, int width = 10, int channels = 3)
+        : size_(size), height_(height), width_(width), channels_(channels) {}
+
+    std::int64_t size() const override { return size_; }
+
+    void read(std::int64_t index, Sample& sample) const override {
+        ++reads;
+        if (delay) {
+            std::this_thread::sleep_for(delay(index));
+        }
+        if (const auto failure = failures.find(index); failure != failures.end()) {
+            failure->second();
+        }
+        sample.height = height_ + (taller.contains(index) ? 1 : 0);
+        sample.width = width_;
+        sample.channels = channels_;
+        sample.storage.resize(static_cast<std::size_t>(sample.height * width_ * channels_));
+        std::uint32_t state = static_cast<std::uint32_t>(index) * 2654435761u + 12345u;
+        for (std::byte& byte : sample.storage.bytes()) {
+            state = state * 1664525u + 1013904223u;
+            byte = static_cast<std::byte>(state >> 24);
+        }
+        sample.bytes = sample.storage.bytes();
+        if (!unlabelled.contains(index)) {
+            sample.label = index * 3 % 10;
+        }
+    }
+
+    std::string key(std::int64_t index) const override { return fmt::format("pixels/{:05}", index); }
+    std::string path() const override { return "made-up"; }
+
+    std::function<std::chrono::microseconds(std::int64_t)> delay;
+    std::map<std::int64_t, std::function<void()>> failures;
+    std::set<std::int64_t> taller;      // one row more than the others
+    std::set<std::int64_t> unlabelled;  // read leaves the label alone
+    mutable std::atomic<std::int64_t> reads{0};
+
+  private:
+    std::int64_t size_;
+    int height_, width_, channels_;
+};
+
+// The ops of a usual training run, for images of any size.
+inline Transform random_ops() {
+    return Transform(std::vector<Op>{RandomResizedCrop{.height = 8, .width = 8}, HorizontalFlip{}, kImageNetNormalize});
+}
+
+// Everything in a batch, copied.
+struct Seen {
+    std::int64_t epoch = 0;
+    std::int64_t number = 0;
+    std::vector<float> image;
+    std::vector<std::int64_t> labels;
+    std::vector<std::int64_t> indices;
+    std::vector<std::string> keys;
+    std::uint64_t hash = 0;
+
+    bool operator==(const Seen&) const = default;
+};
+
+inline Seen see(const Batch& batch) {
+    const auto image = batch.field(kImageField).as<float>();
+    const auto labels = batch.field(kLabelField).as<std::int64_t>();
+    const auto indices = batch.field(kIndexField).as<std::int64_t>();
+    Seen seen{.epoch = batch.epoch(),
+              .number = batch.number(),
+              .image = {image.begin(), image.end()},
+              .labels = {labels.begin(), labels.end()},
+              .indices = {indices.begin(), indices.end()},
+              .keys = {},
+              .hash = batch.hash()};
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+        seen.keys.push_back(batch.payload(kKeyField, i));
+    }
+    return seen;
+}
+
+// The rest of `epochs` epochs, up to and with the null that ends each.
+inline std::vector<Seen> see_epochs(Loader& loader, int epochs) {
+    std::vector<Seen> seen;
+    while (epochs > 0) {
+        if (const auto batch = loader.next()) {
+            seen.push_back(see(*batch));
+        } else {
+            --epochs;
+        }
+    }
+    return seen;
+}
+
+// gtest would print two megabytes of floats: says where two runs part instead.
+inline std::string difference(const std::vector<Seen>& a, const std::vector<Seen>& b) {
+    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+        if (!(a[i] == b[i])) {
+            return fmt::format("batch {} (epoch {} number {} against epoch {} number {}): {}{}{}{}", i, a[i].epoch,
+                               a[i].number, b[i].epoch, b[i].number, a[i].indices != b[i].indices ? "indices " : "",
+                               a[i].labels != b[i].labels ? "labels " : "", a[i].image != b[i].image ? "image " : "",
+                               a[i].keys != b[i].keys || a[i].hash != b[i].hash ? "keys" : "");
+        }
+    }
+    return a.size() == b.size() ? "" : fmt::format("{} batches against {}", a.size(), b.size());
+}
+
+// Counts what goes through it.
+class CountingAllocator final : public Allocator {
+  public:
+    std::byte* allocate(std::size_t bytes) override {
+        if (++allocations > most) {
+            throw IoError({.where = "test memory", .expected = "more", .got = "none"});
+        }
+        ++live;
+        return host_allocator().allocate(bytes);
+    }
+    void deallocate(std::byte* data, std::size_t bytes) noexcept override {
+        --live;
+        host_allocator().deallocate(data, bytes);
+    }
+    bool pinned() const override { return true; }
+
+    std::atomic<std::int64_t> allocations{0};
+    std::atomic<std::int64_t> live{0};
+    std::atomic<std::int64_t> most{1 << 20};
+};
+
+}  // namespace stoker::testing

@@ -1,0 +1,75 @@
+// The loader's state as JSON: there and back, and nothing else is taken for one.
+#include "stoker/pipeline/state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::HasSubstr;
+
+LoaderState sample_state() {
+    return {.epoch = 3,
+            .batch = 17,
+            .size = 60'000,
+            .batch_size = 256,
+            .seed = std::numeric_limits<std::uint64_t>::max() - 1,
+            .shuffle = false,
+            .drop_last = true};
+}
+
+void expect_refused(const std::string& text, const std::string& part) {
+    try {
+        loader_state_from_json(text);
+        ADD_FAILURE() << "accepted " << text;
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("[loader state]"));
+        EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+}
+
+std::string with(const std::string& key, const nlohmann::json& value) {
+    auto json = nlohmann::json::parse(to_json(sample_state()));
+    json[key] = value;
+    return json.dump();
+}
+
+TEST(LoaderState, ThereAndBack) {
+    EXPECT_EQ(loader_state_from_json(to_json(sample_state())), sample_state());
+    EXPECT_EQ(loader_state_from_json(to_json({})), LoaderState{});
+}
+
+TEST(LoaderState, KeepsItsNames) {
+    EXPECT_EQ(to_json(sample_state()),
+              R"({"version":1,"epoch":3,"batch":17,"size":60000,"batch_size":256,)"
+              R"("seed":"18446744073709551614","shuffle":false,"drop_last":true})");
+}
+
+TEST(LoaderState, RefusesWhatIsNone) {
+    expect_refused("", "a loader's state");
+    expect_refused("{", "a loader's state");
+    expect_refused("[]", "a loader's state");
+    expect_refused("{}", "version");
+    expect_refused(with("version", 2), "expected version 1, got 2");
+    expect_refused(with("epoch", "three"), "a loader's state");
+    for (const char* key : {"epoch", "batch", "size", "batch_size", "seed", "shuffle", "drop_last"}) {
+        auto json = nlohmann::json::parse(to_json(sample_state()));
+        json.erase(key);
+        expect_refused(json.dump(), key);
+    }
+}
+
+TEST(LoaderState, RefusesASeedThatIsNoNumber) {
+    for (const char* seed : {"", "x", "-1", " 1", "1x", "18446744073709551616"}) {
+        expect_refused(with("seed", seed), "a loader's state");
+    }
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,29 @@
+// Real data for tests: the folder named by STOKER_SHARED_DATA, else ../shared/data beside the
+// checkout. Tests that need it skip, visibly, where it is absent.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace stoker::testing {
+
+inline std::optional<std::filesystem::path> shared_data(const std::string& part) {
+    const char* given = std::getenv("STOKER_SHARED_DATA");
+    const std::filesystem::path root =
+        given != nullptr ? std::filesystem::path(given) : std::filesystem::path(STOKER_SOURCE_DIR) / "../shared/data";
+    if (std::filesystem::exists(root / part)) {
+        return root / part;
+    }
+    return std::nullopt;
+}
+
+}  // namespace stoker::testing
+
+#define STOKER_SKIP_WITHOUT(name, part)                                               \
+    const auto name##_found = stoker::testing::shared_data(part);                     \
+    if (!name##_found) {                                                              \
+        GTEST_SKIP() << "needs " << (part) << " under STOKER_SHARED_DATA";            \
+    }                                                                                 \
+    const std::filesystem::path name = *name##_found

@@ -1,0 +1,35 @@
+# Sums JUnit reports of CTest and pytest into one line: N passed, N failed, N skipped.
+# Fails on a failed test, and on a report that is missing: what did not report did not pass.
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+
+def outcome(case):
+    if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+        return "failed"
+    if case.get("status") == "disabled":
+        return "skipped"
+    skipped = case.find("skipped")
+    if skipped is None:
+        return "passed"
+    # CTest also writes <skipped> for a test that could not be started; tests that skip have these messages.
+    by_ctest = case.get("status") is not None
+    return "failed" if by_ctest and not skipped.get("message", "").startswith("SKIP_") else "skipped"
+
+
+def main(reports):
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for report in reports:
+        if not Path(report).is_file():
+            print(f"no report: {report}", file=sys.stderr)
+            counts["failed"] += 1
+            continue
+        for case in ElementTree.parse(report).iter("testcase"):
+            counts[outcome(case)] += 1
+    print(", ".join(f"{count} {name}" for name, count in counts.items()))
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,185 @@
+// The step account: every nanosecond in exactly one phase, whatever the nesting.
+#include "stoker/trace/account.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "stoker/trace/stages.h"
+
+namespace stoker {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr Phase phase_at(std::size_t i) {
+    return static_cast<Phase>(i);
+}
+
+nanoseconds time_of(const StepRecord& record, Phase phase) {
+    return record.times[static_cast<std::size_t>(phase)];
+}
+
+TEST(Account, NamesAreThoseOfTheDocument) {
+    std::string names;
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        names += std::string(phase_name(phase_at(i))) + " ";
+    }
+    EXPECT_EQ(names, "wait copy forward backward optimizer communication evaluate checkpoint unmeasured ");
+}
+
+TEST(Account, PartsSumToTheWallTime) {
+    const auto before = Account::Clock::now();
+    Account account;
+    const auto begin = Account::Clock::now();
+    for (int i = 0; i < 2000; ++i) {
+        const PhaseSpan outer(account, phase_at(static_cast<std::size_t>(i) % kPhases));
+        const PhaseSpan inner(account, phase_at(static_cast<std::size_t>(i * 7) % kPhases));
+    }
+    const auto end = Account::Clock::now();
+    const StepRecord record = account.cut();
+    const auto after = Account::Clock::now();
+    EXPECT_GE(record.total(), end - begin);
+    EXPECT_LE(record.total(), after - before);
+    double shares = 0;
+    nanoseconds sum{0};
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        EXPECT_GE(record.times[i].count(), 0);
+        shares += record.share(phase_at(i));
+        sum += record.times[i];
+    }
+    EXPECT_EQ(sum, record.total());
+    EXPECT_NEAR(shares, 1.0, 1e-12);
+}
+
+// A pause put into one phase shows up in that phase and in no other.
+TEST(Account, APauseLandsInItsPhaseAlone) {
+    constexpr auto kPause = milliseconds(20);
+    for (std::size_t slow = 0; slow < kPhases; ++slow) {
+        Account account;
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            const PhaseSpan span(account, phase_at(i));
+            if (i == slow) {
+                std::this_thread::sleep_for(kPause);
+            }
+        }
+        const StepRecord record = account.cut();
+        EXPECT_GE(record.times[slow], kPause) << phase_name(phase_at(slow));
+        EXPECT_GT(record.share(phase_at(slow)), 0.5) << phase_name(phase_at(slow));
+        EXPECT_LT(record.total() - record.times[slow], milliseconds(10)) << phase_name(phase_at(slow));
+    }
+}
+
+TEST(Account, ANestedPhaseSuspendsTheOuterOne) {
+    Account account;
+    {
+        const PhaseSpan backward(account, Phase::backward);
+        std::this_thread::sleep_for(milliseconds(15));
+        {
+            const PhaseSpan communication(account, Phase::communication);
+            std::this_thread::sleep_for(milliseconds(30));
+        }
+        std::this_thread::sleep_for(milliseconds(15));
+    }
+    const StepRecord record = account.cut();
+    EXPECT_GE(time_of(record, Phase::backward), milliseconds(30));
+    EXPECT_LT(time_of(record, Phase::backward), milliseconds(45));
+    EXPECT_GE(time_of(record, Phase::communication), milliseconds(30));
+    EXPECT_LT(time_of(record, Phase::communication), milliseconds(45));
+}
+
+TEST(Account, SpansEndInThePhaseThatRanBefore) {
+    Account account;
+    EXPECT_EQ(account.enter(Phase::forward), Phase::unmeasured);
+    {
+        const PhaseSpan span(account, Phase::copy);
+        const PhaseSpan same(account, Phase::copy);
+    }
+    EXPECT_EQ(account.enter(Phase::unmeasured), Phase::forward);
+}
+
+TEST(Account, AnExceptionClosesItsSpan) {
+    Account account;
+    try {
+        const PhaseSpan span(account, Phase::forward);
+        throw 1;
+    } catch (int) {
+    }
+    EXPECT_EQ(account.enter(Phase::wait), Phase::unmeasured);
+}
+
+TEST(Account, RecordsSumExactly) {
+    const auto begin = Account::Clock::now();
+    Account account;
+    PhaseTimes sum{};
+    for (int step = 0; step < 50; ++step) {
+        const PhaseSpan span(account, phase_at(static_cast<std::size_t>(step) % kPhases));
+        const StepRecord record = account.cut();  // inside a phase: the rest of it belongs to the next record
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            sum[i] += record.times[i];
+        }
+    }
+    EXPECT_EQ(account.sum().times, sum);
+    account.cut();
+    EXPECT_LE(account.sum().total(), Account::Clock::now() - begin);
+}
+
+TEST(Account, RestoreGoesOnFromASum) {
+    StepRecord saved;
+    saved.times[static_cast<std::size_t>(Phase::forward)] = std::chrono::hours(1);
+    Account account;
+    std::this_thread::sleep_for(milliseconds(20));  // belongs to nobody: the saved run had ended
+    account.restore(saved);
+    const StepRecord first = account.cut();
+    EXPECT_LT(first.total(), milliseconds(15));
+    EXPECT_EQ(account.sum().total(), first.total() + std::chrono::hours(1));
+    EXPECT_EQ(time_of(account.sum(), Phase::forward), std::chrono::hours(1) + time_of(first, Phase::forward));
+}
+
+TEST(Account, JsonHasEveryShare) {
+    StepRecord record;
+    record.times[static_cast<std::size_t>(Phase::wait)] = milliseconds(500);
+    record.times[static_cast<std::size_t>(Phase::forward)] = milliseconds(1500);
+    const auto json = nlohmann::json::parse(account_json(record));
+    EXPECT_EQ(json.size(), kPhases + 2);
+    EXPECT_EQ(json.at("schema"), 1);
+    EXPECT_EQ(json.at("seconds"), 2.0);
+    EXPECT_EQ(json.at("wait"), 0.25);
+    EXPECT_EQ(json.at("forward"), 0.75);
+    EXPECT_EQ(json.at("unmeasured"), 0.0);
+    EXPECT_EQ(nlohmann::json::parse(account_json({})).at("wait"), 0.0) << "no time, no share";
+}
+
+TEST(StageClock, ChargesEachLapToItsStage) {
+    StageTimes times;
+    StageClock clock(times);
+    std::this_thread::sleep_for(milliseconds(20));
+    clock.lap(Stage::read);
+    clock.lap(Stage::decode);
+    std::this_thread::sleep_for(milliseconds(10));
+    clock.lap(Stage::augment);
+    EXPECT_GE(times[Stage::read], milliseconds(20));
+    EXPECT_LT(times[Stage::decode], milliseconds(5));
+    EXPECT_GE(times[Stage::augment], milliseconds(10));
+    EXPECT_EQ(times[Stage::blocked].count(), 0);
+    times.samples = 3;
+    StageTimes sum = times;
+    sum += times;
+    EXPECT_EQ(sum[Stage::read], 2 * times[Stage::read]);
+    EXPECT_EQ(sum.samples, 6);
+}
+
+TEST(StageClock, NamesAreThoseOfTheDocument) {
+    EXPECT_EQ(stage_name(Stage::read), "read");
+    EXPECT_EQ(stage_name(Stage::decode), "decode");
+    EXPECT_EQ(stage_name(Stage::augment), "augment");
+    EXPECT_EQ(stage_name(Stage::blocked), "blocked");
+}
+
+}  // namespace
+}  // namespace stoker
