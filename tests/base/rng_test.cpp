@@ -49,6 +49,16 @@ TEST(Rng, LaysTheKeyOutAsDocumented) {
     }
 }
 
+// Nor may the way in which a draw becomes a number.
+TEST(Rng, TakesTheHighBitsOfADraw) {
+    Rng draws({.seed = 5});
+    Rng numbers({.seed = 5});
+    for (int i = 0; i < 1000; ++i) {
+        ASSERT_EQ(numbers.uniform(), static_cast<float>(draws.next() / 256u) / 16777216.0f);
+        ASSERT_EQ(numbers.below(1000), std::uint64_t{draws.next()} * 1000 / 4294967296u);
+    }
+}
+
 TEST(Rng, StreamsOfDifferentKeysNeverMeet) {
     const std::vector<std::uint64_t> seeds = {0, 1, 7, 1ull << 31, 1ull << 32, (1ull << 63) + 1, ~0ull};
     const std::vector<std::uint32_t> epochs = {0, 1, 2, 65535, 65536, kOnes};

@@ -93,6 +93,7 @@ TEST(ThreadPool, SkipsThePiecesBehindAFailure) {
                                    [&](std::int64_t begin, std::int64_t) {
                                        ++calls;
                                        if (begin == 5) {
+                                           std::this_thread::sleep_for(20ms);  // others queue up behind it
                                            throw DataError({.path = "x"}, {.where = "", .expected = "", .got = ""});
                                        }
                                    }),

@@ -117,8 +117,8 @@ TEST(OrientationTest, DecodersTurnOnlyWhenAsked) {
             const Bytes tagged = png_with_exif(png, block, behind);
             EXPECT_EQ(decoder.info(tagged).orientation, orientation);
             EXPECT_TRUE(same_pixels(decode(decoder, tagged).view(), stored.view()));
-            EXPECT_TRUE(same_pixels(decode(decoder, tagged, {.exif = true}).view(),
-                                    letters(kUpright[orientation - 1]).view()));
+            EXPECT_TRUE(
+                same_pixels(decode(decoder, tagged, {.exif = true}).view(), letters(kUpright[orientation - 1]).view()));
         }
         const Bytes tagged = jpeg_with_exif(jpeg, block);
         EXPECT_EQ(decoder.info(tagged).orientation, orientation);

@@ -215,8 +215,7 @@ inline Bytes mutated(const Bytes& original, Rng& rng) {
     for (std::uint32_t changes = 1 + rng.below(4); changes > 0 && bytes.size() > 2; --changes) {
         const std::size_t at = rng.below(static_cast<std::uint32_t>(bytes.size()));
         const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);
-        const auto length = static_cast<std::ptrdiff_t>(
-            std::min<std::size_t>(1 + rng.below(24), bytes.size() - at));
+        const auto length = static_cast<std::ptrdiff_t>(std::min<std::size_t>(1 + rng.below(24), bytes.size() - at));
         switch (rng.below(4)) {
             case 0:
                 *place ^= std::byte{1} << rng.below(8);

@@ -93,7 +93,7 @@ class SampleWriter {
 
     Bytes encode(bool interlaced, bool transparent) {
         const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context(spng_ctx_new(SPNG_CTX_ENCODER),
-                                                                       spng_ctx_free);
+                                                                          spng_ctx_free);
         spng_ihdr header{.width = static_cast<std::uint32_t>(width_),
                          .height = static_cast<std::uint32_t>(height_),
                          .bit_depth = static_cast<std::uint8_t>(layout_.depth),
@@ -202,9 +202,9 @@ TEST(PngTest, RefusesSizesBeforeTakingMemory) {
     Bytes header;
     append_number(header, 20000, 4, true);
     append_number(header, 20000, 4, true);
-    const Bytes huge = joined({std::span(png).first(8),
-                               png_chunk("IHDR", joined({header, std::span(png).subspan(24, 5)})),
-                               std::span(png).subspan(33)});
+    const Bytes huge =
+        joined({std::span(png).first(8), png_chunk("IHDR", joined({header, std::span(png).subspan(24, 5)})),
+                std::span(png).subspan(33)});
     EXPECT_THAT(error_of([&] { decode(huge); }), HasSubstr("20000 x 20000"));
 }
 
@@ -233,8 +233,9 @@ Bytes mutated_chunk(const Bytes& png, Rng& rng) {
 TEST(PngTest, RandomMutationsAreDecodedOrDataErrors) {
     Decoder decoder;
     Rng rng({.seed = 12});
-    const Bytes originals[] = {encode_png(picture(8, 6).view()), SampleWriter(kLayouts[9], 7, 9).write(true, false).png,
-                         png_with_exif(SampleWriter(kLayouts[14], 4, 4).write(false, false).png, exif_block(8, false))};
+    const Bytes originals[] = {
+        encode_png(picture(8, 6).view()), SampleWriter(kLayouts[9], 7, 9).write(true, false).png,
+        png_with_exif(SampleWriter(kLayouts[14], 4, 4).write(false, false).png, exif_block(8, false))};
     for (int round = 0; round < 4000; ++round) {
         survives(decoder, mutated(originals[round % 3], rng), {.exif = round % 2 == 0});
     }

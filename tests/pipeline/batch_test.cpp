@@ -41,8 +41,8 @@ TEST(Batch, FieldsAreAlignedAndDoNotOverlap) {
     EXPECT_EQ(image.size(), 3u * 105);
     EXPECT_EQ(labels.size(), 3u);
     EXPECT_EQ(mask.size(), 15u);
-    for (const void* data : {static_cast<void*>(image.data()), static_cast<void*>(labels.data()),
-                             static_cast<void*>(mask.data())}) {
+    for (const void* data :
+         {static_cast<void*>(image.data()), static_cast<void*>(labels.data()), static_cast<void*>(mask.data())}) {
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % kAlignment, 0u);
     }
     std::fill(image.begin(), image.end(), 1.5f);

@@ -10,8 +10,8 @@
 namespace stoker {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::CountingAllocator;
+using ::testing::HasSubstr;
 using testing::PixelSource;
 using testing::random_ops;
 using testing::see;
@@ -52,15 +52,16 @@ TEST(LoaderErrors, ADataErrorHasItsPlace) {
 }
 
 TEST(LoaderErrors, AnExceptionOfOwnDataGetsItsPlace) {
-    with_failure([] { throw std::runtime_error("my reader gave up"); }, [](Loader& loader) {
-        try {
-            loader.next();
-            ADD_FAILURE() << "no error";
-        } catch (const DataError& error) {
-            EXPECT_EQ(error.place().index, 5);
-            EXPECT_THAT(error.what(), HasSubstr("my reader gave up"));
-        }
-    });
+    with_failure([] { throw std::runtime_error("my reader gave up"); },
+                 [](Loader& loader) {
+                     try {
+                         loader.next();
+                         ADD_FAILURE() << "no error";
+                     } catch (const DataError& error) {
+                         EXPECT_EQ(error.place().index, 5);
+                         EXPECT_THAT(error.what(), HasSubstr("my reader gave up"));
+                     }
+                 });
 }
 
 TEST(LoaderErrors, ErrorsOfTheSystemStayWhatTheyAre) {

@@ -159,7 +159,8 @@ TEST(LoaderRestore, SaysWhatDiffers) {
         make(options(), kSize + 1)->restore(make(options())->state());
         ADD_FAILURE();
     } catch (const InvalidArgument& error) {
-        EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("\"size\":51"), ::testing::HasSubstr("\"size\":50")));
+        EXPECT_THAT(error.what(),
+                    ::testing::AllOf(::testing::HasSubstr("\"size\":51"), ::testing::HasSubstr("\"size\":50")));
     }
 }
 

@@ -239,11 +239,8 @@ TEST(Loader, SlotsComeFromTheGivenAllocatorAndAreReused) {
             Loader loader(std::make_shared<PixelSource>(64), random_ops(),
                           {.batch_size = 8, .workers = workers, .prefetch = 3, .allocator = &allocator});
             EXPECT_TRUE(loader.next()->pinned());
-            see_epochs(loader, 3);
-            const std::int64_t early = allocator.allocations;
             see_epochs(loader, 20);
-            EXPECT_LE(allocator.allocations, 4) << "three under way and the one in use";
-            EXPECT_LE(allocator.allocations - early, 1);
+            EXPECT_LE(allocator.allocations, 4) << "for 160 batches: three under way and the one in use";
         }
         EXPECT_EQ(allocator.live, 0);
     }
@@ -264,8 +261,8 @@ TEST(Loader, EndsQuicklyInTheMiddleOfItsWork) {
 
 TEST(Loader, EndsWithFullQueues) {
     const auto source = std::make_shared<PixelSource>(100);
-    auto loader = std::make_unique<Loader>(source, random_ops(),
-                                           LoaderOptions{.batch_size = 10, .workers = 4, .prefetch = 4});
+    auto loader =
+        std::make_unique<Loader>(source, random_ops(), LoaderOptions{.batch_size = 10, .workers = 4, .prefetch = 4});
     const auto held = loader->next();
     while (source->reads < 1 + 50) {
         std::this_thread::yield();
@@ -287,7 +284,7 @@ TEST(Loader, StatsCountTheWork) {
         EXPECT_EQ(stats.workers.samples, 20);
         EXPECT_GE(stats.workers[Stage::read], milliseconds(20));
         EXPECT_GT(stats.workers[Stage::augment].count(), 0);
-        EXPECT_LT(stats.workers[Stage::decode], milliseconds(1)) << "raw pixels need none";
+        EXPECT_EQ(stats.workers[Stage::decode].count(), 0) << "raw pixels need none";
         EXPECT_EQ(stats.ring.batches, 4);
     }
 }

@@ -95,8 +95,8 @@ TEST(Permutation, EmptyAndSingle) {
 TEST(Permutation, PositionsAndValuesAreEven) {
     for (const std::int64_t size : {2, 3, 5, 10, 17, 64, 100, 257}) {
         std::vector<std::int64_t> counts(static_cast<std::size_t>(size * size));
-        constexpr std::uint32_t kEpochs = 20'000;
-        for (std::uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
+        const auto epochs = static_cast<std::uint32_t>(std::max<std::int64_t>(20 * size, 2000));
+        for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
             const Permutation permutation(size, 11, epoch);
             for (std::int64_t i = 0; i < size; ++i) {
                 ++counts[static_cast<std::size_t>(i * size + permutation(i))];

@@ -28,8 +28,8 @@ class RingBench {
                       throw std::bad_alloc();
                   }
                   ++slots;
-                  return std::make_unique<Batch>(std::vector<FieldSpec>{{.name = "v", .dtype = DType::int64}}, kCapacity,
-                                                 host_allocator());
+                  return std::make_unique<Batch>(std::vector<FieldSpec>{{.name = "v", .dtype = DType::int64}},
+                                                 kCapacity, host_allocator());
               },
               [this, size_of](Batch& batch, std::int64_t sequence) {
                   batch.reset(0, sequence, size_of ? size_of(sequence) : kCapacity);
@@ -74,6 +74,7 @@ class RingBench {
   private:
     void fill(BatchRing& held, const RingTask& task) {
         std::int64_t i = task.begin;
+        std::exception_ptr error;
         try {
             const auto v = task.batch->field("v").as<std::int64_t>();
             for (; i < task.end; ++i) {
@@ -83,10 +84,9 @@ class RingBench {
                 v[static_cast<std::size_t>(i)] = task.sequence * 1000 + i;
             }
         } catch (...) {
-            held.complete(task, std::current_exception(), i);
-            return;
+            error = std::current_exception();
         }
-        held.complete(task);
+        held.complete(task, std::move(error), i);
     }
 };
 
@@ -266,7 +266,6 @@ TEST(BatchRing, BatchesOutliveTheRing) {
         while (const auto batch = bench.ring->pop()) {
             held.push_back(batch);
         }
-        bench.join();
         EXPECT_EQ(bench.slots, 8) << "a held slot is not filled again";
     }
     for (std::size_t k = 0; k < held.size(); ++k) {

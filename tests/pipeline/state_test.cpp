@@ -46,9 +46,8 @@ TEST(LoaderState, ThereAndBack) {
 }
 
 TEST(LoaderState, KeepsItsNames) {
-    EXPECT_EQ(to_json(sample_state()),
-              R"({"version":1,"epoch":3,"batch":17,"size":60000,"batch_size":256,)"
-              R"("seed":"18446744073709551614","shuffle":false,"drop_last":true})");
+    EXPECT_EQ(to_json(sample_state()), R"({"version":1,"epoch":3,"batch":17,"size":60000,"batch_size":256,)"
+                                       R"("seed":"18446744073709551614","shuffle":false,"drop_last":true})");
 }
 
 TEST(LoaderState, RefusesWhatIsNone) {

@@ -191,13 +191,14 @@ TEST_F(TransformTest, EncodedImagesAreDecodedFirst) {
 }
 
 TEST_F(TransformTest, NormalizeMustBeLast) {
-    for (const auto& ops : {std::vector<Op>{kMnistNormalize, HorizontalFlip{}},
-                            std::vector<Op>{kMnistNormalize, kMnistNormalize}}) {
+    for (const auto& ops :
+         {std::vector<Op>{kMnistNormalize, HorizontalFlip{}}, std::vector<Op>{kMnistNormalize, kMnistNormalize}}) {
         try {
             const Transform transform(ops);
             ADD_FAILURE() << "accepted";
         } catch (const InvalidArgument& error) {
-            EXPECT_THAT(error.what(), ::testing::HasSubstr("expected normalize to be the last op, got it as number 1 of 2"));
+            EXPECT_THAT(error.what(),
+                        ::testing::HasSubstr("expected normalize to be the last op, got it as number 1 of 2"));
         }
     }
     EXPECT_EQ(Transform(std::vector<Op>{HorizontalFlip{}, kMnistNormalize}).ops().size(), 1u);

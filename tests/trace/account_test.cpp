@@ -57,40 +57,57 @@ TEST(Account, PartsSumToTheWallTime) {
     EXPECT_NEAR(shares, 1.0, 1e-12);
 }
 
+// Of several tries, since a busy machine may take the processor away at any point: the one with the
+// least time in all.
+template <typename Make>
+StepRecord least_of(Make make) {
+    StepRecord best = make();
+    for (int i = 0; i < 4; ++i) {
+        const StepRecord record = make();
+        if (record.total() < best.total()) {
+            best = record;
+        }
+    }
+    return best;
+}
+
 // A pause put into one phase shows up in that phase and in no other.
 TEST(Account, APauseLandsInItsPhaseAlone) {
     constexpr auto kPause = milliseconds(20);
     for (std::size_t slow = 0; slow < kPhases; ++slow) {
-        Account account;
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            const PhaseSpan span(account, phase_at(i));
-            if (i == slow) {
-                std::this_thread::sleep_for(kPause);
+        const StepRecord record = least_of([&] {
+            Account account;
+            for (std::size_t i = 0; i < kPhases; ++i) {
+                const PhaseSpan span(account, phase_at(i));
+                if (i == slow) {
+                    std::this_thread::sleep_for(kPause);
+                }
             }
-        }
-        const StepRecord record = account.cut();
+            return account.cut();
+        });
         EXPECT_GE(record.times[slow], kPause) << phase_name(phase_at(slow));
-        EXPECT_GT(record.share(phase_at(slow)), 0.5) << phase_name(phase_at(slow));
-        EXPECT_LT(record.total() - record.times[slow], milliseconds(10)) << phase_name(phase_at(slow));
+        EXPECT_LT(record.total() - record.times[slow], kPause / 2) << phase_name(phase_at(slow));
     }
 }
 
 TEST(Account, ANestedPhaseSuspendsTheOuterOne) {
-    Account account;
-    {
-        const PhaseSpan backward(account, Phase::backward);
-        std::this_thread::sleep_for(milliseconds(15));
+    const StepRecord record = least_of([] {
+        Account account;
         {
-            const PhaseSpan communication(account, Phase::communication);
-            std::this_thread::sleep_for(milliseconds(30));
+            const PhaseSpan backward(account, Phase::backward);
+            std::this_thread::sleep_for(milliseconds(15));
+            {
+                const PhaseSpan communication(account, Phase::communication);
+                std::this_thread::sleep_for(milliseconds(30));
+            }
+            std::this_thread::sleep_for(milliseconds(15));
         }
-        std::this_thread::sleep_for(milliseconds(15));
-    }
-    const StepRecord record = account.cut();
+        return account.cut();
+    });
     EXPECT_GE(time_of(record, Phase::backward), milliseconds(30));
-    EXPECT_LT(time_of(record, Phase::backward), milliseconds(45));
+    EXPECT_LT(time_of(record, Phase::backward), milliseconds(55));
     EXPECT_GE(time_of(record, Phase::communication), milliseconds(30));
-    EXPECT_LT(time_of(record, Phase::communication), milliseconds(45));
+    EXPECT_LT(time_of(record, Phase::communication), milliseconds(55));
 }
 
 TEST(Account, SpansEndInThePhaseThatRanBefore) {
@@ -133,10 +150,11 @@ TEST(Account, RestoreGoesOnFromASum) {
     StepRecord saved;
     saved.times[static_cast<std::size_t>(Phase::forward)] = std::chrono::hours(1);
     Account account;
-    std::this_thread::sleep_for(milliseconds(20));  // belongs to nobody: the saved run had ended
+    std::this_thread::sleep_for(milliseconds(5));  // belongs to nobody: not to the saved run, not to its sequel
+    const auto begin = Account::Clock::now();
     account.restore(saved);
     const StepRecord first = account.cut();
-    EXPECT_LT(first.total(), milliseconds(15));
+    EXPECT_LE(first.total(), Account::Clock::now() - begin);
     EXPECT_EQ(account.sum().total(), first.total() + std::chrono::hours(1));
     EXPECT_EQ(time_of(account.sum(), Phase::forward), std::chrono::hours(1) + time_of(first, Phase::forward));
 }
@@ -156,6 +174,7 @@ TEST(Account, JsonHasEveryShare) {
 }
 
 TEST(StageClock, ChargesEachLapToItsStage) {
+    const auto begin = std::chrono::steady_clock::now();
     StageTimes times;
     StageClock clock(times);
     std::this_thread::sleep_for(milliseconds(20));
@@ -163,8 +182,9 @@ TEST(StageClock, ChargesEachLapToItsStage) {
     clock.lap(Stage::decode);
     std::this_thread::sleep_for(milliseconds(10));
     clock.lap(Stage::augment);
+    EXPECT_LE(times[Stage::read] + times[Stage::decode] + times[Stage::augment],
+              std::chrono::steady_clock::now() - begin);
     EXPECT_GE(times[Stage::read], milliseconds(20));
-    EXPECT_LT(times[Stage::decode], milliseconds(5));
     EXPECT_GE(times[Stage::augment], milliseconds(10));
     EXPECT_EQ(times[Stage::blocked].count(), 0);
     times.samples = 3;

@@ -8,6 +8,7 @@
 
 #include <charconv>
 #include <fmt/format.h>
+#include <optional>
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
@@ -33,13 +34,25 @@ std::string load_cuda() {
     return at::hasCUDA() ? "" : "no usable CUDA device";
 }
 
+// N of "cuda:N", 0 of "cuda"; empty for any other name.
+std::optional<int> cuda_index(const std::string& name) {
+    if (name == "cuda") {
+        return 0;
+    }
+    int index = -1;
+    const char* end = name.data() + name.size();
+    const bool numbered = name.starts_with("cuda:") && std::from_chars(name.data() + 5, end, index).ptr == end;
+    return numbered && index >= 0 ? std::optional(index) : std::nullopt;
+}
+
 }  // namespace
 
 at::Device pick_device(const std::string& name) {
     if (name == "cpu") {
         return at::kCPU;
     }
-    if (name != "auto" && name != "cuda" && !name.starts_with("cuda:")) {
+    const std::optional<int> index = cuda_index(name);
+    if (name != "auto" && !index) {
         throw InvalidArgument({.where = "device", .expected = "auto, cpu, cuda or cuda:N", .got = name});
     }
     const std::string why_not = load_cuda();
@@ -53,16 +66,11 @@ at::Device pick_device(const std::string& name) {
                            .hint = "run `stoker doctor`, or use device = \"cpu\""});
     }
     const int count = at::detail::getCUDAHooks().deviceCount();
-    int index = 0;
-    if (name.starts_with("cuda:")) {
-        const char* end = name.data() + name.size();
-        if (std::from_chars(name.data() + 5, end, index).ptr != end || index >= count) {
-            throw InvalidArgument({.where = "device",
-                                   .expected = fmt::format("cuda:0 to cuda:{}", count - 1),
-                                   .got = name});
-        }
+    if (index.value_or(0) >= count) {
+        throw InvalidArgument(
+            {.where = "device", .expected = fmt::format("cuda:0 to cuda:{}", count - 1), .got = name});
     }
-    return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
+    return {at::kCUDA, static_cast<c10::DeviceIndex>(index.value_or(0))};
 }
 
 Allocator& slot_allocator(const at::Device& device) {

@@ -3,8 +3,8 @@
 #include "stoker/codecs/codec.h"
 
 #include <algorithm>
-#include <string>
 #include <fmt/format.h>
+#include <string>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/jpeg.h"
@@ -26,8 +26,8 @@ struct Known {
     std::string_view name;
 };
 constexpr Known kKnown[] = {
-    {8, "WEBP"sv, "a WebP image"sv},  {0, "GIF8"sv, "a GIF image"sv},    {0, "BM"sv, "a BMP image"sv},
-    {0, "II*\0"sv, "a TIFF image"sv}, {0, "MM\0*"sv, "a TIFF image"sv},  {4, "ftyp"sv, "a HEIF or AVIF image"sv},
+    {8, "WEBP"sv, "a WebP image"sv},  {0, "GIF8"sv, "a GIF image"sv},     {0, "BM"sv, "a BMP image"sv},
+    {0, "II*\0"sv, "a TIFF image"sv}, {0, "MM\0*"sv, "a TIFF image"sv},   {4, "ftyp"sv, "a HEIF or AVIF image"sv},
     {0, "\x1f\x8b"sv, "gzip data"sv}, {0, "PK\3\4"sv, "a zip archive"sv},
 };
 

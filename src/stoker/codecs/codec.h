@@ -24,7 +24,7 @@ struct ImageInfo {
     Codec codec = Codec::jpeg;
     int height = 0;  // as stored, before any EXIF orientation
     int width = 0;
-    int orientation = 1;  // EXIF 1..8; 1 where there is none
+    int orientation = 1;       // EXIF 1..8; 1 where there is none
     bool progressive = false;  // JPEG: progressive, PNG: interlaced
 };
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <fmt/format.h>
 #include <memory>
 #include <new>
-#include <fmt/format.h>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/jpeg_guard.h"
@@ -129,8 +129,8 @@ std::vector<std::byte> encode_png(ConstImageView image) {
     header.color_type = image.channels == 3 ? SPNG_COLOR_TYPE_TRUECOLOR : SPNG_COLOR_TYPE_GRAYSCALE;
     check_png(spng_set_ihdr(context.get(), &header));
     check_png(spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1));
-    check_png(spng_encode_image(context.get(), nullptr, 0, SPNG_FMT_PNG,
-                                SPNG_ENCODE_PROGRESSIVE | SPNG_ENCODE_FINALIZE));
+    check_png(
+        spng_encode_image(context.get(), nullptr, 0, SPNG_FMT_PNG, SPNG_ENCODE_PROGRESSIVE | SPNG_ENCODE_FINALIZE));
     for (int y = 0; y < image.height; ++y) {
         const int status = spng_encode_row(context.get(), image.row(y), image.row_bytes());
         check_png(status == SPNG_EOI && y == image.height - 1 ? static_cast<int>(SPNG_OK) : status);
@@ -147,9 +147,8 @@ std::vector<std::byte> encode_png(ConstImageView image) {
 std::vector<std::byte> encode_jpeg(ConstImageView image, const JpegOptions& options) {
     check_image(image, "encode_jpeg", JPEG_MAX_DIMENSION);
     if (options.quality < 1 || options.quality > 100) {
-        throw InvalidArgument({.where = "encode_jpeg",
-                               .expected = "a quality of 1 to 100",
-                               .got = fmt::format("{}", options.quality)});
+        throw InvalidArgument(
+            {.where = "encode_jpeg", .expected = "a quality of 1 to 100", .got = fmt::format("{}", options.quality)});
     }
     return JpegEncoder().encode(image, options);
 }

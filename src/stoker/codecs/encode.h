@@ -12,8 +12,8 @@ namespace stoker {
 std::vector<std::byte> encode_png(ConstImageView image);
 
 struct JpegOptions {
-    int quality = 90;         // 1..100
-    bool chroma_420 = true;   // false: 4:4:4
+    int quality = 90;        // 1..100
+    bool chroma_420 = true;  // false: 4:4:4
     bool progressive = false;
 };
 std::vector<std::byte> encode_jpeg(ConstImageView image, const JpegOptions& options = {});

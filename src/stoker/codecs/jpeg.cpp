@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <fmt/format.h>
+#include <iterator>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/check_pixels.h"
@@ -193,9 +193,9 @@ void JpegDecoder::fail() {
                              .expected = "a complete JPEG",
                              .got = fmt::format("a truncated JPEG that ends after {} bytes", size_)});
         case JpegFault::too_many_scans:
-            throw DataError(place, {.where = "jpeg",
-                                    .expected = fmt::format("a JPEG of at most {} scans", kMaxJpegScans),
-                                    .got = "more"});
+            throw DataError(
+                place,
+                {.where = "jpeg", .expected = fmt::format("a JPEG of at most {} scans", kMaxJpegScans), .got = "more"});
         case JpegFault::no_memory:
             throw IoError({.where = "host memory", .expected = "memory to decode a JPEG", .got = "none"});
         default:

@@ -10,8 +10,8 @@ namespace stoker {
 namespace {
 
 struct Walk {
-    bool transposed;  // upright rows are stored columns
-    bool from_right;  // upright pixel (0, 0) lies in the last stored column
+    bool transposed;   // upright rows are stored columns
+    bool from_right;   // upright pixel (0, 0) lies in the last stored column
     bool from_bottom;  // ... in the last stored row
 };
 

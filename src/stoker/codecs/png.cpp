@@ -8,8 +8,8 @@
 #include <spng.h>
 
 #include <cstring>
-#include <memory>
 #include <fmt/format.h>
+#include <memory>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/check_pixels.h"

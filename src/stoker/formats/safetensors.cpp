@@ -2,9 +2,11 @@
 // bytes begin at a multiple of 8 as the reference implementation has it.
 #include "stoker/formats/safetensors.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace stoker {
@@ -27,6 +29,21 @@ const char* type_name(DType dtype) {
         }
     }
     return "?";
+}
+
+// nlohmann's own conversion would take 2.5 for 2 and -1 for 2^64 - 1.
+Shape natural_numbers(const nlohmann::ordered_json& json) {
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    Shape numbers;
+    for (const auto& item : json) {
+        if (!json.is_array() || !item.is_number_unsigned() || item.get<std::uint64_t>() > kMost) {
+            throw DataError({}, {.where = "safetensors",
+                                 .expected = "an array of natural numbers",
+                                 .got = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
+        }
+        numbers.push_back(item.get<std::int64_t>());
+    }
+    return numbers;
 }
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // as the reference implementation limits it
@@ -89,17 +106,21 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
                 refuse(fmt::format("a known dtype for {}", name), type);
             }
             view.dtype = found->dtype;
+            view.shape = natural_numbers(entry.at("shape"));
             std::uint64_t elements = 1;
-            for (const auto& side : entry.at("shape")) {
-                const auto length_of_side = side.get<std::uint64_t>();
+            for (const auto side : view.shape) {
+                const auto length_of_side = static_cast<std::uint64_t>(side);
                 if (length_of_side != 0 && elements > data.size() / length_of_side) {
                     refuse(fmt::format("a shape within the file for {}", name), entry.at("shape").dump());
                 }
                 elements *= length_of_side;
-                view.shape.push_back(static_cast<std::int64_t>(length_of_side));
             }
-            const auto begin = entry.at("data_offsets").at(0).get<std::uint64_t>();
-            const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
+            const Shape offsets = natural_numbers(entry.at("data_offsets"));
+            if (offsets.size() != 2) {
+                refuse(fmt::format("two data_offsets for {}", name), entry.at("data_offsets").dump());
+            }
+            const auto begin = static_cast<std::uint64_t>(offsets[0]);
+            const auto end = static_cast<std::uint64_t>(offsets[1]);
             if (begin > end || end > data.size() || end - begin != elements * item_size(view.dtype)) {
                 refuse(fmt::format("data_offsets of {} to fit its shape and the file", name),
                        entry.at("data_offsets").dump());
@@ -110,6 +131,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
             tensors_.push_back({name, std::move(view)});
         } catch (const nlohmann::json::exception& error) {
             refuse(fmt::format("dtype, shape and data_offsets for {}", name), error.what());
+        } catch (const DataError& error) {
+            throw error.located({.path = path_.string()});
         }
     }
 }

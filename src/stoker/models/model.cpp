@@ -44,6 +44,15 @@ void Model::load(const std::vector<NamedTensor>& given) {
         }
         tensor.copy_(found->tensor);
     }
+    const auto own = state();
+    for (const auto& [name, tensor] : given) {
+        if (std::none_of(own.begin(), own.end(), [&](auto& entry) { return entry.name == name; })) {
+            throw InvalidArgument({.where = "model weights",
+                                   .expected = fmt::format("the {} tensors of the model, no others", own.size()),
+                                   .got = name,
+                                   .hint = "the checkpoint must come from the same model"});
+        }
+    }
 }
 
 at::Tensor Model::parameter(const std::string& name, at::Tensor value) {

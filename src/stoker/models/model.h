@@ -46,7 +46,8 @@ class Model {
     // tensors keep their identity, so an optimiser made before stays right.
     void to(const at::Device& device, bool channels_last);
 
-    // Copies values in by name. Throws InvalidArgument where a name is missing or a shape differs.
+    // Copies values in by name. Throws InvalidArgument where a name is missing, a shape differs, or a
+    // name is given that the model does not have.
     void load(const std::vector<NamedTensor>& state);
 
   protected:

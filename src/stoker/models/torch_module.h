@@ -18,7 +18,8 @@ class TorchModule final : public Model {
     explicit TorchModule(std::shared_ptr<Net> net, bool channels_last = false)
         : net_(std::move(net)), channels_last_(channels_last) {
         for (const auto& entry : net_->named_parameters()) {
-            parameter(entry.key(), entry.value());
+            const bool trained = entry.value().requires_grad();  // a frozen layer stays frozen
+            parameter(entry.key(), entry.value()).requires_grad_(trained);
         }
         for (const auto& entry : net_->named_buffers()) {
             buffer(entry.key(), entry.value());

@@ -2,7 +2,6 @@
 #include "stoker/pipeline/data.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "stoker/base/core_budget.h"
 #include "stoker/base/error.h"
@@ -12,11 +11,16 @@
 namespace stoker {
 namespace {
 
-LoaderOptions common_options(const Recipe& recipe) {
-    const DataRecipe& data = recipe.data;
-    LoaderOptions options{.batch_size = data.batch_size, .prefetch = data.prefetch, .seed = recipe.seed};
-    options.workers = data.workers.value_or(auto_workers(false));
-    options.cache_bytes = data.cache == "ram" ? data.cache_bytes : 0;
+// Both loaders together stay within cache_bytes: each gets the share of its samples.
+LoaderOptions common_options(const Recipe& recipe, const DataSets& data, const Source& own) {
+    LoaderOptions options{
+        .batch_size = recipe.data.batch_size, .prefetch = recipe.data.prefetch, .seed = recipe.seed};
+    options.workers = recipe.data.workers.value_or(auto_workers(false));
+    if (recipe.data.cache == "ram") {
+        const double all = static_cast<double>(data.train->size() + (data.val != nullptr ? data.val->size() : 0));
+        options.cache_bytes = static_cast<std::int64_t>(static_cast<double>(recipe.data.cache_bytes) *
+                                                        static_cast<double>(own.size()) / all);
+    }
     return options;
 }
 
@@ -24,9 +28,8 @@ LoaderOptions common_options(const Recipe& recipe) {
 
 DataSets open_data(const DataRecipe& recipe) {
     const std::shared_ptr<const Source> train = open_source(recipe.train, Split::train);
-    if (recipe.val.ends_with('%')) {
-        const double share = std::strtod(recipe.val.c_str(), nullptr) / 100;
-        const SplitSources split = split_by_key(train, share);
+    if (const auto share = val_share(recipe.val)) {
+        const SplitSources split = split_by_key(train, *share);
         return {split.rest, split.share};
     }
     if (!recipe.val.empty()) {
@@ -38,16 +41,16 @@ DataSets open_data(const DataRecipe& recipe) {
     return {train, nullptr};
 }
 
-LoaderOptions train_loader_options(const Recipe& recipe) {
-    LoaderOptions options = common_options(recipe);
+LoaderOptions train_loader_options(const Recipe& recipe, const DataSets& data) {
+    LoaderOptions options = common_options(recipe, data, *data.train);
     options.epochs = recipe.train.epochs;
     options.shuffle = recipe.data.shuffle;
     options.drop_last = recipe.data.drop_last;
     return options;
 }
 
-LoaderOptions val_loader_options(const Recipe& recipe) {
-    LoaderOptions options = common_options(recipe);
+LoaderOptions val_loader_options(const Recipe& recipe, const DataSets& data) {
+    LoaderOptions options = common_options(recipe, data, *data.val);
     options.shuffle = false;
     return options;
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "stoker/formats/source.h"
 #include "stoker/pipeline/loader.h"
@@ -20,9 +19,10 @@ struct DataSets {
 // it is empty the test split of `train` if it has one. Throws what open_source throws.
 DataSets open_data(const DataRecipe& recipe);
 
-// Options for the training loader (shuffled, as the recipe says) or the validation loader (in order).
-LoaderOptions train_loader_options(const Recipe& recipe);
-LoaderOptions val_loader_options(const Recipe& recipe);
+// Options for the training loader (shuffled, as the recipe says) or the validation loader (in order; `data.val`
+// must be there).
+LoaderOptions train_loader_options(const Recipe& recipe, const DataSets& data);
+LoaderOptions val_loader_options(const Recipe& recipe, const DataSets& data);
 
 // Loader threads where the recipe says "auto": the cores this rank may use, less one for the training
 // thread where a GPU does the training, at least 1.

@@ -197,17 +197,19 @@ void Loader::work(int id, Worker& worker) {
 
 void Loader::run_task(const RingTask& task, Sample& sample, TransformScratch& scratch, StageTimes& times) {
     std::int64_t item = task.begin;
+    std::exception_ptr error;
     try {
-        const SlotView slot{task.batch->field(kImageField).as<float>(), task.batch->field(kLabelField).as<std::int64_t>(),
+        const SlotView slot{task.batch->field(kImageField).as<float>(),
+                            task.batch->field(kLabelField).as<std::int64_t>(),
                             task.batch->field(kIndexField).as<std::int64_t>()};
         for (; item < task.end && !ring_->stopped(); ++item) {
             fill_sample(*task.batch, slot, item, sample, scratch, times);
         }
     } catch (...) {
-        ring_->complete(task, std::current_exception(), item);
-        return;
+        error = std::current_exception();
     }
-    ring_->complete(task);
+    // Outside the catch block, so that this thread lets go of the exception before another throws it.
+    ring_->complete(task, std::move(error), item);
 }
 
 void Loader::fill_sample(Batch& batch, const SlotView& slot, std::int64_t item, Sample& sample,
@@ -281,8 +283,9 @@ void Loader::restore(const LoaderState& state) {
     LoaderState own = this->state();
     own.epoch = state.epoch;
     own.batch = state.batch;
-    const bool inside = state.epoch >= 0 && state.batch >= 0 && state.batch < batches_per_epoch() &&
-                        state.epoch <= std::min(kMaxEpochs, std::numeric_limits<std::int64_t>::max() / batches_per_epoch() - 1);
+    const std::int64_t batches = batches_per_epoch();
+    const std::int64_t last_epoch = std::min(kMaxEpochs, std::numeric_limits<std::int64_t>::max() / batches - 1);
+    const bool inside = state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 && state.batch < batches;
     if (own != state || !inside) {
         throw InvalidArgument({.where = "loader state",
                                .expected = "the state of a loader with the same data, batch_size, seed, shuffle and "
@@ -291,7 +294,7 @@ void Loader::restore(const LoaderState& state) {
                                .hint = "resume with the recipe and the data that the run began with"});
     }
     stop();
-    start(state.epoch * batches_per_epoch() + state.batch);
+    start(state.epoch * batches + state.batch);
 }
 
 LoaderStats Loader::stats() const {

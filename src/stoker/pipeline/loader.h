@@ -43,16 +43,17 @@ struct LoaderStats {
 
 class Loader {
   public:
-    // Reads one sample to learn the shape of the image field. Throws InvalidArgument for options that cannot
-    // be, and what reading that sample threw. Images of another shape are errors of `next`.
+    // Reads one sample to learn the shape of the image field. Throws InvalidArgument for options that
+    // cannot be, and what reading that sample threw. Images of another shape are errors of `next`.
     Loader(std::shared_ptr<const Source> source, Transform transform, const LoaderOptions& options);
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
     ~Loader();
 
     // The next batch; null once at the end of every epoch (the call after it begins the next), and
-    // always after the last. Waits for workers. Throws what reading a sample threw: a DataError with its
-    // path, key and index, also for exceptions that are not of Stoker; the batch is then skipped. A batch stays valid while it is held, also
+    // always after the last. Waits for workers. Throws what reading a sample threw: bad data, and
+    // whatever else a source of one's own throws, as DataError with its path, key and index; errors of
+    // the system as they are. The batch is then skipped. A batch stays valid while it is held, also
     // beyond the loader; memory grows with the number of batches held.
     std::shared_ptr<Batch> next();
 

@@ -28,8 +28,8 @@ ConstImageView resized(ConstImageView image, ImageSize size, TransformScratch& s
     if (std::int64_t{size.height} * size.width > kMaxPixels) {
         throw DataError({}, {.where = "resize",
                              .expected = fmt::format("at most {} pixels", kMaxPixels),
-                             .got = fmt::format("{} x {}, from an image of {} x {}", size.height, size.width, image.height,
-                                                image.width)});
+                             .got = fmt::format("{} x {}, from an image of {} x {}", size.height, size.width,
+                                                image.height, image.width)});
     }
     const ImageView out = next_scratch(scratch, size.height, size.width, image.channels);
     resize(image, out, scratch.resize);

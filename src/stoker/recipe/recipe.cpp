@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
+#include <map>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -36,8 +38,8 @@ std::vector<std::string> names_in(std::string_view table) {
     return names;
 }
 
-// Every key, or table, that `name` in `table` may stand for, best guess; as it would be written in
-// `table`, or dotted where it belongs elsewhere. Empty for no guess.
+// What was meant by `name` in `table`: a name to write there, or a dotted one of another table. Empty
+// where nothing is near.
 std::string guess(std::string_view table, std::string_view name) {
     const std::string near = nearest_name(name, names_in(table));
     if (!near.empty()) {

@@ -2,6 +2,7 @@
 // (const) Recipe& to a reference to the value's place in it.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <fmt/format.h>

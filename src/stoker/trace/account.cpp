@@ -21,8 +21,8 @@ std::chrono::nanoseconds StepRecord::total() const {
 
 double StepRecord::share(Phase phase) const {
     const auto whole = total().count();
-    return whole == 0 ? 0.0
-                      : static_cast<double>(times[static_cast<std::size_t>(phase)].count()) / static_cast<double>(whole);
+    const auto part = times[static_cast<std::size_t>(phase)].count();
+    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
 Phase Account::enter(Phase phase) {

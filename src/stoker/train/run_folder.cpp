@@ -73,11 +73,34 @@ std::vector<std::pair<std::int64_t, fs::path>> checkpoints_in(const fs::path& ru
     return found;
 }
 
+void rename_folder(const fs::path& from, const fs::path& to) {
+    std::error_code error;
+    fs::rename(from, to, error);
+    if (error) {
+        throw IoError({.where = to.string(), .expected = "a free name", .got = error.message()});
+    }
+}
+
+void remove_folder(const fs::path& path) {
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (error) {
+        throw IoError({.where = path.string(), .expected = "a folder that can be removed", .got = error.message()});
+    }
+}
+
+// By way of another name, so that a half-deleted checkpoint is none.
+void remove_checkpoint(const fs::path& checkpoint) {
+    const fs::path old = checkpoint.parent_path() / (".old-" + checkpoint.filename().string());
+    rename_folder(checkpoint, old);
+    remove_folder(old);
+}
+
 void remove_leftovers(const fs::path& checkpoints) {
     std::error_code none;
     for (const auto& entry : fs::directory_iterator(checkpoints, none)) {
         if (entry.path().filename().string().starts_with('.')) {
-            fs::remove_all(entry.path());
+            remove_folder(entry.path());
         }
     }
 }
@@ -89,17 +112,29 @@ bool RunFolder::exists() const {
 }
 
 void RunFolder::create(const std::string& recipe) {
-    created_ = !fs::exists(path_);
+    new_run_ = !exists();
+    new_folder_ = !fs::exists(path_);
     make_directories(path_);
     write_file(path_ / "recipe.toml", recipe);
 }
 
 bool RunFolder::discard() {
-    if (!created_ || find_checkpoint(path_)) {
+    if (!new_run_ || find_checkpoint(path_)) {
         return false;
     }
-    fs::remove_all(path_);
+    std::error_code ignored;  // another error is on its way
+    for (const char* name : {"recipe.toml", "metrics.jsonl", "checkpoints"}) {
+        fs::remove_all(path_ / name, ignored);
+    }
+    if (new_folder_) {
+        fs::remove_all(path_, ignored);
+    }
     return true;
+}
+
+bool RunFolder::holds(const fs::path& checkpoint) const {
+    std::error_code none;
+    return fs::equivalent(fs::weakly_canonical(checkpoint, none).parent_path(), path_ / "checkpoints", none);
 }
 
 void RunFolder::metric(const std::string& line) {
@@ -137,9 +172,9 @@ void RunFolder::cut_metrics(std::int64_t bytes) {
     const fs::path file = path_ / "metrics.jsonl";
     std::error_code error;
     const auto size = fs::exists(file) ? static_cast<std::int64_t>(fs::file_size(file)) : 0;
-    metrics_bytes_ = std::min(size, bytes);
-    if (size > bytes) {
-        fs::resize_file(file, static_cast<std::uintmax_t>(bytes), error);
+    metrics_bytes_ = std::clamp<std::int64_t>(bytes, 0, size);
+    if (size > metrics_bytes_) {
+        fs::resize_file(file, static_cast<std::uintmax_t>(metrics_bytes_), error);
         if (error) {
             throw IoError({.where = file.string(), .expected = "a file that can be cut", .got = error.message()});
         }
@@ -163,13 +198,20 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
     write_tensors(temporary / kModelFile, checkpoint.model);
     write_tensors(temporary / kOptimizerFile, checkpoint.optimizer);
     write_file(temporary / kStateFile, checkpoint.state);
-    fs::rename(temporary, final_name);
+    rename_folder(temporary, final_name);
     sync_directory(all);
-    auto kept = checkpoints_in(path_);
+    sync_directory(path_);  // for the first one, which `checkpoints` is new with
+    const auto kept = checkpoints_in(path_);
     for (std::size_t i = 0; i + kKept < kept.size(); ++i) {
-        const fs::path old = all / fmt::format(".old-{}", kept[i].first);
-        fs::rename(kept[i].second, old);
-        fs::remove_all(old);
+        remove_checkpoint(kept[i].second);
+    }
+}
+
+void RunFolder::cut_checkpoints(std::int64_t step) const {
+    for (const auto& [at, checkpoint] : checkpoints_in(path_)) {
+        if (at > step) {
+            remove_checkpoint(checkpoint);
+        }
     }
 }
 

@@ -28,8 +28,11 @@ class RunFolder {
     bool exists() const;
     // Makes the folder and writes recipe.toml.
     void create(const std::string& recipe);
-    // Takes away a folder that `create` made and that holds no checkpoint. False where it stays.
+    // Takes away what `create` and `metric` made where no run was before and no checkpoint is now. False
+    // where it stays.
     bool discard();
+    // True where `checkpoint` is one of this folder's.
+    bool holds(const std::filesystem::path& checkpoint) const;
 
     // Appends a line of JSON to metrics.jsonl, buffered until `flush_metrics`.
     void metric(const std::string& line);
@@ -43,10 +46,13 @@ class RunFolder {
     // Writes checkpoints/<step>/ durably, then removes all but the newest kKept.
     void save(std::int64_t step, const Checkpoint& checkpoint) const;
     static constexpr std::size_t kKept = 3;
+    // Removes the checkpoints after `step`: a run that goes on from an older one leaves their path.
+    void cut_checkpoints(std::int64_t step) const;
 
   private:
     std::filesystem::path path_;
-    bool created_ = false;
+    bool new_run_ = false;     // by `create`
+    bool new_folder_ = false;
     std::string pending_metrics_;
     std::int64_t metrics_bytes_ = 0;
 };

@@ -83,10 +83,10 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
     : recipe_(recipe),
       data_(std::move(data)),
       device_(prepare_device(recipe)),
-      train_(make_loader(recipe, data_.train, recipe.data.train_ops, train_loader_options(recipe), device_,
+      train_(make_loader(recipe, data_.train, recipe.data.train_ops, train_loader_options(recipe, data_), device_,
                          uses_channels_last(recipe, model.get()))),
       val_(data_.val == nullptr ? nullptr
-                                : make_loader(recipe, data_.val, recipe.data.val_ops, val_loader_options(recipe),
+                                : make_loader(recipe, data_.val, recipe.data.val_ops, val_loader_options(recipe, data_),
                                               device_, uses_channels_last(recipe, model.get()))),
       model_(model != nullptr ? std::move(model)
                               : make_model(recipe.model, train_->image_shape(),
@@ -145,9 +145,10 @@ TrainResult Trainer::run(const FitOptions& options) {
 }
 
 bool Trainer::train_epoch(const FitOptions& options) {
-    // A checkpoint of an epoch's last step resumes with the epoch's steps done and its evaluation not.
+    // A run that stopped after an epoch's last step goes on with its steps done and its evaluation not.
     const auto current = static_cast<std::int64_t>(epochs_.size());
-    if (train_->state().epoch != current) {
+    if (const LoaderState at = train_->state(); at.epoch != current) {
+        train_->restore(at);  // past the end-of-epoch mark, which nobody has taken if this is the same process
         return true;
     }
     const std::int64_t total = recipe_.train.epochs * train_->batches_per_epoch();
@@ -203,11 +204,16 @@ void Trainer::note_time(const StepRecord& record) {
 }
 
 void Trainer::finish_epoch(const FitOptions& options) {
-    account_.cut();  // the tail after the last step: the loader's end of epoch
+    double loss_sum = 0;
+    {
+        const PhaseSpan span(account_, Phase::optimizer);
+        loss_sum = step_.loss_sum();  // waits for what the device has still to do
+    }
+    note_time(account_.cut());
     EpochResult result{.epoch = static_cast<std::int64_t>(epochs_.size()) + 1,
                        .seconds = running_.seconds,
                        .images_per_second = static_cast<double>(running_.samples) / running_.seconds,
-                       .train_loss = step_.loss_sum() / static_cast<double>(running_.samples)};
+                       .train_loss = loss_sum / static_cast<double>(running_.samples)};
     if (val_ != nullptr) {
         const PhaseSpan span(account_, Phase::evaluate);
         const Evaluation evaluation = stoker::evaluate(*model_, *val_, device_);

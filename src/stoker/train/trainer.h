@@ -74,7 +74,7 @@ class Trainer {
 
     TrainResult fit(const FitOptions& options = {});
 
-    // The model on all of the validation data (the training data where there is none).
+    // The model on all of the validation data. Throws InvalidArgument where there is none.
     Evaluation evaluate();
 
     Model& model() { return *model_; }

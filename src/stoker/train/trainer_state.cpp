@@ -1,4 +1,5 @@
 // What a checkpoint holds of a run, and how a run begins: afresh, or from a checkpoint.
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
@@ -21,6 +22,11 @@ Json to_json_value(const EpochResult& epoch) {
     return json;
 }
 
+// JSON has no NaN: a diverged loss is written as null.
+double number(const Json& json) {
+    return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
 EpochResult epoch_from(const Json& json) {
     const auto optional = [&](const char* key) {
         return json.at(key).is_null() ? std::nullopt : std::optional(json.at(key).get<double>());
@@ -28,7 +34,7 @@ EpochResult epoch_from(const Json& json) {
     return {.epoch = json.at("epoch").get<std::int64_t>(),
             .seconds = json.at("seconds").get<double>(),
             .images_per_second = json.at("images_per_second").get<double>(),
-            .train_loss = json.at("train_loss").get<double>(),
+            .train_loss = number(json.at("train_loss")),
             .val_loss = optional("val_loss"),
             .val_accuracy = optional("val_accuracy")};
 }
@@ -75,7 +81,7 @@ void Trainer::restore_state(const std::string& text) {
         for (const auto& epoch : json.at("epochs")) {
             epochs_.push_back(epoch_from(epoch));
         }
-        step_.restore(json.at("epoch_so_far").at("loss_sum").get<double>());
+        step_.restore(number(json.at("epoch_so_far").at("loss_sum")));
         running_ = {.seconds = json.at("epoch_so_far").at("seconds").get<double>(),
                     .samples = json.at("epoch_so_far").at("samples").get<std::int64_t>()};
         StepRecord sum;
@@ -111,11 +117,19 @@ void Trainer::resume(const std::string& from) {
         }
     }
     if (checkpoint) {
+        if (folder_->exists() && !folder_->holds(*checkpoint)) {
+            throw InvalidArgument({.where = folder_->path().string(),
+                                   .expected = "a new folder, or the one that the checkpoint lies in",
+                                   .got = "one that holds another run",
+                                   .hint = "add --out DIR for a new folder"});
+        }
+        // All that can be refused comes first, so that a resume with another recipe changes no file.
         const Checkpoint saved = read_checkpoint(*checkpoint);
         model_->load(saved.model);
         optimizer_.load(saved.optimizer);
-        folder_->create(recipe_to_toml(recipe_));
         restore_state(saved.state);
+        folder_->create(recipe_to_toml(recipe_));
+        folder_->cut_checkpoints(steps_);
     } else {
         folder_->create(recipe_to_toml(recipe_));
         folder_->cut_metrics(0);

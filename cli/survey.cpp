@@ -1,0 +1,138 @@
+// Each piece of work fills a table of its own, summed under a lock.
+#include "survey.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <mutex>
+
+#include "parallel.h"
+#include "stoker/base/error.h"
+#include "stoker/codecs/codec.h"
+#include "stoker/pipeline/transform.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr std::int64_t kSampled = 1000;
+
+struct Reader {
+    Sample sample;
+    Transform transform;  // without ops: checks and decodes
+    TransformScratch scratch;
+};
+
+void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
+    if (label >= 0) {
+        const auto at = static_cast<std::size_t>(label);
+        per_class.resize(std::max(per_class.size(), at + 1));
+        ++per_class[at];
+    }
+}
+
+void look_at(const Source& source, std::int64_t index, bool verify, Reader& reader, Survey& found) {
+    Sample& sample = reader.sample;
+    sample.label = -1;
+    source.read(index, sample);
+    count_label(sample.label, found.per_class);
+    if (sample.encoded) {
+        const std::optional<Codec> codec = sniff_codec(sample.bytes);
+        ++found.codecs[codec ? std::string(codec_name(*codec)) : "unknown"];
+        const ImageInfo info = reader.scratch.decoder.info(sample.bytes);
+        found.height.add(info.height);
+        found.width.add(info.width);
+        found.channels.add(3);
+        found.progressive += info.progressive;
+        found.turned += info.orientation != 1;
+    } else {
+        ++found.codecs["raw"];
+        found.height.add(sample.height);
+        found.width.add(sample.width);
+        found.channels.add(sample.channels);
+    }
+    if (verify || !sample.encoded) {
+        StageTimes times;
+        StageClock clock(times);
+        reader.transform.prepare(sample, reader.scratch, clock);
+    }
+}
+
+// What is wrong with the sample itself is listed, whatever else happens ends the survey.
+void survey_sample(const Source& source, std::int64_t index, bool verify, Reader& reader, Survey& found) {
+    ++found.read;
+    try {
+        look_at(source, index, verify, reader, found);
+    } catch (const DataError& error) {
+        found.bad.push_back({index, source.key(index), error.place().offset,
+                             fmt::format("expected {}, got {}", error.info().expected, error.info().got)});
+    } catch (const IoError& error) {
+        found.bad.push_back({index, source.key(index), std::nullopt, error.what()});
+    }
+}
+
+void add(Survey& sum, const Survey& part) {
+    sum.read += part.read;
+    sum.progressive += part.progressive;
+    sum.turned += part.turned;
+    for (const auto& [name, count] : part.codecs) {
+        sum.codecs[name] += count;
+    }
+    sum.height.add(part.height);
+    sum.width.add(part.width);
+    sum.channels.add(part.channels);
+    sum.per_class.resize(std::max(sum.per_class.size(), part.per_class.size()));
+    for (std::size_t i = 0; i < part.per_class.size(); ++i) {
+        sum.per_class[i] += part.per_class[i];
+    }
+    sum.bad.insert(sum.bad.end(), part.bad.begin(), part.bad.end());
+}
+
+// The class of an image in a folder is the first part of its key, so nothing need be read.
+std::vector<std::int64_t> count_folders(const Source& source) {
+    const auto classes = source.classes();
+    std::vector<std::int64_t> counts(classes.size());
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+        const std::string key = source.key(i);
+        const auto at = std::ranges::lower_bound(classes, std::string_view(key).substr(0, key.find('/')));
+        if (at != classes.end()) {
+            ++counts[static_cast<std::size_t>(at - classes.begin())];
+        }
+    }
+    return counts;
+}
+
+}  // namespace
+
+Survey survey(const Source& source, bool verify, ProgressBar& progress) {
+    Survey sum;
+    const bool folder = source.format() == "image_folder";
+    sum.encoded = folder;
+    if (!folder && source.size() > 0) {
+        Sample first;
+        source.read(0, first);
+        sum.encoded = first.encoded;
+    }
+    const std::int64_t size = source.size();
+    const std::int64_t count = verify || !sum.encoded ? size : std::min(size, kSampled);
+    std::mutex mutex;
+    const RangeWork range{.label = verify ? "verify" : "read", .unit = "samples", .count = count, .grain = 16};
+    run_parallel(range, progress, [&](std::int64_t begin, std::int64_t end) {
+        Reader reader;
+        Survey part;
+        for (std::int64_t i = begin; i < end; ++i) {
+            survey_sample(source, count == size ? i : i * size / count, verify, reader, part);
+        }
+        const std::lock_guard lock(mutex);
+        add(sum, part);
+    });
+    std::ranges::sort(sum.bad, {}, &BadSample::index);
+    if (folder) {
+        sum.per_class = count_folders(source);
+    } else if (count < size) {
+        sum.per_class.clear();
+    } else if (!sum.per_class.empty()) {
+        sum.per_class.resize(std::max(sum.per_class.size(), source.classes().size()));
+    }
+    return sum;
+}
+
+}  // namespace stoker::cli

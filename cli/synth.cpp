@@ -1,0 +1,193 @@
+// stoker synth: data sets that Stoker draws itself. Written under a temporary name and renamed when
+// complete, so that what bears the given name is whole.
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <optional>
+
+#include "command.h"
+#include "parallel.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/codecs/encode.h"
+#include "stoker/formats/idx_file.h"
+#include "stoker/formats/synth_digits.h"
+#include "stoker/formats/synth_photos.h"
+#include "units.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::atomic<int> interrupted{0};
+static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler");
+
+void on_signal(int signal) {
+    interrupted = signal;
+    std::signal(signal, SIG_DFL);  // a second one ends the program at once
+}
+
+struct Interrupted {};
+
+struct Options {
+    std::string kind;
+    std::string target;
+    std::optional<std::int64_t> count;
+    std::int64_t seed = 0;
+    bool gzip = false;
+};
+
+// A folder beside the target that takes its name in the end, or goes with everything in it.
+class Staging {
+  public:
+    explicit Staging(const std::string& target) : target_(fs::path(target).lexically_normal()) {
+        if (!target_.has_filename()) {
+            target_ = target_.parent_path();  // "data/digits/"
+        }
+        std::error_code absent;
+        if (fs::exists(target_) && !(fs::is_directory(target_) && fs::is_empty(target_, absent))) {
+            throw IoError({.where = target,
+                           .expected = "a new or an empty folder",
+                           .got = fs::is_directory(target_) ? "one with files in it" : "a file",
+                           .hint = "name another, or remove it first"});
+        }
+        folder_ = fmt::format("{}.tmp-{}", target_.string(), getpid());
+        fs::create_directories(folder_);
+    }
+    Staging(const Staging&) = delete;
+    Staging& operator=(const Staging&) = delete;
+    ~Staging() {
+        std::error_code ignored;  // what stays is under the temporary name
+        fs::remove_all(folder_, ignored);
+    }
+
+    const fs::path& folder() const { return folder_; }
+
+    void commit() {
+        fs::rename(folder_, target_);  // over an empty folder too; fails if somebody filled it meanwhile
+        sync_directory(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
+    }
+
+  private:
+    fs::path target_;
+    fs::path folder_;
+};
+
+void check_interrupt() {
+    if (interrupted != 0) {
+        throw Interrupted{};
+    }
+}
+
+void write_split(const Options& options, Split split, std::int64_t count, const fs::path& folder,
+                 ProgressBar& progress) {
+    constexpr std::int64_t kSide = 28;
+    const auto source = make_synth_digits(split, count, static_cast<std::uint64_t>(options.seed));
+    Buffer pixels(static_cast<std::size_t>(count * kSide * kSide));
+    Buffer labels(static_cast<std::size_t>(count));
+    const bool train = split == Split::train;
+    const RangeWork range{
+        .label = train ? "training images" : "test images", .unit = "images", .count = count, .grain = 256};
+    run_parallel(range, progress, [&](std::int64_t begin, std::int64_t end) {
+        check_interrupt();
+        Sample sample;
+        for (std::int64_t i = begin; i < end; ++i) {
+            source->read(i, sample);
+            std::memcpy(pixels.data() + i * kSide * kSide, sample.bytes.data(), sample.bytes.size());
+            labels.data()[i] = static_cast<std::byte>(sample.label);
+        }
+    });
+    const std::string stem = (folder / (train ? "train" : "t10k")).string();
+    const std::string ending = options.gzip ? ".gz" : "";
+    write_idx(stem + "-images-idx3-ubyte" + ending, {pixels.data(), DType::uint8, {count, kSide, kSide}});
+    write_idx(stem + "-labels-idx1-ubyte" + ending, {labels.data(), DType::uint8, {count}});
+}
+
+std::string make_digits(const Options& options, const fs::path& folder, ProgressBar& progress) {
+    const std::int64_t count = options.count.value_or(kSynthDigitsTrain);
+    const std::int64_t test = std::max<std::int64_t>(count / 6, 1);
+    write_split(options, Split::train, count, folder, progress);
+    write_split(options, Split::test, test, folder, progress);
+    return fmt::format("{} training and {} test images of 28 x 28", with_commas(static_cast<double>(count)),
+                       with_commas(static_cast<double>(test)));
+}
+
+// Mostly what cameras write, with some of each kind that decoders take another way for.
+JpegOptions photo_kind(std::int64_t number) {
+    return {.quality = 90, .chroma_420 = number % 5 != 2, .progressive = number % 10 == 9};
+}
+
+std::string make_photos(const Options& options, const fs::path& folder, ProgressBar& progress) {
+    constexpr auto kClasses = static_cast<std::int64_t>(kSynthPhotoClasses.size());
+    const std::int64_t count = options.count.value_or(800);
+    for (std::int64_t label = 0; label < std::min(count, kClasses); ++label) {
+        fs::create_directories(folder / kSynthPhotoClasses[static_cast<std::size_t>(label)]);
+    }
+    std::atomic<std::int64_t> bytes{0};
+    const RangeWork range{.label = "photos", .unit = "images", .count = count, .grain = 1};
+    run_parallel(range, progress, [&](std::int64_t begin, std::int64_t end) {
+        Image image;
+        for (std::int64_t i = begin; i < end; ++i) {
+            check_interrupt();
+            const auto label = static_cast<std::size_t>(i % kClasses);
+            const std::int64_t number = i / kClasses;
+            draw_synth_photo(number, static_cast<int>(label), static_cast<std::uint64_t>(options.seed), image);
+            const std::vector<std::byte> jpeg = encode_jpeg(image.view(), photo_kind(number));
+            write_file(folder / kSynthPhotoClasses[label] / fmt::format("{:05}.jpg", number),
+                       {reinterpret_cast<const char*>(jpeg.data()), jpeg.size()});
+            bytes += static_cast<std::int64_t>(jpeg.size());
+        }
+    });
+    return fmt::format("{} images in {} classes, {}", with_commas(static_cast<double>(count)),
+                       std::min(count, kClasses), with_unit(bytes));
+}
+
+int run(const Options& options) {
+    Staging staging(options.target);
+    std::signal(SIGINT, on_signal);
+    std::signal(SIGTERM, on_signal);
+    ProgressBar progress;
+    try {
+        const std::string made = options.kind == "digits" ? make_digits(options, staging.folder(), progress)
+                                                          : make_photos(options, staging.folder(), progress);
+        check_interrupt();
+        staging.commit();
+        fmt::print("{}: {}\n", options.target, made);
+        return 0;
+    } catch (const Interrupted&) {
+        progress.clear();
+        fmt::print(stderr, "stoker: stopped by signal {}; nothing was kept\n", interrupted.load());
+        return 128 + interrupted;
+    }
+}
+
+}  // namespace
+
+Command add_synth(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    constexpr std::int64_t kMost = 10'000'000;
+    app.add_option("kind", options->kind, "digits: IDX files as MNIST's; photos: a folder of JPEG files for each class")
+        ->required()
+        ->check(CLI::IsMember({"digits", "photos"}));
+    app.add_option("target", options->target, "the folder to make; one with files in it is refused")->required();
+    app.add_option("--count", options->count,
+                   "images (digits: of the training split, and a sixth of that to test); "
+                   "default: 60000 digits, 800 photos")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, kMost));
+    app.add_option("--seed", options->seed, "another seed draws other images")
+        ->type_name("S")
+        ->check(CLI::NonNegativeNumber.description(""));
+    app.add_flag("--gzip", options->gzip, "digits: .gz files, as MNIST is published");
+    example(app,
+            "  stoker synth digits data/digits\n"
+            "  stoker synth photos data/photos --count 2000 --seed 7");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,213 @@
+# Whatever is wrong from outside ends in one line on stderr that names it, with status 1 (or 2 for
+# wrong usage), no crash, and no run folder.
+import re
+import shutil
+import struct
+
+import pytest
+
+MLP = '{op = "resize", size = [8, 8]}'
+
+
+def refused(done, *words, status=1):
+    assert done.status == status, (done.status, done.out, done.err)
+    assert re.fullmatch(r"stoker: \[[^\n]+\] expected [^\n]+, got [^\n]+\n", done.err), done.err
+    for word in words:
+        assert word in done.err, done.err
+
+
+@pytest.fixture
+def train(stoker, recipe, tmp_path):
+    """Trains on `data` with a small model and checks that it was refused."""
+
+    def run(data, *words, ops=MLP, lines="", sets=()):
+        path = recipe(ops, f"batch_size = 4\n{lines}", train=data, rest="[train]\nepochs = 1")
+        options = [part for text in sets for part in ("--set", text)]
+        refused(stoker("train", path, "--out", "run", "--json", *options, status=None), *words)
+        assert not (tmp_path / "run").exists()
+
+    return run
+
+
+@pytest.fixture
+def folder(drawn, tmp_path):
+    shutil.copytree(drawn, tmp_path / "photos")
+    return tmp_path / "photos"
+
+
+# Data: refused by every command that reads it.
+
+
+def test_missing_path(train, stoker):
+    train("nowhere", "[nowhere]", "no such path")
+    refused(stoker("inspect", "nowhere", status=None), "[nowhere]")
+    refused(stoker("show", "nowhere", status=None), "[nowhere]")
+
+
+def test_empty_folder(train, stoker, tmp_path):
+    (tmp_path / "empty").mkdir()
+    train("empty", "an empty folder")
+    refused(stoker("inspect", "empty", status=None), "an empty folder")
+    refused(stoker("show", "empty", status=None), "an empty folder")
+
+
+def test_class_without_images(train, stoker, folder):
+    (folder / "zebra").mkdir()
+    train(folder, "none in 1 of 9 subfolders: zebra")
+    refused(stoker("inspect", folder, status=None), "zebra")
+
+
+def test_images_without_classes(train, folder):
+    train(folder / "stars", "no subfolder and 3 images", "subfolder for each class")
+
+
+def test_a_file_instead_of_a_folder(train, folder):
+    train(folder / "stars/00000.jpg", "got a file")
+
+
+def test_truncated_jpeg(train, stoker, folder):
+    file = folder / "checker/00000.jpg"
+    file.write_bytes(file.read_bytes()[:3000])
+    train(folder, "checker/00000.jpg (sample 0)", "@ byte")
+    refused(stoker("show", folder, status=None), "checker/00000.jpg (sample 0)")
+    refused(stoker("show", folder, "--index", 0, "--npy", "x.npy", status=None), "checker/00000.jpg (sample 0)")
+    refused(stoker("inspect", folder, "--verify", status=None), "1 bad of 24 samples")
+
+
+@pytest.mark.parametrize("content, got", [(b"hello\n", "hello"), (b"", "no bytes"), (b"GIF89a", "a GIF image")])
+def test_another_file_named_jpg(train, stoker, folder, content, got):
+    (folder / "checker/00000.jpg").write_bytes(content)
+    train(folder, "checker/00000.jpg", "a JPEG or PNG image", got)
+    refused(stoker("show", folder, status=None), "checker/00000.jpg", got)
+    refused(stoker("inspect", folder, status=None), "1 bad of 24 samples")
+
+
+def test_a_later_bad_sample_ends_the_run(stoker, recipe, folder):
+    (folder / "waves/00002.jpg").write_bytes(b"hello")
+    path = recipe(MLP, "batch_size = 4", train=folder, rest="[train]\nepochs = 1")
+    refused(stoker("train", path, "--out", "run", "--json", status=None), "waves/00002.jpg (sample 23)")
+
+
+@pytest.fixture
+def digits(stoker, tmp_path):
+    stoker("synth", "digits", "digits", "--count", 60)
+    return tmp_path / "digits"
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"count": 61}, ["train-images"]),
+        ({"count": 2**32 - 1}, ["train-images"]),
+        ({"height": 2**31, "width": 2**31}, ["train-images"]),
+        ({"height": 0}, ["train-images"]),
+        ({"magic": 0x0D03}, ["train-images"]),
+        ({"magic": 0x12345678}, ["train-images"]),
+        ({"count": 59, "cut": 784}, ["60"]),
+    ],
+)
+def test_an_idx_header_that_lies(train, stoker, digits, change, words):
+    file = digits / "train-images-idx3-ubyte"
+    fields = {"magic": 0x803, "count": 60, "height": 28, "width": 28, "cut": 0, **change}
+    header = struct.pack(">IIII", *[fields[name] for name in ("magic", "count", "height", "width")])
+    content = file.read_bytes()
+    file.write_bytes(header + content[16 : len(content) - fields["cut"]])
+    train(digits, *words)
+    refused(stoker("inspect", digits, status=None), *words)
+    refused(stoker("show", digits, status=None), *words)
+
+
+def test_idx_without_labels(train, digits):
+    (digits / "train-labels-idx1-ubyte").unlink()
+    train(digits, "the images only")
+
+
+def test_a_batch_beyond_the_data(train):
+    train("synth:digits?count=3", "at least one full batch", lines="drop_last = true")
+
+
+def test_images_of_several_sizes(train, folder):
+    train(folder, "as of sample 0", "center_crop", ops="")
+
+
+# Recipes.
+
+
+@pytest.mark.parametrize(
+    "ops, words",
+    [
+        ('{op = "rotate", degrees = 5}', ["train_ops", "rotate", "center_crop"]),
+        ('{op = "resize", sise = 5}', ["train_ops", "size"]),
+        ('{op = "resize"}', ["size", "none"]),
+        ('{op = "resize", size = 0}', ["train_ops", "size", "0"]),
+        ('{op = "resize", size = "big"}', ["train_ops", "big"]),
+        ('{op = "horizontal_flip", p = 2}', ["p", "2"]),
+        ('{op = "normalize", preset = "coco"}', ["preset", "coco"]),
+        ('{op = "normalize", std = [0]}', ["std", "0"]),
+        ('{op = "normalize"}, {op = "resize", size = 8}', ["normalize to be the last"]),
+        ('"resize"', ["train_ops"]),
+    ],
+)
+def test_bad_ops(train, ops, words):
+    train("synth:digits?count=60", *words, ops=ops)
+
+
+@pytest.mark.parametrize(
+    "setting, words",
+    [
+        ("data.batch_sise=3", ["batch_sise", "batch_size"]),
+        ("data.batch_size=many", ["--set data.batch_size", "many"]),
+        ("data.batch_size=0", ["--set data.batch_size", "0"]),
+        ("data.batch_size", ["--set"]),
+        ("=3", ["--set"]),
+        ("data.val=110%", ["data.val", "110%"]),
+        ("model.name=resnet9000", ["model.name", "resnet18"]),
+        ("device=tpu", ["device", "tpu"]),
+        ("train.checkpoint_every=often", ["checkpoint_every", "often"]),
+        ("data.train=", ["data.train"]),
+        ("data.train=synth:letters", ["synth:digits"]),
+        ("data.train=s3://bucket/x", ["s3://bucket/x"]),
+        ("model.classes=3", ["classes"]),
+    ],
+)
+def test_bad_settings(train, setting, words):
+    train("synth:digits?count=60", *words, sets=[setting])
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("[data]\ntrain = 5\n", ["recipe.toml:2", "data.train", "5"]),
+        ("[data]\ntrain = \"synth:digits\"\nworker = 3\n", ["recipe.toml:3", "worker"]),
+        ("[data\n", ["recipe.toml:1"]),
+        ("", ["data.train"]),
+        ("\x00\x01\x02", ["recipe.toml"]),
+    ],
+)
+def test_bad_recipes(stoker, tmp_path, text, words):
+    (tmp_path / "recipe.toml").write_text(text)
+    refused(stoker("train", "recipe.toml", "--json", status=None), *words)
+    refused(stoker("show", "--recipe", "recipe.toml", status=None), *words)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_no_recipe(stoker, tmp_path):
+    refused(stoker("train", "nowhere.toml", "--json", status=None), "nowhere.toml")
+    refused(stoker("train", tmp_path, "--json", status=None), "directory")
+
+
+def test_places_that_cannot_be_written(stoker, drawn, tmp_path):
+    refused(stoker("show", drawn, "-o", "no/such/folder/grid.png", status=None), "no/such/folder/grid.png")
+    (tmp_path / "file").write_text("")
+    refused(stoker("synth", "digits", "file/digits", "--count", 6, status=None), "file/digits")
+
+
+@pytest.mark.parametrize("options", [[], ["nonsense"], ["train"], ["train", "x.toml", "--nonsense"], ["inspect"]])
+def test_wrong_usage(stoker, options):
+    done = stoker(*options, status=2)
+    assert done.out == "" and "--help" in done.err
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "inspect", "show", "synth", "bench", "doctor"])
+def test_help_has_an_example(stoker, command):
+    assert f"Example:\n  stoker {command}" in stoker(command, "--help").out

@@ -1,0 +1,117 @@
+# `stoker doctor`: every check is complete, follows what the process is given, and a driver (a made-up
+# one here) is judged by its version.
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+import torch
+
+KEYS = ["name", "status", "found", "expected", "why", "fix"]
+HOST = ["cores", "cpu", "memory", "shared memory", "open files", "disk", "LibTorch", "gpu", "CUDA code"]
+
+
+def by_name(done):
+    return {check["name"]: check for check in done.json()["checks"]}
+
+
+def test_every_check_is_complete(stoker):
+    checks = by_name(stoker("doctor", "--json"))
+    assert set(HOST) <= set(checks)
+    for check in checks.values():
+        assert list(check) == KEYS
+        assert check["status"] in ("ok", "warn", "fail")
+        assert check["found"] and check["expected"] and check["why"]
+        assert bool(check["fix"]) == (check["status"] != "ok"), check
+
+
+def test_the_table_says_the_same(stoker):
+    checks = by_name(stoker("doctor", "--json"))
+    lines = stoker("doctor").out.splitlines()
+    for name, check in checks.items():
+        assert any(line.startswith(f"{check['status']:<4}  {name} ") for line in lines)
+    assert sum(line.strip().startswith("fix: ") for line in lines) == sum(bool(check["fix"]) for check in checks.values())
+    assert re.fullmatch(r"\d+ ok, \d+ to look at, 0 failed", lines[-1])
+
+
+def test_libtorch_is_the_one_of_the_build(stoker):
+    found = by_name(stoker("doctor", "--json"))["LibTorch"]
+    assert found["status"] == "ok"
+    version = found["found"].split()[0]
+    assert found["expected"].startswith(version)
+    if version == torch.__version__ and torch.version.cuda:
+        cudnn = by_name(stoker("doctor", "--json"))["cuDNN"]
+        assert cudnn["status"] == "ok" and cudnn["found"] == cudnn["expected"]
+
+
+def test_affinity_is_seen(stoker):
+    core = str(min(os.sched_getaffinity(0)))
+    cores = by_name(stoker("doctor", "--json", prefix=["taskset", "-c", core]))["cores"]
+    assert cores["found"].startswith("1 usable of ") and cores["status"] == "warn"
+
+
+def test_ranks_share_the_cores(stoker):
+    cores = by_name(stoker("doctor", "--json", env={"LOCAL_WORLD_SIZE": "2"}))["cores"]
+    assert "shared by 2 ranks" in cores["found"]
+
+
+def test_few_open_files(stoker):
+    files = by_name(stoker("doctor", "--json", prefix=["prlimit", "--nofile=256"]))["open files"]
+    assert (files["status"], files["found"]) == ("warn", "256 at most")
+
+
+DRIVER = """
+#include <stddef.h>
+#include <string.h>
+int cuInit(unsigned flags) { (void)flags; return INIT; }
+int cuDriverGetVersion(int* version) { *version = VERSION; return 0; }
+int cuDeviceGetCount(int* count) { *count = DEVICES; return 0; }
+int cuDeviceGetName(char* name, int length, int device) { (void)device; strncpy(name, "Made-up GPU", length); return 0; }
+int cuDeviceTotalMem_v2(size_t* bytes, int device) { (void)device; *bytes = (size_t)80 << 30; return 0; }
+int cuGetErrorString(int status, const char** text) { (void)status; *text = "no kernel module"; return 0; }
+"""
+
+
+@pytest.fixture
+def driver(stoker, tmp_path):
+    """Runs the doctor with a libcuda.so.1 that answers as told."""
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+
+    def run(version, devices=1, init=0, status=0):
+        (tmp_path / "driver.c").write_text(DRIVER)
+        values = [f"-DVERSION={version}", f"-DDEVICES={devices}", f"-DINIT={init}"]
+        subprocess.run(["cc", "-shared", "-fPIC", *values, "-o", "libcuda.so.1", "driver.c"], cwd=tmp_path, check=True)
+        return stoker("doctor", "--json", status=status, env={"LD_LIBRARY_PATH": str(tmp_path)})
+
+    return run
+
+
+def test_a_driver_that_fits(driver):
+    checks = by_name(driver(99020, devices=2))
+    assert checks["gpu"]["status"] == "ok"
+    assert checks["gpu"]["found"].startswith("Made-up GPU (80 GiB), Made-up GPU (80 GiB); driver ")
+    assert "CUDA 99.2" in checks["gpu"]["found"]
+    if "driver fits" in checks:  # a LibTorch for CUDA
+        assert checks["driver fits"]["status"] == "ok"
+    else:
+        assert checks["LibTorch CUDA"]["status"] == "warn"
+
+
+def test_a_driver_that_is_too_old_fails(driver):
+    checks = by_name(driver(9020, status=None))
+    if "driver fits" not in checks:
+        pytest.skip("needs a LibTorch for CUDA")
+    assert checks["driver fits"]["status"] == "fail" and checks["driver fits"]["fix"]
+    assert driver(9020, status=None).status == 1
+
+
+def test_a_driver_that_does_not_start(driver):
+    gpu = by_name(driver(99000, init=100))["gpu"]
+    assert gpu["status"] == "warn" and gpu["found"] == "the driver does not start: no kernel module"
+
+
+def test_a_driver_without_a_device(driver):
+    gpu = by_name(driver(99000, devices=0))["gpu"]
+    assert gpu["status"] == "warn" and "no device" in gpu["found"] and "CUDA_VISIBLE_DEVICES" in gpu["fix"]

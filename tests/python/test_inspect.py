@@ -1,0 +1,98 @@
+# `stoker inspect`: counts, sizes and classes against what Pillow and the folder say; --verify finds
+# each bad sample and nothing else.
+import shutil
+from collections import Counter
+
+import pytest
+from PIL import Image
+
+
+def test_photos(stoker, photos):
+    files = sorted(photos.glob("*/*"))
+    report = stoker("inspect", photos, "--verify", "--json").json()
+    sizes = [Image.open(file).size for file in files]
+    assert report["format"] == "image_folder"
+    assert report["samples"] == len(files)
+    assert report["classes"] == sorted({file.parent.name for file in files})
+    assert report["class_counts"] == [n for _, n in sorted(Counter(file.parent.name for file in files).items())]
+    assert report["codecs"] == {"jpeg": len(files)}
+    assert report["bytes"] == sum(file.stat().st_size for file in files)
+    assert report["bad"] == []
+    image = report["fields"]["image"]
+    assert image["shape"] == [None, None, 3]
+    assert image["width"] == [min(w for w, _ in sizes), max(w for w, _ in sizes)]
+    assert image["height"] == [min(h for _, h in sizes), max(h for _, h in sizes)]
+
+
+def test_idx(stoker, mnist):
+    report = stoker("inspect", mnist, "--json").json()
+    assert (report["format"], report["samples"], report["codecs"]) == ("idx", 60000, {"raw": 60000})
+    assert report["classes"] == [str(digit) for digit in range(10)]
+    assert report["class_counts"] == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    assert report["fields"]["image"]["shape"] == [28, 28, 1]
+    assert stoker("inspect", mnist, "--test", "--json").json()["samples"] == 10000
+
+
+def test_test_split_of_a_folder_is_refused(stoker, drawn):
+    assert "--test" in stoker("inspect", drawn, "--test", status=1).err
+
+
+def test_synth_without_files(stoker):
+    report = stoker("inspect", "synth:digits?count=300&seed=1", "--json").json()
+    assert report["samples"] == 300 and sum(report["class_counts"]) == 300
+
+
+@pytest.fixture
+def spoilt(drawn, tmp_path):
+    """A copy with four bad files of 24, and what each of them is."""
+    folder = tmp_path / "spoilt"
+    shutil.copytree(drawn, folder)
+    cut = folder / "stars/00001.jpg"
+    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    (folder / "dots/00000.jpg").write_text("not an image at all\n")
+    (folder / "rings/00002.jpg").write_bytes(b"")
+    (folder / "waves/00001.jpg").write_bytes(b"RIFF\x10\0\0\0WEBPVP8 ")
+    return folder
+
+
+def test_verify_lists_the_bad_samples_and_no_others(stoker, spoilt):
+    done = stoker("inspect", spoilt, "--verify", "--json", status=1)
+    bad = done.json()["bad"]
+    assert [sample["key"] for sample in bad] == [
+        "dots/00000.jpg",
+        "rings/00002.jpg",
+        "stars/00001.jpg",
+        "waves/00001.jpg",
+    ]
+    reasons = [sample["reason"] for sample in bad]
+    assert 'text "not an image' in reasons[0] and "no bytes" in reasons[1] and "WebP" in reasons[3]
+    assert bad[0]["offset"] == 0
+    assert 0 < bad[2]["offset"] <= (spoilt / "stars/00001.jpg").stat().st_size
+    assert len(done.err.splitlines()) == 1 and "4 bad of 24 samples" in done.err
+
+
+def test_without_verify_only_headers_are_read(stoker, spoilt):
+    done = stoker("inspect", spoilt, "--json", status=1)
+    assert "stars/00001.jpg" not in [sample["key"] for sample in done.json()["bad"]]
+    assert done.json()["codecs"] == {"jpeg": 21, "unknown": 3}
+
+
+def test_large_folders_are_sampled(stoker, drawn, tmp_path):
+    folder = tmp_path / "many"
+    for label, file in enumerate(sorted(drawn.glob("*/00000.jpg"))):
+        (folder / f"c{label}").mkdir(parents=True)
+        for number in range(150):
+            (folder / f"c{label}/{number:03}.jpg").symlink_to(file)
+    report = stoker("inspect", folder, "--json").json()
+    assert (report["samples"], report["codecs_sampled"], report["codecs"]) == (1200, 1000, {"jpeg": 1000})
+    assert report["class_counts"] == [150] * 8
+    assert "1,000 samples spread evenly" in stoker("inspect", folder).out
+
+
+def test_table(stoker, drawn):
+    lines = stoker("inspect", drawn, "--verify").out.splitlines()
+    assert lines[0] == str(drawn)
+    assert "  samples   24 in 8 classes" in lines
+    assert "  codecs    jpeg 24" in lines
+    assert "stars            3" in lines
+    assert lines[-1].startswith("verified: 24 samples decoded in ")
