@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr const char* kSetting = "GOMP_SPINCOUNT=10000";
+constexpr const char* kSetting = "GOMP_SPINCOUNT=1000";
 
 // Runs before any shared library's constructors, libc's own included: no allocation, no getenv. Starts the
 // program again with the setting, unless the user chose one; where that fails, it simply goes on without.
@@ -25,7 +25,10 @@ void set_spin_count(int /*argc*/, char** argv, char** environment) {
     }
     extended[count] = const_cast<char*>(kSetting);
     extended[count + 1] = nullptr;
-    ::execve("/proc/self/exe", argv, extended);
+    static char program[4096];  // its real path, so that the process keeps its name
+    if (::readlink("/proc/self/exe", program, sizeof program - 1) > 0) {
+        ::execve(program, argv, extended);
+    }
 }
 
 __attribute__((section(".preinit_array"), used)) void (*const kBeforeEverything)(int, char**, char**) = set_spin_count;

@@ -57,7 +57,11 @@ class Staging {
                            .hint = "name another, or remove it first"});
         }
         folder_ = fmt::format("{}.tmp-{}", target_.string(), getpid());
-        fs::create_directories(folder_);
+        std::error_code error;
+        fs::create_directories(folder_, error);
+        if (error) {
+            throw IoError({.where = target, .expected = "a place for a new folder", .got = error.message()});
+        }
     }
     Staging(const Staging&) = delete;
     Staging& operator=(const Staging&) = delete;
@@ -69,7 +73,11 @@ class Staging {
     const fs::path& folder() const { return folder_; }
 
     void commit() {
-        fs::rename(folder_, target_);  // over an empty folder too; fails if somebody filled it meanwhile
+        std::error_code error;
+        fs::rename(folder_, target_, error);  // over an empty folder too, never over one filled meanwhile
+        if (error) {
+            throw IoError({.where = target_.string(), .expected = "a new or an empty folder", .got = error.message()});
+        }
         sync_directory(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
     }
 

@@ -39,7 +39,7 @@ def folder(drawn, tmp_path):
 
 
 def test_missing_path(train, stoker):
-    train("nowhere", "[nowhere]", "no such path")
+    train("nowhere", "[nowhere]", "No such file")
     refused(stoker("inspect", "nowhere", status=None), "[nowhere]")
     refused(stoker("show", "nowhere", status=None), "[nowhere]")
 
@@ -82,10 +82,9 @@ def test_another_file_named_jpg(train, stoker, folder, content, got):
     refused(stoker("inspect", folder, status=None), "1 bad of 24 samples")
 
 
-def test_a_later_bad_sample_ends_the_run(stoker, recipe, folder):
+def test_a_later_bad_sample(train, folder):
     (folder / "waves/00002.jpg").write_bytes(b"hello")
-    path = recipe(MLP, "batch_size = 4", train=folder, rest="[train]\nepochs = 1")
-    refused(stoker("train", path, "--out", "run", "--json", status=None), "waves/00002.jpg (sample 23)")
+    train(folder, "waves/00002.jpg (sample 23)")
 
 
 @pytest.fixture
@@ -178,7 +177,7 @@ def test_bad_settings(train, setting, words):
     "text, words",
     [
         ("[data]\ntrain = 5\n", ["recipe.toml:2", "data.train", "5"]),
-        ("[data]\ntrain = \"synth:digits\"\nworker = 3\n", ["recipe.toml:3", "worker"]),
+        ('[data]\ntrain = "synth:digits"\nworker = 3\n', ["recipe.toml:3", "worker"]),
         ("[data\n", ["recipe.toml:1"]),
         ("", ["data.train"]),
         ("\x00\x01\x02", ["recipe.toml"]),

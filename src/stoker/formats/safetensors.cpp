@@ -34,16 +34,15 @@ const char* type_name(DType dtype) {
 // nlohmann's own conversion would take 2.5 for 2 and -1 for 2^64 - 1.
 Shape natural_numbers(const nlohmann::ordered_json& json) {
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    Shape numbers;
-    for (const auto& item : json) {
-        if (!json.is_array() || !item.is_number_unsigned() || item.get<std::uint64_t>() > kMost) {
-            throw DataError({}, {.where = "safetensors",
-                                 .expected = "an array of natural numbers",
-                                 .got = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
-        }
-        numbers.push_back(item.get<std::int64_t>());
+    const bool natural = json.is_array() && std::ranges::all_of(json, [](const auto& item) {
+        return item.is_number_unsigned() && item.template get<std::uint64_t>() <= kMost;
+    });
+    if (!natural) {
+        throw DataError({}, {.where = "safetensors",
+                             .expected = "an array of natural numbers",
+                             .got = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
     }
-    return numbers;
+    return json.get<Shape>();
 }
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // as the reference implementation limits it

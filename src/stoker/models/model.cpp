@@ -1,6 +1,7 @@
 // What all models share, and the table of their names.
 #include "stoker/models/model.h"
 
+#include <ATen/ops/cross_entropy_loss.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -13,6 +14,14 @@
 #include "stoker/models/resnet.h"
 
 namespace stoker {
+
+at::Tensor Model::loss(const at::Tensor& input, const at::Tensor& label) {
+    return at::cross_entropy_loss(forward(input), label);
+}
+
+void Model::backward(const at::Tensor& loss) {
+    loss.backward();
+}
 
 std::vector<NamedTensor> Model::state() const {
     std::vector<NamedTensor> all = parameters_;

@@ -30,6 +30,12 @@ class Model {
     // (N, C, H, W) float32 to logits (N, classes) float32.
     virtual at::Tensor forward(const at::Tensor& input) = 0;
 
+    // The mean cross entropy of logits against `label` (N) int64, a scalar, ready for `backward`.
+    virtual at::Tensor loss(const at::Tensor& input, const at::Tensor& label);
+    // Leaves the gradients of the last `loss` in the parameters' grad. Both are autograd's by default; a model that
+    // knows its own gradients may be faster.
+    virtual void backward(const at::Tensor& loss);
+
     // True for models of convolutions, which run faster on channels-last images.
     virtual bool wants_channels_last() const { return false; }
 

@@ -158,6 +158,15 @@ void Optimizer::load(const std::vector<NamedTensor>& given) {
         }
         tensor.copy_(found->tensor);
     }
+    const auto own = state();
+    for (const auto& [name, tensor] : given) {
+        if (std::none_of(own.begin(), own.end(), [&](auto& entry) { return entry.name == name; })) {
+            throw InvalidArgument({.where = "optimizer state",
+                                   .expected = "nothing that " + recipe_.name + " does not keep",
+                                   .got = name,
+                                   .hint = "resume with the optimizer that the run began with"});
+        }
+    }
 }
 
 }  // namespace stoker

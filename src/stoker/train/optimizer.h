@@ -31,7 +31,7 @@ class Optimizer {
 
     // "exp_avg.<parameter>", "step.<parameter>" and so on: what a checkpoint keeps.
     std::vector<NamedTensor> state() const;
-    // Throws InvalidArgument where an entry is missing or has another shape.
+    // Throws InvalidArgument where an entry is missing, has another shape, or is not of this optimiser.
     void load(const std::vector<NamedTensor>& state);
 
   private:

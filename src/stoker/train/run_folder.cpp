@@ -198,6 +198,7 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
     write_tensors(temporary / kModelFile, checkpoint.model);
     write_tensors(temporary / kOptimizerFile, checkpoint.optimizer);
     write_file(temporary / kStateFile, checkpoint.state);
+    remove_folder(final_name);  // without state.json it is no checkpoint, but would be in the way
     rename_folder(temporary, final_name);
     sync_directory(all);
     sync_directory(path_);  // for the first one, which `checkpoints` is new with

@@ -24,11 +24,11 @@ void Step::run(const DeviceBatch& batch, double lr) {
     at::Tensor loss;  // scalar, the mean over the batch
     {
         const PhaseSpan span(account_, Phase::forward);
-        loss = at::cross_entropy_loss(model_.forward(batch.image), batch.label);
+        loss = model_.loss(batch.image, batch.label);
     }
     {
         const PhaseSpan span(account_, Phase::backward);
-        loss.backward();
+        model_.backward(loss);
     }
     const PhaseSpan span(account_, Phase::optimizer);
     optimizer_.set_lr(lr);

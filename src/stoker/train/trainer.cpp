@@ -99,6 +99,7 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
 }
 
 TrainResult Trainer::fit(const FitOptions& options) {
+    folder_.reset();
     if (!options.out.empty()) {
         folder_.emplace(options.out);
     }

@@ -1,0 +1,224 @@
+// The built-in models: torchvision's names and shapes, weights that are a function of the seed,
+// memory formats, and loading that refuses what does not fit.
+#include "stoker/models/model.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+
+#include "stoker/base/error.h"
+#include "stoker/models/init.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::HasSubstr;
+
+ModelRecipe resnet18(const std::string& stem = "auto") {
+    ModelRecipe recipe;
+    recipe.name = "resnet18";
+    recipe.stem = stem;
+    return recipe;
+}
+
+ModelRecipe mlp(const std::vector<std::int64_t>& hidden) {
+    ModelRecipe recipe;
+    recipe.hidden = hidden;
+    return recipe;
+}
+
+std::map<std::string, std::string> shapes(const Model& model) {
+    std::map<std::string, std::string> shapes;
+    for (const auto& [name, tensor] : model.state()) {
+        EXPECT_TRUE(shapes.emplace(name, fmt::format("{}", fmt::join(tensor.sizes(), "x"))).second) << name;
+    }
+    return shapes;
+}
+
+// torchvision.models.resnet18(num_classes=10).state_dict(), put together from its rules.
+std::map<std::string, std::string> torchvision_resnet18() {
+    std::map<std::string, std::string> shapes;
+    const auto norm = [&](const std::string& name, int width) {
+        for (const char* part : {"weight", "bias", "running_mean", "running_var"}) {
+            shapes[name + "." + part] = fmt::format("{}", width);
+        }
+        shapes[name + ".num_batches_tracked"] = "";
+    };
+    shapes["conv1.weight"] = "64x3x7x7";
+    norm("bn1", 64);
+    for (int stage = 1, in = 64; stage <= 4; ++stage) {
+        const int out = 32 << stage;
+        for (int block = 0; block < 2; ++block) {
+            const std::string name = fmt::format("layer{}.{}", stage, block);
+            shapes[name + ".conv1.weight"] = fmt::format("{}x{}x3x3", out, in);
+            norm(name + ".bn1", out);
+            shapes[name + ".conv2.weight"] = fmt::format("{}x{}x3x3", out, out);
+            norm(name + ".bn2", out);
+            if (in != out) {
+                shapes[name + ".downsample.0.weight"] = fmt::format("{}x{}x1x1", out, in);
+                norm(name + ".downsample.1", out);
+            }
+            in = out;
+        }
+    }
+    shapes["fc.weight"] = "10x512";
+    shapes["fc.bias"] = "10";
+    return shapes;
+}
+
+TEST(ResNet18, HasTorchvisionsNamesAndShapes) {
+    const auto model = make_model(resnet18(), {3, 224, 224}, 10, 1);
+    EXPECT_EQ(shapes(*model), torchvision_resnet18());
+    EXPECT_EQ(model->state().size(), 122u);
+    std::int64_t parameters = 0;
+    for (const auto& entry : model->parameters()) {
+        parameters += entry.tensor.numel();
+        EXPECT_TRUE(entry.tensor.requires_grad()) << entry.name;
+    }
+    EXPECT_EQ(parameters, 11'181'642);  // 11,689,512 of 1000 classes, less 990 * 513
+    for (const auto& entry : model->buffers()) {
+        EXPECT_FALSE(entry.tensor.requires_grad()) << entry.name;
+    }
+}
+
+TEST(ResNet18, StemFollowsTheImageUnlessSaid) {
+    const auto stem = [](const std::string& name, Shape input) {
+        return shapes(*make_model(resnet18(name), input, 10, 1)).at("conv1.weight");
+    };
+    EXPECT_EQ(stem("auto", {3, 32, 32}), "64x3x3x3");
+    EXPECT_EQ(stem("auto", {3, 64, 64}), "64x3x3x3");
+    EXPECT_EQ(stem("auto", {3, 64, 65}), "64x3x7x7");
+    EXPECT_EQ(stem("auto", {1, 224, 224}), "64x1x7x7");
+    EXPECT_EQ(stem("imagenet", {3, 32, 32}), "64x3x7x7");
+    EXPECT_EQ(stem("cifar", {3, 224, 224}), "64x3x3x3");
+}
+
+TEST(ResNet18, TrainingMovesTheStatisticsAndEvaluationDoesNot) {
+    const auto model = make_model(resnet18(), {3, 32, 32}, 10, 1);
+    at::Generator generator = make_generator(2);
+    const at::Tensor input = default_uniform({4, 3, 32, 32}, 1, generator);
+    const auto mean = [&] { return model->buffers()[0].tensor.clone(); };
+    const at::Tensor before = mean();
+    EXPECT_EQ(model->forward(input).sizes(), (at::IntArrayRef{4, 10}));
+    const at::Tensor after = mean();
+    EXPECT_FALSE(at::equal(before, after));
+    EXPECT_EQ(model->buffers()[2].tensor.item().toLong(), 1);
+    model->train(false);
+    const at::Tensor a = model->forward(input);
+    const at::Tensor b = model->forward(input.narrow(0, 1, 1));
+    EXPECT_TRUE(at::equal(mean(), after));
+    EXPECT_EQ(model->buffers()[2].tensor.item().toLong(), 1);
+    EXPECT_LT(a.narrow(0, 1, 1).sub(b).abs().max().item().toFloat(), 1e-4f) << "a sample's neighbours play no part";
+}
+
+TEST(ResNet18, ChannelsLastGivesTheSameFigures) {
+    const auto plain = make_model(resnet18(), {3, 32, 32}, 10, 1);
+    const auto last = make_model(resnet18(), {3, 32, 32}, 10, 1);
+    const at::Tensor same_tensor = last->parameters()[0].tensor;
+    last->to(at::kCPU, true);
+    EXPECT_TRUE(same_tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) << "tensors keep their identity";
+    EXPECT_FALSE(plain->parameters()[0].tensor.is_contiguous(at::MemoryFormat::ChannelsLast));
+    at::Generator generator = make_generator(2);
+    const at::Tensor input = default_uniform({4, 3, 32, 32}, 1, generator);
+    const at::Tensor a = plain->forward(input);
+    const at::Tensor b = last->forward(input.contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_LT(a.sub(b).abs().max().item().toFloat(), 1e-4f);
+}
+
+TEST(Mlp, NamesShapesAndSeed) {
+    const auto model = make_model(mlp({128, 64}), {1, 28, 28}, 10, 7);
+    EXPECT_EQ(shapes(*model), (std::map<std::string, std::string>{{"fc1.weight", "128x784"},
+                                                                  {"fc1.bias", "128"},
+                                                                  {"fc2.weight", "64x128"},
+                                                                  {"fc2.bias", "64"},
+                                                                  {"fc3.weight", "10x64"},
+                                                                  {"fc3.bias", "10"}}));
+    const auto same = make_model(mlp({128, 64}), {1, 28, 28}, 10, 7);
+    const auto other = make_model(mlp({128, 64}), {1, 28, 28}, 10, 8);
+    for (std::size_t i = 0; i < model->parameters().size(); ++i) {
+        EXPECT_TRUE(at::equal(model->parameters()[i].tensor, same->parameters()[i].tensor));
+        EXPECT_FALSE(at::equal(model->parameters()[i].tensor, other->parameters()[i].tensor));
+    }
+}
+
+TEST(Mlp, WithoutHiddenLayersIsLinear) {
+    const auto model = make_model(mlp({}), {1, 2, 3}, 5, 7);
+    EXPECT_EQ(shapes(*model), (std::map<std::string, std::string>{{"fc1.weight", "5x6"}, {"fc1.bias", "5"}}));
+    EXPECT_EQ(model->forward(at::zeros({2, 1, 2, 3})).sizes(), (at::IntArrayRef{2, 5}));
+}
+
+// What Model::loss and Model::backward do for a model that does not override them.
+std::vector<at::Tensor> autograd_gradients(Model& model, const at::Tensor& input, const at::Tensor& label) {
+    at::cross_entropy_loss(model.forward(input), label).backward();
+    std::vector<at::Tensor> gradients;
+    for (const auto& entry : model.parameters()) {
+        gradients.push_back(entry.tensor.grad().clone());
+        entry.tensor.mutable_grad().reset();
+    }
+    return gradients;
+}
+
+TEST(Mlp, ItsOwnGradientsAreAutograds) {
+    at::Generator generator = make_generator(4);
+    for (const auto& hidden : {std::vector<std::int64_t>{}, {16}, {16, 8, 12}}) {
+        const auto model = make_model(mlp(hidden), {1, 4, 5}, 3, 9);
+        for (const std::int64_t batch : {6, 6, 1, 6}) {  // memory kept from step to step fits other batches too
+            const at::Tensor input = at::empty({batch, 1, 4, 5}).normal_(0, 2, generator);
+            const at::Tensor label = at::empty({batch}, at::kLong).random_(0, 3, generator);
+            const auto expected = autograd_gradients(*model, input, label);
+            const at::Tensor loss = model->loss(input, label);
+            model->backward(loss);
+            const at::Tensor plain = at::cross_entropy_loss(model->forward(input), label).detach();
+            EXPECT_TRUE(at::allclose(loss.detach(), plain, 1e-6, 1e-6));
+            for (std::size_t i = 0; i < expected.size(); ++i) {
+                const auto& [name, tensor] = model->parameters()[i];
+                EXPECT_GT(expected[i].abs().max().item().toFloat(), 1e-3f) << name;
+                EXPECT_TRUE(at::allclose(tensor.grad(), expected[i], 1e-5, 1e-6)) << name << ", batch " << batch;
+                tensor.mutable_grad().reset();
+            }
+        }
+    }
+}
+
+TEST(Model, LoadTakesValuesByNameAndRefusesTheRest) {
+    const ModelRecipe recipe = mlp({4});
+    const auto model = make_model(recipe, {1, 2, 2}, 3, 1);
+    const auto other = make_model(recipe, {1, 2, 2}, 3, 2);
+    auto state = other->state();
+    std::swap(state[0], state[3]);  // the order does not matter
+    model->load(state);
+    for (std::size_t i = 0; i < model->parameters().size(); ++i) {
+        EXPECT_TRUE(at::equal(model->parameters()[i].tensor, other->parameters()[i].tensor));
+    }
+    EXPECT_TRUE(model->parameters()[0].tensor.requires_grad());
+
+    const auto refused = [&](const std::vector<NamedTensor>& given, const std::string& name) {
+        try {
+            model->load(given);
+            ADD_FAILURE() << name;
+        } catch (const InvalidArgument& error) {
+            EXPECT_THAT(error.what(), HasSubstr(name));
+        }
+    };
+    refused({state.begin() + 1, state.end()}, "fc2.bias");
+    refused(make_model(recipe, {1, 2, 2}, 5, 1)->state(), "fc2.weight of shape [3, 4]");
+    // One layer more, whose first two have the same shapes: silently wrong if it were taken.
+    refused(make_model(mlp({4, 3}), {1, 2, 2}, 3, 1)->state(), "fc3");
+}
+
+TEST(MakeModel, UnknownNameIsRefused) {
+    ModelRecipe recipe;
+    recipe.name = "resnet19";
+    EXPECT_THROW(make_model(recipe, {3, 32, 32}, 10, 1), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,165 @@
+# A run that is killed at any moment goes on as if nothing had happened: every later figure equals, bit
+# for bit, that of a run that was left alone.
+import json
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import run_program
+
+EPOCHS = 12
+RECIPE = f"""
+seed = 9
+device = "cpu"
+[data]
+train = "synth:digits?count=1280"
+batch_size = 32
+workers = 1
+cache = "ram"
+train_ops = [{{op = "random_resized_crop", size = 28, scale = [0.7, 1.0]}}, {{op = "normalize", preset = "mnist"}}]
+val_ops = [{{op = "normalize", preset = "mnist"}}]
+[model]
+hidden = [32]
+[schedule]
+name = "one_cycle"
+[train]
+epochs = {EPOCHS}
+threads = 1
+deterministic = true
+checkpoint_every = "15 steps"
+"""
+
+
+def figures(report):
+    return [(epoch["epoch"], epoch["train_loss"], epoch["val_loss"], epoch["val_accuracy"]) for epoch in report["epochs"]]
+
+
+def steps(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(line["step"], line["epoch"], line["lr"], line["batch_hash"]) for line in lines if line["type"] == "step"]
+
+
+def checkpoints(run):
+    folder = run / "checkpoints"
+    return [path for path in folder.iterdir() if path.name.isdigit()] if folder.exists() else []
+
+
+def start(program, tmp_path, *arguments):
+    command = [program, "train", "r.toml", "--out", "run", "--json", *arguments]
+    return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_checkpoint(process, run):
+    deadline = time.monotonic() + 60
+    while not checkpoints(run):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.fixture(scope="module")
+def whole(program, tmp_path_factory):
+    """The run left alone: its report, its folder, and the seconds from first checkpoint to end."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "r.toml").write_text(RECIPE)
+    process = start(program, folder)
+    wait_for_checkpoint(process, folder / "run")
+    begin = time.monotonic()
+    out, _ = process.communicate(timeout=120)
+    return json.loads(out), folder / "run", time.monotonic() - begin
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+
+
+@pytest.mark.parametrize("attempt", range(10))
+def test_killed_run_goes_on_bit_for_bit(program, tmp_path, recipe, whole, attempt):
+    report, whole_run, seconds = whole
+    process = start(program, tmp_path)
+    wait_for_checkpoint(process, tmp_path / "run")
+    time.sleep(random.Random(attempt).uniform(0, 0.8) * seconds)
+    process.kill()
+    process.communicate()
+    resumed = run_program("train", "r.toml", "--out", "run", "--json", "--resume", "auto", cwd=tmp_path).json()
+    assert resumed["resumed_from_step"] > 0 and resumed["resumed_from_step"] % 15 == 0
+    assert resumed["steps"] == report["steps"]
+    assert figures(resumed) == figures(report)
+    assert steps(tmp_path / "run") == steps(whole_run)
+    assert not [path for path in (tmp_path / "run/checkpoints").iterdir() if path.name.startswith(".")]
+
+
+def test_killed_again_and_again(program, tmp_path, recipe, whole):
+    report, whole_run, seconds = whole
+    reached = 0
+    for attempt in range(3):
+        process = start(program, tmp_path, "--resume", "auto")
+        deadline = time.monotonic() + 60
+        while max((int(path.name) for path in checkpoints(tmp_path / "run")), default=0) <= reached + 15:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.002)
+        time.sleep(random.Random(100 + attempt).uniform(0, 0.1) * seconds)
+        process.kill()
+        process.communicate()
+        reached = max(int(path.name) for path in checkpoints(tmp_path / "run"))
+    resumed = run_program("train", "r.toml", "--out", "run", "--json", "--resume", "auto", cwd=tmp_path).json()
+    assert resumed["resumed_from_step"] >= reached
+    assert figures(resumed) == figures(report)
+    assert steps(tmp_path / "run") == steps(whole_run)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_a_checkpoint(program, tmp_path, recipe, whole, number):
+    report, whole_run, _ = whole
+    # Checkpoints by epoch: the one of the signal lies between them.
+    process = start(program, tmp_path, "--set", "train.checkpoint_every=1 epoch")
+    wait_for_checkpoint(process, tmp_path / "run")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    stopped = json.loads(out)
+    assert stopped["interrupted"]
+    told = [line for line in err.splitlines() if line.startswith("stoker: ")]
+    assert len(told) == 1 and f"signal {int(number)} " in told[0] and f"step {stopped['steps']};" in told[0]
+    assert "Traceback" not in err and "terminate" not in err
+    assert (tmp_path / "run/checkpoints" / str(stopped["steps"]) / "state.json").exists()
+    resumed = run_program("train", "r.toml", "--out", "run", "--json", "--resume", "auto", cwd=tmp_path).json()
+    assert resumed["resumed_from_step"] == stopped["steps"]
+    assert figures(resumed) == figures(report)
+    assert steps(tmp_path / "run") == steps(whole_run)
+
+
+def test_finished_run_prints_its_document_again(program, tmp_path, recipe):
+    def train():
+        return run_program("train", "r.toml", "--out", "run", "--json", "--resume", "auto", "--set", "train.epochs=2",
+                           cwd=tmp_path).json()
+
+    first = train()
+    before = steps(tmp_path / "run")
+    again = train()
+    assert first["resumed_from_step"] is None and again["resumed_from_step"] == first["steps"] == 80
+    assert again["epochs"] == first["epochs"]
+    assert steps(tmp_path / "run") == before
+
+
+def test_resume_into_another_folder(program, tmp_path, recipe, whole):
+    report, whole_run, _ = whole
+    older = sorted(checkpoints(whole_run), key=lambda path: int(path.name))[0]
+    resumed = run_program("train", "r.toml", "--out", "run", "--json", "--resume", older, cwd=tmp_path).json()
+    assert resumed["resumed_from_step"] == int(older.name)
+    assert figures(resumed) == figures(report)
+    assert steps(tmp_path / "run") == [step for step in steps(whole_run) if step[0] > int(older.name)]
+
+
+@pytest.mark.parametrize("change", ["data.batch_size=64", "seed=10", "data.shuffle=false", "data.train=synth:digits?count=1290",
+                                    "model.hidden=[33]", "optimizer.name=sgd"])
+def test_another_recipe_is_refused_in_one_line(program, tmp_path, recipe, change):
+    base = ["train", "r.toml", "--out", "run", "--set", "train.epochs=1"]
+    run_program(*base, cwd=tmp_path)
+    toml = (tmp_path / "run/recipe.toml").read_bytes()
+    done = run_program(*base, "--resume", "auto", "--set", change, cwd=tmp_path, status=1)
+    assert done.err.splitlines()[-1].startswith("stoker: ")
+    assert (tmp_path / "run/recipe.toml").read_bytes() == toml

@@ -1,0 +1,144 @@
+# What a run leaves behind: the folder's files, the records in them, and nothing where a run failed
+# before it got anywhere.
+import json
+
+import pytest
+from PIL import Image
+
+PHASES = ["wait", "copy", "forward", "backward", "optimizer", "communication", "evaluate", "checkpoint", "unmeasured"]
+RECIPE = """
+seed = 3
+[data]
+train = "synth:digits?count=640"
+batch_size = 64
+train_ops = [{op = "normalize", preset = "mnist"}]
+val_ops = [{op = "normalize", preset = "mnist"}]
+[model]
+hidden = [16]
+[train]
+epochs = 3
+threads = 1
+deterministic = true
+checkpoint_every = "4 steps"
+"""
+
+
+@pytest.fixture
+def trained(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    return stoker("train", "r.toml", "--out", "run", "--json")
+
+
+def records(run, kind):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["type"] == kind]
+
+
+def test_files(trained, tmp_path):
+    run = tmp_path / "run"
+    assert sorted(path.name for path in run.iterdir()) == ["account.json", "checkpoints", "metrics.jsonl", "recipe.toml"]
+    assert sorted(int(path.name) for path in (run / "checkpoints").iterdir()) == [24, 28, 30]
+    for checkpoint in (run / "checkpoints").iterdir():
+        names = sorted(path.name for path in checkpoint.iterdir())
+        assert names == ["model.safetensors", "optimizer.safetensors", "state.json"]
+
+
+def test_document(trained, tmp_path):
+    document = trained.json()
+    assert trained.out.lstrip().startswith("{")
+    assert document["run"] == "run" and document["resumed_from_step"] is None and document["steps"] == 30
+    assert [epoch["epoch"] for epoch in document["epochs"]] == [1, 2, 3]
+    for epoch in document["epochs"]:
+        assert set(epoch) >= {"seconds", "images_per_second", "train_loss", "val_loss", "val_accuracy"}
+        assert epoch["images_per_second"] == pytest.approx(640 / epoch["seconds"])
+        assert 0 <= epoch["val_accuracy"] <= 1
+    assert document["epochs"][2]["train_loss"] < document["epochs"][0]["train_loss"]
+    assert sum(document["account"][phase] for phase in PHASES) == pytest.approx(1, abs=1e-9)
+    assert document["workers"]["samples"] >= 3 * 640
+    assert document["peak_rss_mb"] > 10 and document["device"]
+    assert json.loads((tmp_path / "run/account.json").read_text()) == document
+
+
+def test_records(trained, tmp_path):
+    steps = records(tmp_path / "run", "step")
+    assert [step["step"] for step in steps] == list(range(1, 31))
+    assert [step["epoch"] for step in steps] == [1 + i // 10 for i in range(30)]
+    assert all(step["samples"] == 64 and step["schema"] == 1 and list(step["us"]) == PHASES for step in steps)
+    hashes = [step["batch_hash"] for step in steps]
+    assert len(set(hashes)) == 30  # another order every epoch
+    epochs = records(tmp_path / "run", "epoch")
+    assert [epoch["step"] for epoch in epochs] == [10, 20, 30]
+    for record, epoch in zip(epochs, trained.json()["epochs"], strict=True):
+        assert {key: record[key] for key in epoch} == epoch
+
+
+def test_recipe_of_a_run_makes_the_same_run(trained, stoker, tmp_path):
+    again = stoker("train", "run/recipe.toml", "--out", "again", "--json")
+    keys = ["train_loss", "val_loss", "val_accuracy"]
+    assert [[epoch[key] for key in keys] for epoch in again.json()["epochs"]] == [
+        [epoch[key] for key in keys] for epoch in trained.json()["epochs"]
+    ]
+    assert (tmp_path / "again/recipe.toml").read_text() == (tmp_path / "run/recipe.toml").read_text()
+
+
+def test_eval_of_a_run_and_of_a_checkpoint(trained, stoker):
+    last = trained.json()["epochs"][-1]
+    for where in ("run", "run/checkpoints/30", "run/checkpoints/30/"):
+        figures = stoker("eval", "r.toml", "--checkpoint", where, "--json").json()
+        assert figures["val_loss"] == pytest.approx(last["val_loss"], abs=1e-9)
+        assert figures["val_accuracy"] == last["val_accuracy"]
+    done = stoker("eval", "r.toml", "--checkpoint", "nowhere", status=1)
+    assert done.err.startswith("stoker: ") and done.err.count("\n") == 1
+
+
+def test_existing_run_is_refused(trained, stoker, tmp_path):
+    metrics = (tmp_path / "run/metrics.jsonl").read_bytes()
+    done = stoker("train", "r.toml", "--out", "run", "--json", status=1)
+    assert done.out == "" and done.err.count("\n") == 1 and "--resume auto" in done.err
+    assert (tmp_path / "run/metrics.jsonl").read_bytes() == metrics
+
+
+def make_photos(folder, bad):
+    for label in ("a", "b"):
+        (folder / label).mkdir(parents=True)
+        for i in range(30):
+            Image.new("RGB", (16, 16), (i * 8, 0, 0) if label == "a" else (0, i * 8, 0)).save(folder / label / f"{i}.png")
+    path = folder / "b" / bad
+    path.write_bytes(path.read_bytes()[:40])
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_bad_sample_in_the_middle_of_an_epoch(stoker, tmp_path, stays):
+    make_photos(tmp_path / "photos", "29.png")
+    every = "1 steps" if stays else "1 epoch"
+    (tmp_path / "r.toml").write_text(f"""
+[data]
+train = "photos"
+batch_size = 4
+shuffle = false
+[train]
+epochs = 2
+threads = 1
+checkpoint_every = "{every}"
+""")
+    # In path order 29.png is not the last of its class, but near it.
+    done = stoker("train", "r.toml", "--out", "runs/new", "--json", status=1)
+    assert done.out == ""
+    assert done.err.splitlines()[-1].startswith("stoker: ") and "29.png" in done.err
+    assert (tmp_path / "runs/new").exists() == stays
+    if stays:
+        assert list((tmp_path / "runs/new/checkpoints").iterdir())
+    else:
+        # Once the sample is repaired, the same command simply works.
+        Image.new("RGB", (16, 16)).save(tmp_path / "photos/b/29.png")
+        stoker("train", "r.toml", "--out", "runs/new")
+
+
+def test_run_without_validation_has_none(stoker, tmp_path):
+    make_photos(tmp_path / "photos", "1.png")
+    Image.new("RGB", (16, 16)).save(tmp_path / "photos/b/1.png")
+    (tmp_path / "r.toml").write_text('[data]\ntrain = "photos"\n[train]\nepochs = 1\nthreads = 1\n')
+    document = stoker("train", "r.toml", "--out", "run", "--json").json()
+    assert document["epochs"][0]["val_loss"] is None and document["epochs"][0]["val_accuracy"] is None
+    assert document["account"]["evaluate"] == 0
+    assert stoker("eval", "r.toml", "--checkpoint", "run", status=1).err.count("\n") == 1

@@ -1,0 +1,193 @@
+# A whole run against the same run in PyTorch: from IDX files through normalisation, model, optimiser
+# and schedule to the weights in the checkpoint.
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.optim.lr_scheduler import OneCycleLR
+
+SEED = 11
+SAMPLES, VALIDATION, BATCH, EPOCHS = 1270, 200, 64, 2  # the last batch of an epoch has 54
+MEAN, STD = 0.4, 0.25
+
+OPTIMIZERS = {
+    "sgd": ('name = "sgd"\nlr = 0.05', lambda p: torch.optim.SGD(p, lr=0.05)),
+    "sgd_nesterov": (
+        'name = "sgd"\nlr = 0.02\nmomentum = 0.9\nnesterov = true\nweight_decay = 5e-3',
+        lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=5e-3),
+    ),
+    "adam": (
+        'name = "adam"\nlr = 1e-3\nweight_decay = 0.01',
+        lambda p: torch.optim.Adam(p, lr=1e-3, weight_decay=0.01),
+    ),
+    "adamw": (
+        'name = "adamw"\nlr = 2e-3\nbeta1 = 0.8\nbeta2 = 0.95\neps = 1e-7\nweight_decay = 0.1',
+        lambda p: torch.optim.AdamW(p, lr=2e-3, betas=(0.8, 0.95), eps=1e-7, weight_decay=0.1),
+    ),
+}
+
+
+def write_idx(path, array):
+    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
+    path.write_bytes(bytes([0, 0, 8, array.ndim]) + sizes + array.astype(np.uint8).tobytes())
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """IDX files of noisy prototypes, and what is in them: {split: (images, labels)}."""
+    folder = tmp_path_factory.mktemp("idx")
+    random = np.random.default_rng(5)
+    prototypes = random.integers(0, 256, (10, 28, 28))
+    splits = {}
+    for split, prefix, count in (("train", "train", SAMPLES), ("test", "t10k", VALIDATION)):
+        labels = random.integers(0, 10, count)
+        noise = random.integers(0, 256, (count, 28, 28))
+        images = ((prototypes[labels] + 2 * noise) // 3).astype(np.uint8)
+        write_idx(folder / f"{prefix}-images-idx3-ubyte", images)
+        write_idx(folder / f"{prefix}-labels-idx1-ubyte", labels)
+        splits[split] = (torch.from_numpy(images), torch.from_numpy(labels))
+    return folder, splits
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def make_model():
+    torch.manual_seed(SEED)
+    layers = {"fc1": nn.Linear(784, 128), "fc2": nn.Linear(128, 64), "fc3": nn.Linear(64, 10)}
+    return nn.ModuleDict(layers)
+
+
+def forward(model, images):
+    x = ((images.float() / 255 - MEAN) / STD).flatten(1)
+    return model["fc3"](torch.relu(model["fc2"](torch.relu(model["fc1"](x)))))
+
+
+def train_in_python(data, make_optimizer, one_cycle):
+    images, labels = data["train"]
+    model = make_model()
+    optimizer = make_optimizer(model.parameters())
+    lr = optimizer.param_groups[0]["lr"]
+    steps = EPOCHS * -(-SAMPLES // BATCH)
+    schedule = OneCycleLR(optimizer, max_lr=lr, total_steps=steps, cycle_momentum=False) if one_cycle else None
+    epochs = []
+    for _ in range(EPOCHS):
+        loss_sum = 0.0
+        for x, y in zip(images.split(BATCH), labels.split(BATCH), strict=True):
+            loss = cross_entropy(forward(model, x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if schedule and schedule.last_epoch < steps - 1:
+                schedule.step()
+            loss_sum += loss.item() * len(y)
+        epochs.append({"train_loss": loss_sum / SAMPLES, **evaluate(model, data)})
+    return model, epochs
+
+
+@torch.no_grad()
+def evaluate(model, data):
+    images, labels = data["test"]
+    logits = forward(model, images)
+    return {
+        "val_loss": cross_entropy(logits, labels).item(),
+        "val_accuracy": (logits.argmax(1) == labels).double().mean().item(),
+    }
+
+
+def train_with_stoker(stoker, tmp_path, folder, optimizer, top="", train=""):
+    (tmp_path / "r.toml").write_text(f"""
+seed = {SEED}
+device = "cpu"
+[data]
+train = "{folder}"
+batch_size = {BATCH}
+shuffle = false
+workers = 2
+train_ops = [{{op = "normalize", mean = [{MEAN}], std = [{STD}]}}]
+val_ops = [{{op = "normalize", mean = [{MEAN}], std = [{STD}]}}]
+[model]
+name = "mlp"
+hidden = [128, 64]
+[optimizer]
+{optimizer}
+{top}
+[train]
+epochs = {EPOCHS}
+threads = 1
+{train}
+""")
+    report = stoker("train", "r.toml", "--out", "run", "--json").json()
+    checkpoint = max((tmp_path / "run/checkpoints").iterdir(), key=lambda path: int(path.name))
+    return report, load_file(checkpoint / "model.safetensors")
+
+
+@pytest.mark.parametrize("schedule", ["constant", "one_cycle"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_two_epochs_are_pytorchs(stoker, tmp_path, data, name, schedule):
+    folder, splits = data
+    toml, make_optimizer = OPTIMIZERS[name]
+    report, weights = train_with_stoker(stoker, tmp_path, folder, toml, f'[schedule]\nname = "{schedule}"')
+    model, epochs = train_in_python(splits, make_optimizer, schedule == "one_cycle")
+
+    start = make_model().state_dict()
+    assert weights.keys() == start.keys()
+    assert all((weights[key] - start[key]).abs().max() > 1e-3 for key in weights), "nothing was learned"
+    for key, value in model.state_dict().items():
+        assert (weights[key] - value).abs().max() <= 1e-5, key
+    for ours, theirs in zip(report["epochs"], epochs, strict=True):
+        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], abs=1e-5)
+        assert ours["val_loss"] == pytest.approx(theirs["val_loss"], abs=1e-5)
+        assert ours["val_accuracy"] == pytest.approx(theirs["val_accuracy"], abs=1e-12)
+    assert epochs[1]["train_loss"] < epochs[0]["train_loss"]
+
+
+def test_the_first_weights_are_pytorchs_exactly(stoker, tmp_path, data):
+    folder, _ = data
+    _, weights = train_with_stoker(stoker, tmp_path, folder, 'name = "sgd"\nlr = 1e-30')
+    for key, value in make_model().state_dict().items():
+        assert torch.equal(weights[key], value), key
+
+
+def test_the_learning_rates_are_pytorchs(stoker, tmp_path, data):
+    folder, _ = data
+    train_with_stoker(stoker, tmp_path, folder, OPTIMIZERS["sgd"][0], '[schedule]\nname = "one_cycle"\npct_start = 0.4')
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    rates = [line["lr"] for line in lines if line["type"] == "step"]
+    optimizer = OPTIMIZERS["sgd"][1]([nn.Parameter(torch.zeros(1))])
+    schedule = OneCycleLR(optimizer, max_lr=0.05, total_steps=len(rates), pct_start=0.4, cycle_momentum=False)
+    expected = [schedule.get_last_lr()[0]]
+    for _ in rates[1:]:
+        optimizer.step()
+        schedule.step()
+        expected.append(schedule.get_last_lr()[0])
+    assert rates == pytest.approx(expected, rel=1e-12)
+
+
+def test_exact_figures_do_not_depend_on_workers(stoker, tmp_path, data):
+    folder, _ = data
+    runs = []
+    for workers in (0, 1, 3):
+        (tmp_path / "r.toml").write_text(f"""
+seed = 3
+[data]
+train = "{folder}"
+workers = {workers}
+train_ops = [{{op = "random_resized_crop", size = 28}}, {{op = "normalize", preset = "mnist"}}]
+[train]
+epochs = 2
+threads = 1
+deterministic = true
+""")
+        report = stoker("train", "r.toml", "--out", f"run{workers}", "--json").json()
+        runs.append([(epoch["train_loss"], epoch["val_loss"], epoch["val_accuracy"]) for epoch in report["epochs"]])
+    assert runs[0] == runs[1] == runs[2]

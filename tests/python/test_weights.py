@@ -1,0 +1,205 @@
+# Weights travel both ways: checkpoints are read by the safetensors package and fit PyTorch's models by
+# name, and files that the package writes are read by Stoker.
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torchvision.datasets import ImageFolder
+from torchvision.models import resnet18
+from torchvision.transforms.v2.functional import normalize, pil_to_tensor
+
+IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+
+
+def newest(run):
+    return max((run / "checkpoints").iterdir(), key=lambda path: int(path.name))
+
+
+def draw_photos(folder, count, size):
+    """Three classes told apart by the direction and colour of a gradient."""
+    random = np.random.default_rng(count + size)
+    ramp = np.linspace(0, 160, size)
+    for label, name in enumerate(("ash", "beech", "cedar")):
+        (folder / name).mkdir(parents=True)
+        for i in range(count):
+            pixels = random.integers(0, 96, (size, size, 3)).astype(float)
+            pixels[:, :, label] += ramp if i % 2 else ramp[:, None]
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{i:03}.png")
+
+
+def train_resnet(stoker, tmp_path, size, stem):
+    draw_photos(tmp_path / "train", 12, size)
+    draw_photos(tmp_path / "val", 7, size)
+    (tmp_path / "r.toml").write_text(f"""
+seed = 4
+device = "cpu"
+[data]
+train = "train"
+val = "val"
+batch_size = 9
+workers = 1
+train_ops = [{{op = "horizontal_flip"}}, {{op = "normalize", preset = "imagenet"}}]
+val_ops = [{{op = "normalize", preset = "imagenet"}}]
+[model]
+name = "resnet18"
+stem = "{stem}"
+[optimizer]
+name = "sgd"
+lr = 0.02
+momentum = 0.9
+[train]
+epochs = 2
+threads = 1
+""")
+    report = stoker("train", "r.toml", "--out", "run", "--json").json()
+    figures = stoker("eval", "r.toml", "--checkpoint", "run", "--json").json()
+    assert figures["val_loss"] == pytest.approx(report["epochs"][-1]["val_loss"], abs=1e-6)
+    assert figures["val_accuracy"] == report["epochs"][-1]["val_accuracy"]
+    return figures, load_file(newest(tmp_path / "run") / "model.safetensors")
+
+
+@torch.no_grad()
+def evaluate(model, folder):
+    model.eval()
+    photos = ImageFolder(folder)
+    images = torch.stack([normalize(pil_to_tensor(image).float() / 255, **IMAGENET) for image, _ in photos])
+    labels = torch.tensor(photos.targets)
+    logits = model(images)
+    return cross_entropy(logits, labels).item(), (logits.argmax(1) == labels).double().mean().item()
+
+
+@pytest.mark.parametrize("stem", ["imagenet", "cifar"])
+def test_resnet18_is_torchvisions(stoker, tmp_path, stem):
+    figures, weights = train_resnet(stoker, tmp_path, 64 if stem == "imagenet" else 24, stem)
+    model = resnet18(num_classes=3)
+    if stem == "cifar":
+        model.conv1 = nn.Conv2d(3, 64, 3, stride=1, padding=1, bias=False)
+        model.maxpool = nn.Identity()
+    assert weights.keys() == model.state_dict().keys()
+    start = model.state_dict()["fc.weight"].clone()
+    model.load_state_dict(weights, strict=True)
+    assert not torch.equal(model.fc.weight, start)
+    assert model.bn1.num_batches_tracked == 8  # two epochs of four steps
+    loss, accuracy = evaluate(model, tmp_path / "val")
+    assert figures["val_loss"] == pytest.approx(loss, abs=1e-4)
+    assert figures["val_accuracy"] == pytest.approx(accuracy, abs=1e-12)
+    assert figures["samples"] == 21
+
+
+def test_first_resnet_weights_are_torchvisions_in_distribution(stoker, tmp_path):
+    draw_photos(tmp_path / "train", 2, 33)
+    (tmp_path / "r.toml").write_text("""
+[data]
+train = "train"
+batch_size = 6
+[model]
+name = "resnet18"
+classes = 1000
+[optimizer]
+name = "sgd"
+lr = 1e-30
+[train]
+epochs = 1
+threads = 1
+""")
+    stoker("train", "r.toml", "--out", "run", "--set", "model.stem=imagenet")
+    weights = load_file(newest(tmp_path / "run") / "model.safetensors")
+    for name, value in resnet18().state_dict().items():
+        if value.dtype == torch.float32 and value.numel() > 1000:
+            assert weights[name].std() == pytest.approx(value.std().item(), rel=0.1), name
+            assert abs(weights[name].mean() - value.mean()) < 0.2 * value.std(), name
+        elif "running" not in name and "num_batches" not in name and not name.startswith("fc"):
+            assert (weights[name] - value).abs().max() < 1e-20, name  # ones and zeros of batch norm
+
+
+@pytest.fixture
+def digits(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text("""
+[data]
+train = "synth:digits?count=300"
+train_ops = [{op = "normalize", preset = "mnist"}]
+val_ops = [{op = "normalize", preset = "mnist"}]
+[train]
+epochs = 1
+threads = 1
+""")
+    stoker("train", "r.toml", "--out", "run")
+    return newest(tmp_path / "run")
+
+
+def test_safetensors_reads_a_checkpoint(digits):
+    with safe_open(digits / "model.safetensors", "pt") as file:
+        assert sorted(file.keys()) == ["fc1.bias", "fc1.weight", "fc2.bias", "fc2.weight", "fc3.bias", "fc3.weight"]
+        assert file.get_slice("fc1.weight").get_shape() == [128, 784]
+        assert file.get_tensor("fc1.weight").dtype == torch.float32
+    state = load_file(digits / "optimizer.safetensors")
+    assert state["step.fc1.weight"].shape == () and state["step.fc1.weight"] == 5
+    assert state["exp_avg.fc2.weight"].shape == state["exp_avg_sq.fc2.weight"].shape == (64, 128)
+    assert (state["exp_avg_sq.fc2.weight"] >= 0).all()
+
+
+def evaluation(stoker, checkpoint, status=0):
+    return stoker("eval", "r.toml", "--checkpoint", checkpoint, "--json", status=status)
+
+
+def test_stoker_reads_what_safetensors_writes(stoker, tmp_path, digits):
+    before = evaluation(stoker, digits).json()
+    weights = load_file(digits / "model.safetensors")
+    other = tmp_path / "other"
+    shutil.copytree(digits, other)
+    save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
+    assert evaluation(stoker, other).json()["val_loss"] == before["val_loss"]
+    # A model that always says "3": its figures are known.
+    weights = {name: torch.zeros_like(value) for name, value in weights.items()}
+    weights["fc3.bias"][3] = 50
+    save_file(weights, other / "model.safetensors")
+    after = evaluation(stoker, other).json()
+    share = after["val_accuracy"]
+    assert 0.02 < share < 0.3
+    assert after["val_loss"] == pytest.approx(50 * (1 - share), rel=1e-5)
+
+
+@pytest.mark.parametrize("damage", ["cut", "shape", "missing", "extra", "empty", "dtype"])
+def test_weights_that_do_not_fit_are_refused_in_one_line(stoker, tmp_path, digits, damage):
+    other = tmp_path / "other"
+    shutil.copytree(digits, other)
+    file = other / "model.safetensors"
+    weights = load_file(file)
+    if damage == "cut":
+        file.write_bytes(file.read_bytes()[:-100])
+    elif damage == "empty":
+        file.write_bytes(b"")
+    elif damage == "shape":
+        save_file({**weights, "fc3.bias": torch.zeros(11)}, file)
+    elif damage == "missing":
+        save_file({name: value for name, value in weights.items() if name != "fc2.bias"}, file)
+    elif damage == "extra":
+        save_file({**weights, "fc4.bias": torch.zeros(3)}, file)
+    elif damage == "dtype":
+        save_file({**weights, "fc3.bias": torch.zeros(10, dtype=torch.complex64)}, file)
+    done = evaluation(stoker, other, status=1)
+    assert done.out == ""
+    assert done.err.startswith("stoker: ") and done.err.count("\n") == 1, done.err
+
+
+def test_half_precision_weights_are_widened(stoker, tmp_path, digits):
+    other = tmp_path / "other"
+    shutil.copytree(digits, other)
+    weights = load_file(digits / "model.safetensors")
+    save_file({name: value.to(torch.bfloat16) for name, value in weights.items()}, other / "model.safetensors")
+    ours = evaluation(stoker, other).json()
+    assert ours["val_loss"] == pytest.approx(evaluation(stoker, digits).json()["val_loss"], rel=0.05)
+
+
+def test_state_json_is_small_and_readable(digits):
+    state = json.loads((digits / "state.json").read_text())
+    assert state["version"] == 1 and state["step"] == 5
+    assert state["loader"]["epoch"] == 1 and state["loader"]["batch"] == 0
+    assert (digits / "state.json").stat().st_size < 10_000

@@ -1,0 +1,144 @@
+// A small training to try the trainer on: 4x4 images of four learnable classes, a network of a few
+// neurons, a run folder that can be compared line by line.
+#pragma once
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linear.h>
+
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/rng.h"
+#include "stoker/models/init.h"
+#include "stoker/train/trainer.h"
+#include "support/temp_dir.h"
+
+namespace stoker::testing {
+
+class SquareSource final : public Source {
+  public:
+    explicit SquareSource(std::int64_t size, std::uint64_t seed = 1) : size_(size), seed_(seed) {}
+
+    std::int64_t size() const override { return size_; }
+    void read(std::int64_t index, Sample& sample) const override {
+        if (before_read) {
+            before_read(index);
+        }
+        Rng rng({.seed = seed_, .sample = static_cast<std::uint64_t>(index)});
+        sample.label = rng.below(4);
+        sample.height = sample.width = 4;
+        sample.channels = 1;
+        sample.storage.resize(16);
+        for (std::size_t i = 0; i < 16; ++i) {  // one bright row or column pair, and noise
+            const bool bright = static_cast<std::int64_t>(sample.label < 2 ? i / 4 : i % 4) / 2 == sample.label % 2;
+            sample.storage.data()[i] = static_cast<std::byte>((bright ? 120 : 0) + rng.below(136));
+        }
+        sample.bytes = sample.storage.bytes();
+    }
+    std::span<const std::string> classes() const override { return classes_; }
+
+    std::function<void(std::int64_t)> before_read;
+
+  private:
+    std::int64_t size_;
+    std::uint64_t seed_;
+    std::vector<std::string> classes_ = {"top", "bottom", "left", "right"};
+};
+
+// 100 samples in batches of 16: seven steps an epoch, the last of four samples.
+inline constexpr std::int64_t kStepsAnEpoch = 7;
+
+inline Recipe small_recipe(std::int64_t epochs = 3) {
+    Recipe recipe;
+    recipe.seed = 5;
+    recipe.device = "cpu";
+    recipe.data.train = "squares";
+    recipe.data.batch_size = 16;
+    recipe.data.workers = 1;
+    recipe.data.train_ops = {{.name = "horizontal_flip", .options = {}, .where = "test"}};
+    recipe.model.hidden = {8};
+    recipe.optimizer.lr = 1e-2;
+    recipe.train.epochs = epochs;
+    recipe.train.threads = 1;
+    recipe.train.deterministic = true;
+    return recipe;
+}
+
+inline DataSets small_data() {
+    return {std::make_shared<SquareSource>(100), std::make_shared<SquareSource>(40, 2)};
+}
+
+// A linear model into which a test puts what it wants to see measured.
+class LinearModel final : public Model {
+  public:
+    LinearModel() {
+        at::Generator generator = make_generator(1);
+        weight_ = parameter("weight", default_uniform({4, 16}, 16, generator));
+    }
+    at::Tensor forward(const at::Tensor& input) override {
+        if (before_forward) {
+            before_forward();
+        }
+        const at::Tensor logits = at::linear(input.flatten(1), weight_);
+        if (on_gradient && logits.requires_grad()) {
+            logits.register_hook([this](const at::Tensor&) { on_gradient(); });
+        }
+        return logits;
+    }
+    bool wants_channels_last() const override { return true; }
+    void add_buffer(const std::string& name, const at::Tensor& value) { buffer(name, value); }
+
+    std::function<void()> before_forward;
+    std::function<void()> on_gradient;
+
+  private:
+    at::Tensor weight_;
+};
+
+inline std::vector<NamedTensor> weights_of(Trainer& trainer) {
+    std::vector<NamedTensor> copy;
+    for (const auto& [name, tensor] : trainer.model().state()) {
+        copy.push_back({name, tensor.detach().clone()});
+    }
+    return copy;
+}
+
+inline bool same_weights(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const NamedTensor& x, const NamedTensor& y) {
+        return x.name == y.name && at::equal(x.tensor, y.tensor);
+    });
+}
+
+// What of an epoch's figures does not depend on the clock, to the last bit.
+inline std::string figures(const std::vector<EpochResult>& epochs) {
+    std::string text;
+    for (const auto& epoch : epochs) {
+        text += fmt::format("{}: {:a} {:a} {:a}\n", epoch.epoch, epoch.train_loss, epoch.val_loss.value_or(-1),
+                            epoch.val_accuracy.value_or(-1));
+    }
+    return text;
+}
+
+inline std::string text_of(const std::filesystem::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// metrics.jsonl without its times, one line a record.
+inline std::string metrics_of(const std::filesystem::path& run) {
+    std::ifstream in(run / "metrics.jsonl");
+    std::string text;
+    for (std::string line; std::getline(in, line);) {
+        nlohmann::ordered_json json = nlohmann::ordered_json::parse(line);
+        for (const char* key : {"us", "seconds", "images_per_second"}) {
+            json.erase(key);
+        }
+        text += json.dump() + "\n";
+    }
+    return text;
+}
+
+}  // namespace stoker::testing
