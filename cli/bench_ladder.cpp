@@ -155,7 +155,8 @@ int run(const Options& options) {
     const Json ours_json = to_json(ours, base, options.epochs);
     const Json theirs_json = to_json(theirs, theirs.empty() ? base : median(theirs.front().seconds), options.epochs);
     if (options.json) {
-        Json document = {{"data", options.data}, {"epochs", options.epochs}, {"rounds", options.rounds}, {"rungs", ours_json}};
+        Json document = {
+            {"data", options.data}, {"epochs", options.epochs}, {"rounds", options.rounds}, {"rungs", ours_json}};
         if (options.peer) {
             document["peer"] = theirs_json;
         }
@@ -178,7 +179,9 @@ int run(const Options& options) {
 Command add_bench_ladder(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("--data", options->data, "an IDX directory such as MNIST's, or synth:digits")->capture_default_str();
-    app.add_option("--epochs", options->epochs, "epochs of each rung")->capture_default_str()->check(CLI::Range(1, 1000));
+    app.add_option("--epochs", options->epochs, "epochs of each rung")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1000));
     app.add_option("--rounds", options->rounds, "how often all rungs are run; medians are reported")
         ->capture_default_str()
         ->check(CLI::Range(1, 100));
@@ -188,8 +191,9 @@ Command add_bench_ladder(CLI::App& app) {
         ->capture_default_str();
     app.add_option("--peer-script", options->script, "the peer's script")->capture_default_str();
     app.add_flag("--json", options->json, "one JSON document on stdout");
-    example(app, "  stoker bench ladder --data synth:digits\n"
-                 "  stoker synth digits data/digits && stoker bench ladder --data data/digits --peer");
+    example(app,
+            "  stoker bench ladder --data synth:digits\n"
+            "  stoker synth digits data/digits && stoker bench ladder --data data/digits --peer");
     return [options] { return run(*options); };
 }
 

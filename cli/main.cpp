@@ -29,8 +29,7 @@ constexpr Entry kCommands[] = {
 
 int main(int argc, char** argv) {
     CLI::App app("Stoker keeps the GPU fed: a training engine and input pipeline on LibTorch.", "stoker");
-    app.set_version_flag("--version",
-                         fmt::format("stoker {} (LibTorch {})", STOKER_VERSION, STOKER_TORCH_VERSION));
+    app.set_version_flag("--version", fmt::format("stoker {} (LibTorch {})", STOKER_VERSION, STOKER_TORCH_VERSION));
     app.require_subcommand(1);
     app.footer("`stoker COMMAND --help` tells more, with an example.");
     std::vector<std::pair<CLI::App*, Command>> commands;

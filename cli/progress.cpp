@@ -24,8 +24,8 @@ void ProgressBar::update(const std::string& label, std::int64_t done, std::int64
     }
     last_ = now;
     const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
-    const std::string rate = fmt::format("{:3.0f}%  {} {}/s  {} left", 100 * share, with_commas(per_second), unit,
-                                         as_clock(seconds_left));
+    const std::string rate =
+        fmt::format("{:3.0f}%  {} {}/s  {} left", 100 * share, with_commas(per_second), unit, as_clock(seconds_left));
     if (!terminal_) {
         fmt::print(stderr, "{}  {}\n", label, rate);
         return;

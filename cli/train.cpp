@@ -53,7 +53,8 @@ int run(const Options& options) {
         print_plan(recipe, trainer, out);
     }
     fit.on_step = [&](const Progress& at) {
-        const double left = static_cast<double>((at.batches - at.batch) * recipe.data.batch_size) / at.images_per_second;
+        const double left =
+            static_cast<double>((at.batches - at.batch) * recipe.data.batch_size) / at.images_per_second;
         progress.update(fmt::format("epoch {}/{}", at.epoch, at.epochs), at.batch, at.batches, at.images_per_second,
                         "images", left);
     };
@@ -95,11 +96,13 @@ Command add_train(CLI::App& app) {
         ->take_all()
         ->allow_extra_args(false);
     app.add_option("--out", options->out, "the run folder (default: runs/<recipe>)")->type_name("DIR");
-    app.add_option("--resume", options->resume, "auto: the newest checkpoint in the run folder; or a checkpoint's folder")
+    app.add_option("--resume", options->resume,
+                   "auto: the newest checkpoint in the run folder; or a checkpoint's folder")
         ->type_name("auto|DIR");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
-    example(app, "  stoker train recipes/digits.toml --set train.epochs=3 --out runs/first\n"
-                 "  stoker train recipes/digits.toml --out runs/first --resume auto");
+    example(app,
+            "  stoker train recipes/digits.toml --set train.epochs=3 --out runs/first\n"
+            "  stoker train recipes/digits.toml --out runs/first --resume auto");
     return [options] { return run(*options); };
 }
 

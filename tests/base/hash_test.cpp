@@ -29,13 +29,12 @@ TEST(Hash, MatchesThePublishedValues) {
         std::uint64_t value;
     };
     // One row for each of the algorithm's length classes.
-    for (const Row& row : {Row{0, 0, 0x2D06800538D394C2}, Row{0, kPrime64, 0xA8A6B918B2F0364A},
-                           Row{1, 0, 0xC44BDFF4074EECDB}, Row{1, kPrime64, 0x032BE332DD766EF8},
-                           Row{6, 0, 0x27B56A84CD2D7325}, Row{12, 0, 0xA713DAF0DFBB77E7},
-                           Row{24, 0, 0xA3FE70BF9D3510EB}, Row{48, 0, 0x397DA259ECBA1F11},
-                           Row{80, 0, 0xBCDEFBBB2C47C90A}, Row{195, 0, 0xCD94217EE362EC3A},
-                           Row{403, 0, 0xCDEB804D65C6DEA4}, Row{512, 0, 0x617E49599013CB6B},
-                           Row{2048, 0, 0xDD59E2C3A5F038E0}, Row{2367, 0, 0xCB37AEB9E5D361ED}}) {
+    for (const Row& row :
+         {Row{0, 0, 0x2D06800538D394C2}, Row{0, kPrime64, 0xA8A6B918B2F0364A}, Row{1, 0, 0xC44BDFF4074EECDB},
+          Row{1, kPrime64, 0x032BE332DD766EF8}, Row{6, 0, 0x27B56A84CD2D7325}, Row{12, 0, 0xA713DAF0DFBB77E7},
+          Row{24, 0, 0xA3FE70BF9D3510EB}, Row{48, 0, 0x397DA259ECBA1F11}, Row{80, 0, 0xBCDEFBBB2C47C90A},
+          Row{195, 0, 0xCD94217EE362EC3A}, Row{403, 0, 0xCDEB804D65C6DEA4}, Row{512, 0, 0x617E49599013CB6B},
+          Row{2048, 0, 0xDD59E2C3A5F038E0}, Row{2367, 0, 0xCB37AEB9E5D361ED}}) {
         EXPECT_EQ(hash_bytes(sanity_bytes(row.size), row.seed), row.value) << row.size << " bytes, seed " << row.seed;
     }
 }

@@ -34,11 +34,8 @@ PhiloxCounter first_block(const RngKey& key) {
 
 // The order of samples and augmentations hangs on this layout: it may never change.
 TEST(Rng, LaysTheKeyOutAsDocumented) {
-    const RngKey key{.seed = 0x1111111122222222,
-                     .epoch = 0x33333333,
-                     .sample = 0x444455555555,
-                     .occurrence = 0x6666,
-                     .op = 0x7777};
+    const RngKey key{
+        .seed = 0x1111111122222222, .epoch = 0x33333333, .sample = 0x444455555555, .occurrence = 0x6666, .op = 0x7777};
     Rng rng(key);
     for (std::uint32_t block = 0; block < 5; ++block) {
         const PhiloxCounter expected =
@@ -62,8 +59,7 @@ TEST(Rng, TakesTheHighBitsOfADraw) {
 TEST(Rng, StreamsOfDifferentKeysNeverMeet) {
     const std::vector<std::uint64_t> seeds = {0, 1, 7, 1ull << 31, 1ull << 32, (1ull << 63) + 1, ~0ull};
     const std::vector<std::uint32_t> epochs = {0, 1, 2, 65535, 65536, kOnes};
-    const std::vector<std::uint64_t> samples = {0,     1,     2,           3,          255,
-                                                59999, 65536, kOnes,       1ull << 32, (1ull << 48) - 1};
+    const std::vector<std::uint64_t> samples = {0, 1, 2, 3, 255, 59999, 65536, kOnes, 1ull << 32, (1ull << 48) - 1};
     const std::vector<std::uint16_t> occurrences = {0, 1, 2, 256, 65535};
     const std::vector<std::uint16_t> ops = {0, 1, 2, 3, 32768, 65535};
     std::vector<PhiloxCounter> blocks;

@@ -97,8 +97,8 @@ TEST(AsTensor, UnknownAndRaggedFieldsAreRefused) {
 }
 
 TEST(ScalarType, GoesBothWaysForEveryTypeThatStokerStores) {
-    for (const DType dtype : {DType::uint8, DType::int32, DType::int64, DType::float16, DType::bfloat16,
-                              DType::float32, DType::float64}) {
+    for (const DType dtype :
+         {DType::uint8, DType::int32, DType::int64, DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
         EXPECT_EQ(dtype_of_scalar(scalar_type(dtype)), dtype) << dtype_name(dtype);
         EXPECT_EQ(c10::elementSize(scalar_type(dtype)), item_size(dtype)) << dtype_name(dtype);
     }
@@ -127,8 +127,8 @@ TEST(CopyOf, HasTheValuesAndItsOwnMemory) {
 
 TEST(PickDevice, NamesThatAreNoDeviceAreRefusedEverywhere) {
     EXPECT_EQ(pick_device("cpu"), at::Device(at::kCPU));
-    for (const char* name : {"", "gpu", "CPU", "cuda:", "cuda:x", "cuda:1x", "cuda:-1", "cuda: 0", "cuda0",
-                             "cuda:99999999999999999999"}) {
+    for (const char* name :
+         {"", "gpu", "CPU", "cuda:", "cuda:x", "cuda:1x", "cuda:-1", "cuda: 0", "cuda0", "cuda:99999999999999999999"}) {
         EXPECT_THROW(pick_device(name), InvalidArgument) << '"' << name << '"';
     }
 }

@@ -84,7 +84,8 @@ TEST(Safetensors, DataBeginsAtAMultipleOfEight) {
 
 TEST(Safetensors, ReadsMetadataAndTrailingSpaces) {
     const TempDir folder;
-    put(folder / "x", file_of(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"U8","shape":[2,2],"data_offsets":[0,4]}}   )", 4));
+    put(folder / "x",
+        file_of(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"U8","shape":[2,2],"data_offsets":[0,4]}}   )", 4));
     const SafetensorsFile file(folder / "x");
     ASSERT_EQ(file.tensors().size(), 1u);
     EXPECT_EQ(file.at("a").as<std::uint8_t>()[3], 3);
@@ -158,9 +159,9 @@ TEST(Safetensors, DeepNestingIsRefusedWithoutDeepRecursion) {
 
 TEST(Safetensors, DamagedHeadersNeverLeadOutsideTheFile) {
     const TempDir folder;
-    const std::string sound = file_of(
-        R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"I64","shape":[3],"data_offsets":[16,40]}})",
-        40);
+    const std::string sound = file_of(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+                                      R"("b":{"dtype":"I64","shape":[3],"data_offsets":[16,40]}})",
+                                      40);
     for (std::uint64_t round = 0; round < 3000; ++round) {
         Rng rng({.seed = 11, .sample = round});
         std::string bytes = sound;

@@ -33,7 +33,8 @@ checkpoint_every = "15 steps"
 
 
 def figures(report):
-    return [(epoch["epoch"], epoch["train_loss"], epoch["val_loss"], epoch["val_accuracy"]) for epoch in report["epochs"]]
+    keys = ("epoch", "train_loss", "val_loss", "val_accuracy")
+    return [tuple(epoch[key] for key in keys) for epoch in report["epochs"]]
 
 
 def steps(run):
@@ -154,8 +155,17 @@ def test_resume_into_another_folder(program, tmp_path, recipe, whole):
     assert steps(tmp_path / "run") == [step for step in steps(whole_run) if step[0] > int(older.name)]
 
 
-@pytest.mark.parametrize("change", ["data.batch_size=64", "seed=10", "data.shuffle=false", "data.train=synth:digits?count=1290",
-                                    "model.hidden=[33]", "optimizer.name=sgd"])
+CHANGES = [
+    "data.batch_size=64",
+    "seed=10",
+    "data.shuffle=false",
+    "data.train=synth:digits?count=1290",
+    "model.hidden=[33]",
+    "optimizer.name=sgd",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_another_recipe_is_refused_in_one_line(program, tmp_path, recipe, change):
     base = ["train", "r.toml", "--out", "run", "--set", "train.epochs=1"]
     run_program(*base, cwd=tmp_path)

@@ -36,7 +36,8 @@ def records(run, kind):
 
 def test_files(trained, tmp_path):
     run = tmp_path / "run"
-    assert sorted(path.name for path in run.iterdir()) == ["account.json", "checkpoints", "metrics.jsonl", "recipe.toml"]
+    names = sorted(path.name for path in run.iterdir())
+    assert names == ["account.json", "checkpoints", "metrics.jsonl", "recipe.toml"]
     assert sorted(int(path.name) for path in (run / "checkpoints").iterdir()) == [24, 28, 30]
     for checkpoint in (run / "checkpoints").iterdir():
         names = sorted(path.name for path in checkpoint.iterdir())
@@ -102,7 +103,8 @@ def make_photos(folder, bad):
     for label in ("a", "b"):
         (folder / label).mkdir(parents=True)
         for i in range(30):
-            Image.new("RGB", (16, 16), (i * 8, 0, 0) if label == "a" else (0, i * 8, 0)).save(folder / label / f"{i}.png")
+            colour = (i * 8, 0, 0) if label == "a" else (0, i * 8, 0)
+            Image.new("RGB", (16, 16), colour).save(folder / label / f"{i}.png")
     path = folder / "b" / bad
     path.write_bytes(path.read_bytes()[:40])
 
@@ -121,7 +123,6 @@ epochs = 2
 threads = 1
 checkpoint_every = "{every}"
 """)
-    # In path order 29.png is not the last of its class, but near it.
     done = stoker("train", "r.toml", "--out", "runs/new", "--json", status=1)
     assert done.out == ""
     assert done.err.splitlines()[-1].startswith("stoker: ") and "29.png" in done.err

@@ -21,9 +21,9 @@ inline std::optional<std::filesystem::path> shared_data(const std::string& part)
 
 }  // namespace stoker::testing
 
-#define STOKER_SKIP_WITHOUT(name, part)                                               \
-    const auto name##_found = stoker::testing::shared_data(part);                     \
-    if (!name##_found) {                                                              \
-        GTEST_SKIP() << "needs " << (part) << " under STOKER_SHARED_DATA";            \
-    }                                                                                 \
+#define STOKER_SKIP_WITHOUT(name, part)                                    \
+    const auto name##_found = stoker::testing::shared_data(part);          \
+    if (!name##_found) {                                                   \
+        GTEST_SKIP() << "needs " << (part) << " under STOKER_SHARED_DATA"; \
+    }                                                                      \
     const std::filesystem::path name = *name##_found

@@ -5,10 +5,10 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
 
-#include <cstring>
 #include <fmt/format.h>
 #include <fstream>
 #include <functional>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/rng.h"
@@ -139,6 +139,47 @@ inline std::string metrics_of(const std::filesystem::path& run) {
         text += json.dump() + "\n";
     }
     return text;
+}
+
+inline constexpr std::int64_t kEpochs = 3;
+inline constexpr std::int64_t kSteps = kEpochs * kStepsAnEpoch;
+
+struct Outcome {
+    TrainResult result;
+    std::vector<NamedTensor> weights;
+};
+
+// One process's life: from the newest checkpoint, if any, to the end, or to `stop_at` steps of its own.
+inline Outcome live(const Recipe& recipe, const std::filesystem::path& run, std::int64_t stop_at = 0) {
+    Trainer trainer(recipe, small_data());
+    std::atomic<int> interrupt = 0;
+    std::int64_t steps = 0;
+    FitOptions options{.out = run, .resume = "auto", .interrupt = &interrupt};
+    options.on_step = [&](const Progress&) { interrupt = ++steps == stop_at ? 15 : 0; };
+    TrainResult result = trainer.fit(options);
+    return {std::move(result), weights_of(trainer)};
+}
+
+// The same, but it dies of an exception in the middle: nothing is written after.
+inline void die(const Recipe& recipe, const std::filesystem::path& run, std::int64_t at_step) {
+    Trainer trainer(recipe, small_data());
+    std::int64_t steps = 0;
+    FitOptions options{.out = run, .resume = "auto"};
+    options.on_step = [&](const Progress&) {
+        if (++steps == at_step) {
+            throw std::runtime_error("killed");
+        }
+    };
+    EXPECT_THROW(trainer.fit(options), std::runtime_error);
+}
+
+inline Recipe every(std::int64_t count, bool epochs, const std::string& optimizer = "adam") {
+    Recipe recipe = small_recipe(kEpochs);
+    recipe.optimizer.name = optimizer;
+    recipe.optimizer.momentum = optimizer == "sgd" ? 0.9 : 0;
+    recipe.schedule.name = "one_cycle";
+    recipe.train.checkpoint_every = {.count = count, .epochs = epochs};
+    return recipe;
 }
 
 }  // namespace stoker::testing

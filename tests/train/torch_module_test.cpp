@@ -63,8 +63,8 @@ TEST(TorchModule, TrainsThroughTheTrainer) {
 
 TEST(TorchModule, NamesAreThoseOfTheModule) {
     const TorchModule<Net> model(std::make_shared<Net>());
-    EXPECT_THAT(names(model.parameters()), ElementsAre("frozen.weight", "frozen.bias", "norm.weight", "norm.bias",
-                                                       "head.weight", "head.bias"));
+    EXPECT_THAT(names(model.parameters()),
+                ElementsAre("frozen.weight", "frozen.bias", "norm.weight", "norm.bias", "head.weight", "head.bias"));
     EXPECT_THAT(names(model.buffers()),
                 ElementsAre("norm.running_mean", "norm.running_var", "norm.num_batches_tracked"));
     EXPECT_FALSE(model.parameters()[0].tensor.requires_grad());

@@ -8,11 +8,11 @@
 namespace stoker {
 
 struct CoreBudget {
-    int online = 1;          // processors of the machine
-    int affinity = 1;        // processors this process may run on
-    double quota = 0;        // cores granted by the cgroup, 0 where there is no limit
-    int ranks_on_host = 1;   // LOCAL_WORLD_SIZE, as torchrun sets it
-    int usable = 1;          // cores for this rank, at least 1
+    int online = 1;         // processors of the machine
+    int affinity = 1;       // processors this process may run on
+    double quota = 0;       // cores granted by the cgroup, 0 where there is no limit
+    int ranks_on_host = 1;  // LOCAL_WORLD_SIZE, as torchrun sets it
+    int usable = 1;         // cores for this rank, at least 1
 };
 
 // Reads the machine. `cgroup_root` is where cgroup v2 (cpu.max) or v1 (cpu/cpu.cfs_*) is mounted,

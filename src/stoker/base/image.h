@@ -21,16 +21,14 @@ struct Box {
 
 template <typename Byte>
 struct BasicImageView {
-    Byte* data = nullptr;     // (height, width, channels), row y at data + y * stride
+    Byte* data = nullptr;  // (height, width, channels), row y at data + y * stride
     int height = 0;
     int width = 0;
     int channels = 0;
     std::ptrdiff_t stride = 0;  // bytes from one row to the next
 
     Byte* row(int y) const { return data + y * stride; }
-    std::size_t row_bytes() const {
-        return static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
-    }
+    std::size_t row_bytes() const { return static_cast<std::size_t>(width) * static_cast<std::size_t>(channels); }
     // The part of the view inside `box`, which must lie within it.
     BasicImageView crop(const Box& box) const {
         return {row(box.top) + std::ptrdiff_t{box.left} * channels, box.height, box.width, channels, stride};

@@ -18,7 +18,7 @@ struct TypeName {
     DType dtype;
     const char* name;
 };
-constexpr TypeName kTypes[] = {{DType::uint8, "U8"},    {DType::int32, "I32"},   {DType::int64, "I64"},
+constexpr TypeName kTypes[] = {{DType::uint8, "U8"},    {DType::int32, "I32"},     {DType::int64, "I64"},
                                {DType::float16, "F16"}, {DType::bfloat16, "BF16"}, {DType::float32, "F32"},
                                {DType::float64, "F64"}};
 
@@ -35,8 +35,8 @@ const char* type_name(DType dtype) {
 Shape natural_numbers(const nlohmann::ordered_json& json) {
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     const bool natural = json.is_array() && std::ranges::all_of(json, [](const auto& item) {
-        return item.is_number_unsigned() && item.template get<std::uint64_t>() <= kMost;
-    });
+                             return item.is_number_unsigned() && item.template get<std::uint64_t>() <= kMost;
+                         });
     if (!natural) {
         throw DataError({}, {.where = "safetensors",
                              .expected = "an array of natural numbers",
@@ -54,9 +54,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     std::uint64_t offset = 0;
     for (const auto& tensor : tensors) {
         const std::uint64_t end = offset + tensor.view.bytes();
-        header[tensor.name] = {{"dtype", type_name(tensor.view.dtype)},
-                               {"shape", tensor.view.shape},
-                               {"data_offsets", {offset, end}}};
+        header[tensor.name] = {
+            {"dtype", type_name(tensor.view.dtype)}, {"shape", tensor.view.shape}, {"data_offsets", {offset, end}}};
         offset = end;
     }
     std::string text = header.dump();

@@ -8,11 +8,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/nll_loss.h>
 #include <ATen/ops/relu.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/threshold_backward.h>
 
@@ -20,14 +20,12 @@
 
 namespace stoker {
 
-Mlp::Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, std::int64_t classes,
-         at::Generator& generator) {
+Mlp::Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, std::int64_t classes, at::Generator& generator) {
     std::vector<std::int64_t> widths = hidden;
     widths.push_back(classes);
     for (std::size_t i = 0; i < widths.size(); ++i) {
         const std::string name = "fc" + std::to_string(i + 1);
-        const at::Tensor weight =
-            parameter(name + ".weight", default_uniform({widths[i], inputs}, inputs, generator));
+        const at::Tensor weight = parameter(name + ".weight", default_uniform({widths[i], inputs}, inputs, generator));
         const at::Tensor bias = parameter(name + ".bias", default_uniform({widths[i]}, inputs, generator));
         layers_.push_back({.weight = weight, .bias = bias});
         inputs = widths[i];
@@ -100,6 +98,7 @@ void Mlp::backward(const at::Tensor& /*loss*/) {
             at::threshold_backward_out(below.output_grad, below.output_grad, below.output, 0);
         }
     }
+    input_.reset();  // it may be a batch slot, which the loader waits for
 }
 
 }  // namespace stoker

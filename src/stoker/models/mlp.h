@@ -32,9 +32,9 @@ class Mlp final : public Model {
     void prepare(const at::Tensor& input);
 
     std::vector<Linear> layers_;
-    at::Tensor input_;  // (N, inputs) of the last loss
-    at::Tensor label_;  // (N)
-    at::Tensor minus_one_;  // (N, 1)
+    at::Tensor input_;              // (N, inputs) of the last loss
+    at::Tensor label_;              // (N)
+    at::Tensor minus_one_;          // (N, 1)
     at::Tensor log_probabilities_;  // (N, classes)
 };
 

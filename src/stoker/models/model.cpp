@@ -44,12 +44,12 @@ void Model::load(const std::vector<NamedTensor>& given) {
     for (const auto& [name, tensor] : state()) {
         const auto found = std::find_if(given.begin(), given.end(), [&](auto& entry) { return entry.name == name; });
         if (found == given.end() || found->tensor.sizes() != tensor.sizes()) {
-            throw InvalidArgument(
-                {.where = "model weights",
-                 .expected = fmt::format("{} of shape [{}]", name, fmt::join(tensor.sizes(), ", ")),
-                 .got = found == given.end() ? "none"
-                                             : fmt::format("shape [{}]", fmt::join(found->tensor.sizes(), ", ")),
-                 .hint = "the checkpoint must come from the same model and number of classes"});
+            throw InvalidArgument({.where = "model weights",
+                                   .expected = fmt::format("{} of shape [{}]", name, fmt::join(tensor.sizes(), ", ")),
+                                   .got = found == given.end()
+                                              ? "none"
+                                              : fmt::format("shape [{}]", fmt::join(found->tensor.sizes(), ", ")),
+                                   .hint = "the checkpoint must come from the same model and number of classes"});
         }
         tensor.copy_(found->tensor);
     }

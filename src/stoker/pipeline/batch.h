@@ -24,9 +24,7 @@ struct FieldSpec {
     FieldLayout layout = FieldLayout::plain;
     bool ragged = false;  // shape and layout are ignored
 
-    std::size_t sample_bytes() const {
-        return static_cast<std::size_t>(element_count(shape)) * item_size(dtype);
-    }
+    std::size_t sample_bytes() const { return static_cast<std::size_t>(element_count(shape)) * item_size(dtype); }
 };
 
 // The fields that every image batch has.
@@ -63,7 +61,7 @@ class Batch {
     std::size_t find(std::string_view name, bool ragged) const;
 
     std::vector<FieldSpec> fields_;
-    std::vector<std::size_t> offsets_;               // of each fixed field in memory_
+    std::vector<std::size_t> offsets_;                // of each fixed field in memory_
     std::vector<std::vector<std::string>> payloads_;  // of each ragged field
     Buffer memory_;
     std::int64_t capacity_;

@@ -21,8 +21,7 @@ RamCache::~RamCache() {
 }
 
 ConstImageView RamCache::get(std::int64_t index, std::int64_t& label) const {
-    Entry* entry =
-        entries_ ? entries_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) : nullptr;
+    Entry* entry = entries_ ? entries_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) : nullptr;
     if (entry == nullptr) {
         return {};
     }

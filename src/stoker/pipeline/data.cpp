@@ -13,8 +13,7 @@ namespace {
 
 // Both loaders together stay within cache_bytes: each gets the share of its samples.
 LoaderOptions common_options(const Recipe& recipe, const DataSets& data, const Source& own) {
-    LoaderOptions options{
-        .batch_size = recipe.data.batch_size, .prefetch = recipe.data.prefetch, .seed = recipe.seed};
+    LoaderOptions options{.batch_size = recipe.data.batch_size, .prefetch = recipe.data.prefetch, .seed = recipe.seed};
     options.workers = recipe.data.workers.value_or(auto_workers(false));
     if (recipe.data.cache == "ram") {
         const double all = static_cast<double>(data.train->size() + (data.val != nullptr ? data.val->size() : 0));

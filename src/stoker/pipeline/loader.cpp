@@ -90,8 +90,8 @@ Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const 
     StageClock clock(times);
     try {
         read_sample(*source_, 0, sample);
-        const ConstImageView image = transform_.augment(
-            transform_.prepare(sample, own_scratch_, clock), {.seed = options_.seed, .sample = 0}, own_scratch_);
+        const ConstImageView image = transform_.augment(transform_.prepare(sample, own_scratch_, clock),
+                                                        {.seed = options_.seed, .sample = 0}, own_scratch_);
         fields_ = image_fields({image.channels, image.height, image.width}, options_.layout);
     } catch (...) {
         rethrow_located(*source_, 0);
@@ -289,7 +289,8 @@ void Loader::restore(const LoaderState& state) {
     if (own != state || !inside) {
         throw InvalidArgument({.where = "loader state",
                                .expected = "the state of a loader with the same data, batch_size, seed, shuffle and "
-                                           "drop_last: " + to_json(own),
+                                           "drop_last: " +
+                                           to_json(own),
                                .got = to_json(state),
                                .hint = "resume with the recipe and the data that the run began with"});
     }

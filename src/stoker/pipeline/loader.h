@@ -30,9 +30,9 @@ struct LoaderOptions {
     bool drop_last = false;
     int rank = 0;
     int world_size = 1;
-    Layout layout = Layout::chw;      // hwc: the image field is (C, H, W) in channels-last memory
-    std::int64_t cache_bytes = 0;     // decoded images kept in memory, up to this many bytes
-    Allocator* allocator = nullptr;   // of the batch slots; null: plain host memory. Must outlive every batch.
+    Layout layout = Layout::chw;     // hwc: the image field is (C, H, W) in channels-last memory
+    std::int64_t cache_bytes = 0;    // decoded images kept in memory, up to this many bytes
+    Allocator* allocator = nullptr;  // of the batch slots; null: plain host memory. Must outlive every batch.
 };
 
 struct LoaderStats {
@@ -104,10 +104,10 @@ class Loader {
     std::unique_ptr<RamCache> cache_;
     std::shared_ptr<BatchRing> ring_;
     std::vector<std::unique_ptr<Worker>> workers_;
-    Sample own_sample_;             // of the caller's thread, for workers = 0
+    Sample own_sample_;  // of the caller's thread, for workers = 0
     TransformScratch own_scratch_;
-    StageTimes finished_times_;     // of workers that are gone, and of the caller's thread
-    std::int64_t sequence_ = 0;     // of the next batch: epoch * batches_per_epoch + number
+    StageTimes finished_times_;  // of workers that are gone, and of the caller's thread
+    std::int64_t sequence_ = 0;  // of the next batch: epoch * batches_per_epoch + number
     bool at_epoch_end_ = false;
 };
 

@@ -89,10 +89,10 @@ class OpOptions {
     void finish() const {
         for (const auto& [name, value] : spec_.options) {
             if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
-                throw InvalidArgument({.where = spec_.where,
-                                       .expected = fmt::format("an option of {}: {}", spec_.name,
-                                                               fmt::join(known_, ", ")),
-                                       .got = name});
+                throw InvalidArgument(
+                    {.where = spec_.where,
+                     .expected = fmt::format("an option of {}: {}", spec_.name, fmt::join(known_, ", ")),
+                     .got = name});
             }
         }
     }
@@ -182,11 +182,8 @@ struct Entry {
     Op (*make)(OpOptions&);
 };
 constexpr Entry kOps[] = {
-    {"random_resized_crop", make_random_resized_crop},
-    {"resize", make_resize},
-    {"center_crop", make_center_crop},
-    {"horizontal_flip", make_horizontal_flip},
-    {"normalize", make_normalize},
+    {"random_resized_crop", make_random_resized_crop}, {"resize", make_resize},       {"center_crop", make_center_crop},
+    {"horizontal_flip", make_horizontal_flip},         {"normalize", make_normalize},
 };
 
 }  // namespace

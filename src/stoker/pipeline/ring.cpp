@@ -128,9 +128,8 @@ std::shared_ptr<Batch> BatchRing::pop() {
         std::rethrow_exception(taken.error);
     }
     // The last holder's deleter may run on any thread, and after the loader is gone.
-    return {taken.batch.release(), [ring = shared_from_this()](Batch* batch) {
-                ring->give_back(std::unique_ptr<Batch>(batch));
-            }};
+    return {taken.batch.release(),
+            [ring = shared_from_this()](Batch* batch) { ring->give_back(std::unique_ptr<Batch>(batch)); }};
 }
 
 bool BatchRing::ready() const {

@@ -28,8 +28,8 @@ struct RingTask {
 };
 
 struct RingStats {
-    std::int64_t batches = 0;                  // handed to the consumer
-    std::int64_t ready_sum = 0;                // finished batches found at each of those moments
+    std::int64_t batches = 0;    // handed to the consumer
+    std::int64_t ready_sum = 0;  // finished batches found at each of those moments
     std::chrono::nanoseconds consumer_wait{0};
 };
 
@@ -70,7 +70,7 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
   private:
     struct Open {
         std::unique_ptr<Batch> batch;  // null where no slot could be made
-        std::int64_t next = 0;  // first sample not yet given out
+        std::int64_t next = 0;         // first sample not yet given out
         std::int64_t done = 0;
         std::exception_ptr error = nullptr;
         std::int64_t error_at = -1;

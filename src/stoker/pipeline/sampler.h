@@ -31,8 +31,8 @@ class Sampler {
 
     const SamplerOptions& options() const { return options_; }
 
-    std::int64_t batches() const;      // of an epoch, the same for every rank
-    std::int64_t max_slice() const;    // samples of the largest slice of any rank
+    std::int64_t batches() const;    // of an epoch, the same for every rank
+    std::int64_t max_slice() const;  // samples of the largest slice of any rank
 
     // This rank's part of global batch `batch` in [0, batches()). A last batch that is not full is
     // divided as evenly as can be, so with many ranks a slice of it may be empty.

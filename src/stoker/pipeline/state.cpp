@@ -24,10 +24,14 @@ std::uint64_t parse_seed(const std::string& text) {
 
 std::string to_json(const LoaderState& state) {
     const nlohmann::ordered_json json = {
-        {"version", LoaderState::kVersion}, {"epoch", state.epoch},
-        {"batch", state.batch},             {"size", state.size},
-        {"batch_size", state.batch_size},   {"seed", std::to_string(state.seed)},
-        {"shuffle", state.shuffle},         {"drop_last", state.drop_last},
+        {"version", LoaderState::kVersion},
+        {"epoch", state.epoch},
+        {"batch", state.batch},
+        {"size", state.size},
+        {"batch_size", state.batch_size},
+        {"seed", std::to_string(state.seed)},
+        {"shuffle", state.shuffle},
+        {"drop_last", state.drop_last},
     };
     return json.dump();
 }

@@ -37,8 +37,8 @@ ConstImageView resized(ConstImageView image, ImageSize size, TransformScratch& s
 }
 
 ConstImageView cropped(ConstImageView image, const Box& box, TransformScratch& scratch) {
-    const bool inside = box.top >= 0 && box.left >= 0 && box.top + box.height <= image.height &&
-                        box.left + box.width <= image.width;
+    const bool inside =
+        box.top >= 0 && box.left >= 0 && box.top + box.height <= image.height && box.left + box.width <= image.width;
     if (inside) {
         return image.crop(box);
     }
@@ -116,8 +116,7 @@ void Transform::write(ConstImageView image, Layout layout, float* out) const {
 ConstImageView Transform::run(const Op& op, ConstImageView image, Rng& rng, TransformScratch& scratch) const {
     if (const auto* resize_op = std::get_if<Resize>(&op)) {
         return resized(image,
-                       resize_op->size ? *resize_op->size
-                                       : resized_size(image.height, image.width, resize_op->shorter),
+                       resize_op->size ? *resize_op->size : resized_size(image.height, image.width, resize_op->shorter),
                        scratch);
     }
     if (const auto* crop = std::get_if<CenterCrop>(&op)) {

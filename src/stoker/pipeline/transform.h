@@ -63,8 +63,8 @@ class Transform {
   private:
     ConstImageView run(const Op& op, ConstImageView image, Rng& rng, TransformScratch& scratch) const;
 
-    std::vector<Op> ops_;      // without the final normalize
-    std::size_t fixed_ = 0;    // leading ops without randomness
+    std::vector<Op> ops_;    // without the final normalize
+    std::size_t fixed_ = 0;  // leading ops without randomness
     Normalize normalize_;
     bool exif_ = false;
 };

@@ -22,8 +22,8 @@ struct OpSpec {
 
 struct DataRecipe {
     std::string train;
-    std::string val;  // a data set, a share of train such as "10%", or empty: the test split of
-                      // `train` where it has one, else no evaluation
+    std::string val;               // a data set, a share of train such as "10%", or empty: the test split of
+                                   // `train` where it has one, else no evaluation
     std::int64_t batch_size = 64;  // samples per optimiser step over all ranks
     std::optional<int> workers;    // empty: auto
     int prefetch = 3;              // batches in flight beyond the one in use
@@ -37,10 +37,10 @@ struct DataRecipe {
 };
 
 struct ModelRecipe {
-    std::string name = "mlp";               // mlp | resnet18
-    std::optional<std::int64_t> classes;    // empty: taken from the data
+    std::string name = "mlp";                      // mlp | resnet18
+    std::optional<std::int64_t> classes;           // empty: taken from the data
     std::vector<std::int64_t> hidden = {128, 64};  // mlp
-    std::string stem = "auto";              // resnet: imagenet | cifar | auto (by image size)
+    std::string stem = "auto";                     // resnet: imagenet | cifar | auto (by image size)
 };
 
 struct OptimizerRecipe {

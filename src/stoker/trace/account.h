@@ -12,15 +12,15 @@
 namespace stoker {
 
 enum class Phase : std::uint8_t {
-    wait,           // for the loader's next batch
-    copy,           // of the batch to the device
+    wait,  // for the loader's next batch
+    copy,  // of the batch to the device
     forward,
     backward,
     optimizer,
     communication,  // between ranks
     evaluate,
     checkpoint,
-    unmeasured,     // no phase: everything the others do not cover
+    unmeasured,  // no phase: everything the others do not cover
 };
 inline constexpr std::size_t kPhases = 9;
 

@@ -51,7 +51,7 @@ class RunFolder {
 
   private:
     std::filesystem::path path_;
-    bool new_run_ = false;     // by `create`
+    bool new_run_ = false;  // by `create`
     bool new_folder_ = false;
     std::string pending_metrics_;
     std::int64_t metrics_bytes_ = 0;

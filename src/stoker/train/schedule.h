@@ -8,7 +8,8 @@
 namespace stoker {
 
 // The rate for optimiser step `step` in [0, total). "one_cycle" is torch.optim.lr_scheduler.OneCycleLR
-// with cosine annealing and without a cycle of the momentum: from lr / div_factor up to lr, then down to lr / div_factor / final_div_factor.
+// with cosine annealing and without a cycle of the momentum: from lr / div_factor up to lr, then down to lr /
+// div_factor / final_div_factor.
 double learning_rate(const ScheduleRecipe& schedule, double lr, std::int64_t step, std::int64_t total);
 
 }  // namespace stoker

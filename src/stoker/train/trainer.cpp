@@ -57,11 +57,11 @@ std::int64_t class_count(const Recipe& recipe, const Source& source) {
 void require_same_classes(const DataSets& data) {
     if (data.val != nullptr && !std::equal(data.train->classes().begin(), data.train->classes().end(),
                                            data.val->classes().begin(), data.val->classes().end())) {
-        throw InvalidArgument({.where = data.val->path(),
-                               .expected = fmt::format("the {} classes of {}", data.train->classes().size(),
-                                                       data.train->path()),
-                               .got = fmt::format("{} classes, or other names", data.val->classes().size()),
-                               .hint = "training and validation data must have the same classes"});
+        throw InvalidArgument(
+            {.where = data.val->path(),
+             .expected = fmt::format("the {} classes of {}", data.train->classes().size(), data.train->path()),
+             .got = fmt::format("{} classes, or other names", data.val->classes().size()),
+             .hint = "training and validation data must have the same classes"});
     }
 }
 
@@ -88,9 +88,9 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
       val_(data_.val == nullptr ? nullptr
                                 : make_loader(recipe, data_.val, recipe.data.val_ops, val_loader_options(recipe, data_),
                                               device_, uses_channels_last(recipe, model.get()))),
-      model_(model != nullptr ? std::move(model)
-                              : make_model(recipe.model, train_->image_shape(),
-                                           class_count(recipe, *data_.train), recipe.seed)),
+      model_(model != nullptr
+                 ? std::move(model)
+                 : make_model(recipe.model, train_->image_shape(), class_count(recipe, *data_.train), recipe.seed)),
       optimizer_((model_->to(device_, uses_channels_last(recipe, model_.get())), model_->parameters()),
                  recipe.optimizer, kernel),
       step_(*model_, optimizer_, account_, device_),
@@ -221,6 +221,7 @@ void Trainer::finish_epoch(const FitOptions& options) {
         result.val_loss = evaluation.loss;
         result.val_accuracy = evaluation.accuracy;
     }
+    account_.cut();  // the checkpoint's account has this epoch's evaluation
     epochs_.push_back(result);
     running_ = {};
     step_.restore(0);

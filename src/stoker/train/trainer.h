@@ -24,7 +24,7 @@ struct EpochResult {
     std::int64_t epoch = 0;  // from 1
     double seconds = 0;      // first wait to the end of the last optimiser step; no evaluation, no checkpoints
     double images_per_second = 0;
-    double train_loss = 0;   // mean over the epoch's samples
+    double train_loss = 0;  // mean over the epoch's samples
     std::optional<double> val_loss = std::nullopt;
     std::optional<double> val_accuracy = std::nullopt;  // share in [0, 1]
 };
@@ -50,10 +50,10 @@ struct FitOptions {
 struct TrainResult {
     std::filesystem::path run;
     std::optional<std::int64_t> resumed_from_step;
-    std::int64_t steps = 0;          // optimiser steps of the whole run
+    std::int64_t steps = 0;           // optimiser steps of the whole run
     std::vector<EpochResult> epochs;  // of the whole run, those before a resume included
     StepRecord account;
-    StageTimes workers;              // of this process
+    StageTimes workers;  // of this process
     double peak_rss_mb = 0;
     std::string device;
     int workers_used = 0;

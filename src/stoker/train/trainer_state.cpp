@@ -91,7 +91,8 @@ void Trainer::restore_state(const std::string& text) {
         account_.restore(sum);
         folder_->cut_metrics(json.at("metrics_bytes").get<std::int64_t>());
     } catch (const nlohmann::json::exception& error) {
-        throw InvalidArgument({.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
+        throw InvalidArgument(
+            {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
     }
     resumed_from_ = steps_;
 }
