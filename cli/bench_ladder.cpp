@@ -3,14 +3,16 @@
 #include "bench_ladder.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
-#include "child.h"
-#include "progress.h"
+#include "interrupt.h"
+#include "ladder_peer.h"
 #include "stoker/base/core_budget.h"
-#include "stoker/base/error.h"
+#include "stoker/cuda/device.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker::cli {
@@ -23,8 +25,7 @@ struct Options {
     std::int64_t epochs = 5;
     int rounds = 1;
     bool peer = false;
-    std::string python = ".venv/bin/python";
-    std::string script = "bench/peers/mnist_pytorch.py";
+    Peer peer_program;
     std::string device = "auto";
     bool json = false;
 };
@@ -48,10 +49,10 @@ double median(std::vector<double> values) {
     return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-Recipe experiment(const Options& options) {
+Recipe experiment(const Options& options, const std::string& data) {
     Recipe recipe;
     recipe.device = options.device;
-    recipe.data.train = options.data;
+    recipe.data.train = data;
     recipe.data.batch_size = 64;
     recipe.data.train_ops = {{.name = "normalize", .options = {{"preset", "mnist"}}, .where = "ladder"}};
     recipe.data.val_ops = recipe.data.train_ops;
@@ -62,25 +63,43 @@ Recipe experiment(const Options& options) {
 // Each rung keeps what those before it set.
 std::vector<Rung> ladder() {
     const int workers = std::max(read_core_budget().usable, 1);
-    const auto alone = [](Recipe& recipe) { recipe.data.workers = 0; };
-    const auto with_workers = [workers](Recipe& recipe) { recipe.data.workers = workers; };
+    const auto alone = [](Recipe& recipe) {
+        recipe.data.workers = 0;
+        recipe.data.pin_memory = false;
+    };
+    const auto with_workers = [workers](Recipe& recipe) {
+        recipe.data.workers = workers;
+        recipe.data.pin_memory = false;
+    };
+    const auto pinned = [workers](Recipe& recipe) { recipe.data.workers = workers; };
     const auto in_memory = [workers](Recipe& recipe) {
         recipe.data.workers = workers;
         recipe.data.cache = "ram";
     };
     return {{.name = "one thread", .set_up = alone},
             {.name = fmt::format("+ {} workers", workers), .set_up = with_workers},
-            {.name = "+ pinned memory, non-blocking copies", .set_up = with_workers, .gpu_only = true},
+            {.name = "+ pinned memory, non-blocking copies", .set_up = pinned, .gpu_only = true},
             {.name = "+ decoded data in memory", .set_up = in_memory},
             {.name = "+ fused optimizer", .set_up = in_memory, .kernel = OptimizerKernel::fused}};
 }
 
-void run_rung(const Options& options, const Rung& rung, std::uint64_t seed, Measured& measured) {
-    Recipe recipe = experiment(options);
+// What all rungs of one call share.
+struct Course {
+    const Options& options;
+    std::string data;
+    std::string device;
+    const std::atomic<int>& stop;
+};
+
+void run_rung(const Course& course, const Rung& rung, std::uint64_t seed, Measured& measured) {
+    Recipe recipe = experiment(course.options, course.data);
     recipe.seed = seed;
     rung.set_up(recipe);
     Trainer trainer(recipe, open_data(recipe.data), nullptr, rung.kernel);
-    const TrainResult result = trainer.fit();
+    FitOptions fit;
+    fit.interrupt = &course.stop;
+    const TrainResult result = trainer.fit(fit);
+    check_interrupt();
     double seconds = 0;
     for (const auto& epoch : result.epochs) {
         seconds += epoch.seconds;
@@ -89,16 +108,33 @@ void run_rung(const Options& options, const Rung& rung, std::uint64_t seed, Meas
     measured.accuracy.push_back(result.epochs.back().val_accuracy.value_or(0));
 }
 
-void run_peer(const Options& options, const std::string& name, std::uint64_t seed, Measured& measured) {
-    const std::string text =
-        run_child({options.python, options.script, "--data", options.data, "--rung", name, "--epochs",
-                   std::to_string(options.epochs), "--seed", std::to_string(seed), "--json"});
-    const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!document.is_object() || !document.contains("rungs") || document["rungs"].empty()) {
-        throw Error({.where = options.script, .expected = "a JSON document with rungs", .got = text.substr(0, 80)});
+void run_theirs(const Course& course, const std::string& rung, std::uint64_t seed, Measured& measured) {
+    const PeerRun run{
+        .rung = rung, .data = course.data, .device = course.device, .epochs = course.options.epochs, .seed = seed};
+    const PeerFigures figures = run_peer(course.options.peer_program, run, course.stop);
+    check_interrupt();
+    measured.seconds.push_back(figures.seconds);
+    measured.accuracy.push_back(figures.accuracy);
+}
+
+void run_rounds(const Course& course, const std::vector<Rung>& rungs, std::vector<Measured>& ours,
+                std::vector<Measured>& theirs) {
+    const std::int64_t rounds = course.options.rounds;
+    for (std::int64_t round = 0; round < rounds; ++round) {
+        const auto seed = static_cast<std::uint64_t>(round);
+        for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
+            if (i < ours.size()) {
+                ours[i].name = rungs[i].name;
+                fmt::print(stderr, "round {}/{}: stoker, {}\n", round + 1, rounds, ours[i].name);
+                run_rung(course, rungs[i], seed, ours[i]);
+            }
+            if (i < theirs.size()) {
+                theirs[i].name = peer_rungs()[i];
+                fmt::print(stderr, "round {}/{}: {}\n", round + 1, rounds, theirs[i].name);
+                run_theirs(course, theirs[i].name, seed, theirs[i]);
+            }
+        }
     }
-    measured.seconds.push_back(document["rungs"][0]["seconds"].get<double>());
-    measured.accuracy.push_back(document["rungs"][0]["accuracy"].get<double>());
 }
 
 Json to_json(const std::vector<Measured>& rungs, double base, std::int64_t epochs) {
@@ -115,63 +151,65 @@ Json to_json(const std::vector<Measured>& rungs, double base, std::int64_t epoch
     return list;
 }
 
-void print_table(const Json& rungs, const char* title) {
-    fmt::print("{:<38} {:>9} {:>12} {:>9} {:>10}\n", title, "seconds", "s an epoch", "speed-up", "accuracy");
+void print_rows(const Json& rungs, const std::string& side) {
     for (const auto& rung : rungs) {
-        fmt::print("{:<38} {:>9.2f} {:>12.3f} {:>8.2f}x {:>8.2f} %\n", rung["name"].get<std::string>(),
+        fmt::print("{:<44} {:>9.2f} {:>12.3f} {:>8.2f}x {:>8.2f} %\n", side + rung["name"].get<std::string>(),
                    rung["seconds"].get<double>(), rung["epoch_seconds"].get<double>(), rung["speedup"].get<double>(),
                    100 * rung["accuracy"].get<double>());
     }
 }
 
-int run(const Options& options) {
-    std::vector<Rung> rungs = ladder();
-    if (!pick_device(options.device).is_cuda()) {
-        // Pinned memory is what copies to a GPU start from: without one that rung does not exist.
-        std::erase_if(rungs, [](const Rung& rung) { return rung.gpu_only; });
-    }
-    std::vector<std::string> peers;
-    if (options.peer) {
-        peers = {"python workers=0", "python workers=2", "python workers=8", "python in-memory"};
-    }
-    std::vector<Measured> ours(rungs.size());
-    std::vector<Measured> theirs(peers.size());
-    for (int round = 0; round < options.rounds; ++round) {
-        const auto seed = static_cast<std::uint64_t>(round);
-        for (std::size_t i = 0; i < std::max(rungs.size(), peers.size()); ++i) {
-            if (i < rungs.size()) {
-                ours[i].name = rungs[i].name;
-                fmt::print(stderr, "round {}/{}: stoker, {}\n", round + 1, options.rounds, rungs[i].name);
-                run_rung(options, rungs[i], seed, ours[i]);
-            }
-            if (i < peers.size()) {
-                theirs[i].name = peers[i];
-                fmt::print(stderr, "round {}/{}: {}\n", round + 1, options.rounds, peers[i]);
-                run_peer(options, peers[i], seed, theirs[i]);
-            }
-        }
-    }
-    const double base = median(ours.front().seconds);
-    const Json ours_json = to_json(ours, base, options.epochs);
-    const Json theirs_json = to_json(theirs, theirs.empty() ? base : median(theirs.front().seconds), options.epochs);
+void report(const Options& options, const std::vector<Measured>& ours, const std::vector<Measured>& theirs) {
+    const Json ours_json = to_json(ours, median(ours.front().seconds), options.epochs);
+    const Json theirs_json =
+        theirs.empty() ? Json::array() : to_json(theirs, median(theirs.front().seconds), options.epochs);
     if (options.json) {
         Json document = {
             {"data", options.data}, {"epochs", options.epochs}, {"rounds", options.rounds}, {"rungs", ours_json}};
         if (options.peer) {
             document["peer"] = theirs_json;
         }
-        fmt::print("{}\n", document.dump(2));
-        return 0;
+        fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
+        return;
     }
-    print_table(ours_json, "stoker");
+    fmt::print("{:<44} {:>9} {:>12} {:>9} {:>10}\n", "rung", "seconds", "s an epoch", "speed-up", "accuracy");
+    print_rows(ours_json, "stoker ");
+    print_rows(theirs_json, "");  // their names begin with python
     if (options.peer) {
-        fmt::print("\n");
-        print_table(theirs_json, "plain Python PyTorch");
         fmt::print("\nour last rung against Python's first: {:.1f}x; against Python in memory: {:.2f}x\n",
                    median(theirs.front().seconds) / median(ours.back().seconds),
                    median(theirs.back().seconds) / median(ours.back().seconds));
     }
-    return 0;
+}
+
+int run(const Options& options) {
+    const at::Device device = pick_device(options.device);
+    const std::atomic<int>& stop = catch_signals();
+    try {
+        std::optional<SharedData> shared;
+        if (options.peer) {
+            check_peer(options.peer_program);
+            shared.emplace(options.data);
+        }
+        std::vector<Rung> rungs = ladder();
+        if (!device.is_cuda() || !cuda_built()) {
+            // Without a GPU, or the CUDA code that makes pinned memory, that rung does not exist.
+            std::erase_if(rungs, [](const Rung& rung) { return rung.gpu_only; });
+        }
+        std::vector<Measured> ours(rungs.size());
+        std::vector<Measured> theirs(options.peer ? peer_rungs().size() : 0);
+        const Course course{options, shared ? shared->path() : options.data, device.str(), stop};
+        run_rounds(course, rungs, ours, theirs);
+        report(options, ours, theirs);
+        return 0;
+    } catch (const std::exception&) {
+        if (stop == 0) {  // else the peer's script fell to the signal
+            throw;
+        }
+    } catch (const Interrupted&) {
+    }
+    fmt::print(stderr, "stoker: stopped by signal {}\n", stop.load());
+    return 128 + stop;
 }
 
 }  // namespace
@@ -186,14 +224,15 @@ Command add_bench_ladder(CLI::App& app) {
         ->capture_default_str()
         ->check(CLI::Range(1, 100));
     app.add_option("--device", options->device, "auto, cpu or cuda")->capture_default_str();
-    app.add_flag("--peer", options->peer, "run plain Python PyTorch in turn with ours (needs an IDX directory)");
-    app.add_option("--python", options->python, "the interpreter with torch and torchvision for --peer")
+    app.add_flag("--peer", options->peer,
+                 "run plain Python PyTorch in turn with ours (synth:digits or an IDX directory)");
+    app.add_option("--python", options->peer_program.python, "the interpreter with torch and torchvision for --peer")
         ->capture_default_str();
-    app.add_option("--peer-script", options->script, "the peer's script")->capture_default_str();
+    app.add_option("--peer-script", options->peer_program.script, "the peer's script")->capture_default_str();
     app.add_flag("--json", options->json, "one JSON document on stdout");
     example(app,
             "  stoker bench ladder --data synth:digits\n"
-            "  stoker synth digits data/digits && stoker bench ladder --data data/digits --peer");
+            "  stoker bench ladder --data data/mnist --peer --rounds 3");
     return [options] { return run(*options); };
 }
 

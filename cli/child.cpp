@@ -1,21 +1,62 @@
-// posix_spawn and a pipe.
+// posix_spawn, a pipe, and an eye on the signals while it runs.
 #include "child.h"
 
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fmt/format.h>
+#include <utility>
 
+#include "openmp_spin.h"
 #include "stoker/base/error.h"
 
 extern char** environ;
 
 namespace stoker::cli {
 
-std::string run_child(const std::vector<std::string>& command) {
+namespace {
+
+// The user's own environment: the program added one entry before anything else ran.
+std::vector<char*> given_environment() {
+    std::vector<char*> entries;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        if (std::strcmp(*entry, kSpinSetting) != 0) {
+            entries.push_back(*entry);
+        }
+    }
+    entries.push_back(nullptr);
+    return entries;
+}
+
+std::string read_all(int end, pid_t child, const std::atomic<int>& stop) {
+    std::string output;
+    bool told = false;
+    for (;;) {
+        pollfd readable{.fd = end, .events = POLLIN, .revents = 0};
+        const int ready = poll(&readable, 1, 200);
+        if (stop != 0 && !std::exchange(told, true)) {
+            kill(child, SIGTERM);
+        }
+        if (ready == 0 || (ready < 0 && errno == EINTR)) {
+            continue;
+        }
+        char block[4096];
+        const ssize_t got = read(end, block, sizeof block);
+        if (got <= 0) {
+            return output;
+        }
+        output.append(block, static_cast<std::size_t>(got));
+    }
+}
+
+}  // namespace
+
+std::string run_child(const std::vector<std::string>& command, const std::atomic<int>& stop) {
     const auto fail = [&](const std::string& got) {
         throw Error({.where = command.front(), .expected = "the program to run and succeed", .got = got});
     };
@@ -34,19 +75,11 @@ std::string run_child(const std::vector<std::string>& command) {
     }
     arguments.push_back(nullptr);
     pid_t child = 0;
-    const int status = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+    const int status =
+        posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), given_environment().data());
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
-    std::string output;
-    if (status == 0) {
-        char block[4096];
-        for (ssize_t got = 0; (got = read(ends[0], block, sizeof block)) != 0;) {
-            if (got < 0 && errno != EINTR) {
-                break;
-            }
-            output.append(block, got > 0 ? static_cast<std::size_t>(got) : 0);
-        }
-    }
+    std::string output = status == 0 ? read_all(ends[0], child, stop) : "";
     close(ends[0]);
     if (status != 0) {
         fail(std::strerror(status));

@@ -114,16 +114,30 @@ Check check_fit(const Driver& driver, const std::string& torch_cuda) {
             .fix = fits ? "" : "update the NVIDIA driver, or install a torch built for the driver's CUDA"};
 }
 
+// The same for the CUDA runtime that this build's own CUDA code carries.
+Check check_runtime(const Driver& driver, const std::string& runtime) {
+    const int wanted = std::atoi(runtime.c_str());
+    const bool fits = driver.version / 1000 >= wanted;
+    return {
+        .name = "driver fits build",
+        .status = fits ? CheckStatus::ok : CheckStatus::fail,
+        .found = fmt::format("driver for CUDA {}, Stoker built with CUDA {}", version_text(driver.version), runtime),
+        .expected = fmt::format("a driver for CUDA {}.0 or later", wanted),
+        .why = "page-locked batch memory is refused by an older driver",
+        .fix = fits ? "" : "update the NVIDIA driver, or build with an older CUDA toolkit or STOKER_CUDA=OFF"};
+}
+
 Check check_build(bool device) {
     const bool built = cuda_built();
-    return {.name = "CUDA code",
-            .status = built || !device ? CheckStatus::ok : CheckStatus::warn,
-            .found = built    ? "built in"
-                     : device ? "not built"
-                              : "not built, and not needed without a GPU",
-            .expected = device ? "built in" : "built in where there is a GPU",
-            .why = "pinned memory and Stoker's own kernels: copies and the last op are slower without",
-            .fix = built || !device ? "" : "install the CUDA toolkit (nvcc) and build with STOKER_CUDA=ON"};
+    return {
+        .name = "CUDA code",
+        .status = built || !device ? CheckStatus::ok : CheckStatus::warn,
+        .found = built    ? "built in"
+                 : device ? "not built"
+                          : "not built, and not needed without a GPU",
+        .expected = device ? "built in" : "built in where there is a GPU",
+        .why = "page-locked batch memory needs it; without, copies to the GPU are slower and training waits for them",
+        .fix = built || !device ? "" : "install the CUDA toolkit (nvcc) and build with STOKER_CUDA=ON"};
 }
 
 }  // namespace
@@ -144,6 +158,9 @@ std::vector<Check> check_gpu(const std::string& torch_cuda) {
                           .fix = "install torch from PyTorch's CUDA index and build with STOKER_TORCH=<its folder>"});
     }
     checks.push_back(check_build(device));
+    if (const std::string runtime = STOKER_CUDA_RUNTIME; cuda_built() && driver.version > 0) {
+        checks.push_back(check_runtime(driver, runtime));
+    }
     return checks;
 }
 

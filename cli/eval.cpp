@@ -26,16 +26,14 @@ int run(const Options& options) {
                        .got = "none",
                        .hint = "it is a folder such as runs/digits/checkpoints/4690"});
     }
-    Trainer trainer(recipe);
-    trainer.model().load(read_model(*checkpoint));
-    const Evaluation evaluation = trainer.evaluate();
+    const Evaluation evaluation = evaluate_weights(recipe, read_model(*checkpoint));
     if (options.json) {
         const nlohmann::ordered_json json = {{"run", checkpoint->string()},
                                              {"samples", evaluation.samples},
                                              {"val_loss", evaluation.loss},
                                              {"val_accuracy", evaluation.accuracy},
-                                             {"device", trainer.device().str()}};
-        fmt::print("{}\n", json.dump(2));
+                                             {"device", pick_device(recipe.device).str()}};
+        fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
         fmt::print("{}: accuracy {:.2f} %, loss {:.4f} on {} samples\n", checkpoint->string(),
                    100 * evaluation.accuracy, evaluation.loss, evaluation.samples);

@@ -1,13 +1,13 @@
 // GNU OpenMP's threads spin for milliseconds at each barrier. On a machine whose cores are also wanted by
 // somebody else (loader workers, other jobs, a container's quota) that stalls training twentyfold and more; a
 // short spin, then sleep, costs nothing on a quiet one. The count is read when the library is loaded.
+#include "openmp_spin.h"
+
 #include <unistd.h>
 
 #include <cstring>
 
 namespace {
-
-constexpr const char* kSetting = "GOMP_SPINCOUNT=1000";
 
 // Runs before any shared library's constructors, libc's own included: no allocation, no getenv. Starts the
 // program again with the setting, unless the user chose one; where that fails, it simply goes on without.
@@ -23,7 +23,7 @@ void set_spin_count(int /*argc*/, char** argv, char** environment) {
         }
         extended[count] = environment[count];
     }
-    extended[count] = const_cast<char*>(kSetting);
+    extended[count] = const_cast<char*>(stoker::cli::kSpinSetting);
     extended[count + 1] = nullptr;
     static char program[4096];  // its real path, so that the process keeps its name
     if (::readlink("/proc/self/exe", program, sizeof program - 1) > 0) {

@@ -3,18 +3,17 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <optional>
 
 #include "command.h"
+#include "digits_files.h"
+#include "interrupt.h"
 #include "parallel.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/codecs/encode.h"
-#include "stoker/formats/idx_file.h"
 #include "stoker/formats/synth_digits.h"
 #include "stoker/formats/synth_photos.h"
 #include "units.h"
@@ -23,16 +22,6 @@ namespace stoker::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::atomic<int> interrupted{0};
-static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler");
-
-void on_signal(int signal) {
-    interrupted = signal;
-    std::signal(signal, SIG_DFL);  // a second one ends the program at once
-}
-
-struct Interrupted {};
 
 struct Options {
     std::string kind;
@@ -86,41 +75,12 @@ class Staging {
     fs::path folder_;
 };
 
-void check_interrupt() {
-    if (interrupted != 0) {
-        throw Interrupted{};
-    }
-}
-
-void write_split(const Options& options, Split split, std::int64_t count, const fs::path& folder,
-                 ProgressBar& progress) {
-    constexpr std::int64_t kSide = 28;
-    const auto source = make_synth_digits(split, count, static_cast<std::uint64_t>(options.seed));
-    Buffer pixels(static_cast<std::size_t>(count * kSide * kSide));
-    Buffer labels(static_cast<std::size_t>(count));
-    const bool train = split == Split::train;
-    const RangeWork range{
-        .label = train ? "training images" : "test images", .unit = "images", .count = count, .grain = 256};
-    run_parallel(range, progress, [&](std::int64_t begin, std::int64_t end) {
-        check_interrupt();
-        Sample sample;
-        for (std::int64_t i = begin; i < end; ++i) {
-            source->read(i, sample);
-            std::memcpy(pixels.data() + i * kSide * kSide, sample.bytes.data(), sample.bytes.size());
-            labels.data()[i] = static_cast<std::byte>(sample.label);
-        }
-    });
-    const std::string stem = (folder / (train ? "train" : "t10k")).string();
-    const std::string ending = options.gzip ? ".gz" : "";
-    write_idx(stem + "-images-idx3-ubyte" + ending, {pixels.data(), DType::uint8, {count, kSide, kSide}});
-    write_idx(stem + "-labels-idx1-ubyte" + ending, {labels.data(), DType::uint8, {count}});
-}
-
 std::string make_digits(const Options& options, const fs::path& folder, ProgressBar& progress) {
     const std::int64_t count = options.count.value_or(kSynthDigitsTrain);
     const std::int64_t test = std::max<std::int64_t>(count / 6, 1);
-    write_split(options, Split::train, count, folder, progress);
-    write_split(options, Split::test, test, folder, progress);
+    const auto seed = static_cast<std::uint64_t>(options.seed);
+    write_digits(*make_synth_digits(Split::train, count, seed), Split::train, folder, options.gzip, progress);
+    write_digits(*make_synth_digits(Split::test, test, seed), Split::test, folder, options.gzip, progress);
     return fmt::format("{} training and {} test images of 28 x 28", with_commas(static_cast<double>(count)),
                        with_commas(static_cast<double>(test)));
 }
@@ -157,8 +117,7 @@ std::string make_photos(const Options& options, const fs::path& folder, Progress
 
 int run(const Options& options) {
     Staging staging(options.target);
-    std::signal(SIGINT, on_signal);
-    std::signal(SIGTERM, on_signal);
+    catch_signals();
     ProgressBar progress;
     try {
         const std::string made = options.kind == "digits" ? make_digits(options, staging.folder(), progress)
@@ -167,10 +126,10 @@ int run(const Options& options) {
         staging.commit();
         fmt::print("{}: {}\n", options.target, made);
         return 0;
-    } catch (const Interrupted&) {
+    } catch (const Interrupted& stop) {
         progress.clear();
-        fmt::print(stderr, "stoker: stopped by signal {}; nothing was kept\n", interrupted.load());
-        return 128 + interrupted;
+        fmt::print(stderr, "stoker: stopped by signal {}; nothing was kept\n", stop.signal);
+        return 128 + stop.signal;
     }
 }
 

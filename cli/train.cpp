@@ -1,10 +1,10 @@
-// stoker train: reads a recipe, runs the trainer, shows what happens. SIGINT and SIGTERM end the run
-// after the current step, with a checkpoint.
-#include <csignal>
+// stoker train: reads a recipe, runs the trainer, shows what happens. SIGINT, SIGTERM and
+// SIGHUP end the run after the current step, with a checkpoint.
 #include <cstdio>
 #include <fmt/format.h>
 
 #include "command.h"
+#include "interrupt.h"
 #include "progress.h"
 #include "report.h"
 #include "stoker/recipe/recipe.h"
@@ -12,14 +12,6 @@
 
 namespace stoker::cli {
 namespace {
-
-std::atomic<int> interrupted{0};
-static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler");
-
-void on_signal(int signal) {
-    interrupted = signal;
-    std::signal(signal, SIG_DFL);  // a second one ends the program at once
-}
 
 struct Options {
     std::string recipe;
@@ -48,7 +40,7 @@ int run(const Options& options) {
     Trainer trainer(recipe);
     ProgressBar progress;
     bool header = false;
-    FitOptions fit{.out = out, .resume = options.resume, .interrupt = &interrupted};
+    FitOptions fit{.out = out, .resume = options.resume};
     if (!options.json) {
         print_plan(recipe, trainer, out);
     }
@@ -65,19 +57,19 @@ int run(const Options& options) {
         }
         fmt::print(stderr, "{}\n", epoch_line(epoch, recipe.train.epochs));
     };
-    std::signal(SIGINT, on_signal);
-    std::signal(SIGTERM, on_signal);
+    fit.interrupt = &catch_signals();
     const TrainResult result = trainer.fit(fit);
     progress.clear();
     if (options.json) {
-        fmt::print("{}\n", to_json(result));
+        fmt::print("{}\n", result.document);
     } else {
         fmt::print("{}", account_report(result));
     }
     if (result.interrupted) {
+        const int signal = *fit.interrupt;
         fmt::print(stderr, "stoker: stopped by signal {} after step {}; checkpoint written, --resume auto goes on\n",
-                   interrupted.load(), result.steps);
-        return 128 + interrupted;
+                   signal, result.steps);
+        return 128 + signal;
     }
     if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
         fmt::print("accuracy {:.2f} % after {} epochs; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
@@ -102,7 +94,9 @@ Command add_train(CLI::App& app) {
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,
             "  stoker train recipes/digits.toml --set train.epochs=3 --out runs/first\n"
-            "  stoker train recipes/digits.toml --out runs/first --resume auto");
+            "  stoker train recipes/digits.toml --out runs/first --resume auto\n"
+            "A first SIGINT (Ctrl-C), SIGTERM or SIGHUP ends the run after the current step, with a checkpoint:\n"
+            "exit status 128 + N after signal N.");
     return [options] { return run(*options); };
 }
 

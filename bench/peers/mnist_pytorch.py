@@ -140,7 +140,7 @@ def run_rung(name: str, data: Path, epochs: int, seed: int, device: torch.device
         begin = time.perf_counter()
         train_epoch(model, feed, optimizer)
         if device.type == "cuda":
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(device)
         epoch_seconds.append(time.perf_counter() - begin)
         print(f"{name}: epoch {epoch + 1}/{epochs}, {epoch_seconds[-1]:.2f} s", file=sys.stderr, flush=True)
     seconds = sum(epoch_seconds)
@@ -160,6 +160,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, help="PyTorch's intra-op threads; default: PyTorch's own choice")
+    parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, or auto: CUDA where it works")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     arguments = parser.parse_args()
     if arguments.epochs < 1 or (arguments.threads is not None and arguments.threads < 1):
@@ -171,7 +172,8 @@ def main() -> None:
     arguments = parse_arguments()
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    found = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(found if arguments.device == "auto" else arguments.device)
     names = arguments.rung or list(RUNGS)
     rungs = [run_rung(name, arguments.data, arguments.epochs, arguments.seed, device) for name in names]
     if arguments.json:

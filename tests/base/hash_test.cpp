@@ -40,7 +40,9 @@ TEST(Hash, MatchesThePublishedValues) {
 }
 
 TEST(Hash, OfTextIsTheHashOfItsBytes) {
-    const std::string text = "class/\0photo.jpg";
+    using std::string_literals::operator""s;
+    const std::string text = "class/\0photo.jpg"s;  // not cut at its zero byte
+    ASSERT_EQ(text.size(), 16U);
     EXPECT_EQ(hash_text(text), hash_bytes(std::as_bytes(std::span(text))));
     EXPECT_EQ(hash_text(text, 5), hash_bytes(std::as_bytes(std::span(text)), 5));
     EXPECT_NE(hash_text(text, 5), hash_text(text, 6));

@@ -73,7 +73,7 @@ Bytes encode_cmyk(ConstImageView image, J_COLOR_SPACE space) {
     jpeg_finish_compress(&codec);
     jpeg_destroy_compress(&codec);
     const auto* begin = reinterpret_cast<const std::byte*>(data);
-    const Bytes bytes(begin, begin + size);
+    Bytes bytes(begin, begin + size);
     std::free(data);
     return bytes;
 }

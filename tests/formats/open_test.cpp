@@ -32,8 +32,8 @@ std::string error_of(const std::string& data) {
     return "opened";
 }
 
-const auto says_what_works = AllOf(HasSubstr("one subfolder of .jpg, .jpeg or .png images for each class"),
-                                   HasSubstr("IDX files"), HasSubstr("synth:digits"), Not(HasSubstr("\n")));
+const auto kSaysWhatWorks = AllOf(HasSubstr("one subfolder of .jpg, .jpeg or .png images for each class"),
+                                  HasSubstr("IDX files"), HasSubstr("synth:digits"), Not(HasSubstr("\n")));
 
 TEST(Open, ImageFolder) {
     const TempDir dir;
@@ -108,17 +108,17 @@ TEST(Open, SaysWhatWouldWork) {
     const TempDir dir;
     const std::string absent = (dir / "absent").string();
     EXPECT_THAT(error_of<IoError>(absent),
-                AllOf(says_what_works, HasSubstr("[" + absent + "]"), HasSubstr("No such file")));
-    EXPECT_THAT(error_of<IoError>(""), says_what_works);
+                AllOf(kSaysWhatWorks, HasSubstr("[" + absent + "]"), HasSubstr("No such file")));
+    EXPECT_THAT(error_of<IoError>(""), kSaysWhatWorks);
     EXPECT_FALSE(has_splits(absent));
 
-    EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(says_what_works, HasSubstr("got an empty folder")));
+    EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kSaysWhatWorks, HasSubstr("got an empty folder")));
     const std::string file = (dir / "notes.txt").string();
     write_file(file, std::string_view("x"));
-    EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(says_what_works, HasSubstr("without any of these")));
-    EXPECT_THAT(error_of<Unsupported>(file), AllOf(says_what_works, HasSubstr("got a file; give the folder")));
+    EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kSaysWhatWorks, HasSubstr("without any of these")));
+    EXPECT_THAT(error_of<Unsupported>(file), AllOf(kSaysWhatWorks, HasSubstr("got a file; give the folder")));
     EXPECT_FALSE(has_splits(file));
-    EXPECT_THAT(error_of<Unsupported>("https://example.org/x.tar"), says_what_works);
+    EXPECT_THAT(error_of<Unsupported>("https://example.org/x.tar"), kSaysWhatWorks);
 
     write_file(dir / "1.PNG", std::string_view("x"));
     EXPECT_THAT(error_of<DataError>(dir.path().string()), HasSubstr("move the images into a subfolder"));

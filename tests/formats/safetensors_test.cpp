@@ -124,6 +124,7 @@ TEST(Safetensors, HostileHeadersAreRefused) {
         {"shape in an object", file_of(entry("F32", R"({"n":4})", "[0,16]"), 16)},
         {"sides whose product wraps to 4", file_of(entry("F32", "[4294967296,4294967296,4]", "[0,16]"), 16)},
         {"sides whose bytes wrap to 0", file_of(entry("F32", "[4611686018427387904]", "[0,0]"), 16)},
+        {"a side above 2^31 of nothing", file_of(entry("F32", "[0,4611686018427387904]", "[0,0]"), 16)},
         {"a side above 2^63", file_of(entry("F32", "[0,18446744073709551615]", "[0,0]"), 16)},
         {"a side above 2^64", file_of(entry("F32", "[36893488147419103232]", "[0,0]"), 16)},
     };

@@ -119,6 +119,24 @@ TEST(ResNet18, TrainingMovesTheStatisticsAndEvaluationDoesNot) {
     EXPECT_LT(a.narrow(0, 1, 1).sub(b).abs().max().item().toFloat(), 1e-4f) << "a sample's neighbours play no part";
 }
 
+TEST(ResNet18, OneValuePerChannelIsRefusedInTrainingAlone) {
+    const auto model = make_model(resnet18("imagenet"), {3, 32, 32}, 10, 1);  // 32 pixels are one at the end
+    at::Generator generator = make_generator(2);
+    const at::Tensor input = default_uniform({2, 3, 32, 32}, 1, generator);
+    EXPECT_NO_THROW(model->forward(input));
+    try {
+        model->forward(input.narrow(0, 0, 1));
+        ADD_FAILURE() << "the variance of one value was taken";
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("data.drop_last"));
+    }
+    for (const auto& [name, tensor] : model->state()) {
+        EXPECT_TRUE(tensor.isfinite().all().item().toBool()) << name;
+    }
+    model->train(false);
+    EXPECT_TRUE(model->forward(input.narrow(0, 0, 1)).isfinite().all().item().toBool());
+}
+
 TEST(ResNet18, ChannelsLastGivesTheSameFigures) {
     const auto plain = make_model(resnet18(), {3, 32, 32}, 10, 1);
     const auto last = make_model(resnet18(), {3, 32, 32}, 10, 1);

@@ -35,8 +35,8 @@ TEST(NormalizeCuda, GivesTheBitsOfTheCpu) {
             for (const Layout layout : {Layout::chw, Layout::hwc}) {
                 const Image batch = testing::noise(kImages * height, width, channels);
                 const std::size_t each = batch.bytes() / kImages;
-                Buffer pixels(batch.bytes(), pinned_allocator());
-                Buffer floats(batch.bytes() * sizeof(float), pinned_allocator());
+                Buffer pixels(batch.bytes(), pinned_allocator(0));
+                Buffer floats(batch.bytes() * sizeof(float), pinned_allocator(0));
                 std::memcpy(pixels.data(), batch.view().data, batch.bytes());
                 auto* out = reinterpret_cast<float*>(floats.data());
                 normalize_cuda(reinterpret_cast<const std::uint8_t*>(pixels.data()), kImages, height, width, channels,

@@ -143,9 +143,9 @@ TEST_F(TransformTest, AugmentLeavesThePreparedImageAlone) {
 TEST_F(TransformTest, ManyOpsInARowReadAndWriteDifferentMemory) {
     std::vector<Op> ops;
     for (int side = 30; side > 10; --side) {
-        ops.push_back(Resize{.size = ImageSize{side, side}});
-        ops.push_back(HorizontalFlip{1.0f});
-        ops.push_back(CenterCrop{side - 1, side + 2});
+        ops.emplace_back(Resize{.size = ImageSize{side, side}});
+        ops.emplace_back(HorizontalFlip{1.0f});
+        ops.emplace_back(CenterCrop{side - 1, side + 2});
     }
     Image want(37, 29, 3);
     copy_pixels(image_.view(), want.view());

@@ -3,6 +3,7 @@
 import re
 import shutil
 import struct
+import subprocess
 
 import pytest
 
@@ -20,10 +21,10 @@ def refused(done, *words, status=1):
 def train(stoker, recipe, tmp_path):
     """Trains on `data` with a small model and checks that it was refused."""
 
-    def run(data, *words, ops=MLP, lines="", sets=()):
+    def run(data, *words, ops=MLP, lines="", sets=(), status=1):
         path = recipe(ops, f"batch_size = 4\n{lines}", train=data, rest="[train]\nepochs = 1")
         options = [part for text in sets for part in ("--set", text)]
-        refused(stoker("train", path, "--out", "run", "--json", *options, status=None), *words)
+        refused(stoker("train", path, "--out", "run", "--json", *options, status=None), *words, status=status)
         assert not (tmp_path / "run").exists()
 
     return run
@@ -164,12 +165,27 @@ def test_bad_ops(train, ops, words):
         ("device=tpu", ["device", "tpu"]),
         ("train.checkpoint_every=often", ["checkpoint_every", "often"]),
         ("data.train=", ["data.train"]),
+        ("data.pin_memory=maybe", ["data.pin_memory", "true or false"]),
+    ],
+)
+def test_bad_settings_are_wrong_usage(train, setting, words):
+    train("synth:digits?count=60", *words, sets=[setting], status=2)
+
+
+def test_settings_that_do_not_go_together(train):
+    sets = ["optimizer.name=sgd", "optimizer.nesterov=true"]
+    train("synth:digits?count=60", "--set optimizer.nesterov", "momentum", sets=sets, status=2)
+
+
+@pytest.mark.parametrize(
+    "setting, words",
+    [
         ("data.train=synth:letters", ["synth:digits"]),
         ("data.train=s3://bucket/x", ["s3://bucket/x"]),
         ("model.classes=3", ["classes"]),
     ],
 )
-def test_bad_settings(train, setting, words):
+def test_settings_that_do_not_fit_the_data(train, setting, words):
     train("synth:digits?count=60", *words, sets=[setting])
 
 
@@ -201,10 +217,33 @@ def test_places_that_cannot_be_written(stoker, drawn, tmp_path):
     refused(stoker("synth", "digits", "file/digits", "--count", 6, status=None), "file/digits")
 
 
-@pytest.mark.parametrize("options", [[], ["nonsense"], ["train"], ["train", "x.toml", "--nonsense"], ["inspect"]])
+@pytest.mark.parametrize(
+    "options", [[], ["nonsense"], ["bench"], ["train"], ["train", "x.toml", "--nonsense"], ["inspect"]]
+)
 def test_wrong_usage(stoker, options):
     done = stoker(*options, status=2)
-    assert done.out == "" and "--help" in done.err
+    assert done.out == "" and re.fullmatch(r"stoker: [^\n]+; try `stoker[a-z ]* --help`\n", done.err), done.err
+    command = " ".join(["stoker", *options[: options[:1] not in ([], ["nonsense"])]])
+    assert f"`{command} --help`" in done.err
+
+
+def test_help_says_what_the_exit_status_means(stoker):
+    assert "128 + N" in stoker("--help").out and "128 + N" in stoker("train", "--help").out
+
+
+@pytest.mark.parametrize("options", [["--help"], ["inspect", "synth:digits?count=6"], ["doctor", "--json"]])
+def test_output_that_cannot_be_written(program, tmp_path, options):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([program, *options], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and re.fullmatch(r"stoker: [^\n]*No space left on device\n", done.stderr), done.stderr
+
+
+def test_errors_of_libtorch_are_one_line(stoker, recipe):
+    path = recipe(MLP, "batch_size = 4", rest="[train]\nepochs = 1\nthreads = 1")
+    huge = ["--set", "model.hidden=[1048576, 1048576]", "--set", "device=cpu"]  # 4 TiB of weights
+    done = stoker("train", path, "--out", "run", "--json", *huge, status=1, prefix=["prlimit", f"--as={64 << 30}"])
+    assert re.fullmatch(r"stoker: [^\n]*memory[^\n]*\n", done.err), done.err
+    assert "Exception raised" not in done.err and "frame #" not in done.err
 
 
 @pytest.mark.parametrize("command", ["train", "eval", "inspect", "show", "synth", "bench", "doctor"])

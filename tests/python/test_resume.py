@@ -112,7 +112,7 @@ def test_killed_again_and_again(program, tmp_path, recipe, whole):
     assert steps(tmp_path / "run") == steps(whole_run)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_leaves_a_checkpoint(program, tmp_path, recipe, whole, number):
     report, whole_run, _ = whole
     # Checkpoints by epoch: the one of the signal lies between them.
@@ -131,6 +131,16 @@ def test_a_signal_leaves_a_checkpoint(program, tmp_path, recipe, whole, number):
     assert resumed["resumed_from_step"] == stopped["steps"]
     assert figures(resumed) == figures(report)
     assert steps(tmp_path / "run") == steps(whole_run)
+
+
+def test_a_signal_that_is_ignored_stays_ignored(program, tmp_path, recipe, whole):
+    command = ["nohup", program, "train", "r.toml", "--out", "run", "--json"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_checkpoint(process, tmp_path / "run")
+    process.send_signal(signal.SIGHUP)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert figures(json.loads(out)) == figures(whole[0])
 
 
 def test_finished_run_prints_its_document_again(program, tmp_path, recipe):

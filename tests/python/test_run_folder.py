@@ -1,6 +1,8 @@
 # What a run leaves behind: the folder's files, the records in them, and nothing where a run failed
 # before it got anywhere.
 import json
+import os
+import subprocess
 
 import pytest
 from PIL import Image
@@ -90,6 +92,15 @@ def test_eval_of_a_run_and_of_a_checkpoint(trained, stoker):
         assert figures["val_accuracy"] == last["val_accuracy"]
     done = stoker("eval", "r.toml", "--checkpoint", "nowhere", status=1)
     assert done.err.startswith("stoker: ") and done.err.count("\n") == 1
+
+
+def test_a_name_that_is_not_utf8(program, trained, tmp_path):
+    # Bytes of a path mean nothing to JSON: they are replaced there and kept on disk.
+    for command in (["train", "r.toml", "--out"], ["eval", "r.toml", "--checkpoint"]):
+        done = subprocess.run([program, *command, b"x\xff", "--json"], cwd=tmp_path, capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.decode())["run"].startswith("x\ufffd")
+    assert os.path.isdir(os.fsencode(tmp_path) + b"/x\xff/checkpoints")
 
 
 def test_existing_run_is_refused(trained, stoker, tmp_path):

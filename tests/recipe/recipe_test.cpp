@@ -26,6 +26,7 @@ val = "12.5%"
 batch_size = 256
 workers = 0
 prefetch = 1024
+pin_memory = false
 cache = "ram"
 cache_bytes = "3MB"
 shuffle = false
@@ -91,6 +92,7 @@ TEST(Recipe, ReadsEveryKey) {
     EXPECT_EQ(recipe.data.batch_size, 256);
     EXPECT_EQ(recipe.data.workers, 0);
     EXPECT_EQ(recipe.data.prefetch, 1024);
+    EXPECT_FALSE(recipe.data.pin_memory);
     EXPECT_EQ(recipe.data.cache, "ram");
     EXPECT_EQ(recipe.data.cache_bytes, 3'000'000);
     EXPECT_FALSE(recipe.data.shuffle);
@@ -127,7 +129,7 @@ TEST(Recipe, KeepsOpsInOrderWithTheirOptionsAndPlaces) {
     EXPECT_TRUE(recipe.data.val_ops.empty());
     const OpSpec& crop = recipe.data.train_ops[0];
     EXPECT_EQ(crop.name, "random_resized_crop");
-    EXPECT_EQ(crop.where, "r.toml:16: data.train_ops[0]");
+    EXPECT_EQ(crop.where, "r.toml:17: data.train_ops[0]");
     ASSERT_EQ(crop.options.size(), 2U);
     EXPECT_EQ(std::get<double>(crop.options.at("size")), 224);
     EXPECT_THAT(std::get<std::vector<double>>(crop.options.at("scale")), ElementsAre(0.08, 1));

@@ -14,6 +14,7 @@ using testing::die;
 using testing::every;
 using testing::figures;
 using ::testing::HasSubstr;
+using testing::kEpochs;
 using testing::kSteps;
 using testing::live;
 using testing::metrics_of;
@@ -114,10 +115,9 @@ TEST(Resume, FinishedRunGivesItsDocumentAgain) {
             const auto i = static_cast<std::size_t>(phase);
             EXPECT_EQ(again.result.account.times[i], whole.result.account.times[i]) << phase_name(phase);
         }
-        // A checkpoint by steps is older than the last evaluation, which is then done again.
+        // The last step's checkpoint is written again after the evaluation, which so is not done a second time.
         constexpr auto kEvaluate = static_cast<std::size_t>(Phase::evaluate);
-        EXPECT_EQ(again.result.account.times[kEvaluate] == whole.result.account.times[kEvaluate],
-                  recipe.train.checkpoint_every.epochs);
+        EXPECT_EQ(again.result.account.times[kEvaluate], whole.result.account.times[kEvaluate]);
     }
 }
 
@@ -241,6 +241,125 @@ TEST(Resume, DamagedStateIsRefused) {
     EXPECT_EQ(live(every(1, true), run).result.resumed_from_step, 10);
 }
 
+TEST(Resume, StateThatContradictsItselfIsRefusedAndChangesNothing) {
+    const TempDir folder;
+    const fs::path run = folder / "run";
+    const fs::path state = run / "checkpoints" / "10" / "state.json";
+    live(every(1, true), run, 10);
+    const std::string sound = text_of(state);
+    const std::string metrics = text_of(run / "metrics.jsonl");
+    const std::string recipe = text_of(run / "recipe.toml");
+    struct Change {
+        const char* where;
+        nlohmann::json value;
+    };
+    constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+    for (const auto& [where, value] :
+         {Change{"/step", 11}, Change{"/step", 3}, Change{"/step", -10}, Change{"/step", kHuge},
+          Change{"/epochs", nlohmann::json::array()}, Change{"/loader/epoch", 2}, Change{"/loader/epoch", kHuge},
+          Change{"/loader/batch", 4}, Change{"/epoch_so_far/samples", -1}}) {
+        nlohmann::json damaged = nlohmann::json::parse(sound);
+        damaged[nlohmann::json::json_pointer(where)] = value;
+        std::ofstream(state, std::ios::binary) << damaged;
+        Recipe longer = every(1, true);  // which a resume would write to recipe.toml
+        longer.train.epochs = 9;
+        EXPECT_THROW(live(longer, run), InvalidArgument) << where << " = " << value;
+        EXPECT_EQ(text_of(run / "metrics.jsonl"), metrics) << where;
+        EXPECT_EQ(text_of(run / "recipe.toml"), recipe) << where;
+    }
+    std::ofstream(state, std::ios::binary) << sound;
+    EXPECT_EQ(live(every(1, true), run).result.resumed_from_step, 10);
+}
+
+TEST(Resume, RandomValidationOpsDrawTheSameAgain) {
+    const TempDir folder;
+    Recipe recipe = every(1, true);
+    recipe.data.val_ops = {{.name = "horizontal_flip", .options = {}, .where = "test"}};
+    const Outcome whole = live(recipe, folder / "whole");
+    EXPECT_NE(figures(whole.result.epochs), figures(live(every(1, true), folder / "plain").result.epochs));
+    for (const std::int64_t stop : {3, 7, 10, 20}) {
+        const fs::path run = folder / fmt::format("run{}", stop);
+        live(recipe, run, stop);
+        expect_same(whole, folder / "whole", live(recipe, run), run, fmt::format("stopped at {}", stop));
+    }
+}
+
+// Validation data that stops the run while it is read, after `stop_at` samples.
+struct StoppedEvaluation {
+    explicit StoppedEvaluation(std::int64_t stop_at) {
+        val->before_read = [this, stop_at](std::int64_t) {
+            if (++reads == stop_at) {
+                interrupt = 15;
+            }
+        };
+    }
+    std::shared_ptr<testing::SquareSource> val = std::make_shared<testing::SquareSource>(800, 2);
+    std::atomic<std::int64_t> reads = 0;
+    std::atomic<int> interrupt = 0;
+};
+
+Outcome live_with(const Recipe& recipe, const fs::path& run, StoppedEvaluation& evaluation) {
+    Trainer trainer(recipe, {std::make_shared<testing::SquareSource>(100), evaluation.val});
+    TrainResult result = trainer.fit({.out = run, .resume = "auto", .interrupt = &evaluation.interrupt});
+    return {std::move(result), testing::weights_of(trainer)};
+}
+
+TEST(Resume, InterruptDuringAnEvaluation) {
+    const TempDir folder;
+    const Recipe recipe = every(1, true);
+    StoppedEvaluation never(-1);
+    const Outcome whole = live_with(recipe, folder / "whole", never);
+    EXPECT_EQ(never.reads, kEpochs * 800 + 1);  // one to learn the shape
+    for (const std::int64_t finished : {0, 1, 2}) {
+        const fs::path run = folder / fmt::format("run{}", finished);
+        StoppedEvaluation evaluation(finished * 800 + 200);
+        const Outcome first = live_with(recipe, run, evaluation);
+        EXPECT_TRUE(first.result.interrupted);
+        EXPECT_EQ(first.result.epochs.size(), static_cast<std::size_t>(finished));
+        EXPECT_LT(evaluation.reads, finished * 800 + 400) << "it ends within the batches that were under way";
+        const std::int64_t steps = (finished + 1) * testing::kStepsAnEpoch;
+        EXPECT_TRUE(fs::exists(run / "checkpoints" / fmt::to_string(steps) / "state.json"));
+        StoppedEvaluation rest(-1);
+        const Outcome second = live_with(recipe, run, rest);
+        EXPECT_EQ(second.result.resumed_from_step, steps);
+        expect_same(whole, folder / "whole", second, run, fmt::format("in evaluation {}", finished + 1));
+    }
+}
+
+std::string without_resumed_from(const std::string& document) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(document);
+    json.erase("resumed_from_step");
+    return json.dump();
+}
+
+TEST(Resume, DocumentOfAFinishedRunIsTheOneItEndedWith) {
+    const TempDir folder;
+    const fs::path account = folder / "run" / "account.json";
+    const Outcome whole = live(every(1, true), folder / "run");
+    const std::string stored = text_of(account);
+    EXPECT_EQ(stored, whole.result.document + "\n");
+    const Outcome again = live(every(1, true), folder / "run");
+    EXPECT_EQ(text_of(account), stored);
+    EXPECT_EQ(without_resumed_from(again.result.document), without_resumed_from(stored));
+    EXPECT_EQ(nlohmann::json::parse(again.result.document)["resumed_from_step"], kSteps);
+}
+
+TEST(Resume, DocumentOfAnEarlierStopIsNotThatOfTheEnd) {
+    const TempDir folder;
+    const fs::path account = folder / "run" / "account.json";
+    live(every(1, true), folder / "run", 10);
+    const std::string stopped = text_of(account);
+    live(every(1, true), folder / "run");
+    for (const std::string& old : {stopped, std::string("no JSON")}) {
+        std::ofstream(account, std::ios::binary) << old;  // as after a death between checkpoint and account
+        const Outcome again = live(every(1, true), folder / "run");
+        const auto document = nlohmann::json::parse(again.result.document);
+        EXPECT_EQ(document["epochs"].size(), 3u);
+        EXPECT_EQ(document["interrupted"], false);
+        EXPECT_EQ(text_of(account), again.result.document + "\n");
+    }
+}
+
 TEST(Resume, ADivergedRunCanGoOn) {
     const TempDir folder;
     Recipe recipe = every(1, true, "sgd");
@@ -263,6 +382,7 @@ TEST(Resume, TheSameTrainerGoesOnAfterAnInterrupt) {
         const FitOptions options{.on_step = [&](const Progress&) { interrupt = ++steps == stop ? 2 : 0; },
                                  .interrupt = &interrupt};
         EXPECT_TRUE(trainer.fit(options).interrupted);
+        interrupt = 0;
         EXPECT_EQ(figures(trainer.fit(options).epochs), expected) << "stopped at " << stop;
     }
 }

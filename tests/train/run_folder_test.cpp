@@ -1,5 +1,6 @@
 // What a run folder keeps, what it takes away, and that a run that got nowhere leaves none.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <set>
 
@@ -73,6 +74,99 @@ TEST(RunFolder, FailedRunWithACheckpointKeepsIt) {
     Trainer trainer(every(1, false), {bad, nullptr});
     EXPECT_THROW(trainer.fit({.out = folder / "run"}), DataError);
     EXPECT_TRUE(find_checkpoint(folder / "run"));
+}
+
+TEST(RunFolder, ForeignFileOfARunsNameIsARunAndStays) {
+    const TempDir folder;
+    for (const char* name : {"metrics.jsonl", "account.json"}) {
+        const fs::path run = folder / name;
+        fs::create_directory(run);
+        std::ofstream(run / name) << "mine\n";
+        Trainer trainer(every(1, true), small_data());
+        EXPECT_THROW(trainer.fit({.out = run}), InvalidArgument) << name;
+        EXPECT_EQ(testing::text_of(run / name), "mine\n");
+        EXPECT_FALSE(fs::exists(run / "recipe.toml"));
+    }
+}
+
+TEST(RunFolder, LockKeepsASecondOneOutUntilItGoes) {
+    const TempDir folder;
+    std::optional<RunFolder> first(folder.path());
+    first->lock();
+    RunFolder second(folder.path());
+    EXPECT_THROW(second.lock(), InvalidArgument);
+    EXPECT_THROW(second.lock(), InvalidArgument) << "a refusal is no lock";
+    EXPECT_NO_THROW(first->lock()) << "its own";
+    first.reset();
+    EXPECT_NO_THROW(second.lock());
+}
+
+TEST(RunFolder, WhoCameSecondTakesNothingAway) {
+    const TempDir folder;
+    RunFolder first(folder.path());
+    first.lock();
+    RunFolder second(folder.path());
+    EXPECT_THROW(second.create("second"), InvalidArgument);
+    first.create("first");
+    second.discard();
+    EXPECT_EQ(testing::text_of(folder / "recipe.toml"), "first");
+}
+
+TEST(RunFolder, TwoTrainersDoNotShareOne) {
+    const TempDir folder;
+    Trainer trainer(every(1, true), small_data());
+    FitOptions options{.out = folder / "run"};
+    options.on_step = [&](const Progress& progress) {
+        if (progress.epoch == 2 && progress.batch == 3) {
+            EXPECT_THROW(live(every(1, true), folder / "run"), InvalidArgument);
+        }
+    };
+    const TrainResult result = trainer.fit(options);
+    Trainer alone(every(1, true), small_data());
+    EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 21) << "free again when the run is over";
+    EXPECT_EQ(testing::figures(result.epochs), testing::figures(alone.fit({.out = folder / "alone"}).epochs));
+    EXPECT_EQ(testing::metrics_of(folder / "run"), testing::metrics_of(folder / "alone"));
+}
+
+// Root may remove everything: where a test runs as root, it is somebody else while this lives.
+class Nobody {
+  public:
+    explicit Nobody(const fs::path& folder) {
+        constexpr uid_t kNobody = 65534;
+        if (was_ == 0 && (::chown(folder.c_str(), kNobody, kNobody) != 0 || ::seteuid(kNobody) != 0)) {
+            ADD_FAILURE() << "root that cannot be anybody else";
+        }
+    }
+    Nobody(const Nobody&) = delete;
+    Nobody& operator=(const Nobody&) = delete;
+    ~Nobody() { EXPECT_EQ(::seteuid(was_), 0); }
+
+  private:
+    uid_t was_ = ::geteuid();
+};
+
+TEST(RunFolder, OldCheckpointThatCannotBeRemovedStopsNoRun) {
+    const TempDir folder;
+    const Nobody nobody(folder.path());
+    const fs::path checkpoints = folder / "run" / "checkpoints";
+    Trainer trainer(every(2, false), small_data());
+    std::int64_t steps = 0;
+    FitOptions options{.out = folder / "run"};
+    options.on_step = [&](const Progress&) {
+        ++steps;
+        if (steps == 7) {
+            fs::permissions(checkpoints / "2", fs::perms::owner_read | fs::perms::owner_exec);
+        } else if (steps == 15) {
+            EXPECT_TRUE(fs::exists(checkpoints / ".old-2"));
+            fs::permissions(checkpoints / ".old-2", fs::perms::owner_all);
+        }
+    };
+    EXPECT_EQ(trainer.fit(options).steps, 21);
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(checkpoints)) {
+        names.insert(entry.path().filename().string());
+    }
+    EXPECT_EQ(names, (std::set<std::string>{"18", "20", "21"}));
 }
 
 TEST(RunFolder, WithoutOneNothingIsWritten) {

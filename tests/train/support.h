@@ -82,7 +82,7 @@ class LinearModel final : public Model {
         if (before_forward) {
             before_forward();
         }
-        const at::Tensor logits = at::linear(input.flatten(1), weight_);
+        at::Tensor logits = at::linear(input.flatten(1), weight_);
         if (on_gradient && logits.requires_grad()) {
             logits.register_hook([this](const at::Tensor&) { on_gradient(); });
         }

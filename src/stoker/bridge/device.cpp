@@ -19,19 +19,13 @@ namespace {
 
 // Empty where LibTorch can use CUDA, else the reason why not.
 std::string load_cuda() {
-    if (at::hasCUDA()) {
-        return "";
-    }
     void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
     if (driver == nullptr) {
         return "no NVIDIA driver (libcuda.so.1)";
     }
     dlclose(driver);
-    // Registers its kernels and stays open to the end of the process.
-    if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-        return fmt::format("a LibTorch without CUDA ({})", dlerror());
-    }
-    return at::hasCUDA() ? "" : "no usable CUDA device";
+    const std::string why_not = load_torch_cuda();
+    return !why_not.empty() || at::hasCUDA() ? why_not : "no usable CUDA device";
 }
 
 // N of "cuda:N", 0 of "cuda"; empty for any other name.
@@ -46,6 +40,12 @@ std::optional<int> cuda_index(const std::string& name) {
 }
 
 }  // namespace
+
+std::string load_torch_cuda() {
+    // It stays open to the end of the process. Where a program is linked against it, this finds it loaded.
+    const bool loaded = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
+    return loaded ? "" : fmt::format("a LibTorch without CUDA ({})", dlerror());
+}
 
 at::Device pick_device(const std::string& name) {
     if (name == "cpu") {
@@ -65,7 +65,7 @@ at::Device pick_device(const std::string& name) {
                            .got = why_not,
                            .hint = "run `stoker doctor`, or use device = \"cpu\""});
     }
-    const int count = at::detail::getCUDAHooks().deviceCount();
+    const c10::DeviceIndex count = at::detail::getCUDAHooks().deviceCount();
     if (index.value_or(0) >= count) {
         throw InvalidArgument(
             {.where = "device", .expected = fmt::format("cuda:0 to cuda:{}", count - 1), .got = name});
@@ -73,13 +73,21 @@ at::Device pick_device(const std::string& name) {
     return {at::kCUDA, static_cast<c10::DeviceIndex>(index.value_or(0))};
 }
 
-Allocator& slot_allocator(const at::Device& device) {
-    return device.is_cuda() && cuda_built() ? pinned_allocator() : host_allocator();
+Allocator& slot_allocator(const at::Device& device, bool pin_memory) {
+    // No device is seen, too, where the driver is older than the runtime that this build is linked with:
+    // LibTorch's own may still work, then from plain memory.
+    const bool can_pin = device.is_cuda() && pin_memory && !cuda_devices().empty();
+    return can_pin ? pinned_allocator(device.index()) : host_allocator();
 }
 
 DeviceCopier::~DeviceCopier() {
     for (const auto& copy : in_flight_) {
-        copy.copied.synchronize();
+        try {
+            copy.copied.synchronize();
+        } catch (const std::exception&) {
+            // A broken device copies no more, and its error is already on its way to the caller.
+            return;
+        }
     }
 }
 

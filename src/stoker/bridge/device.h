@@ -14,12 +14,16 @@
 
 namespace stoker {
 
+// Opens LibTorch's CUDA library and registers its kernels; empty where that worked, else why not. LibTorch
+// remembers whether it has CUDA from the first time anybody asks, so this must come before any such question.
+std::string load_torch_cuda();
+
 // "auto", "cpu", "cuda" or "cuda:N". "auto" is CUDA where it works, else the CPU. Throws
 // Unsupported where CUDA is asked for by name and is not to be had, saying why.
 at::Device pick_device(const std::string& name);
 
-// Memory for batch slots that copies to `device` fastest: pinned for CUDA.
-Allocator& slot_allocator(const at::Device& device);
+// Memory for batch slots that copies to `device` fastest: pinned for CUDA, where `pin_memory` allows it.
+Allocator& slot_allocator(const at::Device& device, bool pin_memory);
 
 struct DeviceBatch {
     at::Tensor image;  // (N, C, H, W) float32

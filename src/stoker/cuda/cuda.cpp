@@ -3,6 +3,9 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <map>
+#include <mutex>
+
 #include "stoker/base/error.h"
 #include "stoker/cuda/device.h"
 
@@ -11,9 +14,13 @@ namespace {
 
 class PinnedAllocator final : public Allocator {
   public:
+    explicit PinnedAllocator(int device) : device_(device) {}
+
     std::byte* allocate(std::size_t bytes) override {
         void* data = nullptr;
-        const cudaError_t status = cudaHostAlloc(&data, bytes == 0 ? 1 : bytes, cudaHostAllocPortable);
+        // A worker's thread would otherwise open a second context on device 0.
+        cudaError_t status = cudaSetDevice(device_);
+        status = status != cudaSuccess ? status : cudaHostAlloc(&data, bytes == 0 ? 1 : bytes, cudaHostAllocPortable);
         if (status != cudaSuccess) {
             throw CudaError({.where = "pinned memory",
                              .expected = fmt::format("{} bytes", bytes),
@@ -24,6 +31,9 @@ class PinnedAllocator final : public Allocator {
     }
     void deallocate(std::byte* data, std::size_t /*bytes*/) noexcept override { cudaFreeHost(data); }
     bool pinned() const override { return true; }
+
+  private:
+    int device_;
 };
 
 }  // namespace
@@ -47,9 +57,11 @@ std::vector<CudaDevice> cuda_devices() {
     return devices;
 }
 
-Allocator& pinned_allocator() {
-    static PinnedAllocator allocator;
-    return allocator;
+Allocator& pinned_allocator(int device) {
+    static std::mutex mutex;
+    static std::map<int, PinnedAllocator> allocators;  // batches point to theirs: never removed
+    const std::lock_guard lock(mutex);
+    return allocators.try_emplace(device, device).first->second;
 }
 
 }  // namespace stoker

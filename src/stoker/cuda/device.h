@@ -22,8 +22,8 @@ bool cuda_built();
 // The devices a driver offers; empty without a driver or in a build without CUDA.
 std::vector<CudaDevice> cuda_devices();
 
-// The allocator of page-locked host memory. Throws Unsupported in a build without CUDA; its
-// allocate() throws CudaError where the driver refuses.
-Allocator& pinned_allocator();
+// The allocator of page-locked host memory, made through the context of `device`. Throws Unsupported in a
+// build without CUDA; its allocate() throws CudaError where the driver refuses.
+Allocator& pinned_allocator(int device);
 
 }  // namespace stoker

@@ -12,7 +12,7 @@ std::vector<CudaDevice> cuda_devices() {
     return {};
 }
 
-Allocator& pinned_allocator() {
+Allocator& pinned_allocator(int /*device*/) {
     throw Unsupported({.where = "pinned memory",
                        .expected = "a build with CUDA",
                        .got = "one without",

@@ -7,9 +7,9 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "stoker/base/error.h"
 
@@ -146,13 +146,16 @@ IdxPaths find_idx(const fs::path& directory, Split split) {
         }
     });
     if (sets.size() > 1) {
-        throw DataError({.path = directory.string()},
-                        {.where = "idx",
-                         .expected = "the files of one data set",
-                         .got = fmt::format("{}", fmt::join(std::views::keys(sets), ", ")),
-                         .hint = "keep each in a folder of its own"});
+        std::vector<std::string> names;
+        for (const auto& [name, paths] : sets) {
+            names.push_back(name);
+        }
+        throw DataError({.path = directory.string()}, {.where = "idx",
+                                                       .expected = "the files of one data set",
+                                                       .got = fmt::format("{}", fmt::join(names, ", ")),
+                                                       .hint = "keep each in a folder of its own"});
     }
-    const IdxPaths paths = sets.empty() ? IdxPaths{} : sets.begin()->second;
+    IdxPaths paths = sets.empty() ? IdxPaths{} : sets.begin()->second;
     if (paths.images.empty() || paths.labels.empty()) {
         const std::string_view stem = split == Split::train ? "train" : "t10k";
         throw DataError({.path = directory.string()},

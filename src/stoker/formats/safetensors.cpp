@@ -45,6 +45,7 @@ Shape natural_numbers(const nlohmann::ordered_json& json) {
     return json.get<Shape>();
 }
 
+constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // as the reference implementation limits it
 
 }  // namespace
@@ -108,6 +109,10 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
             std::uint64_t elements = 1;
             for (const auto side : view.shape) {
                 const auto length_of_side = static_cast<std::uint64_t>(side);
+                // A side of a tensor without elements is held by no byte of the file: it needs a bound of its own.
+                if (length_of_side > kMaxSide) {
+                    refuse(fmt::format("sides up to {} for {}", kMaxSide, name), entry.at("shape").dump());
+                }
                 if (length_of_side != 0 && elements > data.size() / length_of_side) {
                     refuse(fmt::format("a shape within the file for {}", name), entry.at("shape").dump());
                 }

@@ -40,7 +40,7 @@ class Source {
     // share and lists of bad samples go by. The default is the index.
     virtual std::string key(std::int64_t index) const { return std::to_string(index); }
 
-    // Tells which samples are wanted next. Local files have nothing to do.
+    // Tells which samples are wanted next, a batch at a time; must return at once. Local files have nothing to do.
     virtual void prefetch(std::span<const std::int64_t> /*indices*/) const {}
 
     // Names of the classes by label; empty where there are none.

@@ -98,7 +98,8 @@ void Mlp::backward(const at::Tensor& /*loss*/) {
             at::threshold_backward_out(below.output_grad, below.output_grad, below.output, 0);
         }
     }
-    input_.reset();  // it may be a batch slot, which the loader waits for
+    input_.reset();  // these may be a batch slot, which the loader waits for
+    label_.reset();
 }
 
 }  // namespace stoker

@@ -42,7 +42,7 @@ void Model::to(const at::Device& device, bool channels_last) {
 void Model::load(const std::vector<NamedTensor>& given) {
     const c10::NoGradGuard no_grad;
     for (const auto& [name, tensor] : state()) {
-        const auto found = std::find_if(given.begin(), given.end(), [&](auto& entry) { return entry.name == name; });
+        const auto found = std::ranges::find(given, name, &NamedTensor::name);
         if (found == given.end() || found->tensor.sizes() != tensor.sizes()) {
             throw InvalidArgument({.where = "model weights",
                                    .expected = fmt::format("{} of shape [{}]", name, fmt::join(tensor.sizes(), ", ")),
@@ -55,7 +55,7 @@ void Model::load(const std::vector<NamedTensor>& given) {
     }
     const auto own = state();
     for (const auto& [name, tensor] : given) {
-        if (std::none_of(own.begin(), own.end(), [&](auto& entry) { return entry.name == name; })) {
+        if (std::ranges::find(own, name, &NamedTensor::name) == own.end()) {
             throw InvalidArgument({.where = "model weights",
                                    .expected = fmt::format("the {} tensors of the model, no others", own.size()),
                                    .got = name,

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "stoker/base/error.h"
 #include "stoker/models/init.h"
 
 namespace stoker {
@@ -59,6 +60,13 @@ ResNet18::ConvNorm ResNet18::conv_norm(const std::string& conv, const std::strin
 
 at::Tensor ResNet18::apply(const ConvNorm& layer, const at::Tensor& input) const {
     const at::Tensor x = at::conv2d(input, layer.weight, {}, layer.stride, layer.padding);
+    if (training() && x.numel() == x.size(1)) {
+        // Its variance would be of one value: torch.nn refuses it too, ATen itself spoils the running one.
+        throw InvalidArgument({.where = "resnet18",
+                               .expected = "more than one value per channel in training",
+                               .got = "a batch of one sample that is down to one pixel",
+                               .hint = "set data.drop_last = true, another data.batch_size, or larger images"});
+    }
     if (training()) {
         const c10::NoGradGuard no_grad;
         layer.batches.add_(1);

@@ -14,9 +14,9 @@ namespace {
 // Both loaders together stay within cache_bytes: each gets the share of its samples.
 LoaderOptions common_options(const Recipe& recipe, const DataSets& data, const Source& own) {
     LoaderOptions options{.batch_size = recipe.data.batch_size, .prefetch = recipe.data.prefetch, .seed = recipe.seed};
-    options.workers = recipe.data.workers.value_or(auto_workers(false));
     if (recipe.data.cache == "ram") {
-        const double all = static_cast<double>(data.train->size() + (data.val != nullptr ? data.val->size() : 0));
+        const auto size = [](const auto& source) { return source == nullptr ? 0 : source->size(); };
+        const auto all = static_cast<double>(size(data.train) + size(data.val));
         options.cache_bytes = static_cast<std::int64_t>(static_cast<double>(recipe.data.cache_bytes) *
                                                         static_cast<double>(own.size()) / all);
     }
@@ -40,6 +40,19 @@ DataSets open_data(const DataRecipe& recipe) {
     return {train, nullptr};
 }
 
+DataSets open_val_data(const DataRecipe& recipe) {
+    if (val_share(recipe.val)) {
+        return open_data(recipe);
+    }
+    if (recipe.val.empty() && !has_splits(recipe.train)) {
+        throw InvalidArgument({.where = "data.val",
+                               .expected = "validation data",
+                               .got = "none",
+                               .hint = "set data.val to a data set or to a share of train such as \"10%\""});
+    }
+    return {nullptr, open_source(recipe.val.empty() ? recipe.train : recipe.val, Split::test)};
+}
+
 LoaderOptions train_loader_options(const Recipe& recipe, const DataSets& data) {
     LoaderOptions options = common_options(recipe, data, *data.train);
     options.epochs = recipe.train.epochs;
@@ -51,6 +64,7 @@ LoaderOptions train_loader_options(const Recipe& recipe, const DataSets& data) {
 LoaderOptions val_loader_options(const Recipe& recipe, const DataSets& data) {
     LoaderOptions options = common_options(recipe, data, *data.val);
     options.shuffle = false;
+    options.epochs = 1;
     return options;
 }
 

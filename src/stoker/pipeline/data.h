@@ -19,8 +19,11 @@ struct DataSets {
 // it is empty the test split of `train` if it has one. Throws what open_source throws.
 DataSets open_data(const DataRecipe& recipe);
 
+// The same for evaluation alone: `train` stays null unless `val` is a part of it.
+DataSets open_val_data(const DataRecipe& recipe);
+
 // Options for the training loader (shuffled, as the recipe says) or the validation loader (in order; `data.val`
-// must be there).
+// must be there, `data.train` need not).
 LoaderOptions train_loader_options(const Recipe& recipe, const DataSets& data);
 LoaderOptions val_loader_options(const Recipe& recipe, const DataSets& data);
 

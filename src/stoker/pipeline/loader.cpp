@@ -125,7 +125,7 @@ void Loader::start(std::int64_t sequence) {
         [fields = fields_, capacity = sampler_.max_slice(), allocator = options_.allocator] {
             return std::make_unique<Batch>(fields, capacity, *allocator);
         },
-        [sampler = sampler_, batches](Batch& batch, std::int64_t number) {
+        [this, sampler = sampler_, batches](Batch& batch, std::int64_t number) {
             const Slice slice = sampler.slice(number % batches);
             const Sampler::Order order = sampler.order(number / batches);
             batch.reset(number / batches, number % batches, slice.count);
@@ -133,6 +133,7 @@ void Loader::start(std::int64_t sequence) {
             for (std::int64_t i = 0; i < slice.count; ++i) {
                 indices[static_cast<std::size_t>(i)] = order(slice.first + i);
             }
+            source_->prefetch(indices);
         },
         sequence, end_sequence());
     set_workers(options_.workers);

@@ -22,6 +22,8 @@ namespace {
 // Where each key was given last, by name.
 using GivenKeys = std::map<std::string, std::string, std::less<>>;
 
+constexpr std::string_view kSetOrigin = "--set";
+
 bool is_table(std::string_view name) {
     return !name.empty() && std::ranges::find(recipe_schema(), name, &SchemaKey::table) != recipe_schema().end();
 }
@@ -41,7 +43,7 @@ std::vector<std::string> names_in(std::string_view table) {
 // What was meant by `name` in `table`: a name to write there, or a dotted one of another table. Empty
 // where nothing is near.
 std::string guess(std::string_view table, std::string_view name) {
-    const std::string near = nearest_name(name, names_in(table));
+    std::string near = nearest_name(name, names_in(table));
     if (!near.empty()) {
         return near;
     }
@@ -124,7 +126,7 @@ TomlValue set_value(const SchemaKey& key, const std::string& text, const std::st
 void apply_set(Recipe& recipe, GivenKeys& given, const std::string& set) {
     const std::size_t equals = set.find('=');
     const std::string name = set.substr(0, equals);
-    const Place place{.origin = "--set", .key = name};
+    const Place place{.origin = std::string(kSetOrigin), .key = name};
     if (equals == std::string::npos) {
         throw InvalidArgument({place.text(), "key=value", quoted_short(set), "for example data.batch_size=128"});
     }
@@ -152,8 +154,12 @@ void check_whole(const Recipe& recipe, const GivenKeys& given, const std::string
     }
     if (const auto conflict = find_conflict(recipe)) {
         const auto where = given.find(conflict->key);
-        throw InvalidArgument({where != given.end() ? where->second : fmt::format("{}: {}", origin, conflict->key),
-                               conflict->expected, conflict->got, conflict->hint});
+        const ErrorInfo info{where != given.end() ? where->second : fmt::format("{}: {}", origin, conflict->key),
+                             conflict->expected, conflict->got, conflict->hint};
+        if (info.where.starts_with(kSetOrigin)) {
+            throw BadSetting(info);
+        }
+        throw InvalidArgument(info);
     }
 }
 
@@ -184,7 +190,11 @@ Recipe parse_recipe(const std::string& text, const std::string& origin, const st
     GivenKeys given;
     read_document(recipe, given, parse_toml(text, origin), origin);
     for (const std::string& set : sets) {
-        apply_set(recipe, given, set);
+        try {
+            apply_set(recipe, given, set);
+        } catch (const InvalidArgument& error) {
+            throw BadSetting(error.what());
+        }
     }
     check_whole(recipe, given, origin);
     return recipe;

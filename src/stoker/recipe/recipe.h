@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "stoker/base/error.h"
+
 namespace stoker {
 
 using OptionValue = std::variant<bool, double, std::string, std::vector<double>>;
@@ -27,6 +29,7 @@ struct DataRecipe {
     std::int64_t batch_size = 64;  // samples per optimiser step over all ranks
     std::optional<int> workers;    // empty: auto
     int prefetch = 3;              // batches in flight beyond the one in use
+    bool pin_memory = true;        // page-locked batch memory where a GPU trains
     std::string cache = "none";    // none | ram
     std::int64_t cache_bytes = std::int64_t{4} << 30;
     bool shuffle = true;
@@ -86,6 +89,11 @@ struct Recipe {
     std::string name;  // of the file without ".toml": the run's default folder is runs/<name>
 };
 
+// What a --set asks for cannot be: to a program that is wrong usage, where a bad file is not.
+class BadSetting : public InvalidArgument {
+    using InvalidArgument::InvalidArgument;
+};
+
 // The share of `train`, in (0, 1), that data.val asks for: 0.1 for "10%". Empty where `val` is a data
 // set or empty.
 std::optional<double> val_share(const std::string& val);
@@ -93,7 +101,8 @@ std::optional<double> val_share(const std::string& val);
 // Reads a recipe and applies `sets`, each "key=value" with a dotted key: the value is read by the
 // key's type, an unquoted string is taken as it stands. Relative data paths stay as they are
 // (relative to the working directory). Throws IoError for a missing file and InvalidArgument for an
-// unknown key, a wrong type or an impossible value, naming file, line and key, or the --set.
+// unknown key, a wrong type or an impossible value, naming file, line and key; BadSetting, naming the
+// --set, where it came from `sets`.
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets = {});
 
 // The same from text; `origin` stands for the path in messages.

@@ -99,6 +99,8 @@ std::vector<SchemaKey> data_keys() {
         integer_or_auto("data.workers", at(&DataRecipe::workers), {0, 1024},
                         "threads that read, decode and augment; 0: the training thread does it itself"),
         integer("data.prefetch", at(&DataRecipe::prefetch), {1, 1024}, "batches in flight beyond the one in use"),
+        flag("data.pin_memory", at(&DataRecipe::pin_memory),
+             "page-locked batch memory where a GPU trains; false: plain memory"),
         one_of("data.cache", at(&DataRecipe::cache), {"none", "ram"},
                "`ram` keeps samples in memory once they were read"),
         cache_bytes(),

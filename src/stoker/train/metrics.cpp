@@ -63,7 +63,20 @@ std::string to_json(const TrainResult& result) {
         {"device", result.device},
         {"threads", result.threads},
     };
-    return json.dump(2);
+    return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string told_again(const std::string& before, const std::string& now) {
+    Json then = Json::parse(before, nullptr, /*allow_exceptions=*/false);
+    const Json result = Json::parse(now);
+    const bool same_run = then.is_object() && then.value("interrupted", Json()) == Json(false) &&
+                          then.value("steps", Json()) == result["steps"] &&
+                          then.value("epochs", Json()) == result["epochs"];
+    if (!same_run) {
+        return "";
+    }
+    then["resumed_from_step"] = result["resumed_from_step"];
+    return then.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace stoker

@@ -149,7 +149,7 @@ std::vector<NamedTensor> Optimizer::state() const {
 void Optimizer::load(const std::vector<NamedTensor>& given) {
     const c10::NoGradGuard no_grad;
     for (const auto& [name, tensor] : state()) {
-        const auto found = std::find_if(given.begin(), given.end(), [&](auto& entry) { return entry.name == name; });
+        const auto found = std::ranges::find(given, name, &NamedTensor::name);
         if (found == given.end() || found->tensor.sizes() != tensor.sizes()) {
             throw InvalidArgument({.where = "optimizer state",
                                    .expected = name + " of the parameter's shape",
@@ -160,7 +160,7 @@ void Optimizer::load(const std::vector<NamedTensor>& given) {
     }
     const auto own = state();
     for (const auto& [name, tensor] : given) {
-        if (std::none_of(own.begin(), own.end(), [&](auto& entry) { return entry.name == name; })) {
+        if (std::ranges::find(own, name, &NamedTensor::name) == own.end()) {
             throw InvalidArgument({.where = "optimizer state",
                                    .expected = "nothing that " + recipe_.name + " does not keep",
                                    .got = name,

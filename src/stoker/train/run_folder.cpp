@@ -3,11 +3,14 @@
 #include "stoker/train/run_folder.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -54,7 +57,8 @@ std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
     const std::string name = checkpoint.filename().string();
     std::int64_t step = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), step);
-    if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size() || !fs::exists(checkpoint / kStateFile)) {
+    if (parsed.ec != std::errc() || step < 0 || parsed.ptr != name.data() + name.size() ||
+        !fs::exists(checkpoint / kStateFile)) {
         return std::nullopt;
     }
     return step;
@@ -89,6 +93,21 @@ void remove_folder(const fs::path& path) {
     }
 }
 
+// Gives a finished checkpoint its name. The same step may have one already, of before its epoch's evaluation: the
+// two change places in one step, so that there is never none, and the old one goes.
+void commit(const fs::path& temporary, const fs::path& final_name) {
+    if (!fs::exists(final_name)) {
+        rename_folder(temporary, final_name);
+        return;
+    }
+    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) != 0) {
+        remove_folder(final_name);  // a file system that cannot exchange
+        rename_folder(temporary, final_name);
+        return;
+    }
+    remove_folder(temporary);
+}
+
 // By way of another name, so that a half-deleted checkpoint is none.
 void remove_checkpoint(const fs::path& checkpoint) {
     const fs::path old = checkpoint.parent_path() / (".old-" + checkpoint.filename().string());
@@ -99,7 +118,8 @@ void remove_checkpoint(const fs::path& checkpoint) {
 void remove_leftovers(const fs::path& checkpoints) {
     std::error_code none;
     for (const auto& entry : fs::directory_iterator(checkpoints, none)) {
-        if (entry.path().filename().string().starts_with('.')) {
+        const std::string name = entry.path().filename().string();
+        if (name.starts_with(".writing-") || name.starts_with(".old-")) {
             remove_folder(entry.path());
         }
     }
@@ -107,14 +127,42 @@ void remove_leftovers(const fs::path& checkpoints) {
 
 }  // namespace
 
+bool RunFolder::is_run() const {
+    return fs::exists(path_ / "recipe.toml");
+}
+
+RunFolder::~RunFolder() {
+    if (lock_ >= 0) {
+        ::close(lock_);
+    }
+}
+
 bool RunFolder::exists() const {
-    return fs::exists(path_ / "recipe.toml") || fs::exists(path_ / "checkpoints");
+    const auto names = {"recipe.toml", "checkpoints", "metrics.jsonl", "account.json"};
+    return std::any_of(names.begin(), names.end(), [&](const char* name) { return fs::exists(path_ / name); });
+}
+
+void RunFolder::lock() {
+    if (lock_ >= 0) {
+        return;
+    }
+    lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // Some file systems know no locks and say so: then there is nothing to keep others out with.
+    if (lock_ >= 0 && ::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        ::close(std::exchange(lock_, -1));
+        throw InvalidArgument({.where = path_.string(),
+                               .expected = "a folder that no other process trains in",
+                               .got = "one in use",
+                               .hint = "wait for the other run, or add --out DIR for another folder"});
+    }
 }
 
 void RunFolder::create(const std::string& recipe) {
-    new_run_ = !exists();
-    new_folder_ = !fs::exists(path_);
+    const bool new_folder = !fs::exists(path_);
     make_directories(path_);
+    lock();  // first: what lies here may be another run's, begun a moment ago, and not ours to discard
+    new_run_ = !exists();
+    new_folder_ = new_folder;
     write_file(path_ / "recipe.toml", recipe);
 }
 
@@ -185,26 +233,32 @@ void RunFolder::write_account(const std::string& json) const {
     write_file(path_ / "account.json", json + "\n");
 }
 
+std::string RunFolder::read_account() const {
+    const fs::path file = path_ / "account.json";
+    return fs::exists(file) ? read_text(file) : "";
+}
+
 void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
     const fs::path all = path_ / "checkpoints";
     make_directories(all);
-    remove_leftovers(all);
     const fs::path final_name = all / fmt::to_string(step);
-    if (fs::exists(final_name / kStateFile)) {
-        return;  // the same step of a deterministic order: there already
-    }
     const fs::path temporary = all / fmt::format(".writing-{}", step);
+    remove_folder(temporary);
     make_directories(temporary);
     write_tensors(temporary / kModelFile, checkpoint.model);
     write_tensors(temporary / kOptimizerFile, checkpoint.optimizer);
     write_file(temporary / kStateFile, checkpoint.state);
-    remove_folder(final_name);  // without state.json it is no checkpoint, but would be in the way
-    rename_folder(temporary, final_name);
+    commit(temporary, final_name);
     sync_directory(all);
     sync_directory(path_);  // for the first one, which `checkpoints` is new with
-    const auto kept = checkpoints_in(path_);
-    for (std::size_t i = 0; i + kKept < kept.size(); ++i) {
-        remove_checkpoint(kept[i].second);
+    try {
+        const auto kept = checkpoints_in(path_);
+        for (std::size_t i = 0; i + kKept < kept.size(); ++i) {
+            remove_checkpoint(kept[i].second);
+        }
+        remove_leftovers(all);
+    } catch (const IoError&) {
+        // The new checkpoint is safe. An old one that somebody reads just now is no reason to stop a run.
     }
 }
 

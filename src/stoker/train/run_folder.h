@@ -21,12 +21,20 @@ struct Checkpoint {
 class RunFolder {
   public:
     explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+    RunFolder(const RunFolder&) = delete;
+    RunFolder& operator=(const RunFolder&) = delete;
+    ~RunFolder();
 
     const std::filesystem::path& path() const { return path_; }
 
-    // True where a run was begun here before.
+    // True where a run was begun here before, or a file lies here that a run would overwrite.
     bool exists() const;
-    // Makes the folder and writes recipe.toml.
+    // True where a run was begun here before.
+    bool is_run() const;
+    // Keeps other processes from running in this folder, where it is there, until this object goes. Throws
+    // InvalidArgument where one does.
+    void lock();
+    // Makes the folder, locks it, and writes recipe.toml.
     void create(const std::string& recipe);
     // Takes away what `create` and `metric` made where no run was before and no checkpoint is now. False
     // where it stays.
@@ -42,8 +50,11 @@ class RunFolder {
     void cut_metrics(std::int64_t bytes);
 
     void write_account(const std::string& json) const;
+    // What write_account wrote last; empty where it never did.
+    std::string read_account() const;
 
-    // Writes checkpoints/<step>/ durably, then removes all but the newest kKept.
+    // Writes checkpoints/<step>/ durably, then removes all but the newest kKept; one that cannot be
+    // removed now is tried again at the next save.
     void save(std::int64_t step, const Checkpoint& checkpoint) const;
     static constexpr std::size_t kKept = 3;
     // Removes the checkpoints after `step`: a run that goes on from an older one leaves their path.
@@ -53,6 +64,7 @@ class RunFolder {
     std::filesystem::path path_;
     bool new_run_ = false;  // by `create`
     bool new_folder_ = false;
+    int lock_ = -1;  // a descriptor of the folder
     std::string pending_metrics_;
     std::int64_t metrics_bytes_ = 0;
 };

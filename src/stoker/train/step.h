@@ -31,15 +31,4 @@ class Step {
     at::Tensor loss_sum_;  // float64 scalar on the device
 };
 
-struct Evaluation {
-    double loss = 0;
-    double accuracy = 0;  // share in [0, 1]
-    std::int64_t samples = 0;
-};
-
-class Loader;
-
-// The whole of a loader's current epoch in inference mode. The model is back in training mode after.
-Evaluation evaluate(Model& model, Loader& loader, const at::Device& device);
-
 }  // namespace stoker

@@ -2,68 +2,17 @@
 // account or is counted as unmeasured; files and state are in trainer_state.cpp.
 #include "stoker/train/trainer.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <sys/resource.h>
 
-#include <fmt/format.h>
-
-#include "stoker/base/core_budget.h"
 #include "stoker/base/error.h"
+#include "stoker/bridge/torch_error.h"
 #include "stoker/train/metrics.h"
 #include "stoker/train/schedule.h"
+#include "stoker/train/setup.h"
 
 namespace stoker {
 namespace {
-
-at::Device prepare_device(const Recipe& recipe) {
-    const at::Device device = pick_device(recipe.device);
-    at::set_num_threads(recipe.train.threads.value_or(read_core_budget().usable));
-    at::globalContext().setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);
-    at::globalContext().setBenchmarkCuDNN(!recipe.train.deterministic);
-    return device;
-}
-
-std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
-                                    const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
-                                    bool channels_last) {
-    if (!recipe.data.workers) {
-        options.workers = auto_workers(device.is_cuda());
-    }
-    options.layout = channels_last ? Layout::hwc : Layout::chw;
-    options.allocator = &slot_allocator(device);
-    return std::make_unique<Loader>(source, Transform(ops, recipe.data.exif), options);
-}
-
-bool uses_channels_last(const Recipe& recipe, const Model* model) {
-    const bool convolutions = model != nullptr ? model->wants_channels_last() : recipe.model.name != "mlp";
-    return recipe.train.channels_last && convolutions;
-}
-
-std::int64_t class_count(const Recipe& recipe, const Source& source) {
-    const auto in_data = static_cast<std::int64_t>(source.classes().size());
-    const std::int64_t classes = recipe.model.classes.value_or(in_data);
-    if (classes < 1 || classes < in_data) {
-        throw InvalidArgument({.where = "model.classes",
-                               .expected = fmt::format("at least the {} classes of the data", in_data),
-                               .got = fmt::to_string(classes),
-                               .hint = in_data == 0 ? "the data has no labels to train on; set model.classes if your "
-                                                      "source gives them"
-                                                    : "leave it out to take the number from the data"});
-    }
-    return classes;
-}
-
-void require_same_classes(const DataSets& data) {
-    if (data.val != nullptr && !std::equal(data.train->classes().begin(), data.train->classes().end(),
-                                           data.val->classes().begin(), data.val->classes().end())) {
-        throw InvalidArgument(
-            {.where = data.val->path(),
-             .expected = fmt::format("the {} classes of {}", data.train->classes().size(), data.train->path()),
-             .got = fmt::format("{} classes, or other names", data.val->classes().size()),
-             .hint = "training and validation data must have the same classes"});
-    }
-}
 
 double peak_rss_mb() {
     rusage usage{};
@@ -79,15 +28,13 @@ double seconds(std::chrono::nanoseconds time) {
 
 Trainer::Trainer(const Recipe& recipe) : Trainer(recipe, open_data(recipe.data)) {}
 
-Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model, OptimizerKernel kernel)
+Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model, OptimizerKernel kernel) try
     : recipe_(recipe),
       data_(std::move(data)),
       device_(prepare_device(recipe)),
-      train_(make_loader(recipe, data_.train, recipe.data.train_ops, train_loader_options(recipe, data_), device_,
-                         uses_channels_last(recipe, model.get()))),
+      train_(make_train_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()))),
       val_(data_.val == nullptr ? nullptr
-                                : make_loader(recipe, data_.val, recipe.data.val_ops, val_loader_options(recipe, data_),
-                                              device_, uses_channels_last(recipe, model.get()))),
+                                : make_val_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()))),
       model_(model != nullptr
                  ? std::move(model)
                  : make_model(recipe.model, train_->image_shape(), class_count(recipe, *data_.train), recipe.seed)),
@@ -96,6 +43,8 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
       step_(*model_, optimizer_, account_, device_),
       copier_(device_) {
     require_same_classes(data_);
+} catch (const c10::Error& error) {
+    rethrow_as_stoker(error);
 }
 
 TrainResult Trainer::fit(const FitOptions& options) {
@@ -104,11 +53,16 @@ TrainResult Trainer::fit(const FitOptions& options) {
         folder_.emplace(options.out);
     }
     try {
-        resume(options.resume);
-        return run(options);
+        TrainResult result = with_stoker_errors([&] {
+            resume(options.resume);
+            return run(options);
+        });
+        folder_.reset();  // its lock is for the run, not for the trainer's life
+        return result;
     } catch (...) {
         if (folder_) {
             folder_->discard();
+            folder_.reset();
         }
         throw;
     }
@@ -116,12 +70,11 @@ TrainResult Trainer::fit(const FitOptions& options) {
 
 TrainResult Trainer::run(const FitOptions& options) {
     account_.restore(account_.sum());
+    const auto finished = [&] { return static_cast<std::int64_t>(epochs_.size()) >= recipe_.train.epochs; };
+    const bool nothing_left = finished();
     bool interrupted = false;
-    while (!interrupted && static_cast<std::int64_t>(epochs_.size()) < recipe_.train.epochs) {
-        interrupted = !train_epoch(options);
-        if (!interrupted) {
-            finish_epoch(options);
-        }
+    while (!interrupted && !finished()) {
+        interrupted = !train_epoch(options) || !finish_epoch(options);
     }
     if (interrupted && folder_) {
         save();
@@ -138,9 +91,16 @@ TrainResult Trainer::run(const FitOptions& options) {
                        .workers_used = train_->workers(),
                        .threads = at::get_num_threads(),
                        .interrupted = interrupted};
+    result.document = to_json(result);
     if (folder_) {
         folder_->flush_metrics();
-        folder_->write_account(to_json(result));
+        // A finished run tells again what it told when it ended, not what this process did.
+        std::string again = nothing_left ? told_again(folder_->read_account(), result.document) : "";
+        if (again.empty()) {
+            folder_->write_account(result.document);
+        } else {
+            result.document = std::move(again);
+        }
     }
     return result;
 }
@@ -204,7 +164,7 @@ void Trainer::note_time(const StepRecord& record) {
     running_.seconds += seconds(record.total() - excluded);
 }
 
-void Trainer::finish_epoch(const FitOptions& options) {
+bool Trainer::finish_epoch(const FitOptions& options) {
     double loss_sum = 0;
     {
         const PhaseSpan span(account_, Phase::optimizer);
@@ -217,9 +177,12 @@ void Trainer::finish_epoch(const FitOptions& options) {
                        .train_loss = loss_sum / static_cast<double>(running_.samples)};
     if (val_ != nullptr) {
         const PhaseSpan span(account_, Phase::evaluate);
-        const Evaluation evaluation = stoker::evaluate(*model_, *val_, device_);
-        result.val_loss = evaluation.loss;
-        result.val_accuracy = evaluation.accuracy;
+        const auto evaluation = stoker::evaluate(*model_, *val_, device_, options.interrupt);
+        if (!evaluation) {
+            return false;  // the checkpoint has the epoch's steps; resuming evaluates again
+        }
+        result.val_loss = evaluation->loss;
+        result.val_accuracy = evaluation->accuracy;
     }
     account_.cut();  // the checkpoint's account has this epoch's evaluation
     epochs_.push_back(result);
@@ -236,6 +199,7 @@ void Trainer::finish_epoch(const FitOptions& options) {
     if (options.on_epoch) {
         options.on_epoch(result);
     }
+    return true;
 }
 
 Evaluation Trainer::evaluate() {
@@ -245,7 +209,7 @@ Evaluation Trainer::evaluate() {
                                .got = "none",
                                .hint = "set data.val to a data set or to a share of train such as \"10%\""});
     }
-    return stoker::evaluate(*model_, *val_, device_);
+    return with_stoker_errors([&] { return stoker::evaluate(*model_, *val_, device_).value(); });
 }
 
 }  // namespace stoker

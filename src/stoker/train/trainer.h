@@ -14,6 +14,7 @@
 #include "stoker/models/model.h"
 #include "stoker/pipeline/data.h"
 #include "stoker/trace/account.h"
+#include "stoker/train/evaluate.h"
 #include "stoker/train/optimizer.h"
 #include "stoker/train/run_folder.h"
 #include "stoker/train/step.h"
@@ -59,6 +60,7 @@ struct TrainResult {
     int workers_used = 0;
     int threads = 0;
     bool interrupted = false;
+    std::string document = {};  // all of this as JSON; of a run that was finished before, its document of then
 };
 
 // {"run", "resumed_from_step", "epochs", "account", "workers", "peak_rss_mb", "device", ...}
@@ -91,7 +93,7 @@ class Trainer {
 
     TrainResult run(const FitOptions& options);
     bool train_epoch(const FitOptions& options);
-    void finish_epoch(const FitOptions& options);
+    bool finish_epoch(const FitOptions& options);
     void after_step(const Batch& batch, double lr, const FitOptions& options);
     void save();
     void resume(const std::string& from);

@@ -75,15 +75,29 @@ void Trainer::restore_state(const std::string& text) {
                                    .expected = "version " + std::to_string(kStateVersion),
                                    .got = json.at("version").dump()});
         }
-        train_->restore(loader_state_from_json(json.at("loader").dump()));
-        steps_ = json.at("step").get<std::int64_t>();
+        const LoaderState loader = loader_state_from_json(json.at("loader").dump());
+        const auto step = json.at("step").get<std::int64_t>();
+        const auto samples = json.at("epoch_so_far").at("samples").get<std::int64_t>();
+        const auto finished = static_cast<std::int64_t>(json.at("epochs").size());
+        // At an epoch's end its evaluation may still be missing.
+        const bool epochs_fit = finished == loader.epoch || (finished == loader.epoch - 1 && loader.batch == 0);
+        const std::int64_t batches = train_->batches_per_epoch();
+        const bool step_fits = step >= 0 && step / batches == loader.epoch && step % batches == loader.batch;
+        if (!step_fits || !epochs_fit || samples < 0) {
+            throw InvalidArgument({.where = "checkpoint",
+                                   .expected = "a state.json whose step, epochs and loader agree",
+                                   .got = "step " + std::to_string(step) + ", " + std::to_string(finished) +
+                                          " epochs, loader " + to_json(loader),
+                                   .hint = "resume from another checkpoint"});
+        }
+        train_->restore(loader);
+        steps_ = step;
         epochs_.clear();
         for (const auto& epoch : json.at("epochs")) {
             epochs_.push_back(epoch_from(epoch));
         }
         step_.restore(number(json.at("epoch_so_far").at("loss_sum")));
-        running_ = {.seconds = json.at("epoch_so_far").at("seconds").get<double>(),
-                    .samples = json.at("epoch_so_far").at("samples").get<std::int64_t>()};
+        running_ = {.seconds = json.at("epoch_so_far").at("seconds").get<double>(), .samples = samples};
         StepRecord sum;
         for (std::size_t i = 0; i < kPhases; ++i) {
             sum.times[i] = std::chrono::nanoseconds(json.at("account_ns").at(i).get<std::int64_t>());
@@ -104,11 +118,18 @@ void Trainer::resume(const std::string& from) {
         }
         return;
     }
+    folder_->lock();
     if (from.empty() && folder_->exists()) {
         throw InvalidArgument({.where = folder_->path().string(),
                                .expected = "a folder for a new run",
                                .got = "one that holds a run already",
                                .hint = "add --resume auto to go on with it, or --out DIR for another folder"});
+    }
+    if (folder_->exists() && !folder_->is_run()) {
+        throw InvalidArgument({.where = folder_->path().string(),
+                               .expected = "a run folder, or a new one",
+                               .got = "one with files of the same names and no recipe.toml",
+                               .hint = "add --out DIR for another folder"});
     }
     std::optional<std::filesystem::path> checkpoint;
     if (!from.empty()) {

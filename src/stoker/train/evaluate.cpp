@@ -1,0 +1,81 @@
+// Loss and hits are summed on the device and read once, at the end.
+#include "stoker/train/evaluate.h"
+
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+
+#include "stoker/base/error.h"
+#include "stoker/bridge/torch_error.h"
+#include "stoker/train/setup.h"
+
+namespace stoker {
+namespace {
+
+at::Tensor device_zero(const at::Device& device) {
+    return at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
+}
+
+// Every pass sees the same: the same order, and the same draws of ops that draw.
+void rewind(Loader& loader) {
+    LoaderState state = loader.state();
+    if (state.epoch != 0 || state.batch != 0) {
+        state.epoch = 0;
+        state.batch = 0;
+        loader.restore(state);
+    }
+}
+
+class EvaluationMode {
+  public:
+    explicit EvaluationMode(Model& model) : model_(model) { model_.train(false); }
+    EvaluationMode(const EvaluationMode&) = delete;
+    EvaluationMode& operator=(const EvaluationMode&) = delete;
+    ~EvaluationMode() { model_.train(true); }
+
+  private:
+    Model& model_;
+};
+
+}  // namespace
+
+std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
+                                   const std::atomic<int>* interrupt) {
+    const c10::InferenceMode inference;
+    const EvaluationMode mode(model);
+    rewind(loader);
+    at::Tensor loss = device_zero(device);
+    at::Tensor correct = device_zero(device);
+    Evaluation result;
+    DeviceCopier copier(device);
+    while (const auto batch = loader.next()) {
+        const DeviceBatch on_device = copier.copy(batch);
+        const at::Tensor logits = model.forward(on_device.image);  // (N, classes)
+        loss.add_(at::cross_entropy_loss(logits, on_device.label), static_cast<double>(batch->size()));
+        correct.add_(logits.argmax(1).eq(on_device.label).sum());
+        result.samples += batch->size();
+        if (interrupt != nullptr && *interrupt != 0) {
+            return std::nullopt;
+        }
+    }
+    const auto samples = static_cast<double>(result.samples);
+    result.loss = loss.item<double>() / samples;
+    result.accuracy = correct.item<double>() / samples;
+    return result;
+}
+
+Evaluation evaluate_weights(const Recipe& recipe, const std::vector<NamedTensor>& weights) {
+    return with_stoker_errors([&] {
+        const DataSets data = open_val_data(recipe.data);
+        const at::Device device = prepare_device(recipe);
+        const bool channels_last = uses_channels_last(recipe, nullptr);
+        const auto loader = make_val_loader(recipe, data, device, channels_last);
+        const auto model = make_model(recipe.model, loader->image_shape(),
+                                      class_count(recipe, data.train ? *data.train : *data.val), recipe.seed);
+        model->load(weights);
+        model->to(device, channels_last);
+        return evaluate(*model, *loader, device).value();
+    });
+}
+
+}  // namespace stoker

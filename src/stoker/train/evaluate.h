@@ -1,0 +1,29 @@
+// The figures of a model on data: loss and accuracy, exact over all samples.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "stoker/models/model.h"
+#include "stoker/pipeline/loader.h"
+
+namespace stoker {
+
+struct Evaluation {
+    double loss = 0;
+    double accuracy = 0;  // share in [0, 1]
+    std::int64_t samples = 0;
+};
+
+// One pass over `loader` from its first batch, in inference mode; the model is back in training mode after.
+// Empty where `interrupt` became other than 0 on the way.
+std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
+                                   const std::atomic<int>* interrupt = nullptr);
+
+// The recipe's model with these weights on its validation data. Training data is opened only where the
+// validation data is a part of it.
+Evaluation evaluate_weights(const Recipe& recipe, const std::vector<NamedTensor>& weights);
+
+}  // namespace stoker

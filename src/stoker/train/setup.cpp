@@ -1,0 +1,83 @@
+// See setup.h. Nothing here keeps state of its own but LibTorch's global switches.
+#include "stoker/train/setup.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "stoker/base/core_budget.h"
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
+                                    const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
+                                    bool channels_last) {
+    options.workers = recipe.data.workers.value_or(auto_workers(device.is_cuda()));
+    options.layout = channels_last ? Layout::hwc : Layout::chw;
+    options.allocator = &slot_allocator(device, recipe.data.pin_memory);
+    return std::make_unique<Loader>(source, Transform(ops, recipe.data.exif), options);
+}
+
+}  // namespace
+
+at::Device prepare_device(const Recipe& recipe) {
+    const at::Device device = pick_device(recipe.device);
+    at::set_num_threads(recipe.train.threads.value_or(read_core_budget().usable));
+    at::Context& context = at::globalContext();
+    context.setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);
+    context.setBenchmarkCuDNN(!recipe.train.deterministic);
+    context.setAllowTF32CuDNN(recipe.train.precision != "fp32");
+    context.setAllowTF32CuBLAS(false);
+    return device;
+}
+
+std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
+                                          bool channels_last) {
+    return make_loader(recipe, data.train, recipe.data.train_ops, train_loader_options(recipe, data), device,
+                       channels_last);
+}
+
+std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
+                                        bool channels_last) {
+    return make_loader(recipe, data.val, recipe.data.val_ops, val_loader_options(recipe, data), device, channels_last);
+}
+
+bool uses_channels_last(const Recipe& recipe, const Model* model) {
+    const bool convolutions = model != nullptr ? model->wants_channels_last() : recipe.model.name != "mlp";
+    return recipe.train.channels_last && convolutions;
+}
+
+std::int64_t class_count(const Recipe& recipe, const Source& source) {
+    const auto in_data = static_cast<std::int64_t>(source.classes().size());
+    const std::int64_t classes = recipe.model.classes.value_or(in_data);
+    if (classes < 1 || classes < in_data) {
+        throw InvalidArgument({.where = "model.classes",
+                               .expected = fmt::format("at least the {} classes of the data", in_data),
+                               .got = fmt::to_string(classes),
+                               .hint = in_data == 0 ? "the data has no labels to train on; set model.classes if your "
+                                                      "source gives them"
+                                                    : "leave it out to take the number from the data"});
+    }
+    return classes;
+}
+
+void require_same_classes(const DataSets& data) {
+    if (data.val == nullptr) {
+        return;
+    }
+    const auto train = data.train->classes();
+    const auto val = data.val->classes();
+    // Fewer are fine as long as the labels mean the same: a small test set may lack the last digits.
+    if (val.size() > train.size() || !std::equal(val.begin(), val.end(), train.begin())) {
+        throw InvalidArgument({.where = data.val->path(),
+                               .expected = fmt::format("the {} classes of {}", train.size(), data.train->path()),
+                               .got = fmt::format("{} classes, or other names", val.size()),
+                               .hint = "training and validation data must have the same classes"});
+    }
+}
+
+}  // namespace stoker

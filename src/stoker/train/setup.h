@@ -1,0 +1,32 @@
+// From a recipe to the parts of a run: the device with its switches, loaders that suit it, the number of
+// classes. Shared by training and evaluation.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "stoker/bridge/device.h"
+#include "stoker/models/model.h"
+#include "stoker/pipeline/data.h"
+
+namespace stoker {
+
+// Picks the device and sets LibTorch's threads, determinism, cuDNN search and TF32 as the recipe says.
+at::Device prepare_device(const Recipe& recipe);
+
+std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
+                                          bool channels_last);
+// For one pass in order; `restore` begins the next. `data.train` may be null.
+std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
+                                        bool channels_last);
+
+// Whether images lie channels-last in memory; `model` is null where the recipe's is still to be made.
+bool uses_channels_last(const Recipe& recipe, const Model* model);
+
+// model.classes, or the number of classes in the data. Throws InvalidArgument where the data has more.
+std::int64_t class_count(const Recipe& recipe, const Source& source);
+
+// Throws InvalidArgument where the validation data has classes that the training data has not, or others.
+void require_same_classes(const DataSets& data);
+
+}  // namespace stoker

@@ -1,0 +1,66 @@
+// A source that fetches ahead is told of every batch, in order, before its samples are read, and of no other.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "pipeline/pixel_source.h"
+#include "stoker/formats/subset.h"
+
+namespace stoker {
+namespace {
+
+using testing::PixelSource;
+
+class FetchingSource final : public Source {
+  public:
+    explicit FetchingSource(std::int64_t size) : pixels_(size) {}
+
+    std::int64_t size() const override { return pixels_.size(); }
+    void read(std::int64_t index, Sample& sample) const override {
+        pixels_.read(index, sample);
+        const std::lock_guard lock(mutex_);
+        unannounced_ += announced_.contains(index) ? 0 : 1;
+    }
+    void prefetch(std::span<const std::int64_t> indices) const override {
+        const std::lock_guard lock(mutex_);
+        batches_.emplace_back(indices.begin(), indices.end());
+        announced_.insert(indices.begin(), indices.end());
+    }
+    std::vector<std::vector<std::int64_t>> batches() const {
+        const std::lock_guard lock(mutex_);
+        return batches_;
+    }
+    std::int64_t unannounced() const { return unannounced_; }
+
+  private:
+    PixelSource pixels_;
+    mutable std::mutex mutex_;
+    mutable std::vector<std::vector<std::int64_t>> batches_;
+    mutable std::set<std::int64_t> announced_;
+    mutable std::int64_t unannounced_ = 0;
+};
+
+TEST(Prefetch, IsToldOfEachBatchInOrder) {
+    for (const int workers : {0, 1, 3}) {
+        const auto source = std::make_shared<FetchingSource>(40);
+        Loader loader(source, Transform{}, {.batch_size = 16, .workers = workers, .epochs = 2});
+        std::vector<std::vector<std::int64_t>> want;
+        for (const auto& seen : testing::see_epochs(loader, 2)) {
+            want.push_back(seen.indices);
+        }
+        EXPECT_EQ(want.size(), 6u);
+        EXPECT_EQ(source->batches(), want) << workers << " workers";
+        EXPECT_EQ(source->unannounced(), 1) << "sample 0, for its shape";
+    }
+}
+
+TEST(Prefetch, ThroughASubsetNamesTheSamplesOfTheWhole) {
+    const auto source = std::make_shared<FetchingSource>(40);
+    Loader loader(std::make_shared<Subset>(source, std::vector<std::int64_t>{30, 7, 21}), Transform{},
+                  {.batch_size = 2, .epochs = 1, .shuffle = false});
+    testing::see_epochs(loader, 1);
+    EXPECT_EQ(source->batches(), (std::vector<std::vector<std::int64_t>>{{30, 7}, {21}}));
+}
+
+}  // namespace
+}  // namespace stoker

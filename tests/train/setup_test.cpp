@@ -1,0 +1,127 @@
+// What a run is put together from: classes that agree, validation data alone, and errors of LibTorch that come
+// out as Stoker's, in one line.
+#include "stoker/train/setup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stoker/base/error.h"
+#include "train/support.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::LinearModel;
+using ::testing::Not;
+using testing::small_data;
+using testing::small_recipe;
+using testing::SquareSource;
+using testing::TempDir;
+
+// Squares under other names, or with labels shifted out of range.
+class ChangedSquares final : public Source {
+  public:
+    explicit ChangedSquares(std::vector<std::string> classes, std::int64_t shift = 0)
+        : classes_(std::move(classes)), shift_(shift) {}
+    std::int64_t size() const override { return squares_.size(); }
+    void read(std::int64_t index, Sample& sample) const override {
+        squares_.read(index, sample);
+        sample.label += shift_;
+    }
+    std::span<const std::string> classes() const override { return classes_; }
+
+  private:
+    SquareSource squares_{40};
+    std::vector<std::string> classes_;
+    std::int64_t shift_;
+};
+
+// The message of the Error that `work` throws; a c10::Error would not be caught here.
+template <typename Work>
+std::string message_of(const Work& work) {
+    try {
+        work();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return "";
+}
+
+const auto kIsOneLine = AllOf(Not(HasSubstr("\n")), Not(HasSubstr("Exception raised from")));
+
+TEST(TorchErrors, ModelTooLargeForTheMemory) {
+    Recipe recipe = small_recipe();
+    recipe.model.hidden = {std::int64_t{1} << 42};  // 256 TiB of weights: more than there are addresses
+    const std::string message = message_of([&] { Trainer(recipe, small_data()); });
+    EXPECT_THAT(message, AllOf(kIsOneLine, HasSubstr("[memory]"), HasSubstr("a smaller model")));
+}
+
+TEST(TorchErrors, LabelsOutOfRange) {
+    const std::vector<std::string> classes = {"a", "b", "c", "d"};
+    const auto shifted = std::make_shared<ChangedSquares>(classes, 7);
+    const auto sound = std::make_shared<ChangedSquares>(classes);
+    for (const bool own_model : {false, true}) {
+        const auto model = [&] { return own_model ? std::make_unique<LinearModel>() : nullptr; };
+        Trainer training(small_recipe(), {shifted, nullptr}, model());
+        EXPECT_THAT(message_of([&] { training.fit(); }), AllOf(kIsOneLine, HasSubstr("LibTorch")));
+        Trainer evaluating(small_recipe(), {sound, shifted}, model());
+        EXPECT_THAT(message_of([&] { evaluating.fit(); }), AllOf(kIsOneLine, HasSubstr("LibTorch")));
+        EXPECT_THAT(message_of([&] { evaluating.evaluate(); }), AllOf(kIsOneLine, HasSubstr("LibTorch")));
+    }
+}
+
+TEST(Classes, ValidationDataMayLackTheLastOnes) {
+    const auto source = [](std::vector<std::string> classes) {
+        return std::make_shared<ChangedSquares>(std::move(classes));
+    };
+    const auto train = source({"a", "b", "c"});
+    EXPECT_NO_THROW(require_same_classes({train, nullptr}));
+    EXPECT_NO_THROW(require_same_classes({train, source({"a", "b", "c"})}));
+    EXPECT_NO_THROW(require_same_classes({train, source({"a", "b"})}));
+    EXPECT_THROW(require_same_classes({train, source({"a", "c"})}), InvalidArgument);
+    EXPECT_THROW(require_same_classes({train, source({"b", "c"})}), InvalidArgument);
+    EXPECT_THROW(require_same_classes({train, source({"a", "b", "c", "d"})}), InvalidArgument);
+}
+
+// Images of 2x2 pixels, one for each label.
+void write_idx(const fs::path& folder, const std::string& stem, const std::string& labels) {
+    const auto count = static_cast<char>(labels.size());
+    std::ofstream(folder / (stem + "-images-idx3-ubyte"), std::ios::binary)
+        << std::string{0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 2, 0, 0, 0, 2} << std::string(labels.size() * 4, 'x');
+    std::ofstream(folder / (stem + "-labels-idx1-ubyte"), std::ios::binary)
+        << std::string{0, 0, 8, 1, 0, 0, 0, count} << labels;
+}
+
+TEST(Classes, SmallTestSetWithoutTheLastDigitTrains) {
+    const TempDir folder;
+    write_idx(folder.path(), "train", {0, 1, 2, 3});
+    write_idx(folder.path(), "t10k", {0, 2});
+    Recipe recipe = small_recipe(1);
+    recipe.data.train = folder.path().string();
+    EXPECT_TRUE(Trainer(recipe).fit().epochs[0].val_loss);
+    write_idx(folder.path(), "t10k", {0, 4});
+    EXPECT_THROW(Trainer{recipe}, InvalidArgument);
+}
+
+TEST(EvaluateWeights, NeedsNoTrainingDataBesideDataOfItsOwn) {
+    Recipe recipe = small_recipe(1);
+    recipe.data.train = recipe.data.val = "synth:digits?count=60";
+    Trainer trainer(recipe);
+    trainer.fit();
+    const Evaluation want = trainer.evaluate();
+    recipe.data.train = "/nonexistent/images";
+    const Evaluation got = evaluate_weights(recipe, testing::weights_of(trainer));
+    EXPECT_GT(got.samples, 0);
+    EXPECT_EQ(got.samples, want.samples);
+    EXPECT_EQ(got.loss, want.loss);
+    EXPECT_EQ(got.accuracy, want.accuracy);
+    recipe.data.val = "10%";
+    EXPECT_THROW(evaluate_weights(recipe, testing::weights_of(trainer)), Error);
+}
+
+}  // namespace
+}  // namespace stoker
