@@ -17,11 +17,12 @@ void on_signal(int signal) {
 }  // namespace
 
 const std::atomic<int>& catch_signals() {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-        struct sigaction before = {};
-        if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
-            std::signal(signal, on_signal);
-        }
+    // Asked for by name, these are meant, also where a shell started us in the background with SIGINT ignored.
+    std::signal(SIGINT, on_signal);
+    std::signal(SIGTERM, on_signal);
+    struct sigaction before = {};
+    if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
+        std::signal(SIGHUP, on_signal);
     }
     return interrupted;
 }

@@ -6,7 +6,7 @@
 namespace stoker::cli {
 
 // From now on a signal only sets the flag that is returned, 0 until then, to its number; a second of its
-// kind ends the program at once. A signal that the program was started to ignore (nohup) stays ignored.
+// kind ends the program at once. A SIGHUP that the program was started to ignore (nohup) stays ignored.
 const std::atomic<int>& catch_signals();
 
 struct Interrupted {

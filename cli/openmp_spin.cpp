@@ -1,5 +1,5 @@
 // GNU OpenMP's threads spin for milliseconds at each barrier. On a machine whose cores are also wanted by
-// somebody else (loader workers, other jobs, a container's quota) that stalls training twentyfold and more; a
+// somebody else (loader workers, other jobs, a container's quota) that stalls training tenfold and more; a
 // short spin, then sleep, costs nothing on a quiet one. The count is read when the library is loaded.
 #include "openmp_spin.h"
 

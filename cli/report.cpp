@@ -12,7 +12,7 @@ namespace {
 std::string bar(double share) {
     constexpr std::size_t kWidth = 30;
     const auto filled = static_cast<std::size_t>(share * kWidth + 0.5);
-    return fmt::format("{:━<{}}", "", filled);
+    return filled == 0 ? "" : fmt::format("  {:━<{}}", "", filled);
 }
 
 }  // namespace
@@ -41,23 +41,23 @@ std::string account_report(const TrainResult& result) {
     }
     std::stable_sort(phases.begin(), phases.end(),
                      [&](Phase a, Phase b) { return result.account.share(a) > result.account.share(b); });
-    std::string text = fmt::format("step account: the training thread's {:.2f} s, 100 %\n",
+    std::string text = fmt::format("\nstep account: the training thread's {:.2f} s, 100 %\n",
                                    std::chrono::duration<double>(result.account.total()).count());
     for (const Phase phase : phases) {
         const double share = result.account.share(phase);
-        text += fmt::format("  {:<14} {:>5.1f} %  {}\n", phase_name(phase), 100 * share, bar(share));
+        text += fmt::format("  {:<14} {:>5.1f} %{}\n", phase_name(phase), 100 * share, bar(share));
     }
     const StageTimes& times = result.workers;
     const auto total = times[Stage::read] + times[Stage::decode] + times[Stage::augment] + times[Stage::blocked];
     if (total.count() == 0) {
         return text;
     }
-    text += fmt::format("workers: {} thread{}, {} samples\n", result.workers_used, result.workers_used == 1 ? "" : "s",
-                        with_commas(static_cast<double>(times.samples)));
+    text += fmt::format("\nworkers: {} thread{}, {} samples\n", result.workers_used,
+                        result.workers_used == 1 ? "" : "s", with_commas(static_cast<double>(times.samples)));
     for (std::size_t i = 0; i < kStages; ++i) {
         const Stage stage = static_cast<Stage>(i);
         const double share = static_cast<double>(times[stage].count()) / static_cast<double>(total.count());
-        text += fmt::format("  {:<14} {:>5.1f} %  {}\n", stage_name(stage), 100 * share, bar(share));
+        text += fmt::format("  {:<14} {:>5.1f} %{}\n", stage_name(stage), 100 * share, bar(share));
     }
     return text;
 }

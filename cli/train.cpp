@@ -72,7 +72,7 @@ int run(const Options& options) {
         return 128 + signal;
     }
     if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
-        fmt::print("accuracy {:.2f} % after {} epochs; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
+        fmt::print("\naccuracy {:.2f} % after {} epochs; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
                    result.epochs.size(), result.run.string());
     }
     return 0;
