@@ -45,6 +45,7 @@ DataSets open_val_data(const DataRecipe& recipe) {
         return open_data(recipe);
     }
     if (recipe.val.empty() && !has_splits(recipe.train)) {
+        open_source(recipe.train, Split::train);  // data that is not there at all is the more likely mistake
         throw InvalidArgument({.where = "data.val",
                                .expected = "validation data",
                                .got = "none",

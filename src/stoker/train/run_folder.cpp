@@ -268,6 +268,7 @@ void RunFolder::cut_checkpoints(std::int64_t step) const {
             remove_checkpoint(checkpoint);
         }
     }
+    remove_leftovers(path_ / "checkpoints");
 }
 
 std::optional<fs::path> find_checkpoint(const fs::path& path) {

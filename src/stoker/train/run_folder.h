@@ -57,7 +57,8 @@ class RunFolder {
     // removed now is tried again at the next save.
     void save(std::int64_t step, const Checkpoint& checkpoint) const;
     static constexpr std::size_t kKept = 3;
-    // Removes the checkpoints after `step`: a run that goes on from an older one leaves their path.
+    // Removes the checkpoints after `step`, since a run that goes on from an older one leaves their path, and what
+    // a process that died while writing has left.
     void cut_checkpoints(std::int64_t step) const;
 
   private:
