@@ -72,12 +72,21 @@ class Image {
     int channels_ = 0;
 };
 
-// Where a decoder puts its rows. It calls `start` once, then `row(y)` for y = 0, 1, 2, ... in
-// order and writes width * channels bytes there; asking for row y + 1, or `finish`, completes row y.
+// The part of an image that is wanted. A decoder may give it at 1/shrink of its size, if that is cheaper:
+// rows floor(top / shrink) up to ceil((top + height) / shrink) of the smaller image, columns likewise.
+struct Region {
+    Box box;
+    int shrink = 1;  // 1, 2, 4 or 8
+};
+
+// Where a decoder puts its rows. It asks for the `region` once it knows the image's size, calls `start` with
+// the size of what it will give, then `row(y)` for y = 0, 1, 2, ... in order (0 is the region's first row) and
+// writes width * channels bytes there; asking for row y + 1, or `finish`, completes row y.
 // Decoder and ops meet only through this type, so neither knows the other.
 class RowSink {
   public:
     virtual ~RowSink() = default;
+    virtual Region region(int height, int width) { return {.box = {0, 0, height, width}}; }
     virtual void start(int height, int width, int channels) = 0;
     virtual std::uint8_t* row(int y) = 0;
     virtual void finish() {}
