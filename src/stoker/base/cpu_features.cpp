@@ -26,7 +26,8 @@ CpuFeatures detect() {
     features.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-    features.avx512_vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi2");
+    features.avx512_vbmi2 = features.avx512 && __builtin_cpu_supports("avx512vbmi") &&
+                            __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bitalg");
 #elif defined(__aarch64__)
     features.neon = true;
 #endif

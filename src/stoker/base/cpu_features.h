@@ -10,7 +10,7 @@ struct CpuFeatures {
     std::string model;    // as /proc/cpuinfo names it, empty where unknown
     bool avx2 = false;    // with FMA
     bool avx512 = false;  // F, BW, CD, DQ, VL
-    bool avx512_vbmi2 = false;
+    bool avx512_vbmi2 = false;  // VBMI, VBMI2 and BITALG on top
     bool neon = false;
 
     // The sets that are present, lower case, smallest first.

@@ -7,9 +7,14 @@
 #include <string>
 
 #include "stoker/base/error.h"
+#include "stoker/codecs/bmp.h"
+#include "stoker/codecs/dct.h"
 #include "stoker/codecs/jpeg.h"
 #include "stoker/codecs/orientation.h"
 #include "stoker/codecs/png.h"
+#include "stoker/codecs/pnm.h"
+#include "stoker/codecs/region.h"
+#include "stoker/codecs/webp.h"
 
 namespace stoker {
 namespace {
@@ -26,9 +31,8 @@ struct Known {
     std::string_view name;
 };
 constexpr Known kKnown[] = {
-    {8, "WEBP"sv, "a WebP image"sv},  {0, "GIF8"sv, "a GIF image"sv},     {0, "BM"sv, "a BMP image"sv},
-    {0, "II*\0"sv, "a TIFF image"sv}, {0, "MM\0*"sv, "a TIFF image"sv},   {4, "ftyp"sv, "a HEIF or AVIF image"sv},
-    {0, "\x1f\x8b"sv, "gzip data"sv}, {0, "PK\3\4"sv, "a zip archive"sv},
+    {0, "GIF8"sv, "a GIF image"sv},          {0, "II*\0"sv, "a TIFF image"sv}, {0, "MM\0*"sv, "a TIFF image"sv},
+    {4, "ftyp"sv, "a HEIF or AVIF image"sv}, {0, "\x1f\x8b"sv, "gzip data"sv}, {0, "PK\3\4"sv, "a zip archive"sv},
 };
 
 std::string_view as_text(std::span<const std::byte> bytes) {
@@ -67,8 +71,21 @@ Codec require_codec(std::span<const std::byte> bytes) {
         return *codec;
     }
     throw DataError({.path = {}, .offset = 0},
-                    {.where = "image", .expected = "a JPEG or PNG image", .got = describe(bytes)});
+                    {.where = "image", .expected = "a JPEG, PNG, WebP, BMP or PNM image", .got = describe(bytes)});
 }
+
+// Keeps one box of an image.
+class BoxSink final : public RowSink {
+  public:
+    BoxSink(const Box& box, Image& image) : box_(box), image_(image) {}
+    Region region(int /*height*/, int /*width*/) override { return {.box = box_}; }
+    void start(int height, int width, int channels) override { image_.reset(height, width, channels); }
+    std::uint8_t* row(int y) override { return image_.view().row(y); }
+
+  private:
+    Box box_;
+    Image& image_;
+};
 
 }  // namespace
 
@@ -78,6 +95,16 @@ std::string_view codec_name(Codec codec) {
             return "jpeg";
         case Codec::png:
             return "png";
+        case Codec::dct:
+            return "dct";
+        case Codec::dct_zstd:
+            return "dct-zstd";
+        case Codec::webp:
+            return "webp";
+        case Codec::bmp:
+            return "bmp";
+        case Codec::pnm:
+            return "pnm";
     }
     return "?";
 }
@@ -90,21 +117,49 @@ std::optional<Codec> sniff_codec(std::span<const std::byte> bytes) {
     if (text.starts_with(kPngStart)) {
         return Codec::png;
     }
-    return std::nullopt;
+    if (text.starts_with("RIFF"sv) && text.substr(std::min<std::size_t>(8, text.size())).starts_with("WEBP"sv)) {
+        return Codec::webp;
+    }
+    if (is_bmp(bytes)) {
+        return Codec::bmp;
+    }
+    if (is_pnm(bytes)) {
+        return Codec::pnm;
+    }
+    return sniff_dct(bytes);
 }
 
 struct Decoder::State {
     JpegDecoder jpeg;
     PngDecoder png;
-    Image stored;  // an image before it is turned upright
+    WebpDecoder webp;
+    BmpDecoder bmp;
+    PnmDecoder pnm;
+    DctDecoder dct;
+    Image stored;  // what is wanted of an image, before it is turned upright
+
+    // Calls `action` with the decoder of these bytes.
+    template <typename Action>
+    auto with_decoder(std::span<const std::byte> bytes, Action action) {
+        switch (require_codec(bytes)) {
+            case Codec::png:
+                return action(png);
+            case Codec::webp:
+                return action(webp);
+            case Codec::bmp:
+                return action(bmp);
+            case Codec::pnm:
+                return action(pnm);
+            case Codec::dct:
+            case Codec::dct_zstd:
+                return action(dct);
+            default:
+                return action(jpeg);
+        }
+    }
 
     void decode(std::span<const std::byte> bytes, RowSink& sink) {
-        switch (require_codec(bytes)) {
-            case Codec::jpeg:
-                return jpeg.decode(bytes, sink);
-            case Codec::png:
-                return png.decode(bytes, sink);
-        }
+        with_decoder(bytes, [&](auto& decoder) { decoder.decode(bytes, sink); });
     }
 };
 
@@ -114,18 +169,23 @@ Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 Decoder::~Decoder() = default;
 
 ImageInfo Decoder::info(std::span<const std::byte> bytes) {
-    return require_codec(bytes) == Codec::jpeg ? state_->jpeg.info(bytes) : state_->png.info(bytes);
+    return state_->with_decoder(bytes, [bytes](auto& decoder) { return decoder.info(bytes); });
 }
 
 void Decoder::decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options) {
-    const int orientation = options.exif ? info(bytes).orientation : 1;
-    if (orientation == 1) {
+    const ImageInfo image = options.exif ? info(bytes) : ImageInfo{};
+    if (image.orientation == 1) {
         state_->decode(bytes, sink);
         return;
     }
-    ImageSink stored(state_->stored);
+    // The sink counts in upright pixels. They are decoded at full size: 1/shrink of an image whose sides it does
+    // not divide begins at another pixel when counted from the other end.
+    const bool swapped = swaps_sides(image.orientation);
+    const Region upright =
+        wanted_region(sink, swapped ? image.width : image.height, swapped ? image.height : image.width);
+    BoxSink stored(stored_box(upright.box, image.orientation, image.height, image.width), state_->stored);
     state_->decode(bytes, stored);
-    turn_upright(state_->stored.view(), orientation, sink);
+    turn_upright(state_->stored.view(), image.orientation, sink);
     sink.finish();
 }
 

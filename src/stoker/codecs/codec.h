@@ -12,7 +12,7 @@
 
 namespace stoker {
 
-enum class Codec { jpeg, png };
+enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm };
 
 std::string_view codec_name(Codec codec);
 
@@ -45,10 +45,11 @@ class Decoder {
     // Reads the header only. Throws DataError.
     ImageInfo info(std::span<const std::byte> bytes);
 
-    // Decodes to uint8 RGB (H, W, 3), whatever the file holds: grey is repeated, 16 bits are reduced to
-    // 8, alpha is dropped, CMYK and YCCK are converted, all as Pillow's convert("RGB") does (but for
-    // 16-bit grey, see png.cpp). Throws DataError for bytes that are no image, are truncated or damaged;
-    // the sink may have seen some rows by then, but not `finish`.
+    // Decodes the sink's region to uint8 RGB (H, W, 3), whatever the file holds: grey is repeated, 16 bits
+    // are reduced to 8, alpha is dropped, CMYK and YCCK are converted, all as Pillow's convert("RGB") does (but
+    // for 16-bit grey; docs/codecs.md). Throws DataError for bytes that are no image, are truncated or damaged
+    // (where rows below the region are not read, their damage is not seen), and InvalidArgument for a region
+    // that is not within the image. The sink may have seen some rows by then, but not `finish`.
     void decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options = {});
 
   private:

@@ -1,0 +1,306 @@
+// Writing a segment, finding the parts of one, and the kernels in plain C++: the readable twins of the vector
+// sets, whose work is to look at each bit and nibble by itself.
+#include "stoker/codecs/dct_segment.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+#include "stoker/base/cpu_features.h"
+#include "stoker/codecs/frame.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::int8_t kEscape = -128;
+
+template <typename Number>
+void append(std::vector<std::byte>& out, Number value) {
+    for (std::size_t i = 0; i < sizeof(Number); ++i) {
+        out.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i)));
+    }
+}
+
+std::int16_t load16(const std::uint8_t* from) {
+    return static_cast<std::int16_t>(from[0] | from[1] << 8);
+}
+
+std::uint64_t load64(const std::uint8_t* from) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, from, sizeof value);
+    if constexpr (std::endian::native == std::endian::big) {
+        value = __builtin_bswap64(value);
+    }
+    return value;
+}
+
+// The first `count` bytes in one number, count <= 8.
+std::uint64_t load_some(const std::uint8_t* from, std::size_t count) {
+    return count == 0 ? 0 : load64(from) & (~std::uint64_t{0} >> (64 - 8 * count));
+}
+
+int nibble_at(const std::uint8_t* nibbles, std::size_t place) {
+    return nibbles[place / 2] >> (4 * (place % 2)) & 15;
+}
+
+bool unpack_lengths(const std::uint8_t* nibbles, std::size_t count, std::uint8_t* out) {
+    bool valid = true;
+    for (std::size_t i = 0; i < count; ++i) {
+        out[i] = static_cast<std::uint8_t>(nibble_at(nibbles, i));
+        valid = valid && out[i] <= 8;
+    }
+    return valid;
+}
+
+std::size_t sum(const std::uint8_t* bytes, std::size_t count) {
+    return std::accumulate(bytes, bytes + count, std::size_t{0});
+}
+
+std::size_t count_bits(const std::uint8_t* bytes, std::size_t count) {
+    std::size_t bits = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        bits += static_cast<std::size_t>(std::popcount(bytes[i]));
+    }
+    return bits;
+}
+
+std::size_t count_zeros(const std::uint8_t* nibbles, std::size_t count) {
+    std::size_t zeros = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        zeros += nibble_at(nibbles, i) == 0 ? 1U : 0U;
+    }
+    return zeros;
+}
+
+std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t count, const std::int8_t* escapes,
+                   std::int8_t* out) {
+    const std::int8_t* next = escapes;
+    for (std::size_t i = 0; i < count; ++i) {
+        const int nibble = nibble_at(nibbles, first + i);
+        out[i] = nibble == 0 ? *next++ : static_cast<std::int8_t>(nibble < 8 ? nibble : nibble - 16);
+    }
+    return static_cast<std::size_t>(next - escapes);
+}
+
+void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values, const std::int16_t* dc,
+            int count, std::int16_t* out) {
+    std::fill_n(out, std::ptrdiff_t{kBlockSize} * count, std::int16_t{0});
+    for (int i = 0; i < count; ++i, out += kBlockSize) {
+        out[0] = dc[i];
+        for (std::uint64_t mask = load_some(masks, lengths[i]); mask != 0; mask &= mask - 1) {
+            const auto k = static_cast<std::size_t>(std::countr_zero(mask)) + 1;
+            const std::int8_t value = *values++;
+            if (k < kBlockSize) {  // no writer sets the last bit; a damaged file's value is left out
+                out[kZigzag[k]] = value;
+            }
+        }
+        masks += lengths[i];
+    }
+}
+
+// Where the parts of a segment begin, as far as blocks [first, last) need them.
+struct Parts {
+    const std::uint8_t* masks = nullptr;    // of the first block
+    const std::uint8_t* nibbles = nullptr;  // of the whole segment
+    std::size_t first_value = 0;
+    std::size_t values = 0;
+    const std::int8_t* escapes = nullptr;  // of the whole segment
+    std::size_t first_escape = 0;
+};
+
+bool read_dc(const std::uint8_t* dc, const std::uint8_t* wide, const std::uint8_t* end, int count,
+             std::int16_t* out) {
+    int last = 0;
+    for (int i = 0; i < count; ++i) {
+        int step = static_cast<std::int8_t>(dc[i]);
+        if (step == kEscape) {
+            if (end - wide < 2) {
+                return false;
+            }
+            step = load16(wide);
+            wide += 2;
+        }
+        last += step;
+        out[i] = static_cast<std::int16_t>(last);
+    }
+    return true;
+}
+
+bool find_parts(std::span<const std::uint8_t> segment, int blocks, int first, int count,
+                const SegmentKernels& kernels, SegmentScratch& scratch, Parts& parts) {
+    const std::uint8_t* at = segment.data();
+    const std::uint8_t* end = at + segment.size();
+    const auto all = static_cast<std::size_t>(blocks);
+    if (segment.size() < (all + 1) / 2 + all) {
+        return false;
+    }
+    std::uint8_t* lengths = scratch.lengths.data();
+    if (!kernels.unpack_lengths(at, all, lengths)) {
+        return false;
+    }
+    const auto begin = static_cast<std::size_t>(first);
+    const auto wanted = static_cast<std::size_t>(count);
+    const std::size_t skipped = kernels.sum(lengths, begin);
+    const std::size_t used = skipped + kernels.sum(lengths + begin, wanted);
+    const std::size_t mask_bytes = used + kernels.sum(lengths + begin + wanted, all - begin - wanted);
+    at += (all + 1) / 2;
+    const std::uint8_t* wide = at + all;
+    if (!read_dc(at, wide, end, first + count, scratch.dc.data())) {
+        return false;
+    }
+    const auto escaped = static_cast<std::size_t>(std::count(at, at + all, static_cast<std::uint8_t>(kEscape)));
+    if (static_cast<std::size_t>(end - wide) < 2 * escaped + mask_bytes) {
+        return false;
+    }
+    const std::uint8_t* masks = wide + 2 * escaped;
+    parts.masks = masks + skipped;
+    parts.nibbles = masks + mask_bytes;
+    parts.first_value = kernels.count_bits(masks, skipped);
+    parts.values = kernels.count_bits(parts.masks, used - skipped);
+    const std::size_t rest = kernels.count_bits(masks + used, mask_bytes - used);
+    const std::size_t nibble_bytes = (parts.first_value + parts.values + rest + 1) / 2;
+    if (static_cast<std::size_t>(end - parts.nibbles) < nibble_bytes) {
+        return false;
+    }
+    parts.escapes = reinterpret_cast<const std::int8_t*>(parts.nibbles + nibble_bytes);
+    parts.first_escape = kernels.count_zeros(parts.nibbles, parts.first_value);
+    const std::size_t needed = kernels.count_zeros(parts.nibbles, parts.first_value + parts.values);
+    return static_cast<std::size_t>(end - (parts.nibbles + nibble_bytes)) >= needed;
+}
+
+// Puts the coefficients beyond int8, which are rare, in the places of their markers.
+bool place_wide(std::span<const std::uint8_t> segment, const Parts& parts, std::size_t escapes, int first, int count,
+                SegmentScratch& scratch, std::int16_t* out) {
+    const std::int8_t* values = scratch.values();
+    auto number = static_cast<std::size_t>(std::count(parts.escapes, parts.escapes + parts.first_escape, kEscape));
+    const auto room =
+        static_cast<std::size_t>(segment.data() + segment.size() -
+                                 reinterpret_cast<const std::uint8_t*>(parts.escapes + parts.first_escape + escapes));
+    const std::uint8_t* masks = parts.masks;
+    for (int i = 0; i < count; ++i) {
+        const std::uint8_t length = scratch.lengths[static_cast<std::size_t>(first + i)];
+        for (std::uint64_t mask = load_some(masks, length); mask != 0; mask &= mask - 1) {
+            if (*values++ == kEscape) {
+                if (2 * ++number > room) {
+                    return false;
+                }
+                const auto k = static_cast<std::size_t>(std::countr_zero(mask)) + 1;
+                if (k < kBlockSize) {
+                    out[kBlockSize * i + kZigzag[k]] = load16(segment.data() + segment.size() - 2 * number);
+                }
+            }
+        }
+        masks += length;
+    }
+    return true;
+}
+
+std::vector<SegmentKernels> find_kernels() {
+    std::vector<SegmentKernels> sets = {kPlainSegmentKernels};
+#if defined(__x86_64__)
+    if (cpu_features().avx2) {
+        sets.push_back(kAvx2SegmentKernels);
+    }
+    if (cpu_features().avx512_vbmi2) {
+        sets.push_back(kAvx512SegmentKernels);
+    }
+#endif
+    return sets;
+}
+
+}  // namespace
+
+const SegmentKernels kPlainSegmentKernels = {"plain",     unpack_lengths, sum,    count_bits,
+                                             count_zeros, unpack,         expand};
+
+std::span<const SegmentKernels> segment_kernels() {
+    static const std::vector<SegmentKernels> sets = find_kernels();
+    return sets;
+}
+
+const SegmentKernels& best_segment_kernels() {
+    return segment_kernels().back();
+}
+
+void SegmentScratch::reserve(int blocks) {
+    const auto count = static_cast<std::size_t>(blocks);
+    if (dc.size() < count) {
+        lengths.resize(count + 128);
+        dc.resize(count);
+        memory.resize(64 + 63 * count + 128);
+    }
+}
+
+void write_segment(const std::int16_t* blocks, int count, std::vector<std::byte>& out) {
+    std::vector<std::byte> dc, dc_wide, masks, escapes, wide;
+    std::vector<std::uint8_t> lengths, values;  // a nibble each
+    int last = 0;
+    for (const std::int16_t* block = blocks; block != blocks + std::ptrdiff_t{kBlockSize} * count; block += kBlockSize) {
+        const int step = block[0] - last;
+        last = block[0];
+        const bool fits = step > kEscape && step <= 127;
+        append(dc, static_cast<std::int8_t>(fits ? step : kEscape));
+        if (!fits) {
+            append(dc_wide, static_cast<std::int16_t>(step));
+        }
+        std::uint64_t mask = 0;
+        for (std::size_t k = 1; k < kBlockSize; ++k) {
+            const int value = block[kZigzag[k]];
+            if (value == 0) {
+                continue;
+            }
+            mask |= std::uint64_t{1} << (k - 1);
+            const bool small = value >= -8 && value <= 7;
+            values.push_back(static_cast<std::uint8_t>(small ? value & 15 : 0));
+            if (!small) {
+                const bool byte = value > kEscape && value <= 127;
+                append(escapes, static_cast<std::int8_t>(byte ? value : kEscape));
+                if (!byte) {  // the whole list is turned round below
+                    wide.push_back(static_cast<std::byte>(value >> 8));
+                    wide.push_back(static_cast<std::byte>(value));
+                }
+            }
+        }
+        const auto length = static_cast<std::size_t>(71 - std::countl_zero(mask)) / 8;
+        lengths.push_back(static_cast<std::uint8_t>(length));
+        for (std::size_t i = 0; i < length; ++i) {
+            masks.push_back(static_cast<std::byte>(mask >> (8 * i)));
+        }
+    }
+    const auto append_nibbles = [&out](std::vector<std::uint8_t>& nibbles) {
+        nibbles.resize((nibbles.size() + 1) / 2 * 2);
+        for (std::size_t i = 0; i < nibbles.size(); i += 2) {
+            out.push_back(static_cast<std::byte>(nibbles[i] | nibbles[i + 1] << 4));
+        }
+    };
+    append_nibbles(lengths);
+    out.insert(out.end(), dc.begin(), dc.end());
+    out.insert(out.end(), dc_wide.begin(), dc_wide.end());
+    out.insert(out.end(), masks.begin(), masks.end());
+    append_nibbles(values);
+    out.insert(out.end(), escapes.begin(), escapes.end());
+    out.insert(out.end(), wide.rbegin(), wide.rend());
+}
+
+bool read_segment(std::span<const std::byte> bytes, int blocks, int first, int count, const SegmentKernels& kernels,
+                  SegmentScratch& scratch, std::int16_t* out) {
+    const std::span segment(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+    scratch.reserve(blocks);
+    Parts parts;
+    if (!find_parts(segment, blocks, first, count, kernels, scratch, parts)) {
+        return false;
+    }
+    const std::int8_t* escapes = parts.escapes + parts.first_escape;
+    const std::size_t escaped =
+        kernels.unpack(parts.nibbles, parts.first_value, parts.values, escapes, scratch.values());
+    const auto begin = static_cast<std::size_t>(first);
+    kernels.expand(scratch.lengths.data() + begin, parts.masks, scratch.values(), scratch.dc.data() + begin,
+                   count, out);
+    if (std::memchr(escapes, static_cast<std::uint8_t>(kEscape), escaped) == nullptr) {
+        return true;
+    }
+    return place_wide(segment, parts, escaped, first, count, scratch, out);
+}
+
+}  // namespace stoker

@@ -1,0 +1,65 @@
+// One block row of one component as the dct codec stores it, and back. A segment is, in this order:
+//   lengths   4 bits a block, the first block in the low half: how many mask bytes it has, 0 to 8
+//   dc        int8 a block: the DC less the one before it in the row (0 before the first); -128: see dc_wide
+//   dc_wide   int16 for each -128 in dc
+//   masks     bit k of a block's mask: the AC coefficient k + 1 in zigzag order is not 0
+//   values    4 bits for each bit set, in order, from -8 to 7; 0: see escapes
+//   escapes   int8 for each 0 in values; -128: see wide
+//   wide      int16 for each -128 in escapes, stored backwards from the segment's end
+// Numbers of several bytes are little-endian. Internal to codecs/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace stoker {
+
+// Readable bytes that every segment must have behind it.
+inline constexpr std::size_t kSegmentPadding = 64;
+
+// Appends the segment of `count` blocks (count, 8, 8), natural order.
+void write_segment(const std::int16_t* blocks, int count, std::vector<std::byte>& out);
+
+// What reading keeps from segment to segment.
+struct SegmentScratch {
+    std::vector<std::uint8_t> lengths;
+    std::vector<std::int16_t> dc;
+    std::vector<std::int8_t> memory;  // of the values, with room before and behind
+
+    std::int8_t* values() { return memory.data() + 64; }
+    void reserve(int blocks);
+};
+
+struct SegmentKernels {
+    const char* name;  // plain, avx2, avx512
+
+    // `count` nibbles to bytes; gives back whether none is above 8. Writes up to 127 bytes beyond `count`.
+    bool (*unpack_lengths)(const std::uint8_t* nibbles, std::size_t count, std::uint8_t* out);
+    // These three read up to 64 bytes beyond their last.
+    std::size_t (*sum)(const std::uint8_t* bytes, std::size_t count);
+    std::size_t (*count_bits)(const std::uint8_t* bytes, std::size_t count);
+    std::size_t (*count_zeros)(const std::uint8_t* nibbles, std::size_t count);  // nibbles that are 0
+    // `count` values from the nibble `first` on to bytes, a 0 replaced by the next of `escapes`; gives back the
+    // escapes used. Reads up to kSegmentPadding bytes beyond either, writes up to 64 bytes before `out` and
+    // 127 beyond `count`.
+    std::size_t (*unpack)(const std::uint8_t* nibbles, std::size_t first, std::size_t count,
+                          const std::int8_t* escapes, std::int8_t* out);
+    // The blocks (count, 8, 8) from their mask lengths, masks, values and DC. Reads up to 64 bytes beyond.
+    void (*expand)(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values,
+                   const std::int16_t* dc, int count, std::int16_t* out);
+};
+
+extern const SegmentKernels kPlainSegmentKernels;
+extern const SegmentKernels kAvx2SegmentKernels;
+extern const SegmentKernels kAvx512SegmentKernels;
+std::span<const SegmentKernels> segment_kernels();  // that this processor runs, slowest first
+const SegmentKernels& best_segment_kernels();
+
+// Blocks first ... first + count - 1 of a segment of `blocks` blocks to `out` (count, 8, 8), aligned to 64 bytes.
+// False for a segment that cannot be; whatever its bytes are, nothing outside of it and kSegmentPadding is read.
+bool read_segment(std::span<const std::byte> segment, int blocks, int first, int count,
+                  const SegmentKernels& kernels, SegmentScratch& scratch, std::int16_t* out);
+
+}  // namespace stoker
