@@ -37,10 +37,9 @@ void inverse_dct_8(In in, int shift, Out out) {
     const std::int32_t odd51 = add16(in(5), in(1));
     const std::uint32_t z3 = product(odd51, 9633) - product(odd73, 6436);
     const std::uint32_t z4 = product(odd73, 9633) + product(odd51, 6437);
-    const std::uint32_t odd[4] = {product(in(1), 4926) - product(in(7), 7373) + z4,
-                                  product(in(3), 4177) - product(in(5), 20995) + z3,
-                                  z4 - product(in(5), 4176) - product(in(3), 20995),
-                                  z3 - product(in(7), 4927) - product(in(1), 7373)};
+    const std::uint32_t odd[4] = {
+        product(in(1), 4926) - product(in(7), 7373) + z4, product(in(3), 4177) - product(in(5), 20995) + z3,
+        z4 - product(in(5), 4176) - product(in(3), 20995), z3 - product(in(7), 4927) - product(in(1), 7373)};
     const std::uint32_t half = 1U << (shift - 1);
     for (int i = 0; i < 4; ++i) {
         out(i, static_cast<std::int32_t>(even[i] + odd[i] + half) >> shift);
@@ -59,7 +58,8 @@ void inverse_dct_block(const std::int16_t* block, const std::uint16_t* quant, st
         const auto in = [&](int v) {
             return std::int32_t{static_cast<std::int16_t>(block[8 * v + u] * quant[8 * v + u])};
         };
-        inverse_dct_8(in, kFraction - kPassBits, [&](int v, std::int32_t value) { passed[8 * v + u] = saturate16(value); });
+        inverse_dct_8(in, kFraction - kPassBits,
+                      [&](int v, std::int32_t value) { passed[8 * v + u] = saturate16(value); });
     }
     for (int v = 0; v < 8; ++v) {
         inverse_dct_8([&](int u) { return passed[8 * v + u]; }, kFraction + kPassBits + 3,

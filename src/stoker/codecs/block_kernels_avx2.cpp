@@ -74,9 +74,7 @@ struct Avx2 {
     }
 
   private:
-    static void store128(std::uint8_t* out, __m128i value) {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(out), value);
-    }
+    static void store128(std::uint8_t* out, __m128i value) { _mm_storeu_si128(reinterpret_cast<__m128i*>(out), value); }
     static void store_rgb16(std::uint8_t* out, __m128i red, __m128i green, __m128i blue) {
         for (int k = 0; k < 3; ++k) {
             const auto part = [&](int c, __m128i plane) {

@@ -37,7 +37,7 @@ class BlockPixels {
         Buffer samples;                  // (ring_rows, stride) uint8: sample row y lies at y % ring_rows
         std::vector<std::uint8_t> line;  // one row at the image's width
 
-        std::uint8_t* row(int y);      // at column 8 * first_block
+        std::uint8_t* row(int y);  // at column 8 * first_block
         std::uint8_t* sample(int y, int x) { return row(y) + (x - kBlockSide * first_block); }
     };
 

@@ -1,56 +1,14 @@
-// Records to pixels: hands out the blocks of the segments that the pixel stage asks for.
+// Records to pixels: the blocks of a record, and the stage that draws blocks.
 #include <cstring>
 
-#include <fmt/format.h>
-
-#include "stoker/base/error.h"
 #include "stoker/codecs/block_pixels.h"
 #include "stoker/codecs/dct.h"
-#include "stoker/codecs/dct_record.h"
-#include "stoker/codecs/dct_segment.h"
+#include "stoker/codecs/dct_blocks.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
-namespace {
-
-class RecordBlocks final : public BlockRows {
-  public:
-    explicit RecordBlocks(const SegmentKernels& kernels = best_segment_kernels()) : kernels_(kernels) {}
-
-    DctHeader header;
-
-    const std::int16_t* blocks(int component, int block_row, int first, int count) override {
-        blocks_.resize(sizeof(std::int16_t) * kBlockSize * static_cast<std::size_t>(count + 3));
-        auto* out = reinterpret_cast<std::int16_t*>(blocks_.data());
-        const FrameComponent& own = header.frame.component[Frame::at(component)];
-        const int segment = segment_number(component, block_row);
-        if (!read_segment(header.chunk(segment), own.blocks_wide, first, count, kernels_, scratch_, out)) {
-            throw DataError({}, {.where = "dct",
-                                 .expected = "a valid segment",
-                                 .got = fmt::format("damage in number {}", segment)});
-        }
-        return out;
-    }
-
-  private:
-    int segment_number(int component, int block_row) const {
-        const int v = header.frame.component[Frame::at(component)].v;
-        int number = block_row / v * header.segments_per_mcu_row() + block_row % v;
-        for (int c = 0; c < component; ++c) {
-            number += header.frame.component[Frame::at(c)].v;
-        }
-        return number;
-    }
-
-    const SegmentKernels& kernels_;
-    SegmentScratch scratch_;
-    Buffer blocks_;
-};
-
-}  // namespace
-
 struct DctDecoder::State {
-    RecordBlocks blocks;
+    DctBlocks blocks;
     BlockPixels pixels;
 };
 
@@ -68,8 +26,8 @@ std::optional<Codec> sniff_dct(std::span<const std::byte> bytes) {
 }
 
 ImageInfo DctDecoder::info(std::span<const std::byte> bytes) {
-    DctHeader& header = state_->blocks.header;
-    read_dct_header(bytes, header);
+    state_->blocks.open(bytes);
+    const DctHeader& header = state_->blocks.header();
     return {.codec = (header.flags & DctFlags::kZstd) != 0 ? Codec::dct_zstd : Codec::dct,
             .height = header.frame.height,
             .width = header.frame.width,
@@ -78,8 +36,8 @@ ImageInfo DctDecoder::info(std::span<const std::byte> bytes) {
 }
 
 void DctDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
-    DctHeader& header = state_->blocks.header;
-    read_dct_header(bytes, header);
+    state_->blocks.open(bytes);
+    const DctHeader& header = state_->blocks.header();
     const Region region = wanted_region(sink, header.frame.height, header.frame.width);
     state_->pixels.draw(header.frame, state_->blocks, region.box, sink);
     sink.finish();

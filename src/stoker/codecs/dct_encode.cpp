@@ -1,69 +1,116 @@
 // JPEGs to records. Whatever the argument for losslessness says, each record is decoded again here and compared
 // with libjpeg's pixels before it may replace the JPEG.
+#include <algorithm>
 #include <cstring>
 
-#include "stoker/base/error.h"
 #include "stoker/codecs/dct.h"
+#include "stoker/codecs/dct_group.h"
 #include "stoker/codecs/dct_record.h"
-#include "stoker/codecs/dct_segment.h"
+#include "stoker/codecs/huffman_scan.h"
 #include "stoker/codecs/jpeg.h"
 #include "stoker/codecs/jpeg_blocks.h"
 
 namespace stoker {
 namespace {
 
-// The segments in the order of the MCU rows, within each by component.
-void write_segments(const JpegBlocks& jpeg, std::vector<std::byte>& body, std::vector<std::uint32_t>& ends) {
-    for (int mcu_row = 0; mcu_row < jpeg.frame.mcus_high; ++mcu_row) {
-        for (int c = 0; c < jpeg.frame.components; ++c) {
-            const FrameComponent& component = jpeg.frame.component[Frame::at(c)];
-            for (int i = 0; i < component.v; ++i) {
-                const std::ptrdiff_t row = mcu_row * component.v + i;
-                write_segment(jpeg.blocks[c].data() + row * kBlockSize * component.blocks_wide, component.blocks_wide,
-                              body);
-                ends.push_back(static_cast<std::uint32_t>(body.size()));
-            }
-        }
-    }
+constexpr int kGroupPixels = 64;  // rows of a compressed group, about
+
+void write_rows(const JpegBlocks& jpeg, int mcu_row, int c, int i, SegmentParts& parts) {
+    const FrameComponent& component = jpeg.frame.component[Frame::at(c)];
+    const std::ptrdiff_t row = mcu_row * component.v + i;
+    write_segment(jpeg.blocks[c].data() + row * kBlockSize * component.blocks_wide, component.blocks_wide, parts);
 }
 
-bool same_pixels(std::span<const std::byte> jpeg, std::span<const std::byte> record) {
+// The segments in the order of the MCU rows, within each by component; each by itself or in groups.
+std::vector<std::byte> write_body(const JpegBlocks& jpeg, DctHeader& header) {
+    const bool grouped = (header.flags & DctFlags::kZstd) != 0;
+    std::vector<std::byte> body;
+    SegmentParts parts;
+    const auto close = [&] {
+        if (grouped) {
+            const std::vector<std::byte> group = write_group(parts);
+            body.insert(body.end(), group.begin(), group.end());
+        } else {
+            for (const auto* part : {&parts.front, &parts.masks, &parts.values, &parts.escapes}) {
+                body.insert(body.end(), part->begin(), part->end());
+            }
+        }
+        parts = {};
+        header.ends.push_back(static_cast<std::uint32_t>(body.size()));
+    };
+    for (int mcu_row = 0; mcu_row < jpeg.frame.mcus_high; ++mcu_row) {
+        for (int c = 0; c < jpeg.frame.components; ++c) {
+            for (int i = 0; i < jpeg.frame.component[Frame::at(c)].v; ++i) {
+                write_rows(jpeg, mcu_row, c, i, parts);
+                if (!grouped) {
+                    close();
+                }
+            }
+        }
+        if (grouped && ((mcu_row + 1) % header.group_rows == 0 || mcu_row + 1 == jpeg.frame.mcus_high)) {
+            close();
+        }
+    }
+    return body;
+}
+
+bool starts_with(std::span<const std::byte> bytes, const std::vector<std::byte>& start) {
+    return bytes.size() >= start.size() && std::equal(start.begin(), start.end(), bytes.begin());
+}
+
+bool same_pixels(std::span<const std::byte> jpeg, std::span<const std::byte> other) {
     Image expected;
     Image got;
     ImageSink expected_sink(expected);
     ImageSink got_sink(got);
+    Decoder decoder;
     JpegDecoder().decode(jpeg, expected_sink);
-    DctDecoder().decode(record, got_sink);
+    decoder.decode(other, got_sink);
     return expected.height() == got.height() && expected.width() == got.width() &&
            std::memcmp(expected.view().data, got.view().data, expected.bytes()) == 0;
 }
 
 }  // namespace
 
-DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& /*options*/) {
-    JpegReader reader;
+DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options) {
     DctRecord result;
-    std::vector<std::byte> body;
+    JpegReader reader;
+    const JpegReader::Session session(reader, jpeg);
+    const jpeg_decompress_struct& codec = reader.codec();
     DctHeader header;
-    {
-        const JpegReader::Session session(reader, jpeg);
-        const std::size_t head = jpeg.size() - reader.rest().size();
-        if (!read_frame(reader.codec(), header.frame)) {
-            result.reason = "its colours or sampling factors are not those of an ordinary JPEG";
-            return result;
-        }
-        header.orientation = static_cast<std::uint8_t>(reader.info().orientation);
-        header.flags = reader.info().progressive ? DctFlags::kProgressive : 0;
-        const JpegBlocks blocks = read_blocks(reader, header.frame);
-        header.frame = blocks.frame;
-        header.head = jpeg.first(head);
-        write_segments(blocks, body, header.ends);
-        header.body = body;
+    if (!read_frame(codec, header.frame)) {
+        result.reason = "its colours, depth or sampling factors are not those of an ordinary JPEG";
+        return result;
     }
+    const std::size_t head = jpeg.size() - reader.rest().size();
+    const bool baseline = is_baseline_scan(codec);
+    const HuffmanTables tables = baseline ? scan_huffman_tables(codec) : HuffmanTables{};
+    header.orientation = static_cast<std::uint8_t>(reader.info().orientation);
+    header.flags = static_cast<std::uint8_t>((reader.info().progressive ? DctFlags::kProgressive : 0) |
+                                             (options.zstd ? DctFlags::kZstd : 0));
+    header.group_rows =
+        static_cast<std::uint8_t>(options.zstd ? std::max(kGroupPixels / (kBlockSide * header.frame.v_max), 1) : 1);
+    header.head = jpeg.first(head);
+    const unsigned restart_interval = codec.restart_interval;
+    const JpegBlocks blocks = read_blocks(reader, header.frame);
+    header.frame = blocks.frame;
+    if (baseline) {
+        const std::vector<std::byte> scan = write_huffman_scan(blocks, tables, restart_interval);
+        if (!scan.empty() && starts_with(jpeg.subspan(head), scan)) {
+            header.flags |= DctFlags::kExactFile;
+            header.tail = jpeg.subspan(head + scan.size());
+            result.exact_file = true;
+        }
+    }
+    const std::vector<std::byte> body = write_body(blocks, header);
+    header.body = body;
     result.bytes = write_dct_record(header);
-    if (!same_pixels(jpeg, result.bytes)) {
-        result.bytes.clear();
-        result.reason = "its pixels depend on more than its coefficients";
+    const bool same = same_pixels(jpeg, result.bytes);
+    if (!same || !(result.exact_file || same_pixels(jpeg, restore_jpeg(result.bytes)))) {
+        result = {.bytes = {},
+                  .reason = same ? "it holds values that no baseline JPEG can"
+                                 : "its pixels depend on more than its coefficients",
+                  .exact_file = false};
     }
     return result;
 }

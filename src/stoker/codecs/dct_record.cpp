@@ -154,9 +154,8 @@ void read_dct_header(std::span<const std::byte> record, DctHeader& header) {
     const bool grey = frame.color == FrameColor::grey;
     if ((header.flags & ~DctFlags::kAll) != 0 || color > 2 || header.orientation < 1 || header.orientation > 8 ||
         frame.components != (grey ? 1 : 3) || header.group_rows < 1 || tables < 1 || tables > 3) {
-        reader.refuse("a header that fits together",
-                      fmt::format("flags {}, colour {}, {} components, {} tables", header.flags, color,
-                                  frame.components, tables));
+        reader.refuse("a header that fits together", fmt::format("flags {}, colour {}, {} components, {} tables",
+                                                                 header.flags, color, frame.components, tables));
     }
     read_frame(reader, header, tables);
     const std::uint32_t body = reader.number(4);

@@ -26,7 +26,7 @@ struct DctHeader {
     Frame frame;
     std::uint8_t flags = 0;
     std::uint8_t orientation = 1;
-    std::uint8_t group_rows = 1;  // MCU rows that are compressed together
+    std::uint8_t group_rows = 1;      // MCU rows that are compressed together
     std::span<const std::byte> head;  // of the JPEG file, up to its (first) scan
     std::span<const std::byte> tail;  // of the JPEG file, behind its (last) scan
     std::vector<std::uint32_t> ends;  // of each segment, or group, within `body`

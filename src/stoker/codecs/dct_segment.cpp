@@ -22,6 +22,13 @@ void append(std::vector<std::byte>& out, Number value) {
     }
 }
 
+void append_nibbles(std::vector<std::uint8_t>& nibbles, std::vector<std::byte>& out) {
+    nibbles.resize((nibbles.size() + 1) / 2 * 2);
+    for (std::size_t i = 0; i < nibbles.size(); i += 2) {
+        out.push_back(static_cast<std::byte>(nibbles[i] | nibbles[i + 1] << 4));
+    }
+}
+
 std::int16_t load16(const std::uint8_t* from) {
     return static_cast<std::int16_t>(from[0] | from[1] << 8);
 }
@@ -100,7 +107,7 @@ void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::i
 }
 
 // Where the parts of a segment begin, as far as blocks [first, last) need them.
-struct Parts {
+struct Places {
     const std::uint8_t* masks = nullptr;    // of the first block
     const std::uint8_t* nibbles = nullptr;  // of the whole segment
     std::size_t first_value = 0;
@@ -109,8 +116,7 @@ struct Parts {
     std::size_t first_escape = 0;
 };
 
-bool read_dc(const std::uint8_t* dc, const std::uint8_t* wide, const std::uint8_t* end, int count,
-             std::int16_t* out) {
+bool read_dc(const std::uint8_t* dc, const std::uint8_t* wide, const std::uint8_t* end, int count, std::int16_t* out) {
     int last = 0;
     for (int i = 0; i < count; ++i) {
         int step = static_cast<std::int8_t>(dc[i]);
@@ -127,8 +133,8 @@ bool read_dc(const std::uint8_t* dc, const std::uint8_t* wide, const std::uint8_
     return true;
 }
 
-bool find_parts(std::span<const std::uint8_t> segment, int blocks, int first, int count,
-                const SegmentKernels& kernels, SegmentScratch& scratch, Parts& parts) {
+bool find_places(std::span<const std::uint8_t> segment, int blocks, int first, int count, const SegmentKernels& kernels,
+                 SegmentScratch& scratch, Places& places) {
     const std::uint8_t* at = segment.data();
     const std::uint8_t* end = at + segment.size();
     const auto all = static_cast<std::size_t>(blocks);
@@ -154,30 +160,30 @@ bool find_parts(std::span<const std::uint8_t> segment, int blocks, int first, in
         return false;
     }
     const std::uint8_t* masks = wide + 2 * escaped;
-    parts.masks = masks + skipped;
-    parts.nibbles = masks + mask_bytes;
-    parts.first_value = kernels.count_bits(masks, skipped);
-    parts.values = kernels.count_bits(parts.masks, used - skipped);
+    places.masks = masks + skipped;
+    places.nibbles = masks + mask_bytes;
+    places.first_value = kernels.count_bits(masks, skipped);
+    places.values = kernels.count_bits(places.masks, used - skipped);
     const std::size_t rest = kernels.count_bits(masks + used, mask_bytes - used);
-    const std::size_t nibble_bytes = (parts.first_value + parts.values + rest + 1) / 2;
-    if (static_cast<std::size_t>(end - parts.nibbles) < nibble_bytes) {
+    const std::size_t nibble_bytes = (places.first_value + places.values + rest + 1) / 2;
+    if (static_cast<std::size_t>(end - places.nibbles) < nibble_bytes) {
         return false;
     }
-    parts.escapes = reinterpret_cast<const std::int8_t*>(parts.nibbles + nibble_bytes);
-    parts.first_escape = kernels.count_zeros(parts.nibbles, parts.first_value);
-    const std::size_t needed = kernels.count_zeros(parts.nibbles, parts.first_value + parts.values);
-    return static_cast<std::size_t>(end - (parts.nibbles + nibble_bytes)) >= needed;
+    places.escapes = reinterpret_cast<const std::int8_t*>(places.nibbles + nibble_bytes);
+    places.first_escape = kernels.count_zeros(places.nibbles, places.first_value);
+    const std::size_t needed = kernels.count_zeros(places.nibbles, places.first_value + places.values);
+    return static_cast<std::size_t>(end - (places.nibbles + nibble_bytes)) >= needed;
 }
 
 // Puts the coefficients beyond int8, which are rare, in the places of their markers.
-bool place_wide(std::span<const std::uint8_t> segment, const Parts& parts, std::size_t escapes, int first, int count,
+bool place_wide(std::span<const std::uint8_t> segment, const Places& places, std::size_t escapes, int first, int count,
                 SegmentScratch& scratch, std::int16_t* out) {
     const std::int8_t* values = scratch.values();
-    auto number = static_cast<std::size_t>(std::count(parts.escapes, parts.escapes + parts.first_escape, kEscape));
+    auto number = static_cast<std::size_t>(std::count(places.escapes, places.escapes + places.first_escape, kEscape));
     const auto room =
         static_cast<std::size_t>(segment.data() + segment.size() -
-                                 reinterpret_cast<const std::uint8_t*>(parts.escapes + parts.first_escape + escapes));
-    const std::uint8_t* masks = parts.masks;
+                                 reinterpret_cast<const std::uint8_t*>(places.escapes + places.first_escape + escapes));
+    const std::uint8_t* masks = places.masks;
     for (int i = 0; i < count; ++i) {
         const std::uint8_t length = scratch.lengths[static_cast<std::size_t>(first + i)];
         for (std::uint64_t mask = load_some(masks, length); mask != 0; mask &= mask - 1) {
@@ -211,8 +217,7 @@ std::vector<SegmentKernels> find_kernels() {
 
 }  // namespace
 
-const SegmentKernels kPlainSegmentKernels = {"plain",     unpack_lengths, sum,    count_bits,
-                                             count_zeros, unpack,         expand};
+const SegmentKernels kPlainSegmentKernels = {"plain", unpack_lengths, sum, count_bits, count_zeros, unpack, expand};
 
 std::span<const SegmentKernels> segment_kernels() {
     static const std::vector<SegmentKernels> sets = find_kernels();
@@ -232,11 +237,15 @@ void SegmentScratch::reserve(int blocks) {
     }
 }
 
-void write_segment(const std::int16_t* blocks, int count, std::vector<std::byte>& out) {
-    std::vector<std::byte> dc, dc_wide, masks, escapes, wide;
-    std::vector<std::uint8_t> lengths, values;  // a nibble each
+void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts) {
+    std::vector<std::byte> dc_wide;
+    std::vector<std::byte> wide;
+    std::vector<std::uint8_t> lengths;  // a nibble each, as `values`
+    std::vector<std::uint8_t> values;
+    std::vector<std::byte> dc;
     int last = 0;
-    for (const std::int16_t* block = blocks; block != blocks + std::ptrdiff_t{kBlockSize} * count; block += kBlockSize) {
+    for (const std::int16_t* block = blocks; block != blocks + std::ptrdiff_t{kBlockSize} * count;
+         block += kBlockSize) {
         const int step = block[0] - last;
         last = block[0];
         const bool fits = step > kEscape && step <= 127;
@@ -255,7 +264,7 @@ void write_segment(const std::int16_t* blocks, int count, std::vector<std::byte>
             values.push_back(static_cast<std::uint8_t>(small ? value & 15 : 0));
             if (!small) {
                 const bool byte = value > kEscape && value <= 127;
-                append(escapes, static_cast<std::int8_t>(byte ? value : kEscape));
+                append(parts.escapes, static_cast<std::int8_t>(byte ? value : kEscape));
                 if (!byte) {  // the whole list is turned round below
                     wide.push_back(static_cast<std::byte>(value >> 8));
                     wide.push_back(static_cast<std::byte>(value));
@@ -265,42 +274,67 @@ void write_segment(const std::int16_t* blocks, int count, std::vector<std::byte>
         const auto length = static_cast<std::size_t>(71 - std::countl_zero(mask)) / 8;
         lengths.push_back(static_cast<std::uint8_t>(length));
         for (std::size_t i = 0; i < length; ++i) {
-            masks.push_back(static_cast<std::byte>(mask >> (8 * i)));
+            parts.masks.push_back(static_cast<std::byte>(mask >> (8 * i)));
         }
     }
-    const auto append_nibbles = [&out](std::vector<std::uint8_t>& nibbles) {
-        nibbles.resize((nibbles.size() + 1) / 2 * 2);
-        for (std::size_t i = 0; i < nibbles.size(); i += 2) {
-            out.push_back(static_cast<std::byte>(nibbles[i] | nibbles[i + 1] << 4));
-        }
+    append_nibbles(lengths, parts.front);
+    parts.front.insert(parts.front.end(), dc.begin(), dc.end());
+    parts.front.insert(parts.front.end(), dc_wide.begin(), dc_wide.end());
+    append_nibbles(values, parts.values);
+    parts.escapes.insert(parts.escapes.end(), wide.rbegin(), wide.rend());
+}
+
+bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, const SegmentKernels& kernels,
+                     SegmentScratch& scratch, SegmentSizes& sizes) {
+    const auto count_escapes = [](std::span<const std::byte> bytes) {
+        return static_cast<std::size_t>(std::count(bytes.begin(), bytes.end(), std::byte{0x80}));
     };
-    append_nibbles(lengths);
-    out.insert(out.end(), dc.begin(), dc.end());
-    out.insert(out.end(), dc_wide.begin(), dc_wide.end());
-    out.insert(out.end(), masks.begin(), masks.end());
-    append_nibbles(values);
-    out.insert(out.end(), escapes.begin(), escapes.end());
-    out.insert(out.end(), wide.rbegin(), wide.rend());
+    const auto at = [](std::span<const std::byte> bytes) {
+        return reinterpret_cast<const std::uint8_t*>(bytes.data());
+    };
+    const auto all = static_cast<std::size_t>(blocks);
+    const auto& [front, masks, values, escapes] = parts;
+    const std::size_t lengths = (all + 1) / 2;
+    scratch.reserve(blocks);
+    if (front.size() < lengths + all || !kernels.unpack_lengths(at(front), all, scratch.lengths.data())) {
+        return false;
+    }
+    sizes.front = lengths + all + 2 * count_escapes(front.subspan(lengths, all));
+    sizes.masks = kernels.sum(scratch.lengths.data(), all);
+    if (front.size() < sizes.front || masks.size() < sizes.masks) {
+        return false;
+    }
+    const std::size_t bits = kernels.count_bits(at(masks), sizes.masks);
+    sizes.values = (bits + 1) / 2;
+    if (values.size() < sizes.values) {
+        return false;
+    }
+    const std::size_t escaped = kernels.count_zeros(at(values), bits);
+    if (escapes.size() < escaped) {
+        return false;
+    }
+    sizes.escapes = escaped + 2 * count_escapes(escapes.first(escaped));
+    return escapes.size() >= sizes.escapes;
 }
 
 bool read_segment(std::span<const std::byte> bytes, int blocks, int first, int count, const SegmentKernels& kernels,
                   SegmentScratch& scratch, std::int16_t* out) {
     const std::span segment(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
     scratch.reserve(blocks);
-    Parts parts;
-    if (!find_parts(segment, blocks, first, count, kernels, scratch, parts)) {
+    Places places;
+    if (!find_places(segment, blocks, first, count, kernels, scratch, places)) {
         return false;
     }
-    const std::int8_t* escapes = parts.escapes + parts.first_escape;
+    const std::int8_t* escapes = places.escapes + places.first_escape;
     const std::size_t escaped =
-        kernels.unpack(parts.nibbles, parts.first_value, parts.values, escapes, scratch.values());
+        kernels.unpack(places.nibbles, places.first_value, places.values, escapes, scratch.values());
     const auto begin = static_cast<std::size_t>(first);
-    kernels.expand(scratch.lengths.data() + begin, parts.masks, scratch.values(), scratch.dc.data() + begin,
-                   count, out);
+    kernels.expand(scratch.lengths.data() + begin, places.masks, scratch.values(), scratch.dc.data() + begin, count,
+                   out);
     if (std::memchr(escapes, static_cast<std::uint8_t>(kEscape), escaped) == nullptr) {
         return true;
     }
-    return place_wide(segment, parts, escaped, first, count, scratch, out);
+    return place_wide(segment, places, escaped, first, count, scratch, out);
 }
 
 }  // namespace stoker

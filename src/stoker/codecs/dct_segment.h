@@ -19,8 +19,16 @@ namespace stoker {
 // Readable bytes that every segment must have behind it.
 inline constexpr std::size_t kSegmentPadding = 64;
 
-// Appends the segment of `count` blocks (count, 8, 8), natural order.
-void write_segment(const std::int16_t* blocks, int count, std::vector<std::byte>& out);
+// A segment in four parts, for those who store the parts of several segments side by side.
+struct SegmentParts {
+    std::vector<std::byte> front;  // lengths, dc, dc_wide
+    std::vector<std::byte> masks;
+    std::vector<std::byte> values;
+    std::vector<std::byte> escapes;  // and wide
+};
+
+// Appends to each part what belongs to `count` blocks (count, 8, 8), natural order. A segment is its parts in order.
+void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts);
 
 // What reading keeps from segment to segment.
 struct SegmentScratch {
@@ -44,8 +52,8 @@ struct SegmentKernels {
     // `count` values from the nibble `first` on to bytes, a 0 replaced by the next of `escapes`; gives back the
     // escapes used. Reads up to kSegmentPadding bytes beyond either, writes up to 64 bytes before `out` and
     // 127 beyond `count`.
-    std::size_t (*unpack)(const std::uint8_t* nibbles, std::size_t first, std::size_t count,
-                          const std::int8_t* escapes, std::int8_t* out);
+    std::size_t (*unpack)(const std::uint8_t* nibbles, std::size_t first, std::size_t count, const std::int8_t* escapes,
+                          std::int8_t* out);
     // The blocks (count, 8, 8) from their mask lengths, masks, values and DC. Reads up to 64 bytes beyond.
     void (*expand)(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values,
                    const std::int16_t* dc, int count, std::int16_t* out);
@@ -57,9 +65,20 @@ extern const SegmentKernels kAvx512SegmentKernels;
 std::span<const SegmentKernels> segment_kernels();  // that this processor runs, slowest first
 const SegmentKernels& best_segment_kernels();
 
+// The sizes of the parts of the segment of `blocks` blocks that the four parts begin with; false where they cannot be
+// or are cut short. Each part has kSegmentPadding readable bytes behind it.
+struct SegmentSizes {
+    std::size_t front = 0;
+    std::size_t masks = 0;
+    std::size_t values = 0;
+    std::size_t escapes = 0;
+};
+bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, const SegmentKernels& kernels,
+                     SegmentScratch& scratch, SegmentSizes& sizes);
+
 // Blocks first ... first + count - 1 of a segment of `blocks` blocks to `out` (count, 8, 8), aligned to 64 bytes.
 // False for a segment that cannot be; whatever its bytes are, nothing outside of it and kSegmentPadding is read.
-bool read_segment(std::span<const std::byte> segment, int blocks, int first, int count,
-                  const SegmentKernels& kernels, SegmentScratch& scratch, std::int16_t* out);
+bool read_segment(std::span<const std::byte> segment, int blocks, int first, int count, const SegmentKernels& kernels,
+                  SegmentScratch& scratch, std::int16_t* out);
 
 }  // namespace stoker

@@ -97,8 +97,8 @@ std::size_t count_zeros(const std::uint8_t* nibbles, std::size_t count) {
 
 std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t count, const std::int8_t* escapes,
                    std::int8_t* out) {
-    const __m256i signs = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
+    const __m256i signs =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
     const std::size_t odd = first % 2;  // the first byte's low nibble is not ours
     std::int8_t* begin = out - odd;
     nibbles += first / 2;
@@ -141,9 +141,9 @@ void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::i
         const int length = lengths[i];
         for (int b = 0; b < length; ++b) {
             const std::uint8_t mask = masks[b];
-            const __m128i spread = _mm_shuffle_epi8(
-                _mm_loadl_epi64(reinterpret_cast<const __m128i*>(values)),
-                _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kSpread.place[mask])));
+            const __m128i spread =
+                _mm_shuffle_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(values)),
+                                 _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kSpread.place[mask])));
             _mm_storel_epi64(reinterpret_cast<__m128i*>(zigzag + 8 * b), spread);
             values += __builtin_popcount(mask);
         }
@@ -155,7 +155,6 @@ void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::i
 
 }  // namespace
 
-const SegmentKernels kAvx2SegmentKernels = {"avx2",      unpack_lengths, sum,    count_bits,
-                                            count_zeros, unpack,         expand};
+const SegmentKernels kAvx2SegmentKernels = {"avx2", unpack_lengths, sum, count_bits, count_zeros, unpack, expand};
 
 }  // namespace stoker

@@ -109,7 +109,6 @@ void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::i
 
 }  // namespace
 
-const SegmentKernels kAvx512SegmentKernels = {"avx512",    unpack_lengths, sum,    count_bits,
-                                              count_zeros, unpack,         expand};
+const SegmentKernels kAvx512SegmentKernels = {"avx512", unpack_lengths, sum, count_bits, count_zeros, unpack, expand};
 
 }  // namespace stoker

@@ -151,9 +151,10 @@ void JpegReader::fail() const {
         case JpegFault::no_memory:
             throw IoError({.where = "host memory", .expected = "memory to decode a JPEG", .got = "none"});
         default:
-            throw DataError(place, {.where = "jpeg",
-                                    .expected = "a valid JPEG",
-                                    .got = guard_.message(reinterpret_cast<j_common_ptr>(const_cast<j_decompress_ptr>(&codec_)))});
+            throw DataError(
+                place, {.where = "jpeg",
+                        .expected = "a valid JPEG",
+                        .got = guard_.message(reinterpret_cast<j_common_ptr>(const_cast<j_decompress_ptr>(&codec_)))});
     }
 }
 
