@@ -82,6 +82,7 @@ struct Region {
 // Where a decoder puts its rows. It asks for the `region` once it knows the image's size, calls `start` with
 // the size of what it will give, then `row(y)` for y = 0, 1, 2, ... in order (0 is the region's first row) and
 // writes width * channels bytes there; asking for row y + 1, or `finish`, completes row y.
+// A decoder that finds a file damaged may begin anew, with another `start`, in the hope of a better one.
 // Decoder and ops meet only through this type, so neither knows the other.
 class RowSink {
   public:

@@ -2,7 +2,7 @@
 #include "stoker/base/error.h"
 #include "stoker/codecs/dct.h"
 #include "stoker/codecs/dct_blocks.h"
-#include "stoker/codecs/huffman_scan.h"
+#include "stoker/codecs/huffman_writer.h"
 #include "stoker/codecs/jpeg_rewrite.h"
 
 namespace stoker {

@@ -1,5 +1,8 @@
-// Drives libjpeg row by row, straight into the sink.
+// Ordinary files go through our own Huffman decoder and pixel stage, all others (progressive, arithmetic, CMYK, damaged)
+// through libjpeg, row by row. Both give the same pixels.
 #include "stoker/codecs/jpeg.h"
+
+#include "stoker/codecs/jpeg_blocks.h"
 
 namespace stoker {
 namespace {
@@ -26,8 +29,40 @@ ImageInfo JpegDecoder::info(std::span<const std::byte> bytes) {
 
 void JpegDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     const JpegReader::Session session(reader_, bytes);
+    const jpeg_decompress_struct& codec = reader_.codec();
+    const Region region =
+        wanted_region(sink, static_cast<int>(codec.image_height), static_cast<int>(codec.image_width));
+    if (!draw(region, sink)) {
+        KnownRegion known(region, sink);
+        decode_rows(known);
+    }
+    sink.finish();
+}
+
+void JpegDecoder::decode_reference(std::span<const std::byte> bytes, RowSink& sink) {
+    const JpegReader::Session session(reader_, bytes);
     decode_rows(sink);
     sink.finish();
+}
+
+// Whatever is odd about a file shows before or while it is drawn. libjpeg then begins anew, and says what it is.
+bool JpegDecoder::draw(const Region& region, RowSink& sink) {
+    const jpeg_decompress_struct& codec = reader_.codec();
+    if (!read_frame(codec, frame_) || !read_quant_tables(codec, frame_)) {
+        return false;
+    }
+    try {
+        if (!huffman_.open(codec, frame_, reader_.rest())) {
+            return false;
+        }
+        pixels_.draw(frame_, huffman_, region.box, sink);
+        if (region.box.top + region.box.height == frame_.height) {
+            huffman_.finish();
+        }
+        return true;
+    } catch (const HuffmanDamage&) {
+        return false;
+    }
 }
 
 void JpegDecoder::decode_rows(RowSink& sink) {

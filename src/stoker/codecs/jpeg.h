@@ -9,6 +9,8 @@
 
 #include "stoker/base/image.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/codecs/block_pixels.h"
+#include "stoker/codecs/huffman_reader.h"
 #include "stoker/codecs/jpeg_reader.h"
 #include "stoker/codecs/region.h"
 
@@ -19,11 +21,17 @@ class JpegDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
     void decode(std::span<const std::byte> bytes, RowSink& sink);
+    // By libjpeg alone: the twin that the other is tested against.
+    void decode_reference(std::span<const std::byte> bytes, RowSink& sink);
 
   private:
+    bool draw(const Region& region, RowSink& sink);
     void decode_rows(RowSink& sink);
 
     JpegReader reader_;
+    Frame frame_;
+    HuffmanReader huffman_;
+    BlockPixels pixels_;
     std::vector<std::uint8_t> cmyk_;  // one row, (W, 4)
     std::vector<std::uint8_t> row_;   // one row that is not wanted as a whole
 };

@@ -1,6 +1,7 @@
 // libjpeg keeps the coefficients in arrays of its own, handed out a row of blocks at a time.
 #include "stoker/codecs/jpeg_blocks.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace stoker {
@@ -33,16 +34,20 @@ bool read_frame(const jpeg_decompress_struct& codec, Frame& frame) {
     return frame.whole_ratios();
 }
 
-void read_quant_tables(const jpeg_decompress_struct& codec, Frame& frame) {
+bool read_quant_tables(const jpeg_decompress_struct& codec, Frame& frame) {
     for (int c = 0; c < frame.components; ++c) {
         // A component's own copy exists once its first scan began; later tables are not its concern.
         const jpeg_component_info& info = codec.comp_info[c];
         const JQUANT_TBL* table =
-            info.quant_table != nullptr ? info.quant_table : codec.quant_tbl_ptrs[info.quant_tbl_no];
-        for (std::size_t i = 0; i < kBlockSize && table != nullptr; ++i) {
-            frame.component[Frame::at(c)].quant[i] = table->quantval[i];
+            info.quant_table != nullptr          ? info.quant_table
+            : info.quant_tbl_no < NUM_QUANT_TBLS ? codec.quant_tbl_ptrs[info.quant_tbl_no]
+                                                 : nullptr;
+        if (table == nullptr) {
+            return false;
         }
+        std::copy_n(table->quantval, kBlockSize, frame.component[Frame::at(c)].quant.begin());
     }
+    return true;
 }
 
 JpegBlocks read_blocks(JpegReader& reader, const Frame& frame) {

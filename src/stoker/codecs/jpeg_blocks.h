@@ -10,9 +10,10 @@
 namespace stoker {
 
 // What the header of an opened JPEG says, for the pixel stage; false where that stage cannot draw it (CMYK,
-// 12 bits, odd sampling factors). The quantisation tables are those known so far.
+// 12 bits, odd sampling factors).
 bool read_frame(const jpeg_decompress_struct& codec, Frame& frame);
-void read_quant_tables(const jpeg_decompress_struct& codec, Frame& frame);
+// Those known so far; false where one is missing.
+bool read_quant_tables(const jpeg_decompress_struct& codec, Frame& frame);
 
 struct JpegBlocks {
     Frame frame;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "stoker/codecs/huffman_scan.h"
+#include "stoker/codecs/huffman_writer.h"
 
 namespace stoker {
 namespace {

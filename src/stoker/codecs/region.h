@@ -15,6 +15,20 @@ Region wanted_region(RowSink& sink, int height, int width);
 // Hands a finished image over: start and rows, not finish.
 void deliver(ConstImageView image, RowSink& sink);
 
+// Passes everything on but the question for the region, which a sink is asked but once.
+class KnownRegion final : public RowSink {
+  public:
+    KnownRegion(const Region& region, RowSink& sink) : region_(region), sink_(sink) {}
+    Region region(int /*height*/, int /*width*/) override { return region_; }
+    void start(int height, int width, int channels) override { sink_.start(height, width, channels); }
+    std::uint8_t* row(int y) override { return sink_.row(y); }
+    void finish() override { sink_.finish(); }
+
+  private:
+    Region region_;
+    RowSink& sink_;
+};
+
 // Delivers the box at full size, whatever shrink was offered. For each stored row y of [0, end()):
 // write width * 3 bytes to begin(y), then call complete(y). Rows above the box land in scratch memory.
 class RegionRows {

@@ -1,5 +1,5 @@
 // One function a layer: bits, values, blocks, MCUs.
-#include "stoker/codecs/huffman_scan.h"
+#include "stoker/codecs/huffman_writer.h"
 
 #include <array>
 #include <bit>
