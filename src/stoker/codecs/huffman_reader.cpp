@@ -38,12 +38,11 @@ void HuffmanTable::add(std::uint32_t code, unsigned length, std::uint8_t symbol)
     for (unsigned rest = 0; rest < 1U << spare; ++rest) {
         const std::size_t at = std::size_t{code} << spare | rest;
         symbols_[at] = {symbol, static_cast<std::uint8_t>(length)};
-        const auto run = static_cast<std::uint8_t>(symbol >> 4);
+        const unsigned run = symbol >> 4;
         if (size == 0) {  // sixteen zeros are fifteen and a value of 0
-            entries_[at] = {0, run == 15 ? run : static_cast<std::uint8_t>(kEnd), static_cast<std::uint8_t>(length)};
+            entries_[at] = Entry(0, run == 15 ? run : kEnd, length);
         } else if (size <= spare) {
-            entries_[at] = {static_cast<std::int16_t>(value_of(rest >> (spare - size), static_cast<int>(size))), run,
-                            static_cast<std::uint8_t>(length + size)};
+            entries_[at] = Entry(value_of(rest >> (spare - size), static_cast<int>(size)), run, length + size);
         }
     }
 }
@@ -88,6 +87,20 @@ HuffmanTable::Symbol HuffmanTable::symbol(std::uint64_t bits) const {
         }
     }
     return {0, 0};
+}
+
+HuffmanTable::Entry HuffmanTable::long_entry(std::uint64_t bits) const {
+    const Symbol code = symbol(bits);
+    if (code.length == 0) {
+        throw HuffmanDamage{};
+    }
+    const unsigned size = code.symbol & 15U;
+    const unsigned run = code.symbol >> 4;
+    if (size == 0) {
+        return Entry(0, run == 15 ? run : kEnd, code.length);
+    }
+    const auto value_bits = static_cast<unsigned>(bits << code.length >> (64 - size));
+    return Entry(value_of(value_bits, static_cast<int>(size)), run, code.length + size);
 }
 
 // At least 56 bits are held afterwards.
@@ -142,7 +155,8 @@ bool HuffmanReader::open(const jpeg_decompress_struct& codec, const Frame& frame
     }
     for (int c = 0; c < frame.components; ++c) {
         const jpeg_component_info& info = *codec.cur_comp_info[c];
-        if (info.dc_tbl_no > 1 || info.ac_tbl_no > 1 || !dc_[info.dc_tbl_no].build(*codec.dc_huff_tbl_ptrs[info.dc_tbl_no]) ||
+        if (info.dc_tbl_no > 1 || info.ac_tbl_no > 1 ||
+            !dc_[info.dc_tbl_no].build(*codec.dc_huff_tbl_ptrs[info.dc_tbl_no]) ||
             !ac_[info.ac_tbl_no].build(*codec.ac_huff_tbl_ptrs[info.ac_tbl_no])) {
             return false;
         }
@@ -177,7 +191,8 @@ void HuffmanReader::start_segment() {
 }
 
 // `out` holds zeros. Gives back the DC's step.
-inline int HuffmanReader::read_block(Bits& bits, const HuffmanTable& dc, const HuffmanTable& ac, std::int16_t* out) {
+inline int HuffmanReader::read_block(Bits& shared, const HuffmanTable& dc, const HuffmanTable& ac, std::int16_t* out) {
+    Bits bits = shared;  // a copy that stays in registers
     bits.refill();
     const HuffmanTable::Symbol size = dc.symbol(bits.held);
     if (size.length == 0 || size.symbol > 15) {
@@ -186,62 +201,41 @@ inline int HuffmanReader::read_block(Bits& bits, const HuffmanTable& dc, const H
     bits.drop(size.length);
     int step = 0;
     if (size.symbol != 0) {
-        step = value_of(static_cast<unsigned>(bits.held >> (64 - size.symbol)), size.symbol);
+        step = value_of(static_cast<unsigned>(bits.held >> (64U - size.symbol)), size.symbol);
         bits.drop(size.symbol);
     }
     unsigned k = 1;
     const auto take = [&](HuffmanTable::Entry entry) {
-        bits.drop(entry.length);
-        k += entry.run;
-        out[kNatural[k]] = entry.value;
+        bits.drop(entry.length());
+        k += entry.run();
+        out[kNatural[k]] = entry.value();
         return ++k >= kBlockSize;
     };
     for (;;) {
-        // 56 bits hold three quick codes, or two and any other.
+        // The 56 bits held are enough for three quick codes, or two and any other.
         bits.refill();
         HuffmanTable::Entry entry = ac.entry(bits.held);
-        if (entry.length != 0) {
+        if (!entry.empty()) {
             if (take(entry)) {
                 break;
             }
             entry = ac.entry(bits.held);
-            if (entry.length != 0) {
+            if (!entry.empty()) {
                 if (take(entry)) {
                     break;
                 }
                 entry = ac.entry(bits.held);
-                if (entry.length != 0) {
-                    if (take(entry)) {
-                        break;
-                    }
-                    continue;
-                }
             }
         }
-        if (take(long_entry(bits, ac))) {
+        if (take(entry.empty() ? ac.long_entry(bits.held) : entry)) {
             break;
         }
     }
+    shared = bits;
     if (k > kBlockSize && k <= kEnd) {  // a run over the block's end
         throw HuffmanDamage{};
     }
     return step;
-}
-
-// A code that does not fit into the table together with its value, as an entry of its own.
-HuffmanTable::Entry HuffmanReader::long_entry(Bits& bits, const HuffmanTable& ac) {
-    const HuffmanTable::Symbol code = ac.symbol(bits.held);
-    if (code.length == 0) {
-        throw HuffmanDamage{};
-    }
-    const int size = code.symbol & 15;
-    const auto run = static_cast<std::uint8_t>(code.symbol >> 4);
-    bits.drop(code.length);
-    if (size == 0) {
-        return {0, run == 15 ? run : static_cast<std::uint8_t>(kEnd), 0};
-    }
-    const int value = value_of(static_cast<unsigned>(bits.held >> (64 - size)), size);
-    return {static_cast<std::int16_t>(value), run, static_cast<std::uint8_t>(size)};
 }
 
 void HuffmanReader::end_segment(const Bits& bits) {
@@ -291,7 +285,8 @@ const std::int16_t* HuffmanReader::blocks(int component, int block_row, int firs
     while (row_ < row) {
         next_row(row_ + 1 == row);
     }
-    const std::size_t block = starts_[component] + static_cast<std::size_t>(block_row % own.v * own.blocks_wide + first);
+    const std::size_t block =
+        starts_[component] + static_cast<std::size_t>(block_row % own.v * own.blocks_wide + first);
     return reinterpret_cast<const std::int16_t*>(blocks_.data()) + block * kBlockSize;
 }
 

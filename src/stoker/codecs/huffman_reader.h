@@ -23,17 +23,29 @@ class HuffmanTable {
   public:
     static constexpr int kBits = 11;  // looked at together
 
-    // A code of AC coefficients with its value bits where both fit into kBits.
-    struct Entry {
-        std::int16_t value;
-        std::uint8_t run;     // zeros before the value
-        std::uint8_t length;  // of code and value; 0: look at them one after the other
+    // A code of AC coefficients with its value bits: the value, the zeros before it, the bits of both together.
+    // One number, because it is loaded at once and its lowest bits are all that the next look-up waits for.
+    class Entry {
+      public:
+        Entry() = default;
+        Entry(int value, unsigned run, unsigned length)
+            : packed_(static_cast<std::uint32_t>(value) << 16 | run << 8 | length) {}
+        std::int16_t value() const { return static_cast<std::int16_t>(packed_ >> 16); }
+        unsigned run() const { return packed_ >> 8 & 0xff; }
+        unsigned length() const { return packed_ & 0x3f; }
+        bool empty() const { return packed_ == 0; }
+
+      private:
+        std::uint32_t packed_ = 0;
     };
 
     // False for a table that no code can be made of.
     bool build(const JHUFF_TBL& table);
 
-    const Entry& entry(std::uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
+    // Of the code that `bits` begin with; empty where code and value do not fit into kBits.
+    Entry entry(std::uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
+    // The same for any code. Throws HuffmanDamage where there is none.
+    Entry long_entry(std::uint64_t bits) const;
 
     // The symbol that `bits` begin with, by its length; length 0: none.
     struct Symbol {
@@ -47,8 +59,8 @@ class HuffmanTable {
 
     std::array<Entry, std::size_t{1} << kBits> entries_;
     std::array<Symbol, std::size_t{1} << kBits> symbols_;  // of the codes of up to kBits
-    std::array<std::uint32_t, 17> limits_;   // by length: the first 16-bit number above its codes
-    std::array<std::uint32_t, 17> offsets_;  // by length: from a code to its symbol's place
+    std::array<std::uint32_t, 17> limits_;                 // by length: the first 16-bit number above its codes
+    std::array<std::uint32_t, 17> offsets_;                // by length: from a code to its symbol's place
     JHUFF_TBL made_of_{};
     bool made_ = false;
 };
@@ -67,11 +79,11 @@ class HuffmanReader final : public BlockRows {
   private:
     struct Bits {
         std::uint64_t held = 0;  // the next bits, from the top
-        int count = 0;
+        unsigned count = 0;
         const std::uint8_t* next = nullptr;
 
         void refill();
-        void drop(int bits) {
+        void drop(unsigned bits) {
             held <<= bits;
             count -= bits;
         }
@@ -82,24 +94,23 @@ class HuffmanReader final : public BlockRows {
     void next_row(bool keep);
     void end_segment(const Bits& bits);
     static int read_block(Bits& bits, const HuffmanTable& dc, const HuffmanTable& ac, std::int16_t* out);
-    static HuffmanTable::Entry long_entry(Bits& bits, const HuffmanTable& ac);
 
     const Frame* frame_ = nullptr;
     HuffmanTable dc_[2];
     HuffmanTable ac_[2];
     int dc_of_[3] = {};
     int ac_of_[3] = {};
-    std::vector<std::uint8_t> data_;      // the scan without stuffing, restart segments one after the other
-    std::vector<std::size_t> ends_;       // of each restart segment in data_
+    std::vector<std::uint8_t> data_;  // the scan without stuffing, restart segments one after the other
+    std::vector<std::size_t> ends_;   // of each restart segment in data_
     std::size_t segment_ = 0;
-    bool ended_ = false;                  // by an end-of-image marker
-    unsigned interval_ = 0;               // MCUs in a restart segment; 0: all
-    unsigned left_ = 0;                   // MCUs of this segment
+    bool ended_ = false;     // by an end-of-image marker
+    unsigned interval_ = 0;  // MCUs in a restart segment; 0: all
+    unsigned left_ = 0;      // MCUs of this segment
     Bits bits_;
-    int row_ = -1;                        // MCU row in blocks_
+    int row_ = -1;  // MCU row in blocks_
     int last_dc_[3] = {};
-    Buffer blocks_;                       // of one MCU row: by component, block row, column; (8, 8) each
-    std::size_t starts_[3] = {};          // of each component there
+    Buffer blocks_;               // of one MCU row: by component, block row, column; (8, 8) each
+    std::size_t starts_[3] = {};  // of each component there
 };
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// Ordinary files go through our own Huffman decoder and pixel stage, all others (progressive, arithmetic, CMYK, damaged)
-// through libjpeg, row by row. Both give the same pixels.
+// Ordinary files go through our own Huffman decoder and pixel stage, all others (progressive, arithmetic, CMYK,
+// damaged) through libjpeg, row by row. Both give the same pixels.
 #include "stoker/codecs/jpeg.h"
 
 #include "stoker/codecs/jpeg_blocks.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "stoker/base/image.h"
-#include "stoker/codecs/codec.h"
 #include "stoker/codecs/block_pixels.h"
+#include "stoker/codecs/codec.h"
 #include "stoker/codecs/huffman_reader.h"
 #include "stoker/codecs/jpeg_reader.h"
 #include "stoker/codecs/region.h"

@@ -38,10 +38,9 @@ bool read_quant_tables(const jpeg_decompress_struct& codec, Frame& frame) {
     for (int c = 0; c < frame.components; ++c) {
         // A component's own copy exists once its first scan began; later tables are not its concern.
         const jpeg_component_info& info = codec.comp_info[c];
-        const JQUANT_TBL* table =
-            info.quant_table != nullptr          ? info.quant_table
-            : info.quant_tbl_no < NUM_QUANT_TBLS ? codec.quant_tbl_ptrs[info.quant_tbl_no]
-                                                 : nullptr;
+        const JQUANT_TBL* table = info.quant_table != nullptr          ? info.quant_table
+                                  : info.quant_tbl_no < NUM_QUANT_TBLS ? codec.quant_tbl_ptrs[info.quant_tbl_no]
+                                                                       : nullptr;
         if (table == nullptr) {
             return false;
         }
