@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "openmp_spin.h"
+#include "engine.h"
 #include "stoker/base/error.h"
 
 extern char** environ;
@@ -21,7 +21,7 @@ namespace stoker::cli {
 
 namespace {
 
-// The user's own environment: the program added one entry before anything else ran.
+// The user's own environment: the program added one entry for the engine.
 std::vector<char*> given_environment() {
     std::vector<char*> entries;
     for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -1,4 +1,4 @@
-// What every command of the program offers to main.cpp's table, and what they share.
+// What every command of the program offers to its table, and what they share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,12 +8,12 @@
 namespace stoker::cli {
 
 // Adds a command's options to `app` and gives back what runs it: an exit status, 0 for success.
-// Errors are thrown and printed by main as one line.
+// Errors are thrown and printed by run_program (program.h) as one line.
 using Command = std::function<int()>;
-Command add_train(CLI::App& app);
-Command add_eval(CLI::App& app);
 Command add_show(CLI::App& app);
 Command add_inspect(CLI::App& app);
+Command add_pack(CLI::App& app);
+Command add_unpack(CLI::App& app);
 Command add_synth(CLI::App& app);
 Command add_doctor(CLI::App& app);
 Command add_bench(CLI::App& app);

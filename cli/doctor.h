@@ -25,8 +25,8 @@ std::vector<Check> check_host();
 // `torch_cuda` is the CUDA version that LibTorch was built for, such as "13.0"; empty: for the CPU.
 std::vector<Check> check_gpu(const std::string& torch_cuda);
 
-// The LibTorch that is loaded against the one this program was built with, and the CUDA libraries
-// that lie beside it.
+// The LibTorch that the engine loads against the one it was built with, and the CUDA libraries that lie
+// beside it. A missing engine is a warning, one that does not start a failure.
 struct TorchChecks {
     std::vector<Check> checks;
     std::string cuda;  // as check_gpu takes it

@@ -1,7 +1,5 @@
-// LibTorch comes as a Python wheel, with CUDA libraries in wheels of their own beside it. Versions are
-// read from names and text files, so nothing heavy is loaded.
-#include <link.h>
-
+// LibTorch comes as a Python wheel, with CUDA libraries in wheels of their own beside it. The engine says which
+// one it loads; versions are read from names and text files.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fstream>
@@ -9,27 +7,22 @@
 #include <sstream>
 #include <system_error>
 
+#include "child.h"
 #include "doctor.h"
+#include "engine.h"
+#include "stoker/base/error.h"
 
 namespace stoker::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The folder "torch" whose lib/libtorch_cpu.so this process runs with; empty where it lies elsewhere.
-fs::path loaded_torch() {
-    fs::path found;
-    dl_iterate_phdr(
-        [](dl_phdr_info* info, std::size_t, void* out) {
-            const fs::path path(info->dlpi_name);
-            if (path.filename() == "libtorch_cpu.so") {
-                *static_cast<fs::path*>(out) = fs::weakly_canonical(path).parent_path().parent_path();
-                return 1;
-            }
-            return 0;
-        },
-        &found);
-    return found;
+// The folder "torch" whose lib/libtorch_cpu.so the engine is loaded with.
+fs::path loaded_torch(const fs::path& engine) {
+    const std::atomic<int> never = 0;
+    std::string folder = run_child({engine.string(), kAskLibTorch}, never);
+    folder.erase(std::min(folder.find('\n'), folder.size()));
+    return folder;
 }
 
 std::string text_of(const fs::path& path) {
@@ -119,10 +112,37 @@ Check check_library(const Library& library, const fs::path& torch, const std::st
             .fix = good ? "" : "pip install --force-reinstall torch, with the same version"};
 }
 
+Check without_engine() {
+    return {.name = "LibTorch",
+            .status = CheckStatus::warn,
+            .found = "none: this program has no engine beside it",
+            .expected = "the engine, Stoker's part that needs LibTorch",
+            .why = "training and evaluation run there; data, pipeline and inspection do without",
+            .fix = "build and install with STOKER_ENGINE=ON"};
+}
+
+Check engine_does_not_start(const Error& error) {
+    return {.name = "LibTorch",
+            .status = CheckStatus::fail,
+            .found = error.what(),
+            .expected = "an engine that starts and loads " STOKER_TORCH_VERSION,
+            .why = "training and evaluation run there",
+            .fix = "put the LibTorch it was built with back in place (" STOKER_TORCH_DIR "), or build Stoker again"};
+}
+
 }  // namespace
 
 TorchChecks check_torch() {
-    const fs::path torch = loaded_torch();
+    const fs::path engine = find_engine();
+    if (engine.empty()) {
+        return {{without_engine()}, ""};
+    }
+    fs::path torch;
+    try {
+        torch = loaded_torch(engine);
+    } catch (const Error& error) {
+        return {{engine_does_not_start(error)}, ""};
+    }
     const std::string text = text_of(torch / "version.py");
     const std::string cuda = match(text, R"(\ncuda[^=\n]*= '([0-9.]+)')");
     TorchChecks result{{check_libtorch(torch, match(text, "__version__ = '([^']+)'"))}, cuda};

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
+#include "stoker/formats/stk.h"
 #include "survey.h"
 #include "units.h"
 
@@ -29,7 +30,27 @@ std::string text(const Range& range) {
     return range.low == range.high ? fmt::to_string(range.low) : fmt::format("{} to {}", range.low, range.high);
 }
 
-nlohmann::ordered_json fields_json(const Survey& found) {
+// Fields of an stk data set beyond its image and label.
+void add_stk_fields(const Source& source, nlohmann::ordered_json& fields) {
+    const auto* stk = dynamic_cast<const StkSource*>(&source);
+    if (stk == nullptr) {
+        return;
+    }
+    const StkSchema& schema = stk->reader().schema();
+    for (std::size_t i = 0; i < schema.fields.size(); ++i) {
+        const StkField& field = schema.fields[i];
+        if (i == schema.first(StkKind::image) || i == schema.first(StkKind::label)) {
+            continue;
+        }
+        fields[field.name] = {{"kind", kind_name(field.kind)}};
+        if (field.kind == StkKind::tensor) {
+            fields[field.name]["dtype"] = dtype_name(field.dtype);
+            fields[field.name]["shape"] = std::vector<std::nullptr_t>(static_cast<std::size_t>(field.rank));
+        }
+    }
+}
+
+nlohmann::ordered_json fields_json(const Source& source, const Survey& found) {
     const auto side = [](const Range& range) {
         return range.low == range.high ? nlohmann::ordered_json(range.low) : nlohmann::ordered_json();
     };
@@ -43,6 +64,7 @@ nlohmann::ordered_json fields_json(const Survey& found) {
     if (!found.per_class.empty()) {
         fields["label"] = {{"dtype", "int64"}, {"shape", nlohmann::ordered_json::array()}};
     }
+    add_stk_fields(source, fields);
     return fields;
 }
 
@@ -61,9 +83,9 @@ void print_json(const Source& source, const Survey& found, bool verified) {
                                    {"samples", source.size()},
                                    {"classes", source.classes()},
                                    {"class_counts", found.per_class},
-                                   {"fields", fields_json(found)},
+                                   {"fields", fields_json(source, found)},
                                    {"codecs", found.codecs},
-                                   {"codecs_sampled", found.read},
+                                   {"codecs_sampled", found.counted},
                                    {"progressive", found.progressive},
                                    {"exif_turned", found.turned},
                                    {"bytes", source.bytes()},
@@ -106,7 +128,7 @@ void print_table(const Source& source, const Survey& found, const std::string& d
     fmt::print("  samples   {} in {} class{}\n", with_commas(static_cast<double>(source.size())),
                source.classes().size(), source.classes().size() == 1 ? "" : "es");
     fmt::print("  bytes     {}\n", with_unit(source.bytes()));
-    fmt::print("  codecs    {}{}\n", fmt::join(codecs, ", "), of);
+    fmt::print("  codecs    {}{}\n", fmt::join(codecs, ", "), found.counted == source.size() ? "" : of);
     if (found.height.high >= found.height.low) {
         fmt::print("  height    {} pixels{}\n", text(found.height), of);
         fmt::print("  width     {} pixels{}\n", text(found.width), of);

@@ -56,11 +56,9 @@ void write_sample(const Options& options, TrainingData& data, ConstImageView pix
         write_npy(options.npy, {reinterpret_cast<std::byte*>(view.data), DType::uint8, {view.height, view.width, 3}});
         return;
     }
-    std::vector<float> values(pixels.row_bytes() * static_cast<std::size_t>(pixels.height));
-    data.transform().write(pixels, Layout::chw, values.data());
-    write_npy(
-        options.npy,
-        {reinterpret_cast<std::byte*>(values.data()), DType::float32, {pixels.channels, pixels.height, pixels.width}});
+    std::vector<float> values = data.values(*options.index);
+    const Shape shape{pixels.channels, pixels.height, pixels.width};
+    write_npy(options.npy, {reinterpret_cast<std::byte*>(values.data()), DType::float32, shape});
 }
 
 std::vector<Line> draw(const Options& options, TrainingData& data, const std::vector<std::int64_t>& indices,

@@ -8,6 +8,7 @@
 #include "parallel.h"
 #include "stoker/base/error.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/formats/stk.h"
 #include "stoker/pipeline/transform.h"
 
 namespace stoker::cli {
@@ -31,6 +32,9 @@ void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
 
 void look_at(const Source& source, std::int64_t index, bool verify, Reader& reader, Survey& found) {
     Sample& sample = reader.sample;
+    if (const auto* stk = dynamic_cast<const StkSource*>(&source); verify && stk != nullptr) {
+        stk->reader().verify(index);
+    }
     sample.label = -1;
     source.read(index, sample);
     count_label(sample.label, found.per_class);
@@ -104,9 +108,13 @@ std::vector<std::int64_t> count_folders(const Source& source) {
 
 Survey survey(const Source& source, bool verify, ProgressBar& progress) {
     Survey sum;
+    const auto* stk = dynamic_cast<const StkSource*>(&source);
     const bool folder = source.format() == "image_folder";
     sum.encoded = folder;
-    if (!folder && source.size() > 0) {
+    if (stk != nullptr) {
+        const auto codecs = stk->codecs();
+        sum.encoded = codecs.size() > 1 || !codecs.contains("raw");
+    } else if (!folder && source.size() > 0) {
         Sample first;
         source.read(0, first);
         sum.encoded = first.encoded;
@@ -125,7 +133,12 @@ Survey survey(const Source& source, bool verify, ProgressBar& progress) {
         add(sum, part);
     });
     std::ranges::sort(sum.bad, {}, &BadSample::index);
-    if (folder) {
+    sum.counted = sum.read;
+    if (stk != nullptr) {
+        sum.counted = size;
+        sum.codecs = stk->codecs();
+        sum.per_class = stk->class_counts();
+    } else if (folder) {
         sum.per_class = count_folders(source);
     } else if (count < size) {
         sum.per_class.clear();

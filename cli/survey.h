@@ -36,8 +36,9 @@ struct Range {
 };
 
 struct Survey {
-    std::int64_t read = 0;  // samples looked at; codecs, sizes and bad are theirs
-    bool encoded = false;   // false: raw pixels
+    std::int64_t read = 0;     // samples looked at; sizes and bad are theirs
+    std::int64_t counted = 0;  // samples that codecs counts: all of an stk data set, whose index names them
+    bool encoded = false;      // false: raw pixels
     std::map<std::string, std::int64_t> codecs;
     Range height;
     Range width;
@@ -48,8 +49,8 @@ struct Survey {
     std::vector<BadSample> bad;           // by index
 };
 
-// With `verify` decodes every sample. Without, reads headers: of all samples where they are raw pixels
-// or not above 1000, else of 1000 spread evenly over the data set.
+// With `verify` decodes every sample, and compares an stk data set's hashes. Without, reads headers: of all samples
+// where they are raw pixels or not above 1000, else of 1000 spread evenly over the data set.
 Survey survey(const Source& source, bool verify, ProgressBar& progress);
 
 }  // namespace stoker::cli

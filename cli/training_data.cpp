@@ -15,7 +15,7 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
     recipe.data.shuffle = options.seed || options.epoch;
     if (!options.recipe.empty()) {
         recipe = read_recipe(options.recipe, options.sets);
-        transform_ = Transform(recipe.data.train_ops, recipe.data.exif);
+        transform_ = Transform(recipe.data.train_ops, transform_options(recipe.data));
     }
     source_ = open_source(options.data.empty() ? recipe.data.train : options.data, Split::train);
     seed_ = options.seed ? static_cast<std::uint64_t>(*options.seed) : recipe.seed;
@@ -44,17 +44,37 @@ bool TrainingData::held_back(std::int64_t index) const {
 
 ConstImageView TrainingData::pixels(std::int64_t index) {
     try {
-        sample_.label = -1;
-        source_->read(index, sample_);
+        read(index);
         StageTimes times;
         StageClock clock(times);
-        const RngKey key{.seed = seed_,
-                         .epoch = static_cast<std::uint32_t>(epoch_),
-                         .sample = static_cast<std::uint64_t>(training_index(index))};
-        return transform_.augment(transform_.prepare(sample_, scratch_, clock), key, scratch_);
+        return transform_.augment(transform_.prepare(sample_, scratch_, clock), key_of(index), scratch_);
     } catch (const DataError& error) {
         throw error.located({.path = source_->path(), .key = source_->key(index), .index = index});
     }
+}
+
+std::vector<float> TrainingData::values(std::int64_t index) {
+    const ConstImageView shape = pixels(index);
+    std::vector<float> out(shape.row_bytes() * static_cast<std::size_t>(shape.height));
+    const ImageSlot slot{.pixels = {.data = reinterpret_cast<std::byte*>(out.data())},
+                         .channels = shape.channels,
+                         .height = shape.height,
+                         .width = shape.width};
+    StageTimes times;
+    StageClock clock(times);
+    transform_.run(sample_, key_of(index), scratch_, slot, clock);
+    return out;
+}
+
+void TrainingData::read(std::int64_t index) {
+    sample_.label = -1;
+    source_->read(index, sample_);
+}
+
+RngKey TrainingData::key_of(std::int64_t index) const {
+    return {.seed = seed_,
+            .epoch = static_cast<std::uint32_t>(epoch_),
+            .sample = static_cast<std::uint64_t>(training_index(index))};
 }
 
 void TrainingData::hold_back(double share) {

@@ -30,7 +30,6 @@ class TrainingData {
     explicit TrainingData(const TrainingDataOptions& options);
 
     const Source& source() const { return *source_; }
-    const Transform& transform() const { return transform_; }
     std::uint64_t seed() const { return seed_; }
     std::int64_t epoch() const { return epoch_; }
 
@@ -43,9 +42,14 @@ class TrainingData {
     // The sample after the training ops but for normalize. The view and `label` hold until the next
     // call. Throws DataError with the sample's place, and IoError.
     ConstImageView pixels(std::int64_t index);
+
+    // The same sample as the model gets it: float32 (C, H, W) of the shape that `pixels` gives. Throws the same.
+    std::vector<float> values(std::int64_t index);
     std::int64_t label() const { return sample_.label; }
 
   private:
+    void read(std::int64_t index);
+    RngKey key_of(std::int64_t index) const;
     void hold_back(double share);
     std::int64_t training_index(std::int64_t index) const;
 

@@ -33,12 +33,23 @@ elseif(STOKER_SANITIZE)
   message(FATAL_ERROR "STOKER_SANITIZE: expected empty, address or thread, got ${STOKER_SANITIZE}")
 endif()
 
+if(STOKER_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "STOKER_FUZZ=ON: expected clang, which has libFuzzer, got ${CMAKE_CXX_COMPILER_ID}")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the coverage that leads the fuzzer
+endif()
+
 add_library(stoker_warnings INTERFACE)
 target_compile_options(stoker_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC bug 105651: "text" + std::string warns about memory that never overlaps.
   target_compile_options(stoker_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # -Wconversion as GCC understands it.
+  target_compile_options(stoker_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion>)
 endif()
 
 set(STOKER_HAS_CUDA OFF)

@@ -1,7 +1,6 @@
-# `cmake --install`: headers, one static library per folder, the program, and a package that
-# find_package(stoker) finds. stoker::stoker is everything that was built.
+# `cmake --install`: headers, one static library per folder, and a package that find_package(stoker)
+# finds; stoker::stoker is everything that was built. The program is installed by cli/.
 include(CMakePackageConfigHelpers)
-include(GNUInstallDirs)
 
 get_property(stoker_targets GLOBAL PROPERTY STOKER_TARGETS)
 add_library(stoker_all INTERFACE)
@@ -17,7 +16,4 @@ configure_package_config_file(cmake/stokerConfig.cmake.in ${CMAKE_BINARY_DIR}/st
   INSTALL_DESTINATION ${stoker_package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/stokerConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/stokerConfig.cmake ${CMAKE_BINARY_DIR}/stokerConfigVersion.cmake
-  cmake/FindSPNG.cmake cmake/FindxxHash.cmake cmake/StokerTorch.cmake DESTINATION ${stoker_package})
-if(TARGET stoker_cli)
-  install(TARGETS stoker_cli)
-endif()
+  cmake/FindSPNG.cmake cmake/FindWebP.cmake cmake/FindxxHash.cmake cmake/FindZSTD.cmake cmake/StokerTorch.cmake DESTINATION ${stoker_package})

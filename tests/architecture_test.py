@@ -18,11 +18,12 @@ ARROWS = {
     "codecs": ["cuda"],
     "ops": ["cuda"],
     "pipeline": ["formats", "codecs", "ops", "recipe"],
+    "pack": ["pipeline"],
     # LibTorch begins here.
     "bridge": ["pipeline"],
     "models": ["bridge"],
     "train": ["models"],
-    "cli": ["train"],
+    "cli": ["train", "pack"],
 }
 TORCH_FOLDERS = {"bridge", "models", "train", "cli"}
 

@@ -79,16 +79,17 @@ inline Image decode(std::span<const std::byte> bytes, const DecodeOptions& optio
     return decode(decoder, bytes, options);
 }
 
-// Checks the sink's contract (start once, rows in order, finish last) and keeps one row.
+// Checks the sink's contract (start, rows in order, finish last; a start may come again) and keeps one row.
 class RowByRow final : public RowSink {
   public:
     void start(int height, int width, int channels) override {
-        started_ = height_ == 0 ? started_ + 1 : 2;
+        started_ = true;
         height_ = height;
+        rows_ = 0;
         row_.assign(static_cast<std::size_t>(width) * static_cast<std::size_t>(channels), 0);
     }
     std::uint8_t* row(int y) override {
-        in_order_ = in_order_ && y == rows_;
+        in_order_ = in_order_ && y == rows_ && !finished_;
         ++rows_;
         return row_.data();
     }
@@ -96,13 +97,13 @@ class RowByRow final : public RowSink {
 
     int rows() const { return rows_; }
     bool finished() const { return finished_; }
-    bool complete() const { return started_ == 1 && in_order_ && rows_ == height_ && finished_; }
+    bool complete() const { return started_ && in_order_ && rows_ == height_ && finished_; }
 
   private:
     std::vector<std::uint8_t> row_;
     int height_ = 0;
-    int started_ = 0;
     int rows_ = 0;
+    bool started_ = false;
     bool in_order_ = true;
     bool finished_ = false;
 };
@@ -146,6 +147,11 @@ inline Bytes bytes_of(std::string_view text) {
 
 inline Bytes joined(std::initializer_list<std::span<const std::byte>> parts) {
     Bytes bytes;
+    std::size_t size = 0;
+    for (const auto part : parts) {
+        size += part.size();
+    }
+    bytes.reserve(size);
     for (const auto part : parts) {
         bytes.insert(bytes.end(), part.begin(), part.end());
     }

@@ -73,6 +73,33 @@ TEST(ImageFolder, OrderIsTorchvisions) {
     EXPECT_EQ(source.path(), dir.path().string());
 }
 
+TEST(ImageFolder, EveryTypeThatACodecReads) {
+    const TempDir dir;
+    for (const char* name :
+         {"a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/5.tif", "a/6.GIF", "a/b/7.heic", "a/8.pbm"}) {
+        put(dir / name);
+    }
+    const ImageFolderSource source(dir.path());
+    EXPECT_THAT(keys(source), ElementsAre("a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm"));
+    EXPECT_EQ(source.other_images(), 3);
+    put(dir / "c/1.tiff");
+    EXPECT_THAT(error_of(dir.path()), HasSubstr("none in 1 of 2 subfolders: c; convert the 4 images of other types"));
+}
+
+TEST(ImageFolder, HiddenNamesAreSkipped) {
+    const TempDir dir;
+    for (const char* name :
+         {"a/1.jpg", "a/._1.jpg", "a/.ipynb_checkpoints/1.jpg", ".ipynb_checkpoints/2.jpg", ".3.jpg"}) {
+        put(dir / name);
+    }
+    const ImageFolderSource source(dir.path());
+    EXPECT_THAT(source.classes(), ElementsAre("a"));
+    EXPECT_THAT(keys(source), ElementsAre("a/1.jpg"));
+    const TempDir only_hidden;
+    put(only_hidden / ".cache/1.jpg");
+    EXPECT_THAT(error_of(only_hidden.path()), HasSubstr("got no subfolder and 0 images"));
+}
+
 TEST(ImageFolder, ReadsWholeFilesIntoReusedMemory) {
     const TempDir dir;
     const std::string long_content(100'000, 'l');
@@ -120,7 +147,8 @@ TEST(ImageFolder, FollowsLinksButNotInCircles) {
 
 TEST(ImageFolder, SaysWhichLayoutIsExpected) {
     const TempDir dir;
-    EXPECT_THAT(error_of(dir.path()), HasSubstr("one subfolder of .jpg, .jpeg or .png images for each class"));
+    EXPECT_THAT(error_of(dir.path()),
+                HasSubstr("one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm images for each class"));
     put(dir / "1.jpg");
     EXPECT_THAT(error_of(dir.path()), HasSubstr("no subfolder and 1 images; move the images into a subfolder"));
     put(dir / "full/1.jpg");

@@ -32,7 +32,7 @@ std::string error_of(const std::string& data) {
     return "opened";
 }
 
-const auto kSaysWhatWorks = AllOf(HasSubstr("one subfolder of .jpg, .jpeg or .png images for each class"),
+const auto kSaysWhatWorks = AllOf(HasSubstr("one subfolder of images (.jpg, .png, .webp, ...) for each class"),
                                   HasSubstr("IDX files"), HasSubstr("synth:digits"), Not(HasSubstr("\n")));
 
 TEST(Open, ImageFolder) {

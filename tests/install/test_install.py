@@ -49,6 +49,8 @@ def test_a_program_outside_finds_builds_and_runs(prefix, tmp_path):
 
 def test_the_program_runs_from_where_it_is_installed(prefix):
     program = prefix / "bin/stoker"
-    if not (BUILD / "bin/stoker").is_file():
-        pytest.skip("this build has no program: STOKER_ENGINE=OFF")
     assert "usage" in run(program, "--help").lower()
+    if not (BUILD / "bin/stoker-engine").is_file():
+        pytest.skip("this build has no engine: STOKER_ENGINE=OFF")
+    assert sorted(path.name for path in (prefix / "bin").iterdir()) == ["stoker"]
+    assert "stoker train" in run(program, "train", "--help")

@@ -116,6 +116,9 @@ TEST(Kernels, AllSetsOfThisProcessorAreThere) {
     std::size_t expected = 1;
     expected += cpu_features().avx2 ? 1 : 0;
     expected += cpu_features().avx512 ? 1 : 0;
+#if defined(__x86_64__)
+    expected += cpu_features().avx512 && has_vnni() ? 1 : 0;
+#endif
     EXPECT_EQ(op_kernels().size(), expected);
     EXPECT_EQ(std::string(op_kernels().front().name), "plain");
     EXPECT_EQ(best_kernels().name, op_kernels().back().name);

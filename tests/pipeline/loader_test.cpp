@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "pipeline/pixel_source.h"
+#include "stoker/ops/narrow.h"
 
 namespace stoker {
 namespace {
@@ -287,6 +288,35 @@ TEST(Loader, StatsCountTheWork) {
         EXPECT_EQ(stats.workers[Stage::decode].count(), 0) << "raw pixels need none";
         EXPECT_EQ(stats.ring.batches, 4);
     }
+}
+
+TEST(Loader, OtherTypesAreTheFloatsRoundedAndThePixelsThemselves) {
+    const auto batch_of = [](Layout layout, DType dtype) {
+        Loader loader(std::make_shared<PixelSource>(12), random_ops(),
+                      {.batch_size = 6, .workers = 2, .seed = 8, .dtype = dtype, .layout = layout});
+        return loader.next();
+    };
+    for (const Layout layout : {Layout::chw, Layout::hwc}) {
+        const auto whole = batch_of(layout, DType::float32);
+        const auto floats = whole->field(kImageField).as<float>();
+        const auto pixels_batch = batch_of(layout, DType::uint8);
+        const auto pixels = pixels_batch->field(kImageField).as<std::uint8_t>();
+        ASSERT_EQ(pixels.size(), floats.size());
+        const NormalizeFactors factors = normalize_factors(kImageNetNormalize);
+        for (const DType dtype : {DType::bfloat16, DType::float16}) {
+            const auto batch = batch_of(layout, dtype);
+            const TensorView field = batch->field(kImageField);
+            EXPECT_EQ(field.dtype, dtype);
+            const auto* halves = reinterpret_cast<const std::uint16_t*>(field.data);
+            for (std::size_t i = 0; i < floats.size(); ++i) {
+                const std::size_t channel = layout == Layout::chw ? i / 64 % 3 : i % 3;
+                ASSERT_EQ(halves[i], dtype == DType::bfloat16 ? to_bfloat16(floats[i]) : to_float16(floats[i]));
+                ASSERT_NEAR(floats[i], static_cast<float>(pixels[i]) * factors.scale[channel] + factors.bias[channel],
+                            1e-5);
+            }
+        }
+    }
+    EXPECT_THROW(batch_of(Layout::chw, DType::int64), InvalidArgument);
 }
 
 TEST(Loader, ChannelsLastIsTheSameImageTransposed) {

@@ -98,11 +98,13 @@ TEST(OpTable, MnistPresetServesGreyAsRgb) {
 TEST(OpTable, UnknownOpsAndOptionsAreNamedBesideTheKnown) {
     expect_refused(
         "rotate", {},
-        "expected an op: random_resized_crop, resize, center_crop, horizontal_flip, normalize, got \"rotate\"");
+        "expected an op: random_resized_crop, resize, center_crop, random_crop, horizontal_flip, vertical_flip, "
+        "random_rotation, color_jitter, random_grayscale, trivial_augment_wide, random_erasing, normalize, got "
+        "\"rotate\"");
     expect_refused("resize", {{"size", 4.0}, {"sizes", 3.0}}, "expected an option of resize: size, got sizes");
     expect_refused("random_resized_crop", {{"size", 4.0}, {"sclae", Numbers{0.1, 1}}}, "size, scale, ratio, got sclae");
     expect_refused("normalize", {{"preset", "mnist"}, {"sdt", 1.0}}, "preset, mean, std, got sdt");
-    EXPECT_EQ(op_names().size(), 5u);
+    EXPECT_EQ(op_names().size(), 12u);
 }
 
 TEST(OpTable, SizesThatCannotBe) {

@@ -54,6 +54,17 @@ class TransformTest : public ::testing::Test {
         return transform.augment(prepare(transform, sample), key, scratch_);
     }
 
+    // A prepared image to floats.
+    std::vector<float> floats(const Transform& transform, ConstImageView image, Layout layout) {
+        std::vector<float> out(image.row_bytes() * static_cast<std::size_t>(image.height));
+        transform.run(image, {}, scratch_,
+                      {.pixels = {.data = reinterpret_cast<std::byte*>(out.data()), .layout = layout},
+                       .channels = image.channels,
+                       .height = image.height,
+                       .width = image.width});
+        return out;
+    }
+
     StageTimes times_;
     TransformScratch scratch_;
     const Image image_ = make_image(37, 29, 3);
@@ -64,11 +75,10 @@ TEST_F(TransformTest, WithoutOpsPixelsAreDividedBy255) {
     const Transform transform;
     const ConstImageView out = run(transform, sample_, {});
     EXPECT_EQ(pixels(out), pixels(image_.view()));
-    std::vector<float> floats(image_.bytes());
-    transform.write(out, Layout::hwc, floats.data());
+    const auto values = floats(transform, out, Layout::hwc);
     const auto bytes = pixels(image_.view());
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-        ASSERT_NEAR(floats[i], static_cast<float>(bytes[i]) / 255.0f, 1e-6);
+        ASSERT_NEAR(values[i], static_cast<float>(bytes[i]) / 255.0f, 1e-6);
     }
 }
 
@@ -164,11 +174,8 @@ TEST_F(TransformTest, LayoutsAreTransposesOfEachOther) {
     for (const int channels : {1, 3, 4}) {
         const Image image = make_image(7, 5, channels);
         const Transform transform(std::vector<Op>{kImageNetNormalize});
-        const auto count = image.bytes();
-        std::vector<float> chw(count);
-        std::vector<float> hwc(count);
-        transform.write(image.view(), Layout::chw, chw.data());
-        transform.write(image.view(), Layout::hwc, hwc.data());
+        const auto chw = floats(transform, image.view(), Layout::chw);
+        const auto hwc = floats(transform, image.view(), Layout::hwc);
         const auto depth = static_cast<std::size_t>(channels);
         for (std::size_t c = 0; c < depth; ++c) {
             for (std::size_t pixel = 0; pixel < 35; ++pixel) {

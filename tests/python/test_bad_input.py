@@ -78,7 +78,7 @@ def test_truncated_jpeg(train, stoker, folder):
 @pytest.mark.parametrize("content, got", [(b"hello\n", "hello"), (b"", "no bytes"), (b"GIF89a", "a GIF image")])
 def test_another_file_named_jpg(train, stoker, folder, content, got):
     (folder / "checker/00000.jpg").write_bytes(content)
-    train(folder, "checker/00000.jpg", "a JPEG or PNG image", got)
+    train(folder, "checker/00000.jpg", "a JPEG, PNG, WebP, BMP or PNM image", got)
     refused(stoker("show", folder, status=None), "checker/00000.jpg", got)
     refused(stoker("inspect", folder, status=None), "1 bad of 24 samples")
 

@@ -51,7 +51,7 @@ def spoilt(drawn, tmp_path):
     cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
     (folder / "dots/00000.jpg").write_text("not an image at all\n")
     (folder / "rings/00002.jpg").write_bytes(b"")
-    (folder / "waves/00001.jpg").write_bytes(b"RIFF\x10\0\0\0WEBPVP8 ")
+    (folder / "waves/00001.jpg").write_bytes(b"II*\0\x10\0\0\0")
     return folder
 
 
@@ -65,7 +65,7 @@ def test_verify_lists_the_bad_samples_and_no_others(stoker, spoilt):
         "waves/00001.jpg",
     ]
     reasons = [sample["reason"] for sample in bad]
-    assert 'text "not an image' in reasons[0] and "no bytes" in reasons[1] and "WebP" in reasons[3]
+    assert 'text "not an image' in reasons[0] and "no bytes" in reasons[1] and "a TIFF image" in reasons[3]
     assert bad[0]["offset"] == 0
     assert 0 < bad[2]["offset"] <= (spoilt / "stars/00001.jpg").stat().st_size
     assert len(done.err.splitlines()) == 1 and "4 bad of 24 samples" in done.err

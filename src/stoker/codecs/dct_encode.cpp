@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "stoker/base/error.h"
 #include "stoker/codecs/dct.h"
 #include "stoker/codecs/dct_group.h"
 #include "stoker/codecs/dct_record.h"
@@ -58,16 +59,33 @@ bool starts_with(std::span<const std::byte> bytes, const std::vector<std::byte>&
     return bytes.size() >= start.size() && std::equal(start.begin(), start.end(), bytes.begin());
 }
 
-bool same_pixels(std::span<const std::byte> jpeg, std::span<const std::byte> other) {
-    Image expected;
-    Image got;
-    ImageSink expected_sink(expected);
-    ImageSink got_sink(got);
-    Decoder decoder;
-    JpegDecoder().decode_reference(jpeg, expected_sink);
-    decoder.decode(other, got_sink);
-    return expected.height() == got.height() && expected.width() == got.width() &&
-           std::memcmp(expected.view().data, got.view().data, expected.bytes()) == 0;
+// By libjpeg alone, which is what records are held against.
+Image libjpeg_pixels(std::span<const std::byte> jpeg) {
+    Image image;
+    ImageSink sink(image);
+    JpegDecoder().decode_reference(jpeg, sink);
+    return image;
+}
+
+Image record_pixels(std::span<const std::byte> record) {
+    Image image;
+    ImageSink sink(image);
+    DctDecoder().decode(record, sink);
+    return image;
+}
+
+bool same_pixels(const Image& a, const Image& b) {
+    return a.height() == b.height() && a.width() == b.width() &&
+           std::memcmp(a.view().data, b.view().data, a.bytes()) == 0;
+}
+
+// Whether the JPEG that a record gives back is one, and has these pixels.
+bool restores(std::span<const std::byte> record, const Image& expected) {
+    try {
+        return same_pixels(libjpeg_pixels(restore_jpeg(record)), expected);
+    } catch (const DataError&) {
+        return false;
+    }
 }
 
 }  // namespace
@@ -105,10 +123,11 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
     const std::vector<std::byte> body = write_body(blocks, header);
     header.body = body;
     result.bytes = write_dct_record(header);
-    const bool same = same_pixels(jpeg, result.bytes);
-    if (!same || !(result.exact_file || same_pixels(jpeg, restore_jpeg(result.bytes)))) {
+    const Image expected = libjpeg_pixels(jpeg);
+    const bool same = same_pixels(record_pixels(result.bytes), expected);
+    if (!same || !(result.exact_file || restores(result.bytes, expected))) {
         result = {.bytes = {},
-                  .reason = same ? "it holds values that no baseline JPEG can"
+                  .reason = same ? "it holds what no baseline JPEG of one scan can"
                                  : "its pixels depend on more than its coefficients",
                   .exact_file = false};
     }

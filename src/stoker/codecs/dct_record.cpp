@@ -153,7 +153,8 @@ void read_dct_header(std::span<const std::byte> record, DctHeader& header) {
     frame.color = static_cast<FrameColor>(color);
     const bool grey = frame.color == FrameColor::grey;
     if ((header.flags & ~DctFlags::kAll) != 0 || color > 2 || header.orientation < 1 || header.orientation > 8 ||
-        frame.components != (grey ? 1 : 3) || header.group_rows < 1 || tables < 1 || tables > 3) {
+        frame.components != (grey ? 1 : 3) || header.group_rows < 1 || header.group_rows > kMaxGroupRows ||
+        tables < 1 || tables > 3) {
         reader.refuse("a header that fits together", fmt::format("flags {}, colour {}, {} components, {} tables",
                                                                  header.flags, color, frame.components, tables));
     }

@@ -13,6 +13,8 @@ namespace stoker {
 
 inline constexpr unsigned char kDctMagic[4] = {0xdc, 'D', 'C', 'T'};
 inline constexpr int kDctVersion = 1;
+// MCU rows in a compressed group: what a small record can make a reader take memory for.
+inline constexpr int kMaxGroupRows = 8;
 
 struct DctFlags {
     static constexpr std::uint8_t kZstd = 1;         // segments are compressed, a group at a time

@@ -91,10 +91,12 @@ std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t c
 }
 
 void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values, const std::int16_t* dc,
-            int count, std::int16_t* out) {
+            int count, std::uint32_t* starts, std::int16_t* out) {
+    const std::int8_t* begin = values;
     std::fill_n(out, std::ptrdiff_t{kBlockSize} * count, std::int16_t{0});
     for (int i = 0; i < count; ++i, out += kBlockSize) {
         out[0] = dc[i];
+        starts[i] = static_cast<std::uint32_t>(values - begin);
         for (std::uint64_t mask = load_some(masks, lengths[i]); mask != 0; mask &= mask - 1) {
             const auto k = static_cast<std::size_t>(std::countr_zero(mask)) + 1;
             const std::int8_t value = *values++;
@@ -183,23 +185,31 @@ bool place_wide(std::span<const std::uint8_t> segment, const Places& places, std
     const auto room =
         static_cast<std::size_t>(segment.data() + segment.size() -
                                  reinterpret_cast<const std::uint8_t*>(places.escapes + places.first_escape + escapes));
+    const std::int8_t* end = values + places.values;
     const std::uint8_t* masks = places.masks;
-    for (int i = 0; i < count; ++i) {
-        const std::uint8_t length = scratch.lengths[static_cast<std::size_t>(first + i)];
-        for (std::uint64_t mask = load_some(masks, length); mask != 0; mask &= mask - 1) {
-            if (*values++ == kEscape) {
-                if (2 * ++number > room) {
-                    return false;
-                }
-                const auto k = static_cast<std::size_t>(std::countr_zero(mask)) + 1;
-                if (k < kBlockSize) {
-                    out[kBlockSize * i + kZigzag[k]] = load16(segment.data() + segment.size() - 2 * number);
-                }
-            }
+    int block = 0;
+    for (const std::int8_t* at = values;; ++at) {
+        at = static_cast<const std::int8_t*>(
+            std::memchr(at, static_cast<std::uint8_t>(kEscape), static_cast<std::size_t>(end - at)));
+        if (at == nullptr) {
+            return true;
         }
-        masks += length;
+        if (2 * ++number > room) {
+            return false;
+        }
+        const auto place = static_cast<std::uint32_t>(at - values);
+        for (; block + 1 < count && scratch.starts[static_cast<std::size_t>(block) + 1] <= place; ++block) {
+            masks += scratch.lengths[static_cast<std::size_t>(first + block)];
+        }
+        std::uint64_t mask = load_some(masks, scratch.lengths[static_cast<std::size_t>(first + block)]);
+        for (std::uint32_t i = scratch.starts[static_cast<std::size_t>(block)]; i < place; ++i) {
+            mask &= mask - 1;
+        }
+        const auto k = static_cast<std::size_t>(std::countr_zero(mask)) + 1;
+        if (k < kBlockSize) {
+            out[kBlockSize * block + kZigzag[k]] = load16(segment.data() + segment.size() - 2 * number);
+        }
     }
-    return true;
 }
 
 std::vector<SegmentKernels> find_kernels() {
@@ -233,7 +243,8 @@ void SegmentScratch::reserve(int blocks) {
     if (dc.size() < count) {
         lengths.resize(count + 128);
         dc.resize(count);
-        memory.resize(64 + 63 * count + 128);
+        starts.resize(count);
+        memory.resize(64 + kBlockSize * count + 128);  // damaged masks may have all of their bits
     }
 }
 
@@ -330,7 +341,7 @@ bool read_segment(std::span<const std::byte> bytes, int blocks, int first, int c
         kernels.unpack(places.nibbles, places.first_value, places.values, escapes, scratch.values());
     const auto begin = static_cast<std::size_t>(first);
     kernels.expand(scratch.lengths.data() + begin, places.masks, scratch.values(), scratch.dc.data() + begin, count,
-                   out);
+                   scratch.starts.data(), out);
     if (std::memchr(escapes, static_cast<std::uint8_t>(kEscape), escaped) == nullptr) {
         return true;
     }

@@ -34,7 +34,8 @@ void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts);
 struct SegmentScratch {
     std::vector<std::uint8_t> lengths;
     std::vector<std::int16_t> dc;
-    std::vector<std::int8_t> memory;  // of the values, with room before and behind
+    std::vector<std::uint32_t> starts;  // each expanded block's first value
+    std::vector<std::int8_t> memory;    // of the values, with room before and behind
 
     std::int8_t* values() { return memory.data() + 64; }
     void reserve(int blocks);
@@ -54,9 +55,10 @@ struct SegmentKernels {
     // 127 beyond `count`.
     std::size_t (*unpack)(const std::uint8_t* nibbles, std::size_t first, std::size_t count, const std::int8_t* escapes,
                           std::int8_t* out);
-    // The blocks (count, 8, 8) from their mask lengths, masks, values and DC. Reads up to 64 bytes beyond.
+    // The blocks (count, 8, 8) from their mask lengths, masks, values and DC; `starts` is where each block's values
+    // begin. Reads up to 64 bytes beyond.
     void (*expand)(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values,
-                   const std::int16_t* dc, int count, std::int16_t* out);
+                   const std::int16_t* dc, int count, std::uint32_t* starts, std::int16_t* out);
 };
 
 extern const SegmentKernels kPlainSegmentKernels;

@@ -133,8 +133,10 @@ void store_block(const std::int8_t* zigzag, std::int16_t dc, std::int16_t* out) 
 }
 
 void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values, const std::int16_t* dc,
-            int count, std::int16_t* out) {
+            int count, std::uint32_t* starts, std::int16_t* out) {
+    const std::int8_t* begin = values;
     for (int i = 0; i < count; ++i, out += kBlockSize) {
+        starts[i] = static_cast<std::uint32_t>(values - begin);
         // One byte further, because masks begin with coefficient 1; the last bit of a full mask is no coefficient.
         alignas(32) std::int8_t zigzag[1 + kBlockSize + 15];
         alignas(32) std::int8_t aligned[kBlockSize] = {};

@@ -91,9 +91,11 @@ std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t c
 }
 
 void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values, const std::int16_t* dc,
-            int count, std::int16_t* out) {
+            int count, std::uint32_t* starts, std::int16_t* out) {
+    const std::int8_t* begin = values;
     const __m512i places = _mm512_load_si512(kUnzigzag.place);
     for (int i = 0; i < count; ++i, out += kBlockSize) {
+        starts[i] = static_cast<std::uint32_t>(values - begin);
         std::uint64_t bits = 0;
         __builtin_memcpy(&bits, masks, sizeof bits);
         bits = _bzhi_u64(bits, 8U * lengths[i]);

@@ -40,7 +40,23 @@ Walk walk_of(int orientation) {
     }
 }
 
+// Where a stretch of `length` from `first` lies when a side of `side` pixels is counted from its other end.
+int mirrored(bool from_end, int first, int length, int side) {
+    return from_end ? side - length - first : first;
+}
+
 }  // namespace
+
+Box stored_box(const Box& upright, int orientation, int height, int width) {
+    const Walk walk = walk_of(orientation);
+    Box box = upright;
+    if (walk.transposed) {
+        box = {.top = upright.left, .left = upright.top, .height = upright.width, .width = upright.height};
+    }
+    box.top = mirrored(walk.from_bottom, box.top, box.height, height);
+    box.left = mirrored(walk.from_right, box.left, box.width, width);
+    return box;
+}
 
 void turn_upright(ConstImageView image, int orientation, RowSink& sink) {
     const Walk walk = walk_of(orientation);

@@ -10,4 +10,11 @@ namespace stoker {
 // exchange height and width. Calls start and row, not finish. Throws InvalidArgument.
 void turn_upright(ConstImageView image, int orientation, RowSink& sink);
 
+// Where the pixels of `upright`, a box of the upright picture, lie in a stored image of (height, width).
+Box stored_box(const Box& upright, int orientation, int height, int width);
+
+inline bool swaps_sides(int orientation) {
+    return orientation >= 5;
+}
+
 }  // namespace stoker

@@ -1,5 +1,5 @@
 // Drives libspng row by row. The file is read to its IEND chunk and every checksum counts: a PNG that
-// was cut short or damaged anywhere is refused.
+// was cut short or damaged anywhere is refused, unless only rows above the damage are wanted.
 //
 // 16 bits become 8 by their high byte. Pillow does the same for colour but not for grey, which it
 // opens as "I;16" and whose convert("RGB") turns everything above 255 white: no picture is meant so.
@@ -14,7 +14,8 @@
 #include "stoker/base/error.h"
 #include "stoker/codecs/check_pixels.h"
 #include "stoker/codecs/exif.h"
-#include "stoker/codecs/orientation.h"
+#include "stoker/codecs/load.h"
+#include "stoker/codecs/region.h"
 
 namespace stoker {
 namespace {
@@ -44,23 +45,35 @@ class PngReader {
     int width() const { return static_cast<int>(header_.width); }
     bool interlaced() const { return header_.interlace_method != SPNG_INTERLACE_NONE; }
 
-    // Calls row_at(y) for the memory of each row, in file order: an interlaced row comes several times.
-    template <typename RowAt>
-    void read_rows(RowAt row_at) {
-        const std::size_t row_bytes = std::size_t{3} * header_.width;
-        check(spng_decode_image(context_.get(), nullptr, 0, SPNG_FMT_RGB8, SPNG_DECODE_PROGRESSIVE));
+    // Makes rows [0, rows.end()) of an image that is not interlaced.
+    void read_rows(RegionRows& rows) {
+        start_rows();
+        int status = SPNG_OK;
+        for (int y = 0; y < rows.end(); ++y) {
+            check(status);  // libspng says "end" with the last row already
+            status = spng_decode_row(context_.get(), rows.begin(y), row_bytes());
+            if (status != SPNG_EOI) {
+                check(status);
+            }
+            rows.complete(y);
+        }
+        if (rows.reaches_bottom()) {
+            finish(status);
+        }
+    }
+
+    // All of an interlaced image, whose rows come several times.
+    void read_passes(ImageView image) {
+        start_rows();
         spng_row_info info{};
         int status = spng_get_row_info(context_.get(), &info);
         while (status == SPNG_OK) {
-            status = spng_decode_row(context_.get(), row_at(static_cast<int>(info.row_num)), row_bytes);
+            status = spng_decode_row(context_.get(), image.row(static_cast<int>(info.row_num)), row_bytes());
             if (status == SPNG_OK) {
                 status = spng_get_row_info(context_.get(), &info);
             }
         }
-        if (status != SPNG_EOI) {
-            fail(status);
-        }
-        check(spng_decode_chunks(context_.get()));
+        finish(status);
     }
 
   private:
@@ -72,6 +85,18 @@ class PngReader {
         std::memcpy(to, self->bytes_.data() + self->position_, size);
         self->position_ += size;
         return SPNG_OK;
+    }
+
+    std::size_t row_bytes() const { return std::size_t{3} * header_.width; }
+
+    void start_rows() { check(spng_decode_image(context_.get(), nullptr, 0, SPNG_FMT_RGB8, SPNG_DECODE_PROGRESSIVE)); }
+
+    // The chunks behind the pixels, when `status` says that these are complete.
+    void finish(int status) {
+        if (status != SPNG_EOI) {
+            fail(status);
+        }
+        check(spng_decode_chunks(context_.get()));
     }
 
     void check(int status) const {
@@ -100,20 +125,12 @@ class PngReader {
     spng_ihdr header_{};
 };
 
-std::size_t be32(std::span<const std::byte> bytes, std::size_t offset) {
-    std::size_t value = 0;
-    for (std::size_t i = 0; i < 4; ++i) {
-        value = value << 8 | std::to_integer<std::size_t>(bytes[offset + i]);
-    }
-    return value;
-}
-
 // From the eXIf chunk, which may also come behind the pixels, where libspng sees it only after decoding:
 // so the chunks (length, type, data, checksum) are walked here. Checksums are left to decoding.
 int orientation_in(std::span<const std::byte> bytes) {
     std::size_t chunk = 8;
     while (bytes.size() - chunk >= 12) {
-        const std::size_t length = be32(bytes, chunk);
+        const std::size_t length = load_be(bytes, chunk, 4);
         if (length > bytes.size() - chunk - 12) {
             return 1;
         }
@@ -139,12 +156,13 @@ ImageInfo PngDecoder::info(std::span<const std::byte> bytes) {
 void PngDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     PngReader reader(bytes);
     if (reader.interlaced()) {
+        const Box box = wanted_region(sink, reader.height(), reader.width()).box;
         whole_.reset(reader.height(), reader.width(), 3);
-        reader.read_rows([this](int y) { return whole_.view().row(y); });
-        turn_upright(whole_.view(), 1, sink);
+        reader.read_passes(whole_.view());
+        deliver(whole_.view().crop(box), sink);
     } else {
-        sink.start(reader.height(), reader.width(), 3);
-        reader.read_rows([&sink](int y) { return sink.row(y); });
+        RegionRows rows(sink, reader.height(), reader.width(), row_);
+        reader.read_rows(rows);
     }
     sink.finish();
 }

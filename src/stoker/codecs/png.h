@@ -4,20 +4,23 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "stoker/base/image.h"
 #include "stoker/codecs/codec.h"
 
 namespace stoker {
 
-// Keeps its memory for interlaced images. Both calls throw DataError.
+// Keeps its memory from image to image. Both calls throw DataError. Rows below the sink's region are not
+// decoded, and what is wrong with them is not noticed.
 class PngDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
     void decode(std::span<const std::byte> bytes, RowSink& sink);
 
   private:
-    Image whole_;  // an interlaced image, whose rows are complete only at its end
+    std::vector<std::uint8_t> row_;  // one row that is not wanted as a whole
+    Image whole_;                    // an interlaced image, whose rows are complete only at its end
 };
 
 }  // namespace stoker

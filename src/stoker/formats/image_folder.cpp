@@ -1,10 +1,10 @@
 // Walks the class folders as torchvision's make_dataset does: all folders of a class in the order
-// of their paths, in each of them the files in the order of their names.
+// of their paths, in each of them the files in the order of their names. Hidden ones are not for data.
 #include "stoker/formats/image_folder.h"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
+#include <span>
 #include <system_error>
 
 #include "stoker/base/error.h"
@@ -15,11 +15,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 3> kExtensions = {".jpg", ".jpeg", ".png"};
+constexpr std::string_view kExtensions[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"};
+// Images that no codec of ours reads: counted, because somebody will look for them.
+constexpr std::string_view kOtherExtensions[] = {".tif", ".tiff", ".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2"};
+
+bool ends_with_any(std::string_view name, std::span<const std::string_view> extensions) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
+    return std::ranges::any_of(extensions, [&](std::string_view extension) {
+        return name.size() >= extension.size() &&
+               std::ranges::equal(name.substr(name.size() - extension.size()), extension, {}, lower);
+    });
+}
 
 struct Listing {
     std::vector<std::string> folders;
     std::vector<std::string> images;
+    std::int64_t others = 0;  // images of other types
 };
 
 // A link to a folder that contains the link would be walked for ever.
@@ -46,13 +57,19 @@ Listing list(const fs::path& folder, const fs::path& root) {
     std::error_code error;
     std::error_code unknown;  // a type that cannot be told is no folder, as in Python's os.walk
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        std::string name = entry->path().filename().string();
+        if (name.starts_with('.')) {
+            continue;  // what tools leave behind: .ipynb_checkpoints, ._001.jpg
+        }
         if (entry->is_directory(unknown)) {
             if (entry->is_symlink(unknown)) {
                 check_loop(entry->path(), root);
             }
-            listing.folders.push_back(entry->path().filename().string());
-        } else if (is_image_name(entry->path().native())) {
-            listing.images.push_back(entry->path().filename().string());
+            listing.folders.push_back(std::move(name));
+        } else if (is_image_name(name)) {
+            listing.images.push_back(std::move(name));
+        } else if (ends_with_any(name, kOtherExtensions)) {
+            ++listing.others;
         }
     }
     if (error) {
@@ -68,18 +85,19 @@ struct ImagesOf {
     std::vector<std::string> names;
 };
 
-void walk(const fs::path& root, const std::string& folder, std::vector<ImagesOf>& found) {
+void walk(const fs::path& root, const std::string& folder, std::vector<ImagesOf>& found, std::int64_t& others) {
     Listing listing = list(root / folder, root);
+    others += listing.others;
     found.push_back({folder, std::move(listing.images)});
     for (const std::string& below : listing.folders) {
-        walk(root, folder + "/" + below, found);
+        walk(root, folder + "/" + below, found, others);
     }
 }
 
 [[noreturn]] void refuse(const std::string& root, std::string got, std::string hint) {
     throw DataError({.path = root}, {.where = "image_folder",
-                                     .expected = "one subfolder of .jpg, .jpeg or .png images for each class, "
-                                                 "such as cat/001.jpg",
+                                     .expected = "one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm images "
+                                                 "for each class, such as cat/001.jpg",
                                      .got = std::move(got),
                                      .hint = std::move(hint)});
 }
@@ -87,11 +105,7 @@ void walk(const fs::path& root, const std::string& folder, std::vector<ImagesOf>
 }  // namespace
 
 bool is_image_name(std::string_view name) {
-    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
-    return std::ranges::any_of(kExtensions, [&](std::string_view extension) {
-        return name.size() >= extension.size() &&
-               std::ranges::equal(name.substr(name.size() - extension.size()), extension, {}, lower);
-    });
+    return ends_with_any(name, kExtensions);
 }
 
 ImageFolderSource::ImageFolderSource(const fs::path& root) : root_(root.string()), begin_{0} {
@@ -114,13 +128,14 @@ ImageFolderSource::ImageFolderSource(const fs::path& root) : root_(root.string()
         refuse(
             root_,
             fmt::format("none in {} of {} subfolders: {}{}", empty, classes_.size(), without, empty > 5 ? ", ..." : ""),
-            "remove the empty subfolders or fill them");
+            other_images_ > 0 ? fmt::format("convert the {} images of other types", other_images_)
+                              : "remove the empty subfolders or fill them");
     }
 }
 
 void ImageFolderSource::add_class(std::size_t label) {
     std::vector<ImagesOf> found;
-    walk(root_, classes_[label], found);
+    walk(root_, classes_[label], found, other_images_);
     std::ranges::sort(found, {}, &ImagesOf::folder);  // "a-b" before "a/b", which the walk itself would not give
     for (const ImagesOf& images : found) {
         for (const std::string& file : images.names) {

@@ -1,5 +1,6 @@
-// A folder of JPEG and PNG files, one subfolder a class: classes, labels and order are exactly
-// those of torchvision's ImageFolder, so index i means the same image in both.
+// A folder of image files, one subfolder a class: classes, labels and order are exactly those of
+// torchvision's ImageFolder, so index i means the same image in both. Two differences: files and folders
+// whose names begin with "." are skipped, and TIFF, which no codec reads, is left out.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace stoker {
 
-// .jpg, .jpeg or .png, in any case.
+// .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm, in any case.
 bool is_image_name(std::string_view name);
 
 class ImageFolderSource final : public Source {
@@ -31,6 +32,8 @@ class ImageFolderSource final : public Source {
     std::string path() const override { return root_; }
     // Asks the system for each file's size, so it costs a call a sample.
     std::int64_t bytes() const override;
+    // Files of the classes that are images by their names, but of types that are not read (.tif, .gif, ...).
+    std::int64_t other_images() const { return other_images_; }
 
   private:
     void add_class(std::size_t label);
@@ -42,6 +45,7 @@ class ImageFolderSource final : public Source {
     std::string names_;
     std::vector<std::size_t> begin_;  // key i is names_[begin_[i], begin_[i + 1])
     std::vector<std::int32_t> labels_;
+    std::int64_t other_images_ = 0;
 };
 
 }  // namespace stoker

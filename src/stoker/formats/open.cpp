@@ -13,6 +13,8 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/idx.h"
 #include "stoker/formats/image_folder.h"
+#include "stoker/formats/stk.h"
+#include "stoker/formats/stk_manifest.h"
 #include "stoker/formats/synth_digits.h"
 
 namespace stoker {
@@ -23,8 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
-    "a folder with one subfolder of .jpg, .jpeg or .png images for each class, a folder of IDX files "
-    "(train-images-idx3-ubyte[.gz], ...), or synth:digits";
+    "a folder with one subfolder of images (.jpg, .png, .webp, ...) for each class, a folder of IDX files "
+    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), or synth:digits";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -101,6 +103,9 @@ bool may_be_image_folder(const fs::path& directory) {
 }
 
 std::unique_ptr<Source> open_directory(const fs::path& directory, Split split) {
+    if (holds_stk(directory)) {
+        return std::make_unique<StkSource>(directory);
+    }
     if (holds_idx(directory)) {
         const IdxPaths paths = find_idx(directory, split);
         return std::make_unique<IdxSource>(paths.images, paths.labels, split);
@@ -140,7 +145,7 @@ std::unique_ptr<Source> open_source(const std::string& data, Split split) {
 
 bool has_splits(const std::string& data) {
     std::error_code error;  // a path that is not there has no splits; opening it says why
-    return is_synth_digits(data) || (fs::is_directory(data, error) && holds_idx(data));
+    return is_synth_digits(data) || (fs::is_directory(data, error) && !holds_stk(data) && holds_idx(data));
 }
 
 }  // namespace stoker

@@ -2,6 +2,7 @@
 #include "stoker/ops/kernels.h"
 
 #include "stoker/ops/kernels_normalize.h"
+#include "stoker/ops/narrow.h"
 
 namespace stoker {
 namespace {
@@ -55,9 +56,15 @@ void normalize_pixels(const std::uint8_t* pixels, std::size_t count, int channel
     normalize_loops::normalize(pixels, count, channels, factors, layout, out, plane);
 }
 
+void narrow(const float* values, std::size_t count, DType dtype, std::uint16_t* out) {
+    for (std::size_t i = 0; i < count; ++i) {
+        out[i] = dtype == DType::bfloat16 ? to_bfloat16(values[i]) : to_float16(values[i]);
+    }
+}
+
 }  // namespace
 
-const OpKernels kPlainKernels{"plain", resize_columns, resize_rows, normalize_pixels};
+const OpKernels kPlainKernels{"plain", resize_columns, resize_rows, normalize_pixels, narrow, nullptr};
 
 std::span<const OpKernels> op_kernels() {
     static const std::vector<OpKernels> sets = [] {

@@ -10,8 +10,10 @@
 #include "stoker/base/cpu_features.h"
 #include "stoker/ops/kernels.h"
 #include "stoker/ops/kernels_normalize.h"
+#include "stoker/ops/narrow.h"
 
 #define STOKER_AVX2 [[gnu::target("avx2")]]
+#define STOKER_F16C [[gnu::target("avx2,f16c")]]
 #define STOKER_AVX512 [[gnu::target("avx2,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]]
 
 namespace stoker {
@@ -141,15 +143,42 @@ STOKER_AVX512 void normalize_avx512(const std::uint8_t* pixels, std::size_t coun
     normalize_loops::normalize(pixels, count, channels, factors, layout, out, plane);
 }
 
+STOKER_AVX2 void narrow_bfloat16(const float* values, std::size_t count, std::uint16_t* out) {
+    for (std::size_t i = 0; i < count; ++i) {
+        out[i] = to_bfloat16(values[i]);
+    }
+}
+
+// Every processor with AVX2 has these instructions too.
+STOKER_F16C void narrow_float16(const float* values, std::size_t count, std::uint16_t* out) {
+    std::size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(values + i), _MM_FROUND_TO_NEAREST_INT));
+    }
+    for (; i < count; ++i) {
+        out[i] = to_float16(values[i]);
+    }
+}
+
+void narrow(const float* values, std::size_t count, DType dtype, std::uint16_t* out) {
+    dtype == DType::bfloat16 ? narrow_bfloat16(values, count, out) : narrow_float16(values, count, out);
+}
+
 }  // namespace
 
 std::vector<OpKernels> x86_kernels() {
     std::vector<OpKernels> sets;
     if (cpu_features().avx2) {
-        sets.push_back({"avx2", resize_columns<Avx2>, resize_rows<Avx2>, normalize_avx2});
+        sets.push_back({"avx2", resize_columns<Avx2>, resize_rows<Avx2>, normalize_avx2, narrow, nullptr});
     }
     if (cpu_features().avx512) {
-        sets.push_back({"avx512", resize_columns<Avx512>, resize_rows<Avx512>, normalize_avx512});
+        sets.push_back({"avx512", resize_columns<Avx512>, resize_rows<Avx512>, normalize_avx512, narrow, nullptr});
+        if (has_vnni()) {
+            sets.push_back(sets.back());
+            sets.back().name = "avx512_vnni";
+            sets.back().resize_normalize = resize_normalize_vnni;
+        }
     }
     return sets;
 }

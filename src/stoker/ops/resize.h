@@ -9,6 +9,8 @@
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/image.h"
+#include "stoker/ops/lane_table.h"
+#include "stoker/ops/resize_axis.h"
 
 namespace stoker {
 
@@ -21,33 +23,16 @@ struct ImageSize {
 // torchvision's Resize(size): the shorter side becomes `size`, the longer int(size * long / short).
 ImageSize resized_size(int image_height, int image_width, int size);
 
-// The taps of one output position: inputs first ... first + count - 1.
-struct ResizeTaps {
-    int first = 0;
-    int count = 0;
+// A resize of which a part is wanted: `source` becomes `full`, of which `part` is cut out and mirrored.
+struct ResizeGeometry {
+    ImageSize source;
+    ImageSize full;
+    Box part;  // within full
+    bool flip = false;
 };
 
-// The filter along one axis, in fixed point of kResizeBits: `taps[i]` says where output i reads,
-// `weights[i * stride + k]` is its k-th weight; each output's weights sum to about 1 << kResizeBits.
-// Neither `first` nor `first + count` ever falls from one output to the next.
-inline constexpr int kResizeBits = 22;
-struct ResizeAxis {
-    int stride = 0;
-    std::vector<ResizeTaps> taps;
-    std::vector<std::int32_t> weights;
-
-    // Outputs begin ... begin + count - 1 of `output`. Reuses its memory; does nothing where the
-    // arguments are those of last time.
-    void build(int input, int output, int begin, int count);
-    // Inputs from the first tap of all to the last.
-    int inputs() const { return taps.back().first + taps.back().count - taps.front().first; }
-
-  private:
-    int input_ = -1;
-    int output_ = -1;
-    int begin_ = -1;
-    std::vector<double> triangle_;  // one output's weights before they are normalised
-};
+// The rows and columns of the source that the part is made from; what lies outside need not be decoded.
+Box resize_reads(const ResizeGeometry& geometry);
 
 // Memory kept from image to image by one worker.
 struct ResizeScratch {
@@ -57,6 +42,12 @@ struct ResizeScratch {
     Buffer turned;   // the same after the horizontal pass: (output columns, C, rows)
     Image rows;      // a ring of rows after the horizontal pass: (rows, output width, C)
     std::vector<const std::uint8_t*> row_taps;
+    Image line;     // one output row (W, C)
+    Buffer floats;  // the same, normalised
+    LaneTable lanes;
+    Buffer quads;  // a ring of rows after the horizontal pass, four by four: see kernels_vnni.cpp
+    std::vector<const std::byte*> quad_rows;
+    std::vector<std::uint32_t> quad_digits;
 };
 
 // `from` (h, w, C) to `to` (H, W, C), C = 1..4, any sizes of at least 1. Equal sizes copy.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <limits>
 #include <new>
 #include <system_error>
@@ -27,11 +26,14 @@ SamplerOptions sampler_options(const Source& source, const LoaderOptions& option
             .world_size = options.world_size};
 }
 
-std::vector<FieldSpec> image_fields(const Shape& shape, Layout layout) {
+// A batch of more than this does not stay in a cache until the training thread comes to it.
+constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
+
+std::vector<FieldSpec> image_fields(const ImageSlot& slot) {
     return {{.name = std::string(kImageField),
-             .dtype = DType::float32,
-             .shape = shape,
-             .layout = layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain},
+             .dtype = slot.pixels.dtype,
+             .shape = {slot.channels, slot.height, slot.width},
+             .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain},
             {.name = std::string(kLabelField), .dtype = DType::int64},
             {.name = std::string(kIndexField), .dtype = DType::int64},
             {.name = std::string(kKeyField), .ragged = true}};
@@ -85,6 +87,11 @@ Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const 
                                .expected = fmt::format("epochs from 0 (no end) to {}", kMaxEpochs),
                                .got = fmt::to_string(options_.epochs)});
     }
+    if (!is_pixel_dtype(options_.dtype)) {
+        throw InvalidArgument({.where = "loader",
+                               .expected = "a dtype of uint8, float16, bfloat16 or float32",
+                               .got = std::string(dtype_name(options_.dtype))});
+    }
     Sample sample;
     StageTimes times;
     StageClock clock(times);
@@ -92,7 +99,13 @@ Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const 
         read_sample(*source_, 0, sample);
         const ConstImageView image = transform_.augment(transform_.prepare(sample, own_scratch_, clock),
                                                         {.seed = options_.seed, .sample = 0}, own_scratch_);
-        fields_ = image_fields({image.channels, image.height, image.width}, options_.layout);
+        place_ = {.pixels = {.dtype = options_.dtype, .layout = options_.layout},
+                  .channels = image.channels,
+                  .height = image.height,
+                  .width = image.width};
+        fields_ = image_fields(place_);
+        const auto capacity = static_cast<std::size_t>(sampler_.max_slice());
+        place_.pixels.streamed = fields_.front().sample_bytes() >= kStreamBytes / capacity;
     } catch (...) {
         rethrow_located(*source_, 0);
     }
@@ -200,8 +213,7 @@ void Loader::run_task(const RingTask& task, Sample& sample, TransformScratch& sc
     std::int64_t item = task.begin;
     std::exception_ptr error;
     try {
-        const SlotView slot{task.batch->field(kImageField).as<float>(),
-                            task.batch->field(kLabelField).as<std::int64_t>(),
+        const SlotView slot{task.batch->field(kImageField).data, task.batch->field(kLabelField).as<std::int64_t>(),
                             task.batch->field(kIndexField).as<std::int64_t>()};
         for (; item < task.end && !ring_->stopped(); ++item) {
             fill_sample(*task.batch, slot, item, sample, scratch, times);
@@ -220,30 +232,26 @@ void Loader::fill_sample(Batch& batch, const SlotView& slot, std::int64_t item, 
     StageClock clock(times);
     try {
         batch.payload(kKeyField, item) = source_->key(index);
-        // The label is cached with the pixels: reading it alone would open the file again.
-        ConstImageView image = cache_ ? cache_->get(index, sample.label) : ConstImageView{};
-        if (image.data == nullptr) {
+        ImageSlot place = place_;
+        place.pixels.data = slot.image + at * fields_.front().sample_bytes();
+        const RngKey key{.seed = options_.seed,
+                         .epoch = static_cast<std::uint32_t>(batch.epoch()),
+                         .sample = static_cast<std::uint64_t>(index)};
+        if (!cache_) {
             read_sample(*source_, index, sample);
             clock.lap(Stage::read);
-            image = transform_.prepare(sample, scratch, clock);
-            if (cache_) {
+            transform_.run(sample, key, scratch, place, clock);
+        } else {
+            // The label is cached with the pixels: reading it alone would open the file again.
+            ConstImageView image = cache_->get(index, sample.label);
+            if (image.data == nullptr) {
+                read_sample(*source_, index, sample);
+                clock.lap(Stage::read);
+                image = transform_.prepare(sample, scratch, clock);
                 cache_->put(index, image, sample.label);
             }
+            transform_.run(image, key, scratch, place);
         }
-        const RngKey key_of_sample{.seed = options_.seed,
-                                   .epoch = static_cast<std::uint32_t>(batch.epoch()),
-                                   .sample = static_cast<std::uint64_t>(index)};
-        image = transform_.augment(image, key_of_sample, scratch);
-        if (const Shape shape{image.channels, image.height, image.width}; shape != image_shape()) {
-            throw DataError({}, {.where = "image",
-                                 .expected = fmt::format("{} (channels, height, width), as of sample 0",
-                                                         fmt::join(image_shape(), " x ")),
-                                 .got = fmt::format("{}", fmt::join(shape, " x ")),
-                                 .hint = "add an op that gives all images one size, such as center_crop or "
-                                         "resize with size = [height, width]"});
-        }
-        const std::size_t pixels = slot.image.size() / static_cast<std::size_t>(batch.size());
-        transform_.write(image, options_.layout, slot.image.data() + at * pixels);
         slot.labels[at] = sample.label;
     } catch (...) {
         rethrow_located(*source_, index);

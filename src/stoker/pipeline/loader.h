@@ -30,6 +30,7 @@ struct LoaderOptions {
     bool drop_last = false;
     int rank = 0;
     int world_size = 1;
+    DType dtype = DType::float32;    // of the image field: float32, float16, bfloat16; uint8: pixels, not normalised
     Layout layout = Layout::chw;     // hwc: the image field is (C, H, W) in channels-last memory
     std::int64_t cache_bytes = 0;    // decoded images kept in memory, up to this many bytes
     Allocator* allocator = nullptr;  // of the batch slots; null: plain host memory. Must outlive every batch.
@@ -82,7 +83,7 @@ class Loader {
     };
     // The fixed fields of a batch slot.
     struct SlotView {
-        std::span<float> image;  // (N, C, H, W) or (N, H, W, C)
+        std::byte* image;  // (N, C, H, W) or (N, H, W, C)
         std::span<std::int64_t> labels;
         std::span<std::int64_t> indices;
     };
@@ -101,6 +102,7 @@ class Loader {
     LoaderOptions options_;
     const Sampler sampler_;
     std::vector<FieldSpec> fields_;
+    ImageSlot place_;  // of every image, but for where it lies
     std::unique_ptr<RamCache> cache_;
     std::shared_ptr<BatchRing> ring_;
     std::vector<std::unique_ptr<Worker>> workers_;

@@ -1,5 +1,5 @@
-// Each op reads its own options through OpOptions, which remembers what was asked for, so that a
-// misspelt option is found and the known ones are listed.
+// The table, and the makers of the ops that resize, crop, mirror and normalise; those on pixels are in
+// make_pixel_op.cpp. Options are checked here, so that a recipe's mistakes are found before anything runs.
 #include "stoker/pipeline/op_table.h"
 
 #include <algorithm>
@@ -8,112 +8,11 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
+#include "stoker/pipeline/make_pixel_op.h"
+#include "stoker/pipeline/op_options.h"
 
 namespace stoker {
 namespace {
-
-constexpr int kMaxSide = 1 << 15;
-
-class OpOptions {
-  public:
-    explicit OpOptions(const OpSpec& spec) : spec_(spec) {}
-
-    bool has(const std::string& name) {
-        if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
-            known_.push_back(name);
-        }
-        return spec_.options.contains(name);
-    }
-
-    double number(const std::string& name, double fallback, double low, double high) {
-        if (!has(name)) {
-            return fallback;
-        }
-        const auto* value = std::get_if<double>(&spec_.options.at(name));
-        if (value == nullptr || !(*value >= low && *value <= high)) {
-            refuse(name, fmt::format("a number from {} to {}", low, high));
-        }
-        return *value;
-    }
-
-    std::vector<double> numbers(const std::string& name, std::vector<double> fallback, std::size_t least,
-                                std::size_t most) {
-        if (!has(name)) {
-            return fallback;
-        }
-        const OptionValue& value = spec_.options.at(name);
-        std::vector<double> list;
-        if (const auto* one = std::get_if<double>(&value); one != nullptr && least == 1) {
-            list = {*one};
-        } else if (const auto* many = std::get_if<std::vector<double>>(&value)) {
-            list = *many;
-        }
-        if (list.size() < least || list.size() > most) {
-            refuse(name, least == most ? fmt::format("a list of {} numbers", least)
-                                       : fmt::format("a number or a list of up to {} numbers", most));
-        }
-        return list;
-    }
-
-    // An output side or [height, width], each at least 1; throws where it is missing.
-    ImageSize size() {
-        const std::vector<double> list = numbers("size", {}, 1, 2);
-        for (const double side : list) {
-            if (side < 1 || side > kMaxSide || side != std::floor(side)) {
-                refuse("size", fmt::format("whole pixels from 1 to {}", kMaxSide));
-            }
-        }
-        if (list.empty()) {
-            throw InvalidArgument({.where = spec_.where,
-                                   .expected = fmt::format("the option size for {}", spec_.name),
-                                   .got = "none",
-                                   .hint = fmt::format("write {{op = \"{}\", size = 224}}", spec_.name)});
-        }
-        return {static_cast<int>(list.front()), static_cast<int>(list.back())};
-    }
-
-    std::string text(const std::string& name) {
-        const auto* value = std::get_if<std::string>(&spec_.options.at(name));
-        if (value == nullptr) {
-            refuse(name, "a string");
-        }
-        return *value;
-    }
-
-    [[noreturn]] void refuse(const std::string& name, const std::string& expected) const {
-        throw InvalidArgument({.where = fmt::format("{}.{}", spec_.where, name),
-                               .expected = expected,
-                               .got = spec_.options.contains(name) ? describe(spec_.options.at(name)) : "none"});
-    }
-
-    void finish() const {
-        for (const auto& [name, value] : spec_.options) {
-            if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
-                throw InvalidArgument(
-                    {.where = spec_.where,
-                     .expected = fmt::format("an option of {}: {}", spec_.name, fmt::join(known_, ", ")),
-                     .got = name});
-            }
-        }
-    }
-
-  private:
-    static std::string describe(const OptionValue& value) {
-        if (const auto* flag = std::get_if<bool>(&value)) {
-            return *flag ? "true" : "false";
-        }
-        if (const auto* number = std::get_if<double>(&value)) {
-            return fmt::to_string(*number);
-        }
-        if (const auto* text = std::get_if<std::string>(&value)) {
-            return fmt::format("\"{}\"", *text);
-        }
-        return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
-    }
-
-    const OpSpec& spec_;
-    std::vector<std::string> known_;
-};
 
 Op make_resize(OpOptions& options) {
     const bool exact = options.numbers("size", {}, 1, 2).size() == 2;
@@ -138,6 +37,35 @@ Op make_random_resized_crop(OpOptions& options) {
     const auto [scale_low, scale_high] = range("scale", 0.08, 1.0, 1.0);
     const auto [ratio_low, ratio_high] = range("ratio", 3.0 / 4.0, 4.0 / 3.0, 1000.0);
     return RandomResizedCrop{size.height, size.width, scale_low, scale_high, ratio_low, ratio_high};
+}
+
+Padding read_padding(OpOptions& options) {
+    constexpr int kMost = 1 << 15;
+    const std::vector<double> list = options.numbers("padding", {0}, 1, 4);
+    std::vector<int> sides;
+    for (const double side : list) {
+        if (!(side >= 0 && side <= kMost && side == std::floor(side))) {
+            options.refuse("padding", fmt::format("whole pixels from 0 to {}", kMost));
+        }
+        sides.push_back(static_cast<int>(side));
+    }
+    if (sides.size() == 3) {
+        options.refuse("padding", "a number, [left and right, top and bottom] or [left, top, right, bottom]");
+    }
+    const std::size_t count = sides.size();
+    return {sides[0], sides[1 % count], sides[2 % count], sides[3 % count]};
+}
+
+Op make_random_crop(OpOptions& options) {
+    const ImageSize size = options.size();
+    constexpr PaddingMode kModes[] = {PaddingMode::constant, PaddingMode::edge, PaddingMode::reflect,
+                                      PaddingMode::symmetric};
+    return RandomCrop{.height = size.height,
+                      .width = size.width,
+                      .padding = read_padding(options),
+                      .pad_if_needed = options.flag("pad_if_needed", false),
+                      .mode = kModes[options.choice("padding_mode", {"constant", "edge", "reflect", "symmetric"})],
+                      .fill = options.color("fill")};
 }
 
 Op make_horizontal_flip(OpOptions& options) {
@@ -177,13 +105,28 @@ Op make_normalize(OpOptions& options) {
     return op;
 }
 
+template <PixelOp (*make)(OpOptions&)>
+Op on_pixels(OpOptions& options) {
+    return make(options);
+}
+
 struct Entry {
     const char* name;
     Op (*make)(OpOptions&);
 };
 constexpr Entry kOps[] = {
-    {"random_resized_crop", make_random_resized_crop}, {"resize", make_resize},       {"center_crop", make_center_crop},
-    {"horizontal_flip", make_horizontal_flip},         {"normalize", make_normalize},
+    {"random_resized_crop", make_random_resized_crop},
+    {"resize", make_resize},
+    {"center_crop", make_center_crop},
+    {"random_crop", make_random_crop},
+    {"horizontal_flip", make_horizontal_flip},
+    {"vertical_flip", on_pixels<make_vertical_flip>},
+    {"random_rotation", on_pixels<make_random_rotation>},
+    {"color_jitter", on_pixels<make_color_jitter>},
+    {"random_grayscale", on_pixels<make_random_grayscale>},
+    {"trivial_augment_wide", on_pixels<make_trivial_augment_wide>},
+    {"random_erasing", on_pixels<make_random_erasing>},
+    {"normalize", make_normalize},
 };
 
 }  // namespace

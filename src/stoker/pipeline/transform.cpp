@@ -1,5 +1,5 @@
-// Runs ops one after the other on uint8 pixels. Crops are views; what changes pixels writes into
-// the scratch image that it does not read from.
+// Folds ops as far as they go, makes the pixels where an op needs them or cannot be folded, and goes on from
+// there. Crops are views; what changes pixels writes into the scratch image that it does not read from.
 #include "stoker/pipeline/transform.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,8 @@ namespace stoker {
 namespace {
 
 bool is_random(const Op& op) {
-    return std::holds_alternative<RandomResizedCrop>(op) || std::holds_alternative<HorizontalFlip>(op);
+    return !std::holds_alternative<Resize>(op) && !std::holds_alternative<CenterCrop>(op) &&
+           !std::holds_alternative<Normalize>(op);
 }
 
 ImageView next_scratch(TransformScratch& scratch, int height, int width, int channels) {
@@ -21,37 +22,142 @@ ImageView next_scratch(TransformScratch& scratch, int height, int width, int cha
     return image.view();
 }
 
-ConstImageView resized(ConstImageView image, ImageSize size, TransformScratch& scratch) {
-    if (size == ImageSize{image.height, image.width}) {
-        return image;
-    }
-    if (std::int64_t{size.height} * size.width > kMaxPixels) {
+void check_pixels(ImageSize size, ImageSize from) {
+    if (size != from && std::int64_t{size.height} * size.width > kMaxPixels) {
         throw DataError({}, {.where = "resize",
                              .expected = fmt::format("at most {} pixels", kMaxPixels),
                              .got = fmt::format("{} x {}, from an image of {} x {}", size.height, size.width,
-                                                image.height, image.width)});
+                                                from.height, from.width)});
     }
-    const ImageView out = next_scratch(scratch, size.height, size.width, image.channels);
-    resize(image, out, scratch.resize);
-    return out;
 }
 
-ConstImageView cropped(ConstImageView image, const Box& box, TransformScratch& scratch) {
-    const bool inside =
-        box.top >= 0 && box.left >= 0 && box.top + box.height <= image.height && box.left + box.width <= image.width;
-    if (inside) {
-        return image.crop(box);
+// Adds one op to the geometry; false for what cannot be: an op on pixels, or a geometry that has to be made first.
+// It then is the same op with the same draws that comes again, on the pixels.
+struct FoldOp {
+    Geometry& geometry;
+    Rng& rng;
+
+    bool operator()(const Resize& op) const {
+        const ImageSize from = geometry.size();
+        const ImageSize size = op.size ? *op.size : resized_size(from.height, from.width, op.shorter);
+        check_pixels(size, from);
+        return geometry.resize(size);
     }
-    const ImageView out = next_scratch(scratch, box.height, box.width, image.channels);
-    crop_padded(image, box, out);
+    bool operator()(const CenterCrop& op) const {
+        const auto [height, width] = geometry.size();
+        return geometry.crop(center_crop_box(height, width, op.height, op.width));
+    }
+    bool operator()(const RandomResizedCrop& op) const {
+        const auto [height, width] = geometry.size();
+        check_pixels({op.height, op.width}, {height, width});
+        return geometry.can_resize() && geometry.crop(draw_random_resized_crop(op, height, width, rng)) &&
+               geometry.resize({op.height, op.width});
+    }
+    bool operator()(const HorizontalFlip& op) const {
+        if (draw_horizontal_flip(op, rng)) {
+            geometry.flip();
+        }
+        return true;
+    }
+    bool operator()(const RandomCrop& op) const {
+        const auto [height, width] = geometry.size();
+        return geometry.crop(draw_random_crop(op, height, width, rng));
+    }
+    bool operator()(const PixelOp& op) const { return !changes_pixels(op, geometry.size(), rng); }
+    bool operator()(const Normalize& /*op*/) const { return false; }
+};
+
+// The same pixels where they may be changed: in `scratch`, if they are not there already. The image may lie in
+// the source or in a cache, which must not change.
+ImageView writable(ConstImageView image, bool own, TransformScratch& scratch) {
+    if (own) {
+        const ImageView whole = scratch.pixels[scratch.used].view();
+        return {whole.data + (image.data - whole.data), image.height, image.width, image.channels, image.stride};
+    }
+    const ImageView copy = next_scratch(scratch, image.height, image.width, image.channels);
+    copy_pixels(image, copy);
+    return copy;
+}
+
+// An op that no geometry takes, on pixels. `own`: they lie in the scratch image in use.
+struct RunOp {
+    ConstImageView image;
+    bool own;
+    Rng& rng;
+    TransformScratch& scratch;
+
+    ConstImageView operator()(const CenterCrop& op) const {
+        const ImageView out = next_scratch(scratch, op.height, op.width, image.channels);
+        crop_padded(image, center_crop_box(image.height, image.width, op.height, op.width), out);
+        return out;
+    }
+    ConstImageView operator()(const RandomCrop& op) const {
+        const ImageView out = next_scratch(scratch, op.height, op.width, image.channels);
+        padded_crop(image, draw_random_crop(op, image.height, image.width, rng), op.mode, op.fill, out);
+        return out;
+    }
+    ConstImageView operator()(const PixelOp& op) const {
+        const ImageView pixels = writable(image, own, scratch);
+        run_pixel_op(op, pixels, rng, scratch.original);
+        return pixels;
+    }
+    ConstImageView operator()(const auto& /*op*/) const {
+        throw InternalError({.where = "transform", .expected = "an op that runs on pixels", .got = "another"});
+    }
+};
+
+ConstImageView pixels_of(const Sample& sample) {
+    const ConstImageView image{reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width,
+                               sample.channels, std::ptrdiff_t{sample.width} * sample.channels};
+    if (image.height < 1 || image.width < 1 || image.channels < 1 || image.channels > 4) {
+        throw DataError({}, {.where = "raw pixels",
+                             .expected = "at least 1 x 1 pixels of 1 to 4 channels",
+                             .got = fmt::format("{} x {} x {}", image.height, image.width, image.channels)});
+    }
+    const std::size_t bytes = image.row_bytes() * static_cast<std::size_t>(image.height);
+    if (sample.bytes.size() != bytes) {
+        throw DataError({}, {.where = "raw pixels",
+                             .expected = fmt::format("{} bytes for {} x {} x {}", bytes, sample.height, sample.width,
+                                                     sample.channels),
+                             .got = fmt::to_string(sample.bytes.size())});
+    }
+    return image;
+}
+
+// `pixels` are what `window` says of the geometry's image.
+void resize_into(ConstImageView pixels, const Box& window, const Geometry& geometry, const NormalizeFactors& factors,
+                 const PixelTarget& target, ResizeScratch& scratch) {
+    const Box reads = geometry.reads();
+    const Box& box = geometry.box();
+    resize_normalize(pixels.crop({reads.top - window.top, reads.left - window.left, reads.height, reads.width}),
+                     {reads.top - box.top, reads.left - box.left, reads.height, reads.width}, geometry.resizing(),
+                     factors, target, scratch);
+}
+
+ConstImageView made(ConstImageView pixels, const Box& window, const Geometry& geometry, TransformScratch& scratch) {
+    if (geometry.is_crop()) {
+        const Box& box = geometry.box();
+        return pixels.crop({box.top - window.top, box.left - window.left, box.height, box.width});
+    }
+    const auto [height, width] = geometry.size();
+    const ImageView out = next_scratch(scratch, height, width, pixels.channels);
+    resize_into(pixels, window, geometry, {},
+                {.data = reinterpret_cast<std::byte*>(out.data), .dtype = DType::uint8, .layout = Layout::hwc},
+                scratch.resize);
     return out;
 }
 
 }  // namespace
 
-Transform::Transform(const std::vector<OpSpec>& specs, bool exif) : Transform(make_ops(specs), exif) {}
+TransformOptions transform_options(const DataRecipe& recipe) {
+    return {.exif = recipe.exif, .decode = recipe.decode == "fast" ? DecodeMode::fast : DecodeMode::exact};
+}
 
-Transform::Transform(std::vector<Op> ops, bool exif) : ops_(std::move(ops)), exif_(exif) {
+Transform::Transform(const std::vector<OpSpec>& specs, const TransformOptions& options)
+    : Transform(make_ops(specs), options) {}
+
+Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops_(std::move(ops)), options_(options) {
+    Normalize last;
     for (std::size_t i = 0; i < ops_.size(); ++i) {
         if (const auto* normalize_op = std::get_if<Normalize>(&ops_[i])) {
             if (i + 1 != ops_.size()) {
@@ -59,9 +165,10 @@ Transform::Transform(std::vector<Op> ops, bool exif) : ops_(std::move(ops)), exi
                                        .expected = "normalize to be the last op",
                                        .got = fmt::format("it as number {} of {}", i + 1, ops_.size())});
             }
-            normalize_ = *normalize_op;
+            last = *normalize_op;
         }
     }
+    factors_ = normalize_factors(last);
     if (!ops_.empty() && std::holds_alternative<Normalize>(ops_.back())) {
         ops_.pop_back();
     }
@@ -70,73 +177,98 @@ Transform::Transform(std::vector<Op> ops, bool exif) : ops_(std::move(ops)), exi
     }
 }
 
+void Transform::run(const Sample& sample, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
+                    StageClock& clock) const {
+    Draft image = open(sample, ops_.size(), key, scratch, clock);
+    settle(image, ops_.size(), key, scratch);
+    write(image, scratch, slot);
+}
+
 ConstImageView Transform::prepare(const Sample& sample, TransformScratch& scratch, StageClock& clock) const {
-    ConstImageView image;
-    if (sample.encoded) {
-        ImageSink sink(scratch.decoded);
-        scratch.decoder.decode(sample.bytes, sink, {.exif = exif_});
-        image = scratch.decoded.view();
-        clock.lap(Stage::decode);
-    } else {
-        image = {reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width,
-                 sample.channels, std::ptrdiff_t{sample.width} * sample.channels};
-        if (image.height < 1 || image.width < 1 || image.channels < 1 || image.channels > 4) {
-            throw DataError({}, {.where = "raw pixels",
-                                 .expected = "at least 1 x 1 pixels of 1 to 4 channels",
-                                 .got = fmt::format("{} x {} x {}", image.height, image.width, image.channels)});
-        }
-        if (sample.bytes.size() != image.row_bytes() * static_cast<std::size_t>(image.height)) {
-            throw DataError({}, {.where = "raw pixels",
-                                 .expected = fmt::format("{} bytes for {} x {} x {}",
-                                                         image.row_bytes() * static_cast<std::size_t>(image.height),
-                                                         sample.height, sample.width, sample.channels),
-                                 .got = fmt::to_string(sample.bytes.size())});
-        }
+    Draft image = open(sample, fixed_, {}, scratch, clock);
+    settle(image, fixed_, {}, scratch);
+    return made(image.pixels, image.window, image.geometry, scratch);
+}
+
+void Transform::run(ConstImageView prepared, const RngKey& key, TransformScratch& scratch,
+                    const ImageSlot& slot) const {
+    Draft image = draft(prepared, fixed_, ops_.size(), key);
+    settle(image, ops_.size(), key, scratch);
+    write(image, scratch, slot);
+}
+
+ConstImageView Transform::augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const {
+    Draft image = draft(prepared, fixed_, ops_.size(), key);
+    settle(image, ops_.size(), key, scratch);
+    return made(image.pixels, image.window, image.geometry, scratch);
+}
+
+Transform::Draft Transform::open(const Sample& sample, std::size_t end, const RngKey& key, TransformScratch& scratch,
+                                 StageClock& clock) const {
+    if (!sample.encoded) {
+        return draft(pixels_of(sample), 0, end, key);
     }
-    Rng unused({});
-    for (std::size_t i = 0; i < fixed_; ++i) {
-        image = run(ops_[i], image, unused, scratch);
-    }
+    Draft image;
+    const auto fold_ops = [&](ImageSize size) {
+        Geometry geometry(size);
+        image.next = fold(geometry, 0, end, key);
+        return geometry;
+    };
+    RegionSink sink(fold_ops, options_.decode, scratch.decoded);
+    scratch.decoder.decode(sample.bytes, sink, {.exif = options_.exif});
+    image.pixels = scratch.decoded.view();
+    image.window = sink.window();
+    image.geometry = sink.geometry();
+    clock.lap(Stage::decode);
     return image;
 }
 
-ConstImageView Transform::augment(ConstImageView image, RngKey key, TransformScratch& scratch) const {
-    for (std::size_t i = fixed_; i < ops_.size(); ++i) {
-        key.op = static_cast<std::uint16_t>(i);
+Transform::Draft Transform::draft(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const {
+    Draft made_from{image, {0, 0, image.height, image.width}, Geometry({image.height, image.width}), next};
+    made_from.next = fold(made_from.geometry, next, end, key);
+    return made_from;
+}
+
+// Folds ops from `next` on; the first that does not fold, or `end`.
+std::size_t Transform::fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key) const {
+    for (; next < end; ++next) {
+        key.op = static_cast<std::uint16_t>(next);
         Rng rng(key);
-        image = run(ops_[i], image, rng, scratch);
-    }
-    return image;
-}
-
-void Transform::write(ConstImageView image, Layout layout, float* out) const {
-    normalize(image, normalize_, layout, out);
-}
-
-ConstImageView Transform::run(const Op& op, ConstImageView image, Rng& rng, TransformScratch& scratch) const {
-    if (const auto* resize_op = std::get_if<Resize>(&op)) {
-        return resized(image,
-                       resize_op->size ? *resize_op->size : resized_size(image.height, image.width, resize_op->shorter),
-                       scratch);
-    }
-    if (const auto* crop = std::get_if<CenterCrop>(&op)) {
-        return cropped(image, center_crop_box(image.height, image.width, crop->height, crop->width), scratch);
-    }
-    if (const auto* crop = std::get_if<RandomResizedCrop>(&op)) {
-        const Box box = draw_random_resized_crop(*crop, image.height, image.width, rng);
-        return resized(image.crop(box), {crop->height, crop->width}, scratch);
-    }
-    if (const auto* flip = std::get_if<HorizontalFlip>(&op)) {
-        if (!draw_horizontal_flip(*flip, rng)) {
-            return image;
+        if (!std::visit(FoldOp{geometry, rng}, ops_[next])) {
+            break;
         }
-        // The image may lie in the source or a cache, which must not change: mirror a copy.
-        const ImageView out = next_scratch(scratch, image.height, image.width, image.channels);
-        copy_pixels(image, out);
-        horizontal_flip(out);
-        return out;
     }
-    throw InternalError({.where = "transform", .expected = "an op that runs on pixels", .got = "another"});
+    return next;
+}
+
+// Makes the pixels, and runs ops on them, until all that is left is folded.
+void Transform::settle(Draft& image, std::size_t end, const RngKey& key, TransformScratch& scratch) const {
+    bool own = false;
+    while (image.next < end) {
+        const std::size_t stuck = image.next;
+        own = own || !image.geometry.is_crop();
+        image = draft(made(image.pixels, image.window, image.geometry, scratch), stuck, end, key);
+        if (image.next == stuck) {
+            RngKey op_key = key;
+            op_key.op = static_cast<std::uint16_t>(stuck);
+            Rng rng(op_key);
+            image = draft(std::visit(RunOp{image.pixels, own, rng, scratch}, ops_[stuck]), stuck + 1, end, key);
+            own = true;
+        }
+    }
+}
+
+void Transform::write(const Draft& image, TransformScratch& scratch, const ImageSlot& slot) const {
+    const auto [height, width] = image.geometry.size();
+    if (image.pixels.channels != slot.channels || height != slot.height || width != slot.width) {
+        throw DataError({}, {.where = "image",
+                             .expected = fmt::format("{} x {} x {} (channels, height, width), as of sample 0",
+                                                     slot.channels, slot.height, slot.width),
+                             .got = fmt::format("{} x {} x {}", image.pixels.channels, height, width),
+                             .hint = "add an op that gives all images one size, such as center_crop or "
+                                     "resize with size = [height, width]"});
+    }
+    resize_into(image.pixels, image.window, image.geometry, factors_, slot.pixels, scratch.resize);
 }
 
 }  // namespace stoker

@@ -35,6 +35,7 @@ struct DataRecipe {
     bool shuffle = true;
     bool drop_last = false;
     bool exif = false;
+    std::string decode = "exact";  // exact | fast
     std::vector<OpSpec> train_ops;
     std::vector<OpSpec> val_ops;
 };

@@ -107,6 +107,8 @@ std::vector<SchemaKey> data_keys() {
         flag("data.shuffle", at(&DataRecipe::shuffle), "a new order every epoch, from `seed` alone"),
         flag("data.drop_last", at(&DataRecipe::drop_last), "leave out an epoch's last batch where it is not full"),
         flag("data.exif", at(&DataRecipe::exif), "turn images as their EXIF orientation says"),
+        one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
+               "`fast`: an image that is shrunk anyway may be decoded at 1/2, 1/4 or 1/8 of its size"),
         ops("data.train_ops", at(&DataRecipe::train_ops), "what happens to a training image, in this order"),
         ops("data.val_ops", at(&DataRecipe::val_ops), "what happens to an image in evaluation"),
     };

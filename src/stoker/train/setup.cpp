@@ -19,7 +19,7 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.workers = recipe.data.workers.value_or(auto_workers(device.is_cuda()));
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
-    return std::make_unique<Loader>(source, Transform(ops, recipe.data.exif), options);
+    return std::make_unique<Loader>(source, Transform(ops, transform_options(recipe.data)), options);
 }
 
 }  // namespace

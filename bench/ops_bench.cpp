@@ -1,0 +1,109 @@
+// What an image costs from decoded pixels to its place in a batch, for each kernel set: one pass against
+// the ops one after the other. The ways take turns, so a noisy machine slows all of them alike.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "stoker/base/rng.h"
+#include "stoker/ops/flip.h"
+#include "stoker/ops/kernels.h"
+
+namespace {
+
+using namespace stoker;
+
+constexpr int kRounds = 400;
+
+// As many places as a batch has, so that writes go to memory and not to a warm cache.
+struct Slot {
+    explicit Slot(std::size_t bytes) : item(bytes), memory(64 * bytes) {
+        std::fill_n(memory.data(), memory.size(), std::byte{1});
+    }
+    std::byte* next() { return memory.data() + (used++ % 64) * item; }
+
+    std::size_t item;
+    Buffer memory;
+    std::size_t used = 0;
+};
+
+struct Way {
+    std::string name;
+    std::function<void()> run;
+    std::vector<double> us = {};
+};
+
+void measure(std::vector<Way>& ways) {
+    for (int round = 0; round < kRounds; ++round) {
+        for (Way& way : ways) {
+            const auto start = std::chrono::steady_clock::now();
+            way.run();
+            const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+            way.us.push_back(time.count());
+        }
+    }
+    for (Way& way : ways) {
+        std::sort(way.us.begin(), way.us.end());
+        fmt::print("  {:<34} {:7.1f} us   best {:7.1f}\n", way.name, way.us[way.us.size() / 2], way.us.front());
+    }
+}
+
+void compare(ImageSize size, const ResizeGeometry& geometry) {
+    const auto& [source, full, part, flip] = geometry;
+    fmt::print("{} x {} to {} x {}{}\n", source.height, source.width, part.height, part.width,
+               flip ? ", mirrored" : "");
+    Image image(size.height, size.width, 3);
+    Rng rng({.seed = 1});
+    std::generate_n(image.view().data, image.bytes(), [&] { return static_cast<std::uint8_t>(rng.next()); });
+    const ConstImageView from = image.view().crop({0, 0, source.height, source.width});
+    const Box window{0, 0, source.height, source.width};
+    const NormalizeFactors factors = normalize_factors(kImageNetNormalize);
+    const std::size_t values = static_cast<std::size_t>(part.height * part.width) * 3;
+    Slot slot(values * sizeof(float));
+    ResizeScratch scratch;
+    Image resized(part.height, part.width, 3);
+    std::vector<Way> ways;
+    for (const OpKernels& kernels : op_kernels().last(op_kernels().size() - 1)) {
+        if (kernels.resize_normalize == nullptr) {
+            ways.push_back({fmt::format("{}: op by op, float32 chw", kernels.name), [&] {
+                                resize_with(kernels, from, full, part, resized.view(), scratch);
+                                if (flip) {
+                                    horizontal_flip(resized.view());
+                                }
+                                normalize_with(kernels, resized.view(), kImageNetNormalize, Layout::chw,
+                                               reinterpret_cast<float*>(slot.next()));
+                            }});
+        }
+        const auto add = [&](DType dtype, Layout layout, bool streamed) {
+            ways.push_back({fmt::format("{}: {} {}{}", kernels.name, dtype_name(dtype),
+                                        layout == Layout::chw ? "chw" : "hwc", streamed ? " streamed" : ""),
+                            [&, dtype, layout, streamed] {
+                                resize_normalize_with(kernels, from, window, geometry, factors,
+                                                      {slot.next(), dtype, layout, streamed}, scratch);
+                            }});
+        };
+        add(DType::float32, Layout::chw, false);
+        if (kernels.resize_normalize != nullptr) {
+            add(DType::float32, Layout::chw, true);
+            add(DType::float32, Layout::hwc, true);
+            add(DType::bfloat16, Layout::chw, false);
+            add(DType::float16, Layout::chw, false);
+            add(DType::uint8, Layout::hwc, false);
+        }
+    }
+    measure(ways);
+}
+
+}  // namespace
+
+int main() {
+    compare({375, 500}, {{250, 300}, {224, 224}, {0, 0, 224, 224}, true});
+    compare({375, 500}, {{375, 500}, {224, 224}, {0, 0, 224, 224}, false});
+    compare({375, 500}, {{375, 500}, {256, 341}, {16, 58, 224, 224}, false});
+    compare({375, 500}, {{120, 110}, {224, 224}, {0, 0, 224, 224}, true});
+    compare({224, 224}, {{224, 224}, {224, 224}, {0, 0, 224, 224}, true});
+    compare({32, 32}, {{32, 32}, {32, 32}, {0, 0, 32, 32}, true});
+}

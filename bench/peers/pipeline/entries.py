@@ -1,0 +1,76 @@
+"""What is compared: the peers and how each is set, and Stoker on a folder and on its own packed files."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from environments import HERE, Skipped, interpreter, last_line
+
+
+@dataclass
+class Work:
+    """What all entries of one comparison share."""
+
+    stoker: Path
+    photos: Path  # a folder of JPEGs
+    folder: Path  # for what entries write
+    size: int
+    batch: int
+
+
+@dataclass
+class Peer:
+    name: str
+    environment: str
+    script: str
+    setting: str
+    variant: str = ""
+
+    def command(self, work: Work, workers: int) -> list[str]:
+        numbers = {"--size": work.size, "--batch": work.batch, "--workers": workers}
+        words = [str(word) for pair in numbers.items() for word in pair]
+        place = ["--data", str(work.photos), "--work", str(work.folder), "--variant", self.variant]
+        return [str(interpreter(self.environment)), str(HERE / self.script), *place, *words]
+
+
+@dataclass
+class Stoker:
+    name: str
+    codec: str  # of the packed file; empty: the folder as it is
+    setting: str
+
+    def command(self, work: Work, workers: int) -> list[str]:
+        data = self.packed(work) if self.codec else work.photos
+        numbers = {"--size": work.size, "--batch": work.batch, "--workers": workers}
+        words = [str(word) for pair in numbers.items() for word in pair]
+        return [str(work.stoker), "bench", "pipeline", "--serve", "--data", str(data), *words]
+
+    def packed(self, work: Work) -> Path:
+        data = work.folder / f"{self.codec}.stk"
+        if not data.exists():
+            pack = [str(work.stoker), "pack", str(work.photos), str(data), "--codec", self.codec]
+            done = subprocess.run(pack, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise Skipped(f"stoker pack --codec {self.codec}: {last_line(done.stderr)}")
+        return data
+
+
+ENTRIES = [
+    Peer("torch + Pillow", "torch", "torch_loader.py", "ImageFolder, antialiased", "pillow"),
+    Peer("torch + OpenCV", "torch", "torch_loader.py", "INTER_LINEAR, not antialiased", "opencv"),
+    Peer("torchvision", "torch", "torch_loader.py", "decode_jpeg, v2 transforms, antialiased", "torchvision"),
+    Peer("WebDataset + OpenCV", "torch", "webdataset_loader.py", "tar shards, not antialiased"),
+    Peer("SPDL + OpenCV", "spdl", "spdl_loader.py", "threads, not antialiased"),
+    Peer("Grain + OpenCV", "grain", "grain_loader.py", "threads, not antialiased"),
+    Peer("DALI, CPU", "dali", "dali_loader.py", "image_random_crop, antialiased"),
+    Peer("tf.data", "tf_data", "tf_data_loader.py", "decode_and_crop_jpeg, not antialiased"),
+    Peer("FFCV, jpg", "ffcv", "ffcv_loader.py", "re-encoded at quality 90, area resize", "jpg"),
+    Peer("FFCV, raw", "ffcv", "ffcv_loader.py", "pixels of at most 500 a side, area resize", "raw"),
+    Stoker("Stoker, folder", "", "JPEGs as they are, antialiased"),
+    Stoker("Stoker, stk keep", "keep", "JPEGs as they are, antialiased"),
+    Stoker("Stoker, stk dct", "dct", "lossless coefficients, antialiased"),
+    Stoker("Stoker, stk dct-zstd", "dct-zstd", "the same, compressed, antialiased"),
+    Stoker("Stoker, stk raw", "raw", "pixels at full size, antialiased"),
+]

@@ -1,0 +1,72 @@
+// exec keeps the process: its number, terminal, open files and exit status are those of the command.
+#include "engine.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "stoker/base/error.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kEngineName = "stoker-engine";
+
+fs::path own_folder() {
+    std::error_code unknown;
+    return fs::read_symlink("/proc/self/exe", unknown).parent_path();
+}
+
+// GNU OpenMP's threads spin for milliseconds at each barrier. On a machine whose cores are also wanted by
+// somebody else (loader workers, other jobs, a container's quota) that stalls training tenfold and more; a
+// short spin, then sleep, costs nothing on a quiet one. The count is read when the library is loaded, which
+// is why it is set here. A user's own choice stays.
+void shorten_spinning() {
+    if (std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr) {
+        static std::string setting = kSpinSetting;  // putenv keeps the pointer
+        putenv(setting.data());
+    }
+}
+
+}  // namespace
+
+Command in_engine(CLI::App& /*app*/) {
+    return [] {
+        throw InternalError({.where = "command", .expected = "the engine to run it", .got = "this program"});
+        return 1;
+    };
+}
+
+bool runs_in_engine(int argc, char** argv) {
+    const std::string_view first = argc > 1 ? argv[1] : "";
+    const std::string_view second = argc > 2 ? argv[2] : "";
+    return first == kTrain.name || first == kEval.name || (first == kBench.name && second == kLadder.name);
+}
+
+fs::path find_engine() {
+    const fs::path folder = own_folder();
+    for (const fs::path& path : {folder / kEngineName, folder / STOKER_ENGINE_FOLDER / kEngineName}) {
+        if (access(path.c_str(), X_OK) == 0) {
+            return path;
+        }
+    }
+    return {};
+}
+
+void start_engine(char** argv) {
+    const fs::path engine = find_engine();
+    if (engine.empty()) {
+        throw Unsupported({.where = argv[1] == std::string_view(kBench.name) ? "bench ladder" : argv[1],
+                           .expected = "the engine, Stoker's part that needs LibTorch",
+                           .got = "no " + std::string(kEngineName) + " beside this program",
+                           .hint = "build and install with STOKER_ENGINE=ON"});
+    }
+    shorten_spinning();
+    execv(engine.c_str(), argv);
+    throw IoError({.where = engine.string(), .expected = "an executable that starts", .got = errno_text()});
+}
+
+}  // namespace stoker::cli

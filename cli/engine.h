@@ -1,0 +1,39 @@
+// The engine: a second executable with the commands that need LibTorch, whose loading alone takes half a second
+// and 120 MB. Users see one program, which starts the engine in its own place where a command wants it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "command.h"
+
+namespace stoker::cli {
+
+struct CommandName {
+    const char* name;
+    const char* summary;
+};
+inline constexpr CommandName kTrain = {"train", "train a model as a recipe says"};
+inline constexpr CommandName kEval = {"eval", "measure a checkpoint on the validation data"};
+inline constexpr CommandName kBench = {"bench", "measure: the input pipeline, the ladder of techniques"};
+inline constexpr CommandName kLadder = {"ladder", "the published MNIST experiment, one technique after the other"};
+
+// The entry that the program adds to the engine's environment, for those who start other programs from there.
+inline constexpr const char* kSpinSetting = "GOMP_SPINCOUNT=1000";
+
+// Asked this way, the engine prints the folder "torch" whose libtorch_cpu.so it was loaded with.
+inline constexpr const char* kAskLibTorch = "--libtorch";
+
+// For the tables of commands: its options are the engine's to read.
+Command in_engine(CLI::App& app);
+
+// True where the command line names one of the engine's commands.
+bool runs_in_engine(int argc, char** argv);
+
+// The engine's executable: beside this program, or where `cmake --install` puts it; empty where there is none.
+std::filesystem::path find_engine();
+
+// Goes on as the engine, with the same arguments. Throws Unsupported where there is none.
+[[noreturn]] void start_engine(char** argv);
+
+}  // namespace stoker::cli

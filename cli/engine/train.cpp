@@ -1,0 +1,103 @@
+// stoker train: reads a recipe, runs the trainer, shows what happens. SIGINT, SIGTERM and
+// SIGHUP end the run after the current step, with a checkpoint.
+#include <cstdio>
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "interrupt.h"
+#include "progress.h"
+#include "report.h"
+#include "stoker/recipe/recipe.h"
+#include "stoker/train/trainer.h"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+    std::string recipe;
+    std::vector<std::string> sets;
+    std::string out;
+    std::string resume;
+    bool json = false;
+};
+
+void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out) {
+    std::int64_t parameters = 0;
+    for (const auto& [name, tensor] : trainer.model().parameters()) {
+        parameters += tensor.numel();
+    }
+    const Loader& loader = trainer.train_loader();
+    fmt::print(stderr, "{}: {} samples, batch {}, {} steps an epoch, {} workers\n", recipe.data.train,
+               with_commas(static_cast<double>(loader.source().size())), recipe.data.batch_size,
+               loader.batches_per_epoch(), loader.workers());
+    fmt::print(stderr, "{}: {} parameters, {}, on {}; run folder {}\n", recipe.model.name,
+               with_commas(static_cast<double>(parameters)), recipe.optimizer.name, trainer.device().str(), out);
+}
+
+int run(const Options& options) {
+    const Recipe recipe = read_recipe(options.recipe, options.sets);
+    const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
+    Trainer trainer(recipe);
+    ProgressBar progress;
+    bool header = false;
+    FitOptions fit{.out = out, .resume = options.resume};
+    if (!options.json) {
+        print_plan(recipe, trainer, out);
+    }
+    fit.on_step = [&](const Progress& at) {
+        const double left =
+            static_cast<double>((at.batches - at.batch) * recipe.data.batch_size) / at.images_per_second;
+        progress.update(fmt::format("epoch {}/{}", at.epoch, at.epochs), at.batch, at.batches, at.images_per_second,
+                        "images", left);
+    };
+    fit.on_epoch = [&](const EpochResult& epoch) {
+        progress.clear();
+        if (!std::exchange(header, true)) {
+            fmt::print(stderr, "{}\n", epoch_header());
+        }
+        fmt::print(stderr, "{}\n", epoch_line(epoch, recipe.train.epochs));
+    };
+    fit.interrupt = &catch_signals();
+    const TrainResult result = trainer.fit(fit);
+    progress.clear();
+    if (options.json) {
+        fmt::print("{}\n", result.document);
+    } else {
+        fmt::print("{}", account_report(result));
+    }
+    if (result.interrupted) {
+        const int signal = *fit.interrupt;
+        fmt::print(stderr, "stoker: stopped by signal {} after step {}; checkpoint written, --resume auto goes on\n",
+                   signal, result.steps);
+        return 128 + signal;
+    }
+    if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
+        fmt::print("\naccuracy {:.2f} % after {} epochs; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
+                   result.epochs.size(), result.run.string());
+    }
+    return 0;
+}
+
+}  // namespace
+
+Command add_train(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
+    app.add_option("--set", options->sets, "change a key of the recipe: --set train.epochs=3")
+        ->type_name("KEY=VALUE")
+        ->take_all()
+        ->allow_extra_args(false);
+    app.add_option("--out", options->out, "the run folder (default: runs/<recipe>)")->type_name("DIR");
+    app.add_option("--resume", options->resume,
+                   "auto: the newest checkpoint in the run folder; or a checkpoint's folder")
+        ->type_name("auto|DIR");
+    app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
+    example(app,
+            "  stoker train recipes/digits.toml --set train.epochs=3 --out runs/first\n"
+            "  stoker train recipes/digits.toml --out runs/first --resume auto\n"
+            "A first SIGINT (Ctrl-C), SIGTERM or SIGHUP ends the run after the current step, with a checkpoint:\n"
+            "exit status 128 + N after signal N.");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,12 @@
+// The seeds that need more than the image codecs.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace stoker::fuzz {
+
+// Each JPEG as a dct record, without and with its second stage.
+std::vector<std::vector<std::byte>> dct_records(const std::vector<std::vector<std::byte>>& jpegs);
+
+}  // namespace stoker::fuzz

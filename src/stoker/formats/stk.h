@@ -1,0 +1,91 @@
+// Stoker's own format: a folder of shards, mapped into memory. StkReader gives every field of a sample,
+// StkSource is the same data set as the pipeline sees it: an image and a label.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/formats/source.h"
+#include "stoker/formats/stk_shard.h"
+
+namespace stoker {
+
+class StkReader {
+  public:
+    // Opens every shard and checks all of it but the payloads' hashes. Throws DataError for a folder that is not
+    // finished or damaged, Unsupported for another version, IoError.
+    explicit StkReader(const std::filesystem::path& directory);
+
+    std::int64_t size() const { return size_; }
+    std::int64_t bytes() const { return bytes_; }  // of all files
+    const StkSchema& schema() const { return shards_.front().schema(); }
+    const std::string& origin() const { return origin_; }  // JSON, as its writer left it
+    const std::vector<StkShard>& shards() const { return shards_; }
+
+    // The place of a field in the schema. Throws InvalidArgument where it is absent or of another kind.
+    std::size_t field(std::string_view name, StkKind kind) const;
+
+    // `field` as `field()` gave it. Views live as long as the reader. Throw InvalidArgument for an index that
+    // is not in [0, size()).
+    std::string_view key(std::int64_t index) const;
+    StkImage image(std::size_t field, std::int64_t index) const;
+    std::int64_t integer(std::size_t field, std::int64_t index) const;  // of a label too
+    double number(std::size_t field, std::int64_t index) const;
+    StkBytes bytes(std::size_t field, std::int64_t index) const;
+    TensorView tensor(std::size_t field, std::int64_t index) const;  // read-only
+
+    // Compares the sample's payloads with their hashes. Throws DataError with path, key and offset.
+    void verify(std::int64_t index) const;
+
+  private:
+    struct Place {
+        const StkShard& shard;
+        std::int64_t sample;
+    };
+    Place place(std::int64_t index) const;
+    void check_field(std::size_t field, StkKind kind) const;
+
+    std::filesystem::path directory_;
+    std::string origin_;
+    std::vector<StkShard> shards_;
+    std::vector<std::int64_t> ends_;  // index after the last sample of each shard
+    std::int64_t size_ = 0;
+    std::int64_t bytes_ = 0;
+};
+
+class StkSource final : public Source {
+  public:
+    // The first image and the first label of the schema. Throws what StkReader throws, and DataError where there
+    // is no image.
+    explicit StkSource(const std::filesystem::path& directory);
+
+    std::int64_t size() const override { return reader_.size(); }
+    // A view into the map: nothing is copied, allocated or asked of the system.
+    void read(std::int64_t index, Sample& sample) const override;
+    std::string key(std::int64_t index) const override { return std::string(reader_.key(index)); }
+    std::span<const std::string> classes() const override;
+    std::string_view format() const override { return "stk"; }
+    std::string path() const override { return path_; }
+    std::int64_t bytes() const override { return reader_.bytes(); }
+
+    const StkReader& reader() const { return reader_; }
+    StkImage image(std::int64_t index) const { return reader_.image(image_, index); }
+    std::int64_t label(std::int64_t index) const { return label_ ? reader_.integer(*label_, index) : -1; }
+
+    // Samples of each codec, and of each class, from the index alone.
+    std::map<std::string, std::int64_t> codecs() const;
+    std::vector<std::int64_t> class_counts() const;
+
+  private:
+    std::string path_;
+    StkReader reader_;
+    std::size_t image_ = 0;
+    std::optional<std::size_t> label_;
+};
+
+}  // namespace stoker

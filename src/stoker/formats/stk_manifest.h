@@ -1,0 +1,37 @@
+// stk.json, the file that makes a folder of shards a data set: how many there are and the hash of each. It
+// is written last, so a folder with it is complete; stk.part.json keeps the same account until then.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stoker/formats/stk_shard_writer.h"
+
+namespace stoker {
+
+inline constexpr const char* kStkManifest = "stk.json";
+inline constexpr const char* kStkPartManifest = "stk.part.json";
+
+struct StkManifest {
+    std::vector<StkShardInfo> shards;
+    std::vector<std::string> notes;  // the writer's own on each shard, JSON; only while the set is unfinished
+    std::string origin = "{}";       // where the data came from and what was done to it, a JSON object
+
+    std::uint64_t samples() const;
+};
+
+// The same document in the one form that `origin` and `notes` are read back in, so that texts can be compared.
+std::string compact_json(const std::string& json);
+
+// True for a directory that holds an stk data set, finished or not.
+bool holds_stk(const std::filesystem::path& directory);
+
+void write_manifest(const std::filesystem::path& path, const StkManifest& manifest);
+
+// Throws DataError for another document, Unsupported for another version.
+StkManifest read_manifest(const std::filesystem::path& path);
+
+}  // namespace stoker

@@ -1,0 +1,18 @@
+// torchvision's RandomGrayscale: the image keeps its channels, each of them the gray.
+#pragma once
+
+#include "stoker/base/image.h"
+#include "stoker/base/rng.h"
+
+namespace stoker {
+
+struct RandomGrayscale {
+    float probability = 0.1f;
+};
+
+bool draw_random_grayscale(const RandomGrayscale& op, Rng& rng);
+
+// In place, C = 1 or 3: 0.2989 R + 0.587 G + 0.114 B, cut off, in all three. Throws InvalidArgument for other shapes.
+void grayscale(ImageView image);
+
+}  // namespace stoker

@@ -1,0 +1,152 @@
+// Checks, the choice of the way, and the way over rows of pixels, which every kernel set can go.
+#include "stoker/ops/resize_normalize.h"
+
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/ops/flip.h"
+#include "stoker/ops/kernels.h"
+#include "stoker/ops/resize_lines.h"
+
+namespace stoker {
+namespace {
+
+bool contains(const Box& outer, const Box& inner) {
+    return inner.top >= outer.top && inner.left >= outer.left && inner.top + inner.height <= outer.top + outer.height &&
+           inner.left + inner.width <= outer.left + outer.width;
+}
+
+std::string describe(const Box& box) {
+    return fmt::format("{} x {} at ({}, {})", box.height, box.width, box.top, box.left);
+}
+
+void check(ConstImageView from, const Box& window, const ResizeGeometry& geometry, const PixelTarget& target) {
+    const auto& [source, full, part, flip] = geometry;
+    if (from.channels < 1 || from.channels > 4 || !is_pixel_dtype(target.dtype)) {
+        throw InvalidArgument({.where = "resize_normalize",
+                               .expected = "1 to 4 channels, and uint8, float16, bfloat16 or float32",
+                               .got = fmt::format("{} channels to {}", from.channels, dtype_name(target.dtype))});
+    }
+    if (source.height < 1 || source.width < 1 || part.height < 1 || part.width < 1 || part.top < 0 || part.left < 0 ||
+        part.height > full.height - part.top || part.width > full.width - part.left) {
+        throw InvalidArgument({.where = "resize_normalize",
+                               .expected = "an image and a part within its new size",
+                               .got = fmt::format("{} x {} to {} x {}, of which {}", source.height, source.width,
+                                                  full.height, full.width, describe(part))});
+    }
+    const Box reads = resize_reads(geometry);
+    if (from.height != window.height || from.width != window.width || !contains(window, reads) ||
+        !contains({0, 0, source.height, source.width}, window)) {
+        throw InvalidArgument(
+            {.where = "resize_normalize",
+             .expected = fmt::format("a window of {} x {} with {}", source.height, source.width, describe(reads)),
+             .got = fmt::format("{}, in pixels of {} x {}", describe(window), from.height, from.width)});
+    }
+}
+
+// One row after the other to the target, whatever its type and order.
+class RowWriter {
+  public:
+    RowWriter(const OpKernels& kernels, const ResizeJob& job, ResizeScratch& scratch)
+        : kernels_(kernels),
+          job_(job),
+          channels_(static_cast<std::size_t>(job.from.channels)),
+          width_(static_cast<std::size_t>(job.geometry.part.width)),
+          plane_(width_ * static_cast<std::size_t>(job.geometry.part.height)),
+          item_(item_size(job.target.dtype)) {
+        scratch.floats.resize(width_ * channels_ * sizeof(float));
+        floats_ = reinterpret_cast<float*>(scratch.floats.data());
+    }
+
+    // `pixels` (W, C) as row y.
+    void write(const std::uint8_t* pixels, int y) const {
+        const PixelTarget& target = job_.target;
+        const bool planes = target.layout == Layout::chw;
+        const std::size_t row = static_cast<std::size_t>(y) * width_;
+        std::byte* out = target.data + row * (planes ? 1 : channels_) * item_;
+        if (target.dtype == DType::float32) {
+            kernels_.normalize(pixels, width_, job_.from.channels, job_.factors, target.layout,
+                               reinterpret_cast<float*>(out), plane_);
+            return;
+        }
+        const std::size_t runs = planes ? channels_ : 1;
+        const std::size_t length = width_ * channels_ / runs;
+        if (target.dtype == DType::uint8) {
+            for (std::size_t c = 0; c < runs; ++c) {
+                auto* bytes = reinterpret_cast<std::uint8_t*>(out + c * plane_);
+                for (std::size_t i = 0; i < length; ++i) {
+                    bytes[i] = pixels[i * runs + c];
+                }
+            }
+            return;
+        }
+        kernels_.normalize(pixels, width_, job_.from.channels, job_.factors, target.layout, floats_, width_);
+        for (std::size_t c = 0; c < runs; ++c) {
+            kernels_.narrow(floats_ + c * width_, length, target.dtype,
+                            reinterpret_cast<std::uint16_t*>(out + c * plane_ * item_));
+        }
+    }
+
+  private:
+    const OpKernels& kernels_;
+    const ResizeJob& job_;
+    std::size_t channels_;
+    std::size_t width_;
+    std::size_t plane_;
+    std::size_t item_;
+    float* floats_;
+};
+
+void resize_rows_of(const OpKernels& kernels, const ResizeJob& job, ResizeScratch& scratch) {
+    ResizeLines lines(kernels, job.from, job.window, job.geometry, scratch);
+    const RowWriter writer(kernels, job, scratch);
+    scratch.line.reset(1, job.geometry.part.width, job.from.channels);
+    const ImageView line = scratch.line.view();
+    for (int y = 0; y < job.geometry.part.height; ++y) {
+        lines.next(line.data);
+        if (job.geometry.flip) {
+            horizontal_flip(line);
+        }
+        writer.write(line.data, y);
+    }
+}
+
+bool only_cuts(const ResizeGeometry& geometry) {
+    return geometry.full == geometry.source && !geometry.flip;
+}
+
+}  // namespace
+
+bool is_pixel_dtype(DType dtype) {
+    return dtype == DType::uint8 || dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32;
+}
+
+void resize_normalize_with(const OpKernels& kernels, ConstImageView from, const Box& window,
+                           const ResizeGeometry& geometry, const NormalizeFactors& factors, const PixelTarget& target,
+                           ResizeScratch& scratch) {
+    check(from, window, geometry, target);
+    const ResizeJob job{from, window, geometry, factors, target};
+    // Where nothing is resized or mirrored, the rows as they are go straight to the target. (Weights of one and
+    // nothing cost less than what streaming saves.)
+    const bool own_way = kernels.resize_normalize != nullptr;
+    if (only_cuts(geometry) && !(own_way && target.streamed)) {
+        const Box& part = geometry.part;
+        const RowWriter writer(kernels, job, scratch);
+        const ConstImageView rows =
+            from.crop({part.top - window.top, part.left - window.left, part.height, part.width});
+        for (int y = 0; y < part.height; ++y) {
+            writer.write(rows.row(y), y);
+        }
+        return;
+    }
+    if (!own_way || !kernels.resize_normalize(job, scratch)) {
+        resize_rows_of(kernels, job, scratch);
+    }
+}
+
+void resize_normalize(ConstImageView from, const Box& window, const ResizeGeometry& geometry,
+                      const NormalizeFactors& factors, const PixelTarget& target, ResizeScratch& scratch) {
+    resize_normalize_with(best_kernels(), from, window, geometry, factors, target, scratch);
+}
+
+}  // namespace stoker

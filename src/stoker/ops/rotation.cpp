@@ -1,0 +1,31 @@
+// A rotation is an affine move by the opposite angle, because torchvision's two turn in opposite directions.
+#include "stoker/ops/rotation.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+
+float draw_random_rotation(const RandomRotation& op, Rng& rng) {
+    if (!(op.low <= op.high) || !std::isfinite(op.high - op.low)) {
+        throw InvalidArgument({.where = "random_rotation",
+                               .expected = "finite degrees with low <= high",
+                               .got = fmt::format("{} to {}", op.low, op.high)});
+    }
+    return rng.uniform(op.low, op.high);
+}
+
+void rotate(ImageView image, double degrees, Interpolation interpolation, const Outside& outside, Image& scratch) {
+    const double angle = std::fmod(std::fmod(degrees, 360.0) + 360.0, 360.0);
+    if (angle == 0) {
+        return;
+    }
+    scratch.reset(image.height, image.width, image.channels);
+    copy_pixels(image, scratch.view());
+    affine(scratch.view(), inverse_matrix({.angle = -angle}), interpolation, outside, image);
+}
+
+}  // namespace stoker

@@ -1,0 +1,130 @@
+// BMP: every kind that is read against the pixels it was written from, every kind that is not, truncation
+// at every byte, mutations.
+#include "stoker/codecs/bmp.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codecs/fixtures.h"
+#include "codecs/writers.h"
+
+namespace stoker {
+namespace {
+
+using namespace stoker::testing;
+using ::testing::HasSubstr;
+
+constexpr BmpKind kKinds[] = {
+    {.bits = 1},
+    {.bits = 4},
+    {.bits = 4, .colors = 5},
+    {.bits = 8},
+    {.bits = 8, .top_down = true, .colors = 100},
+    {.bits = 8, .header = 12},
+    {.bits = 24},
+    {.bits = 24, .header = 12},
+    {.bits = 24, .header = 124, .top_down = true},
+    {.bits = 32},
+    {.bits = 32, .header = 108, .top_down = true},
+    {.bits = 32, .masked = true},
+    {.bits = 32, .header = 108, .masked = true},
+};
+
+void put(Bytes& bytes, std::size_t offset, std::uint64_t value, int size) {
+    Bytes number;
+    append_number(number, value, size, false);
+    std::copy(number.begin(), number.end(), bytes.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
+TEST(BmpTest, EveryKindIsExact) {
+    Decoder decoder;
+    for (const BmpKind& kind : kKinds) {
+        for (const auto& [height, width] : {std::pair{1, 1}, {5, 3}, {3, 11}, {20, 17}}) {
+            const Written written = random_bmp(kind, height, width);
+            const ImageInfo info = decoder.info(written.bytes);
+            EXPECT_EQ(info.codec, Codec::bmp);
+            EXPECT_EQ(info.height, height);
+            EXPECT_EQ(info.width, width);
+            EXPECT_TRUE(same_pixels(decode(decoder, written.bytes).view(), written.expected.view()))
+                << kind.bits << " bits, header of " << kind.header << " bytes, " << height << " x " << width;
+            RowByRow rows;
+            decoder.decode(written.bytes, rows);
+            EXPECT_TRUE(rows.complete());
+        }
+    }
+}
+
+TEST(BmpTest, EveryTruncationIsADataError) {
+    Decoder decoder;
+    for (const BmpKind& kind : kKinds) {
+        const Bytes whole = random_bmp(kind, 4, 5).bytes;
+        const auto padding = static_cast<std::size_t>((4 - (5 * kind.bits + 7) / 8 % 4) % 4);
+        for (std::size_t size = 0; size < whole.size() - padding; ++size) {
+            const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+            ASSERT_FALSE(survives(decoder, cut)) << size << " of " << whole.size();
+            if (size >= 18) {
+                ASSERT_THAT(error_of([&] { decode(decoder, cut); }),
+                            HasSubstr("truncated BMP that ends after " + std::to_string(size) + " bytes"));
+            }
+        }
+        // The padding of the last row may be missing.
+        EXPECT_TRUE(survives(decoder, Bytes(whole.begin(), whole.end() - static_cast<std::ptrdiff_t>(padding))));
+    }
+}
+
+TEST(BmpTest, OtherKindsAreNamed) {
+    Bytes bmp = random_bmp({.bits = 8}, 4, 5).bytes;
+    put(bmp, 30, 1, 4);  // run lengths
+    EXPECT_THAT(error_of([&] { decode(bmp); }),
+                HasSubstr("expected a BMP of 1, 4, 8, 24 or 32 bits without compression, "
+                          "got 8 bits with compression 1"));
+    bmp = random_bmp({.bits = 24}, 4, 5).bytes;
+    put(bmp, 28, 16, 2);
+    EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("got 16 bits with compression 0"));
+    bmp = random_bmp({.bits = 32, .masked = true}, 4, 5).bytes;
+    put(bmp, 58, 0x3FC00, 4);
+    EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("32 bits with compression 3 and a mask of 0003fc00"));
+}
+
+TEST(BmpTest, HeadersThatLie) {
+    const Bytes bmp = random_bmp({.bits = 8, .colors = 16}, 4, 5).bytes;
+    Bytes bytes = bmp;
+    put(bytes, 10, 20, 4);
+    EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("pixels behind the headers, got pixels at byte 20"));
+    bytes = bmp;
+    put(bytes, 10, 0xFFFFFFFF, 4);
+    EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("truncated BMP"));
+    bytes = bmp;
+    bytes.back() = bytes[bytes.size() - 4] = std::byte{16};
+    EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("a color of the palette's 16, got color 16"));
+    bytes = bmp;
+    put(bytes, 22, 0, 4);
+    EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("5 x 0"));
+    EXPECT_EQ(sniff_codec(bytes_of("BMW builds cars, said the text")), std::nullopt);
+}
+
+TEST(BmpTest, RandomMutationsAreDecodedOrDataErrors) {
+    Decoder decoder;
+    Rng rng({.seed = 14});
+    std::vector<Bytes> originals;
+    for (const BmpKind& kind : kKinds) {
+        originals.push_back(random_bmp(kind, 6, 7).bytes);
+    }
+    int clean = 0;
+    constexpr int kRounds = 6000;
+    for (int round = 0; round < kRounds; ++round) {
+        Bytes bytes = originals[static_cast<std::size_t>(round) % originals.size()];
+        if (round % 2 == 0) {  // only the header
+            const auto at = bytes.begin() + static_cast<std::ptrdiff_t>(10 + rng.below(50));
+            *at = static_cast<std::byte>(rng.below(256));
+        } else {
+            bytes = mutated(bytes, rng);
+        }
+        clean += survives(decoder, bytes) ? 1 : 0;
+    }
+    EXPECT_GT(clean, kRounds / 20);
+    EXPECT_LT(clean, kRounds * 19 / 20);
+}
+
+}  // namespace
+}  // namespace stoker

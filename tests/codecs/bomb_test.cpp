@@ -1,0 +1,134 @@
+// Headers that claim more pixels than any data set holds: each codec refuses them before it takes memory.
+// Meanwhile the process may not grow its address space, so that a request fails even if nobody touches it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+
+#include "codecs/fixtures.h"
+#include "codecs/writers.h"
+
+namespace stoker {
+namespace {
+
+using namespace stoker::testing;
+using ::testing::HasSubstr;
+
+// While it lives, the process gets no more than `slack` bytes of address space.
+class AddressLimit {
+  public:
+    explicit AddressLimit(std::size_t slack) {
+        EXPECT_EQ(::getrlimit(RLIMIT_AS, &before_), 0);
+        rlimit limit = before_;
+        limit.rlim_cur = std::min<rlim_t>(used() + slack, before_.rlim_max);
+        EXPECT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+    }
+    AddressLimit(const AddressLimit&) = delete;
+    AddressLimit& operator=(const AddressLimit&) = delete;
+    ~AddressLimit() { ::setrlimit(RLIMIT_AS, &before_); }
+
+  private:
+    static std::size_t used() {
+        unsigned long pages = 0;
+        std::FILE* file = std::fopen("/proc/self/statm", "r");
+        EXPECT_EQ(std::fscanf(file, "%lu", &pages), 1);
+        std::fclose(file);
+        return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    }
+
+    rlimit before_{};
+};
+
+constexpr std::size_t kSlack = std::size_t{64} << 20;
+
+void expect_refused(const Bytes& bomb, const char* words) {
+    Decoder decoder;
+    const AddressLimit limit(kSlack);
+    EXPECT_THAT(error_of([&] { decode(decoder, bomb); }), HasSubstr(words));
+    EXPECT_THAT(error_of([&] { decoder.info(bomb); }), HasSubstr(words));
+    EXPECT_THAT(error_of([&] { decode(decoder, bomb, {.exif = true}); }), HasSubstr(words));
+}
+
+TEST(BombTest, TheLimitWorks) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "sanitizers end the process where memory ends";
+#else
+    const AddressLimit limit(kSlack);
+    EXPECT_THROW(Image(6000, 6000, 3), IoError);
+#endif
+}
+
+TEST(BombTest, Jpeg) {
+    Bytes jpeg = encode_jpeg(picture(8, 8).view());
+    const Bytes frame = bytes_of({0xFF, 0xC0, 0x00, 0x11, 0x08});
+    const auto at = std::search(jpeg.begin(), jpeg.end(), frame.begin(), frame.end());
+    ASSERT_NE(at, jpeg.end());
+    std::fill(at + 5, at + 9, std::byte{0xFF});
+    expect_refused(jpeg, "Maximum supported image dimension");  // libjpeg's own limit comes first
+    at[6] = at[8] = std::byte{0xD0};
+    expect_refused(jpeg, "65488 x 65488");
+}
+
+TEST(BombTest, Png) {
+    const Bytes png = encode_png(picture(4, 4).view());
+    for (const std::uint32_t side : {16385u, 65535u, 0x7FFFFFFFu}) {
+        for (const bool interlaced : {false, true}) {
+            Bytes header;
+            append_number(header, side, 4, true);
+            append_number(header, side, 4, true);
+            header = joined({header, std::span(png).subspan(24, 5)});
+            header.back() = static_cast<std::byte>(interlaced);
+            expect_refused(joined({std::span(png).first(8), png_chunk("IHDR", header), std::span(png).subspan(33)}),
+                           side > 65535 ? "arithmetic overflow" : fmt::format("{} x {}", side, side).c_str());
+        }
+    }
+}
+
+TEST(BombTest, Webp) {
+    // A lossy or lossless stream cannot say more than 16383 x 16383; a canvas can.
+    const Bytes webp = encode_webp(picture(8, 8).view(), true);
+    const Bytes still = webp_file(joined({webp_extension(0, 65535, 65535), std::span(webp).subspan(12)}));
+    expect_refused(still, "expected a valid WebP");  // canvas and stream do not fit together
+    expect_refused(animated_webp(webp, 65535, 65535), "65535 x 65535");
+    const Bytes cut = webp_file(webp_extension(0, 65535, 65535));
+    expect_refused(cut, "65535 x 65535");
+}
+
+TEST(BombTest, Bmp) {
+    for (const std::int64_t side : {std::int64_t{16385}, std::int64_t{65535}, std::int64_t{INT_MAX}}) {
+        for (const int bits : {1, 8, 24, 32}) {
+            for (const bool top_down : {false, true}) {
+                Bytes bmp = bmp_header({.bits = bits, .top_down = top_down}, side, side, 0);
+                bmp.resize(bmp.size() + 4096);
+                expect_refused(bmp, fmt::format("{} x {}", side, side).c_str());
+            }
+        }
+    }
+    Bytes bmp = bmp_header({.bits = 24}, INT_MIN, 1, 0);
+    bmp.resize(bmp.size() + 4096);
+    expect_refused(bmp, "1 x 2147483648");
+    bmp = bmp_header({.bits = 24}, 16384, 16384, 0);  // allowed, but not there
+    bmp.resize(bmp.size() + 4096);
+    Decoder decoder;
+    const AddressLimit limit(kSlack);
+    EXPECT_THAT(error_of([&] { decode(decoder, bmp); }), HasSubstr("truncated BMP"));
+}
+
+TEST(BombTest, Pnm) {
+    for (const char* sides : {"16385 16385", "65535 65535", "999999999 999999999"}) {
+        for (const char* magic : {"P5", "P6"}) {
+            std::string text = sides;
+            text.replace(text.find(' '), 1, " x ");
+            expect_refused(bytes_of(fmt::format("{} {} 65535 abcdef", magic, sides)), text.c_str());
+        }
+    }
+    Decoder decoder;
+    const AddressLimit limit(kSlack);
+    EXPECT_THAT(error_of([&] { decode(decoder, bytes_of("P6 16384 16384 65535 abcdef")); }), HasSubstr("truncated"));
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,131 @@
+// WebP: lossless exactly, lossy against libwebp's own whole decode, EXIF, animations, truncation at every
+// byte, mutations.
+#include "stoker/codecs/webp.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <webp/decode.h>
+
+#include "codecs/fixtures.h"
+#include "codecs/writers.h"
+
+namespace stoker {
+namespace {
+
+using namespace stoker::testing;
+using ::testing::HasSubstr;
+
+Image decode_by_libwebp(const Bytes& bytes) {
+    int width = 0;
+    int height = 0;
+    std::uint8_t* data =
+        WebPDecodeRGB(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(), &width, &height);
+    Image image(height, width, 3);
+    std::memcpy(image.view().data, data, image.bytes());
+    WebPFree(data);
+    return image;
+}
+
+TEST(WebpTest, LosslessIsExact) {
+    Decoder decoder;
+    for (const auto& [height, width] : {std::pair{1, 1}, {7, 13}, {64, 48}, {33, 100}}) {
+        const Image image = picture(height, width);
+        const Bytes bytes = encode_webp(image.view(), true);
+        EXPECT_EQ(decoder.info(bytes).codec, Codec::webp);
+        EXPECT_EQ(decoder.info(bytes).height, height);
+        EXPECT_EQ(decoder.info(bytes).width, width);
+        EXPECT_TRUE(same_pixels(decode(decoder, bytes).view(), image.view()));
+        RowByRow rows;
+        decoder.decode(bytes, rows);
+        EXPECT_TRUE(rows.complete());
+    }
+}
+
+TEST(WebpTest, LossyIsLibwebps) {
+    Decoder decoder;
+    for (const auto& [height, width] : {std::pair{1, 1}, {7, 13}, {64, 48}, {33, 100}}) {
+        const Image image = picture(height, width);
+        const Bytes bytes = encode_webp(image.view(), false);
+        const Image ours = decode(decoder, bytes);
+        EXPECT_TRUE(same_pixels(ours.view(), decode_by_libwebp(bytes).view()));
+        EXPECT_LT(difference(ours.view(), image.view()).mean, 8.0);
+    }
+}
+
+TEST(WebpTest, AlphaChangesNoColour) {
+    Image image(9, 14, 4);
+    Rng rng({.seed = 3});
+    for (int i = 0; i < 9 * 14 * 4; ++i) {
+        image.view().data[i] = static_cast<std::uint8_t>(1 + rng.below(255));  // colour under alpha 0 is not kept
+    }
+    const Image ours = decode(encode_webp(image.view(), true));
+    for (int i = 0; i < 9 * 14; ++i) {
+        ASSERT_EQ(std::memcmp(ours.view().data + 3 * i, image.view().data + 4 * i, 3), 0) << "pixel " << i;
+    }
+    const Bytes lossy = encode_webp(image.view(), false);
+    EXPECT_TRUE(same_pixels(decode(lossy).view(), decode_by_libwebp(lossy).view()));
+}
+
+TEST(WebpTest, ExifTurnsUpright) {
+    const Bytes plain = encode_webp(picture(7, 12).view(), true);
+    for (const bool lossless : {false, true}) {
+        const Bytes webp = webp_with_exif(encode_webp(picture(7, 12).view(), lossless), 7, 12, exif_block(6, true));
+        EXPECT_EQ(Decoder().info(webp).orientation, 6);
+        EXPECT_EQ(decode(webp).height(), 7);
+        EXPECT_EQ(decode(webp, {.exif = true}).height(), 12);
+    }
+    EXPECT_EQ(Decoder().info(plain).orientation, 1);
+}
+
+TEST(WebpTest, AnimationsAreRefused) {
+    const Bytes webp = animated_webp(encode_webp(picture(7, 12).view(), true), 7, 12);
+    for (const auto& text : {error_of([&] { decode(webp); }), error_of([&] { Decoder().info(webp); })}) {
+        EXPECT_THAT(text, HasSubstr("expected one still image, got an animated WebP; store the frame"));
+    }
+}
+
+TEST(WebpTest, EveryTruncationIsADataError) {
+    Decoder decoder;
+    for (const bool lossless : {false, true}) {
+        const Bytes whole = webp_with_exif(encode_webp(picture(24, 40).view(), lossless), 24, 40, exif_block(3, false));
+        ASSERT_TRUE(survives(decoder, whole));
+        for (std::size_t size = 0; size < whole.size(); ++size) {
+            Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+            ASSERT_FALSE(survives(decoder, cut)) << size << " of " << whole.size();
+            if (size >= 12) {
+                ASSERT_THAT(error_of([&] { decode(decoder, cut); }),
+                            HasSubstr("truncated WebP that ends after " + std::to_string(size) + " bytes"));
+            }
+        }
+        // The pixels cut short in a container that agrees with its own size.
+        const Bytes pixels = encode_webp(picture(24, 40).view(), lossless);
+        const auto chunk = std::span(pixels).subspan(20, pixels.size() - 60);
+        EXPECT_THROW(decode(webp_file(webp_chunk(lossless ? "VP8L" : "VP8 ", chunk))), DataError);
+    }
+}
+
+TEST(WebpTest, RandomMutationsAreDecodedOrDataErrors) {
+    Decoder decoder;
+    Rng rng({.seed = 13});
+    const Image image = picture(16, 24);
+    const Bytes originals[] = {encode_webp(image.view(), false), encode_webp(image.view(), true),
+                               webp_with_exif(encode_webp(image.view(), false), 16, 24, exif_block(6, true)),
+                               encode_webp(picture(16, 24, 4).view(), false)};
+    int clean = 0;
+    constexpr int kRounds = 4000;
+    for (int round = 0; round < kRounds; ++round) {
+        Bytes bytes = mutated(originals[round % 4], rng);
+        if (bytes.size() >= 8 && round % 2 == 0) {  // the size made to fit again, or half the rounds end there
+            Bytes size;
+            append_number(size, bytes.size() - 8, 4, false);
+            std::copy(size.begin(), size.end(), bytes.begin() + 4);
+        }
+        clean += survives(decoder, bytes, {.exif = round % 8 == 2}) ? 1 : 0;
+    }
+    EXPECT_GT(clean, kRounds / 20);
+    EXPECT_LT(clean, kRounds * 19 / 20);
+    EXPECT_TRUE(survives(decoder, originals[0]));
+}
+
+}  // namespace
+}  // namespace stoker

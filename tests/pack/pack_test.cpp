@@ -1,0 +1,263 @@
+// Packing: the same order, keys, labels and pixels in every codec; resumed it gives the same bytes; bad
+// samples are never lost silently.
+#include "stoker/pack/pack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pack/support.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/formats/image_folder.h"
+#include "stoker/formats/open.h"
+#include "stoker/formats/stk.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace stoker::testing;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+std::vector<std::pair<std::string, std::string>> files_in(const fs::path& directory) {
+    std::vector<std::pair<std::string, std::string>> files;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+        files.emplace_back(entry.path().filename().string(), read_text(entry.path()));
+    }
+    std::ranges::sort(files);
+    return files;
+}
+
+struct Stopped {};
+
+// Ends the packing at sample `at` of phase "pack".
+auto stop_at(std::int64_t at) {
+    return [at](const PackProgress& progress) {
+        if (std::string_view(progress.phase) == "pack" && progress.done == at) {
+            throw Stopped{};
+        }
+    };
+}
+
+class Pack : public ::testing::Test {
+  protected:
+    void SetUp() override { make_folder(dir_ / "images"); }
+
+    ImageFolderSource folder() const { return ImageFolderSource(dir_ / "images"); }
+
+    TempDir dir_;
+};
+
+TEST_F(Pack, EveryCodecKeepsOrderKeysLabelsAndPixels) {
+    const ImageFolderSource source = folder();
+    const auto expected = all_of(source);
+    for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::dct_zstd, PackCodec::raw}) {
+        const fs::path target = dir_ / fmt::format("{}.stk", pack_codec_name(codec));
+        const PackResult result =
+            pack(source, target, {.recode = {.codec = codec}, .shard_size = 20'000, .workers = 3});
+        const StkSource packed(target);
+        EXPECT_EQ(all_of(packed), expected) << pack_codec_name(codec);
+        EXPECT_TRUE(std::ranges::equal(packed.classes(), source.classes()));
+        EXPECT_EQ(result.samples, 12);
+        EXPECT_EQ(result.bytes_in, source.bytes());
+        EXPECT_EQ(result.bytes_out, packed.bytes());
+        EXPECT_EQ(result.codecs, packed.codecs());
+        EXPECT_GT(result.shards, 1);
+        EXPECT_TRUE(result.skipped.empty());
+    }
+    EXPECT_THAT(StkSource(dir_ / "keep.stk").codecs(), ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
+    EXPECT_THAT(StkSource(dir_ / "dct.stk").codecs(), ElementsAre(Pair("dct", 10), Pair("png", 2)));
+    EXPECT_THAT(StkSource(dir_ / "dct-zstd.stk").codecs(), ElementsAre(Pair("dct-zstd", 10), Pair("png", 2)));
+    EXPECT_THAT(StkSource(dir_ / "raw.stk").codecs(), ElementsAre(Pair("raw", 12)));
+}
+
+TEST_F(Pack, KeptImagesAreTheBytesOfTheirFiles) {
+    const ImageFolderSource source = folder();
+    pack(source, dir_ / "x.stk", {});
+    const StkSource packed(dir_ / "x.stk");
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+        Sample sample;
+        source.read(i, sample);
+        EXPECT_TRUE(std::ranges::equal(packed.image(i).bytes, sample.bytes));
+        EXPECT_TRUE(packed.image(i).original_file);
+    }
+}
+
+TEST_F(Pack, SaysWhyImagesStayAsTheyAre) {
+    const PackResult result = pack(folder(), dir_ / "x.stk", {.recode = {.codec = PackCodec::dct}});
+    EXPECT_THAT(result.kept, ElementsAre(Pair("png image", 2)));
+    const auto digits = open_source("synth:digits?count=5", Split::train);
+    const PackResult raw = pack(*digits, dir_ / "y.stk", {.recode = {.codec = PackCodec::dct}});
+    EXPECT_THAT(raw.kept, ElementsAre(Pair("raw pixels", 5)));
+    EXPECT_EQ(all_of(StkSource(dir_ / "y.stk")), all_of(*digits));
+}
+
+TEST_F(Pack, FromOnePackedFormToAnother) {
+    const ImageFolderSource source = folder();
+    const auto expected = all_of(source);
+    pack(source, dir_ / "a.stk", {.recode = {.codec = PackCodec::dct}});
+    const StkSource a(dir_ / "a.stk");
+    pack(a, dir_ / "b.stk", {.recode = {.codec = PackCodec::dct_zstd}});
+    pack(a, dir_ / "c.stk", {.recode = {.codec = PackCodec::keep}});
+    pack(a, dir_ / "d.stk", {.recode = {.codec = PackCodec::raw}});
+    const StkSource b(dir_ / "b.stk");
+    EXPECT_EQ(all_of(b), expected);
+    EXPECT_THAT(b.codecs(), ElementsAre(Pair("dct-zstd", 10), Pair("png", 2)));
+    EXPECT_EQ(all_of(StkSource(dir_ / "c.stk")), expected);
+    EXPECT_EQ(all_of(StkSource(dir_ / "d.stk")), expected);
+    for (std::int64_t i = 0; i < a.size(); ++i) {
+        EXPECT_EQ(b.image(i).original_file, a.image(i).original_file) << i;
+        EXPECT_FALSE(StkSource(dir_ / "d.stk").image(i).original_file);
+    }
+}
+
+TEST_F(Pack, ResizesOnlyWhatIsLarger) {
+    const ImageFolderSource source = folder();
+    pack(source, dir_ / "x.stk", {.recode = {.resize_shorter = 60}});
+    const StkSource packed(dir_ / "x.stk");
+    const auto before = all_of(source);
+    const auto after = all_of(packed);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        const auto [key, label, height, width, pixels] = before[i];
+        if (std::min(height, width) <= 60) {
+            EXPECT_EQ(after[i], before[i]);
+            EXPECT_TRUE(packed.image(static_cast<std::int64_t>(i)).original_file);
+        } else {
+            EXPECT_EQ(std::min(std::get<2>(after[i]), std::get<3>(after[i])), 60);
+            EXPECT_EQ(std::get<0>(after[i]), key);
+            EXPECT_FALSE(packed.image(static_cast<std::int64_t>(i)).original_file);
+        }
+    }
+    EXPECT_THAT(packed.codecs(), ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
+
+    // As raw pixels they are exactly what the op gives.
+    pack(source, dir_ / "y.stk", {.recode = {.codec = PackCodec::raw, .resize_shorter = 60}});
+    const StkSource raw(dir_ / "y.stk");
+    TransformScratch scratch;
+    StageTimes times;
+    StageClock clock(times);
+    const Transform resize({Resize{.shorter = 60}});
+    Sample from;
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+        const auto& [key, label, height, width, pixels] = before[static_cast<std::size_t>(i)];
+        if (std::min(height, width) > 60) {
+            source.read(i, from);
+            const ConstImageView view = resize.prepare(from, scratch, clock);
+            const StkImage image = raw.image(i);
+            ASSERT_EQ((std::array{image.height, image.width}), (std::array{view.height, view.width}));
+            for (int y = 0; y < view.height; ++y) {
+                const auto row = image.bytes.subspan(static_cast<std::size_t>(y) * view.row_bytes(), view.row_bytes());
+                ASSERT_EQ(std::memcmp(row.data(), view.row(y), row.size()), 0) << key << " row " << y;
+            }
+        }
+    }
+}
+
+TEST_F(Pack, QualityMakesEverythingAJpeg) {
+    const PackResult small = pack(folder(), dir_ / "x.stk", {.recode = {.quality = 20}});
+    EXPECT_THAT(small.codecs, ElementsAre(Pair("jpeg", 12)));
+    EXPECT_LT(small.bytes_out, small.bytes_in);
+    const PackResult dct = pack(folder(), dir_ / "y.stk", {.recode = {.codec = PackCodec::dct, .quality = 20}});
+    EXPECT_THAT(dct.codecs, ElementsAre(Pair("dct", 12)));
+    EXPECT_EQ(all_of(StkSource(dir_ / "x.stk")), all_of(StkSource(dir_ / "y.stk")));
+    EXPECT_THROW(pack(folder(), dir_ / "z.stk", {.recode = {.codec = PackCodec::raw, .quality = 20}}), InvalidArgument);
+    EXPECT_THROW(pack(folder(), dir_ / "z.stk", {.recode = {.quality = 101}}), InvalidArgument);
+}
+
+TEST_F(Pack, ResumedItGivesTheSameBytes) {
+    const ImageFolderSource source = folder();
+    const PackOptions options{.recode = {.codec = PackCodec::dct}, .shard_size = 9'000, .workers = 2};
+    pack(source, dir_ / "whole.stk", options);
+    for (std::int64_t at = 1; at <= 12; ++at) {
+        const fs::path target = dir_ / fmt::format("{}.stk", at);
+        PackOptions stopped = options;
+        stopped.progress = stop_at(at);
+        EXPECT_THROW(pack(source, target, stopped), Stopped);
+        EXPECT_FALSE(fs::exists(target / "stk.json"));
+        PackOptions other = options;
+        other.recode.codec = PackCodec::keep;
+        EXPECT_THAT([&] { pack(source, target, other); }, ::testing::Throws<InvalidArgument>());
+
+        const PackResult result = pack(source, target, options);
+        EXPECT_EQ(files_in(target), files_in(dir_ / "whole.stk")) << at;
+        EXPECT_LT(result.resumed_samples, at);
+        EXPECT_TRUE(at < 10 || result.resumed_samples > 0) << at;
+        EXPECT_EQ(result.samples, 12);
+        EXPECT_EQ(result.bytes_in, source.bytes());
+        EXPECT_THAT(result.kept, ElementsAre(Pair("png image", 2)));
+    }
+}
+
+TEST_F(Pack, ADamagedShardIsPackedAgain) {
+    const ImageFolderSource source = folder();
+    const PackOptions options{.shard_size = 5'000};
+    pack(source, dir_ / "whole.stk", options);
+    PackOptions stopped = options;
+    stopped.progress = stop_at(12);
+    EXPECT_THROW(pack(source, dir_ / "x.stk", stopped), Stopped);
+    const fs::path shard = dir_ / "x.stk/shard-000001.stk";
+    std::string bytes = read_text(shard);
+    bytes[100] = static_cast<char>(bytes[100] ^ 1);
+    write_file(shard, bytes);
+    const PackResult result = pack(source, dir_ / "x.stk", options);
+    EXPECT_EQ(result.resumed_samples, StkShard(dir_ / "x.stk/shard-000000.stk").samples());
+    EXPECT_EQ(files_in(dir_ / "x.stk"), files_in(dir_ / "whole.stk"));
+}
+
+TEST_F(Pack, ACompletePackingHasNothingToDo) {
+    const ImageFolderSource source = folder();
+    const PackResult first = pack(source, dir_ / "x.stk", {});
+    const auto files = files_in(dir_ / "x.stk");
+    const PackResult again = pack(source, dir_ / "x.stk", {});
+    EXPECT_FALSE(first.nothing_to_do);
+    EXPECT_TRUE(again.nothing_to_do);
+    EXPECT_EQ(again.codecs, first.codecs);
+    EXPECT_EQ(again.bytes_in, first.bytes_in);
+    EXPECT_EQ(files_in(dir_ / "x.stk"), files);
+    EXPECT_THAT([&] { pack(source, dir_ / "x.stk", {.recode = {.codec = PackCodec::raw}}); },
+                ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("name another, or remove it first")));
+    fs::remove(dir_ / "images/c0/0.jpg");
+    EXPECT_THROW(pack(folder(), dir_ / "x.stk", {}), InvalidArgument);
+}
+
+TEST_F(Pack, ABadSampleEndsItUnlessBadOnesAreSkipped) {
+    const std::string good = read_text(dir_ / "images/c1/5.jpg");
+    write_file(dir_ / "images/c1/5.jpg", std::string_view(good).substr(0, good.size() / 2));
+    write_file(dir_ / "images/c2/9.jpg", std::string_view("no image"));
+    for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::raw}) {
+        const fs::path target = dir_ / fmt::format("{}.stk", pack_codec_name(codec));
+        PackOptions options{.recode = {.codec = codec}, .shard_size = 5'000, .workers = 3};
+        EXPECT_THAT([&] { pack(folder(), target, options); },
+                    ::testing::ThrowsMessage<DataError>(AllOf(HasSubstr("c1/5.jpg"), HasSubstr("--skip-bad"))));
+        options.skip_bad = true;
+        const PackResult result = pack(folder(), target, options);
+        EXPECT_EQ(result.samples, 10);
+        ASSERT_EQ(result.skipped.size(), 2u);
+        EXPECT_EQ(result.skipped[0].key, "c1/5.jpg");
+        EXPECT_EQ(result.skipped[1].key, "c2/9.jpg");
+        EXPECT_THAT(result.skipped[1].reason, HasSubstr("no image"));
+        const PackResult again = pack(folder(), target, options);
+        EXPECT_TRUE(again.nothing_to_do);
+        EXPECT_EQ(again.skipped.size(), 2u);
+        const StkSource packed(target);
+        for (std::int64_t i = 0; i < packed.size(); ++i) {
+            EXPECT_NE(packed.key(i), "c1/5.jpg");
+            EXPECT_EQ(packed.label(i), packed.key(i)[1] - '0');
+        }
+    }
+}
+
+TEST_F(Pack, NothingButBadSamples) {
+    fs::remove_all(dir_ / "images");
+    fs::create_directories(dir_ / "images/c");
+    write_file(dir_ / "images/c/1.jpg", std::string_view("no image"));
+    EXPECT_THAT([&] { pack(folder(), dir_ / "x.stk", {.skip_bad = true}); },
+                ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("at least one sample")));
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,69 @@
+// Small folders of images of several kinds, and what the samples of a source are, as comparable values.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "stoker/codecs/encode.h"
+#include "stoker/formats/source.h"
+#include "stoker/pipeline/transform.h"
+
+namespace stoker::testing {
+
+inline Image gradient(int height, int width, int channels, int seed) {
+    Image image(height, width, channels);
+    const ImageView view = image.view();
+    for (int y = 0; y < height; ++y) {
+        for (int x = 0; x < width * channels; ++x) {
+            view.row(y)[x] = static_cast<std::uint8_t>((x * 3 + y * 5 + seed * 31 + x * y / 7) & 255);
+        }
+    }
+    return image;
+}
+
+inline void put(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+// 12 images in 3 classes: JPEGs of several kinds, and two PNGs, one of them named .jpg.
+inline void make_folder(const std::filesystem::path& root) {
+    for (int i = 0; i < 12; ++i) {
+        const Image image = gradient(40 + 7 * i, 90 - 3 * i, i == 5 ? 1 : 3, i);
+        const std::string name = "c" + std::to_string(i / 4) + "/" + std::to_string(i);
+        if (i == 3 || i == 7) {
+            put(root / (name + (i == 3 ? ".png" : ".jpg")), encode_png(image.view()));
+        } else {
+            put(root / (name + ".jpg"),
+                encode_jpeg(image.view(), {.quality = 60 + 3 * i, .chroma_420 = i % 2 == 0, .progressive = i == 9}));
+        }
+    }
+}
+
+// Key, label, height, width and RGB pixels of one sample.
+using Seen = std::tuple<std::string, std::int64_t, int, int, std::string>;
+
+inline std::vector<Seen> all_of(const Source& source) {
+    std::vector<Seen> seen;
+    TransformScratch scratch;
+    StageTimes times;
+    StageClock clock(times);
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+        Sample sample;
+        source.read(i, sample);
+        const ConstImageView view = Transform().prepare(sample, scratch, clock);
+        std::string pixels;
+        for (int y = 0; y < view.height; ++y) {
+            pixels.append(reinterpret_cast<const char*>(view.row(y)), view.row_bytes());
+        }
+        seen.emplace_back(source.key(i), sample.label, view.height, view.width, std::move(pixels));
+    }
+    return seen;
+}
+
+}  // namespace stoker::testing

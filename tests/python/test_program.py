@@ -1,0 +1,93 @@
+# One program of two executables: what needs no LibTorch starts at once, what does is handed to the engine, and
+# nobody sees the seam.
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM
+
+ENGINE = PROGRAM.parent / "stoker-engine"
+COMMANDS = ["train", "eval", "inspect", "show", "synth", "bench", "doctor"]
+
+
+@pytest.fixture(scope="module")
+def engine():
+    if not ENGINE.is_file():
+        pytest.skip("needs the engine: STOKER_ENGINE=ON")
+    return ENGINE
+
+
+def peak_kib(*command):
+    """The largest resident set of one run; its own child's alone, so it is measured in a fresh process."""
+    measure = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); " \
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    done = subprocess.run(["python3", "-c", measure, *map(str, command)], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("command", [["--version"], ["inspect", "synth:digits?count=6"], ["bench", "--help"]])
+def test_the_program_loads_no_libtorch(program, command):
+    assert peak_kib(program, *command) < 40_000
+
+
+def test_help_lists_all_commands(stoker):
+    text = stoker("--help").out
+    assert all(f"\n  {command} " in text for command in COMMANDS)
+    assert "\n  ladder " in stoker("bench", "--help").out
+
+
+@pytest.mark.parametrize("words", [["train"], ["eval"], ["bench", "ladder"]])
+def test_the_engines_commands_are_the_programs(engine, stoker, words):
+    assert f"Usage: {' '.join(['stoker', *words])} " in stoker(*words, "--help").out
+    done = stoker(*words, "--nonsense", status=2)
+    assert done.err.startswith("stoker: ") and f"`{' '.join(['stoker', *words])} --help`" in done.err
+
+
+def test_both_name_the_same_version(engine, stoker):
+    version = stoker("--version").out
+    assert "LibTorch" in version
+    assert subprocess.run([engine, "--version"], capture_output=True, text=True, check=True).stdout == version
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """The program without an engine beside it."""
+    return shutil.copy(PROGRAM, tmp_path / "stoker")
+
+
+@pytest.mark.parametrize("words", [["train", "x.toml"], ["eval", "--help"], ["bench", "ladder"]])
+def test_without_an_engine_it_says_so(alone, words):
+    done = subprocess.run([alone, *words], capture_output=True, text=True)
+    name = " ".join(words[:2] if words[0] == "bench" else words[:1])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"stoker: [{name}] expected the engine") and "STOKER_ENGINE=ON" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_doctor_sees_a_missing_and_a_broken_engine(alone, tmp_path):
+    def libtorch():
+        done = subprocess.run([alone, "doctor"], capture_output=True, text=True)
+        return next(line for line in done.stdout.splitlines() if "LibTorch " in line), done.returncode
+
+    line, status = libtorch()
+    assert line.startswith("warn  LibTorch") and "no engine" in line and status == 0
+    (tmp_path / "stoker-engine").write_text("#!/bin/sh\nexit 127\n")
+    os.chmod(tmp_path / "stoker-engine", 0o755)
+    line, status = libtorch()
+    assert line.startswith("fail  LibTorch") and "exit status 127" in line and status == 1
+
+
+SPIN = "#!/bin/sh\necho \"${GOMP_SPINCOUNT-unset} $*\"\nexit 7\n"
+
+
+@pytest.mark.parametrize(
+    "given, seen", [({}, "1000"), ({"GOMP_SPINCOUNT": "77"}, "77"), ({"OMP_WAIT_POLICY": "passive"}, "unset")]
+)
+def test_the_engine_gets_arguments_and_a_short_spin(alone, tmp_path, given, seen):
+    (tmp_path / "stoker-engine").write_text(SPIN)
+    os.chmod(tmp_path / "stoker-engine", 0o755)
+    own = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run([alone, "train", "a b", "--x=1"], capture_output=True, text=True, env=own | given)
+    assert (done.returncode, done.stdout) == (7, f"{seen} train a b --x=1\n")
