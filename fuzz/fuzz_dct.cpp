@@ -1,5 +1,5 @@
-// Arbitrary bytes as a dct record: decoded, and turned back into the JPEG that it claims to be. Where both
-// work, libjpeg must find the same pixels in that JPEG.
+// Arbitrary bytes as a dct record: decoded, and turned back into the JPEG that it claims to be. A record that
+// lies may give other pixels there; fuzz_recode.cpp checks those that do not.
 #include "decode.h"
 #include "stoker/codecs/dct.h"
 
@@ -10,18 +10,13 @@ using namespace stoker::fuzz;
 
 void restore(std::span<const std::byte> record) {
     static Decoder decoder;
-    std::vector<std::byte> jpeg;
+    static Image image;
     try {
-        jpeg = restore_jpeg(record);
+        const std::vector<std::byte> jpeg = restore_jpeg(record);
+        ImageSink sink(image);
+        decodes(decoder, jpeg, sink, false);
     } catch (const DataError&) {
         return;
-    }
-    Image ours;
-    Image theirs;
-    ImageSink our_sink(ours);
-    ImageSink their_sink(theirs);
-    if (decodes(decoder, record, our_sink, false) && decodes(decoder, jpeg, their_sink, false)) {
-        require_same(ours.view(), theirs.view());
     }
 }
 

@@ -80,6 +80,7 @@ int main(int count, char** arguments) {
     }
     const std::filesystem::path root(arguments[1]);
     write(root / "jpeg", jpegs());
+    write(root / "recode", jpegs());
     write(root / "png", pngs());
     write(root / "webp", webps());
     write(root / "bmp", bmps());

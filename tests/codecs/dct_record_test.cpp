@@ -15,6 +15,7 @@ namespace {
 
 using namespace stoker::testing;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Of docs/dct-codec.md, for a record of three components and two tables.
 constexpr std::size_t kVersion = 4, kFlags = 5, kColor = 6, kOrientation = 7, kWidth = 8, kHeight = 10,
@@ -105,7 +106,7 @@ TEST(DctRecord, EveryFieldIsChecked) {
         {kComponents, 1, {0, 1, 2, 4, 255}, {3}},
         {kGroupRows, 1, {0, kMaxGroupRows + 1, 255}, {1, kMaxGroupRows}},
         {kTables, 1, {0, 4, 255}, {}},
-        {kFactors, 1, {0, 3, 5, 255}, {}},
+        {kFactors, 1, {0, 5, 255}, {3, 4}},
         {kFactors + 1, 1, {0, 5, 255}, {}},
         {kFactors + 2, 1, {2, 255}, {0, 1}},
         {kFactors + 4, 1, {0, 3, 5, 255}, {}},
@@ -120,8 +121,8 @@ TEST(DctRecord, EveryFieldIsChecked) {
         for (const std::uint32_t value : field.refused) {
             Bytes damaged = record;
             set_number(damaged, field.at, value, field.size);
-            EXPECT_THAT(info_error(damaged), HasSubstr("[dct] expected")) << value << " at " << field.at;
-            EXPECT_THAT(decode_error(damaged), HasSubstr("[dct] expected")) << value << " at " << field.at;
+            EXPECT_THAT(info_error(damaged), StartsWith("[dct")) << value << " at " << field.at;
+            EXPECT_THAT(decode_error(damaged), StartsWith("[dct")) << value << " at " << field.at;
             EXPECT_THROW(restore_jpeg(damaged), DataError);
         }
         for (const std::uint32_t value : field.taken) {
@@ -147,8 +148,8 @@ TEST(DctRecord, HugeHeadersAreRefusedBeforeMemoryIsTaken) {
             EXPECT_THROW(restore_jpeg(huge), DataError);
             set_number(huge, kWidth, 16384, 2);  // allowed, but not there
             set_number(huge, kHeight, 16384, 2);
-            EXPECT_THAT(decode_error(huge), HasSubstr("[dct] expected"));
-            EXPECT_THAT(info_error(huge), HasSubstr("[dct] expected"));
+            EXPECT_THAT(decode_error(huge), StartsWith("[dct"));
+            EXPECT_THAT(info_error(huge), StartsWith("[dct"));
         }
     }
 }
@@ -158,7 +159,7 @@ TEST(DctRecord, EveryTruncationIsRefused) {
         const Bytes record = record_of({.width = 33, .height = 20, .trailing = 90}, zstd);
         for (std::size_t size = 0; size < record.size(); ++size) {
             const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(size));
-            ASSERT_THAT(decode_error(cut), HasSubstr("[dct] expected")) << size << " of " << record.size();
+            ASSERT_THAT(decode_error(cut), StartsWith("[dct")) << size << " of " << record.size();
         }
     }
 }
@@ -171,7 +172,8 @@ TEST(DctRecord, BytesBehindTheCoefficients) {
     const std::size_t segments = 6;
     set_number(record, quant_end + 4, 0, 4);
     set_number(record, quant_end + 8, 0, 4);
-    record.resize(quant_end + 12 + 2 * segments + body + kSegmentPadding);
+    record.resize(quant_end + 12 + 2 * segments + body);
+    record.resize(record.size() + kSegmentPadding);
     EXPECT_EQ(decode_error(record), "no DataError");
     record.pop_back();
     EXPECT_THAT(decode_error(record), HasSubstr("64 bytes"));
@@ -213,7 +215,8 @@ Outcome decode_on(const SegmentKernels& segments, const BlockKernels& kernels, c
         blocks.open(record);
         const Frame& frame = blocks.header().frame;
         ImageSink sink(outcome.image);
-        BlockPixels(kernels).draw(frame, blocks, box != nullptr ? *box : Box{0, 0, frame.height, frame.width}, sink);
+        const Box part = box != nullptr ? *box : Box{0, 0, frame.height, frame.width};
+        BlockPixels(kernels).draw(frame, blocks, {part}, sink);
     } catch (const DataError& error) {
         outcome.error = error.what();
     }
@@ -279,7 +282,7 @@ TEST(DctRecord, DamageIsTheSameOnEverySet) {
 
 // A part of a group that says it is larger than its blocks can make it, or empty, or something else.
 TEST(DctRecord, DamagedGroupsAreRefused) {
-    const Bytes record = record_of({.width = 64, .height = 64}, true);
+    const Bytes record = record_of({.width = 64, .height = 64, .quality = 98, .content = Content::noise}, true);
     DctHeader header;
     read_dct_header(record, header);
     ASSERT_EQ(header.ends.size(), 1u);

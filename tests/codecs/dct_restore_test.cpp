@@ -180,7 +180,7 @@ TEST(DctRestore, RecordsThatDoNotFitTheirHeaderAreRefused) {
     };
     const auto error = [](const Bytes& bytes) { return error_of([&] { restore_jpeg(bytes); }); };
     EXPECT_THAT(error(with({})), HasSubstr("truncated"));
-    EXPECT_THAT(error(with(bytes_of("no JPEG header"))), HasSubstr("[jpeg]"));
+    EXPECT_THAT(error(with(bytes_of("no JPEG header"))), HasSubstr("Not a JPEG"));
     Bytes grey = make_jpeg({.colors = Colors::grey});
     grey.resize(find_marker(grey, 0xDA) + 10);
     EXPECT_THAT(error(with(grey)), HasSubstr("other components"));

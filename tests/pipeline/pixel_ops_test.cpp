@@ -7,6 +7,7 @@
 
 #include "pipeline/step_by_step.h"
 #include "stoker/base/error.h"
+#include "stoker/codecs/encode.h"
 #include "stoker/pipeline/op_table.h"
 #include "stoker/pipeline/transform.h"
 
@@ -78,6 +79,38 @@ TEST(PixelOps, AreTheOpsOneAfterTheOther) {
         ASSERT_TRUE(same(transform.augment(image.view(), key, scratch), wanted.view())) << sample;
     }
     EXPECT_TRUE(same(image.view(), before.view())) << "the source must not change";
+}
+
+TEST(PixelOps, AreTheSameForEncodedImagesWithAndWithoutACache) {
+    std::vector<OpSpec> specs = kEverything;
+    specs.insert(specs.begin(), spec("resize", {{"size", 60.0}}));
+    const std::vector<Op> ops = make_ops(specs);
+    const Transform transform(ops);
+    const Image image = picture(70, 90, 3);
+    const std::vector<std::byte> png = encode_png(image.view());
+    Sample sample;
+    sample.bytes = png;
+    sample.encoded = true;
+    TransformScratch scratch;
+    StageTimes times;
+    StageClock clock(times);
+    std::vector<std::byte> out(std::size_t{3} * 32 * 32 * sizeof(float));
+    const ImageSlot slot{.pixels = {.data = out.data(), .dtype = DType::float32, .layout = Layout::chw},
+                         .channels = 3,
+                         .height = 32,
+                         .width = 32};
+    for (std::uint64_t number = 0; number < 50; ++number) {
+        const RngKey key{.seed = 6, .sample = number};
+        const Image wanted = testing::step_by_step(image.view(), ops, key);
+        const std::vector<std::byte> bytes = testing::stored(wanted.view(), {}, DType::float32, Layout::chw);
+        transform.run(sample, key, scratch, slot, clock);
+        ASSERT_TRUE(out == bytes) << number;
+        const Image prepared = testing::copy_of(transform.prepare(sample, scratch, clock));
+        const Image before = testing::copy_of(prepared.view());
+        transform.run(prepared.view(), key, scratch, slot);
+        ASSERT_TRUE(out == bytes) << number << ", cached";
+        ASSERT_TRUE(same(prepared.view(), before.view())) << "the cache must not change";
+    }
 }
 
 TEST(PixelOps, WhatDrawsNothingCostsNothing) {

@@ -79,6 +79,14 @@ struct Region {
     int shrink = 1;  // 1, 2, 4 or 8
 };
 
+// A region's box in the image of 1/shrink of the size.
+inline Box shrunk_box(const Box& box, int shrink) {
+    const int top = box.top / shrink;
+    const int left = box.left / shrink;
+    return {top, left, (box.top + box.height + shrink - 1) / shrink - top,
+            (box.left + box.width + shrink - 1) / shrink - left};
+}
+
 // Where a decoder puts its rows. It asks for the `region` once it knows the image's size, calls `start` with
 // the size of what it will give, then `row(y)` for y = 0, 1, 2, ... in order (0 is the region's first row) and
 // writes width * channels bytes there; asking for row y + 1, or `finish`, completes row y.

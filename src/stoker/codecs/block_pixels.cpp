@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "stoker/codecs/reduced_dct.h"
+
 namespace stoker {
 namespace {
 
@@ -44,23 +46,33 @@ std::uint8_t* BlockPixels::Plane::row(int y) {
     return reinterpret_cast<std::uint8_t*>(samples.data()) + kMargin + (y % ring_rows) * stride;
 }
 
-void BlockPixels::plan_component(const Frame& frame, const FrameComponent& component, const Box& box, Plane& plane) {
-    plane.scale_h = frame.h_max / component.h;
-    plane.scale_v = frame.v_max / component.v;
-    const bool wide = component.width > 2;
+void BlockPixels::plan(const Frame& frame, const FrameComponent& component, const Box& box, int shrink, Plane& plane) {
+    // Chroma that is stored at a fraction of the size anyway is shrunk by so much less, in both directions alike.
+    const int own_h = frame.h_max / component.h;
+    const int own_v = frame.v_max / component.v;
+    int spared = 1;
+    while (spared < shrink && own_h % (2 * spared) == 0 && own_v % (2 * spared) == 0) {
+        spared *= 2;
+    }
+    plane.side = kBlockSide / shrink * spared;
+    plane.width = (component.width * plane.side + kBlockSide - 1) / kBlockSide;
+    plane.height = (component.height * plane.side + kBlockSide - 1) / kBlockSide;
+    plane.scale_h = own_h / spared;
+    plane.scale_v = own_v / spared;
+    const bool wide = plane.width > 2;
     plane.smooth_h = plane.scale_h == 2 && plane.scale_v <= 2 && wide;
     plane.smooth_v = plane.scale_v == 2 && (plane.scale_h == 1 || plane.smooth_h);
     const int around_h = plane.smooth_h ? 1 : 0;
     const int around_v = plane.smooth_v ? 1 : 0;
     plane.first_row = std::max(box.top / plane.scale_v - around_v, 0);
-    plane.last_row = std::min((box.top + box.height - 1) / plane.scale_v + around_v, component.height - 1);
+    plane.last_row = std::min((box.top + box.height - 1) / plane.scale_v + around_v, plane.height - 1);
     const int first = std::max(box.left / plane.scale_h - around_h, 0);
-    const int last = std::min((box.left + box.width - 1) / plane.scale_h + around_h, component.width - 1);
-    plane.first_block = first / kBlockSide;
-    plane.blocks = last / kBlockSide - plane.first_block + 1;
-    plane.ring_rows = 2 * kBlockSide * component.v;
-    plane.done = plane.first_row / kBlockSide * kBlockSide;
-    plane.stride = (std::ptrdiff_t{kBlockSide} * plane.blocks + kMargin - 1) / kMargin * kMargin + 2 * kMargin;
+    const int last = std::min((box.left + box.width - 1) / plane.scale_h + around_h, plane.width - 1);
+    plane.first_block = first / plane.side;
+    plane.blocks = last / plane.side - plane.first_block + 1;
+    plane.ring_rows = 2 * plane.side * component.v;
+    plane.done = plane.first_row / plane.side * plane.side;
+    plane.stride = (std::ptrdiff_t{kBlockSide} * (plane.blocks + 3) + kMargin - 1) / kMargin * kMargin + 2 * kMargin;
     plane.samples.resize(static_cast<std::size_t>(plane.ring_rows * plane.stride + 2 * kMargin));
     const bool direct = plane.scale_h == 1 && plane.scale_v == 1;
     const auto line = static_cast<std::size_t>(box.width + 3 * kMargin);
@@ -69,41 +81,39 @@ void BlockPixels::plan_component(const Frame& frame, const FrameComponent& compo
     }
 }
 
-void BlockPixels::plan(const Frame& frame, const Box& box) {
-    for (int c = 0; c < frame.components; ++c) {
-        plan_component(frame, frame.component[Frame::at(c)], box, planes_[c]);
-    }
-}
-
 void BlockPixels::make_rows(const Frame& frame, int c, int block_row, BlockRows& blocks) {
     Plane& plane = planes_[c];
-    if (kBlockSide * block_row > plane.last_row || kBlockSide * (block_row + 1) <= plane.first_row) {
+    const int top = plane.side * block_row;
+    if (top > plane.last_row || top + plane.side <= plane.first_row) {
         return;
     }
-    const FrameComponent& component = frame.component[Frame::at(c)];
+    const std::uint16_t* quant = frame.component[Frame::at(c)].quant.data();
     const std::int16_t* coefficients = blocks.blocks(c, block_row, plane.first_block, plane.blocks);
-    const int top = kBlockSide * block_row;
-    kernels_.inverse_dct(coefficients, component.quant.data(), plane.blocks, plane.row(top), plane.stride);
+    if (plane.side == kBlockSide) {
+        kernels_.inverse_dct(coefficients, quant, plane.blocks, plane.row(top), plane.stride);
+    } else {
+        reduced_inverse_dct(coefficients, quant, plane.side, plane.blocks, plane.row(top), plane.stride);
+    }
     if (plane.smooth_h) {  // beyond the image's edges its last samples go on
-        const int end = kBlockSide * (plane.first_block + plane.blocks);
-        for (int y = top; y < top + kBlockSide; ++y) {
+        const int end = plane.side * (plane.first_block + plane.blocks);
+        for (int y = top; y < top + plane.side; ++y) {
             std::uint8_t* row = plane.row(y);
             if (plane.first_block == 0) {
                 row[-1] = row[0];
             }
-            if (end >= component.width) {
-                std::uint8_t* last = plane.sample(y, component.width - 1);
+            if (end >= plane.width) {
+                std::uint8_t* last = plane.sample(y, plane.width - 1);
                 last[1] = last[0];
             }
         }
     }
-    plane.done = top + kBlockSide;
+    plane.done = top + plane.side;
 }
 
 bool BlockPixels::ready(const Frame& frame, int y) const {
     for (int c = 0; c < frame.components; ++c) {
         const Plane& plane = planes_[c];
-        const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, frame.component[Frame::at(c)].height);
+        const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, plane.height);
         if (std::max(rows.near, rows.far) >= plane.done) {
             return false;
         }
@@ -112,8 +122,8 @@ bool BlockPixels::ready(const Frame& frame, int y) const {
 }
 
 // Image row y, from column box.left on.
-const std::uint8_t* BlockPixels::image_row(const FrameComponent& component, Plane& plane, int y, const Box& box) {
-    const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, component.height);
+const std::uint8_t* BlockPixels::image_row(Plane& plane, int y, const Box& box) {
+    const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, plane.height);
     const int first = box.left / plane.scale_h;
     const std::uint8_t* near = plane.sample(rows.near, first);
     const std::uint8_t* far = plane.sample(rows.far, first);
@@ -139,13 +149,33 @@ const std::uint8_t* BlockPixels::image_row(const FrameComponent& component, Plan
     return line;
 }
 
-void BlockPixels::draw(const Frame& frame, BlockRows& blocks, const Box& box, RowSink& sink) {
-    plan(frame, box);
-    sink.start(box.height, box.width, 3);
+void BlockPixels::write_row(const Frame& frame, int y, const Box& box, std::uint8_t* out) {
+    const std::uint8_t* rows[3] = {};
+    for (int c = 0; c < frame.components; ++c) {
+        rows[c] = image_row(planes_[c], y, box);
+    }
+    switch (frame.color) {
+        case FrameColor::grey:
+            kernels_.grey_to_rgb(rows[0], box.width, out);
+            break;
+        case FrameColor::ycc:
+            kernels_.ycc_to_rgb(rows[0], rows[1], rows[2], box.width, out);
+            break;
+        case FrameColor::rgb:
+            interleave(rows, box.width, out);
+            break;
+    }
+}
+
+void BlockPixels::draw(const Frame& frame, BlockRows& blocks, const Region& region, RowSink& sink) {
+    const Box box = shrunk_box(region.box, region.shrink);
     int mcu_row = frame.mcus_high;
     for (int c = 0; c < frame.components; ++c) {
-        mcu_row = std::min(mcu_row, planes_[c].first_row / (kBlockSide * frame.component[Frame::at(c)].v));
+        const FrameComponent& component = frame.component[Frame::at(c)];
+        plan(frame, component, box, region.shrink, planes_[c]);
+        mcu_row = std::min(mcu_row, planes_[c].first_row / (planes_[c].side * component.v));
     }
+    sink.start(box.height, box.width, 3);
     for (int y = box.top; y < box.top + box.height; ++mcu_row) {
         for (int c = 0; c < frame.components; ++c) {
             const int v = frame.component[Frame::at(c)].v;
@@ -154,22 +184,7 @@ void BlockPixels::draw(const Frame& frame, BlockRows& blocks, const Box& box, Ro
             }
         }
         for (; y < box.top + box.height && ready(frame, y); ++y) {
-            std::uint8_t* out = sink.row(y - box.top);
-            const std::uint8_t* rows[3] = {};
-            for (int c = 0; c < frame.components; ++c) {
-                rows[c] = image_row(frame.component[Frame::at(c)], planes_[c], y, box);
-            }
-            switch (frame.color) {
-                case FrameColor::grey:
-                    kernels_.grey_to_rgb(rows[0], box.width, out);
-                    break;
-                case FrameColor::ycc:
-                    kernels_.ycc_to_rgb(rows[0], rows[1], rows[2], box.width, out);
-                    break;
-                case FrameColor::rgb:
-                    interleave(rows, box.width, out);
-                    break;
-            }
+            write_row(frame, y, box, sink.row(y - box.top));
         }
     }
 }

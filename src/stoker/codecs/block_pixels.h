@@ -17,12 +17,16 @@ class BlockPixels {
   public:
     explicit BlockPixels(const BlockKernels& kernels = best_block_kernels()) : kernels_(kernels) {}
 
-    // Draws `box` of the frame into the sink: start, row by row, not finish. The frame has whole ratios.
-    void draw(const Frame& frame, BlockRows& blocks, const Box& box, RowSink& sink);
+    // Draws the region of the frame into the sink: start, row by row, not finish. The frame has whole ratios. At
+    // 1/shrink of the size, each block becomes (8 / shrink) x (8 / shrink) samples.
+    void draw(const Frame& frame, BlockRows& blocks, const Region& region, RowSink& sink);
 
   private:
     // The samples of one component around the rows at work.
     struct Plane {
+        int side = kBlockSide;  // samples that a block becomes, in either direction
+        int width = 0;          // samples of the whole component at this size
+        int height = 0;
         int scale_h = 1;  // image pixels a sample
         int scale_v = 1;
         bool smooth_h = false;
@@ -37,15 +41,15 @@ class BlockPixels {
         Buffer samples;                  // (ring_rows, stride) uint8: sample row y lies at y % ring_rows
         std::vector<std::uint8_t> line;  // one row at the image's width
 
-        std::uint8_t* row(int y);  // at column 8 * first_block
-        std::uint8_t* sample(int y, int x) { return row(y) + (x - kBlockSide * first_block); }
+        std::uint8_t* row(int y);  // at column side * first_block
+        std::uint8_t* sample(int y, int x) { return row(y) + (x - side * first_block); }
     };
 
-    void plan(const Frame& frame, const Box& box);
-    void plan_component(const Frame& frame, const FrameComponent& component, const Box& box, Plane& plane);
+    static void plan(const Frame& frame, const FrameComponent& component, const Box& box, int shrink, Plane& plane);
     void make_rows(const Frame& frame, int c, int block_row, BlockRows& blocks);
     bool ready(const Frame& frame, int y) const;
-    const std::uint8_t* image_row(const FrameComponent& component, Plane& plane, int y, const Box& box);
+    const std::uint8_t* image_row(Plane& plane, int y, const Box& box);
+    void write_row(const Frame& frame, int y, const Box& box, std::uint8_t* out);
 
     const BlockKernels& kernels_;
     Plane planes_[3];

@@ -39,7 +39,7 @@ void DctDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     state_->blocks.open(bytes);
     const DctHeader& header = state_->blocks.header();
     const Region region = wanted_region(sink, header.frame.height, header.frame.width);
-    state_->pixels.draw(header.frame, state_->blocks, region.box, sink);
+    state_->pixels.draw(header.frame, state_->blocks, region, sink);
     sink.finish();
 }
 

@@ -14,6 +14,9 @@ namespace {
 // What one block can take at most, and what refilling reads beyond that.
 constexpr std::size_t kPadding = 64 * 32 / 8 + 64;
 
+// The largest symbol of a DC table: how many bits a step has.
+constexpr int kMostDcBits = 15;
+
 // Zigzag places to natural order. An end of block is a run of kEnd, so places beyond the last do occur: what is written
 // there goes to the DC's place, which is filled last.
 constexpr unsigned kEnd = 128;
@@ -47,7 +50,7 @@ void HuffmanTable::add(std::uint32_t code, unsigned length, std::uint8_t symbol)
     }
 }
 
-bool HuffmanTable::build(const JHUFF_TBL& table) {
+bool HuffmanTable::build(const JHUFF_TBL& table, int most) {
     if (made_ && std::memcmp(table.bits, made_of_.bits, sizeof table.bits) == 0 &&
         std::memcmp(table.huffval, made_of_.huffval, sizeof table.huffval) == 0) {
         return true;
@@ -61,7 +64,7 @@ bool HuffmanTable::build(const JHUFF_TBL& table) {
     for (unsigned length = 1; length <= 16; ++length, code <<= 1) {
         offsets_[length] = place - code;
         for (int i = 0; i < table.bits[length]; ++i, ++code, ++place) {
-            if (place >= 256 || code >> length != 0) {
+            if (place >= 256 || code >> length != 0 || table.huffval[place] > most) {
                 return false;
             }
             if (length <= kBits) {
@@ -156,8 +159,8 @@ bool HuffmanReader::open(const jpeg_decompress_struct& codec, const Frame& frame
     for (int c = 0; c < frame.components; ++c) {
         const jpeg_component_info& info = *codec.cur_comp_info[c];
         if (info.dc_tbl_no > 1 || info.ac_tbl_no > 1 ||
-            !dc_[info.dc_tbl_no].build(*codec.dc_huff_tbl_ptrs[info.dc_tbl_no]) ||
-            !ac_[info.ac_tbl_no].build(*codec.ac_huff_tbl_ptrs[info.ac_tbl_no])) {
+            !dc_[info.dc_tbl_no].build(*codec.dc_huff_tbl_ptrs[info.dc_tbl_no], kMostDcBits) ||
+            !ac_[info.ac_tbl_no].build(*codec.ac_huff_tbl_ptrs[info.ac_tbl_no], 255)) {
             return false;
         }
         dc_of_[c] = info.dc_tbl_no;
@@ -195,7 +198,7 @@ inline int HuffmanReader::read_block(Bits& shared, const HuffmanTable& dc, const
     Bits bits = shared;  // a copy that stays in registers
     bits.refill();
     const HuffmanTable::Symbol size = dc.symbol(bits.held);
-    if (size.length == 0 || size.symbol > 15) {
+    if (size.length == 0) {
         throw HuffmanDamage{};
     }
     bits.drop(size.length);

@@ -39,8 +39,8 @@ class HuffmanTable {
         std::uint32_t packed_ = 0;
     };
 
-    // False for a table that no code can be made of.
-    bool build(const JHUFF_TBL& table);
+    // False for a table that no code can be made of, or with a symbol above `most`.
+    bool build(const JHUFF_TBL& table, int most);
 
     // Of the code that `bits` begin with; empty where code and value do not fit into kBits.
     Entry entry(std::uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }

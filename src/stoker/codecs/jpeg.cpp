@@ -55,7 +55,7 @@ bool JpegDecoder::draw(const Region& region, RowSink& sink) {
         if (!huffman_.open(codec, frame_, reader_.rest())) {
             return false;
         }
-        pixels_.draw(frame_, huffman_, region.box, sink);
+        pixels_.draw(frame_, huffman_, region, sink);
         if (region.box.top + region.box.height == frame_.height) {
             huffman_.finish();
         }

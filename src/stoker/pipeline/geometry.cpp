@@ -53,11 +53,4 @@ Geometry Geometry::shrunk(int shrink) const {
     return smaller;
 }
 
-Box shrunk_box(const Box& box, int shrink) {
-    const int top = box.top / shrink;
-    const int left = box.left / shrink;
-    return {top, left, (box.top + box.height + shrink - 1) / shrink - top,
-            (box.left + box.width + shrink - 1) / shrink - left};
-}
-
 }  // namespace stoker

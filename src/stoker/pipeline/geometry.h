@@ -46,7 +46,4 @@ class Geometry {
     bool flip_ = false;
 };
 
-// The box in an image of 1/shrink of the size: see Region.
-Box shrunk_box(const Box& box, int shrink);
-
 }  // namespace stoker

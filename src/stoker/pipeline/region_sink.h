@@ -25,7 +25,7 @@ class RegionSink final : public RowSink {
 
     Region region(int height, int width) override {
         image_ = {height, width};
-        geometry_ = fold_(image_);
+        asked_ = geometry_ = fold_(image_);
         region_ = {.box = geometry_.reads()};
         if (mode_ == DecodeMode::fast) {
             ask_for_smaller();
@@ -38,6 +38,7 @@ class RegionSink final : public RowSink {
         if (image_ == ImageSize{}) {
             region(height, width);
         }
+        geometry_ = asked_;
         const ImageSize given{height, width};
         const Box smaller = shrunk_box(region_.box, region_.shrink);
         if (given == ImageSize{region_.box.height, region_.box.width}) {
@@ -82,6 +83,7 @@ class RegionSink final : public RowSink {
     DecodeMode mode_;
     Image& decoded_;
     ImageSize image_{};
+    Geometry asked_;  // of the image as it is
     Geometry geometry_;
     Region region_;
     Box window_{};

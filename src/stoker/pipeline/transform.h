@@ -36,7 +36,7 @@ struct CenterCrop {
     int width = 0;
 };
 
-using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, RandomCrop, HorizontalFlip, PixelOp, Normalize>;
+using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, Normalize, RandomCrop, PixelOp>;
 
 struct TransformOptions {
     bool exif = false;  // turn images as their EXIF orientation says
