@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 
 #include "stoker/codecs/huffman_writer.h"
@@ -16,6 +17,9 @@ constexpr std::size_t kPadding = 64 * 32 / 8 + 64;
 
 // The largest symbol of a DC table: how many bits a step has.
 constexpr int kMostDcBits = 15;
+
+// No image of 8 bits has a dequantised DC beyond 1024; from 8192 on libjpeg's vector code overflows in ways of its own.
+constexpr int kMostDc = 8191;
 
 // Zigzag places to natural order. An end of block is a run of kEnd, so places beyond the last do occur: what is written
 // there goes to the DC's place, which is filled last.
@@ -175,6 +179,7 @@ bool HuffmanReader::open(const jpeg_decompress_struct& codec, const Frame& frame
     for (int c = 0; c < frame.components; ++c) {
         const FrameComponent& own = frame.component[Frame::at(c)];
         starts_[c] = all;
+        most_dc_[c] = kMostDc / std::max<int>(own.quant[0], 1);
         all += static_cast<std::size_t>(own.v) * static_cast<std::size_t>(own.blocks_wide);
     }
     blocks_.resize((all + 4) * kBlockSize * sizeof(std::int16_t));
@@ -271,7 +276,8 @@ void HuffmanReader::next_row(bool keep) {
                     }
                     last_dc_[c] += read_block(bits, dc_[dc_of_[c]], ac_[ac_of_[c]], out);
                     out[0] = static_cast<std::int16_t>(last_dc_[c]);
-                    if (bits.next > data_.data() + ends_[segment_] + sizeof(std::uint64_t)) {
+                    if (std::abs(last_dc_[c]) > most_dc_[c] ||
+                        bits.next > data_.data() + ends_[segment_] + sizeof(std::uint64_t)) {
                         throw HuffmanDamage{};
                     }
                 }

@@ -109,6 +109,7 @@ class HuffmanReader final : public BlockRows {
     Bits bits_;
     int row_ = -1;  // MCU row in blocks_
     int last_dc_[3] = {};
+    int most_dc_[3] = {};
     Buffer blocks_;               // of one MCU row: by component, block row, column; (8, 8) each
     std::size_t starts_[3] = {};  // of each component there
 };

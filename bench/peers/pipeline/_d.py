@@ -30,8 +30,6 @@ class Photos:
 
 
 import torch
-torch.set_num_threads(1)
-
 def prepare(task: Task) -> Opened:
     path = task.work / f"{task.variant}.beton"
     if not path.exists():
@@ -46,9 +44,8 @@ def batches(task: Task, path: Path) -> Iterator[Tensor]:
     image = [
         RandomResizedCropRGBImageDecoder((task.size, task.size), SCALE, RATIO),
         RandomHorizontalFlip(),
-        NormalizeImage(MEAN * 255, STD * 255, np.float32),
         ToTensor(),
-        ToTorchImage(channels_last=False),
+        ToTorchImage(channels_last=True),
     ]
     samples = len(images_of(task.data)[0])
     loader = Loader(
@@ -62,7 +59,7 @@ def batches(task: Task, path: Path) -> Iterator[Tensor]:
         pipelines={"image": image, "label": [IntDecoder(), ToTensor()]},
     )
     for images, _ in loader:
-        yield images
+        yield ((images.float()-118)/60).contiguous(memory_format=torch.contiguous_format)
 
 
 serve(prepare, batches)

@@ -30,9 +30,6 @@ class Photos:
 
 
 import torch
-from ffcv.transforms import Convert
-from torchvision.transforms import Normalize as Norm
-
 def prepare(task: Task) -> Opened:
     path = task.work / f"{task.variant}.beton"
     if not path.exists():
@@ -49,8 +46,6 @@ def batches(task: Task, path: Path) -> Iterator[Tensor]:
         RandomHorizontalFlip(),
         ToTensor(),
         ToTorchImage(channels_last=False),
-        Convert(torch.float32),
-        Norm((MEAN*255).tolist(), (STD*255).tolist(), inplace=True),
     ]
     samples = len(images_of(task.data)[0])
     loader = Loader(
@@ -63,8 +58,9 @@ def batches(task: Task, path: Path) -> Iterator[Tensor]:
         indices=np.tile(np.arange(samples, dtype=np.uint64), 2000),  # one long epoch: no gaps
         pipelines={"image": image, "label": [IntDecoder(), ToTensor()]},
     )
+    k=torch.tensor(1/(255*STD)).view(3,1,1); o=torch.tensor(-MEAN/STD).view(3,1,1)
     for images, _ in loader:
-        yield images
+        yield images.to(torch.float32).mul_(k).add_(o)
 
 
 serve(prepare, batches)
