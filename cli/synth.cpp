@@ -11,6 +11,7 @@
 #include "digits_files.h"
 #include "interrupt.h"
 #include "parallel.h"
+#include "staging.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/codecs/encode.h"
@@ -29,50 +30,6 @@ struct Options {
     std::optional<std::int64_t> count;
     std::int64_t seed = 0;
     bool gzip = false;
-};
-
-// A folder beside the target that takes its name in the end, or goes with everything in it.
-class Staging {
-  public:
-    explicit Staging(const std::string& target) : target_(fs::path(target).lexically_normal()) {
-        if (!target_.has_filename()) {
-            target_ = target_.parent_path();  // "data/digits/"
-        }
-        std::error_code absent;
-        if (fs::exists(target_) && !(fs::is_directory(target_) && fs::is_empty(target_, absent))) {
-            throw IoError({.where = target,
-                           .expected = "a new or an empty folder",
-                           .got = fs::is_directory(target_) ? "one with files in it" : "a file",
-                           .hint = "name another, or remove it first"});
-        }
-        folder_ = fmt::format("{}.tmp-{}", target_.string(), getpid());
-        std::error_code error;
-        fs::create_directories(folder_, error);
-        if (error) {
-            throw IoError({.where = target, .expected = "a place for a new folder", .got = error.message()});
-        }
-    }
-    Staging(const Staging&) = delete;
-    Staging& operator=(const Staging&) = delete;
-    ~Staging() {
-        std::error_code ignored;  // what stays is under the temporary name
-        fs::remove_all(folder_, ignored);
-    }
-
-    const fs::path& folder() const { return folder_; }
-
-    void commit() {
-        std::error_code error;
-        fs::rename(folder_, target_, error);  // over an empty folder too, never over one filled meanwhile
-        if (error) {
-            throw IoError({.where = target_.string(), .expected = "a new or an empty folder", .got = error.message()});
-        }
-        sync_directory(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
-    }
-
-  private:
-    fs::path target_;
-    fs::path folder_;
 };
 
 std::string make_digits(const Options& options, const fs::path& folder, ProgressBar& progress) {

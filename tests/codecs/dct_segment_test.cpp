@@ -123,7 +123,7 @@ TEST(DctSegmentKernels, BlocksOnEverySet) {
     Rng rng({.seed = 4});
     for (const SegmentKernels& set : segment_kernels()) {
         for (int i = 0; i < 2000 / kSlow; ++i) {
-            const int count = static_cast<int>(rng.below(20));
+            const int count = 1 + static_cast<int>(rng.below(20));
             const auto blocks = static_cast<std::size_t>(count);
             OddBytes masks(8 * blocks, 64, rng.below(8), rng);
             OddBytes values(64 * blocks, 64, rng.below(8), rng);

@@ -1,5 +1,6 @@
 """FFCV from its own files: variant "jpg" stores JPEGs of quality 90 at full size, "raw" pixels of at most 500 a
-side. Decoder, flip, normalise and layout are FFCV's own compiled operations."""
+side. Decoder, flip and layout are FFCV's own compiled operations; normalising is one pass of torch over the batch,
+which takes less processor time than FFCV's NormalizeImage before the change of layout."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import torch
 from ffcv.fields import IntField, RGBImageField
 from ffcv.fields.decoders import IntDecoder, RandomResizedCropRGBImageDecoder
 from ffcv.loader import Loader, OrderOption
-from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTorchImage
+from ffcv.transforms import RandomHorizontalFlip, ToTensor, ToTorchImage
 from ffcv.writer import DatasetWriter
 from PIL import Image
 from torch import Tensor
@@ -43,7 +45,6 @@ def batches(task: Task, path: Path) -> Iterator[Tensor]:
     image = [
         RandomResizedCropRGBImageDecoder((task.size, task.size), SCALE, RATIO),
         RandomHorizontalFlip(),
-        NormalizeImage(MEAN * 255, STD * 255, np.float32),
         ToTensor(),
         ToTorchImage(channels_last=False),
     ]
@@ -58,8 +59,9 @@ def batches(task: Task, path: Path) -> Iterator[Tensor]:
         indices=np.tile(np.arange(samples, dtype=np.uint64), 2000),  # one long epoch: no gaps
         pipelines={"image": image, "label": [IntDecoder(), ToTensor()]},
     )
+    factor, offset = (torch.from_numpy(values).view(3, 1, 1) for values in (1 / (255 * STD), -MEAN / STD))
     for images, _ in loader:
-        yield images
+        yield images.to(torch.float32).mul_(factor).add_(offset)
 
 
 serve(prepare, batches)

@@ -18,7 +18,7 @@ struct BlockKernels {
     void (*inverse_dct)(const std::int16_t* blocks, const std::uint16_t* quant, int count, std::uint8_t* out,
                         std::ptrdiff_t stride);
 
-    // Twice as wide: in[-1] ... in[count] to 2 * count samples. May write up to 64 bytes more.
+    // Twice as wide: in[-1] ... in[count] to 2 * count samples. These three may read and write up to 64 bytes more.
     void (*upsample_h2)(const std::uint8_t* in, int count, std::uint8_t* out);
     // Twice as wide and high: the row, and the one next to it on the output row's side.
     void (*upsample_h2v2)(const std::uint8_t* near, const std::uint8_t* far, int count, std::uint8_t* out);

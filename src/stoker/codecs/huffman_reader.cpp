@@ -15,6 +15,8 @@ namespace {
 // What one block can take at most, and what refilling reads beyond that.
 constexpr std::size_t kPadding = 64 * 32 / 8 + 64;
 
+constexpr int kMostMcuBlocks = 10;  // T.81, B.2.3
+
 // The largest symbol of a DC table: how many bits a step has.
 constexpr int kMostDcBits = 15;
 
@@ -176,11 +178,16 @@ bool HuffmanReader::open(const jpeg_decompress_struct& codec, const Frame& frame
         return false;
     }
     std::size_t all = 0;
+    int mcu_blocks = 0;
     for (int c = 0; c < frame.components; ++c) {
         const FrameComponent& own = frame.component[Frame::at(c)];
         starts_[c] = all;
         most_dc_[c] = kMostDc / std::max<int>(own.quant[0], 1);
+        mcu_blocks += own.h * own.v;
         all += static_cast<std::size_t>(own.v) * static_cast<std::size_t>(own.blocks_wide);
+    }
+    if (frame.components > 1 && mcu_blocks > kMostMcuBlocks) {
+        return false;
     }
     blocks_.resize((all + 4) * kBlockSize * sizeof(std::int16_t));
     row_ = -1;

@@ -11,7 +11,7 @@ namespace stoker {
 // Which half of a data set that has two: MNIST's train-* or t10k-* files, synth's training or test images.
 enum class Split { train, test };
 
-// `data` is a folder of images (one subfolder a class), a directory of IDX files, or
+// `data` is a folder of images (one subfolder a class), a directory of IDX files, a packed set (x.stk), or
 // "synth:digits[?count=N&seed=S]". Throws IoError for a path that is not there, DataError or
 // Unsupported for one that holds nothing readable; the message says what would be.
 std::unique_ptr<Source> open_source(const std::string& data, Split split);
