@@ -108,7 +108,7 @@ TEST(Stk, AsASource) {
         EXPECT_EQ(sample.label, std::get<std::int64_t>(expected.values[1]));
         EXPECT_EQ(sample.encoded, i % 4 != 3);
         EXPECT_EQ(sample.height, i % 4 == 3 ? 2 : 0);
-        EXPECT_EQ(sample.storage.capacity(), 0u);  // a view into the map
+        EXPECT_EQ(sample.storage.capacity(), 0u);  // small ones are views into the map
         EXPECT_NE(sample.bytes.data(), before);
         before = sample.bytes.data();
     }

@@ -2,6 +2,8 @@
 // vector code may read a full line at the end.
 #include "stoker/base/buffer.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <fmt/format.h>
 #include <utility>
@@ -11,16 +13,23 @@
 namespace stoker {
 namespace {
 
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
 class HostAllocator final : public Allocator {
   public:
     std::byte* allocate(std::size_t bytes) override {
-        const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-        void* data = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
+        // A batch slot of 38 MB is 10,000 small pages, each a fault when it is first written, or 19 huge ones.
+        const std::size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
+        const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+        void* data = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
         if (data == nullptr) {
             throw IoError({.where = "host memory",
                            .expected = fmt::format("{} bytes", bytes),
                            .got = "none",
                            .hint = "use a smaller batch_size, prefetch or cache_bytes"});
+        }
+        if (alignment == kHugePage) {
+            ::madvise(data, rounded, MADV_HUGEPAGE);  // a wish: where it is not granted, nothing is lost
         }
         return static_cast<std::byte*>(data);
     }

@@ -145,6 +145,44 @@ MappedFile::~MappedFile() {
     }
 }
 
+File::File(const std::filesystem::path& path) : path_(path), fd_(open_file(path, kReadFlags)) {
+    if (fd_ < 0) {
+        fail(path, "a readable file");
+    }
+}
+
+File::File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+File& File::operator=(File&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(fd_, other.fd_);
+    return *this;
+}
+
+File::~File() {
+    if (fd_ >= 0) {
+        ::close(fd_);
+    }
+}
+
+void File::read(std::uint64_t offset, std::span<std::byte> out) const {
+    while (!out.empty()) {
+        const ssize_t got =
+            uninterrupted([&] { return ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset)); });
+        if (got < 0) {
+            fail(path_, "bytes that can be read");
+        }
+        if (got == 0) {
+            throw IoError({.where = path_.string(),
+                           .expected = fmt::format("{} more bytes from {} on", out.size(), offset),
+                           .got = "the end of the file",
+                           .hint = "another process has cut it short"});
+        }
+        offset += static_cast<std::uint64_t>(got);
+        out = out.subspan(static_cast<std::size_t>(got));
+    }
+}
+
 void read_file(const std::filesystem::path& path, Buffer& buffer) {
     const Descriptor file(path, kReadFlags, "a readable file");
     buffer.resize(file.file_size(path));

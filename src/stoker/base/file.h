@@ -1,8 +1,9 @@
-// Files as bytes: a read-only memory map, whole-file reads, and writes that a reader sees either
+// Files as bytes: a read-only memory map, reads at given places, whole-file reads, and writes that a reader sees either
 // complete or not at all (temporary name, fsync, rename, fsync of the directory).
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -29,6 +30,25 @@ class MappedFile {
   private:
     const std::byte* data_ = nullptr;
     std::size_t size_ = 0;
+};
+
+// A file for reads at given places, by many threads at once. Unlike a map's, its pages never count as this
+// process's memory, and a file cut short meanwhile is an error, not a signal.
+class File {
+  public:
+    explicit File(const std::filesystem::path& path);  // throws IoError
+    File(File&& other) noexcept;
+    File& operator=(File&& other) noexcept;
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    ~File();
+
+    // Fills `out` with the bytes from `offset` on. Throws IoError, also where the file ends before.
+    void read(std::uint64_t offset, std::span<std::byte> out) const;
+
+  private:
+    std::filesystem::path path_;  // for messages
+    int fd_ = -1;
 };
 
 // Reads the whole file into `buffer`, whose memory is reused. Throws IoError.

@@ -47,6 +47,10 @@ void check_shard(const StkShard& shard, const StkShardInfo& promised, std::size_
     }
 }
 
+// Payloads from this size on are read, not mapped: the copy costs a few microseconds among hundreds, and keeps a
+// whole epoch's pages from counting as this process's memory.
+constexpr std::size_t kReadBytes = std::size_t{16} << 10;
+
 }  // namespace
 
 StkReader::StkReader(const fs::path& directory) : directory_(directory) {
@@ -130,6 +134,10 @@ TensorView StkReader::tensor(std::size_t field, std::int64_t index) const {
     return at.shard.tensor(field, at.sample);
 }
 
+void StkReader::read(std::int64_t index, std::span<const std::byte> payload, std::span<std::byte> out) const {
+    place(index).shard.read(payload, out);
+}
+
 void StkReader::verify(std::int64_t index) const {
     const Place at = place(index);
     at.shard.verify(at.sample);
@@ -149,6 +157,11 @@ StkSource::StkSource(const fs::path& directory) : path_(directory.string()), rea
 void StkSource::read(std::int64_t index, Sample& sample) const {
     const StkImage found = image(index);
     sample.bytes = found.bytes;
+    if (found.bytes.size() >= kReadBytes) {
+        sample.storage.resize(found.bytes.size());
+        reader_.read(index, found.bytes, sample.storage.bytes());
+        sample.bytes = sample.storage.bytes();
+    }
     sample.encoded = found.codec != StkCodec::raw;
     sample.height = found.height;
     sample.width = found.width;

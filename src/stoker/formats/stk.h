@@ -39,6 +39,9 @@ class StkReader {
     StkBytes bytes(std::size_t field, std::int64_t index) const;
     TensorView tensor(std::size_t field, std::int64_t index) const;  // read-only
 
+    // One of the sample's payloads, as a view above gives it, read from its file into `out`.
+    void read(std::int64_t index, std::span<const std::byte> payload, std::span<std::byte> out) const;
+
     // Compares the sample's payloads with their hashes. Throws DataError with path, key and offset.
     void verify(std::int64_t index) const;
 

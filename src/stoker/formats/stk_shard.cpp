@@ -75,6 +75,10 @@ std::span<const std::byte> StkShard::payload(const StkPlace& place) const {
     return file_.bytes().subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.size));
 }
 
+void StkShard::read(std::span<const std::byte> payload, std::span<std::byte> out) const {
+    reads_.read(static_cast<std::uint64_t>(offset_of(payload.data())), out);
+}
+
 std::int64_t StkShard::offset_of(const void* at) const {
     return static_cast<const std::byte*>(at) - file_.bytes().data();
 }

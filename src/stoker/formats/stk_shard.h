@@ -36,6 +36,9 @@ class StkShard {
     StkBytes bytes(std::size_t field, std::int64_t sample) const;
     TensorView tensor(std::size_t field, std::int64_t sample) const;  // read-only, whatever its type says
 
+    // A payload's bytes, which lie in the map, read from the file instead.
+    void read(std::span<const std::byte> payload, std::span<std::byte> out) const;
+
     // Compares the sample's payloads with their hashes, and what lies between them with zeros. Throws DataError.
     void verify(std::int64_t sample) const;
 
@@ -57,6 +60,7 @@ class StkShard {
 
     std::string path_;
     MappedFile file_;
+    File reads_;
     StkFooter footer_;
     StkSchema schema_;
     StkLayout layout_;

@@ -69,7 +69,7 @@ bool fits(std::span<const std::int64_t> sides, std::uint64_t item, std::uint64_t
 
 }  // namespace
 
-StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), file_(path) {
+StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), file_(path), reads_(path) {
     try {
         open_ends();
         open_schema();
