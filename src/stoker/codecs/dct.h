@@ -35,7 +35,7 @@ class DctDecoder {
     std::unique_ptr<State> state_;
 };
 
-// What re-coding one JPEG gave: a record, or the reason why it has to stay a JPEG (CMYK, 12 bits, ...).
+// What re-coding one JPEG gave: a record, or the reason why it has to stay a JPEG (CMYK, scans missing, ...).
 struct DctRecord {
     std::vector<std::byte> bytes;  // empty where `reason` is not
     std::string reason;
