@@ -1,6 +1,6 @@
 """FFCV from its own files: variant "jpg" stores JPEGs of quality 90 at full size, "raw" pixels of at most 500 a
-side. Decoder, flip and layout are FFCV's own compiled operations; normalising is one pass of torch over the batch,
-which takes less processor time than FFCV's NormalizeImage before the change of layout."""
+side. All operations are FFCV's own compiled ones, as its examples have them: the batches stay channels-last in memory,
+because the change to planes would cost it a third of its speed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import torch
 from ffcv.fields import IntField, RGBImageField
 from ffcv.fields.decoders import IntDecoder, RandomResizedCropRGBImageDecoder
 from ffcv.loader import Loader, OrderOption
-from ffcv.transforms import RandomHorizontalFlip, ToTensor, ToTorchImage
+from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTorchImage
 from ffcv.writer import DatasetWriter
 from PIL import Image
 from torch import Tensor
@@ -45,8 +44,9 @@ def batches(task: Task, path: Path) -> Iterator[Tensor]:
     image = [
         RandomResizedCropRGBImageDecoder((task.size, task.size), SCALE, RATIO),
         RandomHorizontalFlip(),
+        NormalizeImage(255 * MEAN, 255 * STD, np.float32),
         ToTensor(),
-        ToTorchImage(channels_last=False),
+        ToTorchImage(),
     ]
     samples = len(images_of(task.data)[0])
     loader = Loader(
@@ -59,9 +59,8 @@ def batches(task: Task, path: Path) -> Iterator[Tensor]:
         indices=np.tile(np.arange(samples, dtype=np.uint64), 2000),  # one long epoch: no gaps
         pipelines={"image": image, "label": [IntDecoder(), ToTensor()]},
     )
-    factor, offset = (torch.from_numpy(values).view(3, 1, 1) for values in (1 / (255 * STD), -MEAN / STD))
     for images, _ in loader:
-        yield images.to(torch.float32).mul_(factor).add_(offset)
+        yield images
 
 
-serve(prepare, batches)
+serve(prepare, batches, channels_last=True)

@@ -55,12 +55,13 @@ def bytes_of(path: Path) -> int:
     return path.stat().st_size if path.is_file() else sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
 
 
-def check(batch: Any, task: Task) -> None:
+def check(batch: Any, task: Task, channels_last: bool) -> None:
     """Refuses a batch that is not the work asked for: float32 (N, 3, H, W), normalised, not all the same."""
     images = np.asarray(batch)
     wanted = (task.batch, 3, task.size, task.size)
     assert images.shape == wanted and images.dtype == np.float32, (images.shape, images.dtype, wanted)
-    assert images.flags.c_contiguous, "expected planes, one after the other"
+    in_memory = images.transpose(0, 2, 3, 1) if channels_last else images
+    assert in_memory.flags.c_contiguous, f"expected {'interleaved colours' if channels_last else 'planes'}"
     assert -2.2 < images.min() < -1 and 1 < images.max() < 2.7, (images.min(), images.max())
     assert len({float(image.mean()) for image in images}) > task.batch // 2, "expected different images"
 
@@ -76,7 +77,9 @@ def parse_task() -> Task:
     return Task(**vars(parser.parse_args()))
 
 
-def serve(prepare: Callable[[Task], Opened], batches: Callable[[Task, Any], Iterator[Any]]) -> None:
+def serve(
+    prepare: Callable[[Task], Opened], batches: Callable[[Task, Any], Iterator[Any]], channels_last: bool = False
+) -> None:
     events = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not look like an event
 
@@ -89,7 +92,7 @@ def serve(prepare: Callable[[Task], Opened], batches: Callable[[Task, Any], Iter
     feed = iter(batches(task, opened.data))
     first = next(feed)
     say("first")
-    check(first, task)
+    check(first, task, channels_last)
     del first
     for line in sys.stdin:
         for _ in islice(feed, SETTLE):

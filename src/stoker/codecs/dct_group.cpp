@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "stoker/base/error.h"
+#include "stoker/codecs/load.h"
 
 namespace stoker {
 namespace {
@@ -88,10 +89,7 @@ void GroupReader::read(std::span<const std::byte> group, std::span<const int> bl
     std::span<const std::byte> parts[kParts];
     std::size_t total = 0;
     for (int p = 0; p < kParts; ++p) {
-        std::size_t size = 0;
-        for (int b = 0; b < 4; ++b) {
-            size |= std::to_integer<std::size_t>(group[static_cast<std::size_t>(4 * p + b)]) << (8 * b);
-        }
+        const std::size_t size = load_le(group, std::size_t{4} * static_cast<std::size_t>(p), 4);
         if (size > group.size() - at) {
             refuse("one cut short");
         }

@@ -14,7 +14,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/check_pixels.h"
-#include "stoker/codecs/dct_segment.h"
+#include "stoker/codecs/load.h"
 
 namespace stoker {
 namespace {
@@ -32,12 +32,7 @@ class Reader {
         return bytes_.subspan(at_ - size, size);
     }
     std::uint32_t number(std::size_t size) {
-        std::uint32_t value = 0;
-        const auto bytes = take(size);
-        for (std::size_t i = 0; i < size; ++i) {
-            value |= std::to_integer<std::uint32_t>(bytes[i]) << (8 * i);
-        }
-        return value;
+        return load_le(take(size), 0, size);
     }
     std::uint8_t byte() { return static_cast<std::uint8_t>(number(1)); }
     std::size_t left() const { return bytes_.size() - at_; }
@@ -83,8 +78,7 @@ void read_frame(Reader& reader, DctHeader& header, int tables) {
                 continue;
             }
             for (std::size_t i = 0; i < kBlockSize; ++i) {
-                frame.component[Frame::at(c)].quant[i] = static_cast<std::uint16_t>(
-                    std::to_integer<unsigned>(bytes[2 * i]) | std::to_integer<unsigned>(bytes[2 * i + 1]) << 8);
+                frame.component[Frame::at(c)].quant[i] = static_cast<std::uint16_t>(load_le(bytes, 2 * i, 2));
             }
         }
     }
@@ -97,9 +91,7 @@ void read_ends(Reader& reader, DctHeader& header, std::uint32_t body) {
     header.ends.resize(chunks);
     std::uint64_t end = 0;
     for (std::size_t i = 0; i < chunks; ++i) {
-        for (std::size_t b = 0; b < width; ++b) {
-            end += std::to_integer<std::uint64_t>(sizes[width * i + b]) << (8 * b);
-        }
+        end += load_le(sizes, width * i, width);
         header.ends[i] = static_cast<std::uint32_t>(std::min<std::uint64_t>(end, body));
     }
     if (end != body) {

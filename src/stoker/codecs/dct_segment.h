@@ -14,10 +14,9 @@
 #include <span>
 #include <vector>
 
-namespace stoker {
+#include "stoker/codecs/segment_kernels.h"
 
-// Readable bytes that every segment must have behind it.
-inline constexpr std::size_t kSegmentPadding = 64;
+namespace stoker {
 
 // A segment in four parts, for those who store the parts of several segments side by side.
 struct SegmentParts {
@@ -40,32 +39,6 @@ struct SegmentScratch {
     std::int8_t* values() { return memory.data() + 64; }
     void reserve(int blocks);
 };
-
-struct SegmentKernels {
-    const char* name;  // plain, avx2, avx512
-
-    // `count` nibbles to bytes; gives back whether none is above 8. Writes up to 127 bytes beyond `count`.
-    bool (*unpack_lengths)(const std::uint8_t* nibbles, std::size_t count, std::uint8_t* out);
-    // These three read up to 64 bytes beyond their last.
-    std::size_t (*sum)(const std::uint8_t* bytes, std::size_t count);
-    std::size_t (*count_bits)(const std::uint8_t* bytes, std::size_t count);
-    std::size_t (*count_zeros)(const std::uint8_t* nibbles, std::size_t count);  // nibbles that are 0
-    // `count` values from the nibble `first` on to bytes, a 0 replaced by the next of `escapes`; gives back the
-    // escapes used. Reads up to kSegmentPadding bytes beyond either, writes up to 64 bytes before `out` and
-    // 127 beyond `count`.
-    std::size_t (*unpack)(const std::uint8_t* nibbles, std::size_t first, std::size_t count, const std::int8_t* escapes,
-                          std::int8_t* out);
-    // The blocks (count, 8, 8) from their mask lengths, masks, values and DC; `starts` is where each block's values
-    // begin. Reads up to 64 bytes beyond.
-    void (*expand)(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values,
-                   const std::int16_t* dc, int count, std::uint32_t* starts, std::int16_t* out);
-};
-
-extern const SegmentKernels kPlainSegmentKernels;
-extern const SegmentKernels kAvx2SegmentKernels;
-extern const SegmentKernels kAvx512SegmentKernels;
-std::span<const SegmentKernels> segment_kernels();  // that this processor runs, slowest first
-const SegmentKernels& best_segment_kernels();
 
 // The sizes of the parts of the segment of `blocks` blocks that the four parts begin with; false where they cannot be
 // or are cut short. Each part has kSegmentPadding readable bytes behind it.

@@ -6,7 +6,7 @@
 #endif
 #include <immintrin.h>
 
-#include "stoker/codecs/dct_segment.h"
+#include "stoker/codecs/segment_kernels.h"
 #include "stoker/codecs/frame.h"
 
 namespace stoker {

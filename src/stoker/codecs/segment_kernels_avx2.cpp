@@ -3,7 +3,7 @@
 // processor has it.
 #include <immintrin.h>
 
-#include "stoker/codecs/dct_segment.h"
+#include "stoker/codecs/segment_kernels.h"
 #include "stoker/codecs/frame.h"
 
 namespace stoker {
