@@ -32,12 +32,15 @@ void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
 
 void look_at(const Source& source, std::int64_t index, bool verify, Reader& reader, Survey& found) {
     Sample& sample = reader.sample;
-    if (const auto* stk = dynamic_cast<const StkSource*>(&source); verify && stk != nullptr) {
+    const auto* stk = dynamic_cast<const StkSource*>(&source);
+    if (verify && stk != nullptr) {
         stk->reader().verify(index);
     }
     sample.label = -1;
     source.read(index, sample);
-    count_label(sample.label, found.per_class);
+    if (stk == nullptr) {  // an stk data set's index counts its labels, which may be any number
+        count_label(sample.label, found.per_class);
+    }
     if (sample.encoded) {
         const std::optional<Codec> codec = sniff_codec(sample.bytes);
         ++found.codecs[codec ? std::string(codec_name(*codec)) : "unknown"];

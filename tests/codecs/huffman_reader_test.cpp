@@ -9,6 +9,7 @@
 #include "stoker/codecs/encode.h"
 #include "stoker/codecs/huffman_writer.h"
 #include "stoker/codecs/jpeg.h"
+#include "stoker/codecs/jpeg_rewrite.h"
 
 namespace stoker::testing {
 namespace {
@@ -71,6 +72,65 @@ TEST(HuffmanReader, DamagedFilesGiveLibjpegsPixelsOrVerdict) {
     }
     EXPECT_GT(verdicts.pictures, 500 / kSlow);
     EXPECT_GT(verdicts.refusals, 500 / kSlow);
+}
+
+// Where the whole of a damaged file gives a picture, each box of it gives that part of the same picture.
+TEST(HuffmanReader, BoxesOfDamagedFilesArePartsOfTheWhole) {
+    Rng rng({.seed = 12});
+    JpegDecoder decoder;
+    int compared = 0;
+    for (int trial = 0; trial < 6000 / kSlow; ++trial) {
+        JpegPlan plan;
+        plan.content = trial % 2 == 0 ? Content::photo : Content::flat;
+        plan.optimize = trial % 4 < 2;
+        plan.colors = trial % 3 == 0 ? Colors::grey : Colors::ycc;
+        Bytes jpeg = make_jpeg(plan);
+        if (trial % 5 == 0) {  // the scan ends early, but the file does not
+            const std::size_t scan = find_marker(jpeg, 0xda) + 10;
+            jpeg.resize(scan + rng.below(static_cast<std::uint32_t>(jpeg.size() - scan)));
+            jpeg.insert(jpeg.end(), {std::byte{0xff}, std::byte{0xd9}});
+        } else {
+            jpeg = mutated(jpeg, rng);
+        }
+        const auto whole = decoded(decoder, jpeg, true);
+        if (!whole) {
+            continue;
+        }
+        const Box box = random_box(rng, whole->height(), whole->width());
+        Image part;
+        BoxSink sink(box, part);
+        decoder.decode(jpeg, sink);
+        ++compared;
+        ASSERT_TRUE(same_pixels(part.view(), whole->view().crop(box))) << trial;
+    }
+    EXPECT_GT(compared, 1000 / kSlow);
+}
+
+// Coefficients that no image has, in the first row alone, where libjpeg-turbo's shortcut wraps and does not saturate.
+TEST(HuffmanReader, HugeCoefficientsInTheFirstRowWrapAsLibjpegs) {
+    JpegDecoder decoder;
+    for (const int value : {30, 40, 100, -41, -700, 1000}) {
+        for (std::size_t place = 0; place < 8; ++place) {
+            JpegPlan plan;
+            plan.width = plan.height = 8;
+            plan.colors = Colors::grey;
+            plan.quality = 1;
+            const Bytes jpeg = make_jpeg(plan);
+            JpegReader reader;
+            const JpegReader::Session session(reader, jpeg);
+            Frame frame;
+            ASSERT_TRUE(read_frame(reader.codec(), frame));
+            JpegBlocks blocks{.frame = frame, .blocks = {}};
+            ASSERT_TRUE(read_quant_tables(reader.codec(), blocks.frame));
+            blocks.frame.component[0].quant.fill(255);
+            blocks.blocks[0].assign(kBlockSize, 0);
+            blocks.blocks[0][place] = static_cast<std::int16_t>(value);
+            const std::size_t head = jpeg.size() - reader.rest().size();
+            Verdicts verdicts;
+            verdicts.compare(decoder, rewrite_jpeg(reader.codec(), blocks, std::span(jpeg).first(head)));
+            EXPECT_EQ(verdicts.pictures, 1);
+        }
+    }
 }
 
 TEST(HuffmanReader, EveryTruncationIsRefused) {

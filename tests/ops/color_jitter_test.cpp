@@ -160,7 +160,7 @@ TEST(ColorJitter, RefusesNonsense) {
     EXPECT_THROW(draw_color_jitter({.saturation = {1, nan}}, rng), InvalidArgument);
     EXPECT_THROW(draw_color_jitter({.hue = {0, 0.6f}}, rng), InvalidArgument);
     Image four = testing::noise(2, 2, 4);
-    EXPECT_THROW(color_jitter(four.view(), {.brightness = 2}), InvalidArgument);
+    EXPECT_THROW(color_jitter(four.view(), {.brightness = 2}), DataError) << "the image's fault";
 }
 
 TEST(Grayscale, IsTorchvisionsAndKeepsTheChannels) {

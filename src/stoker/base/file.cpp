@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +34,19 @@ int open_file(const std::filesystem::path& path, int flags) {
     return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
+std::size_t file_size(int fd, const std::filesystem::path& path) {
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) {
+        fail(path, "a readable file");
+    }
+    if (!S_ISREG(info.st_mode)) {
+        throw IoError({.where = path.string(),
+                       .expected = "a regular file",
+                       .got = S_ISDIR(info.st_mode) ? "a directory" : "something else"});
+    }
+    return static_cast<std::size_t>(info.st_size);
+}
+
 // Not blocking, or a named pipe in an image folder would hold its reader for ever.
 constexpr int kReadFlags = O_RDONLY | O_NONBLOCK;
 
@@ -48,19 +62,6 @@ class Descriptor {
     Descriptor& operator=(const Descriptor&) = delete;
     ~Descriptor() { ::close(fd_); }
     int get() const { return fd_; }
-
-    std::size_t file_size(const std::filesystem::path& path) const {
-        struct stat info {};
-        if (::fstat(fd_, &info) != 0) {
-            fail(path, "a readable file");
-        }
-        if (!S_ISREG(info.st_mode)) {
-            throw IoError({.where = path.string(),
-                           .expected = "a regular file",
-                           .got = S_ISDIR(info.st_mode) ? "a directory" : "something else"});
-        }
-        return static_cast<std::size_t>(info.st_size);
-    }
 
   private:
     int fd_;
@@ -117,15 +118,15 @@ class TemporaryFile {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
-    const Descriptor file(path, kReadFlags, "a readable file");
-    size_ = file.file_size(path);
+MappedFile::MappedFile(const std::filesystem::path& path) : MappedFile(File(path)) {}
+
+MappedFile::MappedFile(const File& file) : size_(file_size(file.fd_, file.path_)) {
     if (size_ == 0) {
         return;
     }
-    void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
+    void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.fd_, 0);
     if (mapped == MAP_FAILED) {
-        fail(path, "a file that can be mapped");
+        fail(file.path_, "a file that can be mapped");
     }
     data_ = static_cast<const std::byte*>(mapped);
 }
@@ -183,9 +184,17 @@ void File::read(std::uint64_t offset, std::span<std::byte> out) const {
     }
 }
 
+bool File::scarce() const {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        fail(path_, "a limit on open files");
+    }
+    return limit.rlim_cur != RLIM_INFINITY && static_cast<rlim_t>(fd_) >= limit.rlim_cur / 2;
+}
+
 void read_file(const std::filesystem::path& path, Buffer& buffer) {
     const Descriptor file(path, kReadFlags, "a readable file");
-    buffer.resize(file.file_size(path));
+    buffer.resize(file_size(file.get(), path));
     std::size_t done = 0;
     while (done < buffer.size()) {
         const ssize_t got =

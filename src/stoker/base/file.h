@@ -19,6 +19,8 @@ class MappedFile {
     MappedFile() = default;
     // Throws IoError where the file cannot be opened or mapped. An empty file maps to no bytes.
     explicit MappedFile(const std::filesystem::path& path);
+    // Of an open file, whatever its name has come to mean since. The map outlives the File.
+    explicit MappedFile(const class File& file);
     MappedFile(MappedFile&& other) noexcept;
     MappedFile& operator=(MappedFile&& other) noexcept;
     MappedFile(const MappedFile&) = delete;
@@ -46,7 +48,13 @@ class File {
     // Fills `out` with the bytes from `offset` on. Throws IoError, also where the file ends before.
     void read(std::uint64_t offset, std::span<std::byte> out) const;
 
+    // True where half of the descriptors that the process may have open are: whoever could do without this file
+    // closes it. A new descriptor is the lowest number that is free, so its number tells how many are in use.
+    bool scarce() const;
+
   private:
+    friend class MappedFile;
+
     std::filesystem::path path_;  // for messages
     int fd_ = -1;
 };

@@ -51,15 +51,23 @@ std::int32_t saturate16(std::int32_t value) {
     return std::clamp(value, -32768, 32767);
 }
 
+// libjpeg-turbo's vector code takes a block without rows 1 to 7 for a shortcut, where rows are the first row times 4,
+// in 16 bits that wrap and do not saturate. It shows in values that no image has, but a file may.
+bool has_first_row_only(const std::int16_t* block) {
+    return std::all_of(block + 8, block + 64, [](std::int16_t value) { return value == 0; });
+}
+
 void inverse_dct_block(const std::int16_t* block, const std::uint16_t* quant, std::uint8_t* out,
                        std::ptrdiff_t stride) {
     std::int32_t passed[64];
+    const bool shortcut = has_first_row_only(block);
     for (int u = 0; u < 8; ++u) {
         const auto in = [&](int v) {
             return std::int32_t{static_cast<std::int16_t>(block[8 * v + u] * quant[8 * v + u])};
         };
-        inverse_dct_8(in, kFraction - kPassBits,
-                      [&](int v, std::int32_t value) { passed[8 * v + u] = saturate16(value); });
+        inverse_dct_8(in, kFraction - kPassBits, [&](int v, std::int32_t value) {
+            passed[8 * v + u] = shortcut ? static_cast<std::int16_t>(value) : saturate16(value);
+        });
     }
     for (int v = 0; v < 8; ++v) {
         inverse_dct_8([&](int u) { return passed[8 * v + u]; }, kFraction + kPassBits + 3,

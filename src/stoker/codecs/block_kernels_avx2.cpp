@@ -36,6 +36,12 @@ struct Avx2 {
     static Reg pack32(Reg a, Reg b) { return _mm256_packs_epi32(a, b); }
     static Reg narrow(Reg a, Reg b) { return _mm256_permute4x64_epi64(_mm256_packus_epi16(a, b), 0xD8); }
 
+    // Whether a value is below -8192 or above 8191.
+    static bool any_beyond_14_bits(Reg a) {
+        const Reg excess = _mm256_subs_epu16(_mm256_add_epi16(a, set16(8192)), set16(16383));
+        return _mm256_testz_si256(excess, excess) == 0;
+    }
+
     static void load_rows(const std::int16_t* blocks, Reg (&rows)[8]) {
         for (int i = 0; i < 4; ++i) {
             const Reg a = load(blocks + 16 * i);

@@ -60,6 +60,11 @@ struct Avx512 {
     static Reg pack32(Reg a, Reg b) { return _mm512_packs_epi32(a, b); }
     static Reg narrow(Reg a, Reg b) { return in_order(_mm512_packus_epi16(a, b)); }
 
+    // Whether a value is below -8192 or above 8191.
+    static bool any_beyond_14_bits(Reg a) {
+        return _mm512_cmpgt_epu16_mask(_mm512_add_epi16(a, set16(8192)), set16(16383)) != 0;
+    }
+
     static void load_rows(const std::int16_t* blocks, Reg (&rows)[8]) {
         for (int half = 0; half < 2; ++half) {  // rows 0-3, rows 4-7
             const std::int16_t* at = blocks + 32 * half;

@@ -95,6 +95,12 @@ void inverse_dct(const std::int16_t* blocks, const std::uint16_t* quant, int cou
         for (int v = 0; v < 8; ++v) {
             rows[v] = Set::multiply16(rows[v], factors[v]);
         }
+        if (Set::any_beyond_14_bits(rows[0])) {  // see has_first_row_only in block_kernels.cpp
+            const int left = count - first < Set::kBlocks ? count - first : Set::kBlocks;
+            kPlainBlockKernels.inverse_dct(blocks + std::ptrdiff_t{64} * first, quant, left,
+                                           out + std::ptrdiff_t{8} * first, stride);
+            continue;
+        }
         inverse_dct_pass<Set, 13 - 2>(rows);
         transpose_blocks<Set>(rows);
         inverse_dct_pass<Set, 13 + 2 + 3>(rows);

@@ -1,5 +1,6 @@
 // Which samples a box needs, the ring of sample rows, and the choice among upsampling methods, which is
-// libjpeg's: smooth for ratios of 2, by repetition for others, and for components no more than two wide.
+// libjpeg's: smooth for the ratios 2x1, 1x2 and 2x2, by repetition for others, and for 2x1 and 2x2 where a component is
+// no more than two wide.
 #include "stoker/codecs/block_pixels.h"
 
 #include <algorithm>

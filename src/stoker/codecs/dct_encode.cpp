@@ -79,10 +79,11 @@ bool same_pixels(const Image& a, const Image& b) {
            std::memcmp(a.view().data, b.view().data, a.bytes()) == 0;
 }
 
-// Whether the JPEG that a record gives back is one, and has these pixels.
-bool restores(std::span<const std::byte> record, const Image& expected) {
+// Whether the JPEG that a record gives back is the file, or one with its pixels.
+bool restores(const DctRecord& record, std::span<const std::byte> jpeg, const Image& expected) {
     try {
-        return same_pixels(libjpeg_pixels(restore_jpeg(record)), expected);
+        const std::vector<std::byte> file = restore_jpeg(record.bytes);
+        return record.exact_file ? std::ranges::equal(file, jpeg) : same_pixels(libjpeg_pixels(file), expected);
     } catch (const DataError&) {
         return false;
     }
@@ -125,7 +126,7 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
     result.bytes = write_dct_record(header);
     const Image expected = libjpeg_pixels(jpeg);
     const bool same = same_pixels(record_pixels(result.bytes), expected);
-    if (!same || !(result.exact_file || restores(result.bytes, expected))) {
+    if (!same || !restores(result, jpeg, expected)) {
         result = {.bytes = {},
                   .reason = same ? "it holds what no baseline JPEG of one scan can"
                                  : "its pixels depend on more than its coefficients",

@@ -72,7 +72,11 @@ struct GroupReader::Zstd {
     }
 };
 
-GroupReader::GroupReader() : zstd_(std::make_unique<Zstd>()) {}
+GroupReader::GroupReader() : zstd_(std::make_unique<Zstd>()) {
+    if (zstd_->context == nullptr) {
+        throw IoError({.where = "host memory", .expected = "memory for zstd", .got = "none"});
+    }
+}
 GroupReader::GroupReader(GroupReader&&) noexcept = default;
 GroupReader& GroupReader::operator=(GroupReader&&) noexcept = default;
 GroupReader::~GroupReader() = default;

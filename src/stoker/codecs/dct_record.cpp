@@ -15,6 +15,7 @@
 #include "stoker/base/error.h"
 #include "stoker/codecs/check_pixels.h"
 #include "stoker/codecs/load.h"
+#include "stoker/codecs/segment_kernels.h"
 
 namespace stoker {
 namespace {
@@ -31,9 +32,7 @@ class Reader {
         at_ += size;
         return bytes_.subspan(at_ - size, size);
     }
-    std::uint32_t number(std::size_t size) {
-        return load_le(take(size), 0, size);
-    }
+    std::uint32_t number(std::size_t size) { return load_le(take(size), 0, size); }
     std::uint8_t byte() { return static_cast<std::uint8_t>(number(1)); }
     std::size_t left() const { return bytes_.size() - at_; }
 
@@ -65,7 +64,9 @@ void read_frame(Reader& reader, DctHeader& header, int tables) {
             reader.refuse("sampling factors of 1 to 4 and a table that is there",
                           fmt::format("{} x {}, table {} of {}", component.h, component.v, table_of[c], tables));
         }
-        reader.byte();
+        if (reader.byte() != 0) {
+            reader.refuse("0 in a reserved byte", "another number");
+        }
     }
     frame.lay_out();
     if (!frame.whole_ratios()) {
@@ -141,12 +142,13 @@ void read_dct_header(std::span<const std::byte> record, DctHeader& header) {
     frame.components = reader.byte();
     header.group_rows = reader.byte();
     const int tables = reader.byte();
-    reader.byte();
+    const int reserved = reader.byte();
     frame.color = static_cast<FrameColor>(color);
     const bool grey = frame.color == FrameColor::grey;
     if ((header.flags & ~DctFlags::kAll) != 0 || color > 2 || header.orientation < 1 || header.orientation > 8 ||
         frame.components != (grey ? 1 : 3) || header.group_rows < 1 || header.group_rows > kMaxGroupRows ||
-        tables < 1 || tables > 3) {
+        ((header.flags & DctFlags::kZstd) == 0 && header.group_rows != 1) || tables < 1 || tables > 3 ||
+        reserved != 0) {
         reader.refuse("a header that fits together", fmt::format("flags {}, colour {}, {} components, {} tables",
                                                                  header.flags, color, frame.components, tables));
     }
@@ -154,6 +156,9 @@ void read_dct_header(std::span<const std::byte> record, DctHeader& header) {
     const std::uint32_t body = reader.number(4);
     const std::uint32_t head = reader.number(4);
     const std::uint32_t tail = reader.number(4);
+    if (tail != 0 && (header.flags & DctFlags::kExactFile) == 0) {
+        reader.refuse("no bytes behind a scan that is not made again", fmt::to_string(tail));
+    }
     read_ends(reader, header, body);
     header.body = reader.take(body);
     if (reader.left() < kSegmentPadding) {

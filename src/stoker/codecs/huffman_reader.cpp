@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 
 #include "stoker/codecs/huffman_writer.h"
@@ -19,9 +18,6 @@ constexpr int kMostMcuBlocks = 10;  // T.81, B.2.3
 
 // The largest symbol of a DC table: how many bits a step has.
 constexpr int kMostDcBits = 15;
-
-// No image of 8 bits has a dequantised DC beyond 1024; from 8192 on libjpeg's vector code overflows in ways of its own.
-constexpr int kMostDc = 8191;
 
 // Zigzag places to natural order. An end of block is a run of kEnd, so places beyond the last do occur: what is written
 // there goes to the DC's place, which is filled last.
@@ -182,7 +178,6 @@ bool HuffmanReader::open(const jpeg_decompress_struct& codec, const Frame& frame
     for (int c = 0; c < frame.components; ++c) {
         const FrameComponent& own = frame.component[Frame::at(c)];
         starts_[c] = all;
-        most_dc_[c] = kMostDc / std::max<int>(own.quant[0], 1);
         mcu_blocks += own.h * own.v;
         all += static_cast<std::size_t>(own.v) * static_cast<std::size_t>(own.blocks_wide);
     }
@@ -253,11 +248,11 @@ inline int HuffmanReader::read_block(Bits& shared, const HuffmanTable& dc, const
     return step;
 }
 
-void HuffmanReader::end_segment(const Bits& bits) {
+// Behind a segment's end there is nothing to read; what libjpeg makes of that is its own.
+void HuffmanReader::check_end(const Bits& bits) const {
     if (bits.next - bits.count / 8 > data_.data() + ends_[segment_]) {
         throw HuffmanDamage{};
     }
-    ++segment_;
 }
 
 void HuffmanReader::next_row(bool keep) {
@@ -267,7 +262,8 @@ void HuffmanReader::next_row(bool keep) {
     Bits bits = bits_;
     for (int mcu = 0; mcu < frame.mcus_wide; ++mcu) {
         if (interval_ != 0 && left_ == 0) {
-            end_segment(bits);
+            check_end(bits);
+            ++segment_;
             start_segment();
             bits = bits_;
         }
@@ -283,14 +279,14 @@ void HuffmanReader::next_row(bool keep) {
                     }
                     last_dc_[c] += read_block(bits, dc_[dc_of_[c]], ac_[ac_of_[c]], out);
                     out[0] = static_cast<std::int16_t>(last_dc_[c]);
-                    if (std::abs(last_dc_[c]) > most_dc_[c] ||
-                        bits.next > data_.data() + ends_[segment_] + sizeof(std::uint64_t)) {
+                    if (out[0] != last_dc_[c] || bits.next > data_.data() + ends_[segment_] + sizeof(std::uint64_t)) {
                         throw HuffmanDamage{};
                     }
                 }
             }
         }
     }
+    check_end(bits);
     bits_ = bits;
     ++row_;
 }
@@ -307,8 +303,7 @@ const std::int16_t* HuffmanReader::blocks(int component, int block_row, int firs
 }
 
 void HuffmanReader::finish() {
-    end_segment(bits_);
-    if (row_ + 1 != frame_->mcus_high || segment_ != ends_.size() || !ended_) {
+    if (row_ + 1 != frame_->mcus_high || segment_ + 1 != ends_.size() || !ended_) {
         throw HuffmanDamage{};
     }
 }

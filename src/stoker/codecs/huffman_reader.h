@@ -92,7 +92,7 @@ class HuffmanReader final : public BlockRows {
     bool collect(std::span<const std::byte> scan);
     void start_segment();
     void next_row(bool keep);
-    void end_segment(const Bits& bits);
+    void check_end(const Bits& bits) const;
     static int read_block(Bits& bits, const HuffmanTable& dc, const HuffmanTable& ac, std::int16_t* out);
 
     const Frame* frame_ = nullptr;
@@ -109,7 +109,6 @@ class HuffmanReader final : public BlockRows {
     Bits bits_;
     int row_ = -1;  // MCU row in blocks_
     int last_dc_[3] = {};
-    int most_dc_[3] = {};
     Buffer blocks_;               // of one MCU row: by component, block row, column; (8, 8) each
     std::size_t starts_[3] = {};  // of each component there
 };

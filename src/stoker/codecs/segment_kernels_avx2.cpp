@@ -3,8 +3,8 @@
 // processor has it.
 #include <immintrin.h>
 
-#include "stoker/codecs/segment_kernels.h"
 #include "stoker/codecs/frame.h"
+#include "stoker/codecs/segment_kernels.h"
 
 namespace stoker {
 namespace {

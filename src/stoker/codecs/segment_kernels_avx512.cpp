@@ -6,8 +6,8 @@
 #endif
 #include <immintrin.h>
 
-#include "stoker/codecs/segment_kernels.h"
 #include "stoker/codecs/frame.h"
+#include "stoker/codecs/segment_kernels.h"
 
 namespace stoker {
 namespace {

@@ -76,7 +76,11 @@ std::span<const std::byte> StkShard::payload(const StkPlace& place) const {
 }
 
 void StkShard::read(std::span<const std::byte> payload, std::span<std::byte> out) const {
-    reads_.read(static_cast<std::uint64_t>(offset_of(payload.data())), out);
+    if (reads_) {
+        reads_->read(static_cast<std::uint64_t>(offset_of(payload.data())), out);
+    } else {
+        std::ranges::copy(payload.first(out.size()), out.begin());
+    }
 }
 
 std::int64_t StkShard::offset_of(const void* at) const {

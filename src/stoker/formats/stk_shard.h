@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,7 +37,8 @@ class StkShard {
     StkBytes bytes(std::size_t field, std::int64_t sample) const;
     TensorView tensor(std::size_t field, std::int64_t sample) const;  // read-only, whatever its type says
 
-    // A payload's bytes, which lie in the map, read from the file instead.
+    // A payload's bytes, which lie in the map, read from the file instead; copied from the map where descriptors are
+    // scarce, so that a data set may have more shards than a process open files.
     void read(std::span<const std::byte> payload, std::span<std::byte> out) const;
 
     // Compares the sample's payloads with their hashes, and what lies between them with zeros. Throws DataError.
@@ -59,8 +61,8 @@ class StkShard {
     std::int64_t offset_of(const void* at) const;
 
     std::string path_;
-    MappedFile file_;
-    File reads_;
+    std::optional<File> reads_;  // none where descriptors are scarce
+    MappedFile file_;            // of the same descriptor: what was checked is what is read
     StkFooter footer_;
     StkSchema schema_;
     StkLayout layout_;

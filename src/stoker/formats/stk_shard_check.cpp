@@ -69,7 +69,10 @@ bool fits(std::span<const std::int64_t> sides, std::uint64_t item, std::uint64_t
 
 }  // namespace
 
-StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), file_(path), reads_(path) {
+StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), reads_(path), file_(*reads_) {
+    if (reads_->scarce()) {
+        reads_.reset();
+    }
     try {
         open_ends();
         open_schema();

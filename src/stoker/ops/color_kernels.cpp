@@ -62,9 +62,9 @@ float run_color_to_mean(const ColorKernels& kernels, ImageView image, std::span<
 
 void check_color_channels(const char* where, ConstImageView image) {
     if ((image.channels != 1 && image.channels != 3) || image.height < 1 || image.width < 1) {
-        throw InvalidArgument({.where = where,
-                               .expected = "an image of 1 or 3 channels, at least 1 x 1",
-                               .got = fmt::format("({}, {}, {})", image.height, image.width, image.channels)});
+        throw DataError({}, {.where = where,
+                             .expected = "an image of 1 or 3 channels, at least 1 x 1",
+                             .got = fmt::format("({}, {}, {})", image.height, image.width, image.channels)});
     }
 }
 

@@ -46,14 +46,18 @@ void pad_to(int window, int length, int& before, int& after) {
 void check(const RandomCrop& op, int height, int width) {
     constexpr int kMost = 1 << 20;
     const auto valid = [](int side, int least) { return side >= least && side <= kMost; };
-    if (!valid(op.height, 1) || !valid(op.width, 1) || !valid(height, 1) || !valid(width, 1) ||
-        !valid(op.padding.left, 0) || !valid(op.padding.top, 0) || !valid(op.padding.right, 0) ||
-        !valid(op.padding.bottom, 0)) {
-        throw InvalidArgument(
-            {.where = "random_crop",
-             .expected = fmt::format("an image and a size of 1 to {} and padding of 0 to {}", kMost, kMost),
-             .got = fmt::format("{} x {} of {} x {}, padding {}, {}, {}, {}", op.height, op.width, height, width,
-                                op.padding.left, op.padding.top, op.padding.right, op.padding.bottom)});
+    if (!valid(op.height, 1) || !valid(op.width, 1) || !valid(op.padding.left, 0) || !valid(op.padding.top, 0) ||
+        !valid(op.padding.right, 0) || !valid(op.padding.bottom, 0)) {
+        throw InvalidArgument({.where = "random_crop",
+                               .expected = fmt::format("a size of 1 to {} and padding of 0 to {}", kMost, kMost),
+                               .got = fmt::format("{} x {}, padding {}, {}, {}, {}", op.height, op.width,
+                                                  op.padding.left, op.padding.top, op.padding.right,
+                                                  op.padding.bottom)});
+    }
+    if (!valid(height, 1) || !valid(width, 1)) {
+        throw DataError({}, {.where = "random_crop",
+                             .expected = fmt::format("an image with sides of 1 to {}", kMost),
+                             .got = fmt::format("{} x {}", height, width)});
     }
 }
 

@@ -30,7 +30,7 @@ void ResizeAxis::build(int input, int output, int begin, int count) {
     if (input == input_ && output == output_ && begin == begin_ && static_cast<std::size_t>(count) == taps.size()) {
         return;
     }
-    input_ = input;
+    input_ = -1;  // until all of it is there: the vectors may fail to grow
     output_ = output;
     begin_ = begin;
     taps.resize(static_cast<std::size_t>(count));
@@ -40,6 +40,7 @@ void ResizeAxis::build(int input, int output, int begin, int count) {
         for (int i = 0; i < count; ++i) {
             taps[static_cast<std::size_t>(i)] = {begin + i, 1};
         }
+        input_ = input;
         return;
     }
     const Triangles triangles(input, output);
@@ -63,6 +64,7 @@ void ResizeAxis::build(int input, int output, int begin, int count) {
             out[k] = static_cast<std::int32_t>(0.5 + share * (1 << kResizeBits));
         }
     }
+    input_ = input;
 }
 
 ResizeTaps resize_reach(int input, int output, int begin, int count) {
