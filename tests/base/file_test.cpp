@@ -69,6 +69,40 @@ TEST(MappedFile, OfAnEmptyFileHasNoBytes) {
     EXPECT_TRUE(MappedFile(directory / "empty").bytes().empty());
 }
 
+TEST(MappedFile, OfAnOpenFileIsThatFileWhateverItsNameMeansNow) {
+    const TempDir directory;
+    put(directory / "f", "checked");
+    MappedFile map;
+    {
+        const File file(directory / "f");
+        write_file(directory / "f", "another");
+        map = MappedFile(file);
+        std::vector<std::byte> read(7);
+        file.read(0, read);
+        EXPECT_EQ(text_of(read), "checked");
+    }
+    EXPECT_EQ(text_of(map.bytes()), "checked") << "a map outlives its descriptor";
+    EXPECT_THAT([&] { MappedFile(File(directory.path())); }, ThrowsMessage<IoError>(HasSubstr("a directory")));
+}
+
+TEST(File, IsScarceWhereHalfOfTheDescriptorsAreOpen) {
+    const TempDir directory;
+    put(directory / "f", "x");
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit tight{64, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+    std::vector<File> files;
+    while (files.size() < 64 && !files.emplace_back(directory / "f").scarce()) {
+    }
+    EXPECT_LE(files.size(), 33u);  // and fewer by what the process had open before
+    EXPECT_GE(files.size(), 10u);
+    EXPECT_TRUE(File(directory / "f").scarce());
+    files.erase(files.begin() + static_cast<std::ptrdiff_t>(files.size() / 2), files.end());
+    EXPECT_FALSE(File(directory / "f").scarce());
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 TEST(ReadFile, ReusesTheBuffersMemory) {
     const TempDir directory;
     put(directory / "long", std::string(1000, 'x'));

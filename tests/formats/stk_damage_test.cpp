@@ -10,6 +10,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 #include "stoker/base/rng.h"
+#include "stoker/formats/stk_manifest.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -20,6 +21,9 @@ using namespace stoker::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::ThrowsMessage;
+
+constexpr std::uint64_t kHuge = ~std::uint64_t{0};
 
 void put(const fs::path& path, std::string_view content) {
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
@@ -115,6 +119,64 @@ TEST(StkDamage, ChangesOfTheManifestAreFoundOrHarmless) {
     }
     put(path, R"({"format":"stk","version":2})");
     EXPECT_THAT(result_of(dir / "x.stk"), HasSubstr("expected version 1 of the stk format, got version 2"));
+}
+
+// Depth costs a reader of JSON stack, not memory.
+TEST(StkDamage, AManifestTooDeepIsRefused) {
+    const TempDir dir;
+    write_every_kind(dir / "x.stk", 20, 1000);
+    const std::string good = read_text(dir / "x.stk/stk.json");
+    const std::string empty = "\"origin\": {}";
+    ASSERT_NE(good.find(empty), std::string::npos);
+    const auto with = [&](const std::string& value) {
+        return std::string(good).replace(good.find(empty), empty.size(), "\"origin\": {\"a\": " + value + "}");
+    };
+    const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+    for (const char* name : {"stk.json", "stk.part.json"}) {
+        const fs::path path = dir / "x.stk" / name;
+        put(path, with(nested(62)));
+        EXPECT_EQ(read_manifest(path).shards.size(), StkReader(dir / "x.stk").shards().size());
+        put(path, with("\"" + nested(300) + "\\\"" + nested(300) + "\\\\\""));  // in a string they are text
+        EXPECT_NO_THROW(read_manifest(path));
+        for (const std::string& deep :
+             {nested(63), nested(200'000), std::string(200'000, '['), "\"\\\\\", " + nested(70)}) {
+            put(path, with(deep));
+            EXPECT_THAT([&] { read_manifest(path); },
+                        ThrowsMessage<DataError>(AllOf(HasSubstr(name), HasSubstr("at most 64 levels"))));
+        }
+        put(path, good);
+    }
+}
+
+// A data set that no reader would open is not written.
+TEST(StkDamage, ANoteTooDeepIsNotWritten) {
+    const TempDir dir;
+    const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+    const auto write = [&](const std::string& origin) {
+        write_manifest(dir / "stk.json", {.shards = {{.samples = 1}}, .notes = {origin}, .origin = origin});
+    };
+    write("{\"a\":" + nested(60) + "}");
+    EXPECT_EQ(read_manifest(dir / "stk.json").origin, "{\"a\":" + nested(60) + "}");
+    EXPECT_THROW(write("{\"a\":" + nested(61) + "}"), InvalidArgument);
+    EXPECT_THROW(compact_json(nested(200'000)), InvalidArgument);
+}
+
+// A million shards fit, with the largest numbers that there are.
+TEST(StkDamage, TheLargestManifestCanBeRead) {
+    const TempDir dir;
+    StkManifest manifest;
+    manifest.shards.assign(10'000, {.samples = kStkMaxSamples, .bytes = kHuge, .hash = kHuge});
+    write_manifest(dir / "stk.json", manifest);
+    EXPECT_EQ(read_manifest(dir / "stk.json").shards, manifest.shards);
+    constexpr std::uintmax_t kMost = std::uintmax_t{128} << 20;
+    EXPECT_LT(fs::file_size(dir / "stk.json") * 100, kMost);
+    fs::resize_file(dir / "stk.json", kMost + 1);
+    EXPECT_THAT([&] { read_manifest(dir / "stk.json"); }, ThrowsMessage<DataError>(HasSubstr("134217729 bytes")));
+    manifest.shards.resize(1'000'001);
+    EXPECT_THROW(write_manifest(dir / "stk.json", manifest), InvalidArgument);
+    manifest.shards.resize(1);
+    manifest.origin = "{\"a\":\"" + std::string(kMost, 'a') + "\"}";
+    EXPECT_THROW(write_manifest(dir / "stk.json", manifest), InvalidArgument);
 }
 
 TEST(StkDamage, ShardsOfAnotherDataSetAreRefused) {
@@ -217,8 +279,6 @@ struct Forgery {
     std::function<void(Forged&)> change;
     const char* error;
 };
-
-constexpr std::uint64_t kHuge = ~std::uint64_t{0};
 
 const Forgery kForgeries[] = {
     {"offset out of range", [](Forged& f) { f.set(f.entry(0, 1), kHuge - 63); }, "a payload at"},

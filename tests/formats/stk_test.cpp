@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <fstream>
 
@@ -117,6 +118,43 @@ TEST(Stk, AsASource) {
     EXPECT_THAT(stk.class_counts(), ElementsAre(10, 10, 0));
     EXPECT_THAT(error_of<InvalidArgument>([&] { source->read(30, sample); }), HasSubstr("an index below 30"));
     EXPECT_THAT(error_of<InvalidArgument>([&] { source->key(-1); }), HasSubstr("an index below 30"));
+}
+
+// A process may have fewer files open than a data set has shards; whatever else it opens needs room as well.
+TEST(Stk, HasMoreShardsThanAProcessMayOpenFiles) {
+    const TempDir dir;
+    constexpr std::int64_t kShards = 100;
+    const auto content = [](std::int64_t i) { return random_bytes(20000, static_cast<std::uint32_t>(i)); };
+    {
+        StkWriter writer(dir / "x.stk", {{{.name = "i", .kind = StkKind::image}}}, {.shard_size = 1});
+        for (std::int64_t i = 0; i < kShards; ++i) {
+            const std::string bytes = content(i);
+            const StkValue value = StkImage{.bytes = as_bytes(bytes), .codec = StkCodec::png};
+            writer.add(fmt::format("{}", i), std::span(&value, 1));
+        }
+        writer.finish("{}");
+    }
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit tight{64, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+    try {
+        const StkSource train(dir / "x.stk");
+        const StkSource val(dir / "x.stk");
+        EXPECT_EQ(train.reader().shards().size(), static_cast<std::size_t>(kShards));
+        Sample sample;
+        for (std::int64_t i = 0; i < kShards; ++i) {
+            for (const StkSource* source : {&train, &val}) {
+                source->read(i, sample);
+                EXPECT_EQ(sample.bytes.data(), sample.storage.data());  // its own memory, wherever it came from
+                EXPECT_EQ(text_of(sample.bytes), content(i));
+            }
+        }
+        EXPECT_NO_THROW(read_text(dir / "x.stk/stk.json"));
+    } catch (const IoError& error) {
+        ADD_FAILURE() << error.what();
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(Stk, ASourceNeedsAnImageButNoLabel) {

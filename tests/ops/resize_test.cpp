@@ -196,6 +196,18 @@ TEST(Resize, RefusesShapesThatDoNotFit) {
     EXPECT_THROW(resize_part(from.view(), {6, 6}, {0, 0, 4, 5}, to.view(), scratch), InvalidArgument);
 }
 
+// A worker goes on after an error in one sample: what was half drawn up must not pass for the next one's.
+TEST(ResizeAxis, DrawnUpAgainAfterAFailure) {
+    ResizeAxis axis;
+    axis.build(20, 5, 0, 5);
+    ASSERT_THROW(axis.build(10, 5, 0, -1), std::length_error);  // as where memory runs out
+    axis.build(10, 5, 0, 5);
+    ResizeAxis fresh;
+    fresh.build(10, 5, 0, 5);
+    EXPECT_EQ(axis.stride, fresh.stride);
+    EXPECT_EQ(axis.inputs(), fresh.inputs());
+}
+
 TEST(ResizedSize, IsTorchvisions) {
     const struct {
         int height, width, size;

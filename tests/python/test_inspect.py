@@ -1,6 +1,9 @@
 # `stoker inspect`: counts, sizes and classes against what Pillow and the folder say; --verify finds
 # each bad sample and nothing else.
+import base64
+import json
 import shutil
+import zlib
 from collections import Counter
 
 import pytest
@@ -96,3 +99,22 @@ def test_table(stoker, drawn):
     assert "  codecs    jpeg 24" in lines
     assert "stars            3" in lines
     assert lines[-1].startswith("verified: 24 samples decoded in ")
+
+
+# A shard of one raw pixel and label 2^62: a schema that lists no classes allows any. Deflated.
+LARGE_LABEL = (
+    "eNrrLC7J5uWS4mJkIA8kJiUzUAIYGSgDDlCaGUoHWOp3TolfXwEzmxFJjghjSAbZTFBLWKECmbmJ6alMSAI5iUmpOQT93wClD0Lp"
+    "utZdSU/ctgU5QhWoQcUzmGOWT17poMvARF5YFrZFGx83Xl/ZCY13ADRUGnE="
+)
+
+
+@pytest.mark.parametrize("options", [(), ("--verify",)])
+def test_no_memory_is_taken_by_a_label(stoker, tmp_path, options):
+    folder = tmp_path / "any.stk"
+    folder.mkdir()
+    (folder / "shard-000000.stk").write_bytes(zlib.decompress(base64.b64decode(LARGE_LABEL)))
+    shard = {"samples": 1, "bytes": 512, "hash": "79af33c7335b8671"}
+    manifest = {"format": "stk", "version": 1, "samples": 1, "origin": {}, "shards": [shard]}
+    (folder / "stk.json").write_text(json.dumps(manifest))
+    report = stoker("inspect", folder, "--json", *options).json()
+    assert (report["samples"], report["codecs"], report["bad"]) == (1, {"raw": 1}, [])

@@ -14,13 +14,15 @@
 
 namespace stoker {
 
+class File;
+
 class MappedFile {
   public:
     MappedFile() = default;
     // Throws IoError where the file cannot be opened or mapped. An empty file maps to no bytes.
     explicit MappedFile(const std::filesystem::path& path);
     // Of an open file, whatever its name has come to mean since. The map outlives the File.
-    explicit MappedFile(const class File& file);
+    explicit MappedFile(const File& file);
     MappedFile(MappedFile&& other) noexcept;
     MappedFile& operator=(MappedFile&& other) noexcept;
     MappedFile(const MappedFile&) = delete;

@@ -68,7 +68,8 @@ class StkSource final : public Source {
     explicit StkSource(const std::filesystem::path& directory);
 
     std::int64_t size() const override { return reader_.size(); }
-    // A view into the map: nothing is copied, allocated or asked of the system.
+    // A view into the map, without a copy or a system call; from 16 KiB on a copy in `sample.storage`, read from the
+    // file (StkShard::read).
     void read(std::int64_t index, Sample& sample) const override;
     std::string key(std::int64_t index) const override { return std::string(reader_.key(index)); }
     std::span<const std::string> classes() const override;

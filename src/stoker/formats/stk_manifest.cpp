@@ -1,6 +1,7 @@
 // The manifest as JSON. 64-bit hashes are hexadecimal text, because JSON numbers are doubles to many readers.
 #include "stoker/formats/stk_manifest.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,11 +16,54 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::uintmax_t kMaxManifest = std::uintmax_t{1} << 30;
 constexpr std::size_t kMaxShards = 1'000'000;
+// Bytes. A shard takes 102 at most, so that all of them leave a quarter for `origin`.
+constexpr std::size_t kMaxManifest = std::size_t{128} << 20;
+// Values are copied and written by functions that call themselves once a level: of a text from outside, and of what
+// a program wants noted, which lies three levels down at most.
+constexpr int kMaxDepth = 64;
+constexpr int kMaxNoteDepth = kMaxDepth - 3;
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& expected, const std::string& got) {
     throw DataError({.path = path.string()}, {.where = "stk", .expected = expected, .got = got});
+}
+
+// How deep arrays and objects lie in each other, in the part of a text that is JSON.
+int depth_of(std::string_view text) {
+    int depth = 0;
+    int deepest = 0;
+    bool quoted = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (quoted && c == '\\') {
+            ++i;  // what is escaped ends no string
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (c == '[' || c == '{')) {
+            deepest = std::max(deepest, ++depth);
+        } else if (!quoted && (c == ']' || c == '}')) {
+            --depth;
+        }
+    }
+    return deepest;
+}
+
+void check_written(const fs::path& path, const char* what, std::size_t count, std::size_t most) {
+    if (count > most) {
+        throw InvalidArgument({.where = path.string(),
+                               .expected = fmt::format("at most {} {}", most, what),
+                               .got = fmt::format("{}", count),
+                               .hint = "make the shards larger"});
+    }
+}
+
+Json parse_note(const std::string& text) {
+    if (const int depth = depth_of(text); depth > kMaxNoteDepth) {
+        throw InvalidArgument({.where = "stk",
+                               .expected = fmt::format("JSON of at most {} levels", kMaxNoteDepth),
+                               .got = fmt::format("{}", depth)});
+    }
+    return Json::parse(text);
 }
 
 std::string text_of(const Json& json) {
@@ -56,7 +100,7 @@ std::uint64_t StkManifest::samples() const {
 }
 
 std::string compact_json(const std::string& json) {
-    return text_of(Json::parse(json));
+    return text_of(parse_note(json));
 }
 
 bool holds_stk(const fs::path& directory) {
@@ -65,21 +109,24 @@ bool holds_stk(const fs::path& directory) {
 }
 
 void write_manifest(const fs::path& path, const StkManifest& manifest) {
+    check_written(path, "shards", manifest.shards.size(), kMaxShards);
     Json shards = Json::array();
     for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
         const StkShardInfo& shard = manifest.shards[i];
         Json entry = {{"samples", shard.samples}, {"bytes", shard.bytes}, {"hash", fmt::format("{:016x}", shard.hash)}};
         if (i < manifest.notes.size()) {
-            entry["notes"] = Json::parse(manifest.notes[i]);
+            entry["notes"] = parse_note(manifest.notes[i]);
         }
         shards.push_back(std::move(entry));
     }
     const Json json = {{"format", "stk"},
                        {"version", kStkVersion},
                        {"samples", manifest.samples()},
-                       {"origin", Json::parse(manifest.origin)},
+                       {"origin", parse_note(manifest.origin)},
                        {"shards", std::move(shards)}};
-    write_file(path, json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    const std::string text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    check_written(path, "bytes of manifest", text.size(), kMaxManifest);
+    write_file(path, text);
 }
 
 StkManifest read_manifest(const fs::path& path) {
@@ -87,7 +134,11 @@ StkManifest read_manifest(const fs::path& path) {
     if (const std::uintmax_t size = fs::file_size(path, unknown); !unknown && size > kMaxManifest) {
         refuse(path, "the manifest of an stk data set", fmt::format("a file of {} bytes", size));
     }
-    const Json json = Json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
+    const std::string text = read_text(path);
+    if (const int depth = depth_of(text); depth > kMaxDepth) {
+        refuse(path, fmt::format("a manifest of at most {} levels", kMaxDepth), fmt::format("{}", depth));
+    }
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || json.value("format", Json()) != "stk") {
         refuse(path, "the manifest of an stk data set", "something else");
     }

@@ -29,6 +29,8 @@ std::string compact_json(const std::string& json);
 // True for a directory that holds an stk data set, finished or not.
 bool holds_stk(const std::filesystem::path& directory);
 
+// Throws InvalidArgument for what `read_manifest` would refuse: too many shards, `origin` or `notes` too large or too
+// deep.
 void write_manifest(const std::filesystem::path& path, const StkManifest& manifest);
 
 // Throws DataError for another document, Unsupported for another version.

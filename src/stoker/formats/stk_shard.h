@@ -1,5 +1,5 @@
 // One shard of an stk data set, mapped into memory. Everything that says where something lies is checked when
-// it is opened, so reading a sample is arithmetic: no allocation, no copy, no system call.
+// it is opened, so finding a sample is arithmetic: no allocation, no copy, no system call.
 #pragma once
 
 #include <cstdint>
