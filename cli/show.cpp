@@ -167,7 +167,11 @@ Command add_show(CLI::App& app) {
                       ->type_name("I")
                       ->check(CLI::NonNegativeNumber.description(""));
     auto* picture =
-        app.add_option("-o,--out", options->picture, "the picture to write (default: grid.png)")->type_name("FILE.png");
+        app.add_option("-o,--out", options->picture, "the picture to write (default: grid.png)")
+            ->type_name("FILE.png")
+            ->check([](const std::string& name) {
+                return name.ends_with(".png") ? "" : fmt::format("expected a name that ends in .png, got {}", name);
+            });
     app.add_option("--npy", options->npy,
                    "write the sample of --index as an array: uint8 (H, W, 3), or with "
                    "--recipe float32 (C, H, W)")

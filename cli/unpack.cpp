@@ -29,7 +29,7 @@ struct Options {
     bool json = false;
 };
 
-void print_result(const Options& options, const UnpackResult& result, double seconds) {
+void print_result(const Options& options, const UnpackResult& result, bool packed, double seconds) {
     if (options.json) {
         const nlohmann::ordered_json json = {{"path", options.target},
                                              {"samples", result.samples},
@@ -43,7 +43,8 @@ void print_result(const Options& options, const UnpackResult& result, double sec
     const auto commas = [](std::int64_t number) { return with_commas(static_cast<double>(number)); };
     fmt::print("{}: {} images, {}, in {:.1f} s\n", options.target, commas(result.samples), with_unit(result.bytes),
                seconds);
-    fmt::print("  {} byte for byte the files that were packed\n", commas(result.original));
+    fmt::print("  {} byte for byte the files {}\n", commas(result.original),
+               packed ? "that were packed" : "of " + options.data);
     fmt::print("  {} with the same pixels in another file\n", commas(result.same_pixels));
 }
 
@@ -71,7 +72,7 @@ int run(const Options& options) {
         check_interrupt();
         staging.commit();
         progress.clear();
-        print_result(options, result, seconds());
+        print_result(options, result, source->format() == "stk", seconds());
         return 0;
     } catch (const Interrupted& stop) {
         progress.clear();

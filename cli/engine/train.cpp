@@ -72,8 +72,8 @@ int run(const Options& options) {
         return 128 + signal;
     }
     if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
-        fmt::print("\naccuracy {:.2f} % after {} epochs; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
-                   result.epochs.size(), result.run.string());
+        fmt::print("\naccuracy {:.2f} % after {} epoch{}; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
+                   result.epochs.size(), result.epochs.size() == 1 ? "" : "s", result.run.string());
     }
     return 0;
 }

@@ -100,7 +100,8 @@ TEST(RandomCrop, PadsWhereItMust) {
     EXPECT_EQ(most, 0);
     EXPECT_THROW(draw_random_crop({.padding = {.left = -1}}, 40, 40, rng), InvalidArgument);
     EXPECT_THROW(draw_random_crop({.height = 0}, 40, 40, rng), InvalidArgument);
-    EXPECT_THROW(draw_random_crop({.height = 10, .width = 10}, 40, (1 << 20) + 1, rng), DataError) << "an image's fault";
+    EXPECT_THROW(draw_random_crop({.height = 10, .width = 10}, 40, (1 << 20) + 1, rng), DataError)
+        << "an image's fault";
     EXPECT_THROW(draw_random_crop({.height = 10, .width = 10}, 0, 40, rng), DataError);
     const Image image = testing::noise(3, 3, 3);
     Image out(2, 2, 3);

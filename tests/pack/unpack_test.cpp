@@ -19,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace stoker::testing;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(Unpack, GivesTheFolderBack) {
@@ -43,6 +44,31 @@ TEST(Unpack, GivesTheFolderBack) {
             equal += same ? 1 : 0;
         }
         EXPECT_EQ(result.original, equal);
+    }
+}
+
+TEST(Unpack, ADamagedSampleIsNotWritten) {
+    const TempDir dir;
+    make_folder(dir / "images");
+    for (const auto codec : {PackCodec::keep, PackCodec::raw}) {
+        const fs::path target = dir / fmt::format("{}.stk", pack_codec_name(codec));
+        pack(ImageFolderSource(dir / "images"), target, {.recode = {.codec = codec}});
+        std::string bytes = read_text(target / "shard-000000.stk");
+        const std::size_t last = static_cast<std::size_t>(StkSource(target).image(0).bytes.size()) - 1;
+        bytes[64 + last] = static_cast<char>(bytes[64 + last] ^ 1);  // the end of the first payload
+        write_file(target / "shard-000000.stk", bytes);
+        const fs::path back = dir / fmt::format("{}-back", pack_codec_name(codec));
+        fs::create_directories(back);
+        const StkSource damaged(target);
+        EXPECT_THAT([&] { unpack(damaged, back, {}); },
+                    ::testing::ThrowsMessage<DataError>(
+                        AllOf(HasSubstr("shard-000000.stk: c0/0.jpg (sample 0) @ byte 64"), HasSubstr("of hash"),
+                              HasSubstr("the shard is damaged: copy it again, or pack again"))));
+        EXPECT_FALSE(fs::exists(back / "c0/0.jpg"));
+        EXPECT_FALSE(fs::exists(back / "c0/0.jpg.png"));
+        // Nor does it get a new hash in another data set.
+        EXPECT_THAT([&] { pack(damaged, dir / "again.stk", {}); },
+                    ::testing::ThrowsMessage<DataError>(HasSubstr("of hash")));
     }
 }
 

@@ -205,7 +205,8 @@ TEST_F(TransformTest, NormalizeMustBeLast) {
             ADD_FAILURE() << "accepted";
         } catch (const InvalidArgument& error) {
             EXPECT_THAT(error.what(),
-                        ::testing::HasSubstr("expected normalize to be the last op, got it as number 1 of 2"));
+                        ::testing::HasSubstr("expected normalize to be the last op, got it as number 1 of 2; "
+                                             "move it to the end of the list"));
         }
     }
     EXPECT_EQ(Transform(std::vector<Op>{HorizontalFlip{}, kMnistNormalize}).ops().size(), 1u);

@@ -177,7 +177,7 @@ def test_nothing_to_do(stoker, drawn, tmp_path):
     for key in ("samples", "bytes_in", "bytes_out", "codecs", "kept", "skipped"):
         assert again[key] == first[key]
     error = stoker("pack", drawn, "x.stk", status=1).err
-    assert "packed from" in error and len(error.splitlines()) == 1
+    assert "--codec dct, as the data set was packed with, got --codec keep; " in error and len(error.splitlines()) == 1
     assert contents(tmp_path / "x.stk") == before
 
 
@@ -198,7 +198,8 @@ def test_a_stopped_packing_is_finished(program, stoker, tmp_path, number):
     assert killed or b"goes on where this one ended" in err
     assert not (tmp_path / "x.stk/stk.json").exists()
     assert "packing was stopped" in stoker("inspect", "x.stk", status=1).err
-    assert "unfinished data set" in stoker("pack", "p", "x.stk", "--shard-size", "500KB", status=1).err
+    error = stoker("pack", "p", "x.stk", "--shard-size", "500KB", status=1).err
+    assert "expected --codec dct, as the data set was begun with, got --codec keep; finish it so" in error
     report = stoker("pack", "p", "x.stk", *options, "--json").json()
     assert 0 < report["resumed_samples"] < 240 and report["samples"] == 240
     assert contents(tmp_path / "x.stk") == contents(tmp_path / "whole.stk")
@@ -218,7 +219,8 @@ def test_bad_samples_are_never_lost_silently(stoker, drawn, tmp_path):
         assert [sample["key"] for sample in report["skipped"]] == ["dots/00000.jpg", "stars/00001.jpg"]
         assert stoker("inspect", f"{codec}.stk", "--verify", "--json").json()["bad"] == []
     out = stoker("pack", folder, "y.stk", "--skip-bad").out
-    assert "  skipped  dots/00000.jpg: " in out
+    (line,) = (line for line in out.splitlines() if line.startswith("  skipped  dots/00000.jpg: "))
+    assert line.count("dots/00000.jpg") == 1
 
 
 def test_resize_and_quality(stoker, drawn):
@@ -244,6 +246,25 @@ def test_unpack_gives_the_files_back(stoker, drawn, tmp_path, codec):
         assert (np.load(tmp_path / "a.npy") == np.load(tmp_path / "b.npy")).all()
     assert f"  {report['original_files']} byte for byte" in stoker("unpack", "x.stk", "again").out
     assert "with files in it" in stoker("unpack", "x.stk", "back", status=1).err
+
+
+def test_unpack_finds_damage(stoker, drawn, tmp_path):
+    stoker("pack", drawn, "x.stk")
+    shard = tmp_path / "x.stk/shard-000000.stk"
+    data = bytearray(shard.read_bytes())
+    key, *_, payload = StkReader(tmp_path / "x.stk").samples[0]
+    data[64 + len(payload) // 2] ^= 1
+    shard.write_bytes(data)
+    error = stoker("unpack", "x.stk", "back", status=1).err
+    assert len(error.splitlines()) == 1 and f"shard-000000.stk: {key} (sample 0) @ byte 64]" in error
+    assert "the shard is damaged: copy it again, or pack again" in error
+    assert not (tmp_path / "back").exists()
+    assert "hash" in stoker("pack", "x.stk", "y.stk", status=1).err
+
+
+def test_unpack_of_a_folder_packed_nothing(stoker, drawn):
+    out = stoker("unpack", drawn, "copy").out
+    assert f"  24 byte for byte the files of {drawn}\n" in out and "that were packed" not in out
 
 
 def test_unpack_of_raw_pixels(stoker, drawn, tmp_path):

@@ -118,6 +118,7 @@ def test_table(stoker, drawn):
         ["DATA", "--set", "seed=1"],
         ["DATA", "--index", "-1"],
         ["DATA", "--index", "0", "--npy", "x.npy", "-o", "y.png"],
+        ["DATA", "-o", "x.jpg"],
     ],
 )
 def test_wrong_usage(stoker, drawn, options):

@@ -48,11 +48,11 @@ void check(const RandomCrop& op, int height, int width) {
     const auto valid = [](int side, int least) { return side >= least && side <= kMost; };
     if (!valid(op.height, 1) || !valid(op.width, 1) || !valid(op.padding.left, 0) || !valid(op.padding.top, 0) ||
         !valid(op.padding.right, 0) || !valid(op.padding.bottom, 0)) {
-        throw InvalidArgument({.where = "random_crop",
-                               .expected = fmt::format("a size of 1 to {} and padding of 0 to {}", kMost, kMost),
-                               .got = fmt::format("{} x {}, padding {}, {}, {}, {}", op.height, op.width,
-                                                  op.padding.left, op.padding.top, op.padding.right,
-                                                  op.padding.bottom)});
+        throw InvalidArgument(
+            {.where = "random_crop",
+             .expected = fmt::format("a size of 1 to {} and padding of 0 to {}", kMost, kMost),
+             .got = fmt::format("{} x {}, padding {}, {}, {}, {}", op.height, op.width, op.padding.left, op.padding.top,
+                                op.padding.right, op.padding.bottom)});
     }
     if (!valid(height, 1) || !valid(width, 1)) {
         throw DataError({}, {.where = "random_crop",

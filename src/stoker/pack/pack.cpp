@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/base/hash.h"
 #include "stoker/formats/stk.h"
 #include "stoker/formats/stk_writer.h"
 #include "stoker/pack/ordered.h"
+#include "stoker/pack/plan.h"
 #include "stoker/pack/tally.h"
 
 namespace stoker {
@@ -21,23 +21,6 @@ using Json = nlohmann::ordered_json;
 
 std::string text_of(const Json& json) {
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-// What decides every byte of the result. The source goes by its keys and size, not by its path, which differs
-// from machine to machine.
-Json plan_of(const Source& source, const PackOptions& options) {
-    std::uint64_t keys = 0;
-    for (std::int64_t i = 0; i < source.size(); ++i) {
-        keys = hash_text(source.key(i), keys);
-    }
-    return {{"format", source.format()},
-            {"samples", source.size()},
-            {"bytes", source.bytes()},
-            {"keys", fmt::format("{:016x}", keys)},
-            {"codec", pack_codec_name(options.recode.codec)},
-            {"resize_shorter", options.recode.resize_shorter},
-            {"quality", options.recode.quality},
-            {"shard_size", options.shard_size}};
 }
 
 struct Slot {  // what a worker makes of one sample
@@ -61,6 +44,10 @@ class Packing {
         if (fs::exists(directory_ / kStkManifest)) {
             return finished_before();
         }
+        if (const fs::path part = directory_ / kStkPartManifest; fs::exists(part)) {
+            check_plan(directory_.string(), read_manifest(part).origin, plan_, "begun",
+                       "finish it so, or name another target");
+        }
         StkWriter writer(directory_, stk_image_schema(source_.classes()),
                          {.shard_size = options_.shard_size, .origin = text_of({{"plan", plan_}})});
         const std::size_t kept = take_up(writer);
@@ -78,13 +65,7 @@ class Packing {
     // The result of a packing that was complete before this one began.
     PackResult finished_before() {
         const Json origin = Json::parse(read_manifest(directory_ / kStkManifest).origin);
-        if (origin.value("plan", Json()) != Json::parse(text_of(plan_))) {
-            throw InvalidArgument({.where = directory_.string(),
-                                   .expected = "a new or an empty folder, or one packed from this source with these "
-                                               "options",
-                                   .got = "a data set packed from " + text_of(origin.value("plan", Json())),
-                                   .hint = "name another, or remove it first"});
-        }
+        check_plan(directory_.string(), text_of(origin), plan_, "packed", "name another target, or remove it first");
         total_ = tally_from_json(origin.value("result", Json()));
         result_.nothing_to_do = true;
         PackResult result = report();
@@ -171,20 +152,26 @@ class Packing {
         slot.key = source_.key(index);
         slot.sample.label = -1;
         try {
+            if (stk_ != nullptr) {
+                stk_->reader().verify(index);  // else damage would get a good hash
+            }
             source_.read(index, slot.sample);
             slot.bytes_in = static_cast<std::int64_t>(slot.sample.bytes.size());
             const bool original = stk_ == nullptr || stk_->image(index).original_file;
             recoder.run(slot.sample, original, slot.recoded);
         } catch (const DataError& error) {
-            const DataError full = error.located({.path = source_.path(), .key = slot.key, .index = index});
             if (!options_.skip_bad) {
+                const DataError full = error.located({.path = source_.path(), .key = slot.key, .index = index});
                 throw DataError(full.place(),
                                 {.where = full.info().where,
                                  .expected = full.info().expected,
                                  .got = full.info().got,
                                  .hint = "repair or remove it, or leave bad samples out with --skip-bad"});
             }
-            slot.bad = {slot.key, full.what()};
+            DataPlace place = error.place();
+            place.key.clear();  // it stands beside the reason
+            place.index = index;
+            slot.bad = {slot.key, DataError(std::move(place), error.info()).what()};
         } catch (const IoError& error) {
             if (!options_.skip_bad) {
                 throw;

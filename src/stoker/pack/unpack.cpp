@@ -145,6 +145,9 @@ UnpackResult unpack(const Source& source, const fs::path& directory, const Unpac
         slot.sample.label = -1;
         const std::string key = source.key(index);
         try {
+            if (stk != nullptr) {
+                stk->reader().verify(index);
+            }
             source.read(index, slot.sample);
             const auto label = static_cast<std::size_t>(slot.sample.label);
             const std::string class_name = slot.sample.label >= 0 && label < classes.size() ? classes[label] : "";

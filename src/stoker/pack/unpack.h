@@ -20,7 +20,7 @@ struct UnpackOptions {
 struct UnpackResult {
     std::int64_t samples = 0;
     std::int64_t bytes = 0;        // written
-    std::int64_t original = 0;     // files that are byte for byte those that were packed
+    std::int64_t original = 0;     // files that are byte for byte those that were packed, or the source's
     std::int64_t same_pixels = 0;  // the others: the pixels of the data set in another file
 };
 
@@ -29,8 +29,8 @@ struct UnpackResult {
 std::filesystem::path unpacked_name(const std::string& key, const std::string& class_name, bool raw,
                                     std::span<const std::byte> bytes);
 
-// Writes into `directory`, which is there and empty. Throws DataError for bad samples and for keys and
-// classes that are no file names, IoError.
+// Writes into `directory`, which is there and empty. Packed samples are compared with their hashes. Throws DataError
+// for bad samples and for keys and classes that are no file names, IoError.
 UnpackResult unpack(const Source& source, const std::filesystem::path& directory, const UnpackOptions& options);
 
 }  // namespace stoker

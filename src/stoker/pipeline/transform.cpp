@@ -163,7 +163,8 @@ Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops
             if (i + 1 != ops_.size()) {
                 throw InvalidArgument({.where = "ops",
                                        .expected = "normalize to be the last op",
-                                       .got = fmt::format("it as number {} of {}", i + 1, ops_.size())});
+                                       .got = fmt::format("it as number {} of {}", i + 1, ops_.size()),
+                                       .hint = "move it to the end of the list"});
             }
             last = *normalize_op;
         }
