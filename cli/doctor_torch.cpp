@@ -1,5 +1,8 @@
 // LibTorch comes as a Python wheel, with CUDA libraries in wheels of their own beside it. The engine says which
 // one it loads; versions are read from names and text files.
+#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 under its sanitizers mistrusts its own <regex>
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <algorithm>
 #include <fmt/format.h>
 #include <fstream>

@@ -11,6 +11,7 @@
 #include "stoker/formats/image_folder.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/stk.h"
+#include "stoker/formats/stk_writer.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -216,6 +217,20 @@ TEST_F(Pack, SaysWhichOptionsAreOthersThanThoseItWasBegunWith) {
     fs::remove(dir_ / "images/c0/0.jpg");
     said(folder(), options,
          "the same source, as the data set was begun with, got another source, or one that has changed since; finish");
+}
+
+TEST_F(Pack, LeavesTheDataSetsOfOtherProgramsAlone) {
+    for (const bool finished : {true, false}) {
+        const fs::path target = dir_ / (finished ? "finished.stk" : "part.stk");
+        {
+            StkWriter writer(target, stk_image_schema({}), {.origin = R"({"plan": 5})"});
+            const StkValue values[] = {StkImage{.bytes = {}, .codec = StkCodec::jpeg}, std::int64_t{-1}};
+            writer.add("x", values);
+            finished ? writer.finish(R"({"by": "hand"})") : writer.close_shard("{}");
+        }
+        EXPECT_THAT([&] { pack(folder(), target, {}); },
+                    ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("got one of another program; name another")));
+    }
 }
 
 TEST_F(Pack, ADamagedShardIsPackedAgain) {

@@ -67,7 +67,7 @@ TEST(Unpack, ADamagedSampleIsNotWritten) {
         EXPECT_FALSE(fs::exists(back / "c0/0.jpg"));
         EXPECT_FALSE(fs::exists(back / "c0/0.jpg.png"));
         // Nor does it get a new hash in another data set.
-        EXPECT_THAT([&] { pack(damaged, dir / "again.stk", {}); },
+        EXPECT_THAT([&] { pack(damaged, back / "again.stk", {}); },
                     ::testing::ThrowsMessage<DataError>(HasSubstr("of hash")));
     }
 }

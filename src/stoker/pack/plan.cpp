@@ -54,10 +54,14 @@ Json plan_of(const Source& source, const PackOptions& options) {
 
 void check_plan(const std::string& directory, const std::string& origin, const Json& wanted, const std::string& done,
                 const std::string& hint) {
-    const Json found = Json::parse(origin).value("plan", Json::object());
-    const auto value = [](const Json& plan, const char* key) {
-        return plan.is_object() ? plan.value(key, Json()) : Json();
-    };
+    const Json found = Json::parse(origin).value("plan", Json());
+    if (!found.is_object()) {
+        throw InvalidArgument({.where = directory,
+                               .expected = "a data set that `stoker pack` wrote",
+                               .got = "one of another program",
+                               .hint = "name another target"});
+    }
+    const auto value = [](const Json& plan, const char* key) { return plan.value(key, Json()); };
     const auto differs = [&](const char* key) { return value(found, key) != value(wanted, key); };
     std::vector<std::string> expected;
     std::vector<std::string> got;
