@@ -131,9 +131,10 @@ inline void decode_input(Codec codec, std::span<const std::byte> input, Mend men
         require_same(part.view(), whole.view().crop(part_sink.box()));
     }
     if (choice.shrink) {
+        // Of a damaged image the smaller one may read a row of blocks more or less than the region.
         for (const int shrink : {2, 4, 8}) {
             ChoiceSink small_sink(choice, shrink, part);
-            require(decodes(decoder, image, small_sink, choice.exif) == part_good);
+            require(decodes(decoder, image, small_sink, choice.exif) || !good);
         }
     }
 }
