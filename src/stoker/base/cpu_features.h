@@ -7,9 +7,9 @@
 namespace stoker {
 
 struct CpuFeatures {
-    std::string model;    // as /proc/cpuinfo names it, empty where unknown
-    bool avx2 = false;    // with FMA
-    bool avx512 = false;  // F, BW, CD, DQ, VL
+    std::string model;          // as /proc/cpuinfo names it, empty where unknown
+    bool avx2 = false;          // with FMA
+    bool avx512 = false;        // F, BW, CD, DQ, VL
     bool avx512_vbmi2 = false;  // VBMI, VBMI2 and BITALG on top
     bool neon = false;
 

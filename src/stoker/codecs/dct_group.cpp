@@ -97,7 +97,7 @@ void GroupReader::read(std::span<const std::byte> group, std::span<const int> bl
         if (size > group.size() - at) {
             refuse("one cut short");
         }
-        parts[p] = zstd_->decompress(group.subspan(at, size), kMostBytes[p] * all, parts_[p]);
+        parts[p] = zstd_->decompress(group.subspan(at, size), kMostBytes[p] * all, parts_[static_cast<std::size_t>(p)]);
         at += size;
         total += parts[p].size();
     }

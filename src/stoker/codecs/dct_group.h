@@ -5,6 +5,7 @@
 //   the four parts as zstd frames that name their content's size; an empty part has no frame
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -35,7 +36,7 @@ class GroupReader {
     struct Zstd;
     std::unique_ptr<Zstd> zstd_;
     SegmentScratch scratch_;
-    Buffer parts_[4];
+    std::array<Buffer, 4> parts_;
     Buffer segments_;
     std::vector<std::size_t> ends_;
 };
