@@ -3,6 +3,7 @@ timed here, by a clock outside of it; between its rounds it is stopped, so that 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -55,8 +56,9 @@ class Session:
 
     def round(self, batches: int) -> Round:
         self.signal(signal.SIGCONT)
-        self.process.stdin.write(f"{batches}\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended: what it said last comes next
+            self.process.stdin.write(f"{batches}\n")
+            self.process.stdin.flush()
         self.expect("begin")
         begin, cpu = time.perf_counter(), self.cpu_seconds()
         self.expect("end")
@@ -126,6 +128,7 @@ class Session:
     def close(self) -> None:
         self.kill()
         self.process.wait()
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.stdout.close()
         self.log.close()

@@ -141,8 +141,8 @@ STOKER_VNNI void write_run(const QuadTaps& taps, std::size_t at, std::size_t val
                            std::byte* out, bool streamed) {
     constexpr std::size_t kItem = item_size(dtype);
     const int count = quads > 0 ? quads : taps.count;
-    const std::byte* in[quads > 0 ? quads : 1];
-    __m512i digits[quads > 0 ? quads : 1][kDigits];
+    const std::byte* in[std::max(quads, 1)];
+    __m512i digits[std::max(quads, 1)][kDigits];
     for (int q = 0; q < quads; ++q) {
         in[q] = taps.quads[q] + at;
         for (int d = 0; d < kDigits; ++d) {
