@@ -1,4 +1,4 @@
-// Baseline Huffman decoding (ITU-T T.81, annex F) at more than twice libjpeg's speed, for the pixel stage: one table
+// Baseline Huffman decoding (ITU-T T.81, annex F) faster than libjpeg's, for the pixel stage: one table
 // look-up gives a code's run, value and length together, and stuffed bytes are taken out beforehand. It reads
 // sound files only; whatever looks odd is left to libjpeg. Internal to codecs/.
 #pragma once
