@@ -34,7 +34,7 @@ int open_file(const std::filesystem::path& path, int flags) {
     return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
-std::size_t file_size(int fd, const std::filesystem::path& path) {
+struct stat file_stat(int fd, const std::filesystem::path& path) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) {
         fail(path, "a readable file");
@@ -44,7 +44,11 @@ std::size_t file_size(int fd, const std::filesystem::path& path) {
                        .expected = "a regular file",
                        .got = S_ISDIR(info.st_mode) ? "a directory" : "something else"});
     }
-    return static_cast<std::size_t>(info.st_size);
+    return info;
+}
+
+std::size_t file_size(int fd, const std::filesystem::path& path) {
+    return static_cast<std::size_t>(file_stat(fd, path).st_size);
 }
 
 // Not blocking, or a named pipe in an image folder would hold its reader for ever.
@@ -182,6 +186,12 @@ void File::read(std::uint64_t offset, std::span<std::byte> out) const {
         offset += static_cast<std::uint64_t>(got);
         out = out.subspan(static_cast<std::size_t>(got));
     }
+}
+
+FileInfo File::info() const {
+    const struct stat found = file_stat(fd_, path_);
+    return {.size = static_cast<std::uint64_t>(found.st_size),
+            .modified_ns = std::int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec};
 }
 
 bool File::scarce() const {

@@ -36,6 +36,11 @@ class MappedFile {
     std::size_t size_ = 0;
 };
 
+struct FileInfo {
+    std::uint64_t size = 0;
+    std::int64_t modified_ns = 0;  // since 1970
+};
+
 // A file for reads at given places, by many threads at once. Unlike a map's, its pages never count as this
 // process's memory, and a file cut short meanwhile is an error, not a signal.
 class File {
@@ -49,6 +54,9 @@ class File {
 
     // Fills `out` with the bytes from `offset` on. Throws IoError, also where the file ends before.
     void read(std::uint64_t offset, std::span<std::byte> out) const;
+
+    // Throws IoError for what is no regular file.
+    FileInfo info() const;
 
     // True where half of the descriptors that the process may have open are: whoever could do without this file
     // closes it. A new descriptor is the lowest number that is free, so its number tells how many are in use.

@@ -110,11 +110,16 @@ IdxSource::IdxSource(const fs::path& images, const fs::path& labels, Split split
     }
 }
 
-void IdxSource::read(std::int64_t index, Sample& sample) const {
+std::optional<std::int64_t> IdxSource::label(std::int64_t index) const {
     if (index < 0 || index >= size()) {
         throw InvalidArgument(
             {.where = path_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
     }
+    return std::to_integer<std::int64_t>(labels_.bytes()[static_cast<std::size_t>(index)]);
+}
+
+void IdxSource::read(std::int64_t index, Sample& sample) const {
+    sample.label = *label(index);
     const auto at = static_cast<std::size_t>(index);
     const std::size_t image_bytes = images_.bytes().size() / static_cast<std::size_t>(size());
     sample.bytes = images_.bytes().subspan(at * image_bytes, image_bytes);
@@ -122,7 +127,6 @@ void IdxSource::read(std::int64_t index, Sample& sample) const {
     sample.height = height_;
     sample.width = width_;
     sample.channels = channels_;
-    sample.label = std::to_integer<std::int64_t>(labels_.bytes()[at]);
 }
 
 std::string IdxSource::key(std::int64_t index) const {

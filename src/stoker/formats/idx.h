@@ -21,6 +21,7 @@ class IdxSource final : public Source {
     std::int64_t size() const override { return images_.shape()[0]; }
     void read(std::int64_t index, Sample& sample) const override;
     std::string key(std::int64_t index) const override;
+    std::optional<std::int64_t> label(std::int64_t index) const override;
     std::span<const std::string> classes() const override { return classes_; }
     std::string_view format() const override { return "idx"; }
     std::string path() const override { return path_; }

@@ -148,12 +148,20 @@ void ImageFolderSource::add_class(std::size_t label) {
     }
 }
 
-std::string_view ImageFolderSource::name(std::int64_t index) const {
+std::size_t ImageFolderSource::checked(std::int64_t index) const {
     if (index < 0 || index >= size()) {
         throw InvalidArgument(
             {.where = root_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
     }
-    const auto at = static_cast<std::size_t>(index);
+    return static_cast<std::size_t>(index);
+}
+
+std::optional<std::int64_t> ImageFolderSource::label(std::int64_t index) const {
+    return labels_[checked(index)];
+}
+
+std::string_view ImageFolderSource::name(std::int64_t index) const {
+    const std::size_t at = checked(index);
     return std::string_view(names_).substr(begin_[at], begin_[at + 1] - begin_[at]);
 }
 

@@ -27,6 +27,7 @@ class ImageFolderSource final : public Source {
     void read(std::int64_t index, Sample& sample) const override;
     // The path within the root, as "cat/001.jpg".
     std::string key(std::int64_t index) const override { return std::string(name(index)); }
+    std::optional<std::int64_t> label(std::int64_t index) const override;
     std::span<const std::string> classes() const override { return classes_; }
     std::string_view format() const override { return "image_folder"; }
     std::string path() const override { return root_; }
@@ -37,6 +38,7 @@ class ImageFolderSource final : public Source {
 
   private:
     void add_class(std::size_t label);
+    std::size_t checked(std::int64_t index) const;
     std::string_view name(std::int64_t index) const;
 
     std::string root_;

@@ -1,4 +1,4 @@
-// Tells data specifications apart: synth:digits by its scheme, a directory by what lies in it.
+// A table of what can be read: synth:digits goes by its scheme, a folder by what lies in it, a file by its name.
 #include "stoker/formats/open.h"
 
 #include <algorithm>
@@ -102,31 +102,48 @@ bool may_be_image_folder(const fs::path& directory) {
     return false;
 }
 
-std::unique_ptr<Source> open_directory(const fs::path& directory, Split split) {
-    if (holds_stk(directory)) {
-        return std::make_unique<StkSource>(directory);
-    }
-    if (holds_idx(directory)) {
-        const IdxPaths paths = find_idx(directory, split);
-        return std::make_unique<IdxSource>(paths.images, paths.labels, split);
-    }
-    if (!may_be_image_folder(directory)) {
-        std::error_code gone;  // it was readable a moment ago
-        throw DataError({.path = directory.string()},
-                        {.where = "data",
-                         .expected = kReadable,
-                         .got = fs::is_empty(directory, gone) ? "an empty folder" : "a folder without any of these"});
-    }
-    return std::make_unique<ImageFolderSource>(directory);
+bool is_folder(const std::string& data) {
+    std::error_code error;  // a path that is not there is none; opening it says why
+    return fs::is_directory(data, error);
 }
 
-}  // namespace
+// What there is to read, in the order in which it is recognised: the first that `holds` opens it. `splits` is null
+// where there never are any.
+struct Format {
+    bool (*holds)(const std::string& data);
+    std::unique_ptr<Source> (*open)(const std::string& data, Split split, const OpenOptions& options);
+    bool (*splits)(const std::string& data);
+};
 
-std::unique_ptr<Source> open_source(const std::string& data, Split split) {
-    if (data.starts_with(kSynthScheme)) {
-        return open_synth(data, split);
-    }
-    if (data.find("://") != std::string::npos) {
+constexpr Format kFormats[] = {
+    {.holds = [](const std::string& data) { return data.starts_with(kSynthScheme); },
+     .open = [](const std::string& data, Split split, const OpenOptions&) { return open_synth(data, split); },
+     .splits = [](const std::string& data) { return is_synth_digits(data); }},
+    {.holds = [](const std::string& data) { return is_folder(data) && holds_stk(data); },
+     .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Source> {
+         return std::make_unique<StkSource>(data);
+     },
+     .splits = nullptr},
+    {.holds = [](const std::string& data) { return is_folder(data) && holds_idx(data); },
+     .open = [](const std::string& data, Split split, const OpenOptions&) -> std::unique_ptr<Source> {
+         const IdxPaths paths = find_idx(data, split);
+         return std::make_unique<IdxSource>(paths.images, paths.labels, split);
+     },
+     .splits = [](const std::string&) { return true; }},
+    {.holds = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
+     .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Source> {
+         return std::make_unique<ImageFolderSource>(data);
+     },
+     .splits = nullptr},
+};
+
+const Format* format_of(const std::string& data) {
+    const auto* const found = std::ranges::find_if(kFormats, [&](const Format& format) { return format.holds(data); });
+    return found == std::end(kFormats) ? nullptr : found;
+}
+
+[[noreturn]] void refuse(const std::string& data) {
+    if (is_remote(data)) {
         throw Unsupported({.where = "data", .expected = kReadable, .got = fmt::format("\"{}\"", data)});
     }
     std::error_code error;
@@ -140,12 +157,24 @@ std::unique_ptr<Source> open_source(const std::string& data, Split split) {
         throw Unsupported(
             {.where = data, .expected = kReadable, .got = "a file", .hint = "give the folder that holds it"});
     }
-    return open_directory(data, split);
+    throw DataError({.path = data},
+                    {.where = "data",
+                     .expected = kReadable,
+                     .got = fs::is_empty(data, error) ? "an empty folder" : "a folder without any of these"});
+}
+
+}  // namespace
+
+std::unique_ptr<Source> open_source(const std::string& data, Split split, const OpenOptions& options) {
+    if (const Format* format = format_of(data)) {
+        return format->open(data, split, options);
+    }
+    refuse(data);
 }
 
 bool has_splits(const std::string& data) {
-    std::error_code error;  // a path that is not there has no splits; opening it says why
-    return is_synth_digits(data) || (fs::is_directory(data, error) && !holds_stk(data) && holds_idx(data));
+    const Format* format = format_of(data);
+    return format != nullptr && format->splits != nullptr && format->splits(data);
 }
 
 }  // namespace stoker

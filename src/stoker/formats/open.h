@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "stoker/formats/byte_file.h"
 #include "stoker/formats/source.h"
 
 namespace stoker {
@@ -11,10 +12,22 @@ namespace stoker {
 // Which half of a data set that has two: MNIST's train-* or t10k-* files, synth's training or test images.
 enum class Split { train, test };
 
+// What the image and the label of a sample are called, where a data set has fields of several names (HDF5, npz, stk,
+// WebDataset, pickled dicts). Empty: found among the usual names, as fields.h lists them.
+struct FieldNames {
+    std::string image;
+    std::string label;
+};
+
+struct OpenOptions {
+    FieldNames fields = {};
+    RemoteOptions remote = {};
+};
+
 // `data` is a folder of images (one subfolder a class), a directory of IDX files, a packed set (x.stk), or
 // "synth:digits[?count=N&seed=S]". Throws IoError for a path that is not there, DataError or
 // Unsupported for one that holds nothing readable; the message says what would be.
-std::unique_ptr<Source> open_source(const std::string& data, Split split);
+std::unique_ptr<Source> open_source(const std::string& data, Split split, const OpenOptions& options = {});
 
 // Where the two splits of `data` are different data: an IDX directory, synth:digits. A folder of
 // images has only one.

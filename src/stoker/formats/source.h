@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,13 @@ class Source {
 
     // Tells which samples are wanted next, a batch at a time; must return at once. Local files have nothing to do.
     virtual void prefetch(std::span<const std::int64_t> /*indices*/) const {}
+
+    // The sample's class index where it is known without reading the sample (-1: has none); empty where it is not.
+    virtual std::optional<std::int64_t> label(std::int64_t /*index*/) const { return std::nullopt; }
+
+    // Numbers of samples, in order, of parts that are best read one after the other: shards behind a network.
+    // Empty where any order is as good.
+    virtual std::vector<std::int64_t> shard_sizes() const { return {}; }
 
     // Names of the classes by label; empty where there are none.
     virtual std::span<const std::string> classes() const { return {}; }

@@ -166,7 +166,7 @@ void StkSource::read(std::int64_t index, Sample& sample) const {
     sample.height = found.height;
     sample.width = found.width;
     sample.channels = found.channels;
-    sample.label = label(index);
+    sample.label = *label(index);
 }
 
 std::span<const std::string> StkSource::classes() const {
@@ -191,7 +191,7 @@ std::map<std::string, std::int64_t> StkSource::codecs() const {
 std::vector<std::int64_t> StkSource::class_counts() const {
     std::vector<std::int64_t> counts(classes().size());
     for (std::int64_t i = 0; i < size(); ++i) {
-        const std::int64_t at = label(i);
+        const std::int64_t at = *label(i);
         if (at >= 0 && at < static_cast<std::int64_t>(counts.size())) {
             ++counts[static_cast<std::size_t>(at)];
         }

@@ -79,7 +79,9 @@ class StkSource final : public Source {
 
     const StkReader& reader() const { return reader_; }
     StkImage image(std::int64_t index) const { return reader_.image(image_, index); }
-    std::int64_t label(std::int64_t index) const { return label_ ? reader_.integer(*label_, index) : -1; }
+    std::optional<std::int64_t> label(std::int64_t index) const override {
+        return label_ ? reader_.integer(*label_, index) : -1;
+    }
 
     // Samples of each codec, and of each class, from the index alone.
     std::map<std::string, std::int64_t> codecs() const;

@@ -47,6 +47,28 @@ void Subset::prefetch(std::span<const std::int64_t> indices) const {
     source_->prefetch(wanted);
 }
 
+std::optional<std::int64_t> Subset::label(std::int64_t index) const {
+    return source_->label(source_index(index));
+}
+
+// What is left of each shard. Only where the samples stand in the source's order is it read one after the other.
+std::vector<std::int64_t> Subset::shard_sizes() const {
+    std::vector<std::int64_t> sizes = source_->shard_sizes();
+    if (sizes.empty() || !std::ranges::is_sorted(indices_)) {
+        return {};
+    }
+    std::int64_t end = 0;
+    auto begin = indices_.begin();
+    for (std::int64_t& size : sizes) {
+        end += size;
+        const auto next = std::lower_bound(begin, indices_.end(), end);
+        size = next - begin;
+        begin = next;
+    }
+    std::erase(sizes, 0);
+    return sizes;
+}
+
 std::span<const std::string> Subset::classes() const {
     return source_->classes();
 }

@@ -18,6 +18,8 @@ class Subset final : public Source {
     void read(std::int64_t index, Sample& sample) const override;
     std::string key(std::int64_t index) const override;
     void prefetch(std::span<const std::int64_t> indices) const override;
+    std::optional<std::int64_t> label(std::int64_t index) const override;
+    std::vector<std::int64_t> shard_sizes() const override;
     std::span<const std::string> classes() const override;
     std::string_view format() const override;
     std::string path() const override;

@@ -1,0 +1,40 @@
+// The local kind of byte file, and the choice between the two.
+#include "stoker/formats/byte_file.h"
+
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+
+namespace stoker {
+namespace {
+
+class LocalFile final : public ByteFile {
+  public:
+    explicit LocalFile(const std::string& name) : name_(name), file_(name), info_(file_.info()) {}
+
+    std::uint64_t size() const override { return info_.size; }
+    void read(std::uint64_t offset, std::span<std::byte> out) const override { file_.read(offset, out); }
+    const std::string& name() const override { return name_; }
+    std::string stamp() const override { return fmt::format("{} bytes of {}", info_.size, info_.modified_ns); }
+
+  private:
+    std::string name_;
+    File file_;
+    FileInfo info_;
+};
+
+}  // namespace
+
+bool is_remote(std::string_view name) {
+    return name.find("://") != std::string_view::npos;
+}
+
+std::unique_ptr<ByteFile> open_byte_file(const std::string& name, const RemoteOptions& /*options*/) {
+    if (is_remote(name)) {
+        throw Unsupported({.where = name, .expected = "a local file", .got = "a URL"});
+    }
+    return std::make_unique<LocalFile>(name);
+}
+
+}  // namespace stoker

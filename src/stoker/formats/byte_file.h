@@ -1,0 +1,57 @@
+// Bytes at given places of something with a name: a local file, or an object behind http(s):// or s3://. What tar
+// shards and stk shards are read through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace stoker {
+
+struct ByteRange {
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+
+    bool operator==(const ByteRange&) const = default;
+};
+
+// How remote data is fetched and kept.
+struct RemoteOptions {
+    std::filesystem::path cache_dir;  // fetched bytes are kept here; empty: in memory only, as far as read ahead
+    std::int64_t cache_bytes = 0;     // the most that cache_dir may hold
+};
+
+class ByteFile {
+  public:
+    virtual ~ByteFile() = default;
+
+    virtual std::uint64_t size() const = 0;
+
+    // Fills `out` with the bytes from `offset` on. Many threads at once. Throws IoError where they cannot be had, also
+    // where the file ends before: never hands out other bytes.
+    virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
+
+    // Tells which ranges are wanted next; returns at once. Local files have nothing to do.
+    virtual void prefetch(std::span<const ByteRange> /*ranges*/) const {}
+
+    // The path or URL, for messages.
+    virtual const std::string& name() const = 0;
+
+    // Differs where the content does, as far as can be told without reading it: size and time of a local file, size
+    // and ETag of a remote one. What is cached about the file goes by it.
+    virtual std::string stamp() const = 0;
+
+    virtual bool remote() const { return false; }
+};
+
+// Has a scheme: http://, https:// or s3://.
+bool is_remote(std::string_view name);
+
+// Throws IoError where there is nothing of that name, Unsupported for another scheme.
+std::unique_ptr<ByteFile> open_byte_file(const std::string& name, const RemoteOptions& options = {});
+
+}  // namespace stoker

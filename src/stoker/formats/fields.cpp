@@ -1,0 +1,95 @@
+// Names compared as they stand, lower case only: what Python programs call them.
+#include "stoker/formats/fields.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <vector>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::array<std::string_view, 4> kImages = {"images", "image", "x", "data"};
+constexpr std::array<std::string_view, 4> kLabels = {"labels", "label", "y", "targets"};
+constexpr std::array<std::string_view, 1> kTrain = {"train"};
+constexpr std::array<std::string_view, 2> kTest = {"test", "val"};
+
+bool holds(std::span<const std::string> present, std::string_view name) {
+    return std::ranges::find(present, name) != present.end();
+}
+
+std::span<const std::string_view> split_names(Split split) {
+    return split == Split::train ? std::span<const std::string_view>(kTrain) : std::span<const std::string_view>(kTest);
+}
+
+// "train_images", "images_train", then the names without a split.
+std::optional<std::string> find_usual(std::span<const std::string> present, std::span<const std::string_view> names,
+                                      std::span<const std::string_view> splits) {
+    for (const std::string_view split : splits) {
+        for (const std::string_view name : names) {
+            for (const std::string& whole : {fmt::format("{}_{}", split, name), fmt::format("{}_{}", name, split)}) {
+                if (holds(present, whole)) {
+                    return whole;
+                }
+            }
+        }
+    }
+    for (const std::string_view name : names) {
+        if (holds(present, name)) {
+            return std::string(name);
+        }
+    }
+    return std::nullopt;
+}
+
+[[noreturn]] void refuse(std::span<const std::string> present, const std::string& path, std::string expected,
+                         std::string hint) {
+    constexpr std::size_t kListed = 20;
+    const auto listed = present.first(std::min(present.size(), kListed));
+    throw DataError({.path = path}, {.where = "fields",
+                                     .expected = std::move(expected),
+                                     .got = present.empty() ? "no field at all"
+                                                            : fmt::format("{}{}", fmt::join(listed, ", "),
+                                                                          present.size() > kListed ? ", ..." : ""),
+                                     .hint = std::move(hint)});
+}
+
+}  // namespace
+
+FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
+                        const std::string& path) {
+    for (const std::string& name : {wanted.image, wanted.label}) {
+        if (!name.empty() && !holds(present, name)) {
+            refuse(present, path, fmt::format("a field named {}", name), "");
+        }
+    }
+    FoundFields found;
+    found.label = wanted.label.empty() ? find_usual(present, kLabels, split_names(split)) : std::optional(wanted.label);
+    std::optional<std::string> image =
+        wanted.image.empty() ? find_usual(present, kImages, split_names(split)) : std::optional(wanted.image);
+    if (!image) {
+        std::vector<std::string> others;
+        std::ranges::copy_if(present, std::back_inserter(others),
+                             [&](const std::string& name) { return name != found.label; });
+        if (others.size() != 1) {
+            refuse(present, path, fmt::format("an image field named {}", fmt::join(kImages, ", ")),
+                   "name it with data.fields.image");
+        }
+        image = others.front();
+    }
+    found.image = std::move(*image);
+    return found;
+}
+
+bool fields_have_splits(std::span<const std::string> present) {
+    const auto of = [&](Split split) {
+        const auto found = find_usual(present, kImages, split_names(split));
+        return found && std::ranges::find(kImages, *found) == kImages.end();
+    };
+    return of(Split::train) && of(Split::test);
+}
+
+}  // namespace stoker
