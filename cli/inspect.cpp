@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "field_options.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/stk.h"
@@ -17,6 +18,7 @@ namespace {
 
 struct Options {
     std::string data;
+    FieldNames fields;
     bool verify = false;
     bool test = false;
     bool json = false;
@@ -161,7 +163,8 @@ int run(const Options& options) {
                                .expected = "a data set with a test split, such as a folder of IDX files",
                                .got = options.data});
     }
-    const auto source = open_source(options.data, options.test ? Split::test : Split::train);
+    const auto source =
+        open_source(options.data, options.test ? Split::test : Split::train, {.fields = options.fields});
     ProgressBar progress;
     const auto start = std::chrono::steady_clock::now();
     const Survey found = survey(*source, options.verify, progress);
@@ -191,6 +194,7 @@ int run(const Options& options) {
 Command add_inspect(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("data", options->data, "a data set as recipes name them: a folder, synth:digits, ...")->required();
+    add_field_options(app, options->fields);
     app.add_flag("--verify", options->verify,
                  "decode every sample and list the bad ones; status 1 where there are any");
     app.add_flag("--test", options->test, "the test split instead of the training split");

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "field_options.h"
 #include "grid.h"
 #include "npy.h"
 #include "stoker/base/error.h"
@@ -18,6 +19,7 @@ constexpr std::int64_t kMostCells = 64;
 
 struct Options {
     std::string data;
+    FieldNames fields;
     std::string recipe;
     std::vector<std::string> sets;
     std::optional<std::int64_t> epoch;
@@ -56,19 +58,18 @@ void write_sample(const Options& options, TrainingData& data, ConstImageView pix
         write_npy(options.npy, {reinterpret_cast<std::byte*>(view.data), DType::uint8, {view.height, view.width, 3}});
         return;
     }
-    std::vector<float> values = data.values(*options.index);
+    std::vector<float> values = data.values({.index = *options.index});
     const Shape shape{pixels.channels, pixels.height, pixels.width};
     write_npy(options.npy, {reinterpret_cast<std::byte*>(values.data()), DType::float32, shape});
 }
 
-std::vector<Line> draw(const Options& options, TrainingData& data, const std::vector<std::int64_t>& indices,
-                       int& columns) {
+std::vector<Line> draw(const Options& options, TrainingData& data, const std::vector<Draw>& draws, int& columns) {
     std::vector<Line> lines;
-    std::vector<Image> images(indices.size());
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-        const ConstImageView pixels = data.pixels(indices[i]);
+    std::vector<Image> images(draws.size());
+    for (std::size_t i = 0; i < draws.size(); ++i) {
+        const ConstImageView pixels = data.pixels(draws[i]);
         to_rgb(pixels, images[i]);
-        lines.push_back(describe(data, indices[i], pixels));
+        lines.push_back(describe(data, draws[i].index, pixels));
     }
     const Grid grid = draw_grid(images);
     columns = grid.columns;
@@ -115,7 +116,8 @@ int run(const Options& options) {
                        .recipe = options.recipe,
                        .sets = options.sets,
                        .epoch = options.epoch,
-                       .seed = options.seed});
+                       .seed = options.seed,
+                       .fields = options.fields});
     if (options.index && *options.index >= data.source().size()) {
         throw InvalidArgument({.where = "--index",
                                .expected = fmt::format("a sample from 0 to {}", data.source().size() - 1),
@@ -128,12 +130,13 @@ int run(const Options& options) {
     std::vector<Line> lines;
     int columns = 1;
     if (!options.npy.empty()) {
-        const ConstImageView pixels = data.pixels(*options.index);
+        const ConstImageView pixels = data.pixels({.index = *options.index});
         write_sample(options, data, pixels);
         lines = {describe(data, *options.index, pixels)};
     } else {
         lines =
-            draw(options, data, options.index ? std::vector{*options.index} : data.first_batch(kMostCells), columns);
+            draw(options, data,
+                 options.index ? std::vector{Draw{.index = *options.index}} : data.first_batch(kMostCells), columns);
     }
     const std::string& file = options.npy.empty() ? options.picture : options.npy;
     if (options.json) {
@@ -150,6 +153,7 @@ int run(const Options& options) {
 Command add_show(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("data", options->data, "a data set as recipes name them; with --recipe: instead of its data.train");
+    add_field_options(app, options->fields);
     auto* recipe = app.add_option("--recipe", options->recipe, "apply the training ops of this recipe, in its order")
                        ->type_name("FILE");
     app.add_option("--set", options->sets, "change a key of the recipe: --set data.batch_size=16")

@@ -4,9 +4,8 @@
 #include <algorithm>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
-#include "stoker/pipeline/sampler.h"
+#include "stoker/pipeline/train_order.h"
 
 namespace stoker::cli {
 
@@ -17,44 +16,54 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
         recipe = read_recipe(options.recipe, options.sets);
         transform_ = Transform(recipe.data.train_ops, transform_options(recipe.data));
     }
-    source_ = open_source(options.data.empty() ? recipe.data.train : options.data, Split::train);
-    seed_ = options.seed ? static_cast<std::uint64_t>(*options.seed) : recipe.seed;
+    if (!options.data.empty()) {
+        recipe.data.train = options.data;
+        recipe.data.mix.clear();
+        recipe.data.weights.clear();
+    }
+    if (!options.fields.image.empty() || !options.fields.label.empty()) {
+        recipe.data.fields = {.image = options.fields.image, .label = options.fields.label};
+    }
+    recipe.seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : recipe.seed;
+    const DataSets data = open_train_data(recipe.data);
+    source_ = data.train;
+    if (const auto* rest = dynamic_cast<const Subset*>(source_.get())) {
+        kept_ = rest->indices();
+        source_ = rest->source();
+    }
+    order_ = train_order(recipe, data);
+    seed_ = recipe.seed;
     epoch_ = options.epoch.value_or(0);
     batch_size_ = recipe.data.batch_size;
-    shuffle_ = recipe.data.shuffle;
-    if (const std::optional<double> share = val_share(recipe.data.val)) {
-        hold_back(*share);
-    }
 }
 
-std::vector<std::int64_t> TrainingData::first_batch(std::int64_t most) const {
-    const std::int64_t size = kept_.empty() ? source_->size() : static_cast<std::int64_t>(kept_.size());
-    const Sampler sampler({.size = size, .batch_size = batch_size_, .seed = seed_, .shuffle = shuffle_});
-    const Sampler::Order order = sampler.order(epoch_);
-    std::vector<std::int64_t> indices;
-    for (std::int64_t i = 0; i < std::min(sampler.slice(0).count, most); ++i) {
-        indices.push_back(kept_.empty() ? order(i) : kept_[static_cast<std::size_t>(order(i))]);
+std::vector<Draw> TrainingData::first_batch(std::int64_t most) const {
+    std::vector<Draw> draws(static_cast<std::size_t>(std::min({batch_size_, order_->size(), most})));
+    order_->draw(epoch_, 0, draws);
+    for (Draw& draw : draws) {
+        draw.index = kept_.empty() ? draw.index : kept_[static_cast<std::size_t>(draw.index)];
     }
-    return indices;
+    return draws;
 }
 
 bool TrainingData::held_back(std::int64_t index) const {
     return !kept_.empty() && !std::ranges::binary_search(kept_, index);
 }
 
-ConstImageView TrainingData::pixels(std::int64_t index) {
+ConstImageView TrainingData::pixels(Draw draw) {
+    const std::int64_t index = draw.index;
     try {
         read(index);
         StageTimes times;
         StageClock clock(times);
-        return transform_.augment(transform_.prepare(sample_, scratch_, clock), key_of(index), scratch_);
+        return transform_.augment(transform_.prepare(sample_, scratch_, clock), key_of(draw), scratch_);
     } catch (const DataError& error) {
         throw error.located({.path = source_->path(), .key = source_->key(index), .index = index});
     }
 }
 
-std::vector<float> TrainingData::values(std::int64_t index) {
-    const ConstImageView shape = pixels(index);
+std::vector<float> TrainingData::values(Draw draw) {
+    const ConstImageView shape = pixels(draw);
     std::vector<float> out(shape.row_bytes() * static_cast<std::size_t>(shape.height));
     const ImageSlot slot{.pixels = {.data = reinterpret_cast<std::byte*>(out.data())},
                          .channels = shape.channels,
@@ -62,7 +71,7 @@ std::vector<float> TrainingData::values(std::int64_t index) {
                          .width = shape.width};
     StageTimes times;
     StageClock clock(times);
-    transform_.run(sample_, key_of(index), scratch_, slot, clock);
+    transform_.run(sample_, key_of(draw), scratch_, slot, clock);
     return out;
 }
 
@@ -71,21 +80,11 @@ void TrainingData::read(std::int64_t index) {
     source_->read(index, sample_);
 }
 
-RngKey TrainingData::key_of(std::int64_t index) const {
+RngKey TrainingData::key_of(Draw draw) const {
     return {.seed = seed_,
             .epoch = static_cast<std::uint32_t>(epoch_),
-            .sample = static_cast<std::uint64_t>(training_index(index))};
-}
-
-void TrainingData::hold_back(double share) {
-    const auto rest = split_by_key(source_, share).rest;  // in the same order, with gaps
-    std::int64_t at = 0;
-    for (std::int64_t i = 0; i < rest->size(); ++i, ++at) {
-        for (const std::string key = rest->key(i); source_->key(at) != key;) {
-            ++at;
-        }
-        kept_.push_back(at);
-    }
+            .sample = static_cast<std::uint64_t>(training_index(draw.index)),
+            .occurrence = draw.occurrence};
 }
 
 std::int64_t TrainingData::training_index(std::int64_t index) const {

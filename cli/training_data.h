@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "stoker/formats/source.h"
+#include "stoker/formats/open.h"
+#include "stoker/pipeline/order.h"
 #include "stoker/pipeline/transform.h"
 #include "stoker/recipe/recipe.h"
 
@@ -20,6 +22,7 @@ struct TrainingDataOptions {
     std::vector<std::string> sets;
     std::optional<std::int64_t> epoch;
     std::optional<std::int64_t> seed;  // empty: the recipe's
+    FieldNames fields = {};            // empty: the recipe's
 };
 
 // Samples are named by their index in the whole of the data. Where the recipe holds a share back for
@@ -34,32 +37,31 @@ class TrainingData {
     std::int64_t epoch() const { return epoch_; }
 
     // The first batch of the epoch, `most` samples of it at most.
-    std::vector<std::int64_t> first_batch(std::int64_t most) const;
+    std::vector<Draw> first_batch(std::int64_t most) const;
 
     // True for samples that training never sees.
     bool held_back(std::int64_t index) const;
 
     // The sample after the training ops but for normalize. The view and `label` hold until the next
     // call. Throws DataError with the sample's place, and IoError.
-    ConstImageView pixels(std::int64_t index);
+    ConstImageView pixels(Draw draw);
 
     // The same sample as the model gets it: float32 (C, H, W) of the shape that `pixels` gives. Throws the same.
-    std::vector<float> values(std::int64_t index);
+    std::vector<float> values(Draw draw);
     std::int64_t label() const { return sample_.label; }
 
   private:
     void read(std::int64_t index);
-    RngKey key_of(std::int64_t index) const;
-    void hold_back(double share);
+    RngKey key_of(Draw draw) const;
     std::int64_t training_index(std::int64_t index) const;
 
     std::shared_ptr<const Source> source_;
     std::vector<std::int64_t> kept_;  // training index -> index in source_; empty: all of them
+    std::shared_ptr<const Order> order_;
     Transform transform_;
     std::uint64_t seed_ = 0;
     std::int64_t epoch_ = 0;
     std::int64_t batch_size_ = 0;
-    bool shuffle_ = false;
     Sample sample_;
     TransformScratch scratch_;
 };

@@ -56,6 +56,10 @@ int run(const Options& options) {
             fmt::print(stderr, "{}\n", epoch_header());
         }
         fmt::print(stderr, "{}\n", epoch_line(epoch, recipe.train.epochs));
+        if (epoch.bad_samples > 0) {
+            fmt::print(stderr, "        {} bad sample{} replaced by others: {}/quarantine.jsonl\n", epoch.bad_samples,
+                       epoch.bad_samples == 1 ? "" : "s", out);
+        }
     };
     fit.interrupt = &catch_signals();
     const TrainResult result = trainer.fit(fit);

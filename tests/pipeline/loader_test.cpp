@@ -183,7 +183,7 @@ TEST(Loader, CacheChangesNoByte) {
     for (const std::int64_t budget : {1, 480, 10'000, 1 << 20}) {
         for (const int workers : {0, 3}) {
             LoaderOptions cached = options;
-            cached.cache_bytes = budget;
+            cached.cache.bytes = budget;
             cached.workers = workers;
             const auto source = std::make_shared<PixelSource>(60);
             Loader loader(source, random_ops(), cached);
@@ -211,9 +211,9 @@ TEST(Loader, CacheWithLeadingFixedOps) {
     };
     Loader plain(std::make_shared<PixelSource>(30), ops(), {.batch_size = 8, .workers = 0, .seed = 4});
     Loader cached(std::make_shared<PixelSource>(30), ops(),
-                  {.batch_size = 8, .workers = 2, .seed = 4, .cache_bytes = 1 << 20});
+                  {.batch_size = 8, .workers = 2, .seed = 4, .cache = {.bytes = 1 << 20}});
     EXPECT_EQ(difference(see_epochs(cached, 3), see_epochs(plain, 3)), "");
-    EXPECT_LE(cached.stats().cached_bytes, 30 * (8 + 24 + 8 * 8 * 3));
+    EXPECT_LE(cached.stats().cached_bytes, 30 * (8 + 32 + 8 * 8 * 3));
 }
 
 TEST(Loader, HeldBatchesStayAsTheyAre) {

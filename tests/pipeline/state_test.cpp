@@ -17,10 +17,11 @@ using ::testing::HasSubstr;
 LoaderState sample_state() {
     return {.epoch = 3,
             .batch = 17,
+            .bad_samples = 2,
             .size = 60'000,
             .batch_size = 256,
             .seed = std::numeric_limits<std::uint64_t>::max() - 1,
-            .shuffle = false,
+            .order = "weighted, 3 groups",
             .drop_last = true};
 }
 
@@ -46,8 +47,15 @@ TEST(LoaderState, ThereAndBack) {
 }
 
 TEST(LoaderState, KeepsItsNames) {
-    EXPECT_EQ(to_json(sample_state()), R"({"version":1,"epoch":3,"batch":17,"size":60000,"batch_size":256,)"
-                                       R"("seed":"18446744073709551614","shuffle":false,"drop_last":true})");
+    EXPECT_EQ(to_json(sample_state()),
+              R"({"version":2,"epoch":3,"batch":17,"bad_samples":2,"size":60000,"batch_size":256,)"
+              R"("seed":"18446744073709551614","order":"weighted, 3 groups","drop_last":true})");
+}
+
+TEST(LoaderState, ReadsTheFirstVersion) {
+    const std::string text = R"({"version":1,"epoch":3,"batch":17,"size":60000,"batch_size":256,"seed":"9",)";
+    EXPECT_EQ(loader_state_from_json(text + R"("shuffle":true,"drop_last":false})").order, "shuffled");
+    EXPECT_EQ(loader_state_from_json(text + R"("shuffle":false,"drop_last":false})").order, "sequential");
 }
 
 TEST(LoaderState, RefusesWhatIsNone) {
@@ -55,9 +63,10 @@ TEST(LoaderState, RefusesWhatIsNone) {
     expect_refused("{", "a loader's state");
     expect_refused("[]", "a loader's state");
     expect_refused("{}", "version");
-    expect_refused(with("version", 2), "expected version 1, got 2");
+    expect_refused(with("version", 3), "expected version 1 or 2, got 3");
+    expect_refused(with("version", 0), "expected version 1 or 2, got 0");
     expect_refused(with("epoch", "three"), "a loader's state");
-    for (const char* key : {"epoch", "batch", "size", "batch_size", "seed", "shuffle", "drop_last"}) {
+    for (const char* key : {"epoch", "batch", "size", "batch_size", "seed", "order", "bad_samples", "drop_last"}) {
         auto json = nlohmann::json::parse(to_json(sample_state()));
         json.erase(key);
         expect_refused(json.dump(), key);

@@ -14,6 +14,9 @@ class Subset final : public Source {
     // `indices` into `source`, in the order this source presents them.
     Subset(std::shared_ptr<const Source> source, std::vector<std::int64_t> indices);
 
+    const std::shared_ptr<const Source>& source() const { return source_; }
+    const std::vector<std::int64_t>& indices() const { return indices_; }
+
     std::int64_t size() const override;
     void read(std::int64_t index, Sample& sample) const override;
     std::string key(std::int64_t index) const override;
@@ -34,8 +37,8 @@ class Subset final : public Source {
 };
 
 struct SplitSources {
-    std::shared_ptr<const Source> rest;
-    std::shared_ptr<const Source> share;
+    std::shared_ptr<const Subset> rest;
+    std::shared_ptr<const Subset> share;
 };
 
 // Splits by key hash: `share` in (0, 1) is the expected part that goes to `.share`. Throws

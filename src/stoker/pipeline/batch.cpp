@@ -7,8 +7,22 @@
 
 namespace stoker {
 
+std::int64_t replaced_items(std::span<const BadSample> bad) {
+    std::int64_t items = 0;
+    std::int64_t last = -1;
+    for (const BadSample& sample : bad) {
+        items += sample.item == last ? 0 : 1;
+        last = sample.item;
+    }
+    return items;
+}
+
 Batch::Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& allocator)
-    : fields_(std::move(fields)), payloads_(fields_.size()), capacity_(capacity), pinned_(allocator.pinned()) {
+    : fields_(std::move(fields)),
+      payloads_(fields_.size()),
+      draws_(static_cast<std::size_t>(capacity)),
+      capacity_(capacity),
+      pinned_(allocator.pinned()) {
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
         offsets_.push_back(bytes);
@@ -64,6 +78,7 @@ void Batch::reset(std::int64_t epoch, std::int64_t number, std::int64_t size) {
     epoch_ = epoch;
     number_ = number;
     size_ = size;
+    bad_samples_.clear();
 }
 
 }  // namespace stoker

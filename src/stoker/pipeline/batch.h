@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "stoker/base/buffer.h"
+#include "stoker/base/error.h"
 #include "stoker/base/tensor_view.h"
+#include "stoker/pipeline/order.h"
 
 namespace stoker {
 
@@ -33,6 +37,30 @@ inline constexpr std::string_view kLabelField = "label";  // int64 (N); -1 witho
 inline constexpr std::string_view kIndexField = "index";  // int64 (N), the sample's index in the source
 inline constexpr std::string_view kKeyField = "key";      // ragged, the sample's key as UTF-8
 
+// A sample that could not be read or decoded, and the one that stands in for it.
+struct BadSample {
+    std::int64_t item = 0;   // its place in the batch
+    std::int64_t index = 0;  // in the source
+    std::string key;
+    std::optional<std::int64_t> offset;  // of the damage, in bytes, where known
+    std::string reason;                  // "expected X, got Y"
+    std::int64_t replaced_by = 0;        // index; the same for all that were tried at this place
+};
+
+// Places of a batch that were filled by others: all that were tried for one place count as one. In order of the items.
+std::int64_t replaced_items(std::span<const BadSample> bad);
+
+// More bad samples in an epoch than its budget allows; `samples` are those of the batch that went past it.
+class TooManyBadSamples : public DataError {
+  public:
+    TooManyBadSamples(const DataPlace& place, const ErrorInfo& info, std::vector<BadSample> samples)
+        : DataError(place, info), samples_(std::move(samples)) {}
+    const std::vector<BadSample>& samples() const { return samples_; }
+
+  private:
+    std::vector<BadSample> samples_;
+};
+
 class Batch {
   public:
     Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& allocator);
@@ -51,6 +79,13 @@ class Batch {
     std::string& payload(std::string_view name, std::int64_t i);
     const std::string& payload(std::string_view name, std::int64_t i) const;
 
+    // What the order asked for, item by item. The field `index` differs where a bad sample was replaced.
+    std::span<Draw> draws() { return std::span(draws_).first(static_cast<std::size_t>(size_)); }
+
+    // In the order of the items; mostly empty.
+    const std::vector<BadSample>& bad_samples() const { return bad_samples_; }
+    std::vector<BadSample>& bad_samples() { return bad_samples_; }
+
     // XXH3 over the samples' keys in order: equal hashes mean the same samples in the same order.
     std::uint64_t hash() const;
 
@@ -63,6 +98,8 @@ class Batch {
     std::vector<FieldSpec> fields_;
     std::vector<std::size_t> offsets_;                // of each fixed field in memory_
     std::vector<std::vector<std::string>> payloads_;  // of each ragged field
+    std::vector<Draw> draws_;
+    std::vector<BadSample> bad_samples_;
     Buffer memory_;
     std::int64_t capacity_;
     std::int64_t size_ = 0;

@@ -1,61 +1,139 @@
-// From a recipe's [data] to sources and options.
+// From a recipe's [data] to sources, the order in which they are drawn from, and options.
 #include "stoker/pipeline/data.h"
 
 #include <algorithm>
 
 #include "stoker/base/core_budget.h"
 #include "stoker/base/error.h"
+#include "stoker/base/user_cache.h"
+#include "stoker/formats/concat.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
+#include "stoker/pipeline/train_order.h"
 
 namespace stoker {
 namespace {
 
+using SourcePtr = std::shared_ptr<const Source>;
+
+std::string cache_dir(const DataRecipe& recipe, const char* purpose) {
+    if (!recipe.cache_dir.empty()) {
+        return recipe.cache_dir;
+    }
+    const auto all = user_cache_dir();
+    if (all.empty()) {
+        throw InvalidArgument({.where = "data.cache_dir",
+                               .expected = "a folder for cache = \"disk\"",
+                               .got = "none, and no home folder to put it in"});
+    }
+    return (all / purpose).string();
+}
+
+bool keeps_remote_bytes(const DataRecipe& recipe) {
+    return recipe.cache == "disk" && is_remote(recipe.train);
+}
+
 // Both loaders together stay within cache_bytes: each gets the share of its samples.
 LoaderOptions common_options(const Recipe& recipe, const DataSets& data, const Source& own) {
     LoaderOptions options{.batch_size = recipe.data.batch_size, .prefetch = recipe.data.prefetch, .seed = recipe.seed};
-    if (recipe.data.cache == "ram") {
+    options.bad_samples = recipe.data.bad_samples.of(own.size());
+    if (recipe.data.cache != "none" && !keeps_remote_bytes(recipe.data)) {
         const auto size = [](const auto& source) { return source == nullptr ? 0 : source->size(); };
         const auto all = static_cast<double>(size(data.train) + size(data.val));
-        options.cache_bytes = static_cast<std::int64_t>(static_cast<double>(recipe.data.cache_bytes) *
-                                                        static_cast<double>(own.size()) / all);
+        options.cache = {.bytes = static_cast<std::int64_t>(static_cast<double>(recipe.data.cache_bytes) *
+                                                            static_cast<double>(own.size()) / all),
+                         .directory = recipe.data.cache == "disk" ? cache_dir(recipe.data, "samples") : "",
+                         .encoded = recipe.data.cache_as == "encoded"};
     }
     return options;
 }
 
+SourcePtr joined(std::vector<SourcePtr> sources) {
+    return sources.size() == 1 ? sources.front() : std::make_shared<Concat>(std::move(sources));
+}
+
+// The test splits of the training sets that have one; null where none has.
+SourcePtr open_test_splits(const DataRecipe& recipe) {
+    std::vector<SourcePtr> found;
+    for (const std::string& name : training_sets(recipe)) {
+        if (has_splits(name)) {
+            found.push_back(open_source(name, Split::test, open_options(recipe)));
+        }
+    }
+    return found.empty() ? nullptr : joined(std::move(found));
+}
+
 }  // namespace
 
+OpenOptions open_options(const DataRecipe& recipe) {
+    OpenOptions options{.fields = {.image = recipe.fields.image, .label = recipe.fields.label}};
+    if (keeps_remote_bytes(recipe)) {
+        options.remote.cache_dir = cache_dir(recipe, "remote");
+        options.remote.cache_bytes = recipe.cache_bytes;
+    }
+    return options;
+}
+
+std::vector<std::string> training_sets(const DataRecipe& recipe) {
+    std::vector<std::string> all = {recipe.train};
+    all.insert(all.end(), recipe.mix.begin(), recipe.mix.end());
+    return all;
+}
+
+DataSets open_train_data(const DataRecipe& recipe) {
+    DataSets data;
+    std::vector<SourcePtr> sources;
+    for (const std::string& name : training_sets(recipe)) {
+        sources.push_back(open_source(name, Split::train, open_options(recipe)));
+        data.train_parts.push_back(sources.back()->size());
+    }
+    data.train = joined(std::move(sources));
+    if (const std::optional<double> share = val_share(recipe.val)) {
+        const SplitSources split = split_by_key(data.train, *share);
+        auto begin = split.rest->indices().begin();
+        std::int64_t end = 0;
+        for (std::int64_t& part : data.train_parts) {
+            end += part;
+            const auto next = std::lower_bound(begin, split.rest->indices().end(), end);
+            part = next - begin;
+            begin = next;
+        }
+        data.train = split.rest;
+        data.val = split.share;
+    }
+    return data;
+}
+
 DataSets open_data(const DataRecipe& recipe) {
-    const std::shared_ptr<const Source> train = open_source(recipe.train, Split::train);
-    if (const auto share = val_share(recipe.val)) {
-        const SplitSources split = split_by_key(train, *share);
-        return {split.rest, split.share};
+    DataSets data = open_train_data(recipe);
+    if (data.val == nullptr) {
+        data.val = recipe.val.empty() ? open_test_splits(recipe)
+                                      : SourcePtr(open_source(recipe.val, Split::test, open_options(recipe)));
     }
-    if (!recipe.val.empty()) {
-        return {train, open_source(recipe.val, Split::test)};
-    }
-    if (has_splits(recipe.train)) {
-        return {train, open_source(recipe.train, Split::test)};
-    }
-    return {train, nullptr};
+    return data;
 }
 
 DataSets open_val_data(const DataRecipe& recipe) {
     if (val_share(recipe.val)) {
         return open_data(recipe);
     }
-    if (recipe.val.empty() && !has_splits(recipe.train)) {
-        open_source(recipe.train, Split::train);  // data that is not there at all is the more likely mistake
-        throw InvalidArgument({.where = "data.val",
-                               .expected = "validation data",
-                               .got = "none",
-                               .hint = "set data.val to a data set or to a share of train such as \"10%\""});
+    if (!recipe.val.empty()) {
+        return {.train = nullptr, .val = open_source(recipe.val, Split::test, open_options(recipe))};
     }
-    return {nullptr, open_source(recipe.val.empty() ? recipe.train : recipe.val, Split::test)};
+    if (SourcePtr splits = open_test_splits(recipe)) {
+        return {.train = nullptr, .val = std::move(splits)};
+    }
+    open_train_data(recipe);  // data that is not there at all is the more likely mistake
+    throw InvalidArgument({.where = "data.val",
+                           .expected = "validation data",
+                           .got = "none",
+                           .hint = "set data.val to a data set or to a share of train such as \"10%\""});
 }
 
 LoaderOptions train_loader_options(const Recipe& recipe, const DataSets& data) {
     LoaderOptions options = common_options(recipe, data, *data.train);
+    options.order = train_order(recipe, data);
+    options.bad_samples = recipe.data.bad_samples.of(options.order->size());
     options.epochs = recipe.train.epochs;
     options.shuffle = recipe.data.shuffle;
     options.drop_last = recipe.data.drop_last;

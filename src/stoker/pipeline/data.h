@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "stoker/formats/open.h"
 #include "stoker/formats/source.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/recipe/recipe.h"
@@ -12,11 +14,21 @@ namespace stoker {
 
 struct DataSets {
     std::shared_ptr<const Source> train;
-    std::shared_ptr<const Source> val;  // null where there is none
+    std::shared_ptr<const Source> val;           // null where there is none
+    std::vector<std::int64_t> train_parts = {};  // samples of data.train and of each of data.mix
 };
 
-// Opens data.train, and as validation data.val: another data set, a share of train ("10%"), or where
-// it is empty the test split of `train` if it has one. Throws what open_source throws.
+// What data.fields and data.cache mean for opening a data set.
+OpenOptions open_options(const DataRecipe& recipe);
+
+// data.train and data.mix.
+std::vector<std::string> training_sets(const DataRecipe& recipe);
+
+// The training data alone, and with it the share of it that is held back for validation, if one is.
+DataSets open_train_data(const DataRecipe& recipe);
+
+// Opens data.train with data.mix, and as validation data.val: another data set, a share of them by the hash of the keys
+// ("10%"), or where it is empty the test splits of those that have one. Throws what open_source throws.
 DataSets open_data(const DataRecipe& recipe);
 
 // The same for evaluation alone: `train` stays null unless `val` is a part of it.

@@ -16,11 +16,15 @@ namespace {
 // The generator's counter has 32 bits for the epoch.
 constexpr std::int64_t kMaxEpochs = std::int64_t{1} << 32;
 
-SamplerOptions sampler_options(const Source& source, const LoaderOptions& options) {
-    return {.size = source.size(),
+std::shared_ptr<const Order> order_of(const Source& source, const LoaderOptions& options) {
+    return options.order != nullptr
+               ? options.order
+               : make_order({.size = source.size(), .seed = options.seed, .shuffle = options.shuffle});
+}
+
+SamplerOptions sampler_options(const Order& order, const LoaderOptions& options) {
+    return {.size = order.size(),
             .batch_size = options.batch_size,
-            .seed = options.seed,
-            .shuffle = options.shuffle,
             .drop_last = options.drop_last,
             .rank = options.rank,
             .world_size = options.world_size};
@@ -70,13 +74,57 @@ void read_sample(const Source& source, std::int64_t index, Sample& sample) {
     source.read(index, sample);
 }
 
+std::string reason_of(const DataError& error) {
+    return fmt::format("expected {}, got {}", error.info().expected, error.info().got);
+}
+
+// The prepared image as a sample of raw pixels, packed where its rows do not follow one another.
+void set_pixels(ConstImageView image, Sample& sample, Buffer& packed) {
+    const std::size_t row = image.row_bytes();
+    const std::size_t bytes = row * static_cast<std::size_t>(image.height);
+    const auto* data = reinterpret_cast<const std::byte*>(image.data);
+    if (image.stride != static_cast<std::ptrdiff_t>(row)) {
+        packed.resize(bytes);
+        copy_pixels(image, {reinterpret_cast<std::uint8_t*>(packed.data()), image.height, image.width, image.channels,
+                            static_cast<std::ptrdiff_t>(row)});
+        data = packed.data();
+    }
+    sample.bytes = {data, bytes};
+    sample.encoded = false;
+    sample.height = image.height;
+    sample.width = image.width;
+    sample.channels = image.channels;
+}
+
+// The view of a sample of raw pixels that `set_pixels` made.
+ConstImageView pixels_of(const Sample& sample) {
+    return {reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width, sample.channels,
+            std::ptrdiff_t{sample.width} * sample.channels};
+}
+
+[[noreturn]] void refuse_bad(const Source& source, std::int64_t budget, std::span<const BadSample> found) {
+    constexpr std::size_t kListed = 5;
+    std::string list;
+    for (const BadSample& bad : found.first(std::min(found.size(), kListed))) {
+        list += fmt::format("{}{}: {}", list.empty() ? "" : "; ", bad.key, bad.reason);
+    }
+    throw TooManyBadSamples(
+        {.path = source.path()},
+        {.where = "data.bad_samples",
+         .expected = fmt::format("at most {} bad sample{} in an epoch", budget, budget == 1 ? "" : "s"),
+         .got = fmt::format("more: {}{}", list, found.size() > kListed ? "; ..." : ""),
+         .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"},
+        {found.begin(), found.end()});
+}
+
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const LoaderOptions& options)
     : source_(std::move(source)),
       transform_(std::move(transform)),
       options_(options),
-      sampler_(sampler_options(*source_, options)) {
+      order_(order_of(*source_, options)),
+      sampler_(sampler_options(*order_, options)) {
     if (options_.allocator == nullptr) {
         options_.allocator = &host_allocator();
     }
@@ -92,31 +140,41 @@ Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const 
                                .expected = "a dtype of uint8, float16, bfloat16 or float32",
                                .got = std::string(dtype_name(options_.dtype))});
     }
-    Sample sample;
-    StageTimes times;
-    StageClock clock(times);
-    try {
-        read_sample(*source_, 0, sample);
-        const ConstImageView image = transform_.augment(transform_.prepare(sample, own_scratch_, clock),
-                                                        {.seed = options_.seed, .sample = 0}, own_scratch_);
-        place_ = {.pixels = {.dtype = options_.dtype, .layout = options_.layout},
-                  .channels = image.channels,
-                  .height = image.height,
-                  .width = image.width};
-        fields_ = image_fields(place_);
-        const auto capacity = static_cast<std::size_t>(sampler_.max_slice());
-        place_.pixels.streamed = fields_.front().sample_bytes() >= kStreamBytes / capacity;
-    } catch (...) {
-        rethrow_located(*source_, 0);
-    }
-    if (options_.cache_bytes > 0) {
-        cache_ = std::make_unique<RamCache>(source_->size(), options_.cache_bytes);
-    }
+    place_ = find_shape();
+    fields_ = image_fields(place_);
+    const auto capacity = static_cast<std::size_t>(sampler_.max_slice());
+    place_.pixels.streamed = fields_.front().sample_bytes() >= kStreamBytes / capacity;
+    cache_ = make_sample_cache(source_->size(), options_.cache);
     try {
         start(0);
     } catch (...) {
         stop();
         throw;
+    }
+}
+
+// The first sample, or the first good one, says what all images look like.
+ImageSlot Loader::find_shape() {
+    StageTimes times;
+    StageClock clock(times);
+    const std::int64_t tries = std::min(options_.bad_samples, source_->size() - 1) + 1;
+    for (std::int64_t index = 0;; ++index) {
+        try {
+            read_sample(*source_, index, own_hands_.sample);
+            const ConstImageView image = transform_.augment(
+                transform_.prepare(own_hands_.sample, own_hands_.scratch, clock),
+                {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_hands_.scratch);
+            return {.pixels = {.dtype = options_.dtype, .layout = options_.layout},
+                    .channels = image.channels,
+                    .height = image.height,
+                    .width = image.width};
+        } catch (const DataError&) {
+            if (index + 1 >= tries) {
+                rethrow_located(*source_, index);
+            }
+        } catch (...) {
+            rethrow_located(*source_, index);
+        }
     }
 }
 
@@ -131,25 +189,25 @@ Loader::~Loader() {
 }
 
 void Loader::start(std::int64_t sequence) {
-    const std::int64_t batches = batches_per_epoch();
     sequence_ = sequence;
     at_epoch_end_ = false;
     ring_ = std::make_shared<BatchRing>(
         [fields = fields_, capacity = sampler_.max_slice(), allocator = options_.allocator] {
             return std::make_unique<Batch>(fields, capacity, *allocator);
         },
-        [this, sampler = sampler_, batches](Batch& batch, std::int64_t number) {
-            const Slice slice = sampler.slice(number % batches);
-            const Sampler::Order order = sampler.order(number / batches);
-            batch.reset(number / batches, number % batches, slice.count);
-            const auto indices = batch.field(kIndexField).as<std::int64_t>();
-            for (std::int64_t i = 0; i < slice.count; ++i) {
-                indices[static_cast<std::size_t>(i)] = order(slice.first + i);
-            }
-            source_->prefetch(indices);
-        },
-        sequence, end_sequence());
+        [this](Batch& batch, std::int64_t number) { open_batch(batch, number); }, sequence, end_sequence());
     set_workers(options_.workers);
+}
+
+void Loader::open_batch(Batch& batch, std::int64_t sequence) const {
+    const std::int64_t epoch = sequence / batches_per_epoch();
+    const std::int64_t number = sequence % batches_per_epoch();
+    const Slice slice = sampler_.slice(number);
+    batch.reset(epoch, number, slice.count);
+    order_->draw(epoch, slice.first, batch.draws());
+    const auto indices = batch.field(kIndexField).as<std::int64_t>();
+    std::ranges::transform(batch.draws(), indices.begin(), &Draw::index);
+    source_->prefetch(indices);
 }
 
 void Loader::stop() {
@@ -199,7 +257,7 @@ void Loader::work(int id, Worker& worker) {
         const auto task = ring_->take(id);
         clock.lap(Stage::blocked);
         if (task) {
-            run_task(*task, worker.sample, worker.scratch, times);
+            run_task(*task, worker.hands, times);
         }
         const std::lock_guard lock(worker.mutex);
         worker.times += times;
@@ -209,14 +267,14 @@ void Loader::work(int id, Worker& worker) {
     }
 }
 
-void Loader::run_task(const RingTask& task, Sample& sample, TransformScratch& scratch, StageTimes& times) {
+void Loader::run_task(const RingTask& task, Hands& hands, StageTimes& times) {
     std::int64_t item = task.begin;
     std::exception_ptr error;
     try {
         const SlotView slot{task.batch->field(kImageField).data, task.batch->field(kLabelField).as<std::int64_t>(),
                             task.batch->field(kIndexField).as<std::int64_t>()};
         for (; item < task.end && !ring_->stopped(); ++item) {
-            fill_sample(*task.batch, slot, item, sample, scratch, times);
+            fill_item(*task.batch, slot, item, hands, times);
         }
     } catch (...) {
         error = std::current_exception();
@@ -225,36 +283,72 @@ void Loader::run_task(const RingTask& task, Sample& sample, TransformScratch& sc
     ring_->complete(task, std::move(error), item);
 }
 
-void Loader::fill_sample(Batch& batch, const SlotView& slot, std::int64_t item, Sample& sample,
-                         TransformScratch& scratch, StageTimes& times) {
+// The sample that the order asks for, or the next good one after it.
+void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Hands& hands, StageTimes& times) {
     const auto at = static_cast<std::size_t>(item);
-    const std::int64_t index = slot.indices[at];
-    StageClock clock(times);
-    try {
-        batch.payload(kKeyField, item) = source_->key(index);
-        ImageSlot place = place_;
-        place.pixels.data = slot.image + at * fields_.front().sample_bytes();
-        const RngKey key{.seed = options_.seed,
-                         .epoch = static_cast<std::uint32_t>(batch.epoch()),
-                         .sample = static_cast<std::uint64_t>(index)};
-        if (!cache_) {
-            read_sample(*source_, index, sample);
-            clock.lap(Stage::read);
-            transform_.run(sample, key, scratch, place, clock);
-        } else {
-            // The label is cached with the pixels: reading it alone would open the file again.
-            ConstImageView image = cache_->get(index, sample.label);
-            if (image.data == nullptr) {
-                read_sample(*source_, index, sample);
-                clock.lap(Stage::read);
-                image = transform_.prepare(sample, scratch, clock);
-                cache_->put(index, image, sample.label);
+    const Draw draw = batch.draws()[at];
+    ImageSlot place = place_;
+    place.pixels.data = slot.image + at * fields_.front().sample_bytes();
+    std::vector<BadSample> bad;
+    for (std::int64_t index = draw.index;; index = (index + 1) % source_->size()) {
+        try {
+            try {
+                fill_sample({.seed = options_.seed,
+                             .epoch = static_cast<std::uint32_t>(batch.epoch()),
+                             .sample = static_cast<std::uint64_t>(index),
+                             .occurrence = draw.occurrence},
+                            place, hands, times);
+            } catch (...) {
+                rethrow_located(*source_, index);
             }
-            transform_.run(image, key, scratch, place);
+            slot.labels[at] = hands.sample.label;
+            slot.indices[at] = index;
+            batch.payload(kKeyField, item) = source_->key(index);
+            break;
+        } catch (const DataError& error) {
+            if (options_.bad_samples == 0) {
+                throw;
+            }
+            bad.push_back({.item = item,
+                           .index = index,
+                           .key = source_->key(index),
+                           .offset = error.place().offset,
+                           .reason = reason_of(error)});
+            const auto tried = static_cast<std::int64_t>(bad.size());
+            if (tried > options_.bad_samples || tried == source_->size()) {
+                refuse_bad(*source_, options_.bad_samples, bad);
+            }
         }
-        slot.labels[at] = sample.label;
-    } catch (...) {
-        rethrow_located(*source_, index);
+    }
+    if (!bad.empty()) {
+        const std::lock_guard lock(bad_mutex_);
+        for (BadSample& sample : bad) {
+            sample.replaced_by = slot.indices[at];
+            batch.bad_samples().push_back(std::move(sample));
+        }
+    }
+}
+
+void Loader::fill_sample(const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times) {
+    StageClock clock(times);
+    const auto index = static_cast<std::int64_t>(key.sample);
+    Sample& sample = hands.sample;
+    const bool kept = cache_ != nullptr && cache_->get(index, sample);
+    if (!kept) {
+        read_sample(*source_, index, sample);
+    }
+    clock.lap(Stage::read);
+    if (cache_ == nullptr || options_.cache.encoded) {
+        transform_.run(sample, key, hands.scratch, place, clock);
+        if (cache_ != nullptr && !kept) {
+            cache_->put(index, sample);
+        }
+    } else {
+        if (!kept) {
+            set_pixels(transform_.prepare(sample, hands.scratch, clock), sample, hands.packed);
+            cache_->put(index, sample);
+        }
+        transform_.run(pixels_of(sample), key, hands.scratch, place);
     }
     clock.lap(Stage::augment);
     ++times.samples;
@@ -267,7 +361,7 @@ std::shared_ptr<Batch> Loader::next() {
     }
     while (workers_.empty() && !ring_->ready()) {
         if (const auto task = ring_->try_take()) {
-            run_task(*task, own_sample_, own_scratch_, finished_times_);
+            run_task(*task, own_hands_, finished_times_);
         }
     }
     if (sequence_ >= end_sequence()) {
@@ -275,16 +369,33 @@ std::shared_ptr<Batch> Loader::next() {
     }
     ++sequence_;
     at_epoch_end_ = sequence_ % batches_per_epoch() == 0;
-    return ring_->pop();
+    std::shared_ptr<Batch> batch = ring_->pop();
+    if (batch != nullptr && (!batch->bad_samples().empty() || batch->number() == 0)) {
+        count_bad(*batch);
+    }
+    return batch;
+}
+
+// Batches come in order, so the batch that goes past the budget is the same for any number of workers.
+void Loader::count_bad(Batch& batch) {
+    if (batch.number() == 0) {
+        bad_in_epoch_ = 0;
+    }
+    std::ranges::stable_sort(batch.bad_samples(), {}, &BadSample::item);  // workers end as they like
+    bad_in_epoch_ += replaced_items(batch.bad_samples());
+    if (bad_in_epoch_ > options_.bad_samples) {
+        refuse_bad(*source_, options_.bad_samples, batch.bad_samples());
+    }
 }
 
 LoaderState Loader::state() const {
     return {.epoch = sequence_ / batches_per_epoch(),
             .batch = sequence_ % batches_per_epoch(),
+            .bad_samples = at_epoch_end_ || sequence_ % batches_per_epoch() == 0 ? 0 : bad_in_epoch_,
             .size = source_->size(),
             .batch_size = options_.batch_size,
             .seed = options_.seed,
-            .shuffle = options_.shuffle,
+            .order = order_->name(),
             .drop_last = options_.drop_last};
 }
 
@@ -292,18 +403,20 @@ void Loader::restore(const LoaderState& state) {
     LoaderState own = this->state();
     own.epoch = state.epoch;
     own.batch = state.batch;
+    own.bad_samples = state.bad_samples;
     const std::int64_t batches = batches_per_epoch();
     const std::int64_t last_epoch = std::min(kMaxEpochs, std::numeric_limits<std::int64_t>::max() / batches - 1);
     const bool inside = state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 && state.batch < batches;
     if (own != state || !inside) {
         throw InvalidArgument({.where = "loader state",
-                               .expected = "the state of a loader with the same data, batch_size, seed, shuffle and "
+                               .expected = "the state of a loader with the same data, batch_size, seed, order and "
                                            "drop_last: " +
                                            to_json(own),
                                .got = to_json(state),
                                .hint = "resume with the recipe and the data that the run began with"});
     }
     stop();
+    bad_in_epoch_ = state.bad_samples;
     start(state.epoch * batches + state.batch);
 }
 
@@ -316,6 +429,7 @@ LoaderStats Loader::stats() const {
     }
     stats.ring = ring_->stats();
     stats.cached_bytes = cache_ ? cache_->bytes() : 0;
+    stats.cache_full = cache_ ? cache_->full() : "";
     return stats;
 }
 

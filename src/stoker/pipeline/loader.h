@@ -11,8 +11,9 @@
 
 #include "stoker/formats/source.h"
 #include "stoker/pipeline/batch.h"
-#include "stoker/pipeline/cache.h"
+#include "stoker/pipeline/order.h"
 #include "stoker/pipeline/ring.h"
+#include "stoker/pipeline/sample_cache.h"
 #include "stoker/pipeline/sampler.h"
 #include "stoker/pipeline/state.h"
 #include "stoker/pipeline/transform.h"
@@ -27,12 +28,14 @@ struct LoaderOptions {
     std::int64_t epochs = 0;       // how many there will be; 0: no end
     std::uint64_t seed = 0;
     bool shuffle = true;
+    std::shared_ptr<const Order> order = nullptr;  // null: of (seed, shuffle) over the whole source
+    std::int64_t bad_samples = 0;                  // that may be replaced in an epoch; 0: the first one ends it
     bool drop_last = false;
     int rank = 0;
     int world_size = 1;
-    DType dtype = DType::float32;    // of the image field: float32, float16, bfloat16; uint8: pixels, not normalised
-    Layout layout = Layout::chw;     // hwc: the image field is (C, H, W) in channels-last memory
-    std::int64_t cache_bytes = 0;    // decoded images kept in memory, up to this many bytes
+    DType dtype = DType::float32;  // of the image field: float32, float16, bfloat16; uint8: pixels, not normalised
+    Layout layout = Layout::chw;   // hwc: the image field is (C, H, W) in channels-last memory
+    CacheOptions cache = {};
     Allocator* allocator = nullptr;  // of the batch slots; null: plain host memory. Must outlive every batch.
 };
 
@@ -40,22 +43,23 @@ struct LoaderStats {
     StageTimes workers;  // summed over all workers
     RingStats ring;
     std::int64_t cached_bytes = 0;
+    std::string cache_full;  // why the cache stopped growing before its budget: a full disk; mostly empty
 };
 
 class Loader {
   public:
     // Reads one sample to learn the shape of the image field. Throws InvalidArgument for options that
-    // cannot be, and what reading that sample threw. Images of another shape are errors of `next`.
+    // cannot be, and what reading that sample threw. Images of another shape are bad samples.
     Loader(std::shared_ptr<const Source> source, Transform transform, const LoaderOptions& options);
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
     ~Loader();
 
     // The next batch; null once at the end of every epoch (the call after it begins the next), and
-    // always after the last. Waits for workers. Throws what reading a sample threw: bad data, and
-    // whatever else a source of one's own throws, as DataError with its path, key and index; errors of
-    // the system as they are. The batch is then skipped. A batch stays valid while it is held, also
-    // beyond the loader; memory grows with the number of batches held.
+    // always after the last. Waits for workers. A sample whose bytes are bad is replaced by the next good one
+    // after it in the source, and listed in the batch; past `bad_samples` of them in an epoch TooManyBadSamples
+    // lists some. Errors of the system are thrown as they are. A batch that threw is skipped. A batch stays valid
+    // while it is held, also beyond the loader; memory grows with the number of batches held.
     std::shared_ptr<Batch> next();
 
     std::int64_t batches_per_epoch() const { return sampler_.batches(); }
@@ -74,10 +78,15 @@ class Loader {
     LoaderStats stats() const;
 
   private:
+    // What one thread keeps from sample to sample.
+    struct Hands {
+        Sample sample;
+        TransformScratch scratch;
+        Buffer packed;  // pixels on their way into the cache
+    };
     struct Worker {
         std::thread thread;
-        Sample sample;  // these two are made by the caller's thread, which can be told of a failure
-        TransformScratch scratch;
+        Hands hands;       // made by the caller's thread, which can be told of a failure
         std::mutex mutex;  // guards times
         StageTimes times;
     };
@@ -93,23 +102,28 @@ class Loader {
     void stop();
     void resize_workers(int workers);
     void work(int id, Worker& worker);
-    void run_task(const RingTask& task, Sample& sample, TransformScratch& scratch, StageTimes& times);
-    void fill_sample(Batch& batch, const SlotView& slot, std::int64_t item, Sample& sample, TransformScratch& scratch,
-                     StageTimes& times);
+    ImageSlot find_shape();
+    void open_batch(Batch& batch, std::int64_t sequence) const;
+    void run_task(const RingTask& task, Hands& hands, StageTimes& times);
+    void fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Hands& hands, StageTimes& times);
+    void fill_sample(const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times);
+    void count_bad(Batch& batch);
 
     const std::shared_ptr<const Source> source_;
     const Transform transform_;
     LoaderOptions options_;
+    const std::shared_ptr<const Order> order_;
     const Sampler sampler_;
     std::vector<FieldSpec> fields_;
     ImageSlot place_;  // of every image, but for where it lies
-    std::unique_ptr<RamCache> cache_;
+    std::unique_ptr<SampleCache> cache_;
     std::shared_ptr<BatchRing> ring_;
     std::vector<std::unique_ptr<Worker>> workers_;
-    Sample own_sample_;  // of the caller's thread, for workers = 0
-    TransformScratch own_scratch_;
+    Hands own_hands_;            // of the caller's thread, for workers = 0
+    std::mutex bad_mutex_;       // guards the batches' lists of bad samples while they are filled
     StageTimes finished_times_;  // of workers that are gone, and of the caller's thread
     std::int64_t sequence_ = 0;  // of the next batch: epoch * batches_per_epoch + number
+    std::int64_t bad_in_epoch_ = 0;
     bool at_epoch_end_ = false;
 };
 

@@ -26,13 +26,14 @@ constexpr std::uint16_t kOrderOp = 0xFFFF;
 
 }  // namespace
 
-Permutation::Permutation(std::int64_t size, std::uint64_t seed, std::uint32_t epoch) : size_(size) {
+Permutation::Permutation(std::int64_t size, std::uint64_t seed, std::uint32_t epoch, std::uint64_t stream)
+    : size_(size) {
     const auto last = static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1) - 1);
     const int bits = std::max(static_cast<int>(std::bit_width(last)), kMinBits);
     low_bits_ = bits / 2;
     low_mask_ = (std::uint64_t{1} << low_bits_) - 1;
     high_mask_ = (std::uint64_t{1} << (bits - low_bits_)) - 1;
-    Rng rng({.seed = seed, .epoch = epoch, .op = kOrderOp});
+    Rng rng({.seed = seed, .epoch = epoch, .sample = stream, .op = kOrderOp});
     for (auto& key : keys_) {
         const std::uint64_t high = rng.next();
         key = high << 32 | rng.next();

@@ -9,8 +9,8 @@ namespace stoker {
 
 class Permutation {
   public:
-    // `size` in [0, 2^62]. Another (seed, epoch) gives an unrelated permutation.
-    Permutation(std::int64_t size, std::uint64_t seed, std::uint32_t epoch);
+    // `size` in [0, 2^62]. Another (seed, epoch, stream) gives an unrelated permutation; `stream` is below 2^48.
+    Permutation(std::int64_t size, std::uint64_t seed, std::uint32_t epoch, std::uint64_t stream = 0);
 
     std::int64_t size() const { return size_; }
     // Where position `i` in [0, size) goes.

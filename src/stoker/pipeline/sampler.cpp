@@ -1,4 +1,4 @@
-// Arithmetic on positions; the permutation does the shuffling.
+// Arithmetic on positions; the order does the shuffling.
 #include "stoker/pipeline/sampler.h"
 
 #include <algorithm>
@@ -40,10 +40,6 @@ Slice Sampler::slice(std::int64_t batch) const {
     const std::int64_t begin = count * options_.rank / options_.world_size;
     const std::int64_t end = count * (options_.rank + 1) / options_.world_size;
     return {first + begin, end - begin};
-}
-
-Sampler::Order Sampler::order(std::int64_t epoch) const {
-    return {Permutation(options_.size, options_.seed, static_cast<std::uint32_t>(epoch)), options_.shuffle};
 }
 
 }  // namespace stoker

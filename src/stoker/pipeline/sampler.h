@@ -1,19 +1,15 @@
-// Which samples make up which batch. The k-th global batch of an epoch is a function of (seed, epoch)
-// alone; a rank takes its slice of it, so any number of ranks and workers sees the same order.
+// Which positions of an epoch's order make up which batch. The k-th global batch is the same for any number of ranks,
+// each of which takes its slice of it.
 #pragma once
 
 #include <cstdint>
 
-#include "stoker/pipeline/permutation.h"
-
 namespace stoker {
 
 struct SamplerOptions {
-    std::int64_t size = 0;        // samples in the data set
+    std::int64_t size = 0;        // positions of an epoch
     std::int64_t batch_size = 1;  // samples of one step over all ranks
-    std::uint64_t seed = 0;
-    bool shuffle = true;
-    bool drop_last = false;  // leave out the last batch of an epoch where it is not full
+    bool drop_last = false;       // leave out the last batch of an epoch where it is not full
     int rank = 0;
     int world_size = 1;  // must divide batch_size
 };
@@ -37,19 +33,6 @@ class Sampler {
     // This rank's part of global batch `batch` in [0, batches()). A last batch that is not full is
     // divided as evenly as can be, so with many ranks a slice of it may be empty.
     Slice slice(std::int64_t batch) const;
-
-    // The order of an epoch: position -> sample index. Cheap to make, meant to be kept for a batch.
-    class Order {
-      public:
-        std::int64_t operator()(std::int64_t position) const { return shuffle_ ? permutation_(position) : position; }
-
-      private:
-        friend class Sampler;
-        Order(Permutation permutation, bool shuffle) : permutation_(permutation), shuffle_(shuffle) {}
-        Permutation permutation_;
-        bool shuffle_;
-    };
-    Order order(std::int64_t epoch) const;
 
   private:
     SamplerOptions options_;

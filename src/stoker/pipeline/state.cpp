@@ -24,14 +24,9 @@ std::uint64_t parse_seed(const std::string& text) {
 
 std::string to_json(const LoaderState& state) {
     const nlohmann::ordered_json json = {
-        {"version", LoaderState::kVersion},
-        {"epoch", state.epoch},
-        {"batch", state.batch},
-        {"size", state.size},
-        {"batch_size", state.batch_size},
-        {"seed", std::to_string(state.seed)},
-        {"shuffle", state.shuffle},
-        {"drop_last", state.drop_last},
+        {"version", LoaderState::kVersion},   {"epoch", state.epoch}, {"batch", state.batch},
+        {"bad_samples", state.bad_samples},   {"size", state.size},   {"batch_size", state.batch_size},
+        {"seed", std::to_string(state.seed)}, {"order", state.order}, {"drop_last", state.drop_last},
     };
     return json.dump();
 }
@@ -40,9 +35,9 @@ LoaderState loader_state_from_json(const std::string& text) {
     try {
         const auto json = nlohmann::json::parse(text);
         const int version = json.at("version").get<int>();
-        if (version != LoaderState::kVersion) {
+        if (version < 1 || version > LoaderState::kVersion) {
             throw InvalidArgument({.where = "loader state",
-                                   .expected = "version " + std::to_string(LoaderState::kVersion),
+                                   .expected = "version 1 or " + std::to_string(LoaderState::kVersion),
                                    .got = std::to_string(version)});
         }
         LoaderState state;
@@ -51,7 +46,12 @@ LoaderState loader_state_from_json(const std::string& text) {
         state.size = json.at("size").get<std::int64_t>();
         state.batch_size = json.at("batch_size").get<std::int64_t>();
         state.seed = parse_seed(json.at("seed").get<std::string>());
-        state.shuffle = json.at("shuffle").get<bool>();
+        if (version == 1) {  // knew two orders and no bad samples
+            state.order = json.at("shuffle").get<bool>() ? "shuffled" : "sequential";
+        } else {
+            state.order = json.at("order").get<std::string>();
+            state.bad_samples = json.at("bad_samples").get<std::int64_t>();
+        }
         state.drop_last = json.at("drop_last").get<bool>();
         return state;
     } catch (const Error&) {

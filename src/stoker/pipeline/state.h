@@ -8,14 +8,15 @@
 namespace stoker {
 
 struct LoaderState {
-    static constexpr int kVersion = 1;
-    std::int64_t epoch = 0;  // of the next batch
-    std::int64_t batch = 0;  // its number in that epoch
+    static constexpr int kVersion = 2;
+    std::int64_t epoch = 0;        // of the next batch
+    std::int64_t batch = 0;        // its number in that epoch
+    std::int64_t bad_samples = 0;  // of that epoch, before this batch
     // What the order depends on: a state fits only a loader with the same.
     std::int64_t size = 0;
     std::int64_t batch_size = 0;
     std::uint64_t seed = 0;
-    bool shuffle = true;
+    std::string order;  // its name
     bool drop_last = false;
 
     bool operator==(const LoaderState&) const = default;
@@ -23,7 +24,7 @@ struct LoaderState {
 
 std::string to_json(const LoaderState& state);
 
-// Throws InvalidArgument for text that is no state, or one of another version.
+// Throws InvalidArgument for text that is no state, or one of an unknown version.
 LoaderState loader_state_from_json(const std::string& text);
 
 }  // namespace stoker

@@ -31,9 +31,14 @@ bool is_table(std::string_view name) {
 // The names that may stand in `table`; at the root, empty, these include the tables.
 std::vector<std::string> names_in(std::string_view table) {
     std::vector<std::string> names;
+    const std::string prefix = table.empty() ? "" : fmt::format("{}.", table);
     for (const SchemaKey& key : recipe_schema()) {
-        const std::string_view name = key.table() == table ? key.leaf() : table.empty() ? key.table() : "";
-        if (!name.empty() && (names.empty() || names.back() != name)) {
+        if (!key.name.starts_with(prefix)) {
+            continue;
+        }
+        const std::string_view rest = std::string_view(key.name).substr(prefix.size());
+        const std::string_view name = rest.substr(0, rest.find('.'));
+        if (names.empty() || names.back() != name) {
             names.emplace_back(name);
         }
     }
@@ -76,29 +81,26 @@ void read_key(Recipe& recipe, GivenKeys& given, const SchemaKey& key, const Toml
     given[key.name] = place.text();
 }
 
-void read_document(Recipe& recipe, GivenKeys& given, const TomlTable& document, const std::string& origin) {
-    for (const TomlMember& member : document) {
-        const Place place{origin, member.line, member.key};
-        if (!is_table(member.key)) {
-            const SchemaKey* key = find_schema_key(member.key);
-            if (key == nullptr || !key->table().empty()) {  // "data.train" in quotes is no dotted key
-                refuse_key(place, "", member.key);
+// `name` is the table's, empty for the document.
+void read_table(Recipe& recipe, GivenKeys& given, const TomlTable& table, const std::string& name, const Place& place) {
+    for (const TomlMember& member : table) {
+        const std::string full = name.empty() ? member.key : fmt::format("{}.{}", name, member.key);
+        const Place inner = place.inner(full, member.line);
+        // "data.train" in quotes is no dotted key.
+        const bool plain = member.key.find('.') == std::string::npos;
+        if (plain && is_table(full)) {
+            const auto* below = member.value.as<TomlTable>();
+            if (below == nullptr) {
+                throw InvalidArgument({inner.text(), "a table", describe(member.value)});
             }
-            read_key(recipe, given, *key, member.value, place);
+            read_table(recipe, given, *below, full, inner);
             continue;
         }
-        const auto* table = member.value.as<TomlTable>();
-        if (table == nullptr) {
-            throw InvalidArgument({place.text(), "a table", describe(member.value)});
+        const SchemaKey* key = find_schema_key(full);
+        if (key == nullptr || !plain) {
+            refuse_key(inner, name, member.key);
         }
-        for (const TomlMember& entry : *table) {
-            const Place inner = place.inner(fmt::format("{}.{}", member.key, entry.key), entry.line);
-            const SchemaKey* key = find_schema_key(inner.key);
-            if (key == nullptr) {
-                refuse_key(inner, member.key, entry.key);
-            }
-            read_key(recipe, given, *key, entry.value, inner);
-        }
+        read_key(recipe, given, *key, member.value, inner);
     }
 }
 
@@ -132,7 +134,7 @@ void apply_set(Recipe& recipe, GivenKeys& given, const std::string& set) {
     }
     const SchemaKey* key = find_schema_key(name);
     if (key == nullptr) {
-        const std::size_t dot = name.find('.');
+        const std::size_t dot = name.rfind('.');
         const std::string table = dot == std::string::npos ? "" : name.substr(0, dot);
         const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
         std::string meant = guess(table, leaf);
@@ -188,7 +190,7 @@ Recipe parse_recipe(const std::string& text, const std::string& origin, const st
     Recipe recipe;
     recipe.name = name_of(origin);
     GivenKeys given;
-    read_document(recipe, given, parse_toml(text, origin), origin);
+    read_table(recipe, given, parse_toml(text, origin), "", {.origin = origin, .line = 1});
     for (const std::string& set : sets) {
         try {
             apply_set(recipe, given, set);

@@ -22,22 +22,49 @@ struct OpSpec {
     std::string where;                           // "recipes/x.toml:12: data.train_ops[0]", for messages
 };
 
+// How many samples may be bad in an epoch over all ranks: a number, or a percentage of the epoch's samples.
+struct BadSamples {
+    std::int64_t count = 0;
+    double percent = 0;  // 0 to 100; counts where it is not 0, rounded down
+
+    std::int64_t of(std::int64_t samples) const {
+        constexpr double kRounding = 1e-9;  // so that 0.7 % of 1000 is 7
+        return percent == 0 ? count
+                            : static_cast<std::int64_t>(static_cast<double>(samples) * percent / 100 + kRounding);
+    }
+};
+
+// What the fields of a sample are called; empty: found among the usual names.
+struct FieldsRecipe {
+    std::string image;
+    std::string label;
+};
+
 struct DataRecipe {
     std::string train;
-    std::string val;               // a data set, a share of train such as "10%", or empty: the test split of
-                                   // `train` where it has one, else no evaluation
-    std::int64_t batch_size = 64;  // samples per optimiser step over all ranks
-    std::optional<int> workers;    // empty: auto
-    int prefetch = 3;              // batches in flight beyond the one in use
-    bool pin_memory = true;        // page-locked batch memory where a GPU trains
-    std::string cache = "none";    // none | ram
+    std::string val;                 // a data set, a share of train such as "10%", or empty: the test split of
+                                     // `train` where it has one, else no evaluation
+    std::int64_t batch_size = 64;    // samples per optimiser step over all ranks
+    std::optional<int> workers;      // empty: auto
+    int prefetch = 3;                // batches in flight beyond the one in use
+    bool pin_memory = true;          // page-locked batch memory where a GPU trains
+    std::vector<std::string> mix;    // further training sets
+    std::vector<double> weights;     // shares of `train` and of each in `mix`; empty: as large as they are
+    bool balance = false;            // every class as often as any other
+    std::int64_t epoch_samples = 0;  // 0: as many as there are
+    std::optional<std::int64_t> shuffle_window;  // samples; 0: over everything; empty: auto
+    BadSamples bad_samples = {.percent = 0.1};
+    std::string cache = "none";  // none | ram | disk
     std::int64_t cache_bytes = std::int64_t{4} << 30;
+    std::string cache_dir;             // empty: the user's cache directory
+    std::string cache_as = "decoded";  // decoded | encoded
     bool shuffle = true;
     bool drop_last = false;
     bool exif = false;
     std::string decode = "exact";  // exact | fast
     std::vector<OpSpec> train_ops;
     std::vector<OpSpec> val_ops;
+    FieldsRecipe fields;
 };
 
 struct ModelRecipe {

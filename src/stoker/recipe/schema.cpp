@@ -27,7 +27,7 @@ SchemaKey cache_bytes() {
     const std::string allowed = "bytes of at least 0, or text such as \"4GiB\" (KiB MiB GiB TiB, KB MB GB TB)";
     return {.name = "data.cache_bytes",
             .allowed = allowed,
-            .about = "memory that `cache = \"ram\"` may take",
+            .about = "the most that the cache may take",
             .read =
                 [=](Recipe& recipe, const TomlValue& value, const Place& place) {
                     const auto* text = value.as<std::string>();
@@ -41,6 +41,28 @@ SchemaKey cache_bytes() {
                     recipe.data.cache_bytes = *bytes;
                 },
             .write = [](const Recipe& recipe) { return toml_string(byte_size_text(recipe.data.cache_bytes)); }};
+}
+
+SchemaKey bad_samples() {
+    const std::string allowed = "a number of samples of at least 0, or a share from 0% to 100% such as \"0.1%\"";
+    return {.name = "data.bad_samples",
+            .allowed = allowed,
+            .about =
+                "samples that may be bad in an epoch, over all ranks: each is replaced by the next good one and "
+                "listed in the run's quarantine.jsonl; one more, and the run stops",
+            .read =
+                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
+                    const auto* text = value.as<std::string>();
+                    const auto* count = value.as<std::int64_t>();
+                    const auto bad = text != nullptr                   ? parse_bad_samples(*text)
+                                     : count != nullptr && *count >= 0 ? std::optional(BadSamples{.count = *count})
+                                                                       : std::nullopt;
+                    if (!bad) {
+                        refuse(place, allowed, value);
+                    }
+                    recipe.data.bad_samples = *bad;
+                },
+            .write = [](const Recipe& recipe) { return bad_samples_toml(recipe.data.bad_samples); }};
 }
 
 SchemaKey checkpoint_every() {
@@ -85,6 +107,12 @@ std::vector<SchemaKey> root_keys() {
 
 std::vector<SchemaKey> data_keys() {
     const auto at = [](auto member) { return field(&Recipe::data, member); };
+    const auto fields_at = [](auto member) {
+        return [member](auto& recipe) -> auto& {
+            return recipe.data.fields.*member;
+        };
+    };
+    const auto any = [](std::string_view) { return true; };
     std::vector<SchemaKey> keys = {
         text(
             "data.train", at(&DataRecipe::train), "a data set", [](std::string_view given) { return !given.empty(); },
@@ -101,16 +129,36 @@ std::vector<SchemaKey> data_keys() {
         integer("data.prefetch", at(&DataRecipe::prefetch), {1, 1024}, "batches in flight beyond the one in use"),
         flag("data.pin_memory", at(&DataRecipe::pin_memory),
              "page-locked batch memory where a GPU trains; false: plain memory"),
-        one_of("data.cache", at(&DataRecipe::cache), {"none", "ram"},
-               "`ram` keeps samples in memory once they were read"),
+        texts("data.mix", at(&DataRecipe::mix), 256,
+              "further data sets to train on, of the same classes as `train`; their samples follow those of `train`"),
+        numbers("data.weights", at(&DataRecipe::weights), {.low = 0, .low_allowed = false}, 257,
+                "shares of `train` and of each data set in `mix` in what is drawn; empty: as large as they are"),
+        flag("data.balance", at(&DataRecipe::balance), "draws each class as often as any other"),
+        integer("data.epoch_samples", at(&DataRecipe::epoch_samples), {0, kAny},
+                "samples that make an epoch; 0: as many as there are. Passes over the data go on from epoch to epoch"),
+        bad_samples(),
+        one_of("data.cache", at(&DataRecipe::cache), {"none", "ram", "disk"},
+               "keeps samples once they were read, in memory or on a local disk; of remote data `disk` keeps the bytes "
+               "that were fetched, for later runs too"),
         cache_bytes(),
+        text("data.cache_dir", at(&DataRecipe::cache_dir), "a folder", any,
+             "where `cache = \"disk\"` keeps them; empty: the user's cache folder"),
+        one_of("data.cache_as", at(&DataRecipe::cache_as), {"decoded", "encoded"},
+               "`decoded`: as pixels, all ops up to the first random one done; `encoded`: as stored, which is smaller"),
         flag("data.shuffle", at(&DataRecipe::shuffle), "a new order every epoch, from `seed` alone"),
+        integer_or_auto("data.shuffle_window", at(&DataRecipe::shuffle_window), {0, kAny},
+                        "shuffles only within so many samples of a sequence of shuffled shards, for data that is best "
+                        "read in order; 0: over everything. `auto`: 0, and for remote data as many as 128 MiB hold"),
         flag("data.drop_last", at(&DataRecipe::drop_last), "leave out an epoch's last batch where it is not full"),
         flag("data.exif", at(&DataRecipe::exif), "turn images as their EXIF orientation says"),
         one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
                "`fast`: an image that is shrunk anyway may be decoded at 1/2, 1/4 or 1/8 of its size"),
         ops("data.train_ops", at(&DataRecipe::train_ops), "what happens to a training image, in this order"),
         ops("data.val_ops", at(&DataRecipe::val_ops), "what happens to an image in evaluation"),
+        text("data.fields.image", fields_at(&FieldsRecipe::image), "a name", any,
+             "the field that holds the images; empty: `images`, `image`, `x` or `data`"),
+        text("data.fields.label", fields_at(&FieldsRecipe::label), "a name", any,
+             "the field that holds the labels; empty: `labels`, `label`, `y` or `targets`"),
     };
     keys.front().required = true;
     return keys;
@@ -179,12 +227,12 @@ std::vector<SchemaKey> train_keys() {
 }  // namespace
 
 std::string_view SchemaKey::table() const {
-    const std::size_t dot = name.find('.');
+    const std::size_t dot = name.rfind('.');
     return dot == std::string::npos ? std::string_view{} : std::string_view(name).substr(0, dot);
 }
 
 std::string_view SchemaKey::leaf() const {
-    const std::size_t dot = name.find('.');
+    const std::size_t dot = name.rfind('.');
     return dot == std::string::npos ? std::string_view(name) : std::string_view(name).substr(dot + 1);
 }
 
@@ -211,6 +259,26 @@ std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
                               .expected = "a momentum above 0 with Nesterov momentum",
                               .got = "momentum 0",
                               .hint = "set optimizer.momentum, 0.9 for example, or nesterov = false"};
+    }
+    const DataRecipe& data = recipe.data;
+    if (!data.weights.empty() && data.weights.size() != data.mix.size() + 1) {
+        return SchemaConflict{
+            .key = "data.weights",
+            .expected = fmt::format("{} weights: of train and of each data set in mix", data.mix.size() + 1),
+            .got = fmt::to_string(data.weights.size()),
+            .hint = ""};
+    }
+    if (!data.weights.empty() && data.balance) {
+        return SchemaConflict{.key = "data.balance",
+                              .expected = "weights of sources or balanced classes",
+                              .got = "both",
+                              .hint = "leave one of them out"};
+    }
+    if (data.shuffle_window.value_or(0) > 0 && (!data.weights.empty() || data.balance || data.epoch_samples > 0)) {
+        return SchemaConflict{.key = "data.shuffle_window",
+                              .expected = "0 or auto with weights, balance or epoch_samples",
+                              .got = fmt::to_string(*data.shuffle_window),
+                              .hint = "they draw from everywhere"};
     }
     return std::nullopt;
 }

@@ -24,7 +24,7 @@ struct SchemaKey {
     // The value as TOML. A default recipe gives the key's default.
     std::function<std::string(const Recipe&)> write;
 
-    // "data" of "data.batch_size", empty for "seed".
+    // "data" of "data.batch_size", "data.fields" of "data.fields.image", empty for "seed".
     std::string_view table() const;
     // "batch_size" of "data.batch_size".
     std::string_view leaf() const;

@@ -114,6 +114,18 @@ SchemaKey integer_or_auto(std::string name, Field at, Between range, std::string
                 }};
 }
 
+inline const TomlArray& items_of(const TomlValue& value, std::size_t most, const std::string& allowed,
+                                 const Place& place) {
+    const auto* array = value.as<TomlArray>();
+    if (array == nullptr) {
+        refuse(place, allowed, value);
+    }
+    if (array->size() > most) {
+        throw InvalidArgument({place.text(), allowed, fmt::format("{} of them", array->size())});
+    }
+    return *array;
+}
+
 template <typename Field>
 SchemaKey integers(std::string name, Field at, Between range, std::size_t most, std::string about) {
     const std::string allowed = fmt::format("an array of at most {}, each {}", most, range.text());
@@ -122,15 +134,8 @@ SchemaKey integers(std::string name, Field at, Between range, std::size_t most, 
             .about = std::move(about),
             .read =
                 [=](Recipe& recipe, const TomlValue& value, const Place& place) {
-                    const auto* array = value.as<TomlArray>();
-                    if (array == nullptr) {
-                        refuse(place, allowed, value);
-                    }
-                    if (array->size() > most) {
-                        throw InvalidArgument({place.text(), allowed, fmt::format("{} of them", array->size())});
-                    }
                     std::vector<std::int64_t> given;
-                    for (const TomlValue& item : *array) {
+                    for (const TomlValue& item : items_of(value, most, allowed, place)) {
                         const auto* entry = item.as<std::int64_t>();
                         if (entry == nullptr || !range.holds(*entry)) {
                             refuse(place, allowed, item);
@@ -140,6 +145,59 @@ SchemaKey integers(std::string name, Field at, Between range, std::size_t most, 
                     at(recipe) = std::move(given);
                 },
             .write = [=](const Recipe& recipe) { return fmt::format("[{}]", fmt::join(at(recipe), ", ")); }};
+}
+
+// An array of numbers, or of texts, which no rule but their number binds.
+template <typename Field>
+SchemaKey numbers(std::string name, Field at, Bounds range, std::size_t most, std::string about) {
+    const std::string allowed = fmt::format("an array of at most {}, each {}", most, range.text());
+    return {.name = std::move(name),
+            .allowed = allowed,
+            .about = std::move(about),
+            .read =
+                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
+                    std::vector<double> given;
+                    for (const TomlValue& item : items_of(value, most, allowed, place)) {
+                        const std::optional<double> entry = exact_number(item);
+                        if (!entry || !range.holds(*entry)) {
+                            refuse(place, allowed, item);
+                        }
+                        given.push_back(*entry);
+                    }
+                    at(recipe) = std::move(given);
+                },
+            .write =
+                [=](const Recipe& recipe) {
+                    std::vector<std::string> texts;
+                    std::ranges::transform(at(recipe), std::back_inserter(texts), toml_number);
+                    return fmt::format("[{}]", fmt::join(texts, ", "));
+                }};
+}
+
+template <typename Field>
+SchemaKey texts(std::string name, Field at, std::size_t most, std::string about) {
+    const std::string allowed = fmt::format("an array of at most {} texts", most);
+    return {.name = std::move(name),
+            .allowed = allowed,
+            .about = std::move(about),
+            .read =
+                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
+                    std::vector<std::string> given;
+                    for (const TomlValue& item : items_of(value, most, allowed, place)) {
+                        const auto* entry = item.as<std::string>();
+                        if (entry == nullptr || entry->empty() || entry->find('\0') != std::string::npos) {
+                            refuse(place, allowed, item);
+                        }
+                        given.push_back(*entry);
+                    }
+                    at(recipe) = std::move(given);
+                },
+            .write =
+                [=](const Recipe& recipe) {
+                    std::vector<std::string> texts;
+                    std::ranges::transform(at(recipe), std::back_inserter(texts), toml_string);
+                    return fmt::format("[{}]", fmt::join(texts, ", "));
+                }};
 }
 
 template <typename Field>

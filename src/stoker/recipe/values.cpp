@@ -54,6 +54,17 @@ std::optional<Counted> parse_counted(std::string_view text) {
     return counted;
 }
 
+// "10%" is 10. Empty for what is no number of at least 0 and a percent sign.
+std::optional<double> parse_percent(std::string_view text) {
+    if (!looks_like_share(text) || !is_digit(text.front())) {
+        return std::nullopt;
+    }
+    double percent = 0;
+    const char* end = text.data() + text.size() - 1;
+    const auto [rest, error] = std::from_chars(text.data(), end, percent);
+    return error == std::errc{} && rest == end ? std::optional(percent) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> parse_byte_size(std::string_view text) {
@@ -103,17 +114,22 @@ bool looks_like_share(std::string_view text) {
 }
 
 std::optional<double> parse_share(std::string_view text) {
-    if (!looks_like_share(text) || !is_digit(text.front())) {
-        return std::nullopt;
+    const std::optional<double> percent = parse_percent(text);
+    return percent && *percent > 0 && *percent / 100 < 1 ? std::optional(*percent / 100) : std::nullopt;
+}
+
+std::optional<BadSamples> parse_bad_samples(std::string_view text) {
+    if (const std::optional<double> percent = parse_percent(text)) {
+        return *percent <= 100 ? std::optional(BadSamples{.percent = *percent}) : std::nullopt;
     }
-    double percent = 0;
-    const char* end = text.data() + text.size() - 1;
-    const auto [rest, error] = std::from_chars(text.data(), end, percent);
-    const double share = percent / 100;
-    if (error != std::errc{} || rest != end || !(share > 0 && share < 1)) {
-        return std::nullopt;
-    }
-    return share;
+    const auto counted = parse_counted(text);
+    return counted && counted->unit.empty() && is_digit(text.back())
+               ? std::optional(BadSamples{.count = counted->count})
+               : std::nullopt;
+}
+
+std::string bad_samples_toml(const BadSamples& bad) {
+    return bad.percent == 0 ? fmt::to_string(bad.count) : toml_string(fmt::format("{}%", bad.percent));
 }
 
 std::string toml_string(std::string_view text) {

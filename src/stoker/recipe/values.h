@@ -31,6 +31,11 @@ std::optional<double> parse_share(std::string_view text);
 // Whole numbers beyond this are not exact as doubles, and not all distinct.
 inline constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
 
+// "12" is a number of samples, "0.1%" a share from 0% to 100%. Empty for anything else.
+std::optional<BadSamples> parse_bad_samples(std::string_view text);
+// As TOML: 12, "0.1%".
+std::string bad_samples_toml(const BadSamples& bad);
+
 std::string toml_string(std::string_view text);  // a basic string, quoted and escaped
 std::string toml_number(double value);           // shortest text that reads back as the same double
 std::string toml_key(std::string_view key);      // bare where TOML allows it, else quoted

@@ -22,7 +22,23 @@ void rewind(Loader& loader) {
     if (state.epoch != 0 || state.batch != 0) {
         state.epoch = 0;
         state.batch = 0;
+        state.bad_samples = 0;
         loader.restore(state);
+    }
+}
+
+std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_samples) {
+    try {
+        std::shared_ptr<Batch> batch = loader.next();
+        if (batch != nullptr && on_bad_samples && !batch->bad_samples().empty()) {
+            on_bad_samples(batch->bad_samples());
+        }
+        return batch;
+    } catch (const TooManyBadSamples& error) {
+        if (on_bad_samples) {
+            on_bad_samples(error.samples());
+        }
+        throw;
     }
 }
 
@@ -40,7 +56,7 @@ class EvaluationMode {
 }  // namespace
 
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
-                                   const std::atomic<int>* interrupt) {
+                                   const std::atomic<int>* interrupt, const OnBadSamples& on_bad_samples) {
     const c10::InferenceMode inference;
     const EvaluationMode mode(model);
     rewind(loader);
@@ -48,7 +64,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
     at::Tensor correct = device_zero(device);
     Evaluation result;
     DeviceCopier copier(device);
-    while (const auto batch = loader.next()) {
+    while (const auto batch = next_batch(loader, on_bad_samples)) {
         const DeviceBatch on_device = copier.copy(batch);
         const at::Tensor logits = model.forward(on_device.image);  // (N, classes)
         loss.add_(at::cross_entropy_loss(logits, on_device.label), static_cast<double>(batch->size()));

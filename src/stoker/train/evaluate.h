@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "stoker/models/model.h"
@@ -17,10 +19,14 @@ struct Evaluation {
     std::int64_t samples = 0;
 };
 
+using OnBadSamples = std::function<void(std::span<const BadSample>)>;
+
 // One pass over `loader` from its first batch, in inference mode; the model is back in training mode after.
 // Empty where `interrupt` became other than 0 on the way.
+// `on_bad_samples` is told of samples that were replaced, and of those that went past the budget.
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
-                                   const std::atomic<int>* interrupt = nullptr);
+                                   const std::atomic<int>* interrupt = nullptr,
+                                   const OnBadSamples& on_bad_samples = nullptr);
 
 // The recipe's model with these weights on its validation data. Training data is opened only where the
 // validation data is a part of it.

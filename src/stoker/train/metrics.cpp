@@ -18,7 +18,8 @@ Json epoch_json(const EpochResult& epoch) {
             {"images_per_second", epoch.images_per_second},
             {"train_loss", epoch.train_loss},
             {"val_loss", optional(epoch.val_loss)},
-            {"val_accuracy", optional(epoch.val_accuracy)}};
+            {"val_accuracy", optional(epoch.val_accuracy)},
+            {"bad_samples", epoch.bad_samples}};
 }
 
 }  // namespace

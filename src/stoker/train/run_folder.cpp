@@ -174,7 +174,7 @@ bool RunFolder::discard() {
     for (const char* name : {"recipe.toml", "metrics.jsonl", "checkpoints"}) {
         fs::remove_all(path_ / name, ignored);
     }
-    if (new_folder_) {
+    if (new_folder_ && !fs::exists(path_ / kQuarantine, ignored)) {  // that list is what the user needs now
         fs::remove_all(path_, ignored);
     }
     return true;

@@ -18,6 +18,8 @@ struct Checkpoint {
     std::string state;  // JSON
 };
 
+inline constexpr const char* kQuarantine = "quarantine.jsonl";  // quarantine.h
+
 class RunFolder {
   public:
     explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}

@@ -115,11 +115,7 @@ bool Trainer::train_epoch(const FitOptions& options) {
     const std::int64_t total = recipe_.train.epochs * train_->batches_per_epoch();
     account_.cut();  // what lies between epochs belongs to no step
     for (;;) {
-        std::shared_ptr<Batch> batch;
-        {
-            const PhaseSpan span(account_, Phase::wait);
-            batch = train_->next();
-        }
+        std::shared_ptr<Batch> batch = next_batch();
         if (batch == nullptr) {
             return true;
         }
@@ -134,6 +130,21 @@ bool Trainer::train_epoch(const FitOptions& options) {
         if (options.interrupt != nullptr && *options.interrupt != 0) {
             return false;
         }
+    }
+}
+
+std::shared_ptr<Batch> Trainer::next_batch() {
+    const PhaseSpan span(account_, Phase::wait);
+    try {
+        std::shared_ptr<Batch> batch = train_->next();
+        if (batch != nullptr && !batch->bad_samples().empty()) {
+            quarantine_.note(batch->bad_samples(), *data_.train, /*rank=*/0);
+            running_.bad_samples += replaced_items(batch->bad_samples());
+        }
+        return batch;
+    } catch (const TooManyBadSamples& error) {
+        quarantine_.note(error.samples(), *data_.train, /*rank=*/0);
+        throw;
     }
 }
 
@@ -174,10 +185,13 @@ bool Trainer::finish_epoch(const FitOptions& options) {
     EpochResult result{.epoch = static_cast<std::int64_t>(epochs_.size()) + 1,
                        .seconds = running_.seconds,
                        .images_per_second = static_cast<double>(running_.samples) / running_.seconds,
-                       .train_loss = loss_sum / static_cast<double>(running_.samples)};
+                       .train_loss = loss_sum / static_cast<double>(running_.samples),
+                       .bad_samples = running_.bad_samples};
     if (val_ != nullptr) {
         const PhaseSpan span(account_, Phase::evaluate);
-        const auto evaluation = stoker::evaluate(*model_, *val_, device_, options.interrupt);
+        const auto evaluation = stoker::evaluate(*model_, *val_, device_, options.interrupt, [&](const auto& bad) {
+            quarantine_.note(bad, *data_.val, /*rank=*/0);
+        });
         if (!evaluation) {
             return false;  // the checkpoint has the epoch's steps; resuming evaluates again
         }

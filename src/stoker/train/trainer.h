@@ -16,6 +16,7 @@
 #include "stoker/trace/account.h"
 #include "stoker/train/evaluate.h"
 #include "stoker/train/optimizer.h"
+#include "stoker/train/quarantine.h"
 #include "stoker/train/run_folder.h"
 #include "stoker/train/step.h"
 
@@ -28,6 +29,7 @@ struct EpochResult {
     double train_loss = 0;  // mean over the epoch's samples
     std::optional<double> val_loss = std::nullopt;
     std::optional<double> val_accuracy = std::nullopt;  // share in [0, 1]
+    std::int64_t bad_samples = 0;                       // of the training data, replaced by others
 };
 
 // Where training stands, after each step.
@@ -89,6 +91,7 @@ class Trainer {
     struct Running {
         double seconds = 0;
         std::int64_t samples = 0;
+        std::int64_t bad_samples = 0;
     };
 
     TrainResult run(const FitOptions& options);
@@ -100,6 +103,7 @@ class Trainer {
     std::string state_json() const;
     void restore_state(const std::string& text);
     void note_time(const StepRecord& record);
+    std::shared_ptr<Batch> next_batch();
 
     Recipe recipe_;
     DataSets data_;
@@ -112,6 +116,7 @@ class Trainer {
     Step step_;
     DeviceCopier copier_;
     std::optional<RunFolder> folder_;
+    Quarantine quarantine_;
     std::int64_t steps_ = 0;
     Running running_;
     std::vector<EpochResult> epochs_;

@@ -36,7 +36,8 @@ EpochResult epoch_from(const Json& json) {
             .images_per_second = json.at("images_per_second").get<double>(),
             .train_loss = number(json.at("train_loss")),
             .val_loss = optional("val_loss"),
-            .val_accuracy = optional("val_accuracy")};
+            .val_accuracy = optional("val_accuracy"),
+            .bad_samples = json.value("bad_samples", std::int64_t{0})};
 }
 
 }  // namespace
@@ -61,7 +62,10 @@ std::string Trainer::state_json() const {
                        {"loader", Json::parse(to_json(train_->state()))},
                        {"epochs", epochs},
                        {"epoch_so_far",
-                        {{"loss_sum", step_.loss_sum()}, {"samples", running_.samples}, {"seconds", running_.seconds}}},
+                        {{"loss_sum", step_.loss_sum()},
+                         {"samples", running_.samples},
+                         {"seconds", running_.seconds},
+                         {"bad_samples", running_.bad_samples}}},
                        {"account_ns", account},
                        {"metrics_bytes", folder_->metrics_bytes()}};
     return json.dump(2) + "\n";
@@ -103,7 +107,9 @@ void Trainer::restore_state(const std::string& text) {
             epochs_.push_back(epoch_from(epoch));
         }
         step_.restore(number(json.at("epoch_so_far").at("loss_sum")));
-        running_ = {.seconds = json.at("epoch_so_far").at("seconds").get<double>(), .samples = samples};
+        running_ = {.seconds = json.at("epoch_so_far").at("seconds").get<double>(),
+                    .samples = samples,
+                    .bad_samples = json.at("epoch_so_far").value("bad_samples", std::int64_t{0})};
         StepRecord sum;
         for (std::size_t i = 0; i < kPhases; ++i) {
             sum.times[i] = std::chrono::nanoseconds(json.at("account_ns").at(i).get<std::int64_t>());
@@ -161,7 +167,10 @@ void Trainer::resume(const std::string& from) {
     } else {
         folder_->create(recipe_to_toml(recipe_));
         folder_->cut_metrics(0);
+        std::error_code none;  // what an earlier run in this folder met is not this one's
+        std::filesystem::remove(folder_->path() / kQuarantine, none);
     }
+    quarantine_.open(folder_->path() / kQuarantine);
 }
 
 }  // namespace stoker

@@ -1,0 +1,41 @@
+// Samples kept in a file without a name: it is gone with the process, however that ends, so nothing stale or torn is
+// ever read. In memory there are eight bytes a sample.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "stoker/pipeline/sample_cache.h"
+
+namespace stoker {
+
+class DiskCache final : public SampleCache {
+  public:
+    // Throws IoError where no file can be made in `directory`.
+    DiskCache(std::int64_t size, std::int64_t budget_bytes, const std::filesystem::path& directory);
+    DiskCache(const DiskCache&) = delete;
+    DiskCache& operator=(const DiskCache&) = delete;
+    ~DiskCache() override;
+
+    bool get(std::int64_t index, Sample& sample) const override;  // into sample.storage
+    void put(std::int64_t index, const Sample& sample) override;
+    std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
+    std::string full() const override;
+
+  private:
+    const std::int64_t budget_;
+    std::filesystem::path directory_;
+    int fd_ = -1;
+    std::atomic<std::int64_t> used_{0};
+    std::atomic<std::int64_t> end_{0};                     // of the file
+    std::unique_ptr<std::atomic<std::int64_t>[]> places_;  // of each sample's header in the file, and 1; 0: not kept
+    std::atomic<bool> stopped_ = false;
+    mutable std::mutex mutex_;  // guards why_
+    std::string why_;
+};
+
+}  // namespace stoker

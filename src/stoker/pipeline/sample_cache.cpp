@@ -1,0 +1,80 @@
+// The cache in memory: one atomic pointer a sample. Readers never lock, and an entry once published never changes.
+#include "stoker/pipeline/sample_cache.h"
+
+#include <cstring>
+#include <new>
+
+#include "stoker/pipeline/cached_header.h"
+#include "stoker/pipeline/disk_cache.h"
+
+namespace stoker {
+namespace {
+
+class RamCache final : public SampleCache {
+  public:
+    RamCache(std::int64_t size, std::int64_t budget_bytes) : size_(size), budget_(budget_bytes) {
+        const auto index_bytes = size * static_cast<std::int64_t>(sizeof(std::atomic<Entry*>));
+        if (index_bytes <= budget_) {
+            entries_ = std::make_unique<std::atomic<Entry*>[]>(static_cast<std::size_t>(size));
+            used_ = index_bytes;
+        }
+    }
+    RamCache(const RamCache&) = delete;
+    RamCache& operator=(const RamCache&) = delete;
+    ~RamCache() override {
+        for (std::int64_t i = 0; entries_ && i < size_; ++i) {
+            ::operator delete(entries_[static_cast<std::size_t>(i)].load());
+        }
+    }
+
+    bool get(std::int64_t index, Sample& sample) const override {
+        const Entry* entry =
+            entries_ ? entries_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) : nullptr;
+        if (entry != nullptr) {
+            set_sample(entry->header, sample);
+            sample.bytes = {reinterpret_cast<const std::byte*>(entry + 1), entry->header.bytes};
+        }
+        return entry != nullptr;
+    }
+
+    void put(std::int64_t index, const Sample& sample) override {
+        const std::size_t bytes = sizeof(Entry) + sample.bytes.size();
+        if (!entries_ || !take_bytes(used_, budget_, static_cast<std::int64_t>(bytes))) {
+            return;
+        }
+        auto* entry = new (::operator new(bytes)) Entry{header_of(sample)};
+        std::memcpy(entry + 1, sample.bytes.data(), sample.bytes.size());
+        Entry* expected = nullptr;
+        if (!entries_[static_cast<std::size_t>(index)].compare_exchange_strong(
+                expected, entry, std::memory_order_release, std::memory_order_relaxed)) {
+            ::operator delete(entry);
+            used_.fetch_sub(static_cast<std::int64_t>(bytes));
+        }
+    }
+
+    std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
+
+  private:
+    struct Entry {
+        CachedHeader header;  // the bytes follow
+    };
+
+    const std::int64_t size_;
+    const std::int64_t budget_;
+    std::atomic<std::int64_t> used_{0};
+    std::unique_ptr<std::atomic<Entry*>[]> entries_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleCache> make_sample_cache(std::int64_t size, const CacheOptions& options) {
+    if (options.bytes <= 0) {
+        return nullptr;
+    }
+    if (!options.directory.empty()) {
+        return std::make_unique<DiskCache>(size, options.bytes, options.directory);
+    }
+    return std::make_unique<RamCache>(size, options.bytes);
+}
+
+}  // namespace stoker

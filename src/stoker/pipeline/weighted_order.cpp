@@ -1,0 +1,103 @@
+// An epoch has a place for each draw of each group; one permutation spreads the places over the epoch, and each
+// group's draws go through permutations of its own, pass after pass.
+#include "stoker/pipeline/weighted_order.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <numeric>
+
+#include "stoker/base/error.h"
+#include "stoker/base/hash.h"
+#include "stoker/pipeline/order_checks.h"
+#include "stoker/pipeline/permutation.h"
+
+namespace stoker {
+namespace {
+
+// Streams of the permutation's keys: the whole data set's shuffle has 0, windows have those from 2^40 on.
+constexpr std::uint64_t kPlaces = std::uint64_t{1} << 44;
+constexpr std::uint64_t kGroups = kPlaces + 1;
+
+void check_groups(const std::vector<OrderGroup>& groups) {
+    for (const OrderGroup& group : groups) {
+        if (!(group.weight > 0) || !std::isfinite(group.weight) || group.count() < 1) {
+            throw InvalidArgument({.where = "order",
+                                   .expected = "groups of a positive weight and at least one sample",
+                                   .got = fmt::format("weight {} and {} samples", group.weight, group.count())});
+        }
+    }
+}
+
+// The largest remainders get what rounding down leaves over; among equals the first.
+std::vector<std::int64_t> round_shares(const std::vector<OrderGroup>& groups, std::int64_t draws) {
+    double sum = 0;
+    for (const OrderGroup& group : groups) {
+        sum += group.weight;
+    }
+    std::vector<std::int64_t> quotas;
+    std::vector<double> remainders;
+    std::int64_t left = draws;
+    for (const OrderGroup& group : groups) {
+        const double share = group.weight / sum * static_cast<double>(draws);
+        quotas.push_back(std::min(static_cast<std::int64_t>(share), left));
+        remainders.push_back(share - std::floor(share));
+        left -= quotas.back();
+    }
+    std::vector<std::size_t> by_remainder(groups.size());
+    std::iota(by_remainder.begin(), by_remainder.end(), std::size_t{0});
+    std::ranges::stable_sort(by_remainder, std::greater<>(), [&](std::size_t i) { return remainders[i]; });
+    for (std::size_t i = 0; left > 0; i = (i + 1) % groups.size(), --left) {
+        ++quotas[by_remainder[i]];
+    }
+    return quotas;
+}
+
+}  // namespace
+
+WeightedOrder::WeightedOrder(const OrderOptions& options)
+    : groups_(options.groups), seed_(options.seed), shuffle_(options.shuffle) {
+    check_groups(groups_);
+    std::int64_t end = 0;
+    const auto quotas = round_shares(groups_, options.epoch_samples == 0 ? options.size : options.epoch_samples);
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+        check_occurrences(quotas[i], groups_[i].count());
+        end += quotas[i];
+        ends_.push_back(end);
+        const std::int64_t plain[] = {quotas[i], groups_[i].first, groups_[i].size};
+        hash_ = hash_bytes(std::as_bytes(std::span(plain)), hash_);
+        hash_ = hash_bytes(std::as_bytes(std::span(groups_[i].indices)), hash_);
+    }
+}
+
+void WeightedOrder::draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const {
+    const Permutation places(size(), seed_, static_cast<std::uint32_t>(epoch), kPlaces);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        const std::int64_t position = first + static_cast<std::int64_t>(i);
+        const std::int64_t place = shuffle_ ? places(position) : position;
+        const auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, place) - ends_.begin());
+        const std::int64_t begin = number == 0 ? 0 : ends_[number - 1];
+        const std::int64_t quota = ends_[number] - begin;
+        const OrderGroup& group = groups_[number];
+        const PassPlace start = pass_place(epoch, quota, 0, group.count());
+        const PassPlace at = pass_place(epoch, quota, place - begin, group.count());
+        // The pass is part of the stream's key; one group has fewer passes than there are epochs and occurrences.
+        const Permutation within(group.count(), seed_ ^ at.pass >> 32, static_cast<std::uint32_t>(at.pass),
+                                 kGroups + number);
+        out[i] = {.index = group.at(shuffle_ ? within(at.position) : at.position),
+                  .occurrence = static_cast<std::uint16_t>(at.pass - start.pass)};
+    }
+}
+
+std::string WeightedOrder::name() const {
+    return fmt::format("weighted, {} groups, {} an epoch, {} {:016x}", groups_.size(), size(),
+                       shuffle_ ? "shuffled" : "sequential", hash_);
+}
+
+std::vector<std::int64_t> WeightedOrder::quotas() const {
+    std::vector<std::int64_t> quotas(ends_.size());
+    std::adjacent_difference(ends_.begin(), ends_.end(), quotas.begin());
+    return quotas;
+}
+
+}  // namespace stoker

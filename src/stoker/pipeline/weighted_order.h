@@ -1,0 +1,30 @@
+// Weighted sampling: each group (a class, a source of several) has a fixed share of every epoch, and within a group
+// every sample comes once before any comes again, over all epochs.
+#pragma once
+
+#include "stoker/pipeline/order.h"
+
+namespace stoker {
+
+class WeightedOrder final : public Order {
+  public:
+    // Shares are rounded to whole samples by the largest remainders. Throws InvalidArgument for weights that are
+    // not positive and finite, or an empty group.
+    explicit WeightedOrder(const OrderOptions& options);
+
+    std::int64_t size() const override { return ends_.back(); }
+    void draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const override;
+    std::string name() const override;
+
+    // Draws of each group in an epoch.
+    std::vector<std::int64_t> quotas() const;
+
+  private:
+    std::vector<OrderGroup> groups_;
+    std::vector<std::int64_t> ends_;  // of each group's places in an epoch
+    std::uint64_t seed_;
+    bool shuffle_;
+    std::uint64_t hash_ = 0;  // of everything above but the seed
+};
+
+}  // namespace stoker

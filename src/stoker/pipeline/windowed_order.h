@@ -1,0 +1,38 @@
+// For data that is best read one shard after the other: shards in a shuffled sequence, samples shuffled within a
+// window that moves along it. As deterministic as the full shuffle, and as cheap at any point.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "stoker/pipeline/order.h"
+
+namespace stoker {
+
+class WindowedOrder final : public Order {
+  public:
+    // Throws InvalidArgument where the shards' sizes do not add up to the data set's.
+    explicit WindowedOrder(const OrderOptions& options);
+
+    std::int64_t size() const override { return size_; }
+    void draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const override;
+    std::string name() const override;
+
+  private:
+    // The shards in one epoch's sequence.
+    struct Sequence {
+        std::int64_t epoch = -1;
+        std::vector<std::int64_t> ends;    // position after each shard
+        std::vector<std::int64_t> firsts;  // index of each shard's first sample
+    };
+    std::shared_ptr<const Sequence> sequence(std::int64_t epoch) const;
+
+    std::int64_t size_;
+    std::int64_t window_;
+    std::uint64_t seed_;
+    std::vector<std::int64_t> begins_;  // index of each shard's first sample, and the end
+    mutable std::mutex mutex_;          // guards the sequence used last
+    mutable std::shared_ptr<const Sequence> last_;
+};
+
+}  // namespace stoker

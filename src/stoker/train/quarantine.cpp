@@ -1,0 +1,64 @@
+// Bad samples are few: the file is opened for each batch that has some, and written at once.
+#include "stoker/train/quarantine.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+
+namespace stoker {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string name_of(const Json& line) {
+    return line.at("source").dump() + line.at("key").dump();
+}
+
+}  // namespace
+
+void Quarantine::open(const std::filesystem::path& file) {
+    file_ = file;
+    listed_.clear();
+    std::error_code unknown;
+    if (!std::filesystem::exists(file, unknown)) {
+        return;
+    }
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+        const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+        if (json.is_object() && json.contains("source") && json.contains("key")) {
+            listed_.insert(name_of(json));  // a line that was cut short by a kill is listed again
+        }
+    }
+}
+
+void Quarantine::note(std::span<const BadSample> samples, const Source& source, int rank) {
+    if (file_.empty()) {
+        return;
+    }
+    std::string lines;
+    for (const BadSample& bad : samples) {
+        const Json json = {{"source", source.path()},
+                           {"key", bad.key},
+                           {"offset", bad.offset ? Json(*bad.offset) : Json(nullptr)},
+                           {"reason", bad.reason},
+                           {"replaced_by", source.key(bad.replaced_by)},
+                           {"rank", rank}};
+        const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+        if (listed_.insert(name_of(Json::parse(line))).second) {
+            lines += line + "\n";
+        }
+    }
+    if (lines.empty()) {
+        return;
+    }
+    std::ofstream out(file_, std::ios::app | std::ios::binary);
+    out << lines << std::flush;
+    if (!out) {
+        throw IoError({.where = file_.string(), .expected = "room to write", .got = errno_text()});
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,29 @@
+// quarantine.jsonl of a run folder: every bad sample that the run met, once, with the place of the damage and what
+// stood in for it.
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <span>
+#include <string>
+
+#include "stoker/formats/source.h"
+#include "stoker/pipeline/batch.h"
+
+namespace stoker {
+
+class Quarantine {
+  public:
+    // Goes on with the file where it is there. Throws IoError.
+    void open(const std::filesystem::path& file);
+
+    // Appends those that are not listed yet: {"source", "key", "offset", "reason", "replaced_by", "rank"}. Nothing
+    // without a file. Throws IoError.
+    void note(std::span<const BadSample> samples, const Source& source, int rank);
+
+  private:
+    std::filesystem::path file_;
+    std::set<std::string> listed_;  // source and key
+};
+
+}  // namespace stoker

@@ -1,0 +1,157 @@
+// Bad samples within a budget: replaced by the next good one, listed, the same for any number of workers; past the
+// budget the run ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pipeline/pixel_source.h"
+#include "stoker/pipeline/state.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::PixelSource;
+using testing::random_ops;
+using testing::see;
+using testing::Seen;
+
+std::shared_ptr<PixelSource> source_with_bad(std::int64_t size, const std::set<std::int64_t>& bad) {
+    auto source = std::make_shared<PixelSource>(size);
+    for (const std::int64_t index : bad) {
+        source->failures[index] = [] {
+            throw DataError({.path = "", .offset = 7}, {.where = "x", .expected = "good bytes", .got = "bad ones"});
+        };
+    }
+    return source;
+}
+
+struct Epochs {
+    std::vector<Seen> batches;
+    std::vector<std::pair<std::int64_t, std::int64_t>> bad;  // index, replaced_by
+};
+
+Epochs run_epochs(Loader& loader, int epochs) {
+    Epochs run;
+    while (epochs > 0) {
+        const auto batch = loader.next();
+        if (batch == nullptr) {
+            --epochs;
+            continue;
+        }
+        run.batches.push_back(see(*batch));
+        for (const BadSample& bad : batch->bad_samples()) {
+            run.bad.emplace_back(bad.index, bad.replaced_by);
+        }
+    }
+    return run;
+}
+
+TEST(BadSamples, AreReplacedByTheNextGoodOneForAnyNumberOfWorkers) {
+    Epochs alone;
+    for (const int workers : {0, 1, 3, 8}) {
+        Loader loader(source_with_bad(20, {4, 5, 19}), random_ops(),
+                      {.batch_size = 8, .workers = workers, .seed = 3, .bad_samples = 3});
+        const Epochs run = run_epochs(loader, 2);
+        if (workers == 0) {
+            alone = run;
+        }
+        EXPECT_EQ(testing::difference(run.batches, alone.batches), "") << workers << " workers";
+        EXPECT_EQ(run.bad, alone.bad);
+    }
+    using Pair = std::pair<std::int64_t, std::int64_t>;
+    EXPECT_THAT(std::vector(alone.bad.begin(), alone.bad.begin() + 4),
+                ::testing::UnorderedElementsAre(Pair{4, 6}, Pair{5, 6}, Pair{5, 6}, Pair{19, 0}))
+        << "4 is followed by 5, which is bad too; the last by the first";
+}
+
+TEST(BadSamples, TheBatchHoldsTheReplacement) {
+    const auto good = std::make_shared<PixelSource>(20);
+    Loader loader(source_with_bad(20, {5}), Transform(),
+                  {.batch_size = 20, .workers = 2, .shuffle = false, .bad_samples = 1});
+    Loader clean(good, Transform(), {.batch_size = 20, .workers = 2, .shuffle = false});
+    const auto batch = loader.next();
+    const Seen got = see(*batch);
+    const Seen all = see(*clean.next());
+    EXPECT_EQ(got.indices[5], 6);
+    EXPECT_EQ(got.keys[5], "pixels/00006");
+    EXPECT_EQ(got.labels[5], all.labels[6]);
+    const std::size_t image = all.image.size() / 20;
+    EXPECT_TRUE(std::equal(got.image.begin() + static_cast<std::ptrdiff_t>(5 * image),
+                           got.image.begin() + static_cast<std::ptrdiff_t>(6 * image),
+                           all.image.begin() + static_cast<std::ptrdiff_t>(6 * image)));
+    EXPECT_EQ(batch->draws()[5].index, 5);
+    ASSERT_EQ(batch->bad_samples().size(), 1);
+    const BadSample& bad = batch->bad_samples().front();
+    EXPECT_EQ(bad.item, 5);
+    EXPECT_EQ(bad.index, 5);
+    EXPECT_EQ(bad.key, "pixels/00005");
+    EXPECT_EQ(bad.offset, 7);
+    EXPECT_EQ(bad.reason, "expected good bytes, got bad ones");
+    EXPECT_EQ(bad.replaced_by, 6);
+}
+
+// Two of an epoch's samples fit the budget, the third does not: always in the same batch.
+TEST(BadSamples, PastTheBudgetTheRunStopsWithAList) {
+    for (const int workers : {0, 1, 4}) {
+        Loader loader(source_with_bad(40, {3, 13, 23, 33}), random_ops(),
+                      {.batch_size = 10, .workers = workers, .shuffle = false, .bad_samples = 2});
+        EXPECT_NO_THROW(loader.next());
+        EXPECT_NO_THROW(loader.next());
+        try {
+            loader.next();
+            ADD_FAILURE() << "the third bad sample passed";
+        } catch (const DataError& error) {
+            EXPECT_THAT(error.what(), HasSubstr("at most 2 bad samples in an epoch"));
+            EXPECT_THAT(error.what(), HasSubstr("pixels/00023"));
+        }
+    }
+}
+
+TEST(BadSamples, TheBudgetIsForEachEpoch) {
+    Loader loader(source_with_bad(20, {3, 13}), random_ops(), {.batch_size = 10, .workers = 2, .bad_samples = 2});
+    EXPECT_EQ(run_epochs(loader, 5).bad.size(), 10);
+}
+
+TEST(BadSamples, ADataSetOfBadSamplesOnlyEndsWithAMessage) {
+    std::set<std::int64_t> all;
+    for (std::int64_t i = 1; i < 10; ++i) {
+        all.insert(i);
+    }
+    // Sample 0 tells the shape and then is bad too.
+    const auto source = source_with_bad(10, all);
+    Loader loader(source, random_ops(), {.batch_size = 5, .workers = 0, .shuffle = false, .bad_samples = 1000});
+    source->failures[0] = source->failures[1];
+    EXPECT_THROW(loader.next(), DataError);
+    EXPECT_THROW(Loader(source, random_ops(), {.batch_size = 5, .bad_samples = 1000}), DataError);
+}
+
+TEST(BadSamples, ABadFirstSampleDoesNotHideTheShape) {
+    Loader loader(source_with_bad(10, {0, 1}), random_ops(),
+                  {.batch_size = 10, .workers = 1, .shuffle = false, .bad_samples = 2});
+    EXPECT_EQ(see(*loader.next()).indices, (std::vector<std::int64_t>{2, 2, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST(BadSamples, ErrorsOfTheSystemAreNotTheSamplesFault) {
+    const auto source = std::make_shared<PixelSource>(10);
+    source->failures[4] = [] { throw IoError({.where = "disk", .expected = "bytes", .got = "no answer"}); };
+    Loader loader(source, random_ops(), {.batch_size = 10, .workers = 1, .bad_samples = 10});
+    EXPECT_THROW(loader.next(), IoError);
+}
+
+TEST(BadSamples, TheCountIsPartOfTheState) {
+    const LoaderOptions options{.batch_size = 5, .workers = 2, .shuffle = false, .bad_samples = 2};
+    Loader first(source_with_bad(20, {1, 2, 12}), random_ops(), options);
+    first.next();
+    EXPECT_EQ(first.state().bad_samples, 2);
+    Loader second(source_with_bad(20, {1, 2, 12}), random_ops(), options);
+    second.restore(loader_state_from_json(to_json(first.state())));
+    EXPECT_NO_THROW(second.next());
+    EXPECT_THROW(second.next(), DataError) << "sample 12 is the third bad one of the epoch";
+    Loader third(source_with_bad(20, {1, 2, 12}), random_ops(), options);
+    third.restore({.epoch = 0, .batch = 1, .size = 20, .batch_size = 5, .order = "sequential"});
+    third.next();
+    EXPECT_NO_THROW(third.next());
+}
+
+}  // namespace
+}  // namespace stoker

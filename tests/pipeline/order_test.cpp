@@ -1,0 +1,251 @@
+// The orders as permutations, shares and windows; every one the same whatever pieces it is asked for in.
+#include "stoker/pipeline/order.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "stoker/base/error.h"
+#include "stoker/base/rng.h"
+#include "stoker/pipeline/permutation.h"
+#include "stoker/pipeline/weighted_order.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<Draw> epoch_of(const Order& order, std::int64_t epoch) {
+    std::vector<Draw> draws(static_cast<std::size_t>(order.size()));
+    order.draw(epoch, 0, draws);
+    return draws;
+}
+
+std::vector<std::int64_t> indices_of(const std::vector<Draw>& draws) {
+    std::vector<std::int64_t> indices(draws.size());
+    std::ranges::transform(draws, indices.begin(), &Draw::index);
+    return indices;
+}
+
+std::map<std::int64_t, int> counts_of(const std::vector<Draw>& draws) {
+    std::map<std::int64_t, int> counts;
+    for (const Draw& draw : draws) {
+        ++counts[draw.index];
+    }
+    return counts;
+}
+
+// All kinds, over 100 samples but where it says otherwise.
+std::vector<OrderOptions> every_kind() {
+    return {
+        {.size = 100, .seed = 5},
+        {.size = 100, .shuffle = false},
+        {.size = 100, .seed = 5, .epoch_samples = 37},
+        {.size = 100, .seed = 5, .epoch_samples = 370},
+        {.size = 100, .shuffle = false, .epoch_samples = 130},
+        {.size = 100, .seed = 5, .window = 16, .shards = {30, 1, 50, 19}},
+        {.size = 100, .seed = 5, .window = 16},
+        {.size = 100, .seed = 5, .groups = {{.weight = 3, .first = 0, .size = 10}, {.first = 10, .size = 90}}},
+        {.size = 100, .seed = 5, .epoch_samples = 55, .groups = {{.indices = {1, 5, 9}}, {.indices = {2, 7, 8, 99}}}},
+        {.size = 100, .shuffle = false, .groups = {{.indices = {1, 5, 9}}, {.indices = {2, 7, 8, 99}}}},
+    };
+}
+
+TEST(Order, IsTheSameInWhateverPiecesItIsAskedFor) {
+    for (const OrderOptions& options : every_kind()) {
+        const auto order = make_order(options);
+        for (const std::int64_t epoch : {0, 1, 2, 77}) {
+            const std::vector<Draw> whole = epoch_of(*order, epoch);
+            for (const std::size_t piece : {1, 7, 64}) {
+                for (std::size_t begin = 0; begin < whole.size(); begin += piece) {
+                    std::vector<Draw> part(std::min(piece, whole.size() - begin));
+                    order->draw(epoch, static_cast<std::int64_t>(begin), part);
+                    for (std::size_t i = 0; i < part.size(); ++i) {
+                        ASSERT_EQ(part[i].index, whole[begin + i].index) << order->name();
+                        ASSERT_EQ(part[i].occurrence, whole[begin + i].occurrence) << order->name();
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(Order, NamesTellDifferentOrdersApart) {
+    std::set<std::string> names;
+    for (const OrderOptions& options : every_kind()) {
+        names.insert(make_order(options)->name());
+    }
+    EXPECT_EQ(names.size(), every_kind().size());
+    EXPECT_EQ(make_order({.size = 100})->name(), make_order({.size = 200, .seed = 9})->name())
+        << "size and seed are told apart by the state itself";
+}
+
+// No pair (sample, occurrence) twice, or two augmentations would be the same.
+TEST(Order, OccurrencesTellRepeatsApart) {
+    for (const OrderOptions& options : every_kind()) {
+        const auto order = make_order(options);
+        for (const std::int64_t epoch : {0, 1, 2, 3, 41}) {
+            std::set<std::pair<std::int64_t, int>> seen;
+            for (const Draw& draw : epoch_of(*order, epoch)) {
+                EXPECT_TRUE(seen.insert({draw.index, draw.occurrence}).second) << order->name();
+            }
+        }
+    }
+}
+
+TEST(Order, ShuffledIsThePermutationOfItsEpoch) {
+    const auto order = make_order({.size = 1000, .seed = 11});
+    for (const std::int64_t epoch : {0, 3}) {
+        const Permutation permutation(1000, 11, static_cast<std::uint32_t>(epoch));
+        const auto indices = indices_of(epoch_of(*order, epoch));
+        for (std::int64_t i = 0; i < 1000; ++i) {
+            ASSERT_EQ(indices[static_cast<std::size_t>(i)], permutation(i));
+        }
+    }
+}
+
+TEST(Order, PassesGoOnFromEpochToEpoch) {
+    const auto order = make_order({.size = 100, .seed = 2, .epoch_samples = 40});
+    std::vector<Draw> five_epochs;
+    for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
+        const auto part = epoch_of(*order, epoch);
+        five_epochs.insert(five_epochs.end(), part.begin(), part.end());
+    }
+    for (const auto& [index, count] : counts_of(five_epochs)) {
+        EXPECT_EQ(count, 2) << "sample " << index << ": 5 x 40 draws are two passes over 100";
+    }
+}
+
+TEST(Order, AWindowKeepsToTheSequenceOfShards) {
+    Rng rng({.seed = 1});
+    for (int round = 0; round < 200; ++round) {
+        OrderOptions options{.seed = rng.next()};
+        for (std::uint32_t i = 0; i < 2 + rng.below(9); ++i) {
+            options.shards.push_back(1 + rng.below(60));
+        }
+        options.size = std::accumulate(options.shards.begin(), options.shards.end(), std::int64_t{0});
+        options.window = 1 + rng.below(40);
+        if (options.window >= options.size) {
+            continue;
+        }
+        const auto order = make_order(options);
+        auto indices = indices_of(epoch_of(*order, round));
+        // The slow twin: the sequence of shards is where the windows, sorted, come from.
+        std::vector<std::int64_t> shard_of;
+        for (std::size_t shard = 0; shard < options.shards.size(); ++shard) {
+            shard_of.insert(shard_of.end(), static_cast<std::size_t>(options.shards[shard]),
+                            static_cast<std::int64_t>(shard));
+        }
+        const auto window = static_cast<std::size_t>(options.window);
+        std::vector<std::size_t> last_window(options.shards.size(), 0);
+        std::vector<std::size_t> first_window(options.shards.size(), indices.size());
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            const auto shard = static_cast<std::size_t>(shard_of[static_cast<std::size_t>(indices[i])]);
+            first_window[shard] = std::min(first_window[shard], i / window);
+            last_window[shard] = std::max(last_window[shard], i / window);
+        }
+        for (std::size_t shard = 0; shard < options.shards.size(); ++shard) {
+            const auto windows = static_cast<std::size_t>(options.shards[shard] - 1) / window + 2;
+            EXPECT_LE(last_window[shard] - first_window[shard] + 1, windows) << "a shard is read in one go";
+        }
+        std::ranges::sort(indices);
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            ASSERT_EQ(indices[i], static_cast<std::int64_t>(i)) << "each sample once";
+        }
+    }
+}
+
+TEST(Order, WindowsShuffleShardsAndSamples) {
+    const auto order = make_order({.size = 1000, .seed = 3, .window = 50, .shards = std::vector<std::int64_t>(20, 50)});
+    const auto first = indices_of(epoch_of(*order, 0));
+    const auto second = indices_of(epoch_of(*order, 1));
+    EXPECT_NE(first, second);
+    std::set<std::int64_t> shards;
+    for (std::size_t i = 0; i < 1000; i += 50) {
+        shards.insert(first[i] / 50);
+    }
+    EXPECT_EQ(shards.size(), 20);
+    EXPECT_FALSE(std::is_sorted(first.begin(), first.begin() + 50));
+}
+
+TEST(Order, WeightsAreSharesOfEveryEpoch) {
+    const auto order = make_order({.size = 1000,
+                                   .seed = 4,
+                                   .groups = {{.weight = 0.7, .first = 0, .size = 10},
+                                              {.weight = 0.2, .first = 10, .size = 900},
+                                              {.weight = 0.1, .first = 910, .size = 90}}});
+    for (const std::int64_t epoch : {0, 1, 19}) {
+        const auto draws = epoch_of(*order, epoch);
+        const auto in = [&](std::int64_t first, std::int64_t end) {
+            return std::ranges::count_if(draws,
+                                         [&](const Draw& draw) { return draw.index >= first && draw.index < end; });
+        };
+        EXPECT_EQ(in(0, 10), 700);
+        EXPECT_EQ(in(10, 910), 200);
+        EXPECT_EQ(in(910, 1000), 100);
+        for (const auto& [index, count] : counts_of(draws)) {
+            if (index < 10) {
+                EXPECT_EQ(count, 70) << "a group's samples are drawn evenly";
+            }
+        }
+    }
+}
+
+TEST(Order, SharesAreRoundedByTheLargestRemainders) {
+    const WeightedOrder order({.size = 10,
+                               .groups = {{.weight = 1, .first = 0, .size = 5},
+                                          {.weight = 1, .first = 5, .size = 3},
+                                          {.weight = 1, .first = 8, .size = 2}}});
+    EXPECT_EQ(order.quotas(), (std::vector<std::int64_t>{4, 3, 3}));
+    EXPECT_EQ(order.size(), 10);
+}
+
+// Over many epochs a sample of a large group comes as often as any other of it.
+TEST(Order, WeightedGroupsGoThroughAllTheirSamples) {
+    const auto order =
+        make_order({.size = 110, .seed = 8, .groups = {{.first = 0, .size = 10}, {.first = 10, .size = 100}}});
+    std::map<std::int64_t, int> counts;
+    for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+        for (const Draw& draw : epoch_of(*order, epoch)) {
+            ++counts[draw.index];
+        }
+    }
+    for (const auto& [index, count] : counts) {
+        EXPECT_EQ(count, index < 10 ? 110 : 11) << index;
+    }
+}
+
+TEST(Order, ShuffleMixesTheGroups) {
+    const auto order =
+        make_order({.size = 200, .seed = 8, .groups = {{.first = 0, .size = 100}, {.first = 100, .size = 100}}});
+    const auto indices = indices_of(epoch_of(*order, 0));
+    const auto low = std::count_if(indices.begin(), indices.begin() + 100, [](auto index) { return index < 100; });
+    EXPECT_GT(low, 30);
+    EXPECT_LT(low, 70);
+}
+
+void expect_refused(const OrderOptions& options, const std::string& part) {
+    try {
+        make_order(options);
+        ADD_FAILURE() << "accepted, instead of an error about: " << part;
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+}
+
+TEST(Order, RefusesWhatCannotBe) {
+    expect_refused({.size = 0}, "at least one sample");
+    expect_refused({.size = 10, .epoch_samples = -1}, "negative");
+    expect_refused({.size = 2, .epoch_samples = 200'000}, "no sample more than 65535 times an epoch");
+    expect_refused({.size = 10, .groups = {{.weight = 0, .first = 0, .size = 3}}}, "positive weight");
+    expect_refused({.size = 10, .groups = {{.weight = 1, .first = 0, .size = 0}}}, "at least one sample");
+    expect_refused({.size = 10, .window = 5, .shards = {3, 3}}, "hold 10 samples together, got 6");
+    expect_refused({.size = 10, .window = 5, .groups = {{.first = 0, .size = 10}}}, "got both");
+}
+
+}  // namespace
+}  // namespace stoker
