@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/pickle_reader.h"
@@ -149,7 +150,7 @@ std::string PickleValue::describe() const {
     }
 }
 
-Pickle::Pickle() : reader_(std::make_unique<PickleReader>()) {}
+Pickle::Pickle(std::string where) : reader_(std::make_unique<PickleReader>(std::move(where))) {}
 
 Pickle::~Pickle() = default;
 

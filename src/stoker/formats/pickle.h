@@ -78,7 +78,8 @@ class PickleValue {
 
 class Pickle {
   public:
-    Pickle();
+    // `where` is what errors say of names and opcodes that are not safe: a path.
+    explicit Pickle(std::string where = "pickle");
     Pickle(const Pickle&) = delete;
     Pickle& operator=(const Pickle&) = delete;
     ~Pickle();

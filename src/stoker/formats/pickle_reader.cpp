@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cstring>
 #include <fmt/format.h>
-#include <limits>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -28,7 +28,7 @@ const char* pickle_tag_name(PickleTag tag) {
     return kTags[static_cast<std::size_t>(tag)];
 }
 
-PickleReader::PickleReader() : nodes_(kPickleEmptyTuple + 1) {
+PickleReader::PickleReader(std::string where) : where_(std::move(where)), nodes_(kPickleEmptyTuple + 1) {
     nodes_[kPickleFalse].tag = nodes_[kPickleTrue].tag = PickleTag::boolean;
     nodes_[kPickleTrue].integer = 1;
     nodes_[kPickleEmptyTuple].tag = PickleTag::tuple;
@@ -40,7 +40,7 @@ void PickleReader::bad(std::string expected, std::string got) const {
 }
 
 void PickleReader::unsupported(std::string got) const {
-    throw Unsupported({.where = "pickle",
+    throw Unsupported({.where = where_,
                        .expected = "plain values, NumPy arrays and torch tensors",
                        .got = fmt::format("{} at byte {}", got, opcode_ - bytes_.data()),
                        .hint = "nothing in a pickle is executed: store the data in plain arrays"});
@@ -218,7 +218,7 @@ void PickleReader::memoize(std::uint64_t at) {
         }
         memo_.resize(static_cast<std::size_t>(at) + 1, kNoPickleNode);
     }
-    memo_count_ += memo_[at] == kNoPickleNode ? 1 : 0;
+    memo_count_ += memo_[at] == kNoPickleNode ? 1U : 0U;
     memo_[at] = value;
 }
 

@@ -74,7 +74,7 @@ struct PickleTensor {
 
 class PickleReader {
   public:
-    PickleReader();
+    explicit PickleReader(std::string where);
 
     // Returns the root.
     std::uint32_t read(std::span<const std::byte> bytes);
@@ -143,6 +143,7 @@ class PickleReader {
     [[noreturn]] void bad(std::string expected, std::string got) const;
     [[noreturn]] void unsupported(std::string got) const;
 
+    std::string where_;
     std::span<const std::byte> bytes_;
     const std::byte* at_ = nullptr;
     const std::byte* end_ = nullptr;

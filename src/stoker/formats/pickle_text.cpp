@@ -87,21 +87,22 @@ std::optional<std::string> raw_unicode(std::string_view line) {
 }
 
 std::optional<std::string> latin1(std::string_view text) {
-    std::string out;
-    out.reserve(text.size());
+    std::string out(text.size(), '\0');
+    char* to = out.data();
     for (std::size_t i = 0; i < text.size(); ++i) {
         const auto first = static_cast<unsigned char>(text[i]);
         if (first < 0x80) {
-            out += text[i];
+            *to++ = text[i];
             continue;
         }
         const auto second = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
         if ((first != 0xC2 && first != 0xC3) || (second & 0xC0) != 0x80) {
             return std::nullopt;
         }
-        out += static_cast<char>((first & 3) << 6 | (second & 0x3F));
+        *to++ = static_cast<char>((first & 3) << 6 | (second & 0x3F));
         ++i;
     }
+    out.resize(static_cast<std::size_t>(to - out.data()));
     return out;
 }
 
