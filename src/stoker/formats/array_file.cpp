@@ -10,6 +10,7 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/npy.h"
 #include "stoker/formats/npy_header.h"
+#include "stoker/formats/pt.h"
 #include "stoker/formats/safetensors.h"
 
 namespace stoker {
@@ -206,11 +207,11 @@ struct Kind {
     std::vector<std::string> (*names)(const std::string& path);
 };
 
-// torch's .pt belongs here: {".pt", "pt", open_as<PtFile>, names_in<PtFile>}.
 constexpr Kind kKinds[] = {
     {".npy", "npy", open_as<NpyFile>, names_in<NpyFile>},
     {".npz", "npz", open_as<NpzFile>, names_in<NpzFile>},
     {".safetensors", "safetensors", open_as<SafetensorsArrays>, names_in<SafetensorsArrays>},
+    {".pt", "pt", open_as<PtFile>, names_in<PtFile>},
 };
 
 constexpr std::string_view kFolderImages = "images.npy";
@@ -233,7 +234,8 @@ const Kind* kind_of(const std::string& path) {
 const Kind& known_kind(const std::string& path) {
     const Kind* kind = kind_of(path);
     if (kind == nullptr) {
-        throw Unsupported({.where = path, .expected = "a file of arrays (.npy, .npz, .safetensors)", .got = "another"});
+        throw Unsupported(
+            {.where = path, .expected = "a file of arrays (.npy, .npz, .safetensors, .pt)", .got = "another"});
     }
     return *kind;
 }

@@ -12,8 +12,8 @@
 namespace stoker {
 namespace {
 
-constexpr std::array<std::string_view, 4> kImages = {"images", "image", "x", "data"};
-constexpr std::array<std::string_view, 4> kLabels = {"labels", "label", "y", "targets"};
+constexpr std::array<std::string_view, 5> kImages = {"images", "image", "x", "data", "0"};
+constexpr std::array<std::string_view, 5> kLabels = {"labels", "label", "y", "targets", "1"};
 constexpr std::array<std::string_view, 1> kTrain = {"train"};
 constexpr std::array<std::string_view, 2> kTest = {"test", "val"};
 

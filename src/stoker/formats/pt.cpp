@@ -91,32 +91,37 @@ void gather(const PickledTensor& tensor, std::span<const std::byte> from, std::s
     }
 }
 
-bool are_integers(const PickleValue& list) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
+// The kind of all the list's entries; empty where they differ or there are none. Booleans count as integers.
+std::optional<PickleValue::Kind> kind_of_entries(const PickleValue& list) {
+    const auto kind_of = [&](std::size_t i) {
         const auto kind = list[i].kind();
-        if (kind != PickleValue::Kind::integer && kind != PickleValue::Kind::boolean) {
-            return false;
+        return kind == PickleValue::Kind::boolean ? PickleValue::Kind::integer : kind;
+    };
+    for (std::size_t i = 1; i < list.size(); ++i) {
+        if (kind_of(i) != kind_of(0)) {
+            return std::nullopt;
         }
     }
-    return list.size() > 0;
+    return list.size() == 0 ? std::nullopt : std::optional(kind_of(0));
 }
 
-bool holds_containers(const PickleValue& list) {
+bool is_container(const PickleValue& value) {
     using Kind = PickleValue::Kind;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-        const auto kind = list[i].kind();
-        if (kind == Kind::list || kind == Kind::tuple || kind == Kind::dict || kind == Kind::tensor ||
-            kind == Kind::array) {
-            return true;
-        }
-    }
-    return false;
+    const Kind kind = value.kind();
+    return kind == Kind::list || kind == Kind::tuple || kind == Kind::dict;
 }
 
 }  // namespace
 
-PtFile::PtFile(const std::filesystem::path& path)
-    : path_(path.string()), zip_(checked_zip(path)), pickle_(path.string()) {
+PtFile::PtFile(const std::filesystem::path& path, std::span<const std::string> wanted)
+    : PtFile(path, wanted.empty(), wanted) {}
+
+PtFile::PtFile(const std::filesystem::path& path, bool all, std::span<const std::string> wanted)
+    : path_(path.string()),
+      zip_(checked_zip(path)),
+      pickle_(path.string()),
+      all_(all),
+      wanted_(wanted.begin(), wanted.end()) {
     try {
         read();
     } catch (const DataError& error) {
@@ -126,6 +131,10 @@ PtFile::PtFile(const std::filesystem::path& path)
 
 PtFile::PtFile(std::span<const std::byte> bytes) : zip_(bytes) {
     read();
+}
+
+std::vector<std::string> PtFile::names(const std::filesystem::path& path) {
+    return PtFile(path, false, {}).names_;
 }
 
 void PtFile::refuse(std::string expected, std::string got) const {
@@ -153,7 +162,7 @@ void PtFile::read() {
     try {
         read_structure(*found);
     } catch (const DataError& error) {
-        throw error.located({.path = path_, .key = found->name});
+        throw error.located({.path = path_, .key = std::string(kStructure)});
     }
 }
 
@@ -162,7 +171,7 @@ void PtFile::read_byte_order() {
     if (entry == nullptr) {
         return;  // torch before 2.0: little-endian
     }
-    const auto bytes = zip_.stored(*entry);
+    const auto bytes = content(*entry).bytes;
     const std::string_view order(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 16));
     big_endian_ = order == "big";
     if (!big_endian_ && order != "little") {
@@ -171,11 +180,7 @@ void PtFile::read_byte_order() {
 }
 
 void PtFile::read_structure(const ZipEntry& member) {
-    if (member.method != ZipEntry::stored) {
-        inflated_[member.name] = zip_.inflate(member);
-    }
-    const PickleValue root =
-        pickle_.read(member.method == ZipEntry::stored ? zip_.stored(member) : inflated_[member.name].bytes());
+    const PickleValue root = pickle_.read(content(member).bytes);
     using Kind = PickleValue::Kind;
     if (root.kind() == Kind::tensor || root.kind() == Kind::array) {
         add("", root);
@@ -191,44 +196,59 @@ void PtFile::read_structure(const ZipEntry& member) {
             add(std::to_string(i), root[i]);
         }
     }
-    if (arrays_.empty()) {
+    if (names_.empty()) {
         refuse("a tensor, or a dict, list or tuple of tensors", root.describe());
     }
-    std::vector<std::string_view> names;
-    std::ranges::transform(arrays_, std::back_inserter(names), &ArrayView::name);
-    std::ranges::sort(names);
-    if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
-        refuse("a name for each tensor", fmt::format("{} twice", *twice));
+    std::vector<std::string_view> sorted(names_.begin(), names_.end());
+    std::ranges::sort(sorted);
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
+        refuse("a name for each tensor", fmt::format("{:?} twice", *twice));
     }
 }
 
+// Work is bounded: a pickle may mention one list or one long text again and again.
 void PtFile::add(std::string name, const PickleValue& value) {
     using Kind = PickleValue::Kind;
-    const bool is_list = value.kind() == Kind::list || value.kind() == Kind::tuple;
-    scanned_ += is_list ? value.size() : 0;
+    scanned_ += is_container(value) ? value.size() : 0;
     if (name.size() > kMaxName || scanned_ > zip_.bytes().size()) {
         unsupported("short names and lists that are mentioned once", "a long name or a list again and again", "");
     }
-    if (value.kind() == Kind::tensor) {
+    const Kind kind = value.kind();
+    const auto entries = kind == Kind::list || kind == Kind::tuple ? kind_of_entries(value) : std::nullopt;
+    if (kind != Kind::tensor && kind != Kind::array && entries != Kind::integer && entries != Kind::text) {
+        check_nesting(name, value);
+        return;
+    }
+    if (names_.size() == kMaxArrays) {
+        unsupported(fmt::format("at most {} tensors", kMaxArrays), "more", "stack the samples into one tensor");
+    }
+    names_.push_back(name);
+    if (!all_ && std::ranges::find(wanted_, name) == wanted_.end()) {
+        return;
+    }
+    if (kind == Kind::tensor) {
         add_tensor(std::move(name), value.tensor());
-    } else if (value.kind() == Kind::array) {
-        ArrayView array = value.array();
-        array.name = std::move(name);
-        add_array(std::move(array));
-    } else if (is_list && are_integers(value)) {
+    } else if (kind == Kind::array) {
+        arrays_.push_back(value.array());
+        arrays_.back().name = std::move(name);
+    } else if (entries == Kind::integer) {
         add_integers(std::move(name), value);
-    } else if (value.kind() == Kind::dict || (is_list && holds_containers(value))) {
-        unsupported("tensors, or one dict, list or tuple of tensors",
-                    fmt::format("a {} within, under {:?}", value.describe(), name),
-                    "stack the samples into one tensor: {\"images\": images, \"labels\": labels}");
+    } else {
+        add_texts(std::move(name), value);
     }
 }
 
-void PtFile::add_array(ArrayView array) {
-    if (arrays_.size() == kMaxArrays) {
-        unsupported(fmt::format("at most {} tensors", kMaxArrays), "more", "stack the samples into one tensor");
+// Settings beside the tensors may be left out, tensors out of reach may not.
+void PtFile::check_nesting(const std::string& name, const PickleValue& value) const {
+    using Kind = PickleValue::Kind;
+    for (std::size_t i = 0; i < (is_container(value) ? value.size() : 0); ++i) {
+        const PickleValue inner = value[i];
+        if (is_container(inner) || inner.kind() == Kind::tensor || inner.kind() == Kind::array) {
+            unsupported("tensors, or one dict, list or tuple of tensors",
+                        fmt::format("a {} in the {} under {:?}", inner.describe(), value.describe(), name),
+                        "stack the samples into one tensor: {\"images\": images, \"labels\": labels}");
+        }
     }
-    arrays_.push_back(std::move(array));
 }
 
 void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
@@ -239,7 +259,7 @@ void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
     ArrayView array{.name = std::move(name), .type = tensor.type, .shape = tensor.shape, .bytes = {}};
     array.type.big_endian = big_endian_ && array.type.item_size > 1;
     const std::uint64_t size = checked_array_bytes(array.type, array.shape);
-    const Storage from = storage(tensor.storage);
+    const Content from = storage(tensor.storage);
     const auto item = static_cast<std::uint64_t>(array.type.item_size);
     const std::uint64_t elements = from.bytes.size() / item;
     const auto offset = static_cast<std::uint64_t>(tensor.offset);
@@ -260,7 +280,7 @@ void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
         gather(tensor, from.bytes.subspan(offset * item), to);
         array.bytes = to;
     }
-    add_array(std::move(array));
+    arrays_.push_back(std::move(array));
 }
 
 void PtFile::add_integers(std::string name, const PickleValue& list) {
@@ -269,24 +289,40 @@ void PtFile::add_integers(std::string name, const PickleValue& list) {
         const std::int64_t value = list[i].integer();
         std::memcpy(to.data() + i * sizeof value, &value, sizeof value);
     }
-    add_array({.name = std::move(name),
-               .type = {.kind = ArrayKind::integer, .item_size = sizeof(std::int64_t)},
-               .shape = {static_cast<std::int64_t>(list.size())},
-               .bytes = to});
+    arrays_.push_back({.name = std::move(name),
+                       .type = {.kind = ArrayKind::integer, .item_size = sizeof(std::int64_t)},
+                       .shape = {static_cast<std::int64_t>(list.size())},
+                       .bytes = to});
 }
 
-PtFile::Storage PtFile::storage(std::string_view key) {
+void PtFile::add_texts(std::string name, const PickleValue& list) {
+    std::vector<std::string>& texts = texts_[std::move(name)];
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        text_bytes_ += list[i].text().size();
+        if (text_bytes_ > zip_.bytes().size()) {
+            unsupported("texts that are mentioned once", "one again and again", "");
+        }
+        texts.emplace_back(list[i].text());
+    }
+}
+
+PtFile::Content PtFile::storage(std::string_view key) {
     const std::string name = fmt::format("{}data/{}", folder_, key);
     const ZipEntry* entry = zip_.find(name);
     if (entry == nullptr) {
         refuse(fmt::format("a member {:?}", name), "none");
     }
-    if (entry->method == ZipEntry::stored) {
-        return {.bytes = zip_.stored(*entry), .entry = entry};
+    return content(*entry);
+}
+
+// torch stores all; who packs the file anew may have deflated them.
+PtFile::Content PtFile::content(const ZipEntry& entry) {
+    if (entry.method == ZipEntry::stored) {
+        return {.bytes = zip_.stored(entry), .entry = &entry};
     }
-    auto known = inflated_.find(name);
+    auto known = inflated_.find(&entry);
     if (known == inflated_.end()) {
-        known = inflated_.emplace(name, zip_.inflate(*entry)).first;
+        known = inflated_.emplace(&entry, zip_.inflate(entry)).first;
     }
     return {.bytes = known->second.bytes()};
 }

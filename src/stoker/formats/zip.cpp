@@ -236,7 +236,7 @@ ZipFile::Found ZipFile::read_entry(std::uint64_t at, std::uint64_t stop) const {
         refuse(at, "sizes of a zip64 entry", "none");
     }
     if ((get<std::uint16_t>(bytes_, at + 8) & kEncrypted) != 0) {
-        unsupported("members that are not encrypted", found.entry.name);
+        unsupported("members that are not encrypted", fmt::format("{:?}", found.entry.name));
     }
     return found;
 }
@@ -246,17 +246,17 @@ void ZipFile::place_data(Found& found, std::uint64_t at, std::uint64_t directory
     ZipEntry& entry = found.entry;
     if (directory < kLocalBytes || found.header > directory - kLocalBytes ||
         get<std::uint32_t>(bytes_, found.header) != kLocalHeader) {
-        refuse(at, fmt::format("the place of {} before the directory", entry.name), fmt::format("{}", found.header));
+        refuse(at, fmt::format("the place of {:?} before the directory", entry.name), fmt::format("{}", found.header));
     }
     const std::size_t name_bytes = get<std::uint16_t>(bytes_, found.header + 26);
     const std::size_t extra_bytes = get<std::uint16_t>(bytes_, found.header + 28);
     entry.offset = found.header + kLocalBytes + name_bytes + extra_bytes;
     if (entry.offset > directory || entry.compressed_size > directory - entry.offset) {
-        refuse(at, fmt::format("{} to lie before the directory", entry.name),
+        refuse(at, fmt::format("{:?} to lie before the directory", entry.name),
                fmt::format("{} bytes at {}", entry.compressed_size, entry.offset));
     }
     if (!std::ranges::equal(bytes_.subspan(found.header + kLocalBytes, name_bytes), as_bytes(entry.name))) {
-        refuse(found.header, fmt::format("the header of {}", entry.name), "another name");
+        refuse(found.header, fmt::format("the header of {:?}", entry.name), "another name");
     }
 }
 
@@ -265,14 +265,14 @@ void ZipFile::check_entries(std::span<const std::uint64_t> headers) const {
         const std::uint64_t packed = entry.compressed_size;
         if (entry.method == ZipEntry::stored ? entry.size != packed
                                              : entry.size / kMaxRatio + (entry.size % kMaxRatio != 0) > packed) {
-            refuse(entry.offset, fmt::format("a size of {} that {} bytes can have", entry.name, packed),
+            refuse(entry.offset, fmt::format("a size of {:?} that {} bytes can have", entry.name, packed),
                    fmt::format("{}", entry.size));
         }
     }
     const auto same =
         std::ranges::adjacent_find(by_name_, {}, [&](std::uint32_t i) -> std::string_view { return entries_[i].name; });
     if (same != by_name_.end()) {
-        refuse(entries_[*same].offset, "a name for each member", fmt::format("{} twice", entries_[*same].name));
+        refuse(entries_[*same].offset, "a name for each member", fmt::format("{:?} twice", entries_[*same].name));
     }
     std::vector<std::uint32_t> order(entries_.size());
     std::iota(order.begin(), order.end(), 0U);
@@ -281,7 +281,7 @@ void ZipFile::check_entries(std::span<const std::uint64_t> headers) const {
         const ZipEntry& before = entries_[order[i - 1]];
         if (headers[order[i]] < before.offset + before.compressed_size) {
             refuse(headers[order[i]], "members one after the other",
-                   fmt::format("{} within {}", entries_[order[i]].name, before.name));
+                   fmt::format("{:?} within {:?}", entries_[order[i]].name, before.name));
         }
     }
 }
@@ -294,7 +294,8 @@ const ZipEntry* ZipFile::find(std::string_view name) const {
 
 std::span<const std::byte> ZipFile::stored(const ZipEntry& entry) const {
     if (entry.method != ZipEntry::stored) {
-        unsupported(fmt::format("{} stored as it is", entry.name), fmt::format("compression method {}", entry.method));
+        unsupported(fmt::format("{:?} stored as it is", entry.name),
+                    fmt::format("compression method {}", entry.method));
     }
     return bytes_.subspan(entry.offset, entry.size);
 }
@@ -302,18 +303,18 @@ std::span<const std::byte> ZipFile::stored(const ZipEntry& entry) const {
 Buffer ZipFile::inflate(const ZipEntry& entry) const {
     const auto packed = bytes_.subspan(entry.offset, entry.compressed_size);
     if (entry.method != ZipEntry::stored && entry.method != ZipEntry::deflated) {
-        unsupported(fmt::format("{} stored or deflated", entry.name),
+        unsupported(fmt::format("{:?} stored or deflated", entry.name),
                     fmt::format("compression method {}", entry.method));
     }
     Buffer out(entry.size);
     if (entry.method == ZipEntry::stored) {
         std::ranges::copy(packed, out.data());
     } else if (!Inflater().fill(packed, out.bytes())) {
-        refuse(entry.offset, fmt::format("{} bytes of {} from a sound deflate stream", entry.size, entry.name),
+        refuse(entry.offset, fmt::format("{} bytes of {:?} from a sound deflate stream", entry.size, entry.name),
                "damaged data or another number");
     }
     if (crc32_of(out.bytes()) != entry.crc32) {
-        refuse(entry.offset, fmt::format("{} with checksum {:08x}", entry.name, entry.crc32),
+        refuse(entry.offset, fmt::format("{:?} with checksum {:08x}", entry.name, entry.crc32),
                fmt::format("{:08x}", crc32_of(out.bytes())));
     }
     return out;
