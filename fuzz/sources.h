@@ -75,7 +75,7 @@ inline void touch(std::span<const std::byte> bytes) {
         sum = static_cast<std::uint8_t>(sum ^ std::to_integer<std::uint8_t>(byte));
     }
     static volatile std::uint8_t kept = 0;
-    kept = sum;
+    kept = static_cast<std::uint8_t>(kept ^ sum);
 }
 
 // The first and the last samples of a data set that was opened: labels are known without reading, pixels have their
