@@ -93,8 +93,10 @@ int main(int count, char** arguments) {
     write(root / "bmp", bmps());
     write(root / "pnm", pnms());
     write(root / "dct", dct_records(jpegs()));
-    for (const auto& [target, inputs] : format_seeds()) {
-        write_inputs(root / target, inputs);
+    for (const auto& seeds : {format_seeds(), pickle_seeds()}) {
+        for (const auto& [target, inputs] : seeds) {
+            write_inputs(root / target, inputs);
+        }
     }
     return 0;
 }

@@ -16,4 +16,7 @@ std::vector<Input> dct_records(const std::vector<Input>& jpegs);
 // Whole inputs of the targets of data sets, by target.
 std::map<std::string, std::vector<Input>> format_seeds();
 
+// Likewise of pickles and zip files.
+std::map<std::string, std::vector<Input>> pickle_seeds();
+
 }  // namespace stoker::fuzz

@@ -27,7 +27,6 @@ constexpr std::size_t kEnd64Bytes = 56;
 constexpr std::size_t kLocator64Bytes = 20;
 constexpr std::size_t kMaxComment = 65535;
 constexpr std::uint32_t kIn64 = 0xffffffff;  // a value that stands in a zip64 record instead
-constexpr std::uint16_t kIn64Short = 0xffff;
 constexpr std::uint16_t kExtra64 = 1;
 constexpr std::uint16_t kEncrypted = 1;
 constexpr std::uint64_t kMaxRatio = 1032;             // deflate spends at least two bits on 258 bytes
