@@ -11,6 +11,9 @@
 #include <system_error>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/array_file.h"
+#include "stoker/formats/array_source.h"
+#include "stoker/formats/cifar.h"
 #include "stoker/formats/idx.h"
 #include "stoker/formats/image_folder.h"
 #include "stoker/formats/stk.h"
@@ -26,7 +29,8 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a folder with one subfolder of images (.jpg, .png, .webp, ...) for each class, a folder of IDX files "
-    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), or synth:digits";
+    "(train-images-idx3-ubyte[.gz], ...) or of CIFAR-10 or CIFAR-100, an stk data set (stoker pack), a file of arrays "
+    "(.npy, .npz, .safetensors, .pt) or a folder with images.npy, or synth:digits";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -128,6 +132,16 @@ constexpr Format kFormats[] = {
      .open = [](const std::string& data, Split split, const OpenOptions&) -> std::unique_ptr<Source> {
          const IdxPaths paths = find_idx(data, split);
          return std::make_unique<IdxSource>(paths.images, paths.labels, split);
+     },
+     .splits = [](const std::string&) { return true; }},
+    {.holds = [](const std::string& data) { return is_array_path(data); },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<ArraySource>(data, split, options.fields);
+     },
+     .splits = [](const std::string& data) { return arrays_have_splits(data); }},
+    {.holds = [](const std::string& data) { return is_folder(data) && holds_cifar(data); },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<CifarSource>(data, split, options.fields);
      },
      .splits = [](const std::string&) { return true; }},
     {.holds = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
