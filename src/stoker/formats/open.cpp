@@ -13,6 +13,7 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/idx.h"
 #include "stoker/formats/image_folder.h"
+#include "stoker/formats/lmdb.h"
 #include "stoker/formats/stk.h"
 #include "stoker/formats/stk_manifest.h"
 #include "stoker/formats/synth_digits.h"
@@ -26,7 +27,8 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a folder with one subfolder of images (.jpg, .png, .webp, ...) for each class, a folder of IDX files "
-    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), or synth:digits";
+    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), "
+    "an LMDB database (a folder with data.mdb, x.lmdb, x.mdb), or synth:digits";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -122,6 +124,11 @@ constexpr Format kFormats[] = {
     {.holds = [](const std::string& data) { return is_folder(data) && holds_stk(data); },
      .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Source> {
          return std::make_unique<StkSource>(data);
+     },
+     .splits = nullptr},
+    {.holds = [](const std::string& data) { return holds_lmdb(data); },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<LmdbSource>(data, options.fields, split);
      },
      .splits = nullptr},
     {.holds = [](const std::string& data) { return is_folder(data) && holds_idx(data); },
