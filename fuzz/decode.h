@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "promise.h"
 #include "stoker/base/error.h"
 #include "stoker/base/image.h"
 #include "stoker/codecs/codec.h"
@@ -91,13 +92,6 @@ inline bool is_small(Decoder& decoder, std::span<const std::byte> bytes) {
     }
 }
 
-// Ends the process where a promise is broken, which is what the fuzzer looks for.
-inline void require(bool kept) {
-    if (!kept) {
-        std::abort();
-    }
-}
-
 inline void require_same(ConstImageView a, ConstImageView b) {
     require(a.height == b.height && a.width == b.width && a.channels == b.channels);
     for (int y = 0; y < a.height; ++y) {
@@ -137,10 +131,6 @@ inline void decode_input(Codec codec, std::span<const std::byte> input, Mend men
             require(decodes(decoder, image, small_sink, choice.exif) || !good);
         }
     }
-}
-
-inline std::span<const std::byte> as_input(const std::uint8_t* data, std::size_t size) {
-    return {reinterpret_cast<const std::byte*>(data), size};
 }
 
 }  // namespace stoker::fuzz

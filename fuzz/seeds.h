@@ -2,11 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace stoker::fuzz {
 
+using Input = std::vector<std::byte>;
+
 // Each JPEG as a dct record, without and with its second stage.
-std::vector<std::vector<std::byte>> dct_records(const std::vector<std::vector<std::byte>>& jpegs);
+std::vector<Input> dct_records(const std::vector<Input>& jpegs);
+
+// Whole inputs of the targets of data sets, by target.
+std::map<std::string, std::vector<Input>> format_seeds();
 
 }  // namespace stoker::fuzz

@@ -4,8 +4,8 @@
 
 namespace stoker::fuzz {
 
-std::vector<std::vector<std::byte>> dct_records(const std::vector<std::vector<std::byte>>& jpegs) {
-    std::vector<std::vector<std::byte>> records;
+std::vector<Input> dct_records(const std::vector<Input>& jpegs) {
+    std::vector<Input> records;
     for (const auto& jpeg : jpegs) {
         for (const bool zstd : {false, true}) {
             DctRecord record = encode_dct(jpeg, {.zstd = zstd});

@@ -25,20 +25,20 @@ std::span<const std::string_view> split_names(Split split) {
     return split == Split::train ? std::span<const std::string_view>(kTrain) : std::span<const std::string_view>(kTest);
 }
 
-// "train_images", "images_train", then the names without a split.
+// "train_images", "images_train", then the names without a split. `taken` is what the other field is called.
 std::optional<std::string> find_usual(std::span<const std::string> present, std::span<const std::string_view> names,
-                                      std::span<const std::string_view> splits) {
+                                      std::span<const std::string_view> splits, std::string_view taken = {}) {
     for (const std::string_view split : splits) {
         for (const std::string_view name : names) {
             for (const std::string& whole : {fmt::format("{}_{}", split, name), fmt::format("{}_{}", name, split)}) {
-                if (holds(present, whole)) {
+                if (holds(present, whole) && whole != taken) {
                     return whole;
                 }
             }
         }
     }
     for (const std::string_view name : names) {
-        if (holds(present, name)) {
+        if (holds(present, name) && name != taken) {
             return std::string(name);
         }
     }
@@ -67,9 +67,11 @@ FoundFields find_fields(std::span<const std::string> present, const FieldNames& 
         }
     }
     FoundFields found;
-    found.label = wanted.label.empty() ? find_usual(present, kLabels, split_names(split)) : std::optional(wanted.label);
-    std::optional<std::string> image =
-        wanted.image.empty() ? find_usual(present, kImages, split_names(split)) : std::optional(wanted.image);
+    found.label = wanted.label.empty() ? find_usual(present, kLabels, split_names(split), wanted.image)
+                                       : std::optional(wanted.label);
+    std::optional<std::string> image = wanted.image.empty()
+                                           ? find_usual(present, kImages, split_names(split), wanted.label)
+                                           : std::optional(wanted.image);
     if (!image) {
         std::vector<std::string> others;
         std::ranges::copy_if(present, std::back_inserter(others),

@@ -11,6 +11,8 @@
 #include <system_error>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/array_file.h"
+#include "stoker/formats/array_source.h"
 #include "stoker/formats/idx.h"
 #include "stoker/formats/image_folder.h"
 #include "stoker/formats/lmdb.h"
@@ -33,6 +35,8 @@ constexpr const char* kReadable =
     "an LMDB database (a folder with data.mdb, x.lmdb, x.mdb), or synth:digits";
     "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), WebDataset shards (x.tar, x-{000..127}.tar, a "
     "folder of them), or synth:digits";
+    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), a file of arrays (.npy, .npz, .safetensors, "
+    ".pt) or a folder with images.npy, or synth:digits";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -146,6 +150,11 @@ constexpr Format kFormats[] = {
          return std::make_unique<WebDatasetSource>(data, options);
      },
      .splits = nullptr},
+    {.holds = [](const std::string& data) { return is_array_path(data); },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<ArraySource>(data, split, options.fields);
+     },
+     .splits = [](const std::string& data) { return arrays_have_splits(data); }},
     {.holds = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
      .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Source> {
          return std::make_unique<ImageFolderSource>(data);

@@ -8,6 +8,11 @@
 #include <fmt/format.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "stoker/base/error.h"
 
 namespace stoker {
 namespace {
@@ -45,8 +50,70 @@ Shape natural_numbers(const nlohmann::ordered_json& json) {
     return json.get<Shape>();
 }
 
+// The other types of the format: what reads only DTypes refuses them by name.
+struct TypeSize {
+    std::string_view name;
+    std::uint64_t bytes;
+};
+constexpr TypeSize kOtherTypes[] = {{"BOOL", 1}, {"I8", 1}, {"I16", 2}, {"U16", 2}, {"U32", 4}, {"U64", 8}};
+
+std::optional<DType> dtype_of_name(std::string_view name) {
+    const auto* const found = std::ranges::find_if(kTypes, [&](const TypeName& known) { return name == known.name; });
+    return found == std::end(kTypes) ? std::nullopt : std::optional(found->dtype);
+}
+
+std::optional<std::uint64_t> size_of_name(std::string_view name) {
+    if (const std::optional<DType> dtype = dtype_of_name(name)) {
+        return item_size(*dtype);
+    }
+    const auto* const found = std::ranges::find(kOtherTypes, name, &TypeSize::name);
+    return found == std::end(kOtherTypes) ? std::nullopt : std::optional(found->bytes);
+}
+
 constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // as the reference implementation limits it
+
+[[noreturn]] void refuse(std::string expected, std::string got) {
+    throw DataError({}, {.where = "safetensors", .expected = std::move(expected), .got = std::move(got)});
+}
+
+// Invalid UTF-8 of the header is replaced: dump() would throw.
+std::string shown(const nlohmann::ordered_json& json) {
+    return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_json& json,
+                             std::span<const std::byte> data) {
+    SafetensorsEntry entry{.name = name, .dtype = json.at("dtype").get<std::string>(), .shape = {}, .bytes = {}};
+    const std::optional<std::uint64_t> item_bytes = size_of_name(entry.dtype);
+    if (!item_bytes) {
+        refuse(fmt::format("a known dtype for {}", name), entry.dtype);
+    }
+    entry.shape = natural_numbers(json.at("shape"));
+    std::uint64_t elements = 1;
+    for (const auto side : entry.shape) {
+        const auto length = static_cast<std::uint64_t>(side);
+        // A side of a tensor without elements is held by no byte of the file: it needs a bound of its own.
+        if (length > kMaxSide) {
+            refuse(fmt::format("sides up to {} for {}", kMaxSide, name), shown(json.at("shape")));
+        }
+        if (length != 0 && elements > data.size() / length) {
+            refuse(fmt::format("a shape within the file for {}", name), shown(json.at("shape")));
+        }
+        elements *= length;
+    }
+    const Shape offsets = natural_numbers(json.at("data_offsets"));
+    if (offsets.size() != 2) {
+        refuse(fmt::format("two data_offsets for {}", name), shown(json.at("data_offsets")));
+    }
+    const auto begin = static_cast<std::uint64_t>(offsets[0]);
+    const auto end = static_cast<std::uint64_t>(offsets[1]);
+    if (begin > end || end > data.size() || end - begin != elements * *item_bytes) {
+        refuse(fmt::format("data_offsets of {} to fit its shape and the file", name), shown(json.at("data_offsets")));
+    }
+    entry.bytes = data.subspan(begin, end - begin);
+    return entry;
+}
 
 }  // namespace
 
@@ -72,12 +139,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     write_file(path, pieces);
 }
 
-void SafetensorsFile::refuse(const std::string& expected, const std::string& got) const {
-    throw DataError({.path = path_.string()}, {.where = "safetensors", .expected = expected, .got = got});
-}
-
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(path) {
-    const auto bytes = file_.bytes();
+std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes) {
     std::uint64_t length = 0;
     if (bytes.size() < sizeof length) {
         refuse("a safetensors header", fmt::format("a file of {} bytes", bytes.size()));
@@ -92,58 +154,43 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
     if (!header.is_object()) {
         refuse("a JSON object as header", "something else");
     }
-    for (const auto& [name, entry] : header.items()) {
+    std::vector<SafetensorsEntry> entries;
+    for (const auto& [name, json] : header.items()) {
         if (name == "__metadata__") {
             continue;
         }
         try {
-            TensorView view;
-            const auto type = entry.at("dtype").get<std::string>();
-            const auto* found = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                             [&](const TypeName& known) { return type == known.name; });
-            if (found == std::end(kTypes)) {
-                refuse(fmt::format("a known dtype for {}", name), type);
-            }
-            view.dtype = found->dtype;
-            view.shape = natural_numbers(entry.at("shape"));
-            std::uint64_t elements = 1;
-            for (const auto side : view.shape) {
-                const auto length_of_side = static_cast<std::uint64_t>(side);
-                // A side of a tensor without elements is held by no byte of the file: it needs a bound of its own.
-                if (length_of_side > kMaxSide) {
-                    refuse(fmt::format("sides up to {} for {}", kMaxSide, name), entry.at("shape").dump());
-                }
-                if (length_of_side != 0 && elements > data.size() / length_of_side) {
-                    refuse(fmt::format("a shape within the file for {}", name), entry.at("shape").dump());
-                }
-                elements *= length_of_side;
-            }
-            const Shape offsets = natural_numbers(entry.at("data_offsets"));
-            if (offsets.size() != 2) {
-                refuse(fmt::format("two data_offsets for {}", name), entry.at("data_offsets").dump());
-            }
-            const auto begin = static_cast<std::uint64_t>(offsets[0]);
-            const auto end = static_cast<std::uint64_t>(offsets[1]);
-            if (begin > end || end > data.size() || end - begin != elements * item_size(view.dtype)) {
-                refuse(fmt::format("data_offsets of {} to fit its shape and the file", name),
-                       entry.at("data_offsets").dump());
-            }
-            // The map is read-only; views have no const flavour, and readers copy out of them.
-            view.data = const_cast<std::byte*>(data.data()) + begin;
-            by_name_.emplace(name, tensors_.size());
-            tensors_.push_back({name, std::move(view)});
+            entries.push_back(parse_entry(name, json, data));
         } catch (const nlohmann::json::exception& error) {
             refuse(fmt::format("dtype, shape and data_offsets for {}", name), error.what());
-        } catch (const DataError& error) {
-            throw error.located({.path = path_.string()});
         }
+    }
+    return entries;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(path) {
+    try {
+        for (SafetensorsEntry& entry : parse_safetensors(file_.bytes())) {
+            const std::optional<DType> dtype = dtype_of_name(entry.dtype);
+            if (!dtype) {
+                refuse(fmt::format("a tensor of a type that Stoker computes with for {}", entry.name), entry.dtype);
+            }
+            by_name_.emplace(entry.name, tensors_.size());
+            // The map is read-only; views have no const flavour, and readers copy out of them.
+            auto* begin = const_cast<std::byte*>(entry.bytes.data());
+            tensors_.push_back({std::move(entry.name), {begin, *dtype, std::move(entry.shape)}});
+        }
+    } catch (const DataError& error) {
+        throw error.located({.path = path_.string()});
     }
 }
 
 const TensorView& SafetensorsFile::at(const std::string& name) const {
     const auto found = by_name_.find(name);
     if (found == by_name_.end()) {
-        refuse("a tensor named " + name, fmt::format("{} others", tensors_.size()));
+        throw DataError({.path = path_.string()}, {.where = "safetensors",
+                                                   .expected = "a tensor named " + name,
+                                                   .got = fmt::format("{} others", tensors_.size())});
     }
     return tensors_[found->second].view;
 }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,21 @@ struct NamedView {
 // Writes atomically and durably, tensors in the given order. Throws IoError.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors);
 
+// A tensor as a header names it: the types of the format that no DType stands for are there too.
+struct SafetensorsEntry {
+    std::string name;
+    std::string dtype;  // "U8", "F32", ...
+    Shape shape;
+    std::span<const std::byte> bytes;  // as many as type and shape say
+};
+
+// The tensors in the bytes of a safetensors file, in the header's order; their bytes are views. Checks every name,
+// type, shape and offset first. Throws DataError.
+std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes);
+
 class SafetensorsFile {
   public:
-    // Maps the file and checks every name, type, shape and offset in its header before anything is
-    // read. Throws DataError.
+    // Maps the file and parses it as above; tensors of types that are no DType are refused. Throws DataError.
     explicit SafetensorsFile(const std::filesystem::path& path);
 
     const std::vector<NamedView>& tensors() const { return tensors_; }
@@ -34,8 +46,6 @@ class SafetensorsFile {
     bool contains(const std::string& name) const { return by_name_.contains(name); }
 
   private:
-    [[noreturn]] void refuse(const std::string& expected, const std::string& got) const;
-
     std::filesystem::path path_;
     MappedFile file_;
     std::vector<NamedView> tensors_;

@@ -1,0 +1,108 @@
+// One-hot rows are compared by their bits, so that no float has to be converted: 1 and both zeros have one form each.
+#include "stoker/formats/array_labels.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <optional>
+#include <utility>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+constexpr const char* kExpected = "integers of (N) or (N, 1), or one-hot rows (N, K)";
+
+std::string describe(const ArrayView& array) {
+    return fmt::format("{} of ({})", array_type_name(array.type), fmt::join(array.shape, ", "));
+}
+
+[[noreturn]] void refuse(const ArrayView& array, std::string expected, std::string got,
+                         std::optional<std::int64_t> row = {}) {
+    throw DataError(
+        {.path = {}, .index = row},
+        {.where = array.name.empty() ? "labels" : array.name, .expected = std::move(expected), .got = std::move(got)});
+}
+
+// The bits of 1 and of -0 (0 where there is none) in the array's type.
+struct Bits {
+    std::int64_t one = 1;
+    std::int64_t minus_zero = 0;
+};
+
+Bits bits_of(const ArrayType& type) {
+    if (type.kind != ArrayKind::real) {
+        return {};
+    }
+    const auto sign = static_cast<std::int64_t>(std::uint64_t{1} << (8 * type.item_size - 1));
+    return {.one = type.item_size == 2   ? 0x3C00
+                   : type.item_size == 4 ? 0x3F80'0000
+                                         : 0x3FF0'0000'0000'0000,
+            .minus_zero = sign};
+}
+
+std::vector<std::int64_t> one_hot(const ArrayView& array) {
+    const std::int64_t rows = array.shape[0];
+    const std::int64_t columns = array.shape[1];
+    const Bits bits = bits_of(array.type);
+    ArrayView raw = array;
+    raw.type.kind = ArrayKind::natural;
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(rows), -1);
+    for (std::int64_t row = 0; row < rows; ++row) {
+        std::int64_t ones = 0;
+        for (std::int64_t column = 0; column < columns; ++column) {
+            const std::int64_t value = integer_at(raw, array.fortran ? column * rows + row : row * columns + column);
+            if (value == bits.one) {
+                labels[static_cast<std::size_t>(row)] = column;
+                ++ones;
+            } else if (value != 0 && value != bits.minus_zero) {
+                ones = columns + 1;
+                break;
+            }
+        }
+        if (ones != 1) {
+            refuse(array, "one-hot rows, a single 1 and zeros", fmt::format("another row in {}", describe(array)), row);
+        }
+    }
+    return labels;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t count) {
+    const bool column = array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
+    const bool rows = array.shape.size() == 2 && array.shape[1] > 1;
+    if ((!column && !rows) || (column && array.type.kind == ArrayKind::real)) {
+        refuse(array, kExpected, describe(array));
+    }
+    if (array.shape[0] != count) {
+        refuse(array, fmt::format("{} labels, one for each image", count), describe(array));
+    }
+    if (rows) {
+        return one_hot(array);
+    }
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(count));
+    for (std::int64_t row = 0; row < count; ++row) {
+        const std::int64_t label = integer_at(array, row);
+        const bool wrapped = array.type.kind == ArrayKind::natural && label < 0;
+        if (wrapped || label < -1) {
+            refuse(array, "labels of 0 or more, or -1 for none", wrapped ? "2^63 or more" : fmt::format("{}", label),
+                   row);
+        }
+        labels[static_cast<std::size_t>(row)] = label;
+    }
+    return labels;
+}
+
+std::vector<std::string> numbered_classes(const std::vector<std::int64_t>& labels) {
+    constexpr std::int64_t kMostClasses = 65536;
+    const std::int64_t largest = labels.empty() ? -1 : *std::ranges::max_element(labels);
+    std::vector<std::string> classes;
+    for (std::int64_t label = 0; label <= largest && largest < kMostClasses; ++label) {
+        classes.push_back(std::to_string(label));
+    }
+    return classes;
+}
+
+}  // namespace stoker
