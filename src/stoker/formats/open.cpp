@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/hdf5.h"
 #include "stoker/formats/idx.h"
 #include "stoker/formats/image_folder.h"
 #include "stoker/formats/stk.h"
@@ -26,7 +27,7 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a folder with one subfolder of images (.jpg, .png, .webp, ...) for each class, a folder of IDX files "
-    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), or synth:digits";
+    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), an HDF5 file (.h5, .hdf5), or synth:digits";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -107,6 +108,11 @@ bool is_folder(const std::string& data) {
     return fs::is_directory(data, error);
 }
 
+bool is_file(const std::string& data) {
+    std::error_code error;
+    return fs::is_regular_file(data, error);
+}
+
 // What there is to read, in the order in which it is recognised: the first that `holds` opens it. `splits` is null
 // where there never are any.
 struct Format {
@@ -135,6 +141,11 @@ constexpr Format kFormats[] = {
          return std::make_unique<ImageFolderSource>(data);
      },
      .splits = nullptr},
+    {.holds = [](const std::string& data) { return is_file(data) && is_hdf5_name(data); },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<Hdf5Source>(data, split, options.fields);
+     },
+     .splits = hdf5_has_splits},
 };
 
 const Format* format_of(const std::string& data) {
