@@ -11,7 +11,7 @@
 namespace stoker {
 
 // The usual names, in order of preference: images, image, x, data; labels, label, y, targets. In a data set with
-// splits the split's own come first: train_images, x_train, ... (test_ or val_ for the other).
+// splits the split's own come first: train_images, x_train, train/images, ... (test or val for the other).
 struct FoundFields {
     std::string image;
     std::optional<std::string> label;  // empty where no field has one of the usual names

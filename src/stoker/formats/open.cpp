@@ -13,6 +13,7 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/array_file.h"
 #include "stoker/formats/array_source.h"
+#include "stoker/formats/hdf5.h"
 #include "stoker/formats/idx.h"
 #include "stoker/formats/image_folder.h"
 #include "stoker/formats/lmdb.h"
@@ -37,6 +38,7 @@ constexpr const char* kReadable =
     "folder of them), or synth:digits";
     "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), a file of arrays (.npy, .npz, .safetensors, "
     ".pt) or a folder with images.npy, or synth:digits";
+    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), an HDF5 file (.h5, .hdf5), or synth:digits";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -117,6 +119,11 @@ bool is_folder(const std::string& data) {
     return fs::is_directory(data, error);
 }
 
+bool is_file(const std::string& data) {
+    std::error_code error;
+    return fs::is_regular_file(data, error);
+}
+
 // What there is to read, in the order in which it is recognised: the first that `holds` opens it. `splits` is null
 // where there never are any.
 struct Format {
@@ -160,6 +167,11 @@ constexpr Format kFormats[] = {
          return std::make_unique<ImageFolderSource>(data);
      },
      .splits = nullptr},
+    {.holds = [](const std::string& data) { return is_file(data) && is_hdf5_name(data); },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<Hdf5Source>(data, split, options.fields);
+     },
+     .splits = hdf5_has_splits},
 };
 
 const Format* format_of(const std::string& data) {
