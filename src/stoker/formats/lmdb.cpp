@@ -59,6 +59,22 @@ std::vector<std::string> read_classes(const LmdbSnapshot& snapshot) {
     }
 }
 
+// The name of the field that holds a record's key; empty where none does.
+std::string read_key_field(const LmdbSnapshot& snapshot) {
+    constexpr std::string_view kKey = "__keys__";
+    const auto value = snapshot.reader().find(kKey);
+    if (!value) {
+        return "";
+    }
+    try {
+        Pickle pickle;
+        const PickleValue name = pickle.read(*value);
+        return name.kind() == Kind::text ? std::string(name.text()) : "";
+    } catch (const DataError& error) {
+        throw error.located({.path = snapshot.path(), .key = std::string(kKey)});
+    }
+}
+
 // The length of the sequence of UTF-8 that begins here; 0 where it is none, or a control character.
 std::size_t printable_sequence(std::string_view text) {
     const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
@@ -114,7 +130,11 @@ bool holds_lmdb(const std::filesystem::path& data) {
 }
 
 LmdbSource::LmdbSource(const std::filesystem::path& data, const FieldNames& fields, Split split)
-    : path_(data.string()), snapshot_(require_lmdb(data)), keys_(snapshot_), classes_(read_classes(snapshot_)) {
+    : path_(data.string()),
+      snapshot_(require_lmdb(data)),
+      keys_(snapshot_),
+      classes_(read_classes(snapshot_)),
+      key_field_(read_key_field(snapshot_)) {
     for (std::size_t i = 0; i < LmdbSnapshot::kReaders; ++i) {
         records_.push_back(std::make_unique<LmdbRecord>(fields, split));
     }
@@ -158,7 +178,17 @@ std::int64_t LmdbSource::paired_label(LmdbSnapshot::Reader& reader, std::string_
 
 std::string LmdbSource::key(std::int64_t index) const {
     LmdbKeys::Memory memory;
-    return printable(key_of(index, memory));
+    const std::string_view key = key_of(index, memory);
+    if (key_field_.empty()) {
+        return printable(key);
+    }
+    LmdbSnapshot::Reader reader = snapshot_.reader();
+    try {
+        const auto value = reader.find(key);
+        return value ? records_[reader.number()]->text(*value, key_field_) : printable(key);
+    } catch (const DataError& error) {
+        throw error.located({.path = path_, .key = printable(key)});
+    }
 }
 
 std::optional<std::int64_t> LmdbSource::label(std::int64_t index) const {

@@ -28,7 +28,8 @@ class LmdbSource final : public Source {
 
     std::int64_t size() const override { return keys_.size(); }
     void read(std::int64_t index, Sample& sample) const override;
-    // The key itself; bytes of keys that are no printable UTF-8 as \x00.
+    // The key itself; bytes of keys that are no printable UTF-8 as \x00. Where "__keys__" holds a text, pickled, the
+    // records are dicts with the sample's key under that name.
     std::string key(std::int64_t index) const override;
     // Known without the record where labels have keys of their own.
     std::optional<std::int64_t> label(std::int64_t index) const override;
@@ -47,6 +48,7 @@ class LmdbSource final : public Source {
     LmdbSnapshot snapshot_;
     LmdbKeys keys_;
     std::vector<std::string> classes_;
+    std::string key_field_;                                     // empty where keys are the database's own
     mutable std::vector<std::unique_ptr<LmdbRecord>> records_;  // one a reader, used by its thread alone
 };
 

@@ -119,6 +119,15 @@ void LmdbRecord::read(std::span<const std::byte> value, Sample& sample) {
     }
 }
 
+std::string LmdbRecord::text(std::span<const std::byte> value, std::string_view name) {
+    const PickleValue dict = pickle_.read(value);
+    const std::optional<PickleValue> field = dict.kind() == Kind::dict ? dict.find(name) : std::nullopt;
+    if (!field) {
+        bad(fmt::format("a dict with {}", name), dict.describe());
+    }
+    return std::string(field->text());
+}
+
 void LmdbRecord::read_pickle(std::span<const std::byte> value, Sample& sample) {
     const PickleValue whole = pickle_.read(value);
     const bool several = whole.kind() == Kind::list || whole.kind() == Kind::tuple;

@@ -28,6 +28,9 @@ class LmdbRecord {
     // Throws DataError for damaged bytes and for values that are none of these, Unsupported for unsafe pickles.
     void read(std::span<const std::byte> value, Sample& sample);
 
+    // The text under a name in a pickled dict. Throws DataError where there is none.
+    std::string text(std::span<const std::byte> value, std::string_view name);
+
   private:
     void read_pickle(std::span<const std::byte> value, Sample& sample);
     void read_dict(const PickleValue& dict, Sample& sample);

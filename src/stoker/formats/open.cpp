@@ -32,13 +32,11 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a folder with one subfolder of images (.jpg, .png, .webp, ...) for each class, a folder of IDX files "
-    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), "
-    "an LMDB database (a folder with data.mdb, x.lmdb, x.mdb), or synth:digits";
-    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), WebDataset shards (x.tar, x-{000..127}.tar, a "
-    "folder of them), or synth:digits";
-    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), a file of arrays (.npy, .npz, .safetensors, "
-    ".pt) or a folder with images.npy, or synth:digits";
-    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), an HDF5 file (.h5, .hdf5), or synth:digits";
+    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), an LMDB database (a folder with data.mdb, "
+    "x.lmdb, "
+    "x.mdb), WebDataset shards (x.tar, x-{000..127}.tar, a folder of them), a file of arrays (.npy, .npz, "
+    ".safetensors, "
+    ".pt) or a folder with images.npy, an HDF5 file (.h5, .hdf5), or synth:digits";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kImageExtensions = {"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm", "dct"};
 constexpr std::string_view kPixels = "npy";
+constexpr std::string_view kRecords = "dct";  // no other program reads them: never under another extension
 constexpr char kMark = '%';
 
 // The length of the UTF-8 sequence that `text` begins with; 0 where there is none.
@@ -112,6 +113,12 @@ std::optional<std::string> unescaped(std::string_view base) {
     return out;
 }
 
+// "npy", "NPY", "left.npy"
+bool is_pixels(std::string_view extension) {
+    const std::string_view last = extension.substr(extension.rfind('.') + 1);
+    return std::ranges::equal(last, kPixels, [](char a, char b) { return (a | 0x20) == b; });
+}
+
 bool ends_in_slash_or_nothing(std::string_view base) {
     return base.empty() || base.ends_with('/');
 }
@@ -134,28 +141,32 @@ bool is_image_extension(std::string_view extension) {
     });
 }
 
-TarName tar_name(std::string_view key, std::string_view extension, std::string_view before) {
-    if (extension == kPixels) {
-        TarName name{.base = whole_base(key, false), .extension = std::string(extension)};
-        if (name.base == before) {
-            name.base = whole_base(key, true);
-        }
-        return name;
+std::string usual_extension(std::string_view first_key, std::string_view extension) {
+    const std::size_t dot = first_key.rfind('.');
+    if (extension == kPixels || dot == std::string_view::npos) {
+        return std::string(extension == kPixels ? kPixels : std::string_view());
     }
-    const std::size_t dot = key.rfind('.');
-    if (dot != std::string_view::npos) {
-        const std::string_view own = key.substr(dot + 1);
-        std::string base = escaped(key.substr(0, dot));
-        const bool fits = is_image_extension(own) && (own == "dct") == (extension == "dct");
-        if (fits && !ends_in_slash_or_nothing(base) && base != before) {
-            return {.base = std::move(base), .extension = std::string(own)};
+    const std::string_view own = first_key.substr(dot + 1);
+    return is_image_extension(own) && (own == kRecords) == (extension == kRecords) ? std::string(own) : "";
+}
+
+TarName tar_name(std::string_view key, std::string_view extension, std::string_view usual) {
+    if (extension == kPixels) {
+        return {.base = whole_base(key, usual != kPixels), .extension = std::string(extension)};
+    }
+    const bool records = (usual == kRecords) == (extension == kRecords);
+    if (records && !usual.empty() && usual != kPixels && key.size() > usual.size() && key.ends_with(usual) &&
+        key[key.size() - usual.size() - 1] == '.') {
+        std::string base = escaped(key.substr(0, key.size() - usual.size() - 1));
+        if (!ends_in_slash_or_nothing(base)) {
+            return {.base = std::move(base), .extension = std::string(usual)};
         }
     }
     return {.base = whole_base(key, true), .extension = std::string(extension)};
 }
 
 std::string tar_key(std::string_view base, std::string_view extension) {
-    const bool pixels = extension == kPixels;
+    const bool pixels = is_pixels(extension);
     const bool marked = base.ends_with(kMark);
     const std::optional<std::string> text = unescaped(marked ? base.substr(0, base.size() - 1) : base);
     if (text && whole_base(*text, marked) == base) {

@@ -9,6 +9,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/formats/tar_names.h"
 
 namespace stoker {
 namespace {
@@ -112,7 +113,7 @@ void TarSamples::offer_image(const TarMember& member, const std::string& extensi
     image_rank_ = rank;
     image_.payload = member.payload;
     image_.npy = extension == "npy" || extension.ends_with(".npy");
-    image_.key = image_.npy ? key_ : member.name;
+    image_.key = tar_key(key_, std::string_view(member.name).substr(key_.size() + 1));
 }
 
 // Read at once, though a better member may follow: its bytes are in memory now.

@@ -51,6 +51,8 @@ void LmdbTarget::store(const PackedSample& sample) {
     const StkImage& image = sample.image;
     PickleWriter pickle(value_);
     pickle.begin_dict();
+    pickle.text("key");  // first: found without a look at the image's pages
+    pickle.text(sample.key);
     pickle.text("image");
     if (image.codec == StkCodec::raw) {
         Shape shape = {image.height, image.width};
@@ -63,8 +65,6 @@ void LmdbTarget::store(const PackedSample& sample) {
     }
     pickle.text("label");
     pickle.integer(sample.label);
-    pickle.text("key");
-    pickle.text(sample.key);
     pickle.end_dict();
     pickle.finish();
     writer().put(key_of(count_), value_);
@@ -106,6 +106,10 @@ std::vector<std::string> LmdbTarget::assemble(const TargetProgress& /*progress*/
     names_list.end_list();
     names_list.finish();
     writer().put("__classes__", value_);
+    PickleWriter field(value_);
+    field.text("key");
+    field.finish();
+    writer().put("__keys__", value_);
     writer().commit();
     writer_.reset();
     return {names().file};

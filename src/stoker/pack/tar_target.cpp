@@ -53,14 +53,12 @@ std::string pixel_header(const StkImage& image) {
 struct Members {
     std::string image;
     std::string label;  // empty where there is none
-    std::string base;
 };
 
-Members members_of(const PackedSample& sample, const std::string& before) {
-    TarName name = tar_name(sample.key, extension_of(sample.image.codec), before);
+Members members_of(const PackedSample& sample, const std::string& usual) {
+    const TarName name = tar_name(sample.key, extension_of(sample.image.codec), usual);
     return {.image = fmt::format("{}.{}", name.base, name.extension),
-            .label = sample.label < 0 ? "" : name.base + ".cls",
-            .base = std::move(name.base)};
+            .label = sample.label < 0 ? "" : name.base + ".cls"};
 }
 
 std::string class_lines(std::span<const std::string> classes) {
@@ -87,7 +85,7 @@ TarTarget::TarTarget(const fs::path& path, const TargetOptions& options)
 }
 
 void TarTarget::resume(const Json* state) {
-    before_ = state == nullptr ? "" : state_text(*state, "before");
+    usual_ = state == nullptr ? std::nullopt : std::optional(state_text(*state, "usual"));
     if (names().shards) {
         shard_ = parts();
         for (std::size_t number = shard_; fs::remove(staged(names().shard(number))); ++number) {
@@ -98,7 +96,7 @@ void TarTarget::resume(const Json* state) {
 }
 
 std::uint64_t TarTarget::stored_bytes(const PackedSample& sample) const {
-    const Members members = members_of(sample, before_);
+    const Members members = members_of(sample, usual_.value_or(""));
     const std::uint64_t label =
         members.label.empty() ? 0 : tar_member_size(members.label, fmt::formatted_size("{}", sample.label));
     return tar_member_size(members.image, pixel_header(sample.image).size() + sample.image.bytes.size()) + label;
@@ -108,7 +106,10 @@ void TarTarget::store(const PackedSample& sample) {
     if (file_ == nullptr) {
         file_ = std::make_unique<AppendFile>(staged(names().shard(shard_)));
     }
-    Members members = members_of(sample, before_);
+    if (!usual_) {
+        usual_ = usual_extension(sample.key, extension_of(sample.image.codec));
+    }
+    const Members members = members_of(sample, *usual_);
     const std::string header = pixel_header(sample.image);
     const std::span<const std::byte> pieces[] = {as_bytes(header), sample.image.bytes};
     append_tar_member(*file_, members.image, pieces);
@@ -117,7 +118,6 @@ void TarTarget::store(const PackedSample& sample) {
         const std::span<const std::byte> label[] = {as_bytes(digits)};
         append_tar_member(*file_, members.label, label);
     }
-    before_ = std::move(members.base);
 }
 
 StagedTarget::Json TarTarget::save(std::uint64_t& hash) {
@@ -126,7 +126,7 @@ StagedTarget::Json TarTarget::save(std::uint64_t& hash) {
     }
     file_->sync();
     hash = file_->take_hash();
-    Json state = {{"bytes", file_->size()}, {"before", before_}};
+    Json state = {{"bytes", file_->size()}, {"usual", *usual_}};
     if (names().shards) {
         file_.reset();
         ++shard_;

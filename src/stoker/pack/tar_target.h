@@ -22,7 +22,7 @@ class TarTarget final : public StagedTarget {
     std::string opened_as(const std::filesystem::path& directory) const override;
 
   private:
-    std::string before_;  // base of the last sample's members
+    std::optional<std::string> usual_;  // see usual_extension; empty before the first sample
     std::size_t shard_ = 0;
     std::unique_ptr<AppendFile> file_;  // null between two shards
 };
