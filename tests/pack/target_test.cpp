@@ -103,7 +103,7 @@ class Target : public ::testing::TestWithParam<Case> {
 TEST_P(Target, TheSameSamplesComeBack) {
     const PackResult result = pack(*source_, target(), options_);
     const auto packed = open_source(result.path, Split::train);
-    EXPECT_EQ(stored(*packed), stored(*source_));
+    EXPECT_TRUE(stored(*packed) == stored(*source_));
     EXPECT_TRUE(std::ranges::equal(packed->classes(), source_->classes()));
     EXPECT_EQ(result.samples, source_->size());
     EXPECT_EQ(result.resumed_samples, 0);
@@ -115,7 +115,7 @@ TEST_P(Target, TheSameSamplesComeBack) {
     EXPECT_EQ(codecs, source_->size());
     std::int64_t bytes = 0;
     for (const auto& [name, content] : files_in(dir_ / "out")) {
-        bytes += name.ends_with(".json") ? 0 : static_cast<std::int64_t>(content.size());
+        bytes += name.ends_with(".json") || name.ends_with("-lock") ? 0 : static_cast<std::int64_t>(content.size());
     }
     EXPECT_EQ(result.bytes_out, bytes);
 }
@@ -125,7 +125,7 @@ TEST_P(Target, AStoppedPackingGoesOn) {
     const auto expected = files_in(dir_ / "whole");
     const std::int64_t size = source_->size();
     std::int64_t resumed = 0;
-    for (std::int64_t at = 1; at <= size; at += size / 12) {
+    for (std::int64_t at = 1; at <= size; at += size / 6) {
         fs::remove_all(dir_ / "out");
         EXPECT_THROW(pack(*source_, target(), stopping("pack", at)), Stopped);
         expect_nothing_but_the_working_folder();
@@ -137,9 +137,9 @@ TEST_P(Target, AStoppedPackingGoesOn) {
         EXPECT_EQ(result.samples, size);
         EXPECT_EQ(result.bytes_in, whole.bytes_in);
         EXPECT_EQ(result.codecs, whole.codecs);
-        EXPECT_EQ(stored(*open_source(result.path, Split::train)), stored(*source_));
+        EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
         if (GetParam().same_bytes) {
-            EXPECT_EQ(files_in(dir_ / "out"), expected) << at;
+            EXPECT_TRUE(files_in(dir_ / "out") == expected) << at;  // too long to print
         }
     }
     EXPECT_GT(resumed, 0);
@@ -158,7 +158,7 @@ TEST_P(Target, StoppedAtTheEndItGoesOnToo) {
         EXPECT_TRUE(stopped || std::string_view(phase) == "write");  // some targets have nothing to write then
         const PackResult result = pack(*source_, target(), options_);
         EXPECT_EQ(result.resumed_samples, source_->size());
-        EXPECT_EQ(stored(*open_source(result.path, Split::train)), stored(*source_));
+        EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
     }
 }
 
@@ -172,7 +172,7 @@ TEST_P(Target, ALineOfTheJournalThatIsTornCountsForNothing) {
     std::set<std::int64_t> resumed;
     const std::size_t head = text.find('\n') + 1;
     const auto kept = files_in(dir_ / "out");
-    for (std::size_t size = head; size <= text.size(); size += 40) {
+    for (std::size_t size = head; size <= text.size(); size += (text.size() - head) / 7) {
         fs::remove_all(dir_ / "out");
         for (const auto& [name, content] : kept) {
             fs::create_directories((dir_ / "out" / name).parent_path());
@@ -180,7 +180,7 @@ TEST_P(Target, ALineOfTheJournalThatIsTornCountsForNothing) {
         }
         write_file(journal, text.substr(0, size));
         const PackResult result = pack(*source_, target(), options_);
-        EXPECT_EQ(stored(*open_source(result.path, Split::train)), stored(*source_)) << size;
+        EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_)) << size;
         resumed.insert(result.resumed_samples);
     }
     EXPECT_GT(resumed.size(), 2U);
@@ -198,7 +198,7 @@ TEST_P(Target, ADamagedPartIsPackedAgain) {
     write_file(payload, bytes);
     const PackResult result = pack(*source_, target(), options_);
     EXPECT_LT(result.resumed_samples, source_->size());
-    EXPECT_EQ(stored(*open_source(result.path, Split::train)), stored(*source_));
+    EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
 }
 
 TEST_P(Target, ACompleteOneHasNothingToDo) {
@@ -215,7 +215,7 @@ TEST_P(Target, ACompleteOneHasNothingToDo) {
     other.recode.resize_shorter = 8;
     EXPECT_THAT([&] { pack(*source_, target(), other); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("no --resize-shorter, as the data set was packed with")));
-    EXPECT_EQ(files_in(dir_ / "out"), files);
+    EXPECT_TRUE(files_in(dir_ / "out") == files);
 }
 
 TEST_P(Target, AnUnfinishedOneKeepsItsOptions) {
@@ -238,7 +238,7 @@ TEST_P(Target, OnePackingAtATime) {
         }
     };
     const PackResult result = pack(*source_, target(), outer);
-    EXPECT_EQ(stored(*open_source(result.path, Split::train)), stored(*source_));
+    EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
 }
 
 TEST_P(Target, WhatIsThereIsNotTouched) {
@@ -272,7 +272,7 @@ TEST_P(Target, KilledBetweenTwoRenamesItIsFinishedLater) {
         }
         const PackResult again = pack(*source_, target(), options_);
         EXPECT_TRUE(again.nothing_to_do);
-        EXPECT_EQ(files_in(dir_ / "out"), whole);
+        EXPECT_TRUE(files_in(dir_ / "out") == whole);
         EXPECT_FALSE(fs::exists(folder));
     }
 }
@@ -287,7 +287,7 @@ TEST_P(Target, ARemovedOneIsPackedAnew) {
     }
     EXPECT_FALSE(pack(*source_, target(), options_).nothing_to_do);
     if (GetParam().same_bytes) {
-        EXPECT_EQ(files_in(dir_ / "out"), whole);
+        EXPECT_TRUE(files_in(dir_ / "out") == whole);
     }
     for (const auto& [name, content] : whole) {
         if (!name.ends_with(".json")) {

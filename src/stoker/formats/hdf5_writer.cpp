@@ -97,8 +97,10 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path) : path_(std::move(path)), han
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // of this thread: the library shall not print
     const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
     H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_LATEST);
-    handles_->file = {H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()), H5Fclose};
-    if (!handles_->file.valid()) {
+    const Handle create(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+    const bool good = H5Pset_obj_track_times(create.id(), false) >= 0;  // of the root group
+    handles_->file = {H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, create.id(), access.id()), H5Fclose};
+    if (!good || !handles_->file.valid()) {
         fail("a file that can be made");
     }
 }

@@ -54,10 +54,9 @@ constexpr std::array kFormats = {
 
 const TargetFormat& target_format(const fs::path& path) {
     const std::string name = path.filename().string();
-    const auto* const found = std::ranges::find_if(kFormats, [&](const TargetFormat& format) {
-        return name.ends_with(format.ending) && name.size() > format.ending.size();
-    });
-    if (found == kFormats.end()) {
+    const auto* const found =
+        std::ranges::find_if(kFormats, [&](const TargetFormat& format) { return name.ends_with(format.ending); });
+    if (found == kFormats.end() || name.size() == found->ending.size()) {
         throw InvalidArgument({.where = path.string(),
                                .expected = fmt::format("a target named like data.stk, data.tar, data{}, data.lmdb, "
                                                        "data.h5 or data.npz",
