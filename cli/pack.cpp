@@ -1,4 +1,4 @@
-// stoker pack: a data set in Stoker's own format, from any that can be read.
+// stoker pack: a data set in Stoker's own format or another usual one, from any that can be read.
 #include "stoker/pack/pack.h"
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "stoker/base/core_budget.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
+#include "stoker/pack/target.h"
 #include "stoker/recipe/values.h"
 #include "units.h"
 
@@ -39,12 +40,7 @@ std::string checked_target(std::string target) {
     while (target.size() > 1 && target.ends_with('/')) {
         target.pop_back();
     }
-    if (!target.ends_with(".stk") || target == ".stk" || target.ends_with("/.stk")) {
-        throw InvalidArgument({.where = target,
-                               .expected = "a target named like data.stk",
-                               .got = "another name",
-                               .hint = "stk is the format that can be written so far"});
-    }
+    target_format(target);  // before the source is opened
     return target;
 }
 
@@ -83,12 +79,13 @@ class Progress {
     std::int64_t bytes_ = 0;
 };
 
-void print_json(const Options& options, const PackResult& result, double seconds) {
+void print_json(const PackResult& result, double seconds) {
     nlohmann::ordered_json skipped = nlohmann::ordered_json::array();
     for (const SkippedSample& sample : result.skipped) {
         skipped.push_back({{"key", sample.key}, {"reason", sample.reason}});
     }
-    const nlohmann::ordered_json json = {{"path", options.target},
+    const nlohmann::ordered_json json = {{"path", result.path},
+                                         {"format", result.format},
                                          {"samples", result.samples},
                                          {"bytes_in", result.bytes_in},
                                          {"bytes_out", result.bytes_out},
@@ -111,15 +108,15 @@ std::string counts(const std::map<std::string, std::int64_t>& of) {
     return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void print_summary(const Options& options, const PackResult& result, double seconds) {
+void print_summary(const PackResult& result, double seconds) {
     constexpr std::size_t kListed = 20;
     const std::string samples = with_commas(static_cast<double>(result.samples));
     if (result.nothing_to_do) {
         fmt::print("{}: nothing to do, it is complete with {} samples; `stoker inspect --verify` checks every byte\n",
-                   options.target, samples);
+                   result.path, samples);
         return;
     }
-    fmt::print("{}\n", options.target);
+    fmt::print("{}\n", result.path);
     fmt::print("  samples  {}{}\n", samples,
                result.resumed_samples > 0 ? fmt::format(", {} of them from an earlier run",
                                                         with_commas(static_cast<double>(result.resumed_samples)))
@@ -165,7 +162,7 @@ int run(const Options& given) {
         const PackResult result = pack(*source, options.target, wanted);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         progress.clear();
-        options.json ? print_json(options, result, seconds) : print_summary(options, result, seconds);
+        options.json ? print_json(result, seconds) : print_summary(result, seconds);
         return 0;
     } catch (const Interrupted& stop) {
         progress.clear();
@@ -180,14 +177,18 @@ int run(const Options& given) {
 Command add_pack(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("source", options->data, "a data set as recipes name them: a folder, synth:digits, ...")->required();
-    app.add_option("target", options->target, "the data set to write: NAME.stk; an unfinished one is gone on with")
+    app.add_option(
+           "target", options->target,
+           "the data set to write, by its ending: NAME.stk, NAME.tar, 'NAME-{000000..}.tar' (WebDataset shards), "
+           "NAME.lmdb, NAME.h5, NAME.npz; an unfinished one is gone on with")
         ->required();
     app.add_option(
            "--codec", options->codec,
            "keep: the bytes as they are (default); dct, dct-zstd: JPEGs in a form that decodes faster, with the "
            "same pixels; raw: pixels")
         ->check(CLI::IsMember({"keep", "dct", "dct-zstd", "raw"}));
-    app.add_option("--shard-size", options->shard_size, "bytes in each file (default: 256MiB)")->type_name("SIZE");
+    app.add_option("--shard-size", options->shard_size, "bytes in each file of a target with shards (default: 256MiB)")
+        ->type_name("SIZE");
     app.add_option("--workers", options->workers, "threads (default: the cores that may be used)")
         ->type_name("N")
         ->check(CLI::Range(1, 1024));
@@ -210,7 +211,9 @@ Command add_pack(CLI::App& app) {
     example(app,
             "  stoker pack data/train train.stk --codec dct\n"
             "  stoker pack data/train small.stk --resize-shorter 256 --quality 90 --codec dct-zstd\n"
-            "  stoker pack data/mnist test.stk --test");
+            "  stoker pack data/mnist test.stk --test\n"
+            "  stoker pack data/train 'train-{000000..}.tar' --shard-size 1GiB\n"
+            "  stoker pack data/mnist mnist.npz");
     return [options] { return run(*options); };
 }
 

@@ -280,7 +280,7 @@ def test_unpack_of_raw_pixels(stoker, drawn, tmp_path):
 @pytest.mark.parametrize(
     "options, status, said",
     [
-        (["x.tar"], 1, "named like data.stk"),
+        (["x.zip"], 1, "named like data.stk, data.tar, data-{000000..}.tar, data.lmdb, data.h5 or data.npz"),
         (["x"], 1, "named like data.stk"),
         ([".stk"], 1, "named like data.stk"),
         (["x.stk", "--codec", "webp"], 2, "--codec"),

@@ -20,4 +20,16 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) {
     return XXH3_64bits_withSeed(text.data(), text.size(), seed);
 }
 
+// The same value for bytes that come in pieces.
+class StreamHash {
+  public:
+    StreamHash() { reset(); }
+    void reset() { XXH3_64bits_reset(&state_); }
+    void update(std::span<const std::byte> bytes) { XXH3_64bits_update(&state_, bytes.data(), bytes.size()); }
+    std::uint64_t value() const { return XXH3_64bits_digest(&state_); }
+
+  private:
+    XXH3_state_t state_;
+};
+
 }  // namespace stoker

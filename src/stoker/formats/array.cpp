@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <limits>
 
 #include "stoker/base/error.h"
@@ -115,7 +116,10 @@ void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byt
     const std::size_t step_y = !fortran ? width : layout.planes ? channels : 1;
     const std::size_t step_x = !fortran ? 1 : layout.planes ? channels * height : height;
     Buffer turned;
-    Buffer& out = bytes.data() == sample.storage.data() ? turned : sample.storage;
+    const std::less_equal<> before;
+    const bool inside = before(sample.storage.data(), bytes.data()) &&
+                        before(bytes.data(), sample.storage.data() + sample.storage.capacity());
+    Buffer& out = inside ? turned : sample.storage;
     out.resize(bytes.size());
     std::byte* to = out.data();
     for (std::size_t y = 0; y < height; ++y) {

@@ -25,12 +25,14 @@ std::span<const std::string_view> split_names(Split split) {
     return split == Split::train ? std::span<const std::string_view>(kTrain) : std::span<const std::string_view>(kTest);
 }
 
-// "train_images", "images_train", then the names without a split. `taken` is what the other field is called.
+// "train_images", "images_train", "train/images", then the names without a split. `taken` is what the other field is
+// called.
 std::optional<std::string> find_usual(std::span<const std::string> present, std::span<const std::string_view> names,
                                       std::span<const std::string_view> splits, std::string_view taken = {}) {
     for (const std::string_view split : splits) {
         for (const std::string_view name : names) {
-            for (const std::string& whole : {fmt::format("{}_{}", split, name), fmt::format("{}_{}", name, split)}) {
+            for (const std::string& whole : {fmt::format("{}_{}", split, name), fmt::format("{}_{}", name, split),
+                                             fmt::format("{}/{}", split, name)}) {
                 if (holds(present, whole) && whole != taken) {
                     return whole;
                 }

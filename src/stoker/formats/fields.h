@@ -11,8 +11,8 @@
 namespace stoker {
 
 // The usual names, in order of preference: images, image, x, data, 0; labels, label, y, targets, 1 (numbers are places
-// in a tuple). In a data set with splits the split's own come first: train_images, x_train, ... (test_ or val_ for the
-// other).
+// in a tuple). In a data set with splits the split's own come first: train_images, x_train, train/images, ... (test or
+// val for the other).
 struct FoundFields {
     std::string image;
     std::optional<std::string> label;  // empty where no field has one of the usual names

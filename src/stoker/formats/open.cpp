@@ -14,11 +14,15 @@
 #include "stoker/formats/array_file.h"
 #include "stoker/formats/array_source.h"
 #include "stoker/formats/cifar.h"
+#include "stoker/formats/hdf5.h"
 #include "stoker/formats/idx.h"
 #include "stoker/formats/image_folder.h"
+#include "stoker/formats/lmdb.h"
+#include "stoker/formats/shard_names.h"
 #include "stoker/formats/stk.h"
 #include "stoker/formats/stk_manifest.h"
 #include "stoker/formats/synth_digits.h"
+#include "stoker/formats/webdataset.h"
 
 namespace stoker {
 namespace {
@@ -29,8 +33,9 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a folder with one subfolder of images (.jpg, .png, .webp, ...) for each class, a folder of IDX files "
-    "(train-images-idx3-ubyte[.gz], ...) or of CIFAR-10 or CIFAR-100, an stk data set (stoker pack), a file of arrays "
-    "(.npy, .npz, .safetensors, .pt) or a folder with images.npy, or synth:digits";
+    "(train-images-idx3-ubyte[.gz], ...) or of CIFAR-10 or CIFAR-100, an stk data set (stoker pack), an LMDB database "
+    "(x.lmdb, a folder with data.mdb), WebDataset shards (x.tar, x-{000..127}.tar, a folder of them), a file of arrays "
+    "(.npy, .npz, .safetensors, .pt) or a folder with images.npy, an HDF5 file (.h5, .hdf5), or synth:digits";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -111,6 +116,11 @@ bool is_folder(const std::string& data) {
     return fs::is_directory(data, error);
 }
 
+bool is_file(const std::string& data) {
+    std::error_code error;
+    return fs::is_regular_file(data, error);
+}
+
 // What there is to read, in the order in which it is recognised: the first that `holds` opens it. `splits` is null
 // where there never are any.
 struct Format {
@@ -128,12 +138,22 @@ constexpr Format kFormats[] = {
          return std::make_unique<StkSource>(data);
      },
      .splits = nullptr},
+    {.holds = [](const std::string& data) { return holds_lmdb(data); },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<LmdbSource>(data, options.fields, split);
+     },
+     .splits = nullptr},
     {.holds = [](const std::string& data) { return is_folder(data) && holds_idx(data); },
      .open = [](const std::string& data, Split split, const OpenOptions&) -> std::unique_ptr<Source> {
          const IdxPaths paths = find_idx(data, split);
          return std::make_unique<IdxSource>(paths.images, paths.labels, split);
      },
      .splits = [](const std::string&) { return true; }},
+    {.holds = [](const std::string& data) { return is_folder(data) ? is_tar_folder(data) : is_tar_spec(data); },
+     .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<WebDatasetSource>(data, options);
+     },
+     .splits = nullptr},
     {.holds = [](const std::string& data) { return is_array_path(data); },
      .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
          return std::make_unique<ArraySource>(data, split, options.fields);
@@ -149,6 +169,11 @@ constexpr Format kFormats[] = {
          return std::make_unique<ImageFolderSource>(data);
      },
      .splits = nullptr},
+    {.holds = [](const std::string& data) { return is_file(data) && is_hdf5_name(data); },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<Hdf5Source>(data, split, options.fields);
+     },
+     .splits = hdf5_has_splits},
 };
 
 const Format* format_of(const std::string& data) {

@@ -8,10 +8,10 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/stk.h"
-#include "stoker/formats/stk_writer.h"
 #include "stoker/pack/ordered.h"
 #include "stoker/pack/plan.h"
 #include "stoker/pack/tally.h"
+#include "stoker/pack/target.h"
 
 namespace stoker {
 namespace {
@@ -33,39 +33,43 @@ struct Slot {  // what a worker makes of one sample
 
 class Packing {
   public:
-    Packing(const Source& source, const fs::path& directory, const PackOptions& options)
+    Packing(const Source& source, const fs::path& path, const PackOptions& options)
         : source_(source),
           stk_(dynamic_cast<const StkSource*>(&source)),
-          directory_(directory),
+          path_(path),
+          format_(target_format(path)),
           options_(options),
-          plan_(plan_of(source, options)) {}
+          plan_(plan_of(source, options, format_.shards)) {}
 
     PackResult run() {
-        if (fs::exists(directory_ / kStkManifest)) {
-            return finished_before();
+        if (const auto origin = format_.finished(path_)) {
+            return finished_before(*origin);
         }
-        if (const fs::path part = directory_ / kStkPartManifest; fs::exists(part)) {
-            check_plan(directory_.string(), read_manifest(part).origin, plan_, "begun",
-                       "finish it so, or name another target");
+        if (const auto origin = format_.begun(path_)) {
+            check_plan(path_.string(), *origin, plan_, "begun", "finish it so, or name another target");
         }
-        StkWriter writer(directory_, stk_image_schema(source_.classes()),
-                         {.shard_size = options_.shard_size, .origin = text_of({{"plan", plan_}})});
-        const std::size_t kept = take_up(writer);
-        result_.resumed_samples = static_cast<std::int64_t>(writer.samples());
-        stream(writer);
-        for (std::size_t shard = kept; shard < writer.manifest().shards.size(); ++shard) {
-            verify(writer, shard, "verify");
+        {
+            const auto target = format_.open(path_, {.origin = text_of({{"plan", plan_}}),
+                                                     .classes = source_.classes(),
+                                                     .samples = source_.size(),
+                                                     .shard_size = options_.shard_size,
+                                                     .workers = options_.workers});
+            take_up(*target);
+            result_.resumed_samples = target->samples();
+            stream(*target);
+            total_.add(std::exchange(part_, {}));  // bad samples after the last part
+            target->seal(text_of({{"plan", plan_}, {"result", to_json(total_)}}), told("write"));
+            target->verify(told("verify"));
+            target->publish();
         }
-        total_.add(std::exchange(shard_, {}));  // bad samples after the last shard
-        writer.finish(text_of({{"plan", plan_}, {"result", to_json(total_)}}));
         return report();
     }
 
   private:
     // The result of a packing that was complete before this one began.
-    PackResult finished_before() {
-        const Json origin = Json::parse(read_manifest(directory_ / kStkManifest).origin);
-        check_plan(directory_.string(), text_of(origin), plan_, "packed", "name another target, or remove it first");
+    PackResult finished_before(const std::string& text) {
+        const Json origin = Json::parse(text);
+        check_plan(path_.string(), text, plan_, "packed", "name another target, or remove it first");
         total_ = tally_from_json(origin.value("result", Json()));
         result_.nothing_to_do = true;
         PackResult result = report();
@@ -73,57 +77,26 @@ class Packing {
         return result;
     }
 
-    // Checks the shards of an earlier run and drops what is not good; gives back how many stay.
-    std::size_t take_up(StkWriter& writer) {
-        for (std::size_t shard = 0; shard < writer.manifest().shards.size(); ++shard) {
+    // Checks the parts of an earlier run and drops what is not good.
+    void take_up(PackTarget& target) {
+        for (std::size_t part = 0; part < target.parts(); ++part) {
             try {
-                verify(writer, shard, "check");
-                const PackTally tally = tally_from_json(Json::parse(writer.manifest().notes[shard]));
-                const auto samples = static_cast<std::int64_t>(writer.manifest().shards[shard].samples);
-                if (tally.samples_in != samples + static_cast<std::int64_t>(tally.skipped.size()) ||
+                target.check_part(part, told("check"));
+                const PackTally tally = tally_from_json(Json::parse(target.part_notes(part)));
+                if (tally.samples_in != target.part_samples(part) + static_cast<std::int64_t>(tally.skipped.size()) ||
                     tally.samples_in > source_.size() - total_.samples_in) {
-                    throw DataError({}, {.where = "pack", .expected = "notes that fit the shard", .got = "others"});
+                    throw DataError({}, {.where = "pack", .expected = "notes that fit the part", .got = "others"});
                 }
                 total_.add(tally);
             } catch (const DataError&) {  // damaged: packed again, as it never had been
-                writer.keep(shard);
+                target.keep(part);
             } catch (const IoError&) {  // gone
-                writer.keep(shard);
+                target.keep(part);
             }
         }
-        return writer.manifest().shards.size();
     }
 
-    void verify(const StkWriter& writer, std::size_t number, const char* phase) {
-        const fs::path path = directory_ / stk_shard_name(number);
-        const StkShardInfo& info = writer.manifest().shards[number];
-        const StkShard shard(path);
-        if (shard.hash() != info.hash || shard.samples() != static_cast<std::int64_t>(info.samples)) {
-            throw DataError({.path = path.string()},
-                            {.where = "pack", .expected = "the shard that was written", .got = "another"});
-        }
-        if (shard.schema() != stk_image_schema(source_.classes())) {
-            throw DataError({.path = path.string()},
-                            {.where = "pack", .expected = "the classes of the source", .got = "others"});
-        }
-        constexpr std::int64_t kPiece = 256;
-        const OrderedWork range{.end = (shard.samples() + kPiece - 1) / kPiece, .threads = options_.workers};
-        run_ordered(
-            range,
-            [&](std::int64_t piece, int, int) {
-                for (std::int64_t i = piece * kPiece; i < std::min(shard.samples(), (piece + 1) * kPiece); ++i) {
-                    shard.verify(i);
-                }
-            },
-            [&](std::int64_t piece, int) {
-                const std::int64_t done = std::min(shard.samples(), (piece + 1) * kPiece);
-                tell(phase, static_cast<std::int64_t>(shard.first()) + done,
-                     verified_ + static_cast<std::int64_t>(shard.bytes()) * done / shard.samples());
-            });
-        verified_ += static_cast<std::int64_t>(shard.bytes());
-    }
-
-    void stream(StkWriter& writer) {
+    void stream(PackTarget& target) {
         const OrderedWork range{.begin = total_.samples_in, .end = source_.size(), .threads = options_.workers};
         std::vector<Slot> slots(static_cast<std::size_t>(range.places()));
         std::vector<Recoder> recoders;
@@ -138,11 +111,11 @@ class Packing {
             },
             [&](std::int64_t index, int place) {
                 const Slot& slot = slots[static_cast<std::size_t>(place)];
-                take(writer, slot);
+                take(target, slot);
                 bytes += slot.bytes_in;
                 tell("pack", index + 1, bytes);
             });
-        close_shard(writer);
+        close_part(target);
     }
 
     // On a worker's thread.
@@ -180,45 +153,48 @@ class Packing {
         }
     }
 
-    void take(StkWriter& writer, const Slot& slot) {
+    void take(PackTarget& target, const Slot& slot) {
         if (!slot.bad) {
-            const StkValue values[] = {slot.recoded.image, slot.sample.label};
-            if (writer.closes_shard(values)) {
-                close_shard(writer);
+            const PackedSample sample{.key = slot.key, .image = slot.recoded.image, .label = slot.sample.label};
+            if (target.closes_part(sample)) {
+                close_part(target);
             }
-            writer.add(slot.key, values);
+            target.add(sample);
+            open_ = true;
             if (!slot.recoded.kept.empty()) {
-                ++shard_.kept[slot.recoded.kept];
+                ++part_.kept[slot.recoded.kept];
             }
-            shard_.exif_lost += slot.recoded.exif_lost ? 1 : 0;
+            part_.exif_lost += slot.recoded.exif_lost ? 1 : 0;
         } else {
-            shard_.skipped.push_back(*slot.bad);
+            part_.skipped.push_back(*slot.bad);
         }
-        ++shard_.samples_in;
-        shard_.bytes_in += slot.bytes_in;
+        ++part_.samples_in;
+        part_.bytes_in += slot.bytes_in;
     }
 
-    void close_shard(StkWriter& writer) {
-        if (writer.samples() == writer.manifest().samples()) {
+    void close_part(PackTarget& target) {
+        if (!std::exchange(open_, false)) {
             return;  // only bad samples since the last one
         }
-        writer.close_shard(text_of(to_json(shard_)));
-        total_.add(std::exchange(shard_, {}));
+        target.close_part(text_of(to_json(part_)));
+        total_.add(std::exchange(part_, {}));
     }
 
     PackResult report() {
-        const StkSource packed(directory_);
+        const PackedFigures packed = format_.figures(path_);
         const std::int64_t expected = source_.size() - static_cast<std::int64_t>(total_.skipped.size());
-        if (packed.size() != expected) {
-            throw DataError({.path = directory_.string()}, {.where = "pack",
-                                                            .expected = fmt::format("{} samples", expected),
-                                                            .got = fmt::format("{}", packed.size())});
+        if (packed.samples != expected) {
+            throw DataError({.path = path_.string()}, {.where = "pack",
+                                                       .expected = fmt::format("{} samples", expected),
+                                                       .got = fmt::format("{}", packed.samples)});
         }
-        result_.samples = packed.size();
+        result_.format = format_.name;
+        result_.path = packed.path;
+        result_.samples = packed.samples;
         result_.bytes_in = total_.bytes_in;
-        result_.bytes_out = packed.bytes();
-        result_.shards = static_cast<std::int64_t>(packed.reader().shards().size());
-        result_.codecs = packed.codecs();
+        result_.bytes_out = packed.bytes;
+        result_.shards = packed.shards;
+        result_.codecs = packed.codecs;
         result_.kept = total_.kept;
         result_.exif_lost = total_.exif_lost;
         result_.skipped = total_.skipped;
@@ -231,21 +207,26 @@ class Packing {
         }
     }
 
+    TargetProgress told(const char* phase) const {
+        return [this, phase](std::int64_t done, std::int64_t bytes) { tell(phase, done, bytes); };
+    }
+
     const Source& source_;
     const StkSource* stk_;  // the source, where it is packed already
-    const fs::path directory_;
+    const fs::path path_;
+    const TargetFormat& format_;
     const PackOptions& options_;
     const Json plan_;
-    PackTally total_;  // of finished shards
-    PackTally shard_;  // of the one under way
-    std::int64_t verified_ = 0;
+    PackTally total_;    // of closed parts
+    PackTally part_;     // of the one under way
+    bool open_ = false;  // there is one
     PackResult result_;
 };
 
 }  // namespace
 
-PackResult pack(const Source& source, const fs::path& directory, const PackOptions& options) {
-    return Packing(source, directory, options).run();
+PackResult pack(const Source& source, const fs::path& target, const PackOptions& options) {
+    return Packing(source, target, options).run();
 }
 
 }  // namespace stoker

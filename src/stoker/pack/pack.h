@@ -1,4 +1,4 @@
-// From any readable source to an stk data set: order, keys, labels and pixels stay. Streams with many
+// From any readable source to a data set of another format: order, keys, labels and pixels stay. Streams with many
 // threads, survives being killed, and reads back what it wrote before it says that it is done.
 #pragma once
 
@@ -15,8 +15,9 @@
 namespace stoker {
 
 struct PackProgress {
-    const char* phase = "";  // "check": shards of an earlier run, "pack", "verify": what was written
-    std::int64_t done = 0;   // samples
+    // "check": parts of an earlier run, "pack", "write": the last form, where it is another, "verify": what was written
+    const char* phase = "";
+    std::int64_t done = 0;  // samples
     std::int64_t total = 0;
     std::int64_t bytes = 0;  // read from the source so far in this run, or verified
 };
@@ -37,6 +38,8 @@ struct SkippedSample {
 };
 
 struct PackResult {
+    std::string format;  // "stk", ...
+    std::string path;    // as the data set is opened
     std::int64_t samples = 0;
     std::int64_t bytes_in = 0;   // of the samples as the source gave them
     std::int64_t bytes_out = 0;  // of all files
@@ -49,8 +52,9 @@ struct PackResult {
     bool nothing_to_do = false;                // the data set was complete
 };
 
-// Throws DataError (path, key and index of a bad sample), IoError, InvalidArgument where `directory` holds
-// something else or an unfinished packing of another source or other options.
-PackResult pack(const Source& source, const std::filesystem::path& directory, const PackOptions& options);
+// `target` says by its ending what is written: x.stk, x.tar, x-{000000..}.tar, x.lmdb, x.h5, x.npz. Throws DataError
+// (path, key and index of a bad sample; a sample that the format cannot hold), IoError, InvalidArgument where `target`
+// is something else or an unfinished packing of another source or other options, or has another ending.
+PackResult pack(const Source& source, const std::filesystem::path& target, const PackOptions& options);
 
 }  // namespace stoker

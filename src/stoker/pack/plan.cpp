@@ -37,19 +37,22 @@ std::string option_text(std::string name, const Json& value) {
 }  // namespace
 
 // The source goes by its keys and size, not by its path, which differs from machine to machine.
-Json plan_of(const Source& source, const PackOptions& options) {
+Json plan_of(const Source& source, const PackOptions& options, bool shards) {
     std::uint64_t keys = 0;
     for (std::int64_t i = 0; i < source.size(); ++i) {
         keys = hash_text(source.key(i), keys);
     }
-    return {{"format", source.format()},
-            {"samples", source.size()},
-            {"bytes", source.bytes()},
-            {"keys", fmt::format("{:016x}", keys)},
-            {"codec", pack_codec_name(options.recode.codec)},
-            {"resize_shorter", options.recode.resize_shorter},
-            {"quality", options.recode.quality},
-            {"shard_size", options.shard_size}};
+    Json plan = {{"format", source.format()},
+                 {"samples", source.size()},
+                 {"bytes", source.bytes()},
+                 {"keys", fmt::format("{:016x}", keys)},
+                 {"codec", pack_codec_name(options.recode.codec)},
+                 {"resize_shorter", options.recode.resize_shorter},
+                 {"quality", options.recode.quality}};
+    if (shards) {
+        plan["shard_size"] = options.shard_size;
+    }
+    return plan;
 }
 
 void check_plan(const std::string& directory, const std::string& origin, const Json& wanted, const std::string& done,

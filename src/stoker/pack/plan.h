@@ -9,7 +9,8 @@
 
 namespace stoker {
 
-nlohmann::ordered_json plan_of(const Source& source, const PackOptions& options);
+// `shards`: the target has several files, whose size is part of the plan.
+nlohmann::ordered_json plan_of(const Source& source, const PackOptions& options, bool shards);
 
 // Throws InvalidArgument that says, as the command line does, where the plan in `origin` (a manifest's) differs from
 // `wanted`. `done`: "begun" or "packed", what was done with the plan.

@@ -1,0 +1,127 @@
+// The library allocates what strings of variable length need; the number of strings is checked before it is asked.
+#include "stoker/formats/hdf5_columns.h"
+
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <functional>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/gzip.h"
+
+namespace stoker {
+namespace {
+
+constexpr const char* kText = "text";
+
+// More than deflate can hide in the file is damage, or a dataset that is all fill value: of no use here.
+void check_bytes(const Hdf5Bytes& file, const std::string& name, std::uint64_t bytes) {
+    if (bytes / kMaxGzipRatio > file.size()) {
+        throw DataError({.path = file.path()}, {.where = name,
+                                                .expected = fmt::format("no more than {} bytes can hold", file.size()),
+                                                .got = fmt::format("{} bytes", bytes)});
+    }
+}
+
+std::string_view trimmed(std::string_view text, H5T_str_t padding) {
+    if (padding == H5T_STR_NULLTERM) {
+        return text.substr(0, text.find('\0'));
+    }
+    const std::size_t last = text.find_last_not_of(padding == H5T_STR_SPACEPAD ? ' ' : '\0');
+    return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+// Gives back what the library allocated for strings.
+class Reclaim {
+  public:
+    Reclaim(hid_t type, hid_t space, void* strings) : type_(type), space_(space), strings_(strings) {}
+    Reclaim(const Reclaim&) = delete;
+    Reclaim& operator=(const Reclaim&) = delete;
+    ~Reclaim() { H5Dvlen_reclaim(type_, space_, H5P_DEFAULT, strings_); }
+
+  private:
+    hid_t type_;
+    hid_t space_;
+    void* strings_;
+};
+
+// Of a dataset or an attribute, which differ in the call that reads.
+Hdf5Texts texts_of(const Hdf5Bytes& file, const std::string& name, const Hdf5Id& type, const Hdf5Id& space,
+                   const std::function<herr_t(hid_t type, void* out)>& read) {
+    const std::string& path = file.path();
+    if (H5Tget_class(type.get()) != H5T_STRING) {
+        throw DataError({.path = path}, {.where = name, .expected = kText, .got = "another type"});
+    }
+    const auto count = static_cast<std::size_t>(check_hdf5(H5Sget_simple_extent_npoints(space.get()), path, kText));
+    const std::size_t item = H5Tget_size(type.get());
+    check_bytes(file, name,
+                checked_array_bytes({}, {static_cast<std::int64_t>(count), static_cast<std::int64_t>(item)}));
+    Hdf5Texts texts;
+    if (check_hdf5(H5Tis_variable_str(type.get()), path, kText) > 0) {
+        std::vector<char*> strings(count, nullptr);
+        const Reclaim reclaim(type.get(), space.get(), strings.data());
+        check_hdf5(read(type.get(), strings.data()), path, kText);
+        for (const char* text : strings) {
+            texts.add(text == nullptr ? "" : text);
+        }
+        return texts;
+    }
+    std::string all(count * item, '\0');
+    check_hdf5(read(type.get(), all.data()), path, kText);
+    for (std::size_t i = 0; i < count; ++i) {
+        texts.add(trimmed(std::string_view(all).substr(i * item, item), H5Tget_strpad(type.get())));
+    }
+    return texts;
+}
+
+}  // namespace
+
+void Hdf5Texts::add(std::string_view text) {
+    all_ += text;
+    ends_.push_back(all_.size());
+}
+
+std::string_view Hdf5Texts::operator[](std::size_t index) const {
+    const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
+    return std::string_view(all_).substr(begin, ends_[index] - begin);
+}
+
+std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info,
+                                      std::int64_t count) {
+    const bool integers = info.kind == Hdf5Kind::number && info.type.kind != ArrayKind::real;
+    if (!integers || (info.shape != Shape{count} && info.shape != Shape{count, 1})) {
+        throw DataError({.path = file.path()},
+                        {.where = info.name,
+                         .expected = fmt::format("integers of ({0}) or ({0}, 1), one for each image", count),
+                         .got = fmt::format("{} of ({})", info.type_name, fmt::join(info.shape, ", "))});
+    }
+    check_bytes(file, info.name, hdf5_shape_bytes(info, info.shape, file.path()));
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(count));
+    const Hdf5Lock lock;
+    check_hdf5(H5Dread(dataset.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels.data()), file.path(),
+               fmt::format("the integers of {}", info.name));
+    return labels;
+}
+
+Hdf5Texts read_texts(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info) {
+    const Hdf5Lock lock;
+    const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, file.path(), kText);
+    const Hdf5Id space(H5Dget_space(dataset.get()), H5Sclose, file.path(), kText);
+    return texts_of(file, info.name, type, space, [&](hid_t memory, void* out) {
+        return H5Dread(dataset.get(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
+    });
+}
+
+std::optional<Hdf5Texts> read_text_attribute(const Hdf5Bytes& file, const Hdf5Id& object, const char* name) {
+    const Hdf5Lock lock;
+    if (check_hdf5(H5Aexists(object.get(), name), file.path(), "attributes") == 0) {
+        return std::nullopt;
+    }
+    const Hdf5Id attribute(H5Aopen(object.get(), name, H5P_DEFAULT), H5Aclose, file.path(), name);
+    const Hdf5Id type(H5Aget_type(attribute.get()), H5Tclose, file.path(), name);
+    const Hdf5Id space(H5Aget_space(attribute.get()), H5Sclose, file.path(), name);
+    return texts_of(file, name, type, space,
+                    [&](hid_t memory, void* out) { return H5Aread(attribute.get(), memory, out); });
+}
+
+}  // namespace stoker

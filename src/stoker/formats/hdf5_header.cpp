@@ -1,0 +1,103 @@
+// Headers come in two versions: messages behind 8 bytes each, or, signed "OHDR", behind 4 or 6. Both may be
+// continued elsewhere in the file.
+#include "stoker/formats/hdf5_header.h"
+
+#include <deque>
+#include <fmt/format.h>
+
+namespace stoker {
+namespace {
+
+constexpr std::uint64_t kLayoutMessage = 0x08;
+constexpr std::uint64_t kContinuationMessage = 0x10;
+constexpr std::uint64_t kChunkedClass = 2;
+constexpr std::size_t kMostBlocks = 1000;  // a header is continued for each few messages added: 1000 is damage
+constexpr const char* kHeader = "an object header";
+
+struct Block {
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+};
+
+struct Header {
+    bool signed_form = false;  // version 2
+    bool creation_order = false;
+    Block first;
+};
+
+Header read_prefix(const Hdf5Bytes& file, std::uint64_t offset) {
+    constexpr std::uint64_t kLongest = 64;
+    Hdf5Cursor cursor(file, offset, kLongest, kHeader);
+    if (cursor.number(1) == 1) {
+        cursor.skip(1 + 2 + 4);  // reserved, number of messages, references
+        const std::uint64_t size = cursor.number(4);
+        cursor.skip(4);
+        return {.first = {cursor.offset(), size}};
+    }
+    Hdf5Cursor again(file, offset, kLongest, kHeader);
+    if (again.text(4) != "OHDR" || again.number(1) != 2) {
+        file.damaged(offset, "an object header of version 1 or 2", "something else");
+    }
+    const std::uint64_t flags = again.number(1);
+    again.skip((flags & 0x20) != 0 ? 16 : 0);  // times
+    again.skip((flags & 0x10) != 0 ? 4 : 0);   // bounds on attributes
+    const std::uint64_t size = again.number(1 << (flags & 3));
+    return {.signed_form = true, .creation_order = (flags & 0x04) != 0, .first = {again.offset(), size}};
+}
+
+// A dataset's layout, at its beginning: nothing for the versions with other indexes.
+std::optional<std::uint64_t> read_layout(const Hdf5Bytes& file, Hdf5Cursor& cursor) {
+    const std::uint64_t offset = cursor.offset();
+    const std::uint64_t version = cursor.number(1);
+    if (version >= 4) {
+        return std::nullopt;
+    }
+    std::uint64_t kind = 0;
+    if (version == 3) {
+        kind = cursor.number(1);
+        cursor.skip(1);  // number of dimensions
+    } else {
+        cursor.skip(1);
+        kind = cursor.number(1);
+        cursor.skip(5);
+    }
+    if (version == 0 || kind != kChunkedClass) {
+        file.damaged(offset, "the layout of a chunked dataset", fmt::format("version {}, class {}", version, kind));
+    }
+    return cursor.address();
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header) {
+    const std::uint64_t offset = file.place(header, kHeader);
+    const Header form = read_prefix(file, offset);
+    const std::size_t message_header = !form.signed_form ? 8 : form.creation_order ? 6 : 4;
+    std::deque<Block> blocks = {form.first};
+    for (std::size_t done = 0; done < blocks.size() && done < kMostBlocks; ++done) {
+        Hdf5Cursor cursor(file, blocks[done].offset, blocks[done].size, kHeader);
+        if (form.signed_form && done > 0 && cursor.text(4) != "OCHK") {
+            file.damaged(blocks[done].offset, "a header's continuation", "something else");
+        }
+        while (cursor.left() >= message_header) {
+            const std::uint64_t type = cursor.number(form.signed_form ? 1 : 2);
+            const std::uint64_t size = cursor.number(2);
+            cursor.skip(message_header - (form.signed_form ? 3 : 4));
+            if (type == kLayoutMessage) {
+                return read_layout(file, cursor);
+            }
+            if (type == kContinuationMessage) {
+                Hdf5Cursor where = cursor;
+                const std::uint64_t next = file.place(where.address(), kHeader);
+                blocks.push_back({next, where.length()});
+            }
+            if (size > cursor.left()) {
+                break;  // the checksum of version 2, or the gap before it
+            }
+            cursor.skip(size);
+        }
+    }
+    file.damaged(offset, "a header with a layout", "none");
+}
+
+}  // namespace stoker

@@ -1,0 +1,232 @@
+// The HDF5 library behind owners of its handles. Object times are left out, so that the same samples give the
+// same file; the newer object headers are used, as only they hold attributes above 64 KiB (many classes).
+#include "stoker/formats/hdf5_writer.h"
+
+#include <fcntl.h>
+#include <hdf5.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <utility>
+#include <vector>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+// Owns one of the library's identifiers.
+class Handle {
+  public:
+    Handle() = default;
+    Handle(hid_t id, herr_t (*closer)(hid_t)) : id_(id), close_(closer) {}
+    Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+    Handle& operator=(Handle&& other) noexcept {
+        std::swap(id_, other.id_);
+        std::swap(close_, other.close_);
+        return *this;
+    }
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+    ~Handle() { close(); }
+
+    hid_t id() const { return id_; }
+    bool valid() const { return id_ >= 0; }
+    bool close() { return id_ < 0 || close_(std::exchange(id_, -1)) >= 0; }
+
+  private:
+    hid_t id_ = -1;
+    herr_t (*close_)(hid_t) = nullptr;
+};
+
+herr_t deepest(unsigned /*number*/, const H5E_error2_t* error, void* text) {
+    *static_cast<std::string*>(text) = error->desc == nullptr ? "" : error->desc;
+    return 0;
+}
+
+Handle text_type() {
+    Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+    if (H5Tset_size(type.id(), H5T_VARIABLE) < 0 || H5Tset_cset(type.id(), H5T_CSET_UTF8) < 0) {
+        return {};
+    }
+    return type;
+}
+
+Handle memory_type(Hdf5Type type) {
+    switch (type) {
+        case Hdf5Type::uint8:
+            return {H5Tcopy(H5T_NATIVE_UINT8), H5Tclose};
+        case Hdf5Type::int64:
+            return {H5Tcopy(H5T_NATIVE_INT64), H5Tclose};
+        case Hdf5Type::vlen_uint8:
+            return {H5Tvlen_create(H5T_NATIVE_UINT8), H5Tclose};
+        case Hdf5Type::text:
+            return text_type();
+    }
+    return {};
+}
+
+Handle file_type(Hdf5Type type) {
+    switch (type) {
+        case Hdf5Type::uint8:
+            return {H5Tcopy(H5T_STD_U8LE), H5Tclose};
+        case Hdf5Type::int64:
+            return {H5Tcopy(H5T_STD_I64LE), H5Tclose};
+        case Hdf5Type::vlen_uint8:
+            return {H5Tvlen_create(H5T_STD_U8LE), H5Tclose};
+        case Hdf5Type::text:
+            return text_type();
+    }
+    return {};
+}
+
+}  // namespace
+
+struct Hdf5Writer::Handles {
+    Handle file;
+    Handle dataset;
+    Handle type;  // in memory
+    Hdf5Type kind = Hdf5Type::uint8;
+    std::string name;
+    std::vector<hsize_t> shape;
+    hsize_t row_bytes = 0;
+    hsize_t written = 0;  // rows
+};
+
+Hdf5Writer::Hdf5Writer(std::filesystem::path path) : path_(std::move(path)), handles_(std::make_unique<Handles>()) {
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // of this thread: the library shall not print
+    const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+    H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+    const Handle create(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+    const bool good = H5Pset_obj_track_times(create.id(), false) >= 0;  // of the root group
+    handles_->file = {H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, create.id(), access.id()), H5Fclose};
+    if (!good || !handles_->file.valid()) {
+        fail("a file that can be made");
+    }
+}
+
+Hdf5Writer::~Hdf5Writer() = default;
+
+void Hdf5Writer::fail(const char* expected) const {
+    std::string text;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, deepest, &text);
+    throw IoError(
+        {.where = path_.string(), .expected = expected, .got = text.empty() ? "a failure of the HDF5 library" : text});
+}
+
+void Hdf5Writer::begin(const std::string& name, Hdf5Type type, const Shape& shape) {
+    Handles& h = *handles_;
+    h.kind = type;
+    h.name = name;
+    h.written = 0;
+    h.shape.clear();
+    h.row_bytes = type == Hdf5Type::int64 ? 8 : 1;
+    for (const std::int64_t side : shape) {
+        h.shape.push_back(static_cast<hsize_t>(side));
+    }
+    for (std::size_t i = 1; i < h.shape.size(); ++i) {
+        h.row_bytes *= h.shape[i];
+    }
+    const Handle space(H5Screate_simple(static_cast<int>(h.shape.size()), h.shape.data(), nullptr), H5Sclose);
+    const Handle stored = file_type(type);
+    const Handle create(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    const bool fixed = type == Hdf5Type::uint8 || type == Hdf5Type::int64;
+    bool good = H5Pset_obj_track_times(create.id(), false) >= 0;
+    if (fixed) {  // the elements come all, and in order
+        good = good && H5Pset_alloc_time(create.id(), H5D_ALLOC_TIME_EARLY) >= 0 &&
+               H5Pset_fill_time(create.id(), H5D_FILL_TIME_NEVER) >= 0;
+    }
+    h.type = memory_type(type);
+    h.dataset = {H5Dcreate2(h.file.id(), name.c_str(), stored.id(), space.id(), H5P_DEFAULT, create.id(), H5P_DEFAULT),
+                 H5Dclose};
+    if (!good || !h.type.valid() || !h.dataset.valid()) {
+        fail("room for a dataset");
+    }
+}
+
+void Hdf5Writer::write(std::int64_t rows, const void* data) {
+    Handles& h = *handles_;
+    std::vector<hsize_t> start(h.shape.size(), 0);
+    std::vector<hsize_t> count = h.shape;
+    start[0] = h.written;
+    count[0] = static_cast<hsize_t>(rows);
+    if (rows == 0) {
+        return;
+    }
+    if (count[0] > h.shape[0] - h.written) {
+        throw InternalError({.where = path_.string(), .expected = "no more rows than the shape says", .got = "more"});
+    }
+    const Handle file(H5Dget_space(h.dataset.id()), H5Sclose);
+    const Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose);
+    if (H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0 ||
+        H5Dwrite(h.dataset.id(), h.type.id(), memory.id(), file.id(), H5P_DEFAULT, data) < 0) {
+        fail("room to write");
+    }
+    h.written += count[0];
+}
+
+void Hdf5Writer::append(std::span<const std::byte> elements) {
+    write(static_cast<std::int64_t>(elements.size() / handles_->row_bytes), elements.data());
+}
+
+void Hdf5Writer::append(std::span<const std::span<const std::byte>> elements) {
+    const auto rows = static_cast<std::int64_t>(elements.size());
+    if (handles_->kind == Hdf5Type::text) {
+        std::vector<std::string> texts;
+        std::vector<const char*> starts;
+        texts.reserve(elements.size());
+        for (const auto element : elements) {
+            starts.push_back(texts.emplace_back(reinterpret_cast<const char*>(element.data()), element.size()).c_str());
+        }
+        return write(rows, starts.data());
+    }
+    std::vector<hvl_t> values;
+    values.reserve(elements.size());
+    for (const auto element : elements) {
+        values.push_back({element.size(), const_cast<std::byte*>(element.data())});  // it is only read
+    }
+    write(rows, values.data());
+}
+
+void Hdf5Writer::attribute(const std::string& name, std::span<const std::string> texts) {
+    const auto count = static_cast<hsize_t>(texts.size());
+    const Handle space(H5Screate_simple(1, &count, nullptr), H5Sclose);
+    const Handle type = text_type();
+    const Handle attribute(
+        H5Acreate2(handles_->dataset.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+    std::vector<const char*> starts;
+    for (const std::string& text : texts) {
+        starts.push_back(text.c_str());
+    }
+    if (!attribute.valid() || H5Awrite(attribute.id(), type.id(), starts.data()) < 0) {
+        fail("room for an attribute");
+    }
+}
+
+void Hdf5Writer::end() {
+    if (handles_->written != handles_->shape[0]) {
+        throw InternalError({.where = fmt::format("{}/{}", path_.string(), handles_->name),
+                             .expected = fmt::format("{} rows", handles_->shape[0]),
+                             .got = fmt::format("{}", handles_->written)});
+    }
+    if (!handles_->dataset.close()) {
+        fail("room to write");
+    }
+}
+
+void Hdf5Writer::finish() {
+    if (!handles_->file.close()) {
+        fail("room to write");
+    }
+    const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool durable = file >= 0 && ::fsync(file) == 0;
+    const std::string reason = durable ? "" : errno_text();
+    if (file >= 0) {
+        ::close(file);
+    }
+    if (!durable) {
+        throw IoError({.where = path_.string(), .expected = "the file to reach the disk", .got = reason});
+    }
+}
+
+}  // namespace stoker

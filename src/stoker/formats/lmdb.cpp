@@ -1,0 +1,204 @@
+// Puts the snapshot, the keys and the records together.
+#include "stoker/formats/lmdb.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Empty for anything but a list of text.
+std::vector<std::string> json_names(std::string_view text) {
+    const auto list = nlohmann::json::parse(text, nullptr, false);
+    std::vector<std::string> names;
+    for (const auto& name : list.is_array() ? list : nlohmann::json::array()) {
+        if (!name.is_string()) {
+            return {};
+        }
+        names.push_back(name.get<std::string>());
+    }
+    return names;
+}
+
+std::vector<std::string> pickled_names(std::span<const std::byte> bytes) {
+    Pickle pickle;
+    const PickleValue list = pickle.read(bytes);
+    std::vector<std::string> names;
+    if (list.kind() != Kind::list && list.kind() != Kind::tuple) {
+        return {};
+    }
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        if (list[i].kind() != Kind::text) {
+            return {};
+        }
+        names.emplace_back(list[i].text());
+    }
+    return names;
+}
+
+std::vector<std::string> read_classes(const LmdbSnapshot& snapshot) {
+    constexpr std::string_view kKey = "__classes__";
+    const auto value = snapshot.reader().find(kKey);
+    if (!value) {
+        return {};
+    }
+    try {
+        Buffer storage;
+        const auto bytes = snapshot.load(*value, storage);
+        return text_of(bytes).starts_with('[') ? json_names(text_of(bytes)) : pickled_names(bytes);
+    } catch (const DataError& error) {
+        throw error.located({.path = snapshot.path(), .key = std::string(kKey)});
+    }
+}
+
+// The name of the field that holds a record's key; empty where none does.
+std::string read_key_field(const LmdbSnapshot& snapshot) {
+    constexpr std::string_view kKey = "__keys__";
+    const auto value = snapshot.reader().find(kKey);
+    if (!value) {
+        return "";
+    }
+    try {
+        Pickle pickle;
+        const PickleValue name = pickle.read(*value);
+        return name.kind() == Kind::text ? std::string(name.text()) : "";
+    } catch (const DataError& error) {
+        throw error.located({.path = snapshot.path(), .key = std::string(kKey)});
+    }
+}
+
+// The length of the sequence of UTF-8 that begins here; 0 where it is none, or a control character.
+std::size_t printable_sequence(std::string_view text) {
+    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+    const unsigned first = byte(0);
+    if (first < 0x80) {
+        return first >= 0x20 && first != 0x7f ? 1 : 0;
+    }
+    const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || length > text.size()) {
+        return 0;
+    }
+    // The second byte's least and most: no longer forms than needed, no surrogates, nothing past U+10FFFF.
+    const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (byte(1) < least || byte(1) > most) {
+        return 0;
+    }
+    for (std::size_t i = 2; i < length; ++i) {
+        if (byte(i) < 0x80 || byte(i) > 0xbf) {
+            return 0;
+        }
+    }
+    return length;
+}
+
+std::string printable(std::string_view key) {
+    std::string text;
+    while (!key.empty()) {
+        const std::size_t length = printable_sequence(key);
+        if (length == 0) {
+            text += fmt::format("\\x{:02x}", static_cast<unsigned char>(key[0]));
+        } else {
+            text += key.substr(0, length);
+        }
+        key.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return text;
+}
+
+std::filesystem::path require_lmdb(const std::filesystem::path& data) {
+    if (auto found = find_lmdb(data)) {
+        return *found;
+    }
+    throw IoError({.where = data.string(),
+                   .expected = "a folder that holds data.mdb, or a file named .lmdb or .mdb",
+                   .got = "neither"});
+}
+
+}  // namespace
+
+bool holds_lmdb(const std::filesystem::path& data) {
+    return find_lmdb(data).has_value();
+}
+
+LmdbSource::LmdbSource(const std::filesystem::path& data, const FieldNames& fields, Split split)
+    : path_(data.string()),
+      snapshot_(require_lmdb(data)),
+      keys_(snapshot_),
+      classes_(read_classes(snapshot_)),
+      key_field_(read_key_field(snapshot_)) {
+    for (std::size_t i = 0; i < LmdbSnapshot::kReaders; ++i) {
+        records_.push_back(std::make_unique<LmdbRecord>(fields, split));
+    }
+}
+
+std::string_view LmdbSource::key_of(std::int64_t index, LmdbKeys::Memory& memory) const {
+    if (index < 0 || index >= size()) {
+        throw InvalidArgument(
+            {.where = path_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
+    }
+    return keys_.at(index, memory);
+}
+
+void LmdbSource::read(std::int64_t index, Sample& sample) const {
+    LmdbKeys::Memory memory;
+    const std::string_view key = key_of(index, memory);
+    LmdbSnapshot::Reader reader = snapshot_.reader();
+    try {
+        const auto value = reader.find(key);
+        if (!value) {
+            throw DataError({}, {.where = "lmdb", .expected = "a record under each key of a row", .got = "none"});
+        }
+        records_[reader.number()]->read(snapshot_.load(*value, sample.storage), sample);
+        if (keys_.paired()) {
+            sample.label = paired_label(reader, key);
+        }
+    } catch (const DataError& error) {
+        throw error.located({.path = path_, .key = printable(key)});
+    }
+}
+
+std::int64_t LmdbSource::paired_label(LmdbSnapshot::Reader& reader, std::string_view key) const {
+    LmdbKeys::Memory memory;
+    const auto value = reader.find(LmdbKeys::label_key(key, memory));
+    if (!value) {
+        return -1;
+    }
+    Buffer storage;
+    return decimal(text_of(snapshot_.load(*value, storage))).value_or(-1);
+}
+
+std::string LmdbSource::key(std::int64_t index) const {
+    LmdbKeys::Memory memory;
+    const std::string_view key = key_of(index, memory);
+    if (key_field_.empty()) {
+        return printable(key);
+    }
+    LmdbSnapshot::Reader reader = snapshot_.reader();
+    try {
+        const auto value = reader.find(key);
+        return value ? records_[reader.number()]->text(*value, key_field_) : printable(key);
+    } catch (const DataError& error) {
+        throw error.located({.path = path_, .key = printable(key)});
+    }
+}
+
+std::optional<std::int64_t> LmdbSource::label(std::int64_t index) const {
+    LmdbKeys::Memory memory;
+    const std::string_view key = key_of(index, memory);
+    if (!keys_.paired()) {
+        return std::nullopt;
+    }
+    LmdbSnapshot::Reader reader = snapshot_.reader();
+    return paired_label(reader, key);
+}
+
+}  // namespace stoker

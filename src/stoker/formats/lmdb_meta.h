@@ -1,0 +1,25 @@
+// The two first pages of an LMDB file, each of which describes a whole state of it; the one with the larger transaction
+// number counts. liblmdb believes them, so they are checked before it maps the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "stoker/base/file.h"
+
+namespace stoker {
+
+struct LmdbMeta {
+    std::uint32_t page_size = 0;
+    std::uint64_t last_page = 0;
+    std::uint64_t transaction = 0;
+    std::uint64_t entries = 0;  // of the unnamed database
+
+    bool operator==(const LmdbMeta&) const = default;
+};
+
+// Throws DataError where the file does not begin as an LMDB file does or ends before its last page; Unsupported for
+// another version of the format, or a file that a machine of other numbers wrote.
+LmdbMeta read_lmdb_meta(const File& file, const std::string& path);
+
+}  // namespace stoker

@@ -1,0 +1,49 @@
+// What one value of an LMDB database means: an encoded image, a pickle, or Caffe's Datum. Told by the first bytes,
+// which no two of these share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/formats/fields.h"
+#include "stoker/formats/pickle.h"
+#include "stoker/formats/source.h"
+
+namespace stoker {
+
+class LmdbRecord {
+  public:
+    explicit LmdbRecord(FieldNames wanted = {}, Split split = Split::train)
+        : wanted_(std::move(wanted)), split_(split) {}
+
+    // Fills the sample from a value: a function of the value alone; what is kept is memory. A pickle holds a dict whose
+    // fields go by fields.h, a tuple (image, label), or just the image: a uint8 array, an encoded image as bytes or as
+    // an array of its bytes. Integers are labels; a label of any other type is none. `bytes` of the sample points into
+    // `value` or into its storage; `value` may lie in that storage.
+    // Throws DataError for damaged bytes and for values that are none of these, Unsupported for unsafe pickles.
+    void read(std::span<const std::byte> value, Sample& sample);
+
+    // The text under a name in a pickled dict. Throws DataError where there is none.
+    std::string text(std::span<const std::byte> value, std::string_view name);
+
+  private:
+    void read_pickle(std::span<const std::byte> value, Sample& sample);
+    void read_dict(const PickleValue& dict, Sample& sample);
+
+    FieldNames wanted_;
+    Split split_;
+    Pickle pickle_;
+    // The fields of the dict before, and which of them were chosen: nearly always the next one has the same.
+    std::vector<std::string> fields_;
+    std::optional<FoundFields> found_;
+};
+
+// The number that a text of decimal digits, with a sign or without, stands for; empty for any other text.
+std::optional<std::int64_t> decimal(std::string_view text);
+
+}  // namespace stoker

@@ -1,0 +1,41 @@
+// Writes pickles (protocol 4) of the few values that packed data sets hold: what `pickle.loads` gives back in any
+// Python with NumPy, and pickle.h reads without running anything.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "stoker/base/tensor_view.h"
+
+namespace stoker {
+
+// Calls put values one after the other: between begin_dict and end_dict a key and its value by turns, between
+// begin_list and end_list the entries. `finish` ends the pickle, of one value.
+class PickleWriter {
+  public:
+    explicit PickleWriter(std::vector<std::byte>& out);  // replaces what is in it
+
+    void integer(std::int64_t value);
+    void text(std::string_view utf8);
+    void bytes(std::span<const std::byte> value);
+    void array_uint8(const Shape& shape, std::span<const std::byte> elements);  // a NumPy array, C order
+
+    void begin_dict();
+    void end_dict();
+    void begin_list();
+    void end_list();
+    void finish();
+
+  private:
+    void op(char opcode) { out_.push_back(static_cast<std::byte>(opcode)); }
+    void put(std::span<const std::byte> bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
+    void number(std::uint64_t value, int size);
+    void global(std::string_view module, std::string_view name);
+
+    std::vector<std::byte>& out_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,118 @@
+// Keys have as many digits as the last one of the source needs, eight at least, from the first sample on.
+#include "stoker/pack/lmdb_target.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/pickle_writer.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::uint64_t kPart = std::uint64_t{64} << 20;
+constexpr int kLeastWidth = 8;
+
+}  // namespace
+
+LmdbTarget::LmdbTarget(const std::filesystem::path& path, const TargetOptions& options)
+    : StagedTarget(path, options, "lmdb", std::min(options.shard_size, kPart)),
+      width_(std::max(kLeastWidth,
+                      static_cast<int>(fmt::formatted_size("{}", std::max<std::int64_t>(options.samples - 1, 0))))) {
+    for (const std::string& name : classes()) {
+        check_text_key(name, "lmdb");
+    }
+}
+
+std::string LmdbTarget::key_of(std::uint64_t index) const {
+    return fmt::format("{:0{}}", index, width_);
+}
+
+LmdbWriter& LmdbTarget::writer() {
+    if (writer_ == nullptr) {
+        writer_ = std::make_unique<LmdbWriter>(staged(names().file));
+    }
+    return *writer_;
+}
+
+void LmdbTarget::resume(const Json* state) {
+    count_ = state == nullptr ? 0 : state_number(*state, "count");
+    writer().drop_from(key_of(count_));
+    if (writer().entries() != count_) {
+        throw DataError({.path = staged(names().file).string()}, {.where = "lmdb",
+                                                                  .expected = fmt::format("{} entries", count_),
+                                                                  .got = fmt::format("{}", writer().entries()),
+                                                                  .hint = "remove it"});
+    }
+}
+
+void LmdbTarget::store(const PackedSample& sample) {
+    check_text_key(sample.key, "lmdb");
+    const StkImage& image = sample.image;
+    PickleWriter pickle(value_);
+    pickle.begin_dict();
+    pickle.text("key");  // first: found without a look at the image's pages
+    pickle.text(sample.key);
+    pickle.text("image");
+    if (image.codec == StkCodec::raw) {
+        Shape shape = {image.height, image.width};
+        if (image.channels != 1) {
+            shape.push_back(image.channels);
+        }
+        pickle.array_uint8(shape, image.bytes);
+    } else {
+        pickle.bytes(image.bytes);
+    }
+    pickle.text("label");
+    pickle.integer(sample.label);
+    pickle.end_dict();
+    pickle.finish();
+    writer().put(key_of(count_), value_);
+    hash_.update(value_);
+    ++count_;
+}
+
+StagedTarget::Json LmdbTarget::save(std::uint64_t& hash) {
+    writer().commit();
+    hash = hash_.value();
+    hash_.reset();
+    return {{"count", count_}};
+}
+
+std::uint64_t LmdbTarget::read_hash(std::size_t /*part*/, const Json* before, const Json& state) {
+    StreamHash hash;
+    for (std::uint64_t i = before == nullptr ? 0 : state_number(*before, "count"); i < state_number(state, "count");
+         ++i) {
+        const auto value = writer().get(key_of(i));
+        if (!value) {
+            throw DataError({.path = staged(names().file).string(), .key = key_of(i)},
+                            {.where = "lmdb", .expected = "the sample that was written", .got = "none"});
+        }
+        hash.update(*value);
+    }
+    return hash.value();
+}
+
+std::vector<std::string> LmdbTarget::assemble(const TargetProgress& /*progress*/) {
+    PickleWriter length(value_);
+    length.integer(static_cast<std::int64_t>(count_));
+    length.finish();
+    writer().put("__len__", value_);
+    PickleWriter names_list(value_);
+    names_list.begin_list();
+    for (const std::string& name : classes()) {
+        names_list.text(name);
+    }
+    names_list.end_list();
+    names_list.finish();
+    writer().put("__classes__", value_);
+    PickleWriter field(value_);
+    field.text("key");
+    field.finish();
+    writer().put("__keys__", value_);
+    writer().commit();
+    writer_.reset();
+    return {names().file};
+}
+
+}  // namespace stoker

@@ -1,0 +1,35 @@
+// Packing into LMDB: under "00000000", "00000001", ... a pickled dict of image, label and key; __len__ and __classes__
+// beside them. A part is a committed transaction, or several.
+#pragma once
+
+#include <memory>
+
+#include "stoker/base/hash.h"
+#include "stoker/formats/lmdb_writer.h"
+#include "stoker/pack/staged_target.h"
+
+namespace stoker {
+
+class LmdbTarget final : public StagedTarget {
+  public:
+    LmdbTarget(const std::filesystem::path& path, const TargetOptions& options);
+
+  protected:
+    void resume(const Json* state) override;
+    void store(const PackedSample& sample) override;
+    Json save(std::uint64_t& hash) override;
+    std::uint64_t read_hash(std::size_t part, const Json* before, const Json& state) override;
+    std::vector<std::string> assemble(const TargetProgress& progress) override;
+
+  private:
+    LmdbWriter& writer();
+    std::string key_of(std::uint64_t index) const;
+
+    int width_;  // digits of a key
+    std::unique_ptr<LmdbWriter> writer_;
+    std::uint64_t count_ = 0;
+    StreamHash hash_;
+    std::vector<std::byte> value_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,178 @@
+// Samples are hashed twice: as the caller gave them and as `open_source` gives them back; the numbers must meet at the
+// end of every part.
+#include "stoker/pack/staged_target.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/open.h"
+#include "stoker/formats/tar_names.h"
+#include "stoker/pack/content.h"
+#include "stoker/pack/ordered.h"
+
+namespace stoker {
+
+namespace fs = std::filesystem;
+
+StagedTarget::StagedTarget(const fs::path& path, const TargetOptions& options, std::string_view format,
+                           std::uint64_t part_size)
+    : names_(path),
+      staging_(names_, options.origin),
+      format_(format),
+      classes_(options.classes.begin(), options.classes.end()),
+      source_samples_(options.samples),
+      part_size_(part_size),
+      workers_(options.workers) {}
+
+void StagedTarget::refuse(std::string_view key, std::string expected, std::string got, std::string hint) {
+    staging_.discard();  // no part of it could ever become a whole
+    throw DataError(
+        {.path = names_.target, .key = std::string(key)},
+        {.where = format_, .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
+}
+
+std::int64_t StagedTarget::part_samples(std::size_t part) const {
+    return staging_.parts()[part].samples - (part == 0 ? 0 : staging_.parts()[part - 1].samples);
+}
+
+void StagedTarget::check_part(std::size_t part, const TargetProgress& progress) {
+    const StagedPart& wanted = staging_.parts()[part];
+    const Json* before = part == 0 ? nullptr : &staging_.parts()[part - 1].state;
+    if (part_samples(part) < 1 || read_hash(part, before, wanted.state) != wanted.hash) {
+        throw DataError({.path = names_.folder.string()},
+                        {.where = format_, .expected = "the bytes that were written", .got = "others"});
+    }
+    progress(wanted.samples, 0);
+}
+
+std::int64_t StagedTarget::samples() const {
+    return begun_ ? open_.samples : parts() == 0 ? 0 : staging_.parts().back().samples;
+}
+
+void StagedTarget::begin() {
+    if (!begun_) {
+        open_ = parts() == 0 ? StagedPart{} : staging_.parts().back();
+        resume(parts() == 0 ? nullptr : &staging_.parts().back().state);
+        begun_ = true;
+    }
+}
+
+bool StagedTarget::closes_part(const PackedSample& sample) const {
+    return open_bytes_ > 0 && open_bytes_ + stored_bytes(sample) > part_size_;
+}
+
+void StagedTarget::add(const PackedSample& sample) {
+    begin();
+    const std::uint64_t bytes = stored_bytes(sample);
+    store(sample);
+    const StkImage& image = sample.image;
+    const std::uint64_t hash =
+        sample_hash(sample.key, sample.label, {image.height, image.width, image.channels}, image.bytes);
+    open_.content = add_to_content(open_.content, hash);
+    ++open_.codecs[stk_codec_name(image.codec)];
+    ++open_.samples;
+    open_bytes_ += std::max<std::uint64_t>(bytes, 1);
+}
+
+void StagedTarget::close_part(const std::string& notes) {
+    open_.state = save(open_.hash);
+    open_.notes = notes;
+    staging_.add(open_);
+    open_bytes_ = 0;
+}
+
+void StagedTarget::seal(const std::string& origin, const TargetProgress& progress) {
+    begin();
+    if (samples() == 0) {
+        throw InvalidArgument({.where = names_.target, .expected = "at least one sample", .got = "none"});
+    }
+    files_ = assemble(progress);
+    record_ = {{"stoker_pack", 1}, {"format", format_}};
+    record_.update(Json::parse(origin));
+    record_["samples"] = open_.samples;
+    record_["codecs"] = open_.codecs;
+    record_["content"] = fmt::format("{:016x}", open_.content);
+}
+
+std::string StagedTarget::opened_as(const fs::path& directory) const {
+    return (directory / names_.file).string();
+}
+
+void StagedTarget::verify(const TargetProgress& progress) {
+    const std::string path = opened_as(names_.folder);
+    const auto differs = [&](const std::string& expected, const std::string& got) {
+        throw DataError({.path = path}, {.where = "pack", .expected = expected, .got = got});
+    };
+    const auto source = open_source(path, Split::train);
+    if (source->size() != open_.samples) {
+        differs(fmt::format("the {} samples that were written", open_.samples), fmt::format("{}", source->size()));
+    }
+    constexpr std::int64_t kPiece = 64;
+    const OrderedWork range{.end = (source->size() + kPiece - 1) / kPiece, .threads = workers_};
+    struct Slot {
+        Sample sample;
+        std::vector<std::uint64_t> hashes;
+        std::int64_t bytes = 0;
+    };
+    std::vector<Slot> slots(static_cast<std::size_t>(range.places()));
+    std::uint64_t content = 0;
+    std::int64_t bytes = 0;
+    std::int64_t done = 0;
+    std::size_t part = 0;
+    run_ordered(
+        range,
+        [&](std::int64_t piece, int place, int) {
+            Slot& slot = slots[static_cast<std::size_t>(place)];
+            slot.hashes.clear();
+            slot.bytes = 0;
+            for (std::int64_t i = piece * kPiece; i < std::min(source->size(), (piece + 1) * kPiece); ++i) {
+                slot.sample.label = -1;
+                source->read(i, slot.sample);
+                const Sample& s = slot.sample;
+                const bool raw = !s.encoded;
+                slot.hashes.push_back(sample_hash(
+                    source->key(i), s.label, {raw ? s.height : 0, raw ? s.width : 0, raw ? s.channels : 0}, s.bytes));
+                slot.bytes += static_cast<std::int64_t>(s.bytes.size());
+            }
+        },
+        [&](std::int64_t, int place) {
+            const Slot& slot = slots[static_cast<std::size_t>(place)];
+            for (const std::uint64_t hash : slot.hashes) {
+                content = add_to_content(content, hash);
+                ++done;
+                if (part < parts() && staging_.parts()[part].samples == done) {
+                    if (staging_.parts()[part].content != content) {
+                        differs(
+                            fmt::format("samples {} to {} as they were written", done - part_samples(part), done - 1),
+                            "others");
+                    }
+                    ++part;
+                }
+            }
+            bytes += slot.bytes;
+            progress(done, bytes);
+        });
+    if (content != open_.content) {
+        differs("the samples that were written", "others");
+    }
+    if (!classes_.empty() && !std::ranges::equal(source->classes(), classes_)) {
+        differs(fmt::format("the {} classes of the source", classes_.size()),
+                fmt::format("{} classes", source->classes().size()));
+    }
+}
+
+void StagedTarget::publish() {
+    staging_.publish(files_, record_);
+}
+
+void check_text_key(std::string_view key, std::string_view format) {
+    if (!is_utf8(key) || key.find('\0') != std::string_view::npos) {
+        throw DataError({.path = "", .key = std::string(key)}, {.where = std::string(format),
+                                                                .expected = "keys of UTF-8 text without a NUL",
+                                                                .got = "other bytes",
+                                                                .hint = "stk and tar keep any bytes"});
+    }
+}
+
+}  // namespace stoker

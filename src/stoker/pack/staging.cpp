@@ -1,0 +1,378 @@
+// The order of things on disk: a part's bytes are synced, then its line in the journal; the finished files are
+// synced, then the record in the folder, which says that only renames are left, then each is renamed, the record last.
+#include "stoker/pack/staging.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fmt/format.h>
+#include <system_error>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kJournal = "journal.jsonl";
+constexpr const char* kRecord = "pack.json";
+constexpr int kVersion = 1;
+
+std::string line_of(const Json& json) {
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string hex(std::uint64_t value) {
+    return fmt::format("{:016x}", value);
+}
+
+std::uint64_t from_hex(const std::string& text) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+    if (error != std::errc{} || end != text.data() + text.size()) {
+        throw DataError({}, {.where = "pack", .expected = "a hash in hexadecimal", .got = text});
+    }
+    return value;
+}
+
+Json to_json(const StagedPart& part) {
+    return {{"samples", part.samples}, {"codecs", part.codecs}, {"content", hex(part.content)},
+            {"hash", hex(part.hash)},  {"state", part.state},   {"notes", part.notes}};
+}
+
+StagedPart part_from(const Json& json) {
+    return {.samples = json.at("samples").get<std::int64_t>(),
+            .codecs = json.at("codecs").get<std::map<std::string, std::int64_t>>(),
+            .content = from_hex(json.at("content").get<std::string>()),
+            .hash = from_hex(json.at("hash").get<std::string>()),
+            .state = json.at("state"),
+            .notes = json.at("notes").get<std::string>()};
+}
+
+// The file's JSON; throws DataError for what is none, or none of ours.
+Json read_record(const fs::path& path) {
+    Json json = Json::parse(read_text(path), nullptr, false);
+    if (!json.is_object() || json.value("stoker_pack", Json()) != kVersion || !json.contains("files")) {
+        throw DataError(
+            {.path = path.string()},
+            {.where = "pack", .expected = "what `stoker pack` left beside a data set", .got = "another document"});
+    }
+    return json;
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> files_of(const Json& record, const fs::path& path) {
+    try {
+        std::vector<std::pair<std::string, std::uint64_t>> files;
+        for (const Json& file : record.at("files")) {
+            std::string name = file.at("name").get<std::string>();
+            if (name.empty() || name.find('/') != std::string::npos || name.starts_with('.')) {
+                throw DataError({.path = path.string()},
+                                {.where = "pack", .expected = "names of files beside it", .got = name});
+            }
+            files.emplace_back(std::move(name), file.at("bytes").get<std::uint64_t>());
+        }
+        return files;
+    } catch (const nlohmann::json::exception& error) {
+        throw DataError({.path = path.string()}, {.where = "pack", .expected = "a list of files", .got = error.what()});
+    }
+}
+
+void rename_file(const fs::path& from, const fs::path& to) {
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+        throw IoError({.where = to.string(), .expected = "a name to write to", .got = errno_text()});
+    }
+}
+
+// What is left of a publication: may have been begun by a process that is dead.
+void move_out(const StagedNames& names) {
+    const fs::path record = names.folder / kRecord;
+    for (const auto& [name, bytes] : files_of(read_record(record), record)) {
+        if (fs::exists(names.folder / name)) {
+            rename_file(names.folder / name, names.parent / name);
+        }
+    }
+    sync_directory(names.parent);
+    rename_file(record, names.record);
+    std::error_code ignored;  // an empty folder and a journal, which the next packing of that name takes away
+    fs::remove_all(names.folder, ignored);
+    sync_directory(names.parent);
+}
+
+bool is_number(std::string_view text) {
+    return text.size() >= 6 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// A file in the way of what is going to be published; empty where there is none.
+std::string in_the_way(const StagedNames& names) {
+    if (const std::string texts = names.stem + "-classes.txt";
+        names.file.ends_with(".tar") && fs::exists(fs::symlink_status(names.parent / texts))) {
+        return texts;
+    }
+    if (!names.shards) {
+        return fs::exists(fs::symlink_status(names.parent / names.file)) ? names.file : "";
+    }
+    const std::string front = names.stem + "-";
+    std::error_code error;
+    for (fs::directory_iterator entry(names.parent, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (name.starts_with(front) && name.ends_with(".tar") && name.size() > front.size() + 4 &&
+            is_number(std::string_view(name).substr(front.size(), name.size() - front.size() - 4))) {
+            return name;
+        }
+    }
+    return "";
+}
+
+// A lock on a folder that lasts as long as the descriptor; -1 where another has it.
+int lock_folder(const fs::path& folder) {
+    while (true) {
+        const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (file < 0 || (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)) {
+            const std::string got = file < 0 ? errno_text() : "one that another process is writing";
+            if (file >= 0) {
+                ::close(file);
+            }
+            throw IoError({.where = folder.string(), .expected = "a folder to write", .got = got});
+        }
+        struct stat held = {};
+        struct stat named = {};
+        if (::fstat(file, &held) == 0 && ::stat(folder.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
+            held.st_dev == named.st_dev) {
+            return file;
+        }
+        ::close(file);  // another process has just finished in it
+        std::error_code error;
+        fs::create_directories(folder, error);
+    }
+}
+
+const Json* state_value(const Json& state, const char* name) {
+    const auto found = state.is_object() ? state.find(name) : state.end();
+    return found == state.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+StagedNames::StagedNames(const fs::path& path)
+    : target(path.string()), parent(path.has_parent_path() ? path.parent_path() : fs::path(".")) {
+    file = path.filename().string();
+    shards = file.ends_with(kShardsEnding);
+    stem = shards ? file.substr(0, file.size() - kShardsEnding.size()) : path.stem().string();
+    const std::string whole = shards ? stem : file;
+    folder = path.parent_path() / (whole + ".part");
+    record = path.parent_path() / (whole + ".pack.json");
+    file = shards ? shard(0) : file;
+}
+
+std::string StagedNames::shard(std::size_t number) const {
+    return fmt::format("{}-{:06}.tar", stem, number);
+}
+
+Staging::Staging(const StagedNames& names, const std::string& origin) : names_(names) {
+    std::error_code error;
+    fs::create_directories(names_.folder, error);
+    if (error) {
+        throw IoError({.where = names_.folder.string(), .expected = "a place for a folder", .got = error.message()});
+    }
+    lock_ = lock_folder(names_.folder);
+    try {
+        refuse_other_files();
+        head_ = line_of({{"stoker_pack", kVersion}, {"origin", origin}});
+        fs::exists(names_.folder / kJournal) ? read_journal(origin) : start_journal();
+    } catch (...) {
+        ::close(lock_);
+        fs::remove(names_.folder, error);  // where it is empty
+        throw;
+    }
+}
+
+Staging::~Staging() {
+    journal_.reset();
+    if (!published_ && (discarded_ || parts_.empty())) {  // nothing in it that a next packing could use
+        std::error_code ignored;
+        fs::remove_all(names_.folder, ignored);
+    }
+    ::close(lock_);
+}
+
+void Staging::refuse_other_files() const {
+    if (const std::string name = in_the_way(names_); !name.empty()) {
+        throw IoError({.where = (names_.parent / name).string(),
+                       .expected = "no file of that name",
+                       .got = "one that `stoker pack` has no record of",
+                       .hint = "name another target, or remove it first"});
+    }
+    if (!fs::exists(names_.folder / kJournal) && !fs::is_empty(names_.folder)) {
+        throw IoError({.where = names_.folder.string(),
+                       .expected = "a new or an empty folder",
+                       .got = "one with files in it",
+                       .hint = "name another target, or remove it first"});
+    }
+}
+
+// Lines up to the first that is not whole: a kill or a crash came while it was written.
+void Staging::read_journal(const std::string& origin) {
+    const fs::path path = names_.folder / kJournal;
+    const std::string text = read_text(path);
+    std::size_t at = text.find('\n');
+    const Json head = Json::parse(text.substr(0, at), nullptr, false);
+    if (at == std::string::npos || !head.is_object() || head.value("origin", Json()) != origin) {
+        if (at == std::string::npos || at + 1 == text.size()) {  // nothing was done yet
+            return start_journal();
+        }
+        throw InvalidArgument({.where = names_.folder.string(),
+                               .expected = "the source and options that the unfinished data set was begun with",
+                               .got = "others",
+                               .hint = "repeat that command to finish it, or remove the folder"});
+    }
+    for (++at; at < text.size();) {
+        const std::size_t end = text.find('\n', at);
+        if (end == std::string::npos) {
+            break;
+        }
+        try {
+            parts_.push_back(part_from(Json::parse(text.substr(at, end - at))));
+        } catch (const nlohmann::json::exception&) {
+            break;
+        } catch (const DataError&) {
+            break;
+        }
+        at = end + 1;
+    }
+    journal_ = std::make_unique<AppendFile>(path, at);
+}
+
+void Staging::start_journal() {
+    std::string text = head_;
+    for (const StagedPart& part : parts_) {
+        text += line_of(to_json(part));
+    }
+    journal_.reset();
+    write_file(names_.folder / kJournal, text);
+    journal_ = std::make_unique<AppendFile>(names_.folder / kJournal, text.size());
+}
+
+void Staging::keep(std::size_t count) {
+    parts_.resize(std::min(count, parts_.size()));
+    start_journal();
+}
+
+void Staging::add(StagedPart part) {
+    journal_->append(as_bytes(line_of(to_json(part))));
+    journal_->sync();
+    parts_.push_back(std::move(part));
+}
+
+void Staging::publish(const std::vector<std::string>& files, Json record) {
+    Json listed = Json::array();
+    for (const std::string& name : files) {
+        listed.push_back({{"name", name}, {"bytes", fs::file_size(names_.folder / name)}});
+    }
+    record["files"] = std::move(listed);
+    refuse_other_files();
+    sync_directory(names_.folder);
+    write_file(names_.folder / kRecord, record.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    published_ = true;
+    move_out(names_);
+}
+
+std::uint64_t state_number(const Json& state, const char* name) {
+    const Json* value = state_value(state, name);
+    if (value == nullptr || !value->is_number_unsigned()) {
+        throw DataError({}, {.where = "pack", .expected = fmt::format("{} of a part", name), .got = state.dump()});
+    }
+    return value->get<std::uint64_t>();
+}
+
+std::string state_text(const Json& state, const char* name) {
+    const Json* value = state_value(state, name);
+    if (value == nullptr || !value->is_string()) {
+        throw DataError({}, {.where = "pack", .expected = fmt::format("{} of a part", name), .got = state.dump()});
+    }
+    return value->get<std::string>();
+}
+
+std::optional<std::string> finished_origin(const fs::path& path) {
+    const StagedNames names(path);
+    if (fs::exists(names.folder / kRecord)) {  // it was complete, and stopped between two renames
+        const int lock = lock_folder(names.folder);
+        if (fs::exists(names.folder / kRecord)) {
+            move_out(names);
+        }
+        ::close(lock);
+    }
+    if (!fs::exists(names.record)) {
+        return std::nullopt;
+    }
+    const Json record = read_record(names.record);
+    const auto files = files_of(record, names.record);
+    const auto there = [&](const auto& file) { return fs::exists(names.parent / file.first); };
+    if (std::ranges::none_of(files, there)) {
+        return std::nullopt;  // removed since
+    }
+    for (const auto& [name, bytes] : files) {
+        std::error_code error;
+        const std::uint64_t size = fs::file_size(names.parent / name, error);
+        if (error || size != bytes) {
+            throw InvalidArgument(
+                {.where = (names.parent / name).string(),
+                 .expected = fmt::format("the {} bytes that {} tells of", bytes, names.record.filename().string()),
+                 .got = error ? error.message() : fmt::format("{}", size),
+                 .hint = "name another target, or remove this one first"});
+        }
+    }
+    return record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::optional<std::string> begun_origin(const fs::path& path) {
+    const fs::path journal = StagedNames(path).folder / kJournal;
+    if (!fs::exists(journal)) {
+        return std::nullopt;
+    }
+    const std::string text = read_text(journal);
+    if (std::ranges::count(text, '\n') < 2) {
+        return std::nullopt;  // no part yet
+    }
+    const Json head = Json::parse(text.substr(0, text.find('\n')), nullptr, false);
+    if (!head.is_object() || !head.value("origin", Json()).is_string()) {
+        throw DataError({.path = journal.string()},
+                        {.where = "pack", .expected = "the journal of a packing", .got = "another document"});
+    }
+    return head["origin"].get<std::string>();
+}
+
+PackedFigures staged_figures(const fs::path& path) {
+    const StagedNames names(path);
+    const Json record = read_record(names.record);
+    PackedFigures figures;
+    figures.path = path.string();
+    std::int64_t tars = 0;
+    for (const auto& [name, bytes] : files_of(record, names.record)) {
+        figures.bytes += static_cast<std::int64_t>(bytes);
+        tars += name.ends_with(".tar") ? 1 : 0;
+    }
+    figures.shards = std::max<std::int64_t>(tars, 1);
+    if (names.shards) {
+        const std::string range = fmt::format("{}-{{000000..{:06}}}.tar", names.stem, tars - 1);
+        figures.path = path.has_parent_path() ? (path.parent_path() / range).string() : range;
+    }
+    try {
+        figures.samples = record.at("samples").get<std::int64_t>();
+        figures.codecs = record.at("codecs").get<std::map<std::string, std::int64_t>>();
+    } catch (const nlohmann::json::exception& error) {
+        throw DataError({.path = names.record.string()},
+                        {.where = "pack", .expected = "samples and codecs", .got = error.what()});
+    }
+    return figures;
+}
+
+}  // namespace stoker

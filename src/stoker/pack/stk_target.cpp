@@ -1,0 +1,97 @@
+// What is read back is hashed payload by payload, by all workers.
+#include "stoker/pack/stk_target.h"
+
+#include <algorithm>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/stk.h"
+#include "stoker/pack/ordered.h"
+
+namespace stoker {
+
+namespace fs = std::filesystem;
+
+StkTarget::StkTarget(const fs::path& path, const TargetOptions& options)
+    : directory_(path),
+      schema_(stk_image_schema(options.classes)),
+      workers_(options.workers),
+      writer_(path, schema_, {.shard_size = options.shard_size, .origin = options.origin}) {}
+
+std::int64_t StkTarget::part_samples(std::size_t part) const {
+    return static_cast<std::int64_t>(writer_.manifest().shards[part].samples);
+}
+
+void StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
+    const fs::path path = directory_ / stk_shard_name(part);
+    const StkShardInfo& info = writer_.manifest().shards[part];
+    const StkShard shard(path);
+    if (shard.hash() != info.hash || shard.samples() != static_cast<std::int64_t>(info.samples)) {
+        throw DataError({.path = path.string()},
+                        {.where = "pack", .expected = "the shard that was written", .got = "another"});
+    }
+    if (shard.schema() != schema_) {
+        throw DataError({.path = path.string()},
+                        {.where = "pack", .expected = "the classes of the source", .got = "others"});
+    }
+    constexpr std::int64_t kPiece = 256;
+    const OrderedWork range{.end = (shard.samples() + kPiece - 1) / kPiece, .threads = workers_};
+    run_ordered(
+        range,
+        [&](std::int64_t piece, int, int) {
+            for (std::int64_t i = piece * kPiece; i < std::min(shard.samples(), (piece + 1) * kPiece); ++i) {
+                shard.verify(i);
+            }
+        },
+        [&](std::int64_t piece, int) {
+            const std::int64_t done = std::min(shard.samples(), (piece + 1) * kPiece);
+            progress(static_cast<std::int64_t>(shard.first()) + done,
+                     bytes_ + static_cast<std::int64_t>(shard.bytes()) * done / shard.samples());
+        });
+    bytes_ += static_cast<std::int64_t>(shard.bytes());
+    checked_ = part + 1;
+}
+
+void StkTarget::keep(std::size_t count) {
+    writer_.keep(count);
+    checked_ = std::min(checked_, count);
+}
+
+bool StkTarget::closes_part(const PackedSample& sample) const {
+    const StkValue values[] = {sample.image, sample.label};
+    return writer_.closes_shard(values);
+}
+
+void StkTarget::add(const PackedSample& sample) {
+    const StkValue values[] = {sample.image, sample.label};
+    writer_.add(sample.key, values);
+}
+
+void StkTarget::seal(const std::string& origin, const TargetProgress& /*progress*/) {
+    origin_ = origin;
+}
+
+void StkTarget::verify(const TargetProgress& progress) {
+    while (checked_ < parts()) {
+        check_part(checked_, progress);
+    }
+}
+
+std::optional<std::string> finished_stk_origin(const fs::path& path) {
+    return fs::exists(path / kStkManifest) ? std::optional(read_manifest(path / kStkManifest).origin) : std::nullopt;
+}
+
+std::optional<std::string> begun_stk_origin(const fs::path& path) {
+    const fs::path part = path / kStkPartManifest;
+    return fs::exists(part) ? std::optional(read_manifest(part).origin) : std::nullopt;
+}
+
+PackedFigures stk_figures(const fs::path& path) {
+    const StkSource packed(path);
+    return {.path = path.string(),
+            .samples = packed.size(),
+            .bytes = packed.bytes(),
+            .shards = static_cast<std::int64_t>(packed.reader().shards().size()),
+            .codecs = packed.codecs()};
+}
+
+}  // namespace stoker

@@ -1,0 +1,40 @@
+// Packing into Stoker's own format: a part is a shard.
+#pragma once
+
+#include "stoker/formats/stk_writer.h"
+#include "stoker/pack/target.h"
+
+namespace stoker {
+
+class StkTarget final : public PackTarget {
+  public:
+    StkTarget(const std::filesystem::path& path, const TargetOptions& options);
+
+    std::size_t parts() const override { return writer_.manifest().shards.size(); }
+    std::int64_t part_samples(std::size_t part) const override;
+    std::string part_notes(std::size_t part) const override { return writer_.manifest().notes[part]; }
+    void check_part(std::size_t part, const TargetProgress& progress) override;
+    void keep(std::size_t count) override;
+    std::int64_t samples() const override { return static_cast<std::int64_t>(writer_.samples()); }
+    bool closes_part(const PackedSample& sample) const override;
+    void add(const PackedSample& sample) override;
+    void close_part(const std::string& notes) override { writer_.close_shard(notes); }
+    void seal(const std::string& origin, const TargetProgress& progress) override;
+    void verify(const TargetProgress& progress) override;
+    void publish() override { writer_.finish(origin_); }
+
+  private:
+    std::filesystem::path directory_;
+    StkSchema schema_;
+    int workers_;
+    StkWriter writer_;
+    std::size_t checked_ = 0;  // shards
+    std::int64_t bytes_ = 0;   // read back
+    std::string origin_;
+};
+
+std::optional<std::string> finished_stk_origin(const std::filesystem::path& path);
+std::optional<std::string> begun_stk_origin(const std::filesystem::path& path);
+PackedFigures stk_figures(const std::filesystem::path& path);
+
+}  // namespace stoker

@@ -1,0 +1,197 @@
+// The two formats differ in what they can hold and in how a column is written; the rest is common.
+#include "stoker/pack/table_target.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/formats/hdf5_writer.h"
+#include "stoker/formats/npz_writer.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kPart = std::uint64_t{64} << 20;
+constexpr const char* kSizesHint = "x.tar, x.lmdb and x.stk hold pixels of several sizes";
+
+}  // namespace
+
+TableTarget::TableTarget(const fs::path& path, const TargetOptions& options, std::string_view format)
+    : StagedTarget(path, options, format, std::min(options.shard_size, kPart)), spool_(names().folder) {
+    for (const std::string& name : classes()) {
+        check_text_key(name, format);
+    }
+}
+
+void TableTarget::resume(const Json* state) {
+    spool_.resume(state);
+    any_ = state != nullptr;
+    if (any_) {
+        pixels_ = {state_number(*state, "height"), state_number(*state, "width"), state_number(*state, "channels")};
+        first_ = state_text(*state, "first");
+        labelled_ = state_number(*state, "labelled") != 0;
+        key_width_ = state_number(*state, "key_width");
+    }
+}
+
+void TableTarget::store(const PackedSample& sample) {
+    check_text_key(sample.key, "pack");
+    if (any_) {
+        check_next(sample);
+    } else {
+        check_first(sample);
+        const StkImage& image = sample.image;
+        pixels_ = {static_cast<std::uint64_t>(image.height), static_cast<std::uint64_t>(image.width),
+                   static_cast<std::uint64_t>(image.channels)};
+        first_ = sample.key;
+        any_ = true;
+    }
+    labelled_ = labelled_ || sample.label >= 0;
+    key_width_ = std::max(key_width_, text_length(sample.key));
+    spool_.add(sample.key, sample.label, sample.image.bytes);
+}
+
+StagedTarget::Json TableTarget::save(std::uint64_t& hash) {
+    Json state = spool_.save(hash);
+    state["height"] = pixels_[0];
+    state["width"] = pixels_[1];
+    state["channels"] = pixels_[2];
+    state["first"] = first_;
+    state["labelled"] = std::uint64_t{labelled_ ? 1U : 0U};
+    state["key_width"] = std::uint64_t{key_width_};
+    return state;
+}
+
+std::uint64_t TableTarget::read_hash(std::size_t /*part*/, const Json* before, const Json& state) {
+    return spool_.read_hash(before, state);
+}
+
+std::vector<std::string> TableTarget::assemble(const TargetProgress& progress) {
+    write(staged(names().file), progress);
+    return {names().file};
+}
+
+std::string TableTarget::size_text(const StkImage& image) {
+    return image.codec == StkCodec::raw ? fmt::format("{} x {} x {}", image.height, image.width, image.channels)
+                                        : fmt::format("an encoded image ({})", stk_codec_name(image.codec));
+}
+
+std::string TableTarget::size_text() const {
+    return fixed() ? fmt::format("{} x {} x {}", pixels_[0], pixels_[1], pixels_[2]) : "an encoded image";
+}
+
+bool TableTarget::same_size(const StkImage& image) const {
+    const bool raw = image.codec == StkCodec::raw;
+    return raw == fixed() && (!raw || (static_cast<std::uint64_t>(image.height) == pixels_[0] &&
+                                       static_cast<std::uint64_t>(image.width) == pixels_[1] &&
+                                       static_cast<std::uint64_t>(image.channels) == pixels_[2]));
+}
+
+Shape TableTarget::images_shape() const {
+    Shape shape = {count(), static_cast<std::int64_t>(pixels_[0]), static_cast<std::int64_t>(pixels_[1])};
+    if (pixels_[2] != 1) {
+        shape.push_back(static_cast<std::int64_t>(pixels_[2]));
+    }
+    return shape;
+}
+
+void Hdf5Target::check_first(const PackedSample& /*sample*/) {}
+
+void Hdf5Target::check_next(const PackedSample& sample) {
+    if (!same_size(sample.image)) {
+        refuse(sample.key, fmt::format("all images as the first, \"{}\": {}", first(), size_text()),
+               size_text(sample.image), fixed() ? kSizesHint : "--codec raw makes all of them pixels");
+    }
+}
+
+void Hdf5Target::write(const fs::path& path, const TargetProgress& progress) const {
+    Hdf5Writer file(path);
+    file.begin("images", fixed() ? Hdf5Type::uint8 : Hdf5Type::vlen_uint8, fixed() ? images_shape() : Shape{count()});
+    std::int64_t samples = 0;
+    std::int64_t bytes = 0;
+    spool().read(count(), true, [&](const SpoolBatch& batch) {
+        fixed() ? file.append(batch.pixels) : file.append(batch.images);
+        samples += static_cast<std::int64_t>(batch.keys.size());
+        bytes += static_cast<std::int64_t>(batch.pixels.size());
+        progress(samples, bytes);
+    });
+    file.end();
+    if (labelled()) {
+        file.begin("labels", Hdf5Type::int64, {count()});
+        spool().read(count(), false,
+                     [&](const SpoolBatch& batch) { file.append(std::as_bytes(std::span(batch.labels))); });
+        if (!classes().empty()) {
+            file.attribute("classes", classes());
+        }
+        file.end();
+    }
+    file.begin("keys", Hdf5Type::text, {count()});
+    std::vector<std::span<const std::byte>> keys;
+    spool().read(count(), false, [&](const SpoolBatch& batch) {
+        keys.clear();
+        std::ranges::transform(batch.keys, std::back_inserter(keys), as_bytes);
+        file.append(keys);
+    });
+    file.end();
+    file.finish();
+}
+
+void NpzTarget::check_first(const PackedSample& sample) {
+    if (sample.image.codec != StkCodec::raw) {
+        refuse(sample.key, "raw pixels, all of one size", size_text(sample.image),
+               "--codec raw makes pixels of images; those of several sizes fit x.h5, x.tar, x.lmdb and x.stk as files");
+    }
+}
+
+void NpzTarget::check_next(const PackedSample& sample) {
+    if (!same_size(sample.image)) {
+        refuse(sample.key, fmt::format("raw pixels of the first sample's size, \"{}\": {}", first(), size_text()),
+               size_text(sample.image), kSizesHint);
+    }
+}
+
+void NpzTarget::write(const fs::path& path, const TargetProgress& progress) const {
+    AppendFile file(path);
+    NpzWriter npz(file);
+    npz.begin("images", "|u1", 1, images_shape());
+    std::int64_t samples = 0;
+    std::int64_t bytes = 0;
+    spool().read(count(), true, [&](const SpoolBatch& batch) {
+        npz.append(batch.pixels);
+        samples += static_cast<std::int64_t>(batch.keys.size());
+        bytes += static_cast<std::int64_t>(batch.pixels.size());
+        progress(samples, bytes);
+    });
+    npz.end();
+    if (labelled()) {
+        npz.begin("labels", "<i8", 8, {count()});
+        spool().read(count(), false,
+                     [&](const SpoolBatch& batch) { npz.append(std::as_bytes(std::span(batch.labels))); });
+        npz.end();
+    }
+    npz.begin_texts("keys", key_width(), count());
+    spool().read(count(), false, [&](const SpoolBatch& batch) {
+        for (const std::string_view key : batch.keys) {
+            npz.append_text(key);
+        }
+    });
+    npz.end();
+    if (!classes().empty()) {
+        std::size_t width = 1;
+        for (const std::string& name : classes()) {
+            width = std::max(width, text_length(name));
+        }
+        npz.begin_texts("classes", width, static_cast<std::int64_t>(classes().size()));
+        for (const std::string& name : classes()) {
+            npz.append_text(name);
+        }
+        npz.end();
+    }
+    npz.finish();
+    file.sync();
+}
+
+}  // namespace stoker

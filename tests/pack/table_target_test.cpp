@@ -1,0 +1,129 @@
+// What only files of columns refuse: samples that do not fit one array. And what keys and labels become there.
+#include "stoker/pack/table_target.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pack/support.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/formats/open.h"
+#include "stoker/pack/pack.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace stoker::testing;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+struct One {
+    std::string key;
+    std::int64_t label = -1;
+    int height = 2;
+    int width = 3;
+    int channels = 1;
+};
+
+class Pixels final : public Source {
+  public:
+    explicit Pixels(std::vector<One> samples) : samples_(std::move(samples)) {}
+    std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
+    std::string key(std::int64_t index) const override { return samples_[static_cast<std::size_t>(index)].key; }
+    void read(std::int64_t index, Sample& sample) const override {
+        const One& one = samples_[static_cast<std::size_t>(index)];
+        sample.height = one.height;
+        sample.width = one.width;
+        sample.channels = one.channels;
+        sample.label = one.label;
+        sample.encoded = false;
+        sample.storage.resize(static_cast<std::size_t>(one.height * one.width * one.channels));
+        std::ranges::fill(sample.storage.bytes(), static_cast<std::byte>(index + 1));
+        sample.bytes = sample.storage.bytes();
+    }
+
+  private:
+    std::vector<One> samples_;
+};
+
+TEST(TableTarget, PixelsOfSeveralSizesAreRefusedAtTheFirstThatDiffers) {
+    const TempDir dir;
+    const Pixels several({{"a"}, {"b"}, {"c", 0, 4, 3}, {"d"}});
+    for (const char* name : {"x.h5", "x.npz"}) {
+        EXPECT_THAT([&] { pack(several, dir / name, {.shard_size = 1}); },
+                    ThrowsMessage<DataError>(AllOf(HasSubstr(": c"), HasSubstr("\"a\": 2 x 3 x 1"),
+                                                   HasSubstr("got 4 x 3 x 1; x.tar, x.lmdb and x.stk hold"))));
+        EXPECT_TRUE(fs::is_empty(dir.path()));  // what was done is of no use
+    }
+    for (const char* name : {"x.tar", "x.lmdb"}) {
+        const PackResult result = pack(several, dir / name, {});
+        EXPECT_EQ(all_of(*open_source(result.path, Split::train)), all_of(several));
+    }
+}
+
+TEST(TableTarget, EncodedImagesAreNoArray) {
+    const TempDir dir;
+    make_folder(dir / "images");
+    const auto folder = open_source((dir / "images").string(), Split::train);
+    EXPECT_THAT([&] { pack(*folder, dir / "x.npz", {}); },
+                ThrowsMessage<DataError>(AllOf(HasSubstr("raw pixels, all of one size"), HasSubstr("--codec raw"))));
+    EXPECT_THAT([&] { pack(*folder, dir / "x.npz", {.recode = {.codec = PackCodec::raw}}); },
+                ThrowsMessage<DataError>(AllOf(HasSubstr("c0/0.jpg"), HasSubstr("c0/1.jpg"))));
+    fs::remove_all(dir / "images");
+    EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
+TEST(TableTarget, LabelsAreLeftOutWhereNoSampleHasOne) {
+    const TempDir dir;
+    for (const std::int64_t label : {-1, 3}) {
+        const Pixels source({{"ä/1"}, {"日本", label}, {"x"}});
+        for (const char* name : {"x.h5", "x.npz"}) {
+            const fs::path path = dir / fmt::format("{}{}", label + 1, name);
+            pack(source, path, {});
+            EXPECT_EQ(all_of(*open_source(path.string(), Split::train)), all_of(source)) << path;
+            EXPECT_EQ(read_text(path).find("labels") != std::string::npos, label >= 0) << path;
+        }
+    }
+}
+
+TEST(TableTarget, KeysAreText) {
+    const TempDir dir;
+    for (const std::string& key : {std::string("\xff"), std::string("a\0b", 3), std::string("\xed\xa0\x80")}) {
+        for (const char* name : {"x.h5", "x.npz", "x.lmdb"}) {
+            EXPECT_THAT([&] { pack(Pixels({{key}}), dir / name, {}); },
+                        ThrowsMessage<DataError>(HasSubstr("keys of UTF-8 text without a NUL")))
+                << name;
+        }
+        const Pixels source({{key}});
+        EXPECT_EQ(all_of(*open_source(pack(source, dir / "x.tar", {}).path, Split::train)), all_of(source));
+        for (const char* name : {"x.tar", "x.tar.pack.json"}) {
+            fs::remove(dir / name);
+        }
+    }
+}
+
+// With one and several images a batch of the spool.
+TEST(TableTarget, ManySamplesAndLargeOnes) {
+    const TempDir dir;
+    std::vector<One> samples;
+    for (int i = 0; i < 9000; ++i) {
+        samples.push_back({.key = fmt::format("{:0{}}", i, 1 + i % 7), .label = i});
+    }
+    const Pixels small(samples);
+    const Pixels large({{"a", 0, 2100, 1400, 3}, {"b", 1, 2100, 1400, 3}, {"c", 0, 2100, 1400, 3}});
+    for (const char* name : {"x.h5", "x.npz"}) {
+        for (const Pixels* source : {&small, &large}) {
+            const fs::path path = dir / fmt::format("{}{}", source->size(), name);
+            const PackResult result = pack(*source, path, {.shard_size = 10'000});
+            EXPECT_EQ(result.samples, source->size());  // contents: verified by pack itself
+            EXPECT_EQ(open_source(path.string(), Split::train)->key(2), source->key(2));
+        }
+    }
+}
+
+}  // namespace
+}  // namespace stoker
