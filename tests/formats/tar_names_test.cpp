@@ -59,7 +59,7 @@ TEST(TarNames, EveryKeyComesBackAndNoTwoMeet) {
         std::map<std::string, std::string> keys;  // by the name that Python's readers give the sample
         for (int i = 0; i < 20'000; ++i) {
             std::string key;
-            for (unsigned n = random() % 6; n > 0; --n) {
+            for (auto n = random() % 6; n > 0; --n) {
                 key += pieces[random() % pieces.size()];
             }
             const std::string& extension = stored[std::hash<std::string>()(key) % stored.size()];
