@@ -243,11 +243,13 @@ TEST_P(Target, OnePackingAtATime) {
 
 TEST_P(Target, WhatIsThereIsNotTouched) {
     std::string name = GetParam().target;
-    name.replace(std::min(name.find('{'), name.size()), name.find('}') == std::string::npos ? 0 : 10, "000007");
+    if (const std::size_t brace = name.find('{'); brace != std::string::npos) {
+        name.replace(brace, name.find('}') + 1 - brace, "000007");
+    }
     fs::create_directories(dir_ / "out");
     write_file(dir_ / "out" / name, "mine");
     EXPECT_THAT([&] { pack(*source_, target(), options_); }, ThrowsMessage<IoError>(HasSubstr("remove it first")));
-    EXPECT_EQ(files_in(dir_ / "out"), (std::map<std::string, std::string>{{name, "mine"}}));
+    EXPECT_EQ(read_text(dir_ / "out" / name), "mine");
     EXPECT_EQ(std::distance(fs::directory_iterator(dir_ / "out"), fs::directory_iterator()), 1);
 }
 
