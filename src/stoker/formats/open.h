@@ -25,8 +25,8 @@ struct OpenOptions {
 };
 
 // `data` is a folder of images (one subfolder a class), a directory of IDX files, a packed set (x.stk), WebDataset
-// shards (x.tar, x-{000..127}.tar, a folder of them), or "synth:digits[?count=N&seed=S]". Throws IoError for a path that is not there, DataError or
-// Unsupported for one that holds nothing readable; the message says what would be.
+// shards (x.tar, x-{000..127}.tar, a folder of them), or "synth:digits[?count=N&seed=S]". Throws IoError for a path
+// that is not there, DataError or Unsupported for one that holds nothing readable; the message says what would be.
 std::unique_ptr<Source> open_source(const std::string& data, Split split, const OpenOptions& options = {});
 
 // Where the two splits of `data` are different data: an IDX directory, synth:digits. A folder of
