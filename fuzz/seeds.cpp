@@ -93,6 +93,7 @@ int main(int count, char** arguments) {
     write(root / "bmp", bmps());
     write(root / "pnm", pnms());
     write(root / "dct", dct_records(jpegs()));
+    write_inputs(root / "tar", tars());
     for (const auto& seeds : {format_seeds(), pickle_seeds()}) {
         for (const auto& [target, inputs] : seeds) {
             write_inputs(root / target, inputs);

@@ -19,4 +19,7 @@ std::map<std::string, std::vector<Input>> format_seeds();
 // Likewise of pickles and zip files.
 std::map<std::string, std::vector<Input>> pickle_seeds();
 
+// Tar archives, each behind a byte that tells whether checksums are mended.
+std::vector<std::vector<std::byte>> tars();
+
 }  // namespace stoker::fuzz
