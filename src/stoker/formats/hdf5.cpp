@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/fields.h"
@@ -157,10 +158,10 @@ void Hdf5Source::open_keys(const Opening& opening) {
         if (std::ranges::find(opening.names, name) == opening.names.end()) {
             continue;
         }
-        const Hdf5Id dataset = opening.dataset(name, path_);
+        Hdf5Id dataset = opening.dataset(name, path_);
         const Hdf5Info info = describe_hdf5(dataset, name, *file_);
         if (info.kind == Hdf5Kind::text && info.shape == Shape{size_}) {
-            keys_ = std::make_unique<const Hdf5Texts>(read_texts(*file_, dataset, info));
+            keys_ = std::make_unique<const Hdf5Texts>(read_texts(*file_, std::move(dataset), info));
             return;
         }
     }

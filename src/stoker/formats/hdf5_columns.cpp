@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/gzip.h"
+#include "stoker/formats/hdf5_records.h"
 
 namespace stoker {
 namespace {
@@ -17,9 +19,10 @@ constexpr const char* kText = "text";
 // More than deflate can hide in the file is damage, or a dataset that is all fill value: of no use here.
 void check_bytes(const Hdf5Bytes& file, const std::string& name, std::uint64_t bytes) {
     if (bytes / kMaxGzipRatio > file.size()) {
-        throw DataError({.path = file.path()}, {.where = name,
-                                                .expected = fmt::format("no more than {} bytes can hold", file.size()),
-                                                .got = fmt::format("{} bytes", bytes)});
+        throw DataError({.path = file.path()},
+                        {.where = name,
+                         .expected = fmt::format("no more than a file of {} bytes can hold", file.size()),
+                         .got = fmt::format("{} bytes", bytes)});
     }
 }
 
@@ -103,7 +106,18 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
     return labels;
 }
 
-Hdf5Texts read_texts(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info) {
+Hdf5Texts read_texts(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info) {
+    if (info.sequences) {
+        check_bytes(file, info.name, hdf5_shape_bytes(info, info.shape, file.path()));
+        const auto records = open_records(file, std::move(dataset), info, Hdf5Access::fast);
+        Hdf5Texts texts;
+        Buffer storage;
+        for (std::int64_t i = 0; i < info.shape[0]; ++i) {
+            const std::span<const std::byte> text = records->read(i, storage);
+            texts.add(trimmed({reinterpret_cast<const char*>(text.data()), text.size()}, H5T_STR_NULLTERM));
+        }
+        return texts;
+    }
     const Hdf5Lock lock;
     const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, file.path(), kText);
     const Hdf5Id space(H5Dget_space(dataset.get()), H5Sclose, file.path(), kText);

@@ -56,14 +56,18 @@ void read_type(hid_t type, const Hdf5Bytes& file, Hdf5Info& info) {
         info.type_name = array_type_name(info.type);
     } else if (kind == H5T_STRING) {
         info.kind = Hdf5Kind::text;
+        info.sequences = check_hdf5(H5Tis_variable_str(type), file.path(), kType) > 0;
     } else if (kind == H5T_VLEN) {
         const Hdf5Id element(H5Tget_super(type), H5Tclose, file.path(), kType);
         ArrayType of;
         if (read_number(element.get(), of) && of.is_uint8()) {
             info.kind = Hdf5Kind::encoded;
             info.type_name = "variable-length uint8";
-            info.item_size = static_cast<std::size_t>(8 + file.form().address_bytes);  // length, heap address, index
+            info.sequences = true;
         }
+    }
+    if (info.sequences) {
+        info.item_size = static_cast<std::size_t>(8 + file.form().address_bytes);  // length, heap address, index
     }
 }
 
@@ -148,7 +152,7 @@ Hdf5Info describe_hdf5(const Hdf5Id& dataset, const std::string& name, const Hdf
     const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, path, kType);
     const Hdf5Id creation(H5Dget_create_plist(dataset.get()), H5Pclose, path, kLayout);
     H5O_info_t object{};
-    check_hdf5(H5Oget_info(dataset.get(), &object), path, kLayout);
+    check_hdf5(H5Oget_info2(dataset.get(), &object, H5O_INFO_BASIC), path, kLayout);
     info.header = object.addr;
     read_type(type.get(), file, info);
     info.shape = read_shape(dataset.get(), path);

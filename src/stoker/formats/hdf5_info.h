@@ -31,6 +31,7 @@ struct Hdf5Info {
     Hdf5Kind kind = Hdf5Kind::other;
     ArrayType type;             // of numbers
     std::string type_name;      // for messages
+    bool sequences = false;     // elements of variable length: encoded images, and text that is stored so
     std::size_t item_size = 1;  // of an element in the file
     Shape shape;
     Hdf5Layout layout = Hdf5Layout::contiguous;
