@@ -144,6 +144,25 @@ void read_fill(hid_t creation, const std::string& path, Hdf5Info& info) {
 
 }  // namespace
 
+Hdf5Bytes::Form read_hdf5_form(const Hdf5Id& file, const std::string& path) {
+    constexpr const char* kForm = "the file's superblock";
+    const Hdf5Lock lock;
+    const Hdf5Id creation(H5Fget_create_plist(file.get()), H5Pclose, path, kForm);
+    std::size_t address_bytes = 0;
+    std::size_t length_bytes = 0;
+    hsize_t base = 0;
+    check_hdf5(H5Pget_sizes(creation.get(), &address_bytes, &length_bytes), path, kForm);
+    check_hdf5(H5Pget_userblock(creation.get(), &base), path, kForm);
+    const auto usual = [](std::size_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8; };
+    if (!usual(address_bytes) || !usual(length_bytes)) {
+        throw Unsupported({.where = path,
+                           .expected = "addresses and lengths of 2, 4 or 8 bytes",
+                           .got = fmt::format("{} and {}", address_bytes, length_bytes)});
+    }
+    return {
+        .base = base, .address_bytes = static_cast<int>(address_bytes), .length_bytes = static_cast<int>(length_bytes)};
+}
+
 Hdf5Info describe_hdf5(const Hdf5Id& dataset, const std::string& name, const Hdf5Bytes& file) {
     const Hdf5Lock lock;
     const std::string& path = file.path();

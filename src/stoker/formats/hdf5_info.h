@@ -44,6 +44,9 @@ struct Hdf5Info {
     std::byte fill{0};  // of uint8: what is not stored reads as
 };
 
+// How places are written in an open file. Throws Unsupported for addresses of other than 2, 4 or 8 bytes.
+Hdf5Bytes::Form read_hdf5_form(const Hdf5Id& file, const std::string& path);
+
 // Throws DataError, or Unsupported for layouts that lead to other files.
 Hdf5Info describe_hdf5(const Hdf5Id& dataset, const std::string& name, const Hdf5Bytes& file);
 
