@@ -21,7 +21,6 @@ namespace {
 
 using namespace stoker::testing;
 using ::testing::HasSubstr;
-using Bytes = std::vector<std::uint8_t>;
 
 void put(const std::filesystem::path& path, std::string_view content) {
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
@@ -65,7 +64,7 @@ std::vector<std::string> sound_files(const TempDir& dir) {
                 file.add_bytes("images", {8, 6, 4}, steps(8 * 24), form);
                 file.add_integers("labels", {0, 1, 0, 1, 0, 1, 0, 1}, H5T_STD_I16BE);
                 file.add_texts("keys", {"a", "b", "c", "d", "e", "f", "g", "h"});
-                file.add_classes("/labels", {"cat", "dog"}, 4);
+                file.add_classes("/labels", {"cat", "dog"}, signed_headers ? 0 : 4);
             }
             contents.push_back(read_text(dir / "a.h5"));
         }
@@ -198,7 +197,7 @@ TEST(Hdf5Damage, HugePromisesAreRefused) {
         file.add("images", H5T_STD_U8LE, {1 << 30, 10, 10}, form, [](hid_t) {});
         file.add("labels", H5T_STD_I64LE, {1 << 30}, {.storage = Storage::chunked, .chunk = {100}}, [](hid_t) {});
     }
-    EXPECT_THAT(result_of(dir / "a.h5"), HasSubstr("labels] expected no more than"));
+    EXPECT_THAT(result_of(dir / "a.h5"), HasSubstr("expected no more than a file of"));
 }
 
 }  // namespace

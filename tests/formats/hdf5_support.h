@@ -2,8 +2,10 @@
 #pragma once
 
 #define H5_USE_110_API
+#include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fmt/format.h>
@@ -12,7 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "stoker/base/rng.h"
 #include "stoker/base/tensor_view.h"
+#include "stoker/formats/hdf5.h"
+#include "stoker/formats/hdf5_records.h"
 
 namespace stoker::testing {
 
@@ -186,5 +191,51 @@ class H5Writer {
 
     hid_t file_ = H5I_INVALID_HID;
 };
+
+// ---- what is read back ----
+
+using Bytes = std::vector<std::uint8_t>;
+
+inline Bytes noise(std::size_t count, std::uint64_t seed, std::uint32_t levels = 256) {
+    Rng rng({.seed = seed});
+    Bytes bytes(count);
+    for (std::uint8_t& byte : bytes) {
+        byte = static_cast<std::uint8_t>(rng.below(levels));
+    }
+    return bytes;
+}
+
+inline std::size_t count_of(const Shape& shape) {
+    return static_cast<std::size_t>(element_count(shape));
+}
+
+inline Bytes bytes_of(const Sample& sample) {
+    Bytes bytes(sample.bytes.size());
+    std::ranges::transform(sample.bytes, bytes.begin(), [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
+    return bytes;
+}
+
+inline Bytes read(const Source& source, std::int64_t index) {
+    Sample sample;
+    source.read(index, sample);
+    return bytes_of(sample);
+}
+
+inline Bytes part(const Bytes& all, std::int64_t index, std::size_t size) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(index) * size);
+    return {begin, begin + static_cast<std::ptrdiff_t>(size)};
+}
+
+// Both ways to read give `pixels`.
+inline void expect_pixels(const std::filesystem::path& path, const Shape& shape, const Bytes& pixels) {
+    const std::size_t size = count_of(shape) / static_cast<std::size_t>(shape[0]);
+    for (const Hdf5Access access : {Hdf5Access::fast, Hdf5Access::library}) {
+        const Hdf5Source source(path.string(), Split::train, {}, access);
+        ASSERT_EQ(source.size(), shape[0]);
+        for (std::int64_t i = 0; i < shape[0]; ++i) {
+            ASSERT_EQ(read(source, i), part(pixels, i, size)) << "sample " << i << ", way " << int(access);
+        }
+    }
+}
 
 }  // namespace stoker::testing

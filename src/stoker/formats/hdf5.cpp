@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/fields.h"
@@ -22,25 +23,6 @@ constexpr std::int64_t kMostClasses = 1'000'000;
 
 std::string_view split_name(Split split) {
     return split == Split::train ? "train" : "test";
-}
-
-Hdf5Bytes::Form read_form(const Hdf5Id& file, const std::string& path) {
-    constexpr const char* kForm = "the file's superblock";
-    const Hdf5Lock lock;
-    const Hdf5Id creation(H5Fget_create_plist(file.get()), H5Pclose, path, kForm);
-    std::size_t address_bytes = 0;
-    std::size_t length_bytes = 0;
-    hsize_t base = 0;
-    check_hdf5(H5Pget_sizes(creation.get(), &address_bytes, &length_bytes), path, kForm);
-    check_hdf5(H5Pget_userblock(creation.get(), &base), path, kForm);
-    const auto usual = [](std::size_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8; };
-    if (!usual(address_bytes) || !usual(length_bytes)) {
-        throw Unsupported({.where = path,
-                           .expected = "addresses and lengths of 2, 4 or 8 bytes",
-                           .got = fmt::format("{} and {}", address_bytes, length_bytes)});
-    }
-    return {
-        .base = base, .address_bytes = static_cast<int>(address_bytes), .length_bytes = static_cast<int>(length_bytes)};
 }
 
 bool is_keys(std::string_view name) {
@@ -78,7 +60,7 @@ Hdf5Source::Hdf5Source(const std::string& path, Split split, const FieldNames& f
     auto bytes = std::make_unique<Hdf5Bytes>(path);
     Opening opening{.file = open_hdf5(path)};
     opening.names = list_hdf5(opening.file, path);
-    bytes->set_form(read_form(opening.file, path));
+    bytes->set_form(read_hdf5_form(opening.file, path));
     file_ = std::move(bytes);
     const bool named = !fields.image.empty() && !fields.label.empty();
     const std::vector<std::string> candidates = named ? opening.names : without_keys(opening.names);
@@ -157,10 +139,10 @@ void Hdf5Source::open_keys(const Opening& opening) {
         if (std::ranges::find(opening.names, name) == opening.names.end()) {
             continue;
         }
-        const Hdf5Id dataset = opening.dataset(name, path_);
+        Hdf5Id dataset = opening.dataset(name, path_);
         const Hdf5Info info = describe_hdf5(dataset, name, *file_);
         if (info.kind == Hdf5Kind::text && info.shape == Shape{size_}) {
-            keys_ = std::make_unique<const Hdf5Texts>(read_texts(*file_, dataset, info));
+            keys_ = std::make_unique<const Hdf5Texts>(read_texts(*file_, std::move(dataset), info));
             return;
         }
     }

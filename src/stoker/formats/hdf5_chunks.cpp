@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fmt/format.h>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -47,6 +48,7 @@ Hdf5Chunks::Hdf5Chunks(const Hdf5Bytes& file, const Hdf5Info& info, std::vector<
       record_steps_(steps_of(info.shape, info.item_size)),
       cache_(grid_.chunk_bytes(), kCacheBytes) {
     record_bytes_ = record_steps_[0];
+    rows_ = std::equal(info.shape.begin() + 1, info.shape.end(), info.chunk.begin() + 1);
 }
 
 const Hdf5Chunk* Hdf5Chunks::find(std::uint64_t cell) const {
@@ -93,7 +95,7 @@ Hdf5Chunks::Overlap Hdf5Chunks::overlap(std::int64_t record, Shape at) const {
 }
 
 template <typename Take>
-void Hdf5Chunks::each_piece(std::int64_t record, const Overlap& overlap, Take take) const {
+void Hdf5Chunks::each_piece(const Overlap& overlap, Take take) const {
     Shape ends = overlap.sides;
     std::size_t run_from = ends.size();  // the dimension from which on one run goes over all
     std::uint64_t run = info_.item_size;
@@ -106,16 +108,30 @@ void Hdf5Chunks::each_piece(std::int64_t record, const Overlap& overlap, Take ta
     for (std::size_t i = 1; i < ends.size(); ++i) {
         to += static_cast<std::uint64_t>(overlap.at[i] * info_.chunk[i]) * record_steps_[i];
     }
-    const std::uint64_t from = static_cast<std::uint64_t>(record % info_.chunk[0]) * chunk_steps_[0];
     Shape place(ends.size(), 0);
     do {
-        Piece piece{.from = from, .to = to, .size = run};
+        Piece piece{.from = 0, .to = to, .size = run};
         for (std::size_t i = 1; i < run_from; ++i) {
             piece.from += static_cast<std::uint64_t>(place[i]) * chunk_steps_[i];
             piece.to += static_cast<std::uint64_t>(place[i]) * record_steps_[i];
         }
         take(piece);
     } while (advance(place, ends));
+}
+
+std::shared_ptr<const Buffer> Hdf5Chunks::decoded(const Hdf5Chunk& chunk) const {
+    if (info_.chunk[0] == 1) {  // of one record: not worth keeping
+        return std::make_shared<const Buffer>(decode(chunk));
+    }
+    return cache_.get(chunk.cell, [&] { return decode(chunk); });
+}
+
+std::span<const std::byte> Hdf5Chunks::plain_part(const Hdf5Chunk& chunk, std::uint64_t from, Buffer& storage) const {
+    if (chunk.size != grid_.chunk_bytes()) {
+        file_.damaged(chunk.offset, fmt::format("an unfiltered chunk of {} bytes", grid_.chunk_bytes()),
+                      fmt::format("{}", chunk.size));
+    }
+    return file_.get(chunk.offset + from, chunk_steps_[0], "a chunk", storage);
 }
 
 void Hdf5Chunks::fill_part(std::int64_t record, const Overlap& overlap, std::span<std::byte> out) const {
@@ -125,27 +141,42 @@ void Hdf5Chunks::fill_part(std::int64_t record, const Overlap& overlap, std::spa
     }
     const Hdf5Chunk* chunk = find(cell);
     if (chunk == nullptr) {
-        each_piece(record, overlap,
+        each_piece(overlap,
                    [&](const Piece& piece) { std::ranges::fill(out.subspan(piece.to, piece.size), info_.fill); });
         return;
     }
-    if (is_plain(*chunk)) {
-        if (chunk->size != grid_.chunk_bytes()) {
-            file_.damaged(chunk->offset, "a chunk without filters to have its full size", std::to_string(chunk->size));
-        }
-        each_piece(record, overlap, [&](const Piece& piece) {
-            file_.copy(chunk->offset + piece.from, out.subspan(piece.to, piece.size), "a chunk");
-        });
-        return;
+    const std::uint64_t row = static_cast<std::uint64_t>(record % info_.chunk[0]) * chunk_steps_[0];
+    Buffer storage;
+    const bool plain = is_plain(*chunk);
+    const auto held = plain ? nullptr : decoded(*chunk);
+    const std::byte* from = plain ? plain_part(*chunk, row, storage).data() : held->data() + row;
+    each_piece(overlap, [&](const Piece& piece) { std::memcpy(out.data() + piece.to, from + piece.from, piece.size); });
+}
+
+// The record is one row of one chunk.
+std::span<const std::byte> Hdf5Chunks::read_row(std::int64_t index, Buffer& storage) const {
+    const Hdf5Chunk* chunk = find(static_cast<std::uint64_t>(index / info_.chunk[0]));
+    const std::uint64_t row = static_cast<std::uint64_t>(index % info_.chunk[0]) * record_bytes_;
+    if (chunk != nullptr && is_plain(*chunk)) {
+        return plain_part(*chunk, row, storage);
     }
-    const bool shared = info_.chunk[0] > 1;  // by several records: worth keeping
-    const auto held =
-        shared ? cache_.get(cell, [&] { return decode(*chunk); }) : std::make_shared<const Buffer>(decode(*chunk));
-    each_piece(record, overlap,
-               [&](const Piece& piece) { std::memcpy(out.data() + piece.to, held->data() + piece.from, piece.size); });
+    if (chunk != nullptr && info_.chunk[0] == 1) {
+        storage = decode(*chunk);
+        return storage.bytes();
+    }
+    storage.resize(record_bytes_);
+    if (chunk == nullptr) {
+        std::ranges::fill(storage.bytes(), info_.fill);
+    } else {
+        std::memcpy(storage.data(), decoded(*chunk)->data() + row, record_bytes_);
+    }
+    return storage.bytes();
 }
 
 std::span<const std::byte> Hdf5Chunks::read(std::int64_t index, Buffer& storage) const {
+    if (rows_) {
+        return read_row(index, storage);
+    }
     storage.resize(record_bytes_);
     Shape at(info_.shape.size(), 0);
     do {

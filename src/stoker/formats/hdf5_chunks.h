@@ -26,7 +26,7 @@ class Hdf5Chunks final : public Hdf5Records {
         Shape sides;  // of the common part
     };
     struct Piece {
-        std::uint64_t from = 0;  // in the chunk, in bytes
+        std::uint64_t from = 0;  // in the record's row of the chunk, in bytes
         std::uint64_t to = 0;    // in the record
         std::uint64_t size = 0;
     };
@@ -37,7 +37,10 @@ class Hdf5Chunks final : public Hdf5Records {
     bool on_edge(std::uint64_t cell) const;
     Overlap overlap(std::int64_t record, Shape at) const;
     template <typename Take>
-    void each_piece(std::int64_t record, const Overlap& overlap, Take take) const;
+    void each_piece(const Overlap& overlap, Take take) const;
+    std::shared_ptr<const Buffer> decoded(const Hdf5Chunk& chunk) const;
+    std::span<const std::byte> plain_part(const Hdf5Chunk& chunk, std::uint64_t from, Buffer& storage) const;
+    std::span<const std::byte> read_row(std::int64_t index, Buffer& storage) const;
     void fill_part(std::int64_t record, const Overlap& overlap, std::span<std::byte> out) const;
 
     const Hdf5Bytes& file_;
@@ -46,6 +49,7 @@ class Hdf5Chunks final : public Hdf5Records {
     std::vector<Hdf5Chunk> index_;
     bool complete_ = false;  // no chunk is absent: cell and position in index_ are the same
     std::uint64_t record_bytes_ = 0;
+    bool rows_ = false;                        // a record is one row of one chunk
     std::vector<std::uint64_t> chunk_steps_;   // bytes from one element to the next along each dimension
     std::vector<std::uint64_t> record_steps_;  // dimension 0: the record's size
     mutable Hdf5Cache cache_;

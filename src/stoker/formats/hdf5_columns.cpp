@@ -5,9 +5,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/gzip.h"
+#include "stoker/formats/hdf5_header.h"
+#include "stoker/formats/hdf5_heap.h"
+#include "stoker/formats/hdf5_records.h"
 
 namespace stoker {
 namespace {
@@ -17,9 +21,10 @@ constexpr const char* kText = "text";
 // More than deflate can hide in the file is damage, or a dataset that is all fill value: of no use here.
 void check_bytes(const Hdf5Bytes& file, const std::string& name, std::uint64_t bytes) {
     if (bytes / kMaxGzipRatio > file.size()) {
-        throw DataError({.path = file.path()}, {.where = name,
-                                                .expected = fmt::format("no more than {} bytes can hold", file.size()),
-                                                .got = fmt::format("{} bytes", bytes)});
+        throw DataError({.path = file.path()},
+                        {.where = name,
+                         .expected = fmt::format("no more than a file of {} bytes can hold", file.size()),
+                         .got = fmt::format("{} bytes", bytes)});
     }
 }
 
@@ -31,45 +36,43 @@ std::string_view trimmed(std::string_view text, H5T_str_t padding) {
     return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
-// Gives back what the library allocated for strings.
-class Reclaim {
-  public:
-    Reclaim(hid_t type, hid_t space, void* strings) : type_(type), space_(space), strings_(strings) {}
-    Reclaim(const Reclaim&) = delete;
-    Reclaim& operator=(const Reclaim&) = delete;
-    ~Reclaim() { H5Dvlen_reclaim(type_, space_, H5P_DEFAULT, strings_); }
-
-  private:
-    hid_t type_;
-    hid_t space_;
-    void* strings_;
-};
-
-// Of a dataset or an attribute, which differ in the call that reads.
-Hdf5Texts texts_of(const Hdf5Bytes& file, const std::string& name, const Hdf5Id& type, const Hdf5Id& space,
-                   const std::function<herr_t(hid_t type, void* out)>& read) {
+// Strings of fixed size, of a dataset or an attribute, which differ in the call that reads.
+Hdf5Texts fixed_texts(const Hdf5Bytes& file, const std::string& name, const Hdf5Id& type, const Hdf5Id& space,
+                      const std::function<herr_t(hid_t type, void* out)>& read) {
     const std::string& path = file.path();
-    if (H5Tget_class(type.get()) != H5T_STRING) {
-        throw DataError({.path = path}, {.where = name, .expected = kText, .got = "another type"});
-    }
     const auto count = static_cast<std::size_t>(check_hdf5(H5Sget_simple_extent_npoints(space.get()), path, kText));
     const std::size_t item = H5Tget_size(type.get());
     check_bytes(file, name,
                 checked_array_bytes({}, {static_cast<std::int64_t>(count), static_cast<std::int64_t>(item)}));
     Hdf5Texts texts;
-    if (check_hdf5(H5Tis_variable_str(type.get()), path, kText) > 0) {
-        std::vector<char*> strings(count, nullptr);
-        const Reclaim reclaim(type.get(), space.get(), strings.data());
-        check_hdf5(read(type.get(), strings.data()), path, kText);
-        for (const char* text : strings) {
-            texts.add(text == nullptr ? "" : text);
-        }
-        return texts;
-    }
     std::string all(count * item, '\0');
     check_hdf5(read(type.get(), all.data()), path, kText);
     for (std::size_t i = 0; i < count; ++i) {
         texts.add(trimmed(std::string_view(all).substr(i * item, item), H5Tget_strpad(type.get())));
+    }
+    return texts;
+}
+
+// Of an attribute: what it names in the heap is read past the library, which crashes on damage there.
+Hdf5Texts variable_texts(const Hdf5Bytes& file, const char* name, std::uint64_t header, hssize_t count) {
+    const auto values = find_attribute(file, header, name);
+    if (!values) {
+        throw Unsupported({.where = file.path(),
+                           .expected = fmt::format("the attribute {} in its object's header", name),
+                           .got = "strings of variable length elsewhere",
+                           .hint = "store strings of fixed length, or fewer attributes"});
+    }
+    const auto record_bytes = static_cast<std::uint64_t>(8 + file.form().address_bytes);
+    if (static_cast<std::uint64_t>(count) > values->size / record_bytes) {
+        file.damaged(values->offset, fmt::format("{} strings of {}", count, name),
+                     fmt::format("{} bytes", values->size));
+    }
+    Hdf5Texts texts;
+    Buffer storage;
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
+        const auto record = file.view(values->offset + i * record_bytes, record_bytes, name);
+        const std::span<const std::byte> text = read_sequence(file, record, storage);
+        texts.add(trimmed({reinterpret_cast<const char*>(text.data()), text.size()}, H5T_STR_NULLTERM));
     }
     return texts;
 }
@@ -103,11 +106,22 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
     return labels;
 }
 
-Hdf5Texts read_texts(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info) {
+Hdf5Texts read_texts(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info) {
+    if (info.sequences) {
+        check_bytes(file, info.name, hdf5_shape_bytes(info, info.shape, file.path()));
+        const auto records = open_records(file, std::move(dataset), info, Hdf5Access::fast);
+        Hdf5Texts texts;
+        Buffer storage;
+        for (std::int64_t i = 0; i < info.shape[0]; ++i) {
+            const std::span<const std::byte> text = records->read(i, storage);
+            texts.add(trimmed({reinterpret_cast<const char*>(text.data()), text.size()}, H5T_STR_NULLTERM));
+        }
+        return texts;
+    }
     const Hdf5Lock lock;
     const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, file.path(), kText);
     const Hdf5Id space(H5Dget_space(dataset.get()), H5Sclose, file.path(), kText);
-    return texts_of(file, info.name, type, space, [&](hid_t memory, void* out) {
+    return fixed_texts(file, info.name, type, space, [&](hid_t memory, void* out) {
         return H5Dread(dataset.get(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
     });
 }
@@ -120,8 +134,17 @@ std::optional<Hdf5Texts> read_text_attribute(const Hdf5Bytes& file, const Hdf5Id
     const Hdf5Id attribute(H5Aopen(object.get(), name, H5P_DEFAULT), H5Aclose, file.path(), name);
     const Hdf5Id type(H5Aget_type(attribute.get()), H5Tclose, file.path(), name);
     const Hdf5Id space(H5Aget_space(attribute.get()), H5Sclose, file.path(), name);
-    return texts_of(file, name, type, space,
-                    [&](hid_t memory, void* out) { return H5Aread(attribute.get(), memory, out); });
+    if (H5Tget_class(type.get()) != H5T_STRING) {
+        throw DataError({.path = file.path()}, {.where = name, .expected = kText, .got = "another type"});
+    }
+    if (check_hdf5(H5Tis_variable_str(type.get()), file.path(), name) == 0) {
+        return fixed_texts(file, name, type, space,
+                           [&](hid_t memory, void* out) { return H5Aread(attribute.get(), memory, out); });
+    }
+    H5O_info_t info{};
+    check_hdf5(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC), file.path(), name);
+    return variable_texts(file, name, info.addr,
+                          check_hdf5(H5Sget_simple_extent_npoints(space.get()), file.path(), name));
 }
 
 }  // namespace stoker

@@ -31,7 +31,7 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
                                       std::int64_t count);
 
 // The strings of a dataset of one dimension, fixed or variable in length.
-Hdf5Texts read_texts(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info);
+Hdf5Texts read_texts(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info);
 
 // The strings of an attribute of the object; nothing where it has none of that name. Throws DataError for an attribute
 // of another type.

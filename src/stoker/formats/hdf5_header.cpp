@@ -4,11 +4,13 @@
 
 #include <deque>
 #include <fmt/format.h>
+#include <functional>
 
 namespace stoker {
 namespace {
 
 constexpr std::uint64_t kLayoutMessage = 0x08;
+constexpr std::uint64_t kAttributeMessage = 0x0c;
 constexpr std::uint64_t kContinuationMessage = 0x10;
 constexpr std::uint64_t kChunkedClass = 2;
 constexpr std::size_t kMostBlocks = 1000;  // a header is continued for each few messages added: 1000 is damage
@@ -67,9 +69,30 @@ std::optional<std::uint64_t> read_layout(const Hdf5Bytes& file, Hdf5Cursor& curs
     return cursor.address();
 }
 
-}  // namespace
+// Where the values begin, and how many bytes there are up to the end of the header's block; nothing for another name.
+std::optional<ByteRange> read_attribute(const Hdf5Bytes& file, Hdf5Cursor& cursor, std::string_view name) {
+    const std::uint64_t offset = cursor.offset();
+    const std::uint64_t version = cursor.number(1);
+    if (version < 1 || version > 3) {
+        file.damaged(offset, "an attribute of version 1 to 3", fmt::format("version {}", version));
+    }
+    cursor.skip(1);
+    const std::uint64_t name_size = cursor.number(2);
+    const std::uint64_t type_size = cursor.number(2);
+    const std::uint64_t space_size = cursor.number(2);
+    cursor.skip(version == 3 ? 1 : 0);  // the name's character set
+    const auto padded = [&](std::uint64_t size) { return version == 1 ? (size + 7) / 8 * 8 : size; };
+    const std::string_view found = cursor.text(padded(name_size));
+    if (found.substr(0, found.find('\0')) != name) {
+        return std::nullopt;
+    }
+    cursor.skip(padded(type_size) + padded(space_size));
+    return ByteRange{.offset = cursor.offset(), .size = cursor.left()};
+}
 
-std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header) {
+// The first message of that type that `wanted` says yes to, at its content, with what is left of its block.
+std::optional<Hdf5Cursor> find_message(const Hdf5Bytes& file, std::uint64_t header, std::uint64_t type,
+                                       const std::function<bool(const Hdf5Cursor&)>& wanted) {
     const std::uint64_t offset = file.place(header, kHeader);
     const Header form = read_prefix(file, offset);
     const std::size_t message_header = !form.signed_form ? 8 : form.creation_order ? 6 : 4;
@@ -80,13 +103,13 @@ std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_
             file.damaged(blocks[done].offset, "a header's continuation", "something else");
         }
         while (cursor.left() >= message_header) {
-            const std::uint64_t type = cursor.number(form.signed_form ? 1 : 2);
+            const std::uint64_t found = cursor.number(form.signed_form ? 1 : 2);
             const std::uint64_t size = cursor.number(2);
             cursor.skip(message_header - (form.signed_form ? 3 : 4));
-            if (type == kLayoutMessage) {
-                return read_layout(file, cursor);
+            if (found == type && wanted(cursor)) {
+                return cursor;
             }
-            if (type == kContinuationMessage) {
+            if (found == kContinuationMessage) {
                 Hdf5Cursor where = cursor;
                 const std::uint64_t next = file.place(where.address(), kHeader);
                 blocks.push_back({next, where.length()});
@@ -97,7 +120,27 @@ std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_
             cursor.skip(size);
         }
     }
-    file.damaged(offset, "a header with a layout", "none");
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header) {
+    const auto layout = find_message(file, header, kLayoutMessage, [](const Hdf5Cursor&) { return true; });
+    if (!layout) {
+        file.damaged(file.place(header, kHeader), "a header with a layout", "none");
+    }
+    Hdf5Cursor cursor = *layout;
+    return read_layout(file, cursor);
+}
+
+std::optional<ByteRange> find_attribute(const Hdf5Bytes& file, std::uint64_t header, std::string_view name) {
+    std::optional<ByteRange> found;
+    find_message(file, header, kAttributeMessage, [&](Hdf5Cursor cursor) {
+        found = read_attribute(file, cursor, name);
+        return found.has_value();
+    });
+    return found;
 }
 
 }  // namespace stoker

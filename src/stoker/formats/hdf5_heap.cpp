@@ -62,16 +62,19 @@ std::span<const std::byte> read_heap_object(const Hdf5Bytes& file, std::uint64_t
     file.damaged(begin, fmt::format("object {} in a heap collection", index), "none");
 }
 
-std::span<const std::byte> Hdf5Sequences::read(std::int64_t index, Buffer& storage) const {
-    const std::span<const std::byte> record = records_->read(index, storage);
-    const auto address_bytes = static_cast<std::size_t>(file_.form().address_bytes);
+std::span<const std::byte> read_sequence(const Hdf5Bytes& file, std::span<const std::byte> record, Buffer& storage) {
+    const auto address_bytes = static_cast<std::size_t>(file.form().address_bytes);
     const std::uint64_t length = natural(record.first(4));
     const std::uint64_t address = natural(record.subspan(4, address_bytes));
     const std::uint64_t object = natural(record.subspan(4 + address_bytes, 4));
     if (length == 0 || address == 0) {
         return {};  // never written
     }
-    return read_heap_object(file_, address, object, length, storage);
+    return read_heap_object(file, address, object, length, storage);
+}
+
+std::span<const std::byte> Hdf5Sequences::read(std::int64_t index, Buffer& storage) const {
+    return read_sequence(file_, records_->read(index, storage), storage);
 }
 
 }  // namespace stoker

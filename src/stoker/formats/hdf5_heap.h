@@ -16,9 +16,11 @@ namespace stoker {
 std::span<const std::byte> read_heap_object(const Hdf5Bytes& file, std::uint64_t address, std::uint64_t index,
                                             std::uint64_t length, Buffer& storage);
 
+// Of the sequence that `record` names: length, heap address and index, of 8 + address_bytes bytes.
+std::span<const std::byte> read_sequence(const Hdf5Bytes& file, std::span<const std::byte> record, Buffer& storage);
+
 class Hdf5Sequences final : public Hdf5Records {
   public:
-    // `records` are of 8 + address_bytes bytes each: length, address, index.
     Hdf5Sequences(const Hdf5Bytes& file, std::unique_ptr<const Hdf5Records> records)
         : file_(file), records_(std::move(records)) {}
 

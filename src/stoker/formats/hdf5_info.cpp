@@ -56,14 +56,18 @@ void read_type(hid_t type, const Hdf5Bytes& file, Hdf5Info& info) {
         info.type_name = array_type_name(info.type);
     } else if (kind == H5T_STRING) {
         info.kind = Hdf5Kind::text;
+        info.sequences = check_hdf5(H5Tis_variable_str(type), file.path(), kType) > 0;
     } else if (kind == H5T_VLEN) {
         const Hdf5Id element(H5Tget_super(type), H5Tclose, file.path(), kType);
         ArrayType of;
         if (read_number(element.get(), of) && of.is_uint8()) {
             info.kind = Hdf5Kind::encoded;
             info.type_name = "variable-length uint8";
-            info.item_size = static_cast<std::size_t>(8 + file.form().address_bytes);  // length, heap address, index
+            info.sequences = true;
         }
+    }
+    if (info.sequences) {
+        info.item_size = static_cast<std::size_t>(8 + file.form().address_bytes);  // length, heap address, index
     }
 }
 
@@ -140,6 +144,25 @@ void read_fill(hid_t creation, const std::string& path, Hdf5Info& info) {
 
 }  // namespace
 
+Hdf5Bytes::Form read_hdf5_form(const Hdf5Id& file, const std::string& path) {
+    constexpr const char* kForm = "the file's superblock";
+    const Hdf5Lock lock;
+    const Hdf5Id creation(H5Fget_create_plist(file.get()), H5Pclose, path, kForm);
+    std::size_t address_bytes = 0;
+    std::size_t length_bytes = 0;
+    hsize_t base = 0;
+    check_hdf5(H5Pget_sizes(creation.get(), &address_bytes, &length_bytes), path, kForm);
+    check_hdf5(H5Pget_userblock(creation.get(), &base), path, kForm);
+    const auto usual = [](std::size_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8; };
+    if (!usual(address_bytes) || !usual(length_bytes)) {
+        throw Unsupported({.where = path,
+                           .expected = "addresses and lengths of 2, 4 or 8 bytes",
+                           .got = fmt::format("{} and {}", address_bytes, length_bytes)});
+    }
+    return {
+        .base = base, .address_bytes = static_cast<int>(address_bytes), .length_bytes = static_cast<int>(length_bytes)};
+}
+
 Hdf5Info describe_hdf5(const Hdf5Id& dataset, const std::string& name, const Hdf5Bytes& file) {
     const Hdf5Lock lock;
     const std::string& path = file.path();
@@ -148,7 +171,7 @@ Hdf5Info describe_hdf5(const Hdf5Id& dataset, const std::string& name, const Hdf
     const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, path, kType);
     const Hdf5Id creation(H5Dget_create_plist(dataset.get()), H5Pclose, path, kLayout);
     H5O_info_t object{};
-    check_hdf5(H5Oget_info(dataset.get(), &object), path, kLayout);
+    check_hdf5(H5Oget_info2(dataset.get(), &object, H5O_INFO_BASIC), path, kLayout);
     info.header = object.addr;
     read_type(type.get(), file, info);
     info.shape = read_shape(dataset.get(), path);

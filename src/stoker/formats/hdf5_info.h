@@ -31,6 +31,7 @@ struct Hdf5Info {
     Hdf5Kind kind = Hdf5Kind::other;
     ArrayType type;             // of numbers
     std::string type_name;      // for messages
+    bool sequences = false;     // elements of variable length: encoded images, and text that is stored so
     std::size_t item_size = 1;  // of an element in the file
     Shape shape;
     Hdf5Layout layout = Hdf5Layout::contiguous;
@@ -42,6 +43,9 @@ struct Hdf5Info {
     std::vector<Hdf5Filter> filters;
     std::byte fill{0};  // of uint8: what is not stored reads as
 };
+
+// How places are written in an open file. Throws Unsupported for addresses of other than 2, 4 or 8 bytes.
+Hdf5Bytes::Form read_hdf5_form(const Hdf5Id& file, const std::string& path);
 
 // Throws DataError, or Unsupported for layouts that lead to other files.
 Hdf5Info describe_hdf5(const Hdf5Id& dataset, const std::string& name, const Hdf5Bytes& file);

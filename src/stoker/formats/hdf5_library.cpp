@@ -105,7 +105,7 @@ Hdf5Id open_hdf5(const std::string& path) {
 std::vector<std::string> list_hdf5(const Hdf5Id& file, const std::string& path) {
     const Hdf5Lock lock;
     Listing listing;
-    const herr_t status = H5Ovisit(file.get(), H5_INDEX_NAME, H5_ITER_INC, add_dataset, &listing);
+    const herr_t status = H5Ovisit2(file.get(), H5_INDEX_NAME, H5_ITER_INC, add_dataset, &listing, H5O_INFO_BASIC);
     if (listing.no_memory) {
         throw std::bad_alloc();
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fmt/format.h>
 #include <utility>
 
@@ -104,7 +105,7 @@ class ThroughLibrary final : public Hdf5Records {
         first[0] = static_cast<hsize_t>(index);
         check_hdf5(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, first.data(), nullptr, sides.data(), nullptr),
                    path_, kElements);
-        if (info_.kind == Hdf5Kind::encoded) {
+        if (info_.sequences) {
             return read_sequence(space, storage);
         }
         storage.resize(bytes_);
@@ -124,11 +125,16 @@ class ThroughLibrary final : public Hdf5Records {
 
     std::span<const std::byte> read_sequence(const Hdf5Id& space, Buffer& storage) const {
         hvl_t sequence{};
-        check_hdf5(H5Dread(dataset_.get(), type_.get(), memory_.get(), space.get(), H5P_DEFAULT, &sequence), path_,
+        const bool text = info_.kind == Hdf5Kind::text;  // ended by a zero instead of counted
+        void* out = text ? static_cast<void*>(&sequence.p) : &sequence;
+        check_hdf5(H5Dread(dataset_.get(), type_.get(), memory_.get(), space.get(), H5P_DEFAULT, out), path_,
                    kElements);
+        if (text && sequence.p != nullptr) {
+            sequence.len = std::strlen(static_cast<const char*>(sequence.p));
+        }
         storage.resize(sequence.len);
         std::copy_n(static_cast<const std::byte*>(sequence.p), sequence.len, storage.data());
-        check_hdf5(H5Dvlen_reclaim(type_.get(), memory_.get(), H5P_DEFAULT, &sequence), path_, kElements);
+        check_hdf5(H5Dvlen_reclaim(type_.get(), memory_.get(), H5P_DEFAULT, out), path_, kElements);
         return storage.bytes();
     }
 
@@ -144,7 +150,7 @@ class ThroughLibrary final : public Hdf5Records {
 std::unique_ptr<const Hdf5Records> open_fast(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info) {
     switch (info.layout) {
         case Hdf5Layout::compact:
-            return info.kind == Hdf5Kind::encoded ? nullptr : std::make_unique<InMemory>(file, dataset, info);
+            return info.sequences ? nullptr : std::make_unique<InMemory>(file, dataset, info);
         case Hdf5Layout::contiguous:
             if (!info.stored) {
                 return std::make_unique<Unwritten>(file, info);
@@ -169,7 +175,7 @@ std::unique_ptr<const Hdf5Records> open_records(const Hdf5Bytes& file, Hdf5Id da
     if (records == nullptr) {
         return std::make_unique<ThroughLibrary>(file, std::move(dataset), info);
     }
-    if (info.kind == Hdf5Kind::encoded) {
+    if (info.sequences) {
         return std::make_unique<Hdf5Sequences>(file, std::move(records));
     }
     return records;
