@@ -8,13 +8,13 @@
 #include <map>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 namespace stoker::testing {
 
-// Writes (or adds) the entries in one transaction. A path that ends in .lmdb is a file, any other a folder.
-inline void write_lmdb(const std::filesystem::path& path, const std::map<std::string, std::string>& entries,
-                       unsigned database_flags = 0) {
+// Opens or makes a database, calls `change` with a transaction and the unnamed database, and commits. A path that ends
+// in .lmdb is a file, any other a folder.
+template <typename Change>
+void change_lmdb(const std::filesystem::path& path, unsigned database_flags, Change change) {
     const auto check = [](int code) {
         if (code != MDB_SUCCESS) {
             throw std::runtime_error(::mdb_strerror(code));
@@ -32,13 +32,36 @@ inline void write_lmdb(const std::filesystem::path& path, const std::map<std::st
     check(::mdb_txn_begin(env, nullptr, 0, &txn));
     MDB_dbi dbi = 0;
     check(::mdb_dbi_open(txn, nullptr, MDB_CREATE | database_flags, &dbi));
-    for (const auto& [key, value] : entries) {
-        MDB_val k{.mv_size = key.size(), .mv_data = const_cast<char*>(key.data())};
-        MDB_val v{.mv_size = value.size(), .mv_data = const_cast<char*>(value.data())};
-        check(::mdb_put(txn, dbi, &k, &v, 0));
-    }
+    change(txn, dbi, check);
     check(::mdb_txn_commit(txn));
     ::mdb_env_close(env);
+}
+
+inline MDB_val as_val(const std::string& text) {
+    return {.mv_size = text.size(), .mv_data = const_cast<char*>(text.data())};
+}
+
+// Writes (or adds) the entries.
+inline void write_lmdb(const std::filesystem::path& path, const std::map<std::string, std::string>& entries,
+                       unsigned database_flags = 0) {
+    change_lmdb(path, database_flags, [&](MDB_txn* txn, MDB_dbi dbi, auto check) {
+        for (const auto& [key, value] : entries) {
+            MDB_val k = as_val(key);
+            MDB_val v = as_val(value);
+            check(::mdb_put(txn, dbi, &k, &v, 0));
+        }
+    });
+}
+
+// Removes those that are there.
+inline void remove_lmdb(const std::filesystem::path& path, const std::map<std::string, std::string>& entries) {
+    change_lmdb(path, 0, [&](MDB_txn* txn, MDB_dbi dbi, auto check) {
+        for (const auto& [key, value] : entries) {
+            MDB_val k = as_val(key);
+            const int code = ::mdb_del(txn, dbi, &k, nullptr);
+            check(code == MDB_NOTFOUND ? MDB_SUCCESS : code);
+        }
+    });
 }
 
 }  // namespace stoker::testing

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -29,6 +30,7 @@ using namespace std::string_literals;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::remove_lmdb;
 using testing::TempDir;
 using testing::write_lmdb;
 using Entries = std::map<std::string, std::string>;
@@ -145,6 +147,55 @@ TEST_F(Lmdb, AnySetOfKeys) {
             source.read(i++, sample);
             EXPECT_EQ(text_of(sample), value);
         }
+    }
+}
+
+// The short way to a value against liblmdb's, after insertions in any order, which leave pages half empty, and
+// removals, which leave keys in branches that no leaf has.
+TEST_F(Lmdb, LeavesAreFoundAsTheTreeHasThem) {
+    std::mt19937 random(3);
+    for (int round = 0; round < 12; ++round) {
+        const fs::path path = dir_ / fmt::format("{}", round);
+        std::vector<int> numbers(static_cast<std::size_t>(2000 + random() % 4000));
+        std::iota(numbers.begin(), numbers.end(), 17);
+        const std::size_t longest = round % 3 == 0 ? 40 : round % 3 == 1 ? 900 : 6000;
+        const char* prefix = round % 2 == 0 ? "" : "image-";
+        const auto batch = [&](std::size_t count) {
+            Entries entries;
+            for (std::size_t i = 0; i < count; ++i) {
+                const int number = numbers[i];
+                entries[fmt::format("{}{:06}", prefix, number)] = png(std::string(random() % longest, 'v'));
+            }
+            return entries;
+        };
+        if (round % 4 >= 2) {
+            std::ranges::shuffle(numbers, random);
+        }
+        write_lmdb(path, batch(numbers.size() / 2));
+        write_lmdb(path, batch(numbers.size()));
+        for (std::size_t i = 0; i < numbers.size(); i += 400) {
+            remove_lmdb(path, batch(i + 1));
+        }
+        write_lmdb(path, batch(numbers.size()));
+        write_lmdb(path, {{"__len__", "x"}, {"__keys__", std::string(10'000, 'k')}});
+        const LmdbSnapshot snapshot(path / "data.mdb");
+        const LmdbKeys keys(snapshot);
+        const LmdbLeaves leaves(snapshot, keys);
+        ASSERT_TRUE(keys.row());
+        LmdbSnapshot::Reader reader = snapshot.reader();
+        LmdbKeys::Memory memory;
+        std::int64_t found = 0;
+        for (std::int64_t i = 0; i < keys.size(); ++i) {
+            const auto direct = leaves.find(i, keys.at(i, memory));
+            const auto slow = reader.find(keys.at(i, memory));
+            ASSERT_TRUE(slow.has_value());
+            if (direct) {
+                ++found;
+                ASSERT_EQ(direct->data(), slow->data());
+                ASSERT_EQ(direct->size(), slow->size());
+            }
+        }
+        EXPECT_GT(found, keys.size() / 2) << round;
     }
 }
 

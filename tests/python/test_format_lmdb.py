@@ -3,9 +3,12 @@
 import hashlib
 import io
 import json
+import os
 import pickle
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import lmdb
 import numpy as np
@@ -192,23 +195,21 @@ def test_several_processes_at_once(stoker, tmp_path):
     assert reader.returncode == 0
 
 
-def test_read_only_folder(stoker, tmp_path):
-    images = pictures(4, 11)
-    data = write(tmp_path / "db", numbered(png(image) for image in images))
-    (data / "lock.mdb").unlink()
-    data.chmod(0o555)
-    try:
-        assert stoker("inspect", data, "--verify", "--json").json()["samples"] == 4
-    finally:
-        data.chmod(0o755)
-
-
-def test_a_lock_file_that_is_not_ours(stoker, tmp_path):
-    # Root may write whatever the mode says, so the lock file is made one that nobody can open for writing.
-    data = write(tmp_path / "db", numbered(png(image) for image in pictures(4, 12)))
-    (data / "lock.mdb").unlink()
-    (data / "lock.mdb").symlink_to("/proc/version")
-    assert stoker("inspect", data, "--verify", "--json").json()["samples"] == 4
+def test_a_folder_that_is_not_ours(stoker):
+    # Neither a lock file nor a cache can be made. Root may write whatever the mode says, so another user reads.
+    prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+    with tempfile.TemporaryDirectory() as folder:
+        data = write(Path(folder) / "db", ((f"k{i}".encode(), png(image)) for i, image in enumerate(pictures(4, 11))))
+        for lock in (True, False):
+            if not lock:
+                (data / "lock.mdb").unlink()
+            Path(folder).chmod(0o755)
+            data.chmod(0o555)
+            if prefix and subprocess.run([*prefix, PROGRAM, "--version"], capture_output=True).returncode != 0:
+                pytest.skip("another user cannot run the program")
+            report = stoker("inspect", data, "--verify", "--json", prefix=prefix).json()
+            data.chmod(0o755)
+            assert (report["samples"], report["bad"], (data / "lock.mdb").exists()) == (4, [], lock)
 
 
 def test_training_asks_for_the_classes(stoker, tmp_path, recipe):

@@ -358,6 +358,15 @@ std::span<const std::byte> LmdbSnapshot::load(std::span<const std::byte> value, 
     return storage.bytes();
 }
 
+std::span<const std::byte> LmdbSnapshot::mapped() const {
+    return map_ == nullptr ? std::span<const std::byte>() : std::span(map_, static_cast<std::size_t>(info_.size));
+}
+
+std::optional<LmdbSnapshot::Root> LmdbSnapshot::root() const {
+    const auto meta = find_lmdb_meta(file_, state_, path_);
+    return meta ? std::optional(Root{.page_size = meta->page_size, .page = meta->root}) : std::nullopt;
+}
+
 std::string LmdbSnapshot::stamp() const {
     return fmt::format("{} {} {} {}", info_.size, info_.modified_ns, state_, entries_);
 }
