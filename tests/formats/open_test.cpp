@@ -32,8 +32,9 @@ std::string error_of(const std::string& data) {
     return "opened";
 }
 
-const auto kSaysWhatWorks = AllOf(HasSubstr("one subfolder of images (.jpg, .png, .webp, ...) for each class"),
-                                  HasSubstr("IDX files"), HasSubstr("synth:digits"), Not(HasSubstr("\n")));
+const auto kSaysWhatWorks =
+    AllOf(HasSubstr("one subfolder of images (.jpg, .png, .webp, ...) for each class"), HasSubstr("IDX files"),
+          HasSubstr("an LMDB database"), HasSubstr("synth:digits"), Not(HasSubstr("\n")));
 
 TEST(Open, ImageFolder) {
     const TempDir dir;

@@ -16,8 +16,9 @@ namespace stoker {
 
 class ImageFolderSource final : public Source {
   public:
-    // Lists the files, without opening or measuring any; follows links, nested folders belong to
-    // their class. Throws DataError where the layout is another one or a class has no image.
+    // Lists the files, without opening or measuring any, or takes the listing of an earlier start (folder_index.h);
+    // follows links, nested folders belong to their class. Throws DataError where the layout is another one or a class
+    // has no image.
     explicit ImageFolderSource(const std::filesystem::path& root);
 
     std::int64_t size() const override { return index_.size(); }
