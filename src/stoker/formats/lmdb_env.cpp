@@ -10,12 +10,12 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
-#include <compare>
+#include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
 #include <map>
 #include <system_error>
+#include <tuple>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/lmdb_meta.h"
@@ -56,7 +56,10 @@ struct FileId {
     std::uint64_t inode = 0;
     pid_t process = 0;
 
-    auto operator<=>(const FileId&) const = default;
+    bool operator==(const FileId&) const = default;
+    bool operator<(const FileId& other) const {
+        return std::tie(device, inode, process) < std::tie(other.device, other.inode, other.process);
+    }
 };
 
 FileId id_of(const std::string& path) {
