@@ -94,6 +94,7 @@ int main(int count, char** arguments) {
     write(root / "pnm", pnms());
     write(root / "dct", dct_records(jpegs()));
     write_inputs(root / "tar", tars());
+    write_inputs(root / "lmdb_record", lmdb_records());
     for (const auto& seeds : {format_seeds(), pickle_seeds()}) {
         for (const auto& [target, inputs] : seeds) {
             write_inputs(root / target, inputs);

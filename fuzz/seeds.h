@@ -22,4 +22,7 @@ std::map<std::string, std::vector<Input>> pickle_seeds();
 // Tar archives, each behind a byte that tells whether checksums are mended.
 std::vector<std::vector<std::byte>> tars();
 
+// Values of LMDB records.
+std::vector<std::vector<std::byte>> lmdb_records();
+
 }  // namespace stoker::fuzz

@@ -8,46 +8,38 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "stoker/formats/folder_index.h"
 #include "stoker/formats/source.h"
 
 namespace stoker {
 
-// .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm, in any case.
-bool is_image_name(std::string_view name);
-
 class ImageFolderSource final : public Source {
   public:
-    // Lists the files, without opening or measuring any; follows links, nested folders belong to
-    // their class. Throws DataError where the layout is another one or a class has no image.
+    // Lists the files, without opening or measuring any, or takes the listing of an earlier start (folder_index.h);
+    // follows links, nested folders belong to their class. Throws DataError where the layout is another one or a class
+    // has no image.
     explicit ImageFolderSource(const std::filesystem::path& root);
 
-    std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
+    std::int64_t size() const override { return index_.size(); }
     void read(std::int64_t index, Sample& sample) const override;
     // The path within the root, as "cat/001.jpg".
     std::string key(std::int64_t index) const override { return std::string(name(index)); }
     std::optional<std::int64_t> label(std::int64_t index) const override;
-    std::span<const std::string> classes() const override { return classes_; }
+    std::span<const std::string> classes() const override { return index_.classes(); }
     std::string_view format() const override { return "image_folder"; }
     std::string path() const override { return root_; }
     // Asks the system for each file's size, so it costs a call a sample.
     std::int64_t bytes() const override;
     // Files of the classes that are images by their names, but of types that are not read (.tif, .gif, ...).
-    std::int64_t other_images() const { return other_images_; }
+    std::int64_t other_images() const { return index_.other_images(); }
 
   private:
-    void add_class(std::size_t label);
-    std::size_t checked(std::int64_t index) const;
+    std::int64_t checked(std::int64_t index) const;
     std::string_view name(std::int64_t index) const;
 
     std::string root_;
-    std::vector<std::string> classes_;
-    // All keys one after the other, since a million strings of their own would double the memory.
-    std::string names_;
-    std::vector<std::size_t> begin_;  // key i is names_[begin_[i], begin_[i + 1])
-    std::vector<std::int32_t> labels_;
-    std::int64_t other_images_ = 0;
+    FolderIndex index_;
 };
 
 }  // namespace stoker

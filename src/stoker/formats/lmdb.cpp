@@ -133,6 +133,7 @@ LmdbSource::LmdbSource(const std::filesystem::path& data, const FieldNames& fiel
     : path_(data.string()),
       snapshot_(require_lmdb(data)),
       keys_(snapshot_),
+      leaves_(snapshot_, keys_),
       classes_(read_classes(snapshot_)),
       key_field_(read_key_field(snapshot_)) {
     for (std::size_t i = 0; i < LmdbSnapshot::kReaders; ++i) {
@@ -153,7 +154,8 @@ void LmdbSource::read(std::int64_t index, Sample& sample) const {
     const std::string_view key = key_of(index, memory);
     LmdbSnapshot::Reader reader = snapshot_.reader();
     try {
-        const auto value = reader.find(key);
+        auto value = leaves_.find(index, key);
+        value = value ? value : reader.find(key);
         if (!value) {
             throw DataError({}, {.where = "lmdb", .expected = "a record under each key of a row", .got = "none"});
         }

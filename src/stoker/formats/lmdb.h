@@ -12,6 +12,7 @@
 
 #include "stoker/formats/lmdb_env.h"
 #include "stoker/formats/lmdb_keys.h"
+#include "stoker/formats/lmdb_leaves.h"
 #include "stoker/formats/lmdb_record.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/source.h"
@@ -47,6 +48,7 @@ class LmdbSource final : public Source {
     std::string path_;
     LmdbSnapshot snapshot_;
     LmdbKeys keys_;
+    LmdbLeaves leaves_;
     std::vector<std::string> classes_;
     std::string key_field_;                                     // empty where keys are the database's own
     mutable std::vector<std::unique_ptr<LmdbRecord>> records_;  // one a reader, used by its thread alone

@@ -10,12 +10,12 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
-#include <compare>
+#include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
 #include <map>
 #include <system_error>
+#include <tuple>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/lmdb_meta.h"
@@ -56,7 +56,10 @@ struct FileId {
     std::uint64_t inode = 0;
     pid_t process = 0;
 
-    auto operator<=>(const FileId&) const = default;
+    bool operator==(const FileId&) const = default;
+    bool operator<(const FileId& other) const {
+        return std::tie(device, inode, process) < std::tie(other.device, other.inode, other.process);
+    }
 };
 
 FileId id_of(const std::string& path) {
@@ -91,6 +94,8 @@ Handle open_handle(const std::string& path) {
     const fs::path file(path);
     const bool folder = file.filename() == kDataName;
     const std::string name = folder ? (file.has_parent_path() ? file.parent_path().string() : ".") : path;
+    // Read ahead, as LMDB has it by default: a shuffled first pass over 1 GB of 784-byte values is nearly three times
+    // as fast with it.
     for (const unsigned lock : {0U, static_cast<unsigned>(MDB_NOLOCK)}) {
         MDB_env* created = nullptr;
         check(::mdb_env_create(&created), path, "an LMDB environment");
@@ -356,6 +361,15 @@ std::span<const std::byte> LmdbSnapshot::load(std::span<const std::byte> value, 
     storage.resize(value.size());
     file_.read(offset, storage.bytes());
     return storage.bytes();
+}
+
+std::span<const std::byte> LmdbSnapshot::mapped() const {
+    return map_ == nullptr ? std::span<const std::byte>() : std::span(map_, static_cast<std::size_t>(info_.size));
+}
+
+std::optional<LmdbSnapshot::Root> LmdbSnapshot::root() const {
+    const auto meta = find_lmdb_meta(file_, state_, path_);
+    return meta ? std::optional(Root{.page_size = meta->page_size, .page = meta->root}) : std::nullopt;
 }
 
 std::string LmdbSnapshot::stamp() const {

@@ -83,6 +83,15 @@ class LmdbSnapshot {
     // map would fetch them page by page.
     std::span<const std::byte> load(std::span<const std::byte> value, Buffer& storage) const;
 
+    // The whole file as it is mapped; empty where the system does not tell.
+    std::span<const std::byte> mapped() const;
+    // Where the B-tree of this state begins; empty where a writer has overwritten that.
+    struct Root {
+        std::size_t page_size = 0;
+        std::uint64_t page = 0;
+    };
+    std::optional<Root> root() const;
+
     std::uint64_t entries() const { return entries_; }
     std::uint64_t bytes() const { return info_.size; }  // of the file
     const std::string& path() const { return path_; }

@@ -211,6 +211,16 @@ std::string_view LmdbKeys::at(std::int64_t index, Memory& memory) const {
     return {memory.data(), size};
 }
 
+std::optional<std::int64_t> LmdbKeys::index_in_row(std::string_view key) const {
+    Memory memory;
+    if (key > at(size_ - 1, memory)) {
+        return size_;
+    }
+    const auto number = key.starts_with(row_->prefix) ? decimal(key.substr(row_->prefix.size())) : std::nullopt;
+    const std::int64_t index = number ? *number - static_cast<std::int64_t>(row_->first) : -1;
+    return index >= 0 && index < size_ && at(index, memory) == key ? std::optional(index) : std::nullopt;
+}
+
 std::string_view LmdbKeys::label_key(std::string_view image_key, Memory& memory) {
     image_key = image_key.substr(0, kLongest);
     std::memcpy(memory.data(), kLabelPrefix.data(), kLabelPrefix.size());

@@ -41,6 +41,12 @@ class LmdbKeys {
     // Key `index` in [0, size()), in the memory given or in the list.
     std::string_view at(std::int64_t index, Memory& memory) const;
 
+    // True where keys are computed.
+    bool row() const { return row_.has_value(); }
+    // Of keys in a row: how many of them come before this text, if it is one of them, or the end of the row if it comes
+    // after it. Empty for any other.
+    std::optional<std::int64_t> index_in_row(std::string_view key) const;
+
     // True where keys are "image-..." and their labels lie under "label-...".
     bool paired() const { return !prefix_.empty(); }
     // The key of the label that belongs to the key of an image.

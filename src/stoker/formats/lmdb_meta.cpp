@@ -22,6 +22,7 @@ constexpr std::size_t kMagicAt = 16;
 constexpr std::size_t kVersionAt = 20;
 constexpr std::size_t kPageSizeAt = 40;
 constexpr std::size_t kEntriesAt = 120;
+constexpr std::size_t kRootAt = 128;
 constexpr std::size_t kLastPageAt = 136;
 constexpr std::size_t kTransactionAt = 144;
 constexpr std::size_t kBytes = 152;
@@ -67,7 +68,8 @@ LmdbMeta read_page(const File& file, std::uint64_t size, std::uint64_t offset, c
     const LmdbMeta meta{.page_size = load<std::uint32_t>(bytes, kPageSizeAt),
                         .last_page = load<std::uint64_t>(bytes, kLastPageAt),
                         .transaction = load<std::uint64_t>(bytes, kTransactionAt),
-                        .entries = load<std::uint64_t>(bytes, kEntriesAt)};
+                        .entries = load<std::uint64_t>(bytes, kEntriesAt),
+                        .root = load<std::uint64_t>(bytes, kRootAt)};
     if (!std::has_single_bit(meta.page_size) || meta.page_size < 256 || meta.page_size > 65536) {
         bad(path, offset + kPageSizeAt, "a page size of 256 to 65536, a power of two",
             fmt::format("{}", meta.page_size), "files of 32-bit machines cannot be read");
@@ -97,6 +99,15 @@ LmdbMeta read_lmdb_meta(const File& file, const std::string& path) {
             fmt::format("{}", newest.entries));
     }
     return newest;
+}
+
+std::optional<LmdbMeta> find_lmdb_meta(const File& file, std::uint64_t transaction, const std::string& path) {
+    const std::uint64_t size = file.info().size;
+    const LmdbMeta first = read_page(file, size, 0, path);
+    const LmdbMeta second = read_page(file, size, first.page_size, path);
+    return first.transaction == transaction    ? std::optional(first)
+           : second.transaction == transaction ? std::optional(second)
+                                               : std::nullopt;
 }
 
 }  // namespace stoker

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "stoker/base/file.h"
@@ -14,6 +15,7 @@ struct LmdbMeta {
     std::uint64_t last_page = 0;
     std::uint64_t transaction = 0;
     std::uint64_t entries = 0;  // of the unnamed database
+    std::uint64_t root = 0;     // page of its B-tree
 
     bool operator==(const LmdbMeta&) const = default;
 };
@@ -21,5 +23,8 @@ struct LmdbMeta {
 // Throws DataError where the file does not begin as an LMDB file does or ends before its last page; Unsupported for
 // another version of the format, or a file that a machine of other numbers wrote.
 LmdbMeta read_lmdb_meta(const File& file, const std::string& path);
+
+// The page that describes the state after `transaction`; empty where a writer has put a later one in its place.
+std::optional<LmdbMeta> find_lmdb_meta(const File& file, std::uint64_t transaction, const std::string& path);
 
 }  // namespace stoker
