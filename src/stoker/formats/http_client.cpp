@@ -10,6 +10,7 @@
 #include <new>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/url.h"
 
 namespace stoker {
 namespace {
@@ -180,6 +181,7 @@ class HttpClient::Handle {
         ::curl_slist_free_all(list);
         set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));
         if (code != CURLE_OK) {
+            transfer.answer.refused = !transfer.refusal.empty();
             transfer.answer.may_pass = !is_lasting(code);
             transfer.answer.failure = !transfer.refusal.empty() ? transfer.refusal
                                       : reason[0] != '\0'       ? std::string(reason.data())
@@ -244,7 +246,16 @@ HttpAnswer HttpClient::get(const HttpRequest& request) {
     std::unique_ptr<Handle> handle = take();
     HttpAnswer answer = handle->perform(request);
     put_back(std::move(handle));
+    if (answer.status != 0 && !has_answered(request.url)) {
+        const std::scoped_lock lock(mutex_);
+        answered_.insert(parse_url(request.url).authority);
+    }
     return answer;
+}
+
+bool HttpClient::has_answered(const std::string& url) const {
+    const std::scoped_lock lock(mutex_);
+    return answered_.contains(parse_url(url).authority);
 }
 
 std::unique_ptr<HttpClient::Handle> HttpClient::take() {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ struct HttpAnswer {
     std::size_t received = 0;                                  // bytes of `into` that were filled
     std::vector<std::byte> body;  // of a 200 answer; of any but 200 and 206, the first few KiB
     std::string failure;          // why the transfer broke; empty where it came to its end
+    bool refused = false;         // it was broken off on this side: more came than was wanted
     bool may_pass = false;        // of a failure: another try could do better
 
     std::optional<std::string_view> header(std::string_view name) const;
@@ -47,13 +49,17 @@ class HttpClient {
 
     HttpAnswer get(const HttpRequest& request);
 
+    // Whether the host and port of `url` ever answered: one that did is worth waiting for.
+    bool has_answered(const std::string& url) const;
+
   private:
     class Handle;
 
     std::unique_ptr<Handle> take();
     void put_back(std::unique_ptr<Handle> handle);
 
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
+    std::set<std::string> answered_;             // authorities
     std::vector<std::unique_ptr<Handle>> idle_;  // the last one used is the next one: its connection is the freshest
 };
 

@@ -21,6 +21,7 @@ struct S3Settings {
     std::optional<S3Credentials> credentials;  // none: requests are not signed
     std::string region;                        // empty: not set anywhere
     std::string endpoint;                      // empty: Amazon's
+    bool region_is_open = true;                // a bucket may still tell that it is in another one
 };
 
 // A variable's value; empty where it is not set.
