@@ -32,7 +32,7 @@ std::string s3_region(const S3Settings& settings);
 struct SignedRequest {
     std::string method = "GET";
     std::string path;
-    std::string query;
+    std::string query = {};
     std::vector<std::pair<std::string, std::string>> headers;
     std::string payload_sha256;  // in hex
 };

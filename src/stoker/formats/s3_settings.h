@@ -14,14 +14,14 @@ namespace stoker {
 struct S3Credentials {
     std::string access_key;
     std::string secret_key;
-    std::string session_token;  // empty: none
+    std::string session_token = {};  // empty: none
 };
 
 struct S3Settings {
-    std::optional<S3Credentials> credentials;  // none: requests are not signed
-    std::string region;                        // empty: not set anywhere
-    std::string endpoint;                      // empty: Amazon's
-    bool region_is_open = true;                // a bucket may still tell that it is in another one
+    std::optional<S3Credentials> credentials = {};  // none: requests are not signed
+    std::string region = {};                        // empty: not set anywhere
+    std::string endpoint = {};                      // empty: Amazon's
+    bool region_is_open = true;                     // a bucket may still tell that it is in another one
 };
 
 // A variable's value; empty where it is not set.
