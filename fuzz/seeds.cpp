@@ -55,19 +55,26 @@ std::vector<Bytes> pnms() {
             random_pnm(1, 5, 5, 3).bytes};
 }
 
+void write_inputs(const std::filesystem::path& folder, const std::vector<Bytes>& inputs) {
+    std::filesystem::create_directories(folder);
+    for (std::size_t number = 0; number < inputs.size(); ++number) {
+        std::ofstream file(folder / std::to_string(number), std::ios::binary);
+        file.write(reinterpret_cast<const char*>(inputs[number].data()),
+                   static_cast<std::streamsize>(inputs[number].size()));
+    }
+}
+
 // Each image with two choices: nearly all of it, and a part from the middle.
 void write(const std::filesystem::path& folder, const std::vector<Bytes>& images) {
     const Bytes choices[] = {bytes_of({0, 0, 0, 0, 255, 255, 255, 255, 3}),
                              bytes_of({60, 0, 80, 0, 120, 0, 140, 0, 6})};
-    std::filesystem::create_directories(folder);
-    int number = 0;
+    std::vector<Bytes> inputs;
     for (const Bytes& image : images) {
         for (const Bytes& choice : choices) {
-            const Bytes input = joined({choice, image});
-            std::ofstream file(folder / std::to_string(number++), std::ios::binary);
-            file.write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
+            inputs.push_back(joined({choice, image}));
         }
     }
+    write_inputs(folder, inputs);
 }
 
 }  // namespace
@@ -86,5 +93,6 @@ int main(int count, char** arguments) {
     write(root / "bmp", bmps());
     write(root / "pnm", pnms());
     write(root / "dct", dct_records(jpegs()));
+    write_inputs(root / "tar", tars());
     return 0;
 }

@@ -118,7 +118,7 @@ TEST(Open, SaysWhatWouldWork) {
     EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kSaysWhatWorks, HasSubstr("without any of these")));
     EXPECT_THAT(error_of<Unsupported>(file), AllOf(kSaysWhatWorks, HasSubstr("got a file; give the folder")));
     EXPECT_FALSE(has_splits(file));
-    EXPECT_THAT(error_of<Unsupported>("https://example.org/x.tar"), kSaysWhatWorks);
+    EXPECT_THAT(error_of<Unsupported>("https://example.org/x.bin"), kSaysWhatWorks);
 
     write_file(dir / "1.PNG", std::string_view("x"));
     EXPECT_THAT(error_of<DataError>(dir.path().string()), HasSubstr("move the images into a subfolder"));

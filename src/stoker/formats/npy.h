@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "stoker/formats/array.h"
 
@@ -12,5 +14,9 @@ namespace stoker {
 // Fortran order, both byte orders; boolean, integer and float types. Throws DataError for damaged bytes and
 // Unsupported for other types (objects would be pickles).
 ArrayView parse_npy(std::span<const std::byte> bytes);
+
+// The same for an array of text in one dimension: str ('<U7', given back as UTF-8) or bytes ('|S7'), each without the
+// zeros that fill it up.
+std::vector<std::string> parse_npy_text(std::span<const std::byte> bytes);
 
 }  // namespace stoker

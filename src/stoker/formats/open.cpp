@@ -13,9 +13,11 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/idx.h"
 #include "stoker/formats/image_folder.h"
+#include "stoker/formats/shard_names.h"
 #include "stoker/formats/stk.h"
 #include "stoker/formats/stk_manifest.h"
 #include "stoker/formats/synth_digits.h"
+#include "stoker/formats/webdataset.h"
 
 namespace stoker {
 namespace {
@@ -26,7 +28,8 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a folder with one subfolder of images (.jpg, .png, .webp, ...) for each class, a folder of IDX files "
-    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), or synth:digits";
+    "(train-images-idx3-ubyte[.gz], ...), an stk data set (stoker pack), WebDataset shards (x.tar, x-{000..127}.tar, a "
+    "folder of them), or synth:digits";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -130,6 +133,11 @@ constexpr Format kFormats[] = {
          return std::make_unique<IdxSource>(paths.images, paths.labels, split);
      },
      .splits = [](const std::string&) { return true; }},
+    {.holds = [](const std::string& data) { return is_folder(data) ? is_tar_folder(data) : is_tar_spec(data); },
+     .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<WebDatasetSource>(data, options);
+     },
+     .splits = nullptr},
     {.holds = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
      .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Source> {
          return std::make_unique<ImageFolderSource>(data);

@@ -24,8 +24,8 @@ struct OpenOptions {
     RemoteOptions remote = {};
 };
 
-// `data` is a folder of images (one subfolder a class), a directory of IDX files, a packed set (x.stk), or
-// "synth:digits[?count=N&seed=S]". Throws IoError for a path that is not there, DataError or
+// `data` is a folder of images (one subfolder a class), a directory of IDX files, a packed set (x.stk), WebDataset
+// shards (x.tar, x-{000..127}.tar, a folder of them), or "synth:digits[?count=N&seed=S]". Throws IoError for a path that is not there, DataError or
 // Unsupported for one that holds nothing readable; the message says what would be.
 std::unique_ptr<Source> open_source(const std::string& data, Split split, const OpenOptions& options = {});
 

@@ -1,0 +1,77 @@
+// "train-000000" is the set "train": a number at the end is the shard's own, and so is what sets it off.
+#include "stoker/formats/class_names.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <string_view>
+#include <system_error>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 28;
+
+std::string set_name(const std::string& stem) {
+    const std::size_t number = stem.find_last_not_of("0123456789") + 1;
+    std::string_view name = std::string_view(stem).substr(0, number);
+    while (number < stem.size() && !name.empty() &&
+           std::string_view("-_.").find(name.back()) != std::string_view::npos) {
+        name.remove_suffix(1);
+    }
+    return std::string(name);
+}
+
+}  // namespace
+
+std::vector<fs::path> class_name_files(const fs::path& first_shard) {
+    const fs::path folder = first_shard.parent_path();
+    const std::string name = set_name(first_shard.stem().string());
+    std::vector<fs::path> files;
+    if (!name.empty()) {
+        files.push_back(folder / (name + "-classes.txt"));
+    }
+    files.push_back(folder / "classes.txt");
+    return files;
+}
+
+std::vector<std::string> read_class_names(const fs::path& first_shard, std::int64_t largest_label) {
+    std::error_code unknown;
+    std::vector<std::string> names;
+    for (const fs::path& file : class_name_files(first_shard)) {
+        if (!fs::exists(file, unknown)) {
+            continue;
+        }
+        const auto refuse = [&](std::string expected, std::string got) {
+            throw DataError({.path = file.string()},
+                            {.where = "classes", .expected = std::move(expected), .got = std::move(got)});
+        };
+        if (const auto bytes = fs::file_size(file, unknown); !unknown && bytes > kMaxBytes) {
+            refuse(fmt::format("at most {} bytes", kMaxBytes), fmt::format("{}", bytes));
+        }
+        const std::string text = read_text(file);
+        std::string_view rest = std::string_view(text).substr(0, text.find_last_not_of(" \t\r\n") + 1);
+        while (!rest.empty()) {
+            const std::size_t end = std::min(rest.find('\n'), rest.size());
+            std::string_view line = rest.substr(0, end);
+            rest.remove_prefix(std::min(end + 1, rest.size()));
+            line = line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
+            if (line.empty()) {
+                refuse("a class on each line", fmt::format("an empty line after {} of them", names.size()));
+            }
+            names.emplace_back(line);
+        }
+        if (static_cast<std::int64_t>(names.size()) <= largest_label) {
+            refuse(fmt::format("a line for each class from 0 to {}", largest_label),
+                   fmt::format("{} lines", names.size()));
+        }
+        return names;
+    }
+    return names;
+}
+
+}  // namespace stoker

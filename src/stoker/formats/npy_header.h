@@ -1,0 +1,26 @@
+// What stands before the elements of a .npy file: their type as NumPy writes it, their order and the shape.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "stoker/base/tensor_view.h"
+
+namespace stoker {
+
+struct NpyHeader {
+    std::string_view descr;  // "<f4": points into the bytes
+    bool fortran = false;
+    Shape shape;
+    std::size_t data = 0;  // where the elements begin
+};
+
+// Throws DataError for damaged bytes, Unsupported for other versions than 1.0 to 3.0 and for records of several fields.
+NpyHeader read_npy_header(std::span<const std::byte> bytes);
+
+// Text of such a file as a message may show it: short, in quotes, without control characters.
+std::string shown_npy(std::string_view text);
+
+}  // namespace stoker
