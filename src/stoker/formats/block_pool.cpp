@@ -121,23 +121,33 @@ void BlockPool::drop(std::map<Key, BlockPtr>::iterator found) {
 
 void BlockPool::release(Block& block) {
     bytes_ -= static_cast<std::int64_t>(block.size);
-    if (block.buffer.size() > 0 && bytes_ + spare_bytes_ + static_cast<std::int64_t>(block.size) <= budget_) {
-        spare_bytes_ += static_cast<std::int64_t>(block.size);
+    if (block.buffer.size() > 0) {
         spare_.push_back(std::move(block.buffer));
+        block.buffer = Buffer();
+        trim(0);
     }
-    block.buffer = Buffer();
 }
 
+// Memory of dropped blocks is used again, since fresh pages cost more than the copy into them.
 Buffer BlockPool::take_buffer(std::size_t bytes) {
     const auto found =
         std::find_if(spare_.begin(), spare_.end(), [&](const Buffer& buffer) { return buffer.size() == bytes; });
     if (found == spare_.end()) {
-        return Buffer(bytes);
+        trim(static_cast<std::int64_t>(bytes));
+        resident_ += static_cast<std::int64_t>(bytes);
+        return Buffer(bytes, memory_);
     }
     Buffer buffer = std::move(*found);
     spare_.erase(found);
-    spare_bytes_ -= static_cast<std::int64_t>(bytes);
     return buffer;
+}
+
+// Gives spare memory back until `more` bytes fit into the budget beside what blocks hold.
+void BlockPool::trim(std::int64_t more) {
+    while (resident_ + more > budget_ && !spare_.empty()) {
+        resident_ -= static_cast<std::int64_t>(spare_.front().size());
+        spare_.erase(spare_.begin());
+    }
 }
 
 bool BlockPool::make_room(std::int64_t bytes, bool only_read) {
@@ -152,14 +162,6 @@ bool BlockPool::make_room(std::int64_t bytes, bool only_read) {
     pass(false);
     if (!only_read) {
         pass(true);
-    }
-    while (bytes_ + bytes + spare_bytes_ > budget_ && !spare_.empty()) {
-        const auto size = static_cast<std::int64_t>(spare_.back().size());
-        if (spare_.size() == 1 && size == bytes) {
-            break;  // about to be taken
-        }
-        spare_bytes_ -= size;
-        spare_.pop_back();
     }
     return bytes_ + bytes <= budget_;
 }
@@ -325,7 +327,7 @@ void BlockPool::forget(const BlockOrigin& origin) {
 
 BlockPool::Figures BlockPool::figures() const {
     const std::scoped_lock lock(mutex_);
-    return {.bytes = bytes_, .fetches = fetches_};
+    return {.bytes = bytes_, .resident = resident_, .fetches = fetches_};
 }
 
 }  // namespace stoker

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "stoker/base/buffer.h"
+#include "stoker/formats/block_memory.h"
 #include "stoker/formats/byte_file.h"
 
 namespace stoker {
@@ -54,7 +55,8 @@ class BlockPool {
     void forget(const BlockOrigin& origin);
 
     struct Figures {
-        std::int64_t bytes = 0;  // of blocks that are kept, being fetched or queued
+        std::int64_t bytes = 0;     // of blocks that are kept, being fetched or queued
+        std::int64_t resident = 0;  // of memory
         std::int64_t fetches = 0;
     };
     Figures figures() const;
@@ -80,17 +82,19 @@ class BlockPool {
     void release(Block& block);
     bool make_room(std::int64_t bytes, bool only_read);
     Buffer take_buffer(std::size_t bytes);
+    void trim(std::int64_t more);
 
     const std::int64_t budget_;
+    BlockMemory memory_;  // before everything that holds some of it
     mutable std::mutex mutex_;
     std::condition_variable queued_;    // a run is in the queue, or the end has come
     std::condition_variable finished_;  // blocks are there, or failed
     std::map<Key, BlockPtr> blocks_;
     std::list<BlockPtr> by_use_;  // blocks that are there, the one not used for longest first
     std::deque<RunPtr> queue_;
-    std::vector<Buffer> spare_;  // memory of dropped blocks, within the budget
-    std::int64_t bytes_ = 0;
-    std::int64_t spare_bytes_ = 0;
+    std::vector<Buffer> spare_;  // memory of dropped blocks
+    std::int64_t bytes_ = 0;     // of the blocks in the map, with or without memory yet
+    std::int64_t resident_ = 0;  // of memory, spare or not
     std::int64_t fetches_ = 0;
     bool stopping_ = false;
     std::vector<std::jthread> threads_;
