@@ -28,7 +28,7 @@ using TarRead = std::function<void(std::uint64_t offset, std::span<std::byte> ou
 struct TarWindow {
     std::size_t through = std::size_t{1} << 20;    // bytes of a piece that is read through
     std::size_t peek = std::size_t{4} << 10;       // bytes at a header where payloads are skipped
-    std::uint64_t skip = std::uint64_t{32} << 10;  // average member from which on they are
+    std::uint64_t skip = std::uint64_t{16} << 10;  // average member from which on they are
 };
 
 class TarReader {

@@ -31,7 +31,7 @@ static_assert(sizeof(TarSample) == 24 && sizeof(Header) % alignof(TarSample) == 
 
 // Behind a network a request costs as much as some megabytes.
 constexpr TarWindow kLocal = {};
-constexpr TarWindow kRemote = {.through = std::size_t{4} << 20, .peek = std::size_t{64} << 10, .skip = 1 << 20};
+constexpr TarWindow kRemote = {.through = std::size_t{4} << 20, .peek = std::size_t{16} << 10, .skip = 1 << 20};
 
 struct Parts {
     std::vector<TarSample> samples;

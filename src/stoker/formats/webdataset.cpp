@@ -134,11 +134,11 @@ WebDatasetSource::Place WebDatasetSource::place(std::int64_t index) const {
 }
 
 void WebDatasetSource::read(std::int64_t index, Sample& sample) const {
-    const auto [shard, number] = place(index);
-    const TarSample& entry = indices_[shard][number];
+    const Place at = place(index);
+    const TarSample& entry = indices_[at.shard][at.sample];
     const auto where = [&] {
-        return DataPlace{.path = files_.name(shard),
-                         .key = std::string(indices_[shard].key(number)),
+        return DataPlace{.path = files_.name(at.shard),
+                         .key = std::string(indices_[at.shard].key(at.sample)),
                          .offset = static_cast<std::int64_t>(entry.offset)};
     };
     if (entry.label == kBadTarLabel) {
@@ -147,7 +147,7 @@ void WebDatasetSource::read(std::int64_t index, Sample& sample) const {
                                   .got = "something else"});
     }
     sample.storage.resize(entry.size);
-    files_.open(shard)->read(entry.offset, sample.storage.bytes());
+    files_.open(at.shard)->read(entry.offset, sample.storage.bytes());
     sample.bytes = sample.storage.bytes();
     sample.encoded = true;
     sample.height = 0;
