@@ -32,6 +32,11 @@ bool is_remote(std::string_view name) {
     return name.find("://") != std::string_view::npos;
 }
 
+std::string shown_name(std::string_view name) {
+    const bool url = is_remote(name) && !name.starts_with("s3://");
+    return url ? shown_url(name) : std::string(name);
+}
+
 std::unique_ptr<ByteFile> open_byte_file(const std::string& name, const RemoteOptions& options) {
     if (is_remote(name)) {
         const std::string scheme = name.substr(0, name.find("://"));

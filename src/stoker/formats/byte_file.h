@@ -59,6 +59,9 @@ class ByteFile {
 // Has a scheme: http://, https:// or s3://.
 bool is_remote(std::string_view name);
 
+// The name as messages may show it: of a URL neither user and password nor the query, where signatures are.
+std::string shown_name(std::string_view name);
+
 // Throws IoError where there is nothing of that name, Unsupported for another scheme.
 std::unique_ptr<ByteFile> open_byte_file(const std::string& name, const RemoteOptions& options = {});
 
