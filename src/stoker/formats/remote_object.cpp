@@ -312,10 +312,11 @@ void RemoteObject::changed(const std::string& got, std::uint64_t offset) const {
 
 void RemoteObject::give_up(const Fault& fault, const Retry& retry, const std::string& expected) const {
     const bool known = client_->has_answered(url_);
-    throw IoError({.where = name_,
-                   .expected = expected,
-                   .got = fmt::format("{} ({} tries in {:.1f} s)", fault.got, retry.failures(), retry.seconds()),
-                   .hint = known ? "the server is overloaded or gone" : "check the host's name and port"});
+    throw IoError(
+        {.where = name_,
+         .expected = expected,
+         .got = fmt::format("{} ({} tries in {:.1f} s)", fault.got, retry.failures(), retry.seconds()),
+         .hint = known ? "the server, or the way to it, fails for too long" : "check the host's name and port"});
 }
 
 void RemoteObject::refuse(const HttpAnswer& answer) const {
