@@ -1,10 +1,12 @@
-// The local kind of byte file, and the choice between the two.
+// The local kind of byte file, and the choice between the two kinds.
 #include "stoker/formats/byte_file.h"
 
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/formats/remote_file.h"
+#include "stoker/formats/url.h"
 
 namespace stoker {
 namespace {
@@ -30,9 +32,19 @@ bool is_remote(std::string_view name) {
     return name.find("://") != std::string_view::npos;
 }
 
-std::unique_ptr<ByteFile> open_byte_file(const std::string& name, const RemoteOptions& /*options*/) {
+std::string shown_name(std::string_view name) {
+    const bool url = is_remote(name) && !name.starts_with("s3://");
+    return url ? shown_url(name) : std::string(name);
+}
+
+std::unique_ptr<ByteFile> open_byte_file(const std::string& name, const RemoteOptions& options) {
     if (is_remote(name)) {
-        throw Unsupported({.where = name, .expected = "a local file", .got = "a URL"});
+        const std::string scheme = name.substr(0, name.find("://"));
+        if (scheme != "http" && scheme != "https" && scheme != "s3") {
+            throw Unsupported(
+                {.where = shown_url(name), .expected = "http://, https:// or s3://", .got = scheme + "://"});
+        }
+        return std::make_unique<RemoteFile>(name, options);
     }
     return std::make_unique<LocalFile>(name);
 }

@@ -2,6 +2,7 @@
 // shards and stk shards are read through.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -23,6 +24,13 @@ struct ByteRange {
 struct RemoteOptions {
     std::filesystem::path cache_dir;  // fetched bytes are kept here; empty: in memory only, as far as read ahead
     std::int64_t cache_bytes = 0;     // the most that cache_dir may hold
+    // How long a server that fails is asked again, since it last sent anything of use: long enough for a restart. One
+    // that never answered this process gets a sixth of it.
+    std::chrono::milliseconds patience{60'000};
+    std::chrono::milliseconds first_pause{200};  // before the second try; doubles from then on
+    std::chrono::seconds stall_time{10};         // a request that brings next to nothing for so long has failed
+    std::int64_t block_bytes = 1 << 20;          // what is fetched and kept at once
+    std::int64_t request_bytes = 8 << 20;        // the most that one request asks for
 };
 
 class ByteFile {
@@ -50,6 +58,9 @@ class ByteFile {
 
 // Has a scheme: http://, https:// or s3://.
 bool is_remote(std::string_view name);
+
+// The name as messages may show it: of a URL neither user and password nor the query, where signatures are.
+std::string shown_name(std::string_view name);
 
 // Throws IoError where there is nothing of that name, Unsupported for another scheme.
 std::unique_ptr<ByteFile> open_byte_file(const std::string& name, const RemoteOptions& options = {});

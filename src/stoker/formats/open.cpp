@@ -183,7 +183,7 @@ const Format* format_of(const std::string& data) {
 
 [[noreturn]] void refuse(const std::string& data) {
     if (is_remote(data)) {
-        throw Unsupported({.where = "data", .expected = kReadable, .got = fmt::format("\"{}\"", data)});
+        throw Unsupported({.where = "data", .expected = kReadable, .got = fmt::format("\"{}\"", shown_name(data))});
     }
     std::error_code error;
     const fs::file_status status = fs::status(data, error);

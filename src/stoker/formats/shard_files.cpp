@@ -57,7 +57,7 @@ std::shared_ptr<const ByteFile> ShardFiles::reopen(std::size_t shard) const {
     if (slot.stamp.empty()) {
         slot.stamp = std::move(stamp);
     } else if (slot.stamp != stamp) {
-        throw DataError({.path = slot.name},
+        throw DataError({.path = shown_name(slot.name)},
                         {.where = "shard",
                          .expected = "the file as it was when the data set was opened: " + slot.stamp,
                          .got = std::move(stamp),

@@ -43,7 +43,7 @@ struct Part {
 };
 
 [[noreturn]] void refuse(std::string_view spec, std::string expected, std::string got) {
-    throw InvalidArgument({.where = std::string(spec), .expected = std::move(expected), .got = std::move(got)});
+    throw InvalidArgument({.where = shown_name(spec), .expected = std::move(expected), .got = std::move(got)});
 }
 
 std::uint64_t range_end(std::string_view spec, std::string_view text) {
@@ -150,8 +150,9 @@ bool holds_image(const fs::path& folder) {
     return false;
 }
 
+// Keys of S3 may hold '?' and '#', and have no query.
 std::string_view without_query(std::string_view spec) {
-    return is_remote(spec) ? spec.substr(0, spec.find_first_of("?#")) : spec;
+    return is_remote(spec) && !spec.starts_with("s3://") ? spec.substr(0, spec.find_first_of("?#")) : spec;
 }
 
 }  // namespace

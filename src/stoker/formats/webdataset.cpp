@@ -55,7 +55,7 @@ WebDatasetSource::WebDatasetSource(const std::string& spec, const OpenOptions& o
 
 WebDatasetSource::WebDatasetSource(std::string path, std::vector<std::string> shards, const FieldNames& fields,
                                    ShardFiles::Open open, std::size_t most_open)
-    : path_(std::move(path)), files_(std::move(shards), std::move(open), most_open) {
+    : path_(shown_name(path)), files_(std::move(shards), std::move(open), most_open) {
     open_shards(fields);
     check_fields(fields);
     find_classes();
@@ -137,7 +137,7 @@ void WebDatasetSource::read(std::int64_t index, Sample& sample) const {
     const Place at = place(index);
     const TarSample& entry = indices_[at.shard][at.sample];
     const auto where = [&] {
-        return DataPlace{.path = files_.name(at.shard),
+        return DataPlace{.path = shown_name(files_.name(at.shard)),
                          .key = std::string(indices_[at.shard].key(at.sample)),
                          .offset = static_cast<std::int64_t>(entry.offset)};
     };

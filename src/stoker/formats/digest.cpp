@@ -1,0 +1,126 @@
+// A CRC-32C of eight bytes a step from eight tables; everything else is OpenSSL's.
+#include "stoker/formats/digest.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <array>
+#include <fmt/format.h>
+#include <memory>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
+
+constexpr CrcTables make_crc_tables() {
+    CrcTables tables{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+        std::uint32_t value = i;
+        for (int bit = 0; bit < 8; ++bit) {
+            value = (value >> 1) ^ ((value & 1) != 0 ? 0x82f63b78U : 0U);
+        }
+        tables[0][i] = value;
+    }
+    for (std::uint32_t i = 0; i < 256; ++i) {
+        for (std::size_t table = 1; table < 8; ++table) {
+            const std::uint32_t before = tables[table - 1][i];
+            tables[table][i] = (before >> 8) ^ tables[0][before & 0xff];
+        }
+    }
+    return tables;
+}
+
+constexpr CrcTables kCrcTables = make_crc_tables();
+
+[[noreturn]] void fail() {
+    throw InternalError({.where = "OpenSSL", .expected = "a hash", .got = "a failure"});
+}
+
+}  // namespace
+
+std::string digest(Hash hash, std::span<const std::span<const std::byte>> pieces) {
+    const EVP_MD* kind = hash == Hash::md5 ? EVP_md5() : hash == Hash::sha1 ? EVP_sha1() : EVP_sha256();
+    const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+    if (context == nullptr || EVP_DigestInit_ex(context.get(), kind, nullptr) != 1) {
+        fail();
+    }
+    for (const auto piece : pieces) {
+        if (EVP_DigestUpdate(context.get(), piece.data(), piece.size()) != 1) {
+            fail();
+        }
+    }
+    std::array<unsigned char, EVP_MAX_MD_SIZE> value{};
+    unsigned size = 0;
+    if (EVP_DigestFinal_ex(context.get(), value.data(), &size) != 1) {
+        fail();
+    }
+    return {reinterpret_cast<const char*>(value.data()), size};
+}
+
+std::string sha256(std::string_view text) {
+    const std::span<const std::byte> piece = std::as_bytes(std::span(text));
+    return digest(Hash::sha256, std::span(&piece, 1));
+}
+
+std::string hmac_sha256(std::string_view key, std::string_view text) {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> value{};
+    unsigned size = 0;
+    if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+             reinterpret_cast<const unsigned char*>(text.data()), text.size(), value.data(), &size) == nullptr) {
+        fail();
+    }
+    return {reinterpret_cast<const char*>(value.data()), size};
+}
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
+    std::uint32_t crc = ~before;
+    const auto at = [&](std::size_t i) { return static_cast<std::uint32_t>(bytes[i]); };
+    while (bytes.size() >= 8) {
+        const std::uint32_t low = crc ^ (at(0) | at(1) << 8 | at(2) << 16 | at(3) << 24);
+        crc = kCrcTables[7][low & 0xff] ^ kCrcTables[6][(low >> 8) & 0xff] ^ kCrcTables[5][(low >> 16) & 0xff] ^
+              kCrcTables[4][low >> 24] ^ kCrcTables[3][at(4)] ^ kCrcTables[2][at(5)] ^ kCrcTables[1][at(6)] ^
+              kCrcTables[0][at(7)];
+        bytes = bytes.subspan(8);
+    }
+    for (const std::byte byte : bytes) {
+        crc = (crc >> 8) ^ kCrcTables[0][(crc ^ static_cast<std::uint32_t>(byte)) & 0xff];
+    }
+    return ~crc;
+}
+
+std::string hex_text(std::string_view bytes) {
+    std::string text;
+    for (const char c : bytes) {
+        text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+    }
+    return text;
+}
+
+std::optional<std::string> decode_base64(std::string_view text) {
+    constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
+    if (text.size() % 4 != 0) {
+        return std::nullopt;
+    }
+    std::string bytes;
+    std::uint32_t bits = 0;
+    int held = 0;
+    for (const char c : text.substr(0, text.size() - padding)) {
+        const std::size_t value = kAlphabet.find(c);
+        if (value == std::string_view::npos) {
+            return std::nullopt;
+        }
+        bits = bits << 6 | static_cast<std::uint32_t>(value);
+        held += 6;
+        if (held >= 8) {
+            held -= 8;
+            bytes += static_cast<char>(bits >> held & 0xff);
+        }
+    }
+    return bytes;
+}
+
+}  // namespace stoker

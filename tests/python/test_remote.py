@@ -1,0 +1,282 @@
+# Shards over HTTP and S3: a real nginx, moto's S3, and a server that computes each signature with botocore. What the
+# program says of a URL is what it says of the file.
+import io
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from conftest import PROGRAM
+from PIL import Image
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+KEYS = {"AWS_ACCESS_KEY_ID": "KEYID", "AWS_SECRET_ACCESS_KEY": "SECRET+/KEY", "AWS_REGION": "eu-west-3"}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port):
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    pytest.fail(f"nothing listens on port {port}")
+
+
+class Nginx:
+    """nginx in a folder of its own, serving `www` in it."""
+
+    def __init__(self, folder, location=""):
+        self.port = free_port()
+        self.folder = folder
+        self.www = folder / "www"
+        self.www.mkdir(parents=True)
+        for path in (folder, *folder.parents):  # nginx's workers have a user of their own
+            if os.stat(path).st_uid == os.getuid() and str(path).startswith("/tmp/"):
+                path.chmod(0o755)
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+        (folder / "nginx.conf").write_text(
+            f"daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;\n"
+            "events { worker_connections 64; }\n"
+            f"http {{ access_log {folder}/access.log; {temporary}\n"
+            f"server {{ listen 127.0.0.1:{self.port}; root {self.www}; {location} }} }}\n"
+        )
+        self.start()
+
+    def start(self):
+        command = [NGINX, "-p", self.folder, "-c", self.folder / "nginx.conf"]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        wait_for(self.port)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)  # at once: connections are cut
+        self.process.wait()
+
+    def url(self, path):
+        return f"http://127.0.0.1:{self.port}/{path}"
+
+
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "aws_config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "aws_credentials"))
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def nginx(tmp_path):
+    if NGINX is None:
+        pytest.skip("needs nginx on PATH or in /usr/sbin")
+    server = Nginx(tmp_path / "nginx")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def shard():
+    """A tar of 40 photos, some 1.2 MB."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for number in range(40):
+            pixels = np.random.default_rng(number).integers(0, 256, (100, 100, 3), np.uint8)
+            for ending, content in (("png", png(pixels)), ("cls", str(number % 4).encode())):
+                info = tarfile.TarInfo(f"sample-{number:04}.{ending}")
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def png(pixels):
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "png")
+    return out.getvalue()
+
+
+def report(stoker, data, **options):
+    found = stoker("inspect", data, "--verify", "--json", **options).json()
+    del found["path"]
+    return found
+
+
+def assert_same(stoker, tmp_path, url, file, **options):
+    assert report(stoker, url, **options) == report(stoker, file)
+    for index in (0, 17, 39):
+        stoker("show", url, "--index", index, "--npy", "remote.npy", **options)
+        stoker("show", file, "--index", index, "--npy", "local.npy")
+        assert (np.load(tmp_path / "remote.npy") == np.load(tmp_path / "local.npy")).all()
+
+
+def test_a_shard_behind_nginx(stoker, tmp_path, nginx, shard):
+    (nginx.www / "shard 1.tar").write_bytes(shard)
+    (tmp_path / "local.tar").write_bytes(shard)
+    assert_same(stoker, tmp_path, nginx.url("shard%201.tar"), "local.tar")
+    access = (nginx.folder / "access.log").read_text()
+    assert "stoker/" in access and " 206 " in access and " 200 " not in access
+
+
+def test_what_is_not_there(stoker, nginx):
+    done = stoker("inspect", nginx.url("none.tar?X-Amz-Signature=abcdef"), status=1)
+    assert done.err.count("\n") == 1 and "status 404" in done.err and "abcdef" not in done.err
+
+
+def test_nobody_listens(stoker):
+    start = time.monotonic()
+    done = stoker("inspect", f"http://127.0.0.1:{free_port()}/x.tar", status=1)
+    assert done.err.count("\n") == 1 and "127.0.0.1" in done.err
+    assert time.monotonic() - start < 60
+
+
+def test_a_server_killed_and_restarted(tmp_path, shard):
+    if NGINX is None:
+        pytest.skip("needs nginx on PATH or in /usr/sbin")
+    server = Nginx(tmp_path / "slow", location="limit_rate 300k;")
+    (server.www / "x.tar").write_bytes(shard)
+    command = [PROGRAM, "inspect", server.url("x.tar"), "--verify", "--json"]
+    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for _ in range(2):
+        time.sleep(1)
+        server.stop()
+        assert process.poll() is None, "the server was stopped too late for this test"
+        time.sleep(1)
+        server.start()
+    out, err = process.communicate(timeout=100)
+    server.stop()
+    assert process.returncode == 0, err
+    assert b'"samples": 40' in out
+
+
+@pytest.fixture(scope="module")
+def moto():
+    pytest.importorskip("moto.server")
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(port)
+    yield f"http://127.0.0.1:{port}"
+    process.terminate()
+    process.wait()
+
+
+def client(endpoint):
+    boto3 = pytest.importorskip("boto3")
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
+        region_name=KEYS["AWS_REGION"],
+    )
+
+
+def test_a_shard_in_s3(stoker, tmp_path, moto, shard):
+    s3 = client(moto)
+    s3.create_bucket(Bucket="bucket", CreateBucketConfiguration={"LocationConstraint": KEYS["AWS_REGION"]})
+    s3.put_object(Bucket="bucket", Key="some where/shard+1.tar", Body=shard)
+    (tmp_path / "local.tar").write_bytes(shard)
+    settings = {**KEYS, "AWS_ENDPOINT_URL": moto}
+    assert_same(stoker, tmp_path, "s3://bucket/some where/shard+1.tar", "local.tar", env=settings)
+    done = stoker("inspect", "s3://bucket/none.tar", env=settings, status=1)
+    assert done.err.count("\n") == 1 and "404 (NoSuchKey)" in done.err and "Signature" not in done.err
+
+
+def test_settings_from_files(stoker, tmp_path, moto, shard):
+    s3 = client(moto)
+    s3.create_bucket(Bucket="files", CreateBucketConfiguration={"LocationConstraint": KEYS["AWS_REGION"]})
+    s3.put_object(Bucket="files", Key="x.tar", Body=shard)
+    (tmp_path / "aws_config").write_text(f"[profile mine]\nregion = eu-west-3\nendpoint_url = {moto}\n")
+    (tmp_path / "aws_credentials").write_text("[mine]\naws_access_key_id = K\naws_secret_access_key = S\n")
+    assert report(stoker, "s3://files/x.tar", env={"AWS_PROFILE": "mine"})["samples"] == 40
+    done = stoker("inspect", "s3://files/x.tar", env={"AWS_PROFILE": "nobody"}, status=1)
+    assert "nobody" in done.err
+
+
+class SignatureServer(ThreadingHTTPServer):
+    """Serves `body` to requests for `path` that carry the signature that botocore computes for them."""
+
+    def __init__(self, body):
+        super().__init__(("127.0.0.1", 0), SignatureHandler)
+        self.body = body
+        self.path = None
+        self.problems = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class SignatureHandler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def expected(self):
+        from botocore.auth import S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.credentials import Credentials
+
+        signed = self.headers["authorization"].split("SignedHeaders=")[1].split(",")[0].split(";")
+        headers = {name: self.headers[name] for name in signed if name != "host"}
+        request = AWSRequest("GET", f"http://{self.headers['host']}{self.path}", headers=headers)
+        request.context["timestamp"] = self.headers["x-amz-date"]
+        keys = Credentials(KEYS["AWS_ACCESS_KEY_ID"], KEYS["AWS_SECRET_ACCESS_KEY"])
+        auth = S3SigV4Auth(keys, "s3", KEYS["AWS_REGION"])
+        to_sign = auth.string_to_sign(request, auth.canonical_request(request))
+        return auth.signature(to_sign, request)
+
+    def do_GET(self):
+        expected = self.expected()
+        if not self.headers["authorization"].endswith(f"Signature={expected}"):
+            self.server.problems.append(f"{self.path}: {self.headers['authorization']} is not {expected}")
+        if self.path != self.server.path:
+            self.server.problems.append(f"{self.path} is not {self.server.path}")
+        first, last = self.headers["range"].removeprefix("bytes=").split("-")
+        body = self.server.body[int(first) : int(last) + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {first}-{int(first) + len(body) - 1}/{len(self.server.body)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"1"')
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+def random_keys():
+    rng = random.Random(11)
+    alphabet = "ab/ +%~&=;:@$,!'()#\u00e9\u96ea\U0001f600-_.<>|^`\"\\"  # braces, * and ? choose among shards
+    keys = ["a b+c.tar", "%2F%/x%20y.tar", "a//b/./../c.tar", "\u00e9t\u00e9/\u96ea~.tar", "/first.tar", "a#b&c=d.tar"]
+    return keys + ["".join(rng.choice(alphabet) for _ in range(rng.randint(1, 40))) + ".tar" for _ in range(14)]
+
+
+def test_signatures_of_any_key_are_botocores(stoker, shard):
+    server = SignatureServer(shard)
+    s3 = client(server.endpoint)
+    try:
+        for key in random_keys():
+            asked = s3.generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": key})
+            server.path = urlsplit(asked).path
+            assert server.path.startswith("/bucket/")
+            done = stoker("inspect", f"s3://bucket/{key}", "--json", env={**KEYS, "AWS_ENDPOINT_URL": server.endpoint})
+            assert done.json()["samples"] == 40
+            assert not server.problems, key
+    finally:
+        server.shutdown()
+        server.server_close()
