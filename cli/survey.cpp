@@ -23,7 +23,8 @@ struct Reader {
 };
 
 void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
-    if (label >= 0) {
+    constexpr std::int64_t kMostClasses = 1 << 20;  // a label from outside claims no memory
+    if (label >= 0 && label < kMostClasses) {
         const auto at = static_cast<std::size_t>(label);
         per_class.resize(std::max(per_class.size(), at + 1));
         ++per_class[at];
@@ -71,6 +72,8 @@ void survey_sample(const Source& source, std::int64_t index, bool verify, Reader
     } catch (const DataError& error) {
         found.bad.push_back({index, source.key(index), error.place().offset,
                              fmt::format("expected {}, got {}", error.info().expected, error.info().got)});
+    } catch (const Unsupported& error) {
+        found.bad.push_back({index, source.key(index), std::nullopt, error.what()});
     } catch (const IoError& error) {
         found.bad.push_back({index, source.key(index), std::nullopt, error.what()});
     }
@@ -93,18 +96,31 @@ void add(Survey& sum, const Survey& part) {
     sum.bad.insert(sum.bad.end(), part.bad.begin(), part.bad.end());
 }
 
-// The class of an image in a folder is the first part of its key, so nothing need be read.
-std::vector<std::int64_t> count_folders(const Source& source) {
-    const auto classes = source.classes();
-    std::vector<std::int64_t> counts(classes.size());
+// From labels that are known without reading; empty where they are not.
+std::vector<std::int64_t> count_known_labels(const Source& source) {
+    std::vector<std::int64_t> counts(source.classes().size());
     for (std::int64_t i = 0; i < source.size(); ++i) {
-        const std::string key = source.key(i);
-        const auto at = std::ranges::lower_bound(classes, std::string_view(key).substr(0, key.find('/')));
-        if (at != classes.end()) {
-            ++counts[static_cast<std::size_t>(at - classes.begin())];
+        const std::optional<std::int64_t> label = source.label(i);
+        if (!label) {
+            return {};
         }
+        count_label(*label, counts);
     }
     return counts;
+}
+
+// By the first sample that can be read.
+bool holds_encoded(const Source& source) {
+    Sample sample;
+    for (std::int64_t i = 0; i < std::min(source.size(), kSampled); ++i) {
+        try {
+            source.read(i, sample);
+            return sample.encoded;
+        } catch (const DataError&) {  // listed when its turn comes
+        } catch (const Unsupported&) {
+        }
+    }
+    return true;
 }
 
 }  // namespace
@@ -118,9 +134,7 @@ Survey survey(const Source& source, bool verify, ProgressBar& progress) {
         const auto codecs = stk->codecs();
         sum.encoded = codecs.size() > 1 || !codecs.contains("raw");
     } else if (!folder && source.size() > 0) {
-        Sample first;
-        source.read(0, first);
-        sum.encoded = first.encoded;
+        sum.encoded = holds_encoded(source);
     }
     const std::int64_t size = source.size();
     const std::int64_t count = verify || !sum.encoded ? size : std::min(size, kSampled);
@@ -141,8 +155,8 @@ Survey survey(const Source& source, bool verify, ProgressBar& progress) {
         sum.counted = size;
         sum.codecs = stk->codecs();
         sum.per_class = stk->class_counts();
-    } else if (folder) {
-        sum.per_class = count_folders(source);
+    } else if (auto known = count_known_labels(source); !known.empty()) {
+        sum.per_class = std::move(known);
     } else if (count < size) {
         sum.per_class.clear();
     } else if (!sum.per_class.empty()) {

@@ -190,8 +190,13 @@ void File::read(std::uint64_t offset, std::span<std::byte> out) const {
 
 FileInfo File::info() const {
     const struct stat found = file_stat(fd_, path_);
+    const auto nanoseconds = [](const timespec& time) {
+        return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+    };
     return {.size = static_cast<std::uint64_t>(found.st_size),
-            .modified_ns = std::int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec};
+            .modified_ns = nanoseconds(found.st_mtim),
+            .changed_ns = nanoseconds(found.st_ctim),
+            .inode = found.st_ino};
 }
 
 bool File::scarce() const {

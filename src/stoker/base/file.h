@@ -39,6 +39,8 @@ class MappedFile {
 struct FileInfo {
     std::uint64_t size = 0;
     std::int64_t modified_ns = 0;  // since 1970
+    std::int64_t changed_ns = 0;   // the same of what is known about the file: cannot be set back
+    std::uint64_t inode = 0;
 };
 
 // A file for reads at given places, by many threads at once. Unlike a map's, its pages never count as this

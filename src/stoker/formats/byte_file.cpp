@@ -1,6 +1,7 @@
 // The local kind of byte file, and the choice between the two kinds.
 #include "stoker/formats/byte_file.h"
 
+#include <chrono>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
@@ -11,6 +12,9 @@
 namespace stoker {
 namespace {
 
+// Coarser than the times of files on any file system in use.
+constexpr std::chrono::seconds kClockTick(2);
+
 class LocalFile final : public ByteFile {
   public:
     explicit LocalFile(const std::string& name) : name_(name), file_(name), info_(file_.info()) {}
@@ -18,7 +22,13 @@ class LocalFile final : public ByteFile {
     std::uint64_t size() const override { return info_.size; }
     void read(std::uint64_t offset, std::span<std::byte> out) const override { file_.read(offset, out); }
     const std::string& name() const override { return name_; }
-    std::string stamp() const override { return fmt::format("{} bytes of {}", info_.size, info_.modified_ns); }
+    std::string stamp() const override {
+        return fmt::format("{} bytes of {} and {} in {}", info_.size, info_.modified_ns, info_.changed_ns, info_.inode);
+    }
+    bool settled() const override {
+        const auto now = std::chrono::system_clock::now().time_since_epoch();
+        return now - std::chrono::nanoseconds(info_.changed_ns) > kClockTick;
+    }
 
   private:
     std::string name_;

@@ -53,6 +53,10 @@ class ByteFile {
     // and ETag of a remote one. What is cached about the file goes by it.
     virtual std::string stamp() const = 0;
 
+    // False where the content changed so lately that another change might leave the same stamp: what is learned now is
+    // not to be kept.
+    virtual bool settled() const { return true; }
+
     virtual bool remote() const { return false; }
 };
 

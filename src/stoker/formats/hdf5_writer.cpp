@@ -44,9 +44,10 @@ herr_t deepest(unsigned /*number*/, const H5E_error2_t* error, void* text) {
     return 0;
 }
 
-Handle text_type() {
+// `length` may be H5T_VARIABLE.
+Handle text_type(std::size_t length = H5T_VARIABLE) {
     Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
-    if (H5Tset_size(type.id(), H5T_VARIABLE) < 0 || H5Tset_cset(type.id(), H5T_CSET_UTF8) < 0) {
+    if (H5Tset_size(type.id(), length) < 0 || H5Tset_cset(type.id(), H5T_CSET_UTF8) < 0) {
         return {};
     }
     return type;
@@ -188,17 +189,30 @@ void Hdf5Writer::append(std::span<const std::span<const std::byte>> elements) {
     write(rows, values.data());
 }
 
+// Strings of variable length, which h5py gives as str. Above 64 KiB an attribute leaves its object's header, and
+// readers that do not trust the library with damaged heaps, such as ours, want strings of one length there.
 void Hdf5Writer::attribute(const std::string& name, std::span<const std::string> texts) {
+    constexpr std::size_t kInHeader = std::size_t{60} << 10;
+    constexpr std::size_t kHeapId = 16;
+    const bool fixed = texts.size() * kHeapId > kInHeader;
+    std::size_t longest = 1;
+    for (const std::string& text : texts) {
+        longest = std::max(longest, text.size());
+    }
     const auto count = static_cast<hsize_t>(texts.size());
     const Handle space(H5Screate_simple(1, &count, nullptr), H5Sclose);
-    const Handle type = text_type();
+    const Handle type = text_type(fixed ? longest : H5T_VARIABLE);
     const Handle attribute(
         H5Acreate2(handles_->dataset.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
     std::vector<const char*> starts;
+    std::string padded;
     for (const std::string& text : texts) {
         starts.push_back(text.c_str());
+        padded += text;
+        padded.resize(starts.size() * longest, '\0');
     }
-    if (!attribute.valid() || H5Awrite(attribute.id(), type.id(), starts.data()) < 0) {
+    const void* data = fixed ? static_cast<const void*>(padded.data()) : starts.data();
+    if (!attribute.valid() || H5Awrite(attribute.id(), type.id(), data) < 0) {
         fail("room for an attribute");
     }
 }

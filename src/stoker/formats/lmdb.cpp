@@ -59,7 +59,8 @@ std::vector<std::string> read_classes(const LmdbSnapshot& snapshot) {
     }
 }
 
-// The name of the field that holds a record's key; empty where none does.
+// The name of the field that holds a record's key, as our packing notes it; empty where none does. Other programs keep
+// other things under this name, lists of keys for example, in forms of their own.
 std::string read_key_field(const LmdbSnapshot& snapshot) {
     constexpr std::string_view kKey = "__keys__";
     const auto value = snapshot.reader().find(kKey);
@@ -70,8 +71,10 @@ std::string read_key_field(const LmdbSnapshot& snapshot) {
         Pickle pickle;
         const PickleValue name = pickle.read(*value);
         return name.kind() == Kind::text ? std::string(name.text()) : "";
-    } catch (const DataError& error) {
-        throw error.located({.path = snapshot.path(), .key = std::string(kKey)});
+    } catch (const DataError&) {
+        return "";
+    } catch (const Unsupported&) {
+        return "";
     }
 }
 

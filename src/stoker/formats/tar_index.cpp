@@ -161,7 +161,9 @@ TarIndex cached_tar_index(const ByteFile& shard, const FieldNames& wanted) {
         }
     }
     TarIndex index = make_tar_index(shard, wanted);
-    write_user_cache(kKind, name, stamp, index.bytes());
+    if (shard.settled()) {
+        write_user_cache(kKind, name, stamp, index.bytes());  // without it the next start reads the shard again
+    }
     return index;
 }
 

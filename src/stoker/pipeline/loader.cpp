@@ -56,6 +56,8 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
         throw;
     } catch (const DataError& error) {
         throw error.located(place);
+    } catch (const Unsupported& error) {  // what this sample is, not what the data set is
+        throw DataError(place, {.where = "sample", .expected = "one that can be read", .got = error.what()});
     } catch (const Error&) {
         throw;
     } catch (const std::bad_alloc&) {
