@@ -27,7 +27,7 @@ std::shared_ptr<PixelSource> source_with_bad(std::int64_t size, const std::set<s
 
 struct Epochs {
     std::vector<Seen> batches;
-    std::vector<std::pair<std::int64_t, std::int64_t>> bad;  // index, replaced_by
+    std::vector<std::pair<std::int64_t, std::int64_t>> bad;  // index, replaced_by or -1
 };
 
 Epochs run_epochs(Loader& loader, int epochs) {
@@ -40,7 +40,7 @@ Epochs run_epochs(Loader& loader, int epochs) {
         }
         run.batches.push_back(see(*batch));
         for (const BadSample& bad : batch->bad_samples()) {
-            run.bad.emplace_back(bad.index, bad.replaced_by);
+            run.bad.emplace_back(bad.index, bad.replaced_by.value_or(-1));
         }
     }
     return run;
@@ -121,14 +121,107 @@ TEST(BadSamples, ADataSetOfBadSamplesOnlyEndsWithAMessage) {
     const auto source = source_with_bad(10, all);
     Loader loader(source, random_ops(), {.batch_size = 5, .workers = 0, .shuffle = false, .bad_samples = 1000});
     source->failures[0] = source->failures[1];
-    EXPECT_THROW(loader.next(), DataError);
+    try {
+        loader.next();
+        ADD_FAILURE() << "no sample is good";
+    } catch (const TooManyBadSamples& error) {
+        EXPECT_THAT(error.what(), HasSubstr("pixels/00004: expected good bytes, got bad ones"));
+        EXPECT_EQ(error.samples().size(), 50) << "all ten, for each of five places";
+        EXPECT_EQ(error.samples().front().replaced_by, std::nullopt);
+    }
     EXPECT_THROW(Loader(source, random_ops(), {.batch_size = 5, .bad_samples = 1000}), DataError);
+}
+
+// The whole batch is listed, with what its other bad samples were replaced by.
+TEST(BadSamples, TheListOfTheStopIsWhole) {
+    Loader loader(source_with_bad(20, {1, 5}), random_ops(),
+                  {.batch_size = 10, .workers = 3, .shuffle = false, .bad_samples = 1});
+    try {
+        loader.next();
+        ADD_FAILURE() << "two bad samples passed";
+    } catch (const TooManyBadSamples& error) {
+        ASSERT_EQ(error.samples().size(), 2);
+        EXPECT_EQ(error.samples()[0].index, 1);
+        EXPECT_EQ(error.samples()[0].replaced_by, 2);
+        EXPECT_EQ(error.samples()[1].index, 5);
+    }
+    Loader strict(source_with_bad(20, {5}), random_ops(), {.batch_size = 10, .workers = 1, .shuffle = false});
+    try {
+        strict.next();
+        ADD_FAILURE() << "a bad sample passed";
+    } catch (const TooManyBadSamples& error) {
+        ASSERT_EQ(error.samples().size(), 1);
+        EXPECT_EQ(error.samples()[0].key, "pixels/00005");
+        EXPECT_THAT(error.what(), HasSubstr("pixels/00005 (sample 5) @ byte 7] expected good bytes, got bad ones"));
+    }
+}
+
+TEST(BadSamples, AreReadOnce) {
+    std::set<std::int64_t> bad;
+    for (std::int64_t i = 100; i < 300; ++i) {
+        bad.insert(i);
+    }
+    const auto source = source_with_bad(1000, bad);
+    Loader loader(source, random_ops(), {.batch_size = 50, .workers = 0, .bad_samples = 500});
+    run_epochs(loader, 1);
+    EXPECT_EQ(source->reads, 1 + 1000 + 200) << "the first, each good one at its place, each bad one, its replacement";
+}
+
+// The place keeps the draws of the sample that was asked for: no other place has them.
+TEST(BadSamples, AReplacementIsAugmentedInItsOwnWay) {
+    Loader loader(source_with_bad(400, {7}), random_ops(), {.batch_size = 400, .workers = 1, .bad_samples = 1});
+    const Seen seen = see(*loader.next());
+    const std::size_t image = seen.image.size() / 400;
+    std::vector<std::vector<float>> eights;
+    for (std::size_t i = 0; i < 400; ++i) {
+        if (seen.indices[i] == 8) {
+            const auto begin = seen.image.begin() + static_cast<std::ptrdiff_t>(i * image);
+            eights.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(image));
+        }
+    }
+    ASSERT_EQ(eights.size(), 2);
+    EXPECT_NE(eights[0], eights[1]);
+}
+
+TEST(BadSamples, AreReplacedWithinTheirGroup) {
+    LoaderOptions options{.batch_size = 20, .workers = 2, .bad_samples = 4};
+    options.order = make_order({.size = 20, .groups = {{.indices = {3, 4, 15}}, {.indices = {5, 6}}}});
+    Loader loader(source_with_bad(20, {4}), random_ops(), options);
+    for (const auto& [index, by] : run_epochs(loader, 2).bad) {
+        EXPECT_EQ(index, 4);
+        EXPECT_EQ(by, 15) << "the next of the same group, not sample 5";
+    }
+}
+
+TEST(BadSamples, AnEpochThatBeginsWithAnErrorCountsAfresh) {
+    const auto source = source_with_bad(20, {6, 7});
+    Loader loader(source, random_ops(), {.batch_size = 5, .workers = 0, .shuffle = false, .bad_samples = 2});
+    EXPECT_EQ(run_epochs(loader, 1).bad.size(), 3);
+    source->failures[0] = [] { throw IoError({.where = "disk", .expected = "bytes", .got = "no answer"}); };
+    EXPECT_THROW(loader.next(), IoError);
+    EXPECT_EQ(loader.state().bad_samples, 0);
+    EXPECT_NO_THROW(loader.next());
+}
+
+TEST(BadSamples, ImagesOfAnotherSizeAreNone) {
+    const auto source = std::make_shared<PixelSource>(20);
+    source->taller.insert(5);
+    Loader loader(source, Transform(), {.batch_size = 20, .workers = 1, .shuffle = false, .bad_samples = 10});
+    try {
+        loader.next();
+        ADD_FAILURE() << "dropped in silence";
+    } catch (const DataError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("add an op that gives all images one size"));
+    }
 }
 
 TEST(BadSamples, ABadFirstSampleDoesNotHideTheShape) {
     Loader loader(source_with_bad(10, {0, 1}), random_ops(),
                   {.batch_size = 10, .workers = 1, .shuffle = false, .bad_samples = 2});
     EXPECT_EQ(see(*loader.next()).indices, (std::vector<std::int64_t>{2, 2, 2, 3, 4, 5, 6, 7, 8, 9}));
+    const auto odd = std::make_shared<PixelSource>(10);
+    odd->failures[0] = [] { throw std::runtime_error("my reader gave up"); };
+    EXPECT_NO_THROW(Loader(odd, random_ops(), {.batch_size = 10, .bad_samples = 1}));
 }
 
 TEST(BadSamples, ErrorsOfTheSystemAreNotTheSamplesFault) {
@@ -148,6 +241,9 @@ TEST(BadSamples, TheCountIsPartOfTheState) {
     EXPECT_NO_THROW(second.next());
     EXPECT_THROW(second.next(), DataError) << "sample 12 is the third bad one of the epoch";
     Loader third(source_with_bad(20, {1, 2, 12}), random_ops(), options);
+    EXPECT_THROW(
+        third.restore({.epoch = 0, .batch = 1, .bad_samples = -9, .size = 20, .batch_size = 5, .order = "sequential"}),
+        InvalidArgument);
     third.restore({.epoch = 0, .batch = 1, .size = 20, .batch_size = 5, .order = "sequential"});
     third.next();
     EXPECT_NO_THROW(third.next());

@@ -195,6 +195,36 @@ TEST(Order, WeightsAreSharesOfEveryEpoch) {
     }
 }
 
+// What the order of the samples is in is what a window can hide: most of its blocks are next to each other in it.
+TEST(Order, AWindowWithoutShardsDrawsFromManyPlaces) {
+    const auto order = make_order({.size = 100'000, .seed = 3, .window = 1600});
+    const auto indices = indices_of(epoch_of(*order, 0));
+    for (std::size_t begin = 0; begin + 1600 <= indices.size(); begin += 1600) {
+        std::set<std::int64_t> thousands;
+        for (std::size_t i = begin; i < begin + 1600; ++i) {
+            thousands.insert(indices[i] / 1000);
+        }
+        EXPECT_GE(thousands.size(), 8) << "16 blocks of 100, wherever they lie";
+    }
+}
+
+TEST(Order, NextStaysAmongWhatIsDrawnWithTheSameWeight) {
+    const auto order = make_order({.size = 100, .groups = {{.first = 10, .size = 3}, {.indices = {7, 99, 50}}}});
+    EXPECT_EQ(order->next(10), 11);
+    EXPECT_EQ(order->next(12), 10);
+    EXPECT_EQ(order->next(7), 50);
+    EXPECT_EQ(order->next(50), 99);
+    EXPECT_EQ(order->next(99), 7);
+    EXPECT_EQ(make_order({.size = 100})->next(99), 0);
+}
+
+TEST(Order, WeightsOfAnySizeKeepTheirRatio) {
+    const WeightedOrder order(
+        {.size = 100,
+         .groups = {{.weight = 1.5e308, .first = 0, .size = 50}, {.weight = 0.5e308, .first = 50, .size = 50}}});
+    EXPECT_EQ(order.quotas(), (std::vector<std::int64_t>{75, 25}));
+}
+
 TEST(Order, SharesAreRoundedByTheLargestRemainders) {
     const WeightedOrder order({.size = 10,
                                .groups = {{.weight = 1, .first = 0, .size = 5},
@@ -243,6 +273,11 @@ TEST(Order, RefusesWhatCannotBe) {
     expect_refused({.size = 2, .epoch_samples = 200'000}, "no sample more than 65535 times an epoch");
     expect_refused({.size = 10, .groups = {{.weight = 0, .first = 0, .size = 3}}}, "positive weight");
     expect_refused({.size = 10, .groups = {{.weight = 1, .first = 0, .size = 0}}}, "at least one sample");
+    expect_refused({.size = 10, .groups = {{.first = 8, .size = 3}}}, "all below 10");
+    expect_refused({.size = 10, .groups = {{.indices = {3, -5}}}}, "all below 10");
+    expect_refused({.size = 10, .groups = {{.first = 0, .size = 5}, {.indices = {7, 4}}}}, "sample 4 twice");
+    expect_refused({.size = 40, .groups = {{.weight = 1e6, .first = 0, .size = 20}, {.first = 20, .size = 20}}},
+                   "none of 40 for number 1 of 2");
     expect_refused({.size = 10, .window = 5, .shards = {3, 3}}, "hold 10 samples together, got 6");
     expect_refused({.size = 10, .window = 5, .groups = {{.first = 0, .size = 10}}}, "got both");
 }

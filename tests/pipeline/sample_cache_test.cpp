@@ -169,7 +169,7 @@ TEST(DiskCache, StopsGrowingWhereTheDiskIsFull) {
         make_sample(49, sample);
         cache->put(i, sample);
     }
-    EXPECT_NE(cache->full(), "");
+    EXPECT_NE(cache->trouble(), "");
     std::int64_t hits = 0;
     Sample expected;
     make_sample(49, expected);

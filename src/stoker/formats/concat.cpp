@@ -62,19 +62,17 @@ std::optional<std::int64_t> Concat::label(std::int64_t index) const {
     return at.source.label(at.index);
 }
 
-// A source without shards is one of its own, if any other has some.
+// Only where every source has shards: a window over the others' stored order would hold little but one class.
 std::vector<std::int64_t> Concat::shard_sizes() const {
     std::vector<std::int64_t> all;
-    bool any = false;
     for (const auto& source : sources_) {
         const std::vector<std::int64_t> sizes = source->shard_sizes();
-        any = any || !sizes.empty();
-        all.insert(all.end(), sizes.begin(), sizes.end());
         if (sizes.empty()) {
-            all.push_back(source->size());
+            return {};
         }
+        all.insert(all.end(), sizes.begin(), sizes.end());
     }
-    return any ? all : std::vector<std::int64_t>();
+    return all;
 }
 
 std::string Concat::path() const {

@@ -39,12 +39,13 @@ inline constexpr std::string_view kKeyField = "key";      // ragged, the sample'
 
 // A sample that could not be read or decoded, and the one that stands in for it.
 struct BadSample {
-    std::int64_t item = 0;   // its place in the batch
+    std::int64_t item = 0;   // the place in the batch that it was tried for
     std::int64_t index = 0;  // in the source
     std::string key;
     std::optional<std::int64_t> offset;  // of the damage, in bytes, where known
     std::string reason;                  // "expected X, got Y"
-    std::int64_t replaced_by = 0;        // index; the same for all that were tried at this place
+    std::optional<std::int64_t> replaced_by =
+        {};  // index, the same for all that were tried at this place; empty where none was good
 };
 
 // Places of a batch that were filled by others: all that were tried for one place count as one. In order of the items.

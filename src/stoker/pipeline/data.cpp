@@ -29,8 +29,10 @@ std::string cache_dir(const DataRecipe& recipe, const char* purpose) {
     return (all / purpose).string();
 }
 
+// One budget is for one thing: where anything is remote, it is for what is fetched.
 bool keeps_remote_bytes(const DataRecipe& recipe) {
-    return recipe.cache == "disk" && is_remote(recipe.train);
+    const std::vector<std::string> sets = training_sets(recipe);
+    return recipe.cache == "disk" && (is_remote(recipe.val) || std::ranges::any_of(sets, is_remote));
 }
 
 // Both loaders together stay within cache_bytes: each gets the share of its samples.
@@ -81,26 +83,22 @@ std::vector<std::string> training_sets(const DataRecipe& recipe) {
 }
 
 DataSets open_train_data(const DataRecipe& recipe) {
+    const std::optional<double> share = val_share(recipe.val);
     DataSets data;
-    std::vector<SourcePtr> sources;
+    std::vector<SourcePtr> train;
+    std::vector<SourcePtr> val;
     for (const std::string& name : training_sets(recipe)) {
-        sources.push_back(open_source(name, Split::train, open_options(recipe)));
-        data.train_parts.push_back(sources.back()->size());
-    }
-    data.train = joined(std::move(sources));
-    if (const std::optional<double> share = val_share(recipe.val)) {
-        const SplitSources split = split_by_key(data.train, *share);
-        auto begin = split.rest->indices().begin();
-        std::int64_t end = 0;
-        for (std::int64_t& part : data.train_parts) {
-            end += part;
-            const auto next = std::lower_bound(begin, split.rest->indices().end(), end);
-            part = next - begin;
-            begin = next;
+        SourcePtr source = open_source(name, Split::train, open_options(recipe));
+        if (share) {  // by its own keys: a sample stays on its side whatever it is mixed with
+            const SplitSources split = split_by_key(source, *share);
+            source = split.rest;
+            val.push_back(split.share);
         }
-        data.train = split.rest;
-        data.val = split.share;
+        data.train_parts.push_back(source->size());
+        train.push_back(std::move(source));
     }
+    data.train = joined(std::move(train));
+    data.val = val.empty() ? nullptr : joined(std::move(val));
     return data;
 }
 

@@ -17,15 +17,20 @@ namespace {
 int make_nameless_file(const std::filesystem::path& directory) {
     std::error_code failed;
     std::filesystem::create_directories(directory, failed);
-    std::string name = (directory / "stoker-cache-XXXXXX").string();
-    const int fd = failed ? -1 : ::mkostemp(name.data(), O_CLOEXEC);
+    int fd = failed ? -1 : ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 && !failed) {  // some network file systems know no files without a name
+        std::string name = (directory / "stoker-cache-XXXXXX").string();
+        fd = ::mkostemp(name.data(), O_CLOEXEC);
+        if (fd >= 0) {
+            ::unlink(name.c_str());
+        }
+    }
     if (fd < 0) {
         throw IoError({.where = directory.string(),
                        .expected = "a folder to keep samples in",
                        .got = failed ? failed.message() : errno_text(),
                        .hint = "name another with data.cache_dir"});
     }
-    ::unlink(name.c_str());
     return fd;
 }
 
@@ -45,20 +50,19 @@ bool write_entry(int fd, std::int64_t offset, const CachedHeader& header, std::s
     return write(&header, sizeof header) && write(bytes.data(), bytes.size());
 }
 
-void read_entry(int fd, std::int64_t offset, std::span<std::byte> out, const std::filesystem::path& directory) {
+bool read_entry(int fd, std::int64_t offset, std::span<std::byte> out) {
     while (!out.empty()) {
         const ssize_t got = ::pread(fd, out.data(), out.size(), offset);
         if (got < 0 && errno == EINTR) {
             continue;
         }
         if (got <= 0) {
-            throw IoError({.where = directory.string(),
-                           .expected = "the samples that were kept here",
-                           .got = got < 0 ? errno_text() : "the end of the file"});
+            return false;
         }
         offset += got;
         out = out.subspan(static_cast<std::size_t>(got));
     }
+    return true;
 }
 
 }  // namespace
@@ -79,12 +83,24 @@ bool DiskCache::get(std::int64_t index, Sample& sample) const {
         return false;
     }
     CachedHeader header;
-    read_entry(fd_, place - 1, std::as_writable_bytes(std::span(&header, 1)), directory_);
-    set_sample(header, sample);
-    sample.storage.resize(header.bytes);
-    read_entry(fd_, place - 1 + static_cast<std::int64_t>(sizeof header), sample.storage.bytes(), directory_);
-    sample.bytes = sample.storage.bytes();
-    return true;
+    bool read = read_entry(fd_, place - 1, std::as_writable_bytes(std::span(&header, 1)));
+    if (read) {
+        set_sample(header, sample);
+        sample.storage.resize(header.bytes);
+        sample.bytes = sample.storage.bytes();
+        read = read_entry(fd_, place - 1 + static_cast<std::int64_t>(sizeof header), sample.storage.bytes());
+    }
+    if (!read) {
+        stop("reading");
+    }
+    return read;
+}
+
+// The source still has every sample: trouble with the cache slows a run down and does not end it.
+void DiskCache::stop(const char* doing) const {
+    const std::lock_guard lock(mutex_);
+    why_ = fmt::format("{}: {} failed: {}", directory_.string(), doing, errno_text());
+    stopped_ = true;
 }
 
 void DiskCache::put(std::int64_t index, const Sample& sample) {
@@ -96,9 +112,7 @@ void DiskCache::put(std::int64_t index, const Sample& sample) {
     // Two threads that put the same sample write it twice; both count, so the file stays within the budget.
     const std::int64_t offset = end_.fetch_add(bytes);
     if (!write_entry(fd_, offset, header, sample.bytes)) {
-        const std::lock_guard lock(mutex_);
-        why_ = fmt::format("{}: {}", directory_.string(), errno_text());
-        stopped_ = true;
+        stop("writing");
         return;
     }
     std::int64_t none = 0;
@@ -106,7 +120,7 @@ void DiskCache::put(std::int64_t index, const Sample& sample) {
                                                                      std::memory_order_relaxed);
 }
 
-std::string DiskCache::full() const {
+std::string DiskCache::trouble() const {
     const std::lock_guard lock(mutex_);
     return why_;
 }

@@ -24,18 +24,20 @@ class DiskCache final : public SampleCache {
     bool get(std::int64_t index, Sample& sample) const override;  // into sample.storage
     void put(std::int64_t index, const Sample& sample) override;
     std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
-    std::string full() const override;
+    std::string trouble() const override;
 
   private:
+    void stop(const char* doing) const;
+
     const std::int64_t budget_;
     std::filesystem::path directory_;
     int fd_ = -1;
     std::atomic<std::int64_t> used_{0};
     std::atomic<std::int64_t> end_{0};                     // of the file
     std::unique_ptr<std::atomic<std::int64_t>[]> places_;  // of each sample's header in the file, and 1; 0: not kept
-    std::atomic<bool> stopped_ = false;
+    mutable std::atomic<bool> stopped_ = false;
     mutable std::mutex mutex_;  // guards why_
-    std::string why_;
+    mutable std::string why_;
 };
 
 }  // namespace stoker

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <new>
+#include <set>
 #include <system_error>
 
 #include "stoker/base/error.h"
@@ -54,6 +55,9 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
     const DataPlace place{.path = source.path(), .key = source.key(index), .index = index};
     try {
         throw;
+    } catch (const SizeMismatch& error) {
+        const DataError full = error.located(place);
+        throw SizeMismatch(full.place(), full.info());
     } catch (const DataError& error) {
         throw error.located(place);
     } catch (const Unsupported& error) {  // what this sample is, not what the data set is
@@ -104,17 +108,22 @@ ConstImageView pixels_of(const Sample& sample) {
             std::ptrdiff_t{sample.width} * sample.channels};
 }
 
+// One line on `found`, each sample once.
 [[noreturn]] void refuse_bad(const Source& source, std::int64_t budget, std::span<const BadSample> found) {
     constexpr std::size_t kListed = 5;
+    std::set<std::int64_t> listed;
     std::string list;
-    for (const BadSample& bad : found.first(std::min(found.size(), kListed))) {
-        list += fmt::format("{}{}: {}", list.empty() ? "" : "; ", bad.key, bad.reason);
+    for (const BadSample& bad : found) {
+        if (listed.size() < kListed && listed.insert(bad.index).second) {
+            list += fmt::format("{}{}: {}", list.empty() ? "" : "; ", bad.key, bad.reason);
+        }
     }
+    const bool more = std::ranges::any_of(found, [&](const BadSample& bad) { return !listed.contains(bad.index); });
     throw TooManyBadSamples(
         {.path = source.path()},
         {.where = "data.bad_samples",
          .expected = fmt::format("at most {} bad sample{} in an epoch", budget, budget == 1 ? "" : "s"),
-         .got = fmt::format("more: {}{}", list, found.size() > kListed ? "; ..." : ""),
+         .got = fmt::format("more: {}{}", list, more ? "; ..." : ""),
          .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"},
         {found.begin(), found.end()});
 }
@@ -136,6 +145,12 @@ Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const 
         throw InvalidArgument({.where = "loader",
                                .expected = fmt::format("epochs from 0 (no end) to {}", kMaxEpochs),
                                .got = fmt::to_string(options_.epochs)});
+    }
+    if (order_->samples() != source_->size() || order_->seed() != options_.seed) {
+        throw InvalidArgument(
+            {.where = "loader",
+             .expected = fmt::format("an order of {} samples and seed {}", source_->size(), options_.seed),
+             .got = fmt::format("one of {} and seed {}", order_->samples(), order_->seed())});
     }
     if (!is_pixel_dtype(options_.dtype)) {
         throw InvalidArgument({.where = "loader",
@@ -159,23 +174,25 @@ Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const 
 ImageSlot Loader::find_shape() {
     StageTimes times;
     StageClock clock(times);
-    const std::int64_t tries = std::min(options_.bad_samples, source_->size() - 1) + 1;
     for (std::int64_t index = 0;; ++index) {
         try {
-            read_sample(*source_, index, own_hands_.sample);
-            const ConstImageView image = transform_.augment(
-                transform_.prepare(own_hands_.sample, own_hands_.scratch, clock),
-                {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_hands_.scratch);
-            return {.pixels = {.dtype = options_.dtype, .layout = options_.layout},
-                    .channels = image.channels,
-                    .height = image.height,
-                    .width = image.width};
-        } catch (const DataError&) {
-            if (index + 1 >= tries) {
+            try {
+                read_sample(*source_, index, own_hands_.sample);
+                const ConstImageView image = transform_.augment(
+                    transform_.prepare(own_hands_.sample, own_hands_.scratch, clock),
+                    {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_hands_.scratch);
+                return {.pixels = {.dtype = options_.dtype, .layout = options_.layout},
+                        .channels = image.channels,
+                        .height = image.height,
+                        .width = image.width};
+            } catch (...) {
                 rethrow_located(*source_, index);
             }
-        } catch (...) {
-            rethrow_located(*source_, index);
+        } catch (const DataError& error) {
+            if (options_.bad_samples == 0 || index + 1 == source_->size()) {
+                throw;
+            }
+            note_bad(index, error);
         }
     }
 }
@@ -285,55 +302,90 @@ void Loader::run_task(const RingTask& task, Hands& hands, StageTimes& times) {
     ring_->complete(task, std::move(error), item);
 }
 
-// The sample that the order asks for, or the next good one after it.
+// The sample that the order asks for, or the next good one after it. Whichever it is, it is augmented with the draws
+// of the sample that was asked for, which no other place of the epoch has.
 void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Hands& hands, StageTimes& times) {
     const auto at = static_cast<std::size_t>(item);
     const Draw draw = batch.draws()[at];
+    const RngKey key{.seed = options_.seed,
+                     .epoch = static_cast<std::uint32_t>(batch.epoch()),
+                     .sample = static_cast<std::uint64_t>(draw.index),
+                     .occurrence = draw.occurrence};
     ImageSlot place = place_;
     place.pixels.data = slot.image + at * fields_.front().sample_bytes();
     std::vector<BadSample> bad;
-    for (std::int64_t index = draw.index;; index = (index + 1) % source_->size()) {
-        try {
-            try {
-                fill_sample({.seed = options_.seed,
-                             .epoch = static_cast<std::uint32_t>(batch.epoch()),
-                             .sample = static_cast<std::uint64_t>(index),
-                             .occurrence = draw.occurrence},
-                            place, hands, times);
-            } catch (...) {
-                rethrow_located(*source_, index);
-            }
-            slot.labels[at] = hands.sample.label;
-            slot.indices[at] = index;
-            batch.payload(kKeyField, item) = source_->key(index);
-            break;
-        } catch (const DataError& error) {
-            if (options_.bad_samples == 0) {
-                throw;
-            }
-            bad.push_back({.item = item,
-                           .index = index,
-                           .key = source_->key(index),
-                           .offset = error.place().offset,
-                           .reason = reason_of(error)});
-            const auto tried = static_cast<std::int64_t>(bad.size());
-            if (tried > options_.bad_samples || tried == source_->size()) {
-                refuse_bad(*source_, options_.bad_samples, bad);
-            }
+    std::int64_t index = draw.index;
+    bool found = try_sample(index, key, place, hands, times, bad);
+    while (!found && !ring_->stopped()) {
+        index = order_->next(index);
+        if (index == draw.index) {
+            break;  // none is good
         }
+        found = try_sample(index, key, place, hands, times, bad);
+    }
+    if (found) {
+        slot.labels[at] = hands.sample.label;
+        slot.indices[at] = index;
+        batch.payload(kKeyField, item) = source_->key(index);
     }
     if (!bad.empty()) {
         const std::lock_guard lock(bad_mutex_);
         for (BadSample& sample : bad) {
-            sample.replaced_by = slot.indices[at];
+            sample.item = item;
+            sample.replaced_by = found ? std::optional(index) : std::nullopt;
             batch.bad_samples().push_back(std::move(sample));
         }
     }
 }
 
-void Loader::fill_sample(const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times) {
+// False where the sample is bad, which is then added to `bad`. What is known to be bad is not tried again.
+bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times,
+                        std::vector<BadSample>& bad) {
+    if (const auto known = known_bad(index)) {
+        bad.push_back(*known);
+        return false;
+    }
+    try {
+        try {
+            fill_sample(index, key, place, hands, times);
+            return true;
+        } catch (...) {
+            rethrow_located(*source_, index);
+        }
+    } catch (const SizeMismatch&) {
+        throw;
+    } catch (const DataError& error) {
+        bad.push_back(note_bad(index, error));
+        if (options_.bad_samples == 0) {
+            throw TooManyBadSamples(error.place(), error.info(), {bad.back()});
+        }
+        return false;
+    }
+}
+
+BadSample Loader::note_bad(std::int64_t index, const DataError& error) {
+    BadSample bad{
+        .index = index, .key = source_->key(index), .offset = error.place().offset, .reason = reason_of(error)};
+    if (options_.bad_samples > 0) {
+        const std::lock_guard lock(bad_mutex_);
+        known_bad_.emplace(index, bad);
+        any_bad_.store(true, std::memory_order_release);
+    }
+    return bad;
+}
+
+std::optional<BadSample> Loader::known_bad(std::int64_t index) {
+    if (!any_bad_.load(std::memory_order_acquire)) {
+        return std::nullopt;
+    }
+    const std::lock_guard lock(bad_mutex_);
+    const auto found = known_bad_.find(index);
+    return found == known_bad_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Loader::fill_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands,
+                         StageTimes& times) {
     StageClock clock(times);
-    const auto index = static_cast<std::int64_t>(key.sample);
     Sample& sample = hands.sample;
     const bool kept = cache_ != nullptr && cache_->get(index, sample);
     if (!kept) {
@@ -369,10 +421,13 @@ std::shared_ptr<Batch> Loader::next() {
     if (sequence_ >= end_sequence()) {
         return nullptr;
     }
+    if (sequence_ % batches_per_epoch() == 0) {
+        bad_in_epoch_ = 0;
+    }
     ++sequence_;
     at_epoch_end_ = sequence_ % batches_per_epoch() == 0;
     std::shared_ptr<Batch> batch = ring_->pop();
-    if (batch != nullptr && (!batch->bad_samples().empty() || batch->number() == 0)) {
+    if (batch != nullptr && !batch->bad_samples().empty()) {
         count_bad(*batch);
     }
     return batch;
@@ -380,12 +435,11 @@ std::shared_ptr<Batch> Loader::next() {
 
 // Batches come in order, so the batch that goes past the budget is the same for any number of workers.
 void Loader::count_bad(Batch& batch) {
-    if (batch.number() == 0) {
-        bad_in_epoch_ = 0;
-    }
     std::ranges::stable_sort(batch.bad_samples(), {}, &BadSample::item);  // workers end as they like
     bad_in_epoch_ += replaced_items(batch.bad_samples());
-    if (bad_in_epoch_ > options_.bad_samples) {
+    const bool without =
+        std::ranges::any_of(batch.bad_samples(), [](const BadSample& bad) { return !bad.replaced_by; });
+    if (bad_in_epoch_ > options_.bad_samples || without) {
         refuse_bad(*source_, options_.bad_samples, batch.bad_samples());
     }
 }
@@ -408,7 +462,8 @@ void Loader::restore(const LoaderState& state) {
     own.bad_samples = state.bad_samples;
     const std::int64_t batches = batches_per_epoch();
     const std::int64_t last_epoch = std::min(kMaxEpochs, std::numeric_limits<std::int64_t>::max() / batches - 1);
-    const bool inside = state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 && state.batch < batches;
+    const bool inside = state.bad_samples >= 0 && state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 &&
+                        state.batch < batches;
     if (own != state || !inside) {
         throw InvalidArgument({.where = "loader state",
                                .expected = "the state of a loader with the same data, batch_size, seed, order and "
@@ -431,7 +486,7 @@ LoaderStats Loader::stats() const {
     }
     stats.ring = ring_->stats();
     stats.cached_bytes = cache_ ? cache_->bytes() : 0;
-    stats.cache_full = cache_ ? cache_->full() : "";
+    stats.cache_trouble = cache_ ? cache_->trouble() : "";
     return stats;
 }
 

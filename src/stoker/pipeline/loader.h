@@ -2,11 +2,13 @@
 // thread, in an order that depends on (seed, epoch) alone, epoch after epoch without a gap.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "stoker/formats/source.h"
@@ -29,7 +31,8 @@ struct LoaderOptions {
     std::uint64_t seed = 0;
     bool shuffle = true;
     std::shared_ptr<const Order> order = nullptr;  // null: of (seed, shuffle) over the whole source
-    std::int64_t bad_samples = 0;                  // that may be replaced in an epoch; 0: the first one ends it
+    // Places of an epoch, of this rank, whose bad sample may be replaced; 0: the first bad one ends it.
+    std::int64_t bad_samples = 0;
     bool drop_last = false;
     int rank = 0;
     int world_size = 1;
@@ -43,7 +46,7 @@ struct LoaderStats {
     StageTimes workers;  // summed over all workers
     RingStats ring;
     std::int64_t cached_bytes = 0;
-    std::string cache_full;  // why the cache stopped growing before its budget: a full disk; mostly empty
+    std::string cache_trouble;  // why the cache stopped growing before its budget: a full disk; mostly empty
 };
 
 class Loader {
@@ -106,7 +109,11 @@ class Loader {
     void open_batch(Batch& batch, std::int64_t sequence) const;
     void run_task(const RingTask& task, Hands& hands, StageTimes& times);
     void fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Hands& hands, StageTimes& times);
-    void fill_sample(const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times);
+    bool try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times,
+                    std::vector<BadSample>& bad);
+    void fill_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times);
+    BadSample note_bad(std::int64_t index, const DataError& error);
+    std::optional<BadSample> known_bad(std::int64_t index);
     void count_bad(Batch& batch);
 
     const std::shared_ptr<const Source> source_;
@@ -119,10 +126,12 @@ class Loader {
     std::unique_ptr<SampleCache> cache_;
     std::shared_ptr<BatchRing> ring_;
     std::vector<std::unique_ptr<Worker>> workers_;
-    Hands own_hands_;            // of the caller's thread, for workers = 0
-    std::mutex bad_mutex_;       // guards the batches' lists of bad samples while they are filled
-    StageTimes finished_times_;  // of workers that are gone, and of the caller's thread
-    std::int64_t sequence_ = 0;  // of the next batch: epoch * batches_per_epoch + number
+    Hands own_hands_;       // of the caller's thread, for workers = 0
+    std::mutex bad_mutex_;  // guards known_bad_, and the batches' lists of bad samples while they are filled
+    std::unordered_map<std::int64_t, BadSample> known_bad_;  // by index
+    std::atomic<bool> any_bad_ = false;                      // known_bad_ holds something
+    StageTimes finished_times_;                              // of workers that are gone, and of the caller's thread
+    std::int64_t sequence_ = 0;                              // of the next batch: epoch * batches_per_epoch + number
     std::int64_t bad_in_epoch_ = 0;
     bool at_epoch_end_ = false;
 };

@@ -25,6 +25,8 @@ class PlainOrder final : public Order {
     }
 
     std::int64_t size() const override { return epoch_samples_; }
+    std::int64_t samples() const override { return size_; }
+    std::uint64_t seed() const override { return seed_; }
 
     void draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const override {
         const PassPlace begin = pass_place(epoch, epoch_samples_, 0, size_);

@@ -1,5 +1,6 @@
 // Which sample lies at which position of an epoch: a function of (seed, epoch, position) alone, evaluated point by
-// point, so that workers, ranks and restarts cannot change it and nobody keeps a list of indices.
+// point, so that workers, ranks and restarts cannot change it. Nobody keeps a list of indices but for groups that are
+// given as such.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,14 @@ class Order {
 
     // The samples at positions [first, first + out.size()) of the epoch. Many threads at once.
     virtual void draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const = 0;
+
+    // Samples of the data set that is drawn from, and the seed.
+    virtual std::int64_t samples() const = 0;
+    virtual std::uint64_t seed() const = 0;
+
+    // The sample to try in place of `index`, which is bad: the next one that is drawn with the same weight. Repeated,
+    // it comes to all of those.
+    virtual std::int64_t next(std::int64_t index) const { return (index + 1) % samples(); }
 
     // Everything but the seed that the order depends on: a loader's state fits only a loader whose order has the
     // same name.
@@ -50,7 +59,7 @@ struct OrderOptions {
     // Shuffles only within this many samples of a sequence of shuffled shards, so that reading stays almost
     // sequential; 0: over everything.
     std::int64_t window = 0;
-    std::vector<std::int64_t> shards = {};  // their sizes; empty: blocks of `window` samples
+    std::vector<std::int64_t> shards = {};  // their sizes; empty: blocks of a sixteenth of a window
     std::vector<OrderGroup> groups = {};    // weighted sampling; with a window it is refused
 };
 

@@ -42,7 +42,12 @@ class RamCache final : public SampleCache {
         if (!entries_ || !take_bytes(used_, budget_, static_cast<std::int64_t>(bytes))) {
             return;
         }
-        auto* entry = new (::operator new(bytes)) Entry{header_of(sample)};
+        void* memory = ::operator new(bytes, std::nothrow);
+        if (memory == nullptr) {  // a cache is no reason to fail
+            used_.fetch_sub(static_cast<std::int64_t>(bytes));
+            return;
+        }
+        auto* entry = new (memory) Entry{header_of(sample)};
         std::memcpy(entry + 1, sample.bytes.data(), sample.bytes.size());
         Entry* expected = nullptr;
         if (!entries_[static_cast<std::size_t>(index)].compare_exchange_strong(
@@ -53,6 +58,9 @@ class RamCache final : public SampleCache {
     }
 
     std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
+    std::string trouble() const override {
+        return entries_ ? "" : "a budget of less than 8 bytes a sample, which its index takes";
+    }
 
   private:
     struct Entry {

@@ -23,19 +23,19 @@ class SampleCache {
   public:
     virtual ~SampleCache() = default;
 
-    // True where the sample was kept: `sample` is then as it was put, valid until it is read into again. Safe
-    // beside `put`.
+    // True where the sample was kept and can be had: `sample` is then as it was put, valid until it is read into
+    // again. Safe beside `put`.
     virtual bool get(std::int64_t index, Sample& sample) const = 0;
 
     // Keeps a copy where the budget allows. Of two threads that put the same sample one wins.
     virtual void put(std::int64_t index, const Sample& sample) = 0;
 
-    virtual std::int64_t bytes() const = 0;          // used of the budget
-    virtual std::string full() const { return ""; }  // why it stopped growing before its budget
+    virtual std::int64_t bytes() const = 0;             // used of the budget
+    virtual std::string trouble() const { return ""; }  // why it stopped growing before its budget
 };
 
-// For samples [0, size); the index itself counts towards the budget. Null for a budget of 0. Throws IoError where
-// the directory cannot be written to.
+// For samples [0, size); in memory the index itself counts towards the budget. Null for a budget of 0. Throws IoError
+// where the directory cannot be written to.
 std::unique_ptr<SampleCache> make_sample_cache(std::int64_t size, const CacheOptions& options);
 
 }  // namespace stoker

@@ -42,8 +42,12 @@ std::vector<OrderGroup> by_class(const Source& source) {
     std::map<std::int64_t, OrderGroup> classes;
     Sample sample;
     for (std::int64_t i = 0; i < source.size(); ++i) {
-        if (const std::int64_t label = label_of(source, i, sample); label >= 0) {
-            classes[label].indices.push_back(i);
+        try {
+            if (const std::int64_t label = label_of(source, i, sample); label >= 0) {
+                classes[label].indices.push_back(i);
+            }
+        } catch (const DataError&) {  // without a label it is of no class, and never drawn
+        } catch (const Unsupported&) {
         }
     }
     if (classes.empty()) {
@@ -78,7 +82,7 @@ std::shared_ptr<const Order> train_order(const Recipe& recipe, const DataSets& d
     } else if (!wanted.weights.empty()) {
         options.groups = by_source(wanted.weights, data.train_parts);
     }
-    const bool everywhere = !options.groups.empty() || wanted.epoch_samples != 0;
+    const bool everywhere = !wanted.shuffle || !options.groups.empty() || wanted.epoch_samples != 0;
     options.window = wanted.shuffle_window.value_or(everywhere ? 0 : auto_window(source, wanted.batch_size));
     if (options.window > 0) {
         options.shards = source.shard_sizes();

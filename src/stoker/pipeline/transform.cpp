@@ -262,12 +262,12 @@ void Transform::settle(Draft& image, std::size_t end, const RngKey& key, Transfo
 void Transform::write(const Draft& image, TransformScratch& scratch, const ImageSlot& slot) const {
     const auto [height, width] = image.geometry.size();
     if (image.pixels.channels != slot.channels || height != slot.height || width != slot.width) {
-        throw DataError({}, {.where = "image",
-                             .expected = fmt::format("{} x {} x {} (channels, height, width), as of sample 0",
-                                                     slot.channels, slot.height, slot.width),
-                             .got = fmt::format("{} x {} x {}", image.pixels.channels, height, width),
-                             .hint = "add an op that gives all images one size, such as center_crop or "
-                                     "resize with size = [height, width]"});
+        throw SizeMismatch({}, {.where = "image",
+                                .expected = fmt::format("{} x {} x {} (channels, height, width), as of sample 0",
+                                                        slot.channels, slot.height, slot.width),
+                                .got = fmt::format("{} x {} x {}", image.pixels.channels, height, width),
+                                .hint = "add an op that gives all images one size, such as center_crop or "
+                                        "resize with size = [height, width]"});
     }
     resize_into(image.pixels, image.window, image.geometry, factors_, slot.pixels, scratch.resize);
 }

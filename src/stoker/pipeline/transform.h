@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/formats/source.h"
@@ -63,6 +64,11 @@ struct TransformScratch {
     int used = 0;
 };
 
+// An image of another size than its slot: what the ops leave undone, no damage of the sample.
+class SizeMismatch : public DataError {
+    using DataError::DataError;
+};
+
 class Transform {
   public:
     Transform() : Transform(std::vector<Op>{}) {}
@@ -72,8 +78,8 @@ class Transform {
 
     const std::vector<Op>& ops() const { return ops_; }
 
-    // From the sample to its slot. `key.op` is ignored. Throws DataError for an image that is damaged or has
-    // another size than the slot.
+    // From the sample to its slot. `key.op` is ignored. Throws DataError for an image that is damaged,
+    // SizeMismatch for one of another size than the slot.
     void run(const Sample& sample, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
              StageClock& clock) const;
 

@@ -19,27 +19,48 @@ namespace {
 constexpr std::uint64_t kPlaces = std::uint64_t{1} << 44;
 constexpr std::uint64_t kGroups = kPlaces + 1;
 
-void check_groups(const std::vector<OrderGroup>& groups) {
+void check_group(const OrderGroup& group, std::int64_t samples) {
+    const auto inside = [&](std::int64_t index) { return index >= 0 && index < samples; };
+    const bool range = group.size >= 1 && inside(group.first) && group.size <= samples - group.first;
+    if (!(group.weight > 0) || !std::isfinite(group.weight) ||
+        (group.indices.empty() ? !range : !std::ranges::all_of(group.indices, inside))) {
+        throw InvalidArgument({.where = "order",
+                               .expected = fmt::format("groups of a positive weight and at least one sample, all below "
+                                                       "{}",
+                                                       samples),
+                               .got = fmt::format("weight {} and {} samples from {} on", group.weight, group.count(),
+                                                  group.indices.empty() ? group.first : group.indices.front())});
+    }
+}
+
+// A sample of two groups would be drawn twice with the same augmentation.
+void check_overlap(const std::vector<OrderGroup>& groups, std::int64_t samples) {
+    std::vector<bool> taken(static_cast<std::size_t>(samples));
     for (const OrderGroup& group : groups) {
-        if (!(group.weight > 0) || !std::isfinite(group.weight) || group.count() < 1) {
-            throw InvalidArgument({.where = "order",
-                                   .expected = "groups of a positive weight and at least one sample",
-                                   .got = fmt::format("weight {} and {} samples", group.weight, group.count())});
+        for (std::int64_t i = 0; i < group.count(); ++i) {
+            const auto at = static_cast<std::size_t>(group.at(i));
+            if (taken[at]) {
+                throw InvalidArgument({.where = "order",
+                                       .expected = "each sample in one group at most",
+                                       .got = fmt::format("sample {} twice", at)});
+            }
+            taken[at] = true;
         }
     }
 }
 
 // The largest remainders get what rounding down leaves over; among equals the first.
 std::vector<std::int64_t> round_shares(const std::vector<OrderGroup>& groups, std::int64_t draws) {
-    double sum = 0;
+    const double largest = std::ranges::max_element(groups, {}, &OrderGroup::weight)->weight;
+    double sum = 0;  // of the weights by the largest, or it might be infinite
     for (const OrderGroup& group : groups) {
-        sum += group.weight;
+        sum += group.weight / largest;
     }
     std::vector<std::int64_t> quotas;
     std::vector<double> remainders;
     std::int64_t left = draws;
     for (const OrderGroup& group : groups) {
-        const double share = group.weight / sum * static_cast<double>(draws);
+        const double share = group.weight / largest / sum * static_cast<double>(draws);
         quotas.push_back(std::min(static_cast<std::int64_t>(share), left));
         remainders.push_back(share - std::floor(share));
         left -= quotas.back();
@@ -56,12 +77,24 @@ std::vector<std::int64_t> round_shares(const std::vector<OrderGroup>& groups, st
 }  // namespace
 
 WeightedOrder::WeightedOrder(const OrderOptions& options)
-    : groups_(options.groups), seed_(options.seed), shuffle_(options.shuffle) {
-    check_groups(groups_);
+    : groups_(options.groups), samples_(options.size), seed_(options.seed), shuffle_(options.shuffle) {
+    for (OrderGroup& group : groups_) {
+        check_group(group, samples_);
+        std::ranges::sort(group.indices);
+    }
+    check_overlap(groups_, samples_);
     std::int64_t end = 0;
     const auto quotas = round_shares(groups_, options.epoch_samples == 0 ? options.size : options.epoch_samples);
     for (std::size_t i = 0; i < groups_.size(); ++i) {
         check_occurrences(quotas[i], groups_[i].count());
+        if (quotas[i] == 0) {
+            throw InvalidArgument({.where = "order",
+                                   .expected = "a share of at least one sample of an epoch for each group",
+                                   .got = fmt::format("none of {} for number {} of {}",
+                                                      options.epoch_samples == 0 ? options.size : options.epoch_samples,
+                                                      i, groups_.size()),
+                                   .hint = "draw more samples an epoch, or raise its weight"});
+        }
         end += quotas[i];
         ends_.push_back(end);
         const std::int64_t plain[] = {quotas[i], groups_[i].first, groups_[i].size};
@@ -87,6 +120,20 @@ void WeightedOrder::draw(std::int64_t epoch, std::int64_t first, std::span<Draw>
         out[i] = {.index = group.at(shuffle_ ? within(at.position) : at.position),
                   .occurrence = static_cast<std::uint16_t>(at.pass - start.pass)};
     }
+}
+
+std::int64_t WeightedOrder::next(std::int64_t index) const {
+    for (const OrderGroup& group : groups_) {
+        if (group.indices.empty()) {
+            if (index >= group.first && index < group.first + group.size) {
+                return group.first + (index - group.first + 1) % group.size;
+            }
+        } else if (const auto at = std::ranges::lower_bound(group.indices, index);
+                   at != group.indices.end() && *at == index) {
+            return at + 1 == group.indices.end() ? group.indices.front() : *(at + 1);
+        }
+    }
+    return Order::next(index);  // of no group: never drawn
 }
 
 std::string WeightedOrder::name() const {

@@ -9,10 +9,14 @@ namespace stoker {
 class WeightedOrder final : public Order {
   public:
     // Shares are rounded to whole samples by the largest remainders. Throws InvalidArgument for weights that are
-    // not positive and finite, or an empty group.
+    // not positive and finite, for groups that are empty, overlap or leave the data set, and where a group's share
+    // is not one sample of an epoch.
     explicit WeightedOrder(const OrderOptions& options);
 
     std::int64_t size() const override { return ends_.back(); }
+    std::int64_t samples() const override { return samples_; }
+    std::uint64_t seed() const override { return seed_; }
+    std::int64_t next(std::int64_t index) const override;
     void draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const override;
     std::string name() const override;
 
@@ -22,6 +26,7 @@ class WeightedOrder final : public Order {
   private:
     std::vector<OrderGroup> groups_;
     std::vector<std::int64_t> ends_;  // of each group's places in an epoch
+    std::int64_t samples_;
     std::uint64_t seed_;
     bool shuffle_;
     std::uint64_t hash_ = 0;  // of everything above but the seed

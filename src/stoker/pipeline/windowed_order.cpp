@@ -16,6 +16,11 @@ namespace {
 constexpr std::uint64_t kShards = std::uint64_t{1} << 40;
 constexpr std::uint64_t kWindows = kShards + 1;
 
+// Where there are no shards, a window draws from so many places; no more blocks than this in all, since an epoch
+// lists them.
+constexpr std::int64_t kBlocks = 16;
+constexpr std::int64_t kMostBlocks = 1 << 20;
+
 }  // namespace
 
 WindowedOrder::WindowedOrder(const OrderOptions& options)
@@ -24,8 +29,9 @@ WindowedOrder::WindowedOrder(const OrderOptions& options)
         begins_.push_back(begins_.back() + shard);
     }
     if (options.shards.empty()) {
+        const std::int64_t block = std::max({window_ / kBlocks, size_ / kMostBlocks, std::int64_t{1}});
         while (begins_.back() < size_) {
-            begins_.push_back(std::min(begins_.back() + window_, size_));
+            begins_.push_back(std::min(begins_.back() + block, size_));
         }
     }
     if (begins_.back() != size_ || !std::ranges::is_sorted(begins_)) {

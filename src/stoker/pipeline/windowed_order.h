@@ -1,5 +1,5 @@
-// For data that is best read one shard after the other: shards in a shuffled sequence, samples shuffled within a
-// window that moves along it. As deterministic as the full shuffle, and as cheap at any point.
+// For data that is best read one shard after the other: shards in a shuffled sequence, cut into windows that lie side
+// by side, samples shuffled within each. As deterministic as the full shuffle.
 #pragma once
 
 #include <memory>
@@ -15,6 +15,8 @@ class WindowedOrder final : public Order {
     explicit WindowedOrder(const OrderOptions& options);
 
     std::int64_t size() const override { return size_; }
+    std::int64_t samples() const override { return size_; }
+    std::uint64_t seed() const override { return seed_; }
     void draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const override;
     std::string name() const override;
 

@@ -274,6 +274,18 @@ std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
                               .got = "both",
                               .hint = "leave one of them out"};
     }
+    if (data.balance && !data.shuffle) {
+        return SchemaConflict{.key = "data.balance",
+                              .expected = "shuffled data",
+                              .got = "shuffle = false",
+                              .hint = "in order, one class would come after the other"};
+    }
+    if (data.shuffle_window.value_or(0) > 0 && !data.shuffle) {
+        return SchemaConflict{.key = "data.shuffle_window",
+                              .expected = "shuffled data",
+                              .got = "shuffle = false",
+                              .hint = "leave one of them out"};
+    }
     if (data.shuffle_window.value_or(0) > 0 && (!data.weights.empty() || data.balance || data.epoch_samples > 0)) {
         return SchemaConflict{.key = "data.shuffle_window",
                               .expected = "0 or auto with weights, balance or epoch_samples",

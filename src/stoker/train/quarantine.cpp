@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -29,9 +30,10 @@ void Quarantine::open(const std::filesystem::path& file) {
     for (std::string line; std::getline(lines, line);) {
         const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
         if (json.is_object() && json.contains("source") && json.contains("key")) {
-            listed_.insert(name_of(json));  // a line that was cut short by a kill is listed again
+            listed_.insert(name_of(json));
         }
     }
+    torn_ = std::filesystem::file_size(file, unknown) > 0 && !read_text(file).ends_with('\n');
 }
 
 void Quarantine::note(std::span<const BadSample> samples, const Source& source, int rank) {
@@ -44,7 +46,7 @@ void Quarantine::note(std::span<const BadSample> samples, const Source& source, 
                            {"key", bad.key},
                            {"offset", bad.offset ? Json(*bad.offset) : Json(nullptr)},
                            {"reason", bad.reason},
-                           {"replaced_by", source.key(bad.replaced_by)},
+                           {"replaced_by", bad.replaced_by ? Json(source.key(*bad.replaced_by)) : Json(nullptr)},
                            {"rank", rank}};
         const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
         if (listed_.insert(name_of(Json::parse(line))).second) {
@@ -55,7 +57,8 @@ void Quarantine::note(std::span<const BadSample> samples, const Source& source, 
         return;
     }
     std::ofstream out(file_, std::ios::app | std::ios::binary);
-    out << lines << std::flush;
+    // A line that a kill has cut short stays by itself; its sample is listed again.
+    out << (std::exchange(torn_, false) ? "\n" : "") << lines << std::flush;
     if (!out) {
         throw IoError({.where = file_.string(), .expected = "room to write", .got = errno_text()});
     }

@@ -24,6 +24,7 @@ class Quarantine {
   private:
     std::filesystem::path file_;
     std::set<std::string> listed_;  // source and key
+    bool torn_ = false;             // the file ends in the middle of a line
 };
 
 }  // namespace stoker
