@@ -28,15 +28,20 @@ int run(const Options& options) {
     }
     const Evaluation evaluation = evaluate_weights(recipe, read_model(*checkpoint));
     if (options.json) {
-        const nlohmann::ordered_json json = {{"run", checkpoint->string()},
-                                             {"samples", evaluation.samples},
-                                             {"val_loss", evaluation.loss},
-                                             {"val_accuracy", evaluation.accuracy},
-                                             {"device", pick_device(recipe.device).str()}};
+        const nlohmann::ordered_json json = {
+            {"run", checkpoint->string()},           {"samples", evaluation.samples},
+            {"bad_samples", evaluation.bad_samples}, {"val_loss", evaluation.loss},
+            {"val_accuracy", evaluation.accuracy},   {"device", pick_device(recipe.device).str()}};
         fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
         fmt::print("{}: accuracy {:.2f} %, loss {:.4f} on {} samples\n", checkpoint->string(),
                    100 * evaluation.accuracy, evaluation.loss, evaluation.samples);
+        if (evaluation.bad_samples > 0) {
+            fmt::print(stderr,
+                       "{} bad ones among them, for which others stood in; `stoker inspect --verify` lists "
+                       "them\n",
+                       evaluation.bad_samples);
+        }
     }
     return 0;
 }

@@ -56,14 +56,17 @@ int run(const Options& options) {
             fmt::print(stderr, "{}\n", epoch_header());
         }
         fmt::print(stderr, "{}\n", epoch_line(epoch, recipe.train.epochs));
-        if (epoch.bad_samples > 0) {
-            fmt::print(stderr, "        {} bad sample{} replaced by others: {}/quarantine.jsonl\n", epoch.bad_samples,
-                       epoch.bad_samples == 1 ? "" : "s", out);
+        if (const std::int64_t bad = epoch.bad_samples + epoch.val_bad_samples; bad > 0) {
+            fmt::print(stderr, "        {} bad sample{} replaced by others: {}/quarantine.jsonl\n", bad,
+                       bad == 1 ? "" : "s", out);
         }
     };
     fit.interrupt = &catch_signals();
     const TrainResult result = trainer.fit(fit);
     progress.clear();
+    if (const std::string trouble = trainer.train_loader().stats().cache_trouble; !trouble.empty()) {
+        fmt::print(stderr, "stoker: the cache stopped growing: {}\n", trouble);
+    }
     if (options.json) {
         fmt::print("{}\n", result.document);
     } else {

@@ -70,6 +70,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
         loss.add_(at::cross_entropy_loss(logits, on_device.label), static_cast<double>(batch->size()));
         correct.add_(logits.argmax(1).eq(on_device.label).sum());
         result.samples += batch->size();
+        result.bad_samples += replaced_items(batch->bad_samples());
         if (interrupt != nullptr && *interrupt != 0) {
             return std::nullopt;
         }

@@ -17,6 +17,7 @@ struct Evaluation {
     double loss = 0;
     double accuracy = 0;  // share in [0, 1]
     std::int64_t samples = 0;
+    std::int64_t bad_samples = 0;  // of them, which others stood in for
 };
 
 using OnBadSamples = std::function<void(std::span<const BadSample>)>;

@@ -19,7 +19,8 @@ Json epoch_json(const EpochResult& epoch) {
             {"train_loss", epoch.train_loss},
             {"val_loss", optional(epoch.val_loss)},
             {"val_accuracy", optional(epoch.val_accuracy)},
-            {"bad_samples", epoch.bad_samples}};
+            {"bad_samples", epoch.bad_samples},
+            {"val_bad_samples", epoch.val_bad_samples}};
 }
 
 }  // namespace

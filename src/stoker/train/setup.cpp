@@ -58,8 +58,8 @@ std::int64_t class_count(const Recipe& recipe, const Source& source) {
         throw InvalidArgument({.where = "model.classes",
                                .expected = fmt::format("at least the {} classes of the data", in_data),
                                .got = fmt::to_string(classes),
-                               .hint = in_data == 0 ? "the data has no labels to train on; set model.classes if your "
-                                                      "source gives them"
+                               .hint = in_data == 0 ? "the data does not name its classes; set model.classes to their "
+                                                      "number"
                                                     : "leave it out to take the number from the data"});
     }
     return classes;

@@ -29,7 +29,8 @@ struct EpochResult {
     double train_loss = 0;  // mean over the epoch's samples
     std::optional<double> val_loss = std::nullopt;
     std::optional<double> val_accuracy = std::nullopt;  // share in [0, 1]
-    std::int64_t bad_samples = 0;                       // of the training data, replaced by others
+    std::int64_t bad_samples = 0;                       // of the training data, which others stood in for
+    std::int64_t val_bad_samples = 0;                   // of the validation data
 };
 
 // Where training stands, after each step.
