@@ -33,18 +33,28 @@ void check_group(const OrderGroup& group, std::int64_t samples) {
     }
 }
 
-// A sample of two groups would be drawn twice with the same augmentation.
-void check_overlap(const std::vector<OrderGroup>& groups, std::int64_t samples) {
-    std::vector<bool> taken(static_cast<std::size_t>(samples));
+// A sample of two groups would be drawn twice with the same augmentation. Sorted by where they begin, ranges and single
+// indices are each to begin after the one before.
+void check_overlap(const std::vector<OrderGroup>& groups) {
+    struct Range {
+        std::int64_t first;
+        std::int64_t end;
+    };
+    std::vector<Range> ranges;
     for (const OrderGroup& group : groups) {
-        for (std::int64_t i = 0; i < group.count(); ++i) {
-            const auto at = static_cast<std::size_t>(group.at(i));
-            if (taken[at]) {
-                throw InvalidArgument({.where = "order",
-                                       .expected = "each sample in one group at most",
-                                       .got = fmt::format("sample {} twice", at)});
-            }
-            taken[at] = true;
+        if (group.indices.empty()) {
+            ranges.push_back({group.first, group.first + group.size});
+        }
+        std::ranges::transform(group.indices, std::back_inserter(ranges), [](std::int64_t index) {
+            return Range{index, index + 1};
+        });
+    }
+    std::ranges::sort(ranges, {}, &Range::first);
+    for (std::size_t i = 1; i < ranges.size(); ++i) {
+        if (ranges[i].first < ranges[i - 1].end) {
+            throw InvalidArgument({.where = "order",
+                                   .expected = "each sample in one group at most",
+                                   .got = fmt::format("sample {} twice", ranges[i].first)});
         }
     }
 }
@@ -82,7 +92,7 @@ WeightedOrder::WeightedOrder(const OrderOptions& options)
         check_group(group, samples_);
         std::ranges::sort(group.indices);
     }
-    check_overlap(groups_, samples_);
+    check_overlap(groups_);
     std::int64_t end = 0;
     const auto quotas = round_shares(groups_, options.epoch_samples == 0 ? options.size : options.epoch_samples);
     for (std::size_t i = 0; i < groups_.size(); ++i) {
