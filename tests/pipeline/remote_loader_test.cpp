@@ -30,7 +30,7 @@ using Kind = ServerFault::Kind;
 
 constexpr std::int64_t kCount = 90;
 constexpr int kSide = 16;
-constexpr std::uint64_t kBlock = 1024;
+constexpr std::uint64_t kBlock = 2048;  // more than lies between two images of a tar: no block that nobody reads
 
 std::vector<std::byte> pixels_of(std::int64_t index) {
     std::vector<std::byte> pixels(kSide * kSide * 3);
@@ -71,7 +71,7 @@ void write_stk(const fs::path& folder) {
 RemoteOptions quick() {
     RemoteOptions options;
     options.block_bytes = kBlock;
-    options.request_bytes = 4 * kBlock;
+    options.request_bytes = 2 * kBlock;
     options.first_pause = std::chrono::milliseconds(2);
     options.patience = std::chrono::milliseconds(30'000);
     options.stall_time = std::chrono::seconds(1);
