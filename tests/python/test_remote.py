@@ -132,6 +132,40 @@ def test_a_shard_behind_nginx(stoker, tmp_path, nginx, shard):
     assert "stoker/" in access and " 206 " in access and " 200 " not in access
 
 
+@pytest.fixture
+def packed(stoker, tmp_path):
+    """A folder x.stk of 60 digits in some ten shards."""
+    stoker("pack", "synth:digits?count=60", "x.stk", "--shard-size", "8KB")
+    assert len(list((tmp_path / "x.stk").iterdir())) > 4
+    return tmp_path / "x.stk"
+
+
+def test_a_packed_set_behind_nginx(stoker, tmp_path, nginx, packed):
+    shutil.copytree(packed, nginx.www / "some where" / "x.stk")
+    for ending in ("", "/"):
+        assert_same(stoker, tmp_path, nginx.url("some%20where/x.stk" + ending), packed)
+    access = (nginx.folder / "access.log").read_text()
+    assert " 206 " in access and " 200 " not in access and "stk.json" in access
+
+
+def test_a_packed_set_that_is_damaged(stoker, nginx, packed):
+    served = nginx.www / "x.stk"
+    shutil.copytree(packed, served)
+    shard = served / "shard-000001.stk"
+    content = bytearray(shard.read_bytes())
+    content[64] ^= 1
+    shard.write_bytes(content)
+    done = stoker("inspect", nginx.url("x.stk"), "--verify", "--json", status=1)
+    (bad,) = done.json()["bad"]
+    assert bad["offset"] == 64 and "of hash" in bad["reason"]
+    shard.unlink()
+    done = stoker("inspect", nginx.url("x.stk"), status=1)
+    assert done.err.count("\n") == 1 and "shard-000001.stk" in done.err and "404" in done.err
+    (served / "stk.json").unlink()
+    done = stoker("inspect", nginx.url("x.stk"), status=1)
+    assert done.err.count("\n") == 1 and "stk.json" in done.err and "404" in done.err
+
+
 def test_what_is_not_there(stoker, nginx):
     done = stoker("inspect", nginx.url("none.tar?X-Amz-Signature=abcdef"), status=1)
     assert done.err.count("\n") == 1 and "status 404" in done.err and "abcdef" not in done.err
@@ -195,6 +229,16 @@ def test_a_shard_in_s3(stoker, tmp_path, moto, shard):
     assert_same(stoker, tmp_path, "s3://bucket/some where/shard+1.tar", "local.tar", env=settings)
     done = stoker("inspect", "s3://bucket/none.tar", env=settings, status=1)
     assert done.err.count("\n") == 1 and "404 (NoSuchKey)" in done.err and "Signature" not in done.err
+
+
+def test_a_packed_set_in_s3(stoker, tmp_path, moto, packed):
+    s3 = client(moto)
+    s3.create_bucket(Bucket="packed", CreateBucketConfiguration={"LocationConstraint": KEYS["AWS_REGION"]})
+    for file in packed.iterdir():
+        s3.put_object(Bucket="packed", Key=f"a b/x.stk/{file.name}", Body=file.read_bytes())
+    settings = {**KEYS, "AWS_ENDPOINT_URL": moto}
+    for ending in ("", "/"):
+        assert_same(stoker, tmp_path, "s3://packed/a b/x.stk" + ending, packed, env=settings)
 
 
 def test_settings_from_files(stoker, tmp_path, moto, shard):

@@ -237,6 +237,14 @@ bool BlockCache::get(const BlockKey& key, std::span<std::byte> out) {
     return true;
 }
 
+void BlockCache::remove(const BlockKey& key) {
+    const std::string path = path_of(key);
+    struct stat info {};
+    if (::stat(path.c_str(), &info) == 0) {
+        remove_damaged(path, file_cost(info.st_size));
+    }
+}
+
 void BlockCache::remove_damaged(const std::string& path, std::int64_t cost) {
     const Lock lock(*this);
     if (::unlink(path.c_str()) == 0) {

@@ -36,6 +36,9 @@ class BlockCache {
     // possible, such as on a full disk: a cache is no reason to fail.
     bool put(const BlockKey& key, std::span<const std::byte> block);
 
+    // Drops a block that turned out to be wrong although it is as it was when it came.
+    void remove(const BlockKey& key);
+
     // What is kept or being written now, by this and other processes: never more than the budget.
     std::int64_t used();
 

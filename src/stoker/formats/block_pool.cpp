@@ -325,6 +325,14 @@ void BlockPool::forget(const BlockOrigin& origin) {
     }
 }
 
+void BlockPool::forget(const BlockOrigin& origin, std::uint64_t number) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = blocks_.find({&origin, number});
+    if (found != blocks_.end() && found->second->pins == 0 && found->second->state == Block::State::there) {
+        drop(found);
+    }
+}
+
 BlockPool::Figures BlockPool::figures() const {
     const std::scoped_lock lock(mutex_);
     return {.bytes = bytes_, .resident = resident_, .fetches = fetches_};

@@ -54,6 +54,9 @@ class BlockPool {
     // Drops what is kept and queued of an origin.
     void forget(const BlockOrigin& origin);
 
+    // Drops one block, if it is there and nobody is reading it.
+    void forget(const BlockOrigin& origin, std::uint64_t number);
+
     struct Figures {
         std::int64_t bytes = 0;     // of blocks that are kept, being fetched or queued
         std::int64_t resident = 0;  // of memory

@@ -1,6 +1,7 @@
 // The local kind of byte file, and the choice between the two kinds.
 #include "stoker/formats/byte_file.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 
@@ -37,6 +38,20 @@ class LocalFile final : public ByteFile {
 };
 
 }  // namespace
+
+std::vector<ByteRange> merge_ranges(std::vector<ByteRange> ranges, std::uint64_t gap) {
+    std::ranges::sort(ranges, {}, &ByteRange::offset);
+    std::vector<ByteRange> merged;
+    for (const ByteRange& range : ranges) {
+        if (merged.empty() || range.offset > merged.back().offset + merged.back().size + gap) {
+            merged.push_back(range);
+        } else {
+            const std::uint64_t end = std::max(merged.back().offset + merged.back().size, range.offset + range.size);
+            merged.back().size = end - merged.back().offset;
+        }
+    }
+    return merged;
+}
 
 bool is_remote(std::string_view name) {
     return name.find("://") != std::string_view::npos;

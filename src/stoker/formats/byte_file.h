@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stoker {
 
@@ -43,6 +44,9 @@ class ByteFile {
     // where the file ends before: never hands out other bytes.
     virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
+    // The same for bytes that turned out to be wrong: of a remote file they are fetched anew, past every cache.
+    virtual void read_anew(std::uint64_t offset, std::span<std::byte> out) const { read(offset, out); }
+
     // Tells which ranges are wanted next; returns at once. Local files have nothing to do.
     virtual void prefetch(std::span<const ByteRange> /*ranges*/) const {}
 
@@ -59,6 +63,15 @@ class ByteFile {
 
     virtual bool remote() const { return false; }
 };
+
+// In order of the offsets, where those with at most `gap` bytes between them have become one.
+std::vector<ByteRange> merge_ranges(std::vector<ByteRange> ranges, std::uint64_t gap);
+
+// Remote payloads that lie closer to each other than this are fetched in one request.
+inline constexpr std::uint64_t kNearBytes = std::uint64_t{64} << 10;
+
+// Opening many remote files at a time: their threads wait for the network, not for a core.
+inline constexpr int kRemoteThreads = 16;
 
 // Has a scheme: http://, https:// or s3://.
 bool is_remote(std::string_view name);

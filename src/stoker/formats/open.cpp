@@ -33,7 +33,8 @@ constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a folder with one subfolder of images (.jpg, .png, .webp, ...) for each class, a folder of IDX files "
-    "(train-images-idx3-ubyte[.gz], ...) or of CIFAR-10 or CIFAR-100, an stk data set (stoker pack), an LMDB database "
+    "(train-images-idx3-ubyte[.gz], ...) or of CIFAR-10 or CIFAR-100, an stk data set (stoker pack; also "
+    "https://host/x.stk, s3://bucket/x.stk), an LMDB database "
     "(x.lmdb, a folder with data.mdb), WebDataset shards (x.tar, x-{000..127}.tar, a folder of them), a file of arrays "
     "(.npy, .npz, .safetensors, .pt) or a folder with images.npy, an HDF5 file (.h5, .hdf5), or synth:digits";
 
@@ -136,6 +137,11 @@ constexpr Format kFormats[] = {
     {.holds = [](const std::string& data) { return is_folder(data) && holds_stk(data); },
      .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Source> {
          return std::make_unique<StkSource>(data);
+     },
+     .splits = nullptr},
+    {.holds = [](const std::string& data) { return is_stk_url(data); },
+     .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Source> {
+         return std::make_unique<StkSource>(data, options.remote);
      },
      .splits = nullptr},
     {.holds = [](const std::string& data) { return holds_lmdb(data); },

@@ -71,6 +71,14 @@ class RemoteFile::Origin final : public BlockOrigin {
         }
     }
 
+    // Takes block `number` out of the disk cache.
+    void forget(std::uint64_t number) const {
+        if (cache_ != nullptr) {
+            const std::uint64_t start = number * block_bytes();
+            cache_->remove(block_key(identity_, start, std::min(block_bytes(), size() - start)));
+        }
+    }
+
   private:
     BlockKey key(std::uint64_t number, std::span<const std::byte> block) const {
         return block_key(identity_, number * block_bytes(), block.size());
@@ -135,12 +143,16 @@ std::string RemoteFile::stamp() const {
     return fmt::format("{} bytes of {}", size(), origin_->object().version());
 }
 
-void RemoteFile::read(std::uint64_t offset, std::span<std::byte> out) const {
-    if (offset > size() || out.size() > size() - offset) {
+void RemoteFile::check_range(std::uint64_t offset, std::uint64_t size) const {
+    if (offset > origin_->size() || size > origin_->size() - offset) {
         throw IoError({.where = name(),
-                       .expected = fmt::format("{} bytes from {} on", out.size(), offset),
-                       .got = fmt::format("an object of {} bytes", size())});
+                       .expected = fmt::format("{} bytes from {} on", size, offset),
+                       .got = fmt::format("an object of {} bytes", origin_->size())});
     }
+}
+
+void RemoteFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+    check_range(offset, out.size());
     if (out.empty()) {
         return;
     }
@@ -150,6 +162,21 @@ void RemoteFile::read(std::uint64_t offset, std::span<std::byte> out) const {
         return;
     }
     shared_.pool->read(origin_, offset, out);
+}
+
+// Blocks that others read right now stay, with the wrong bytes; what this call hands out never comes from them.
+void RemoteFile::read_anew(std::uint64_t offset, std::span<std::byte> out) const {
+    check_range(offset, out.size());
+    if (out.empty() || origin_->object().whole()) {
+        read(offset, out);
+        return;
+    }
+    const std::uint64_t last = (offset + out.size() - 1) / origin_->block_bytes();
+    for (std::uint64_t number = offset / origin_->block_bytes(); number <= last; ++number) {
+        shared_.pool->forget(*origin_, number);
+        origin_->forget(number);
+    }
+    origin_->object().fetch(offset, std::span(&out, 1));
 }
 
 void RemoteFile::prefetch(std::span<const ByteRange> ranges) const {

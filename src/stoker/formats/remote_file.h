@@ -34,6 +34,7 @@ class RemoteFile final : public ByteFile {
 
     std::uint64_t size() const override;
     void read(std::uint64_t offset, std::span<std::byte> out) const override;
+    void read_anew(std::uint64_t offset, std::span<std::byte> out) const override;
     void prefetch(std::span<const ByteRange> ranges) const override;
     const std::string& name() const override;
     std::string stamp() const override;
@@ -41,6 +42,8 @@ class RemoteFile final : public ByteFile {
 
   private:
     class Origin;
+
+    void check_range(std::uint64_t offset, std::uint64_t size) const;
 
     RemoteShared shared_;
     std::shared_ptr<Origin> origin_;

@@ -3,14 +3,24 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/thread_pool.h"
 #include "stoker/formats/stk_manifest.h"
 
 namespace stoker {
 namespace {
 
 namespace fs = std::filesystem;
+
+void check_not_empty(const StkManifest& manifest, const std::string& path) {
+    if (manifest.shards.empty()) {
+        throw DataError({.path = path}, {.where = "stk", .expected = "at least one shard", .got = "none"});
+    }
+}
 
 StkManifest read_finished_manifest(const fs::path& directory) {
     std::error_code unknown;
@@ -21,19 +31,16 @@ StkManifest read_finished_manifest(const fs::path& directory) {
                                                        .hint = "run the same `stoker pack` again to finish it"});
     }
     StkManifest manifest = read_manifest(directory / kStkManifest);
-    if (manifest.shards.empty()) {
-        throw DataError({.path = (directory / kStkManifest).string()},
-                        {.where = "stk", .expected = "at least one shard", .got = "none"});
-    }
+    check_not_empty(manifest, (directory / kStkManifest).string());
     return manifest;
 }
 
 void check_shard(const StkShard& shard, const StkShardInfo& promised, std::size_t number, std::uint64_t first,
-                 const StkSchema& schema, const fs::path& path) {
+                 const StkSchema& schema) {
     const StkShardInfo found{
         .samples = static_cast<std::uint64_t>(shard.samples()), .bytes = shard.bytes(), .hash = shard.hash()};
     if (found != promised || shard.number() != number || shard.first() != first) {
-        throw DataError({.path = path.string()},
+        throw DataError({.path = shard.path()},
                         {.where = "stk",
                          .expected = fmt::format("shard {} with samples from {} on: {} in {} bytes of hash {:016x}",
                                                  number, first, promised.samples, promised.bytes, promised.hash),
@@ -42,7 +49,7 @@ void check_shard(const StkShard& shard, const StkShardInfo& promised, std::size_
                          .hint = "the shard is of another data set: copy the whole folder again, or pack again"});
     }
     if (shard.schema() != schema) {
-        throw DataError({.path = path.string()},
+        throw DataError({.path = shard.path()},
                         {.where = "stk", .expected = "the fields of the first shard", .got = "others"});
     }
 }
@@ -53,25 +60,50 @@ constexpr std::size_t kReadBytes = std::size_t{16} << 10;
 
 }  // namespace
 
-StkReader::StkReader(const fs::path& directory) : directory_(directory) {
+StkReader::StkReader(const fs::path& directory) : name_(directory.string()) {
     const StkManifest manifest = read_finished_manifest(directory);
-    origin_ = manifest.origin;
     bytes_ = static_cast<std::int64_t>(fs::file_size(directory / kStkManifest));
     shards_.reserve(manifest.shards.size());
     for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
-        const fs::path path = directory / stk_shard_name(i);
-        const StkShard& shard = shards_.emplace_back(path);
-        check_shard(shard, manifest.shards[i], i, static_cast<std::uint64_t>(size_), schema(), path);
-        size_ += shard.samples();
-        bytes_ += static_cast<std::int64_t>(shard.bytes());
-        ends_.push_back(size_);
+        add_shard(StkShard(directory / stk_shard_name(i)), manifest);
     }
+    origin_ = manifest.origin;
+}
+
+StkReader::StkReader(const std::string& url, const RemoteOptions& options) : name_(shown_name(url)) {
+    const std::unique_ptr<ByteFile> file = open_byte_file(stk_url(url, kStkManifest), options);
+    const StkManifest manifest = read_manifest(*file);
+    check_not_empty(manifest, file->name());
+    bytes_ = static_cast<std::int64_t>(file->size());
+    const auto count = static_cast<std::int64_t>(manifest.shards.size());
+    std::vector<std::optional<StkShard>> opened(manifest.shards.size());
+    ThreadPool(static_cast<int>(std::min<std::int64_t>(kRemoteThreads, count)))
+        .parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+            for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+                opened[i].emplace(open_byte_file(stk_url(url, stk_shard_name(i)), options));
+            }
+        });
+    shards_.reserve(opened.size());
+    for (std::optional<StkShard>& shard : opened) {
+        add_shard(std::move(*shard), manifest);
+        shard.reset();
+    }
+    origin_ = manifest.origin;
+}
+
+void StkReader::add_shard(StkShard opened, const StkManifest& manifest) {
+    const std::size_t number = shards_.size();
+    const StkShard& shard = shards_.emplace_back(std::move(opened));
+    check_shard(shard, manifest.shards[number], number, static_cast<std::uint64_t>(size_), schema());
+    size_ += shard.samples();
+    bytes_ += static_cast<std::int64_t>(shard.bytes());
+    ends_.push_back(size_);
 }
 
 std::size_t StkReader::field(std::string_view name, StkKind kind) const {
     const std::optional<std::size_t> found = schema().find(name);
     if (!found || schema().fields[*found].kind != kind) {
-        throw InvalidArgument({.where = directory_.string(),
+        throw InvalidArgument({.where = name_,
                                .expected = fmt::format("a field {} of kind {}", name, kind_name(kind)),
                                .got = found ? std::string(kind_name(schema().fields[*found].kind)) : "none"});
     }
@@ -80,9 +112,8 @@ std::size_t StkReader::field(std::string_view name, StkKind kind) const {
 
 StkReader::Place StkReader::place(std::int64_t index) const {
     if (index < 0 || index >= size_) {
-        throw InvalidArgument({.where = directory_.string(),
-                               .expected = fmt::format("an index below {}", size_),
-                               .got = fmt::format("{}", index)});
+        throw InvalidArgument(
+            {.where = name_, .expected = fmt::format("an index below {}", size_), .got = fmt::format("{}", index)});
     }
     const auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
     return {shards_[number], index - (number == 0 ? 0 : ends_[number - 1])};
@@ -93,7 +124,7 @@ void StkReader::check_field(std::size_t field, StkKind kind) const {
     const bool fits = field < fields.size() && (fields[field].kind == kind ||
                                                 (kind == StkKind::integer && fields[field].kind == StkKind::label));
     if (!fits) {
-        throw InvalidArgument({.where = directory_.string(),
+        throw InvalidArgument({.where = name_,
                                .expected = fmt::format("a field of kind {}", kind_name(kind)),
                                .got = fmt::format("field {}", field)});
     }
@@ -134,8 +165,31 @@ TensorView StkReader::tensor(std::size_t field, std::int64_t index) const {
     return at.shard.tensor(field, at.sample);
 }
 
-void StkReader::read(std::int64_t index, std::span<const std::byte> payload, std::span<std::byte> out) const {
-    place(index).shard.read(payload, out);
+std::size_t StkReader::payload_size(std::size_t field, std::int64_t index) const {
+    const Place at = place(index);
+    return static_cast<std::size_t>(at.shard.payload_range(field, at.sample).size);
+}
+
+void StkReader::read(std::size_t field, std::int64_t index, std::span<std::byte> out) const {
+    const Place at = place(index);
+    at.shard.read(field, at.sample, out);
+}
+
+void StkReader::prefetch(std::size_t field, std::span<const std::int64_t> indices) const {
+    if (!remote()) {
+        return;
+    }
+    std::vector<std::int64_t> sorted(indices.begin(), indices.end());
+    std::ranges::sort(sorted);
+    for (auto at = sorted.begin(); at != sorted.end();) {
+        const StkShard& shard = place(*at).shard;
+        const auto end = static_cast<std::int64_t>(shard.first()) + shard.samples();
+        std::vector<ByteRange> ranges;
+        for (; at != sorted.end() && *at < end; ++at) {
+            ranges.push_back(shard.payload_range(field, place(*at).sample));
+        }
+        shard.prefetch(merge_ranges(std::move(ranges), kNearBytes));
+    }
 }
 
 void StkReader::verify(std::int64_t index) const {
@@ -145,10 +199,18 @@ void StkReader::verify(std::int64_t index) const {
 
 // ---- StkSource ----
 
-StkSource::StkSource(const fs::path& directory) : path_(directory.string()), reader_(directory) {
+StkSource::StkSource(const fs::path& directory) : reader_(directory) {
+    find_fields();
+}
+
+StkSource::StkSource(const std::string& url, const RemoteOptions& options) : reader_(url, options) {
+    find_fields();
+}
+
+void StkSource::find_fields() {
     const std::optional<std::size_t> image = reader_.schema().first(StkKind::image);
     if (!image) {
-        throw DataError({.path = path_}, {.where = "stk", .expected = "a field of kind image", .got = "none"});
+        throw DataError({.path = path()}, {.where = "stk", .expected = "a field of kind image", .got = "none"});
     }
     image_ = *image;
     label_ = reader_.schema().first(StkKind::label);
@@ -157,9 +219,9 @@ StkSource::StkSource(const fs::path& directory) : path_(directory.string()), rea
 void StkSource::read(std::int64_t index, Sample& sample) const {
     const StkImage found = image(index);
     sample.bytes = found.bytes;
-    if (found.bytes.size() >= kReadBytes) {
-        sample.storage.resize(found.bytes.size());
-        reader_.read(index, found.bytes, sample.storage.bytes());
+    if (found.bytes.size() >= kReadBytes || reader_.remote()) {
+        sample.storage.resize(reader_.payload_size(image_, index));
+        reader_.read(image_, index, sample.storage.bytes());
         sample.bytes = sample.storage.bytes();
     }
     sample.encoded = found.codec != StkCodec::raw;
@@ -167,6 +229,17 @@ void StkSource::read(std::int64_t index, Sample& sample) const {
     sample.width = found.width;
     sample.channels = found.channels;
     sample.label = *label(index);
+}
+
+// For shards behind a network; local ones are read in any order.
+std::vector<std::int64_t> StkSource::shard_sizes() const {
+    std::vector<std::int64_t> sizes;
+    if (reader_.remote()) {
+        for (const StkShard& shard : reader_.shards()) {
+            sizes.push_back(shard.samples());
+        }
+    }
+    return sizes;
 }
 
 std::span<const std::string> StkSource::classes() const {

@@ -1,19 +1,23 @@
-// Stoker's own format: a folder of shards, mapped into memory. StkReader gives every field of a sample,
-// StkSource is the same data set as the pipeline sees it: an image and a label.
+// Stoker's own format: a folder of shards, mapped into memory, or read by range requests from a URL. StkReader gives
+// every field of a sample, StkSource is the same data set as the pipeline sees it: an image and a label.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "stoker/formats/byte_file.h"
 #include "stoker/formats/source.h"
 #include "stoker/formats/stk_shard.h"
 
 namespace stoker {
+
+struct StkManifest;
 
 class StkReader {
   public:
@@ -21,6 +25,12 @@ class StkReader {
     // finished or damaged, Unsupported for another version, IoError.
     explicit StkReader(const std::filesystem::path& directory);
 
+    // Of a data set behind http(s):// or s3://. Payloads have no views there (see StkShard) and are checked as they
+    // are read.
+    StkReader(const std::string& url, const RemoteOptions& options);
+
+    bool remote() const { return shards_.front().remote(); }
+    const std::string& name() const { return name_; }  // path or URL, for messages
     std::int64_t size() const { return size_; }
     std::int64_t bytes() const { return bytes_; }  // of all files
     const StkSchema& schema() const { return shards_.front().schema(); }
@@ -39,8 +49,13 @@ class StkReader {
     StkBytes bytes(std::size_t field, std::int64_t index) const;
     TensorView tensor(std::size_t field, std::int64_t index) const;  // read-only
 
-    // One of the sample's payloads, as a view above gives it, read from its file into `out`.
-    void read(std::int64_t index, std::span<const std::byte> payload, std::span<std::byte> out) const;
+    // The size of the payload of a field of kind image, bytes or tensor, and the payload, read into `out` of that
+    // size.
+    std::size_t payload_size(std::size_t field, std::int64_t index) const;
+    void read(std::size_t field, std::int64_t index, std::span<std::byte> out) const;
+
+    // Tells a remote set which payloads of a field are wanted next; a local one has nothing to do.
+    void prefetch(std::size_t field, std::span<const std::int64_t> indices) const;
 
     // Compares the sample's payloads with their hashes. Throws DataError with path, key and offset.
     void verify(std::int64_t index) const;
@@ -52,8 +67,9 @@ class StkReader {
     };
     Place place(std::int64_t index) const;
     void check_field(std::size_t field, StkKind kind) const;
+    void add_shard(StkShard shard, const StkManifest& manifest);
 
-    std::filesystem::path directory_;
+    std::string name_;
     std::string origin_;
     std::vector<StkShard> shards_;
     std::vector<std::int64_t> ends_;  // index after the last sample of each shard
@@ -66,15 +82,18 @@ class StkSource final : public Source {
     // The first image and the first label of the schema. Throws what StkReader throws, and DataError where there
     // is no image.
     explicit StkSource(const std::filesystem::path& directory);
+    StkSource(const std::string& url, const RemoteOptions& options);
 
     std::int64_t size() const override { return reader_.size(); }
-    // A view into the map, without a copy or a system call; from 16 KiB on a copy in `sample.storage`, read from the
-    // file (StkShard::read).
+    // A view into the map, without a copy or a system call; from 16 KiB on, and of a remote set, a copy in
+    // `sample.storage` (StkShard::read).
     void read(std::int64_t index, Sample& sample) const override;
+    void prefetch(std::span<const std::int64_t> indices) const override { reader_.prefetch(image_, indices); }
+    std::vector<std::int64_t> shard_sizes() const override;
     std::string key(std::int64_t index) const override { return std::string(reader_.key(index)); }
     std::span<const std::string> classes() const override;
     std::string_view format() const override { return "stk"; }
-    std::string path() const override { return path_; }
+    std::string path() const override { return reader_.name(); }
     std::int64_t bytes() const override { return reader_.bytes(); }
 
     const StkReader& reader() const { return reader_; }
@@ -88,7 +107,8 @@ class StkSource final : public Source {
     std::vector<std::int64_t> class_counts() const;
 
   private:
-    std::string path_;
+    void find_fields();
+
     StkReader reader_;
     std::size_t image_ = 0;
     std::optional<std::size_t> label_;

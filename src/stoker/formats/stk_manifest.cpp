@@ -5,7 +5,9 @@
 #include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -89,6 +91,60 @@ std::uint64_t hash_in(const fs::path& path, const Json& json) {
     return value;
 }
 
+void check_size(const fs::path& path, std::uintmax_t size) {
+    if (size > kMaxManifest) {
+        refuse(path, "the manifest of an stk data set", fmt::format("a file of {} bytes", size));
+    }
+}
+
+StkManifest parse_manifest(const fs::path& path, const std::string& text) {
+    if (const int depth = depth_of(text); depth > kMaxDepth) {
+        refuse(path, fmt::format("a manifest of at most {} levels", kMaxDepth), fmt::format("{}", depth));
+    }
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("format", Json()) != "stk") {
+        refuse(path, "the manifest of an stk data set", "something else");
+    }
+    if (const std::uint64_t version = natural(path, json, "version"); version != kStkVersion) {
+        throw Unsupported({.where = path.string(),
+                           .expected = fmt::format("version {} of the stk format", kStkVersion),
+                           .got = fmt::format("version {}", version),
+                           .hint = "read it with the release of Stoker that wrote it, or pack again"});
+    }
+    const auto shards = json.find("shards");
+    if (shards == json.end() || !shards->is_array() || shards->size() > kMaxShards) {
+        refuse(path, "a list of shards", "none");
+    }
+    StkManifest manifest;
+    if (const auto origin = json.find("origin"); origin != json.end() && origin->is_object()) {
+        manifest.origin = text_of(*origin);
+    }
+    for (const Json& entry : *shards) {
+        if (!entry.is_object()) {
+            refuse(path, "an object for each shard", text_of(entry));
+        }
+        const StkShardInfo shard{.samples = natural(path, entry, "samples"),
+                                 .bytes = natural(path, entry, "bytes"),
+                                 .hash = hash_in(path, entry)};
+        if (shard.samples == 0 || shard.samples > kStkMaxSamples) {
+            refuse(path, fmt::format("1 to {} samples in each shard", kStkMaxSamples),
+                   fmt::format("{}", shard.samples));
+        }
+        manifest.shards.push_back(shard);
+        manifest.notes.push_back(text_of(entry.value("notes", Json::object())));
+    }
+    if (natural(path, json, "samples") != manifest.samples()) {
+        refuse(path, fmt::format("{} samples, the sum of the shards'", manifest.samples()), text_of(json["samples"]));
+    }
+    return manifest;
+}
+
+// The URL up to its query, and the rest. In S3 a '?' is part of a name.
+std::pair<std::string_view, std::string_view> split_query(std::string_view url) {
+    const std::size_t end = url.starts_with("s3://") ? url.size() : std::min(url.find_first_of("?#"), url.size());
+    return {url.substr(0, end), url.substr(end)};
+}
+
 }  // namespace
 
 std::uint64_t StkManifest::samples() const {
@@ -131,49 +187,27 @@ void write_manifest(const fs::path& path, const StkManifest& manifest) {
 
 StkManifest read_manifest(const fs::path& path) {
     std::error_code unknown;
-    if (const std::uintmax_t size = fs::file_size(path, unknown); !unknown && size > kMaxManifest) {
-        refuse(path, "the manifest of an stk data set", fmt::format("a file of {} bytes", size));
+    if (const std::uintmax_t size = fs::file_size(path, unknown); !unknown) {
+        check_size(path, size);
     }
-    const std::string text = read_text(path);
-    if (const int depth = depth_of(text); depth > kMaxDepth) {
-        refuse(path, fmt::format("a manifest of at most {} levels", kMaxDepth), fmt::format("{}", depth));
-    }
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || json.value("format", Json()) != "stk") {
-        refuse(path, "the manifest of an stk data set", "something else");
-    }
-    if (const std::uint64_t version = natural(path, json, "version"); version != kStkVersion) {
-        throw Unsupported({.where = path.string(),
-                           .expected = fmt::format("version {} of the stk format", kStkVersion),
-                           .got = fmt::format("version {}", version),
-                           .hint = "read it with the release of Stoker that wrote it, or pack again"});
-    }
-    const auto shards = json.find("shards");
-    if (shards == json.end() || !shards->is_array() || shards->size() > kMaxShards) {
-        refuse(path, "a list of shards", "none");
-    }
-    StkManifest manifest;
-    if (const auto origin = json.find("origin"); origin != json.end() && origin->is_object()) {
-        manifest.origin = text_of(*origin);
-    }
-    for (const Json& entry : *shards) {
-        if (!entry.is_object()) {
-            refuse(path, "an object for each shard", text_of(entry));
-        }
-        const StkShardInfo shard{.samples = natural(path, entry, "samples"),
-                                 .bytes = natural(path, entry, "bytes"),
-                                 .hash = hash_in(path, entry)};
-        if (shard.samples == 0 || shard.samples > kStkMaxSamples) {
-            refuse(path, fmt::format("1 to {} samples in each shard", kStkMaxSamples),
-                   fmt::format("{}", shard.samples));
-        }
-        manifest.shards.push_back(shard);
-        manifest.notes.push_back(text_of(entry.value("notes", Json::object())));
-    }
-    if (natural(path, json, "samples") != manifest.samples()) {
-        refuse(path, fmt::format("{} samples, the sum of the shards'", manifest.samples()), text_of(json["samples"]));
-    }
-    return manifest;
+    return parse_manifest(path, read_text(path));
+}
+
+StkManifest read_manifest(const ByteFile& file) {
+    check_size(file.name(), file.size());
+    std::string text(static_cast<std::size_t>(file.size()), '\0');
+    file.read(0, std::as_writable_bytes(std::span(text)));
+    return parse_manifest(file.name(), text);
+}
+
+bool is_stk_url(std::string_view url) {
+    const std::string_view folder = split_query(url).first;
+    return is_remote(url) && (folder.ends_with(".stk") || folder.ends_with(".stk/"));
+}
+
+std::string stk_url(std::string_view url, std::string_view name) {
+    const auto [folder, query] = split_query(url);
+    return fmt::format("{}{}{}{}", folder, folder.ends_with('/') ? "" : "/", name, query);
 }
 
 }  // namespace stoker

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "stoker/formats/byte_file.h"
 #include "stoker/formats/stk_shard_writer.h"
 
 namespace stoker {
@@ -35,5 +37,13 @@ void write_manifest(const std::filesystem::path& path, const StkManifest& manife
 
 // Throws DataError for another document, Unsupported for another version.
 StkManifest read_manifest(const std::filesystem::path& path);
+StkManifest read_manifest(const ByteFile& file);
+
+// An stk data set behind http(s):// or s3://, by its name: x.stk, with or without a slash at the end and, of http(s),
+// a query, which is sent with the name of every file in it.
+bool is_stk_url(std::string_view url);
+
+// The URL of file `name` in that data set.
+std::string stk_url(std::string_view url, std::string_view name);
 
 }  // namespace stoker

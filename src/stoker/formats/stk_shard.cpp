@@ -3,11 +3,25 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 
 namespace stoker {
+namespace {
+
+// What is wrong with a payload, which `bytes` begins with, and with the zeros after it; empty: nothing.
+std::string damage(const StkPlace& place, std::span<const std::byte> bytes) {
+    const auto size = static_cast<std::size_t>(place.size);
+    if (const std::uint64_t hash = hash_bytes(bytes.first(size)); hash != place.hash) {
+        return fmt::format("{:016x}", hash);
+    }
+    const bool zeros = std::ranges::all_of(bytes.subspan(size), [](std::byte byte) { return byte == std::byte{0}; });
+    return zeros ? "" : "other bytes than zeros after them";
+}
+
+}  // namespace
 
 std::string_view StkShard::key(std::int64_t sample) const {
     const auto* ends = column<std::uint64_t>(layout_.key_ends);
@@ -34,10 +48,12 @@ double StkShard::number(std::size_t field, std::int64_t sample) const {
 }
 
 StkBytes StkShard::bytes(std::size_t field, std::int64_t sample) const {
+    need_map();
     return payload(place(field, sample));
 }
 
 TensorView StkShard::tensor(std::size_t field, std::int64_t sample) const {
+    need_map();
     const StkPlace& at = place(field, sample);
     const auto* sides = reinterpret_cast<const std::int64_t*>(&at + 1);
     return {.data = const_cast<std::byte*>(payload(at).data()),
@@ -45,24 +61,49 @@ TensorView StkShard::tensor(std::size_t field, std::int64_t sample) const {
             .shape = {sides, sides + schema_.fields[field].rank}};
 }
 
+void StkShard::need_map() const {
+    if (remote()) {
+        throw Unsupported({.where = path_, .expected = "a local shard, whose payloads are in memory", .got = "a URL"});
+    }
+}
+
 void StkShard::verify(std::int64_t sample) const {
+    if (remote() && sample == 0) {
+        verify_header();
+    }
+    Buffer copy;
     for (std::size_t field = 0; field < schema_.fields.size(); ++field) {
         if (!schema_.fields[field].has_payload()) {
             continue;
         }
         const StkPlace& at = place(field, sample);
-        const std::span<const std::byte> bytes = payload(at);
-        const std::span<const std::byte> gap(bytes.data() + bytes.size(),
-                                             static_cast<std::size_t>(stk_align(at.size) - at.size));
-        const std::uint64_t hash = hash_bytes(bytes);
-        const bool zeros = std::ranges::all_of(gap, [](std::byte byte) { return byte == std::byte{0}; });
-        if (hash != at.hash || !zeros) {
-            throw DataError({.path = path_, .key = std::string(key(sample)), .offset = offset_of(bytes.data())},
-                            {.where = "stk",
-                             .expected = fmt::format("bytes of hash {:016x}", at.hash),
-                             .got = zeros ? fmt::format("{:016x}", hash) : "other bytes than zeros after them",
-                             .hint = "the shard is damaged: copy it again, or pack again"});
+        const auto size = static_cast<std::size_t>(stk_align(at.size));
+        if (remote()) {
+            copy.resize(size);
+            fetch(at, sample, copy.bytes());
+        } else if (std::string got = damage(at, file_.bytes().subspan(at.offset, size)); !got.empty()) {
+            fail(at, sample, std::move(got));
         }
+    }
+}
+
+void StkShard::fail(const StkPlace& place, std::int64_t sample, std::string got) const {
+    throw DataError({.path = path_, .key = std::string(key(sample)), .offset = static_cast<std::int64_t>(place.offset)},
+                    {.where = "stk",
+                     .expected = fmt::format("bytes of hash {:016x}", place.hash),
+                     .got = std::move(got),
+                     .hint = "the shard is damaged: copy it again, or pack again"});
+}
+
+// Wrong bytes that a proxy or a cache holds may not be those of the server.
+void StkShard::fetch(const StkPlace& place, std::int64_t sample, std::span<std::byte> out) const {
+    remote_->read(place.offset, out);
+    if (damage(place, out).empty()) {
+        return;
+    }
+    remote_->read_anew(place.offset, out);
+    if (std::string got = damage(place, out); !got.empty()) {
+        fail(place, sample, std::move(got));
     }
 }
 
@@ -72,19 +113,36 @@ const StkPlace& StkShard::place(std::size_t field, std::int64_t sample) const {
 }
 
 std::span<const std::byte> StkShard::payload(const StkPlace& place) const {
+    if (remote()) {
+        return {};
+    }
     return file_.bytes().subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.size));
 }
 
-void StkShard::read(std::span<const std::byte> payload, std::span<std::byte> out) const {
-    if (reads_) {
-        reads_->read(static_cast<std::uint64_t>(offset_of(payload.data())), out);
+ByteRange StkShard::payload_range(std::size_t field, std::int64_t sample) const {
+    const StkPlace& at = place(field, sample);
+    return {.offset = at.offset, .size = at.size};
+}
+
+void StkShard::read(std::size_t field, std::int64_t sample, std::span<std::byte> out) const {
+    const StkPlace& at = place(field, sample);
+    if (remote()) {
+        fetch(at, sample, out);
+    } else if (reads_) {
+        reads_->read(at.offset, out);
     } else {
-        std::ranges::copy(payload.first(out.size()), out.begin());
+        std::ranges::copy(payload(at), out.begin());
+    }
+}
+
+void StkShard::prefetch(std::span<const ByteRange> ranges) const {
+    if (remote()) {
+        remote_->prefetch(ranges);
     }
 }
 
 std::int64_t StkShard::offset_of(const void* at) const {
-    return static_cast<const std::byte*>(at) - file_.bytes().data();
+    return static_cast<std::int64_t>(footer_.index_offset) + (static_cast<const std::byte*>(at) - index_);
 }
 
 }  // namespace stoker

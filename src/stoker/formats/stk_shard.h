@@ -1,15 +1,17 @@
-// One shard of an stk data set, mapped into memory. Everything that says where something lies is checked when
-// it is opened, so finding a sample is arithmetic: no allocation, no copy, no system call.
+// One shard of an stk data set, mapped into memory, or behind a network with its index in memory. Everything that says
+// where something lies is checked when it is opened, so finding a sample is arithmetic.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "stoker/base/file.h"
+#include "stoker/formats/byte_file.h"
 #include "stoker/formats/stk_layout.h"
 #include "stoker/formats/stk_value.h"
 
@@ -21,6 +23,12 @@ class StkShard {
     // `verify`. Throws DataError with the offset; Unsupported for another version of the format.
     explicit StkShard(const std::filesystem::path& path);
 
+    // Of a remote file: reads footer, index and schema, not the header, which repeats the footer. What fails a check
+    // is fetched anew once. Throws Unsupported for an index of more than a GiB too.
+    explicit StkShard(std::unique_ptr<const ByteFile> file);
+
+    bool remote() const { return remote_ != nullptr; }
+    const std::string& path() const { return path_; }  // or URL
     std::int64_t samples() const { return static_cast<std::int64_t>(footer_.samples); }
     std::uint64_t first() const { return footer_.first; }
     std::uint32_t number() const { return footer_.shard; }
@@ -29,7 +37,8 @@ class StkShard {
     const StkSchema& schema() const { return schema_; }
 
     // `field` is a place in the schema, `sample` one in [0, samples()); the caller has checked both, and the
-    // field's kind. Views live as long as the shard. At least 128 bytes after each payload can be read.
+    // field's kind. Views live as long as the shard. At least 128 bytes after each payload can be read. A remote
+    // shard has no views of payloads: an image's bytes are then empty, and `bytes` and `tensor` throw Unsupported.
     std::string_view key(std::int64_t sample) const;
     StkImage image(std::size_t field, std::int64_t sample) const;
     std::int64_t integer(std::size_t field, std::int64_t sample) const;  // of a label too
@@ -37,15 +46,25 @@ class StkShard {
     StkBytes bytes(std::size_t field, std::int64_t sample) const;
     TensorView tensor(std::size_t field, std::int64_t sample) const;  // read-only, whatever its type says
 
-    // A payload's bytes, which lie in the map, read from the file instead; copied from the map where descriptors are
-    // scarce, so that a data set may have more shards than a process open files.
-    void read(std::span<const std::byte> payload, std::span<std::byte> out) const;
+    // Where the payload of a field that has one lies.
+    ByteRange payload_range(std::size_t field, std::int64_t sample) const;
+
+    // Fills `out` with a payload, and is as long. Locally it is read from the file, or copied from the map where
+    // descriptors are scarce, so that a data set may have more shards than a process open files. From a remote file the
+    // payload's hash is compared, once more with bytes fetched anew: throws DataError.
+    void read(std::size_t field, std::int64_t sample, std::span<std::byte> out) const;
+
+    // Tells a remote file what is wanted next.
+    void prefetch(std::span<const ByteRange> ranges) const;
 
     // Compares the sample's payloads with their hashes, and what lies between them with zeros. Throws DataError.
     void verify(std::int64_t sample) const;
 
   private:
-    void open_ends();
+    void open_map();
+    void open_remote(bool anew);
+    void open_footer(std::span<const std::byte> bytes, std::uint64_t file_size);
+    void check_header(const StkHeader& header) const;
     void open_schema();
     void open_index();
     void check_keys() const;
@@ -54,15 +73,22 @@ class StkShard {
 
     template <typename T>
     const T* column(std::uint64_t begin) const {
-        return reinterpret_cast<const T*>(file_.bytes().data() + footer_.index_offset + begin);
+        return reinterpret_cast<const T*>(index_ + begin);
     }
     const StkPlace& place(std::size_t field, std::int64_t sample) const;
     std::span<const std::byte> payload(const StkPlace& place) const;
-    std::int64_t offset_of(const void* at) const;
+    void need_map() const;
+    void fetch(const StkPlace& place, std::int64_t sample, std::span<std::byte> out) const;
+    void verify_header() const;
+    [[noreturn]] void fail(const StkPlace& place, std::int64_t sample, std::string got) const;
+    std::int64_t offset_of(const void* at) const;  // of what lies in the index
 
-    std::string path_;
+    std::string path_;  // or URL
+    std::unique_ptr<const ByteFile> remote_;
+    Buffer tail_;                // of a remote file, from the index on
     std::optional<File> reads_;  // none where descriptors are scarce
     MappedFile file_;            // of the same descriptor: what was checked is what is read
+    const std::byte* index_ = nullptr;
     StkFooter footer_;
     StkSchema schema_;
     StkLayout layout_;

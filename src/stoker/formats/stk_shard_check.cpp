@@ -2,6 +2,7 @@
 // order of samples and fields without a gap, so offsets that overlap, leave the file or skip a part of it
 // all fail the same comparison.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fmt/format.h>
 #include <utility>
@@ -14,6 +15,9 @@ namespace stoker {
 namespace {
 
 constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;  // of raw pixels
+
+// Held in memory, and made room for on the word of a server.
+constexpr std::uint64_t kMaxRemoteIndex = std::uint64_t{1} << 30;
 
 [[noreturn]] void bad(std::uint64_t offset, std::string expected, std::string got, std::string hint = "") {
     throw DataError({.path = "", .offset = static_cast<std::int64_t>(offset)},
@@ -67,6 +71,39 @@ bool fits(std::span<const std::int64_t> sides, std::uint64_t item, std::uint64_t
     return elements * item == size;
 }
 
+void check_room(std::uint64_t size) {
+    if (size < sizeof(StkHeader) + sizeof(StkFooter)) {
+        bad(0, "a shard of an stk data set", fmt::format("a file of {} bytes", size));
+    }
+}
+
+// Begins as a shard does; what else it says is compared with the footer.
+StkHeader parse_header(std::span<const std::byte> bytes, const std::string& path) {
+    StkHeader header;
+    std::memcpy(&header, bytes.data(), sizeof header);
+    if (header.magic != kStkMagic) {
+        bad(0, "a shard of an stk data set", "a file that begins otherwise");
+    }
+    check_version(header.version, path);
+    return header;
+}
+
+// With remote bytes, and if they are wrong with bytes fetched anew: a proxy or a cache may hold others than the server.
+template <typename Call>
+void try_twice(const std::string& path, Call call) {
+    try {
+        call(/*anew=*/false);
+        return;
+    } catch (const DataError&) {
+    } catch (const Unsupported&) {  // another version
+    }
+    try {
+        call(/*anew=*/true);
+    } catch (const DataError& error) {
+        throw error.located({.path = path});
+    }
+}
+
 }  // namespace
 
 StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), reads_(path), file_(*reads_) {
@@ -74,41 +111,77 @@ StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), re
         reads_.reset();
     }
     try {
-        open_ends();
-        open_schema();
-        open_index();
+        open_map();
     } catch (const DataError& error) {
         throw error.located({.path = path_});
     }
 }
 
-// Header and footer say the same and describe a file of this size.
-void StkShard::open_ends() {
+StkShard::StkShard(std::unique_ptr<const ByteFile> file) : path_(file->name()), remote_(std::move(file)) {
+    try_twice(path_, [&](bool anew) { open_remote(anew); });
+}
+
+void StkShard::open_map() {
     const auto bytes = file_.bytes();
-    StkHeader header;
-    if (bytes.size() < sizeof header + sizeof footer_) {
-        bad(0, "a shard of an stk data set", fmt::format("a file of {} bytes", bytes.size()));
+    check_room(bytes.size());
+    const StkHeader header = parse_header(bytes, path_);
+    open_footer(bytes.last(sizeof footer_), bytes.size());
+    check_header(header);
+    index_ = bytes.data() + footer_.index_offset;
+    open_schema();
+    open_index();
+}
+
+void StkShard::open_remote(bool anew) {
+    const auto read = [&](std::uint64_t offset, std::span<std::byte> out) {
+        return anew ? remote_->read_anew(offset, out) : remote_->read(offset, out);
+    };
+    check_room(remote_->size());
+    const std::uint64_t at = remote_->size() - sizeof footer_;
+    std::array<std::byte, sizeof footer_> end{};
+    read(at, end);
+    open_footer(end, remote_->size());
+    if (at - footer_.index_offset > kMaxRemoteIndex) {
+        throw Unsupported({.where = path_,
+                           .expected = fmt::format("an index of at most {} bytes", kMaxRemoteIndex),
+                           .got = fmt::format("{}", at - footer_.index_offset),
+                           .hint = "pack it again with smaller shards"});
     }
-    std::memcpy(&header, bytes.data(), sizeof header);
-    if (header.magic != kStkMagic) {
-        bad(0, "a shard of an stk data set", "a file that begins otherwise");
+    tail_.resize(static_cast<std::size_t>(at - footer_.index_offset));
+    read(footer_.index_offset, tail_.bytes());
+    index_ = tail_.data();
+    open_schema();
+    open_index();
+}
+
+void StkShard::check_header(const StkHeader& header) const {
+    if (header != StkHeader{.shard = footer_.shard, .first = footer_.first}) {
+        bad(8, fmt::format("the header of shard {}", footer_.shard), fmt::format("that of shard {}", header.shard));
     }
-    check_version(header.version, path_);
-    const std::size_t at = bytes.size() - sizeof footer_;
-    std::memcpy(&footer_, bytes.data() + at, sizeof footer_);
+}
+
+void StkShard::verify_header() const {
+    try_twice(path_, [&](bool anew) {
+        std::array<std::byte, sizeof(StkHeader)> bytes{};
+        anew ? remote_->read_anew(0, bytes) : remote_->read(0, bytes);
+        check_header(parse_header(bytes, path_));
+    });
+}
+
+// It describes a file of this size.
+void StkShard::open_footer(std::span<const std::byte> bytes, std::uint64_t file_size) {
+    const std::uint64_t at = file_size - sizeof footer_;
+    std::memcpy(&footer_, bytes.data(), sizeof footer_);
     if (footer_.magic != kStkMagic) {
         bad(at, "the end of a shard", "other bytes", "the shard is cut off: copy it again, or pack again");
     }
     check_version(footer_.version, path_);
-    check_hash("a footer", bytes.subspan(at, kStkFooterHashed), footer_.hash, at);
-    if (header != StkHeader{.shard = footer_.shard, .first = footer_.first}) {
-        bad(8, fmt::format("the header of shard {}", footer_.shard), fmt::format("that of shard {}", header.shard));
-    }
-    const std::uint64_t index_limit = at - sizeof header;
-    const bool ordered = footer_.file_size == bytes.size() && footer_.reserved == decltype(footer_.reserved){} &&
+    check_hash("a footer", bytes.first(kStkFooterHashed), footer_.hash, at);
+    const std::uint64_t index_limit = at - sizeof(StkHeader);
+    const bool ordered = footer_.file_size == file_size && footer_.reserved == decltype(footer_.reserved){} &&
                          footer_.samples >= 1 && footer_.samples <= index_limit / sizeof(std::uint64_t) &&
                          footer_.samples <= kStkMaxSamples && footer_.first <= kStkMaxSamples &&
-                         footer_.index_offset >= sizeof header && footer_.index_offset <= at &&
+                         footer_.index_offset >= sizeof(StkHeader) && footer_.index_offset <= at &&
                          footer_.index_offset % kStkAlignment == 0 && footer_.index_size <= at - footer_.index_offset &&
                          footer_.schema_offset == footer_.index_offset + footer_.index_size &&
                          footer_.schema_size <= at - footer_.schema_offset &&
@@ -122,15 +195,15 @@ void StkShard::open_ends() {
 
 void StkShard::open_schema() {
     const std::uint64_t end = footer_.schema_offset + footer_.schema_size;
-    const auto bytes = file_.bytes();
-    const auto text = bytes.subspan(footer_.schema_offset, footer_.schema_size);
+    const std::span text(index_ + footer_.index_size, static_cast<std::size_t>(footer_.schema_size));
     check_hash("a schema", text, footer_.schema_hash, footer_.schema_offset);
     for (std::uint64_t at = end; at < stk_align(end); ++at) {
-        if (bytes[at] != std::byte{0}) {
+        if (index_[at - footer_.index_offset] != std::byte{0}) {
             bad(at, "zeros after the schema", "another byte");
         }
     }
     schema_ = decode_schema(text);
+    entry_sizes_.clear();
     for (const StkField& field : schema_.fields) {
         entry_sizes_.push_back(stk_entry_size(field));
     }
@@ -142,7 +215,7 @@ void StkShard::open_index() {
         bad(footer_.index_offset, fmt::format("an index of {} samples", footer_.samples),
             fmt::format("{} bytes", footer_.index_size));
     }
-    check_hash("an index", file_.bytes().subspan(footer_.index_offset, footer_.index_size), footer_.index_hash,
+    check_hash("an index", std::span(index_, static_cast<std::size_t>(footer_.index_size)), footer_.index_hash,
                footer_.index_offset);
     check_keys();
     check_places();

@@ -15,11 +15,6 @@
 namespace stoker {
 namespace {
 
-constexpr int kRemoteThreads = 16;  // they wait for the network, not for a core
-
-// Samples that lie closer to each other than this are fetched in one request.
-constexpr std::uint64_t kNear = std::uint64_t{64} << 10;
-
 void read_npy(const DataPlace& place, Sample& sample) {
     try {
         const ArrayView array = parse_npy(sample.bytes);
@@ -30,21 +25,6 @@ void read_npy(const DataPlace& place, Sample& sample) {
     } catch (const DataError& error) {
         throw error.located(place);
     }
-}
-
-// Merges what is near, in order of the offsets.
-std::vector<ByteRange> merged(std::vector<ByteRange> ranges) {
-    std::ranges::sort(ranges, {}, &ByteRange::offset);
-    std::vector<ByteRange> merged;
-    for (const ByteRange& range : ranges) {
-        if (merged.empty() || range.offset > merged.back().offset + merged.back().size + kNear) {
-            merged.push_back(range);
-        } else {
-            const std::uint64_t end = std::max(merged.back().offset + merged.back().size, range.offset + range.size);
-            merged.back().size = end - merged.back().offset;
-        }
-    }
-    return merged;
 }
 
 }  // namespace
@@ -183,7 +163,7 @@ void WebDatasetSource::prefetch(std::span<const std::int64_t> indices) const {
             const TarSample& entry = indices_[shard][place(*at).sample];
             ranges.push_back({entry.offset, entry.size});
         }
-        files_.open(shard)->prefetch(merged(std::move(ranges)));
+        files_.open(shard)->prefetch(merge_ranges(std::move(ranges), kNearBytes));
     }
 }
 
