@@ -43,6 +43,9 @@ class ByteFile {
     // where the file ends before: never hands out other bytes.
     virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
+    // The whole file mapped into memory, as long as this lives; empty where there is no map. Made when first asked for.
+    virtual std::span<const std::byte> map() const { return {}; }
+
     // Tells which ranges are wanted next; returns at once. Local files have nothing to do.
     virtual void prefetch(std::span<const ByteRange> /*ranges*/) const {}
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/prefetch.h"
 #include "stoker/formats/stk_manifest.h"
 
 namespace stoker {
@@ -110,6 +111,11 @@ StkImage StkReader::image(std::size_t field, std::int64_t index) const {
     return at.shard.image(field, at.sample);
 }
 
+void StkReader::prefetch_image(std::size_t field, std::int64_t index) const {
+    const Place at = place(index);
+    at.shard.prefetch_image(field, at.sample);
+}
+
 std::int64_t StkReader::integer(std::size_t field, std::int64_t index) const {
     check_field(field, StkKind::integer);
     const Place at = place(index);
@@ -167,6 +173,18 @@ void StkSource::read(std::int64_t index, Sample& sample) const {
     sample.width = found.width;
     sample.channels = found.channels;
     sample.label = *label(index);
+}
+
+void StkSource::prefetch(std::span<const std::int64_t> indices) const {
+    const auto soon = prefetched(indices);
+    for (const std::int64_t index : soon) {
+        reader_.prefetch_image(image_, index);
+    }
+    for (const std::int64_t index : soon) {
+        if (const auto bytes = image(index).bytes; bytes.size() < kReadBytes) {
+            prefetch_memory(bytes.data(), bytes.size());
+        }
+    }
 }
 
 std::span<const std::string> StkSource::classes() const {

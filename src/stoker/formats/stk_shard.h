@@ -32,6 +32,7 @@ class StkShard {
     // field's kind. Views live as long as the shard. At least 128 bytes after each payload can be read.
     std::string_view key(std::int64_t sample) const;
     StkImage image(std::size_t field, std::int64_t sample) const;
+    void prefetch_image(std::size_t field, std::int64_t sample) const;   // its entry alone, into the processor's cache
     std::int64_t integer(std::size_t field, std::int64_t sample) const;  // of a label too
     double number(std::size_t field, std::int64_t sample) const;
     StkBytes bytes(std::size_t field, std::int64_t sample) const;
