@@ -1,5 +1,6 @@
 // stoker bench: a table of benchmarks, one file each.
 #include "bench_pipeline.h"
+#include "bench_storage.h"
 #include "command.h"
 #include "engine.h"
 
@@ -9,11 +10,14 @@ Command add_bench(CLI::App& app) {
     app.require_subcommand(1);
     Command pipeline =
         add_bench_pipeline(*app.add_subcommand("pipeline", "how fast samples become batches; --peers: and elsewhere"));
+    CLI::App* storage_app = app.add_subcommand("storage", "how fast records' bytes come from each kind of file");
+    Command storage = add_bench_storage(*storage_app);
     app.add_subcommand(kLadder.name, kLadder.summary);  // main.cpp hands it to the engine
     example(app,
             "  stoker bench pipeline --data data/train\n"
+            "  stoker bench storage --peer\n"
             "  stoker bench ladder --data synth:digits");
-    return pipeline;
+    return [pipeline, storage, storage_app] { return storage_app->parsed() ? storage() : pipeline(); };
 }
 
 }  // namespace stoker::cli

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/prefetch.h"
 #include "stoker/formats/array_labels.h"
 #include "stoker/formats/fields.h"
 
@@ -151,6 +152,16 @@ void ArraySource::read(std::int64_t index, Sample& sample) const {
         bytes = sample.storage.bytes();
     }
     set_pixels(layout_, false, bytes, sample);
+}
+
+void ArraySource::prefetch(std::span<const std::int64_t> indices) const {
+    if (images_.fortran || sample_bytes_ >= kReadBytes) {
+        return;
+    }
+    for (const std::int64_t index : prefetched(indices)) {
+        check(index);
+        prefetch_memory(images_.bytes.data() + static_cast<std::size_t>(index) * sample_bytes_, sample_bytes_);
+    }
 }
 
 bool arrays_have_splits(const std::string& path) {

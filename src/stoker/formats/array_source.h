@@ -25,6 +25,8 @@ class ArraySource final : public Source {
     // A view into the map, or, from 16 KiB on, a copy in `sample.storage`, read from the file. Elements in Fortran
     // order lie apart, a sample's all over the file: they are gathered.
     void read(std::int64_t index, Sample& sample) const override;
+    // Small samples into the processor's cache.
+    void prefetch(std::span<const std::int64_t> indices) const override;
     std::string key(std::int64_t index) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;
     std::span<const std::string> classes() const override { return classes_; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <mutex>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -22,6 +23,10 @@ class LocalFile final : public ByteFile {
 
     std::uint64_t size() const override { return info_.size; }
     void read(std::uint64_t offset, std::span<std::byte> out) const override { file_.read(offset, out); }
+    std::span<const std::byte> map() const override {
+        std::call_once(mapping_, [this] { map_ = MappedFile(file_); });
+        return map_.bytes().first(std::min<std::size_t>(map_.bytes().size(), info_.size));
+    }
     const std::string& name() const override { return name_; }
     std::string stamp() const override {
         return fmt::format("{} bytes of {} and {} in {}", info_.size, info_.modified_ns, info_.changed_ns, info_.inode);
@@ -35,6 +40,8 @@ class LocalFile final : public ByteFile {
     std::string name_;
     File file_;
     FileInfo info_;
+    mutable std::once_flag mapping_;
+    mutable MappedFile map_;
 };
 
 }  // namespace

@@ -46,6 +46,8 @@ class ByteFile {
 
     // The same for bytes that turned out to be wrong: of a remote file they are fetched anew, past every cache.
     virtual void read_anew(std::uint64_t offset, std::span<std::byte> out) const { read(offset, out); }
+    // The whole file mapped into memory, as long as this lives; empty where there is no map. Made when first asked for.
+    virtual std::span<const std::byte> map() const { return {}; }
 
     // Tells which ranges are wanted next; returns at once. Local files have nothing to do.
     virtual void prefetch(std::span<const ByteRange> /*ranges*/) const {}

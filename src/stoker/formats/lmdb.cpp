@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/prefetch.h"
 
 namespace stoker {
 namespace {
@@ -168,6 +169,14 @@ void LmdbSource::read(std::int64_t index, Sample& sample) const {
         }
     } catch (const DataError& error) {
         throw error.located({.path = path_, .key = printable(key)});
+    }
+}
+
+void LmdbSource::prefetch(std::span<const std::int64_t> indices) const {
+    for (const std::int64_t index : prefetched(indices)) {
+        if (index >= 0 && index < size()) {
+            leaves_.prefetch(index);
+        }
     }
 }
 

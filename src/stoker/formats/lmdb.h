@@ -29,6 +29,8 @@ class LmdbSource final : public Source {
 
     std::int64_t size() const override { return keys_.size(); }
     void read(std::int64_t index, Sample& sample) const override;
+    // Small values into the processor's cache.
+    void prefetch(std::span<const std::int64_t> indices) const override;
     // The key itself; bytes of keys that are no printable UTF-8 as \x00. Where "__keys__" holds a text, pickled, the
     // records are dicts with the sample's key under that name.
     std::string key(std::int64_t index) const override;

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 
+#include "stoker/base/prefetch.h"
 #include "stoker/formats/lmdb_meta.h"
 
 namespace stoker {
@@ -132,14 +133,36 @@ void LmdbLeaves::index(std::int64_t keys) {
     }
 }
 
-std::optional<std::span<const std::byte>> LmdbLeaves::find(std::int64_t index, std::string_view key) const {
-    if (leaves_.empty()) {
-        return std::nullopt;
-    }
+std::size_t LmdbLeaves::leaf_of(std::int64_t index) const {
     std::size_t leaf = blocks_[static_cast<std::size_t>(index >> block_bits_)];
     while (leaves_[leaf + 1].first <= index) {
         ++leaf;
     }
+    return leaf;
+}
+
+// liblmdb fills a page from its end; with values of about one size, each has an equal part of it.
+void LmdbLeaves::prefetch(std::int64_t index) const {
+    if (leaves_.empty()) {
+        return;
+    }
+    const std::size_t leaf = leaf_of(index);
+    const auto page = page_at(leaves_[leaf].page);
+    const auto at = static_cast<std::size_t>(index - leaves_[leaf].first);
+    const auto nodes = static_cast<std::size_t>(leaves_[leaf + 1].first - leaves_[leaf].first);
+    if (page.empty() || index < leaves_[leaf].first) {
+        return;
+    }
+    const std::size_t each = page.size() / nodes;
+    prefetch_memory(page.data(), 1);
+    prefetch_memory(page.data() + page.size() - std::min((at + 1) * each, page.size()), each);
+}
+
+std::optional<std::span<const std::byte>> LmdbLeaves::find(std::int64_t index, std::string_view key) const {
+    if (leaves_.empty()) {
+        return std::nullopt;
+    }
+    const std::size_t leaf = leaf_of(index);
     const auto page = page_at(leaves_[leaf].page);
     const auto at = static_cast<std::size_t>(index - leaves_[leaf].first);
     if (page.empty() || kind_of(page) != kLeaf || index < leaves_[leaf].first || at >= nodes_in(page)) {

@@ -24,6 +24,9 @@ class LmdbLeaves {
     // the node must lie within its page, the value within the file, and the key must be this one.
     std::optional<std::span<const std::byte>> find(std::int64_t index, std::string_view key) const;
 
+    // Where the page and the value of key `index` probably lie, into the processor's cache: reads nothing of the file.
+    void prefetch(std::int64_t index) const;
+
     std::size_t size() const { return leaves_.size(); }
 
   private:
@@ -34,6 +37,7 @@ class LmdbLeaves {
 
     bool walk(std::uint64_t page, int depth, std::string_view first_key, const LmdbKeys& keys);
     void index(std::int64_t keys);
+    std::size_t leaf_of(std::int64_t index) const;
     std::span<const std::byte> page_at(std::uint64_t page) const;
 
     std::span<const std::byte> file_;

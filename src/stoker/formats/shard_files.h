@@ -35,6 +35,8 @@ class ShardFiles {
       public:
         const ByteFile& operator*() const { return *file_; }
         const ByteFile* operator->() const { return file_; }
+        // The file stays open as long as the ShardFiles, and with it what is mapped of it.
+        bool stays() const { return kept_ == nullptr; }
 
       private:
         friend class ShardFiles;

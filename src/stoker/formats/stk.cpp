@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/prefetch.h"
 #include "stoker/base/thread_pool.h"
 #include "stoker/formats/stk_manifest.h"
 
@@ -141,6 +142,11 @@ StkImage StkReader::image(std::size_t field, std::int64_t index) const {
     return at.shard.image(field, at.sample);
 }
 
+void StkReader::prefetch_image(std::size_t field, std::int64_t index) const {
+    const Place at = place(index);
+    at.shard.prefetch_image(field, at.sample);
+}
+
 std::int64_t StkReader::integer(std::size_t field, std::int64_t index) const {
     check_field(field, StkKind::integer);
     const Place at = place(index);
@@ -240,6 +246,22 @@ std::vector<std::int64_t> StkSource::shard_sizes() const {
         }
     }
     return sizes;
+}
+
+void StkSource::prefetch(std::span<const std::int64_t> indices) const {
+    if (reader_.remote()) {
+        reader_.prefetch(image_, indices);
+        return;
+    }
+    const auto soon = prefetched(indices);
+    for (const std::int64_t index : soon) {
+        reader_.prefetch_image(image_, index);
+    }
+    for (const std::int64_t index : soon) {
+        if (const auto bytes = image(index).bytes; bytes.size() < kReadBytes) {
+            prefetch_memory(bytes.data(), bytes.size());
+        }
+    }
 }
 
 std::span<const std::string> StkSource::classes() const {

@@ -44,6 +44,7 @@ class StkReader {
     // is not in [0, size()).
     std::string_view key(std::int64_t index) const;
     StkImage image(std::size_t field, std::int64_t index) const;
+    void prefetch_image(std::size_t field, std::int64_t index) const;
     std::int64_t integer(std::size_t field, std::int64_t index) const;  // of a label too
     double number(std::size_t field, std::int64_t index) const;
     StkBytes bytes(std::size_t field, std::int64_t index) const;
@@ -88,7 +89,9 @@ class StkSource final : public Source {
     // A view into the map, without a copy or a system call; from 16 KiB on, and of a remote set, a copy in
     // `sample.storage` (StkShard::read).
     void read(std::int64_t index, Sample& sample) const override;
-    void prefetch(std::span<const std::int64_t> indices) const override { reader_.prefetch(image_, indices); }
+    // Ranges of a remote set; of a local one small payloads, into the processor's cache: shuffled reading waits for
+    // memory more than for anything else.
+    void prefetch(std::span<const std::int64_t> indices) const override;
     std::vector<std::int64_t> shard_sizes() const override;
     std::string key(std::int64_t index) const override { return std::string(reader_.key(index)); }
     std::span<const std::string> classes() const override;

@@ -39,6 +39,10 @@ StkImage StkShard::image(std::size_t field, std::int64_t sample) const {
             .original_file = (entry.flags & kStkOriginalFile) != 0};
 }
 
+void StkShard::prefetch_image(std::size_t field, std::int64_t sample) const {
+    __builtin_prefetch(column<StkImageEntry>(layout_.fields[field]) + sample);
+}
+
 std::int64_t StkShard::integer(std::size_t field, std::int64_t sample) const {
     return column<std::int64_t>(layout_.fields[field])[sample];
 }

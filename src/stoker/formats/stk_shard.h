@@ -41,6 +41,7 @@ class StkShard {
     // shard has no views of payloads: an image's bytes are then empty, and `bytes` and `tensor` throw Unsupported.
     std::string_view key(std::int64_t sample) const;
     StkImage image(std::size_t field, std::int64_t sample) const;
+    void prefetch_image(std::size_t field, std::int64_t sample) const;   // its entry alone, into the processor's cache
     std::int64_t integer(std::size_t field, std::int64_t sample) const;  // of a label too
     double number(std::size_t field, std::int64_t sample) const;
     StkBytes bytes(std::size_t field, std::int64_t sample) const;

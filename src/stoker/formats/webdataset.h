@@ -29,7 +29,7 @@ class WebDatasetSource final : public Source {
                      std::size_t most_open = spare_descriptors());
 
     std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
-    // One read of the image into `sample.storage`.
+    // One read of the image into `sample.storage`; below 16 KiB a view of the shard's map where it is local.
     void read(std::int64_t index, Sample& sample) const override;
     // The image's name in the shard; without its extension for an array (.npy).
     std::string key(std::int64_t index) const override;
@@ -54,6 +54,8 @@ class WebDatasetSource final : public Source {
         std::int64_t sample;  // within it
     };
     Place place(std::int64_t index) const;
+    std::span<const std::byte> bytes_of(const TarSample& entry, std::size_t shard, Buffer& storage) const;
+    void prefetch_mapped(std::span<const std::int64_t> indices) const;
     void open_shards(const FieldNames& fields);
     void check_fields(const FieldNames& fields) const;
     void find_classes();
