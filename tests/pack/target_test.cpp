@@ -336,6 +336,19 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"x.h5", "synth:digits?count=96", true, "x.h5.part/records"},
                       Case{"x.npz", "synth:digits?count=96", true, "x.npz.part/images"}));
 
+// The classes lie beside an archive under its name, whatever that ends in.
+TEST(TarClasses, AreFoundWhateverTheNameEndsIn) {
+    const TempDir dir;
+    make_folder(dir / "images");
+    const ImageFolderSource source(dir / "images");
+    for (const char* name : {"imagenet2012.tar", "v2.tar", "2012.tar", "x-7.tar", "v3-{000000..}.tar",
+                             "x-2012-{000000..}.tar", "x--{000000..}.tar", "7-{000000..}.tar"}) {
+        const PackResult result = pack(source, dir / name, {});
+        const auto packed = open_source(result.path, Split::train);
+        EXPECT_TRUE(std::ranges::equal(packed->classes(), source.classes())) << name;
+    }
+}
+
 TEST(TargetFormat, GoesByTheEnding) {
     EXPECT_EQ(target_format("a/x.stk").name, "stk");
     EXPECT_EQ(target_format("a/x.tar").name, "tar");

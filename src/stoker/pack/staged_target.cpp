@@ -156,9 +156,17 @@ void StagedTarget::verify(const TargetProgress& progress) {
     if (content != open_.content) {
         differs("the samples that were written", "others");
     }
-    if (!classes_.empty() && !std::ranges::equal(source->classes(), classes_)) {
-        differs(fmt::format("the {} classes of the source", classes_.size()),
-                fmt::format("{} classes", source->classes().size()));
+    if (classes_.empty()) {
+        return;
+    }
+    const auto found = source->classes();
+    if (found.size() != classes_.size()) {
+        differs(fmt::format("the {} classes of the source", classes_.size()), fmt::format("{} classes", found.size()));
+    }
+    const auto [wanted, other] = std::ranges::mismatch(classes_, found);
+    if (wanted != classes_.end()) {
+        differs(fmt::format("class {} as in the source, \"{}\"", wanted - classes_.begin(), *wanted),
+                fmt::format("\"{}\"", *other));
     }
 }
 
