@@ -351,6 +351,8 @@ TEST_F(WebDataset, IndexIsKept) {
     EXPECT_GT(reads("2"), 0u);
     EXPECT_GT(reads("2", {.image = "png", .label = {}}), 0u);
     EXPECT_EQ(reads("2"), 0u);
+    EXPECT_GT(reads(""), 0u);  // as of a server that tells no version: nothing is kept
+    EXPECT_GT(reads(""), 0u);
 
     // An index that does not fit, as if the shard were shorter, or that is damaged: both are no index.
     for (const bool cut : {false, true}) {
