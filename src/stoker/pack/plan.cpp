@@ -103,7 +103,8 @@ Json plan_of(const Source& source, const PackOptions& options, bool shards) {
 
 void check_plan(const std::string& directory, const std::string& origin, const Json& wanted, const std::string& done,
                 const std::string& hint) {
-    const Json found = Json::parse(origin).value("plan", Json());
+    const Json whole = Json::parse(origin, nullptr, false);
+    const Json found = whole.is_object() ? whole.value("plan", Json()) : Json();
     if (!found.is_object()) {
         throw InvalidArgument({.where = directory,
                                .expected = "a data set that `stoker pack` wrote",

@@ -197,7 +197,7 @@ Staging::Staging(const StagedNames& names, const std::string& origin) : names_(n
 
 Staging::~Staging() {
     journal_.reset();
-    if (!published_ && (discarded_ || parts_.empty())) {  // nothing in it that a next packing could use
+    if (!published_ && parts_.empty()) {  // nothing that a next packing could use
         std::error_code ignored;
         fs::remove_all(names_.folder, ignored);
     }
@@ -299,6 +299,20 @@ std::string state_text(const Json& state, const char* name) {
         throw DataError({}, {.where = "pack", .expected = fmt::format("{} of a part", name), .got = state.dump()});
     }
     return value->get<std::string>();
+}
+
+std::uint64_t staged_size(const fs::path& path, std::uint64_t least) {
+    std::error_code error;
+    const std::uint64_t size = fs::file_size(path, error);
+    if (error && error != std::errc::no_such_file_or_directory) {
+        throw IoError({.where = path.string(), .expected = "a readable file", .got = error.message()});
+    }
+    if (error || size < least) {
+        throw DataError({.path = path.string()}, {.where = "pack",
+                                                  .expected = fmt::format("the {} bytes that were written", least),
+                                                  .got = error ? error.message() : fmt::format("{}", size)});
+    }
+    return size;
 }
 
 std::optional<std::string> finished_origin(const fs::path& path) {
