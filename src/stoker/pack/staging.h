@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/base/folder_lock.h"
 #include "stoker/formats/append_file.h"
 #include "stoker/pack/target.h"
 
@@ -61,14 +62,13 @@ class Staging {
     void publish(const std::vector<std::string>& files, nlohmann::ordered_json record);
 
   private:
-    void lock();
     void read_journal(const std::string& origin);
     void start_journal();
     void refuse_other_files() const;
 
     StagedNames names_;
     std::string head_;  // the journal's first line
-    int lock_ = -1;
+    std::optional<FolderLock> lock_;
     bool published_ = false;
     std::vector<StagedPart> parts_;
     std::unique_ptr<AppendFile> journal_;
