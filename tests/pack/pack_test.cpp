@@ -249,7 +249,7 @@ TEST_F(Pack, OtherLabelsOrClassesAreAnotherSource) {
     const Relabelled before(source, 0, "a");
     for (const bool finished : {true, false}) {
         const fs::path target = dir_ / (finished ? "finished.tar" : "part.tar");
-        PackOptions options;
+        PackOptions options{.shard_size = 5'000};
         options.progress = finished ? options.progress : stop_at(12);
         if (finished) {
             pack(before, target, options);
