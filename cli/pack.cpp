@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "field_options.h"
 #include "interrupt.h"
 #include "progress.h"
 #include "stoker/base/core_budget.h"
@@ -26,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
     std::string data;
     std::string target;
+    FieldNames fields;
     std::string codec = "keep";
     std::string shard_size = "256MiB";
     int workers = 0;
@@ -147,13 +149,15 @@ int run(const Options& given) {
                                .expected = "a data set with a test split, such as a folder of IDX files",
                                .got = options.data});
     }
-    PackOptions wanted{.recode = {.codec = parse_pack_codec(options.codec),
+    PackOptions wanted{.fields = options.fields,
+                       .recode = {.codec = parse_pack_codec(options.codec),
                                   .resize_shorter = options.resize_shorter,
                                   .quality = options.quality},
                        .shard_size = checked_shard_size(options.shard_size),
                        .workers = options.workers > 0 ? options.workers : read_core_budget().usable,
                        .skip_bad = options.skip_bad};
-    const auto source = open_source(options.data, options.test ? Split::test : Split::train);
+    const auto source =
+        open_source(options.data, options.test ? Split::test : Split::train, {.fields = options.fields});
     catch_signals();
     Progress progress;
     wanted.progress = [&](const PackProgress& at) { progress(at); };
@@ -182,6 +186,7 @@ Command add_pack(CLI::App& app) {
            "the data set to write, by its ending: NAME.stk, NAME.tar, 'NAME-{000000..}.tar' (WebDataset shards), "
            "NAME.lmdb, NAME.h5, NAME.npz; an unfinished one is gone on with")
         ->required();
+    add_field_options(app, options->fields);
     app.add_option(
            "--codec", options->codec,
            "keep: the bytes as they are (default); dct, dct-zstd: JPEGs in a form that decodes faster, with the "

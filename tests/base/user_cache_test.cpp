@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -105,6 +106,32 @@ TEST_F(UserCache, GivesBackWhatWasPutIn) {
     const std::string large(1 << 20, 'l');
     EXPECT_TRUE(write("name", "stamp", large));
     EXPECT_EQ(read("name", "stamp"), large);
+}
+
+TEST_F(UserCache, WhatIsNotUsedGoes) {
+    const auto age = [](const fs::path& file, int days) {
+        fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(24 * days));
+    };
+    EXPECT_TRUE(write("used", "1", "content", "other"));
+    const fs::path used = only_file();
+    const fs::path folder = dir_ / "cache/kind";
+    fs::create_directories(folder);
+    fs::copy_file(used, folder / used.filename());
+    for (const char* name : {"old", "young", "young.tmp-7-0", "old.tmp-7-0"}) {
+        write_file(folder / name, std::string_view("x"));
+        age(folder / name, std::string_view(name).starts_with("old") ? 91 : name[5] == '.' ? 0 : 89);
+    }
+    age(folder / "old.tmp-7-0", 2);
+    age(folder / used.filename(), 89);
+    EXPECT_EQ(read("used", "1"), "content");  // is now as good as new
+    EXPECT_LT(fs::file_time_type::clock::now() - fs::last_write_time(folder / used.filename()), std::chrono::hours(24));
+    EXPECT_TRUE(write("name", "1", "content"));
+    EXPECT_FALSE(fs::exists(folder / "old"));
+    EXPECT_FALSE(fs::exists(folder / "old.tmp-7-0"));
+    EXPECT_TRUE(fs::exists(folder / "young"));
+    EXPECT_TRUE(fs::exists(folder / "young.tmp-7-0"));  // somebody writes it
+    EXPECT_EQ(read("used", "1"), "content");
+    EXPECT_EQ(read("name", "1"), "content");
 }
 
 TEST_F(UserCache, KeepsNamesAndKindsApart) {

@@ -425,6 +425,48 @@ TEST_F(RemoteFileTest, TheDiskCacheAnswersTheSecondTime) {
     EXPECT_EQ(read_text_at(open(options), 0, bytes_.size()), bytes_);
 }
 
+// A weak ETag promises the same meaning, not the same bytes, and no version at all promises nothing.
+TEST_F(RemoteFileTest, NothingIsKeptByAVersionThatIsNotOfBytes) {
+    for (const char* etag : {"W/\"v1\"", ""}) {
+        const TempDir dir;
+        RemoteOptions options = quick();
+        options.cache_dir = dir.path();
+        options.cache_bytes = 10 << 20;
+        options.block_bytes = options.request_bytes = 65536;
+        bytes_ = make_bytes(100'000, 5);
+        server_.put("/object", {.bytes = bytes_, .etag = etag});
+        shared_ = own_shared();
+        EXPECT_FALSE(open(options).settled());
+        EXPECT_EQ(read_text_at(open(options), 0, bytes_.size()), bytes_);
+        bytes_ = make_bytes(100'000, 6);
+        server_.put("/object", {.bytes = bytes_, .etag = etag});
+        shared_ = own_shared();
+        EXPECT_EQ(read_text_at(open(options), 0, bytes_.size()), bytes_);
+    }
+    server_.put("/object", {.bytes = bytes_, .etag = "W/\"v1\""});
+    RemoteOptions options = quick();
+    options.block_bytes = options.request_bytes = 65536;
+    const RemoteFile file = open(options);
+    std::atomic<int> left = 1;
+    server_.set_faults([&](const SeenRequest&) {
+        return left-- > 0 ? ServerFault{.kind = Kind::short_body, .bytes = 50'000} : ServerFault{};
+    });
+    server_.forget_seen();
+    EXPECT_EQ(read_text_at(file, 0, 65536), bytes_.substr(0, 65536));
+    ASSERT_EQ(server_.seen().size(), 2U);
+    EXPECT_EQ(server_.seen()[1].first, 0U);  // all of it again: the halves might be of two versions
+}
+
+TEST_F(RemoteFileTest, ObjectsThatDifferOnlyInTheirQueryHaveNamesOfTheirOwn) {
+    server_.put("/object?part=1", {.bytes = bytes_});
+    server_.put("/object?part=2", {.bytes = bytes_});
+    const RemoteFile one = open(quick(), "/object?part=1");
+    const RemoteFile two = open(quick(), "/object?part=2");
+    EXPECT_EQ(one.name(), two.name());  // as messages show it
+    EXPECT_NE(one.identity(), two.identity());
+    EXPECT_TRUE(one.settled());
+}
+
 // Many readers, announcements, small memory, a small disk cache, and a random fault in every third answer.
 TEST_F(RemoteFileTest, RandomFaultsNeverChangeAByte) {
     const TempDir dir;

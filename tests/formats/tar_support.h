@@ -115,6 +115,7 @@ class MemoryFile final : public ByteFile {
     }
     const std::string& name() const override { return name_; }
     std::string stamp() const override { return stamp_; }
+    bool settled() const override { return !stamp_.empty(); }
     bool remote() const override { return is_remote(name_); }
 
   private:

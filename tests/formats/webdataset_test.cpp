@@ -317,8 +317,14 @@ TEST_F(WebDataset, ClassNames) {
     EXPECT_THROW(classes("train.tar"), DataError);
     write_file(dir_ / "train-classes.txt", std::string_view("cat\n\ndog\n"));
     EXPECT_THROW(classes("train.tar"), DataError);
-    EXPECT_THAT(class_name_files("d/e/imagenet-train-000123.tar"),
-                ElementsAre("d/e/imagenet-train-classes.txt", "d/e/classes.txt"));
+    EXPECT_THAT(
+        class_name_files("d/e/imagenet-train-000123.tar"),
+        ElementsAre("d/e/imagenet-train-000123-classes.txt", "d/e/imagenet-train-classes.txt", "d/e/classes.txt"));
+    EXPECT_THAT(class_name_files("imagenet2012.tar"),
+                ElementsAre("imagenet2012-classes.txt", "imagenet-classes.txt", "classes.txt"));
+    EXPECT_THAT(class_name_files("x--000000.tar"),
+                ElementsAre("x--000000-classes.txt", "x--classes.txt", "x-classes.txt", "classes.txt"));
+    EXPECT_THAT(class_name_files("2012.tar"), ElementsAre("2012-classes.txt", "classes.txt"));
 }
 
 // A million class names are made for nobody who only wrote a large number.
@@ -345,6 +351,8 @@ TEST_F(WebDataset, IndexIsKept) {
     EXPECT_GT(reads("2"), 0u);
     EXPECT_GT(reads("2", {.image = "png", .label = {}}), 0u);
     EXPECT_EQ(reads("2"), 0u);
+    EXPECT_GT(reads(""), 0u);  // as of a server that tells no version: nothing is kept
+    EXPECT_GT(reads(""), 0u);
 
     // An index that does not fit, as if the shard were shorter, or that is damaged: both are no index.
     for (const bool cut : {false, true}) {

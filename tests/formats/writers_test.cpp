@@ -1,5 +1,6 @@
 // Bytes that our writers make, read by our readers. That others read them too is tests/python/test_pack_targets.py's.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "stoker/base/error.h"
@@ -55,6 +56,8 @@ TEST(AppendFile, GoesOnWhereItIsToldTo) {
     EXPECT_TRUE(std::ranges::equal(as_bytes(read_text(dir / "x")), all));
     EXPECT_EQ(hash, hash_range(dir / "x", 1500, 3'000'000));
     EXPECT_THROW(AppendFile(dir / "x", 3'000'001), IoError);
+    EXPECT_THAT([] { AppendFile file("/dev/null"); },  // has a size, but cannot be cut
+                ::testing::ThrowsMessage<IoError>(::testing::HasSubstr("Invalid argument")));
     EXPECT_THROW(hash_range(dir / "x", 0, 3'000'001), IoError);
 }
 

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "pack/support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -217,6 +219,70 @@ TEST_F(Pack, SaysWhichOptionsAreOthersThanThoseItWasBegunWith) {
     fs::remove(dir_ / "images/c0/0.jpg");
     said(folder(), options,
          "the same source, as the data set was begun with, got another source, or one that has changed since; finish");
+}
+
+// A source with the labels and classes of another day.
+class Relabelled final : public Source {
+  public:
+    Relabelled(const Source& source, std::int64_t first, std::string name) : source_(source), first_(first) {
+        classes_ = {std::move(name), "b", "c"};
+    }
+    std::int64_t size() const override { return source_.size(); }
+    void read(std::int64_t index, Sample& sample) const override {
+        source_.read(index, sample);
+        sample.label = *label(index);
+    }
+    std::string key(std::int64_t index) const override { return source_.key(index); }
+    std::optional<std::int64_t> label(std::int64_t index) const override {
+        return index == 0 ? first_ : *source_.label(index);
+    }
+    std::span<const std::string> classes() const override { return classes_; }
+
+  private:
+    const Source& source_;
+    std::int64_t first_;
+    std::vector<std::string> classes_;
+};
+
+TEST_F(Pack, OtherLabelsOrClassesAreAnotherSource) {
+    const ImageFolderSource source = folder();
+    const Relabelled before(source, 0, "a");
+    for (const bool finished : {true, false}) {
+        const fs::path target = dir_ / (finished ? "finished.tar" : "part.tar");
+        PackOptions options{.shard_size = 5'000};
+        options.progress = finished ? options.progress : stop_at(12);
+        if (finished) {
+            pack(before, target, options);
+        } else {
+            EXPECT_THROW(pack(before, target, options), Stopped);
+        }
+        options.progress = {};
+        for (const Relabelled& now : {Relabelled(source, 1, "a"), Relabelled(source, 0, "other")}) {
+            EXPECT_THAT([&] { pack(now, target, options); },
+                        ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("or one that has changed since")));
+        }
+        EXPECT_EQ(pack(before, target, options).nothing_to_do, finished);
+    }
+}
+
+TEST_F(Pack, AFileWrittenAnewIsAnotherSource) {
+    const fs::path file = dir_ / "x.npz";
+    pack(*open_source("synth:digits?count=5", Split::train), file, {});
+    pack(*open_source(file.string(), Split::train), dir_ / "x.stk", {});
+    EXPECT_TRUE(pack(*open_source(file.string(), Split::train), dir_ / "x.stk", {}).nothing_to_do);
+    fs::last_write_time(file,
+                        fs::last_write_time(file) + std::chrono::seconds(1));  // as many bytes, and keys, as before
+    EXPECT_THAT([&] { pack(*open_source(file.string(), Split::train), dir_ / "x.stk", {}); },
+                ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("or one that has changed since")));
+}
+
+TEST_F(Pack, OtherFieldsAreAnotherPacking) {
+    const ImageFolderSource source = folder();
+    pack(source, dir_ / "x.stk", {.fields = {.image = {}, .label = "fine"}});
+    EXPECT_THAT([&] { pack(source, dir_ / "x.stk", {.fields = {.image = "small", .label = {}}}); },
+                ::testing::ThrowsMessage<InvalidArgument>(
+                    HasSubstr("expected no --image-field and --label-field fine, as the data set was packed with, got "
+                              "--image-field small and no --label-field;")));
 }
 
 TEST_F(Pack, LeavesTheDataSetsOfOtherProgramsAlone) {

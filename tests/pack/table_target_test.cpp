@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <atomic>
 #include <gtest/gtest.h>
 
 #include "pack/support.h"
@@ -57,7 +59,13 @@ TEST(TableTarget, PixelsOfSeveralSizesAreRefusedAtTheFirstThatDiffers) {
         EXPECT_THAT([&] { pack(several, dir / name, {.shard_size = 1}); },
                     ThrowsMessage<DataError>(AllOf(HasSubstr(": c"), HasSubstr("\"a\": 2 x 3 x 1"),
                                                    HasSubstr("got 4 x 3 x 1; x.tar, x.lmdb and x.stk hold"))));
-        EXPECT_TRUE(fs::is_empty(dir.path()));  // what was done is of no use
+        const PackResult rest = pack(several, dir / name, {.shard_size = 1, .skip_bad = true});
+        EXPECT_EQ(rest.resumed_samples, 1) << name;  // one odd image costs no more than the open part, of b
+        EXPECT_EQ(rest.samples, 3);
+        ASSERT_EQ(rest.skipped.size(), 1U);
+        EXPECT_EQ(rest.skipped[0].key, "c");
+        EXPECT_THAT(rest.skipped[0].reason, AllOf(HasSubstr("(sample 2)"), HasSubstr("4 x 3 x 1")));
+        EXPECT_EQ(open_source((dir / name).string(), Split::train)->key(2), "d");
     }
     for (const char* name : {"x.tar", "x.lmdb"}) {
         const PackResult result = pack(several, dir / name, {});
@@ -103,6 +111,74 @@ TEST(TableTarget, KeysAreText) {
         for (const char* name : {"x.tar", "x.tar.pack.json"}) {
             fs::remove(dir / name);
         }
+    }
+}
+
+class Counted final : public Source {
+  public:
+    explicit Counted(Pixels source) : source_(std::move(source)) {}
+    std::int64_t size() const override { return source_.size(); }
+    std::string key(std::int64_t index) const override { return source_.key(index); }
+    void read(std::int64_t index, Sample& sample) const override {
+        ++reads;
+        source_.read(index, sample);
+    }
+    mutable std::atomic<int> reads = 0;
+
+  private:
+    Pixels source_;
+};
+
+TEST(TableTarget, KeysAreCheckedBeforeTheFirstSample) {
+    const TempDir dir;
+    for (const char* name : {"x.h5", "x.npz", "x.lmdb"}) {
+        const Counted source(Pixels({{"a"}, {"b"}, {"\xff"}}));
+        EXPECT_THAT(
+            [&] { pack(source, dir / name, {}); },
+            ThrowsMessage<DataError>(AllOf(HasSubstr(name), HasSubstr("(sample 2)"), HasSubstr("keys of UTF-8"))));
+        EXPECT_EQ(source.reads, 0);
+        EXPECT_TRUE(fs::is_empty(dir.path()));
+        const PackResult rest = pack(source, dir / name, {.skip_bad = true});
+        EXPECT_EQ(rest.samples, 2);
+        ASSERT_EQ(rest.skipped.size(), 1U);
+        fs::remove_all(dir / name);
+        fs::remove(dir / fmt::format("{}-lock", name));
+        fs::remove(dir / fmt::format("{}.pack.json", name));
+    }
+}
+
+TEST(TableTarget, EqualKeysAreRefusedBeforeTheFirstSample) {
+    const TempDir dir;
+    for (const char* name : {"x.h5", "x.npz", "x.tar", "x-{000000..}.tar"}) {
+        const Counted source(Pixels({{"a"}, {"b"}, {"a"}}));
+        EXPECT_THAT([&] { pack(source, dir / name, {.skip_bad = true}); },
+                    ThrowsMessage<DataError>(AllOf(HasSubstr("a (sample 2)"), HasSubstr("got the key of sample 0"))));
+        EXPECT_EQ(source.reads, 0);
+        EXPECT_TRUE(fs::is_empty(dir.path()));
+    }
+    const Pixels source({{"a"}, {"b"}, {"a"}});
+    EXPECT_EQ(pack(source, dir / "x.stk", {}).samples, 3);
+}
+
+class Unlabelled final : public Source {
+  public:
+    std::int64_t size() const override { return source_.size(); }
+    std::string key(std::int64_t index) const override { return source_.key(index); }
+    void read(std::int64_t index, Sample& sample) const override { source_.read(index, sample); }
+    std::span<const std::string> classes() const override { return classes_; }
+
+  private:
+    Pixels source_{{{"a"}, {"b"}}};
+    std::vector<std::string> classes_ = {"cat", "dog"};
+};
+
+TEST(TableTarget, ClassesWithoutLabelsAreKept) {
+    const TempDir dir;
+    const Unlabelled source;
+    for (const char* name : {"x.h5", "x.npz", "x.tar", "x.lmdb", "x.stk"}) {
+        const auto packed = open_source(pack(source, dir / name, {}).path, Split::train);
+        EXPECT_TRUE(std::ranges::equal(packed->classes(), source.classes())) << name;
+        EXPECT_EQ(all_of(*packed), all_of(source)) << name;
     }
 }
 

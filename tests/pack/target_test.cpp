@@ -201,6 +201,43 @@ TEST_P(Target, ADamagedPartIsPackedAgain) {
     EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
 }
 
+TEST_P(Target, APartThatIsGoneIsPackedAgainAndOneThatCannotBeReadIsNot) {
+    if (GetParam().payload == nullptr) {
+        GTEST_SKIP() << "LMDB has one file of all parts";
+    }
+    EXPECT_THROW(pack(*source_, target(), stopping("pack", source_->size())), Stopped);
+    const fs::path payload = dir_ / "out" / GetParam().payload;
+    fs::rename(payload, dir_ / "kept");
+    fs::create_directory(payload);  // an error, but none that tells of other bytes
+    EXPECT_THROW(pack(*source_, target(), options_), IoError);
+    fs::remove(payload);
+    fs::rename(dir_ / "kept", payload);
+    EXPECT_THROW(pack(*source_, target(), stopping("check", source_->size() / 3)), Stopped);  // there are still parts
+    fs::remove(payload);
+    const PackResult result = pack(*source_, target(), options_);
+    EXPECT_EQ(result.resumed_samples, 0);
+    EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
+}
+
+TEST_P(Target, NotesThatAreNoJsonCountForNothing) {
+    EXPECT_THROW(pack(*source_, target(), stopping("pack", source_->size())), Stopped);
+    for (const auto& entry : fs::recursive_directory_iterator(dir_ / "out")) {
+        if (entry.path().filename() == "journal.jsonl") {
+            std::string text = read_text(entry.path());
+            const std::string_view before = R"("notes":"{)";
+            const std::size_t at = text.find(before);
+            ASSERT_NE(at, std::string::npos);
+            write_file(entry.path(), text.replace(at, before.size(), R"("notes":"[{)"));
+        }
+    }
+    EXPECT_EQ(pack(*source_, target(), options_).resumed_samples, 0);
+}
+
+TEST_P(Target, BracesInTheNameOfAFolderAreNoRange) {
+    const PackResult result = pack(*source_, target("run{1..3}"), options_);
+    EXPECT_EQ(result.samples, source_->size());
+}
+
 TEST_P(Target, ACompleteOneHasNothingToDo) {
     const PackResult first = pack(*source_, target(), options_);
     const auto files = files_in(dir_ / "out");
@@ -335,6 +372,19 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"x.lmdb", "synth:digits?count=96", false, nullptr},
                       Case{"x.h5", "synth:digits?count=96", true, "x.h5.part/records"},
                       Case{"x.npz", "synth:digits?count=96", true, "x.npz.part/images"}));
+
+// The classes lie beside an archive under its name, whatever that ends in.
+TEST(TarClasses, AreFoundWhateverTheNameEndsIn) {
+    const TempDir dir;
+    make_folder(dir / "images");
+    const ImageFolderSource source(dir / "images");
+    for (const char* name : {"imagenet2012.tar", "v2.tar", "2012.tar", "x-7.tar", "v3-{000000..}.tar",
+                             "x-2012-{000000..}.tar", "x--{000000..}.tar", "7-{000000..}.tar"}) {
+        const PackResult result = pack(source, dir / name, {});
+        const auto packed = open_source(result.path, Split::train);
+        EXPECT_TRUE(std::ranges::equal(packed->classes(), source.classes())) << name;
+    }
+}
 
 TEST(TargetFormat, GoesByTheEnding) {
     EXPECT_EQ(target_format("a/x.stk").name, "stk");

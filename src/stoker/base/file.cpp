@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/replace_file.h"
 
 namespace stoker {
 namespace {
@@ -241,6 +242,14 @@ void write_file(const std::filesystem::path& path, std::span<const std::span<con
     }
     file.rename_to(path);
     sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+}
+
+void replace_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces) {
+    TemporaryFile file(path);
+    for (const auto piece : pieces) {
+        write_all(file.get(), piece, path);
+    }
+    file.rename_to(path);
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {

@@ -1,14 +1,24 @@
-// One file a name: a magic number, the length of the stamp, a hash of all that follows, stamp, content.
+// One file a name: a magic number, the length of the stamp, a hash of all that follows, stamp, content. The hash is why
+// no write waits for the disk. A file's time is that of its last use, to the day; by it old ones go.
 #include "stoker/base/user_cache.h"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/replace_file.h"
 
 namespace stoker {
 namespace {
@@ -33,6 +43,58 @@ std::string variable(const char* name) {
 fs::path file_of(std::string_view kind, std::string_view name) {
     const fs::path directory = user_cache_dir();
     return directory.empty() ? fs::path() : directory / kind / fmt::format("{:016x}", hash_text(name));
+}
+
+using std::chrono::hours;
+
+constexpr hours kDay(24);
+constexpr hours kUnused(90 * 24);
+constexpr std::size_t kMostFiles = 100'000;  // of a kind
+
+// Since its last use; in hours, as any time of a file then stays within an integer.
+hours age_of(const fs::path& path, std::error_code& error) {
+    const auto used = fs::last_write_time(path, error);
+    const auto rounded = [](auto time) { return std::chrono::duration_cast<hours>(time.time_since_epoch()); };
+    return rounded(fs::file_time_type::clock::now()) - rounded(used);
+}
+
+void note_use(const fs::path& path) {
+    std::error_code ignored;
+    if (age_of(path, ignored) > kDay) {
+        fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+    }
+}
+
+// Whether this process comes here for the first time.
+bool first_visit(const fs::path& folder) {
+    static std::mutex mutex;
+    static std::set<fs::path> visited;
+    const std::scoped_lock lock(mutex);
+    return visited.insert(folder).second;
+}
+
+// Removes what was not used for long, and what a killed process left half written. Other processes may do the same, and
+// read what goes: an open file stays readable.
+void tidy(const fs::path& folder) {
+    if (!first_visit(folder)) {
+        return;
+    }
+    std::vector<std::pair<hours, fs::path>> files;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        std::error_code gone;
+        const hours age = age_of(entry->path(), gone);
+        if (!gone && entry->is_regular_file(gone)) {
+            const bool half = entry->path().filename().string().find(".tmp-") != std::string::npos;
+            files.emplace_back(age + (half ? kUnused - kDay : hours(0)), entry->path());
+        }
+    }
+    std::ranges::sort(files, std::greater());
+    const std::size_t too_many = files.size() - std::min(files.size(), kMostFiles);
+    for (std::size_t i = 0; i < files.size() && (i < too_many || files[i].first > kUnused); ++i) {
+        std::error_code ignored;
+        fs::remove(files[i].second, ignored);
+    }
 }
 
 }  // namespace
@@ -74,6 +136,7 @@ std::optional<Buffer> read_user_cache(std::string_view kind, std::string_view na
         if (hash_of(stamp, content.bytes()) != header.hash) {
             return std::nullopt;
         }
+        note_use(path);
         return content;
     } catch (const IoError&) {  // gone, or not ours to read: as if it had never been
         return std::nullopt;
@@ -94,7 +157,8 @@ bool write_user_cache(std::string_view kind, std::string_view name, std::string_
     const Header header{.stamp_bytes = stamp.size(), .hash = hash_of(stamp, content)};
     const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(&header, 1)), as_bytes(stamp), content};
     try {
-        write_file(path, pieces);
+        replace_file(path, pieces);
+        tidy(path.parent_path());
         return true;
     } catch (const IoError&) {
         return false;

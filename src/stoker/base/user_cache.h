@@ -21,7 +21,8 @@ std::filesystem::path user_cache_dir();
 std::optional<Buffer> read_user_cache(std::string_view kind, std::string_view name, std::string_view stamp);
 
 // Replaces the content kept under `kind` and `name`. False where the directory cannot be written to: a cache is no
-// reason to fail.
+// reason to fail. A process that first writes of a kind removes what was not used for 90 days, and the oldest above
+// 100,000.
 bool write_user_cache(std::string_view kind, std::string_view name, std::string_view stamp,
                       std::span<const std::byte> content);
 

@@ -27,14 +27,26 @@ AppendFile::AppendFile(std::filesystem::path path, std::uint64_t keep) : path_(s
     if (file_ < 0) {
         fail("a place to write");
     }
-    struct stat status = {};
-    if (::fstat(file_, &status) != 0 || static_cast<std::uint64_t>(status.st_size) < keep ||
-        ::ftruncate(file_, static_cast<off_t>(keep)) != 0) {
-        const IoError error({.where = path_.string(),
-                             .expected = fmt::format("a file of at least {} bytes to go on with", keep),
-                             .got = fmt::format("{} bytes", status.st_size)});
+    try {
+        cut_to(keep);
+    } catch (...) {
         ::close(file_);
-        throw error;
+        throw;
+    }
+}
+
+void AppendFile::cut_to(std::uint64_t size) const {
+    struct stat status = {};
+    if (::fstat(file_, &status) != 0) {
+        fail("a file whose size is known");
+    }
+    if (static_cast<std::uint64_t>(status.st_size) < size) {
+        throw IoError({.where = path_.string(),
+                       .expected = fmt::format("a file of at least {} bytes to go on with", size),
+                       .got = fmt::format("{} bytes", status.st_size)});
+    }
+    if (::ftruncate(file_, static_cast<off_t>(size)) != 0) {
+        fail("a file that can be cut");
     }
 }
 

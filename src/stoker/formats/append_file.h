@@ -35,6 +35,7 @@ class AppendFile {
     std::uint64_t take_hash();
 
   private:
+    void cut_to(std::uint64_t size) const;
     void flush();
     void write_out(std::uint64_t offset, std::span<const std::byte> bytes);
     [[noreturn]] void fail(const char* expected) const;

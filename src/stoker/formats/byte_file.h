@@ -55,12 +55,15 @@ class ByteFile {
     // The path or URL, for messages.
     virtual const std::string& name() const = 0;
 
+    // What no other file is called, signatures included: for a cache's names, never for messages.
+    virtual std::string identity() const { return name(); }
+
     // Differs where the content does, as far as can be told without reading it: size and time of a local file, size
     // and ETag of a remote one. What is cached about the file goes by it.
     virtual std::string stamp() const = 0;
 
-    // False where the content changed so lately that another change might leave the same stamp: what is learned now is
-    // not to be kept.
+    // False where another change might leave the same stamp, as the last one was too lately or the server tells no
+    // version: what is learned now is not to be kept.
     virtual bool settled() const { return true; }
 
     virtual bool remote() const { return false; }

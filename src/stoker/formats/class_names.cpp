@@ -1,3 +1,4 @@
+// A set's name may end in a number itself: "imagenet2012" of imagenet2012.tar. So the whole name counts first; then
 // "train-000000" is the set "train": a number at the end is the shard's own, and so is what sets it off.
 #include "stoker/formats/class_names.h"
 
@@ -16,23 +17,31 @@ namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 28;
 
-std::string set_name(const std::string& stem) {
+// "x--7", "x-", "x" of "x--7": what the set may be called, the longest first.
+std::vector<std::string> set_names(const std::string& stem) {
+    std::vector<std::string> names = {stem};
     const std::size_t number = stem.find_last_not_of("0123456789") + 1;
     std::string_view name = std::string_view(stem).substr(0, number);
-    while (number < stem.size() && !name.empty() &&
-           std::string_view("-_.").find(name.back()) != std::string_view::npos) {
-        name.remove_suffix(1);
+    const auto set_off = [&] { return !name.empty() && std::string_view("-_.").find(name.back()) != name.npos; };
+    if (number < stem.size()) {
+        while (set_off()) {
+            name.remove_suffix(1);
+            if (set_off()) {
+                names.emplace_back(name);
+            }
+        }
+        names.emplace_back(name);
     }
-    return std::string(name);
+    std::erase(names, "");
+    return names;
 }
 
 }  // namespace
 
 std::vector<fs::path> class_name_files(const fs::path& first_shard) {
     const fs::path folder = first_shard.parent_path();
-    const std::string name = set_name(first_shard.stem().string());
     std::vector<fs::path> files;
-    if (!name.empty()) {
+    for (const std::string& name : set_names(first_shard.stem().string())) {
         files.push_back(folder / (name + "-classes.txt"));
     }
     files.push_back(folder / "classes.txt");

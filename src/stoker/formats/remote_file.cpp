@@ -39,7 +39,7 @@ class RemoteFile::Origin final : public BlockOrigin {
           cache_(shared_block_cache(options)),
           object_(name, options, std::move(client)),
           identity_(object_.identity()) {
-        if (object_.version().empty()) {
+        if (!object_.same_bytes()) {
             cache_.reset();  // nothing would tell a later version from this one
         }
     }
@@ -139,8 +139,16 @@ const std::string& RemoteFile::name() const {
     return origin_->object().name();
 }
 
+std::string RemoteFile::identity() const {
+    return origin_->object().url();
+}
+
 std::string RemoteFile::stamp() const {
     return fmt::format("{} bytes of {}", size(), origin_->object().version());
+}
+
+bool RemoteFile::settled() const {
+    return origin_->object().same_bytes();
 }
 
 void RemoteFile::check_range(std::uint64_t offset, std::uint64_t size) const {

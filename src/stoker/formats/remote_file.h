@@ -37,7 +37,9 @@ class RemoteFile final : public ByteFile {
     void read_anew(std::uint64_t offset, std::span<std::byte> out) const override;
     void prefetch(std::span<const ByteRange> ranges) const override;
     const std::string& name() const override;
+    std::string identity() const override;
     std::string stamp() const override;
+    bool settled() const override;
     bool remote() const override { return true; }
 
   private:

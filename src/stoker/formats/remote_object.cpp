@@ -205,6 +205,7 @@ std::optional<RemoteObject::Fault> RemoteObject::take_opening(const HttpAnswer& 
 void RemoteObject::take_version(const HttpAnswer& answer) {
     const auto etag = answer.header("etag");
     by_etag_ = etag && !etag->empty();
+    weak_ = by_etag_ && etag->starts_with("W/");
     version_ = by_etag_ ? *etag : answer.header("last-modified").value_or("");
 }
 
@@ -272,7 +273,7 @@ std::optional<RemoteObject::Fault> RemoteObject::judge_range(const HttpAnswer& a
         return Fault{"an answer that does not tell its version"};
     }
     if (!answer.failure.empty() || answer.received != range.size) {
-        const bool keep = !answer.refused && answer.received < range.size && body_checksums(answer).empty();
+        const bool keep = !weak_ && !answer.refused && answer.received < range.size && body_checksums(answer).empty();
         return Fault{.got = fmt::format("{} of {} bytes{}{}", answer.received, range.size,
                                         answer.failure.empty() ? "" : ": ", answer.failure),
                      .kept = keep ? answer.received : 0};

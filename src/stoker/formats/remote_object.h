@@ -34,7 +34,13 @@ class RemoteObject {
     // The ETag, else the time of the last change; empty where the server gives neither.
     const std::string& version() const { return version_; }
 
-    // What no other object, and no other version of this one, is called: for a cache's keys, never for messages.
+    // Whether an equal version means equal bytes. Not so for a weak ETag, which only promises the same meaning: it
+    // tells a change, and nothing is kept by it.
+    bool same_bytes() const { return !version_.empty() && !weak_; }
+
+    // What no other object is called: for a cache's keys, never for messages.
+    const std::string& url() const { return url_; }
+    // The same of this version.
     std::string identity() const;
 
     // All of it, where the server knows no ranges.
@@ -74,6 +80,7 @@ class RemoteObject {
     std::uint64_t size_ = 0;
     std::string version_;
     bool by_etag_ = false;
+    bool weak_ = false;
     std::map<std::string, std::string> whole_checksums_;
     std::optional<std::vector<std::byte>> whole_;
 };

@@ -2,12 +2,7 @@
 // is not known to be whole and is written again.
 #include "stoker/formats/stk_writer.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <fmt/format.h>
 #include <system_error>
 #include <utility>
@@ -70,32 +65,12 @@ StkWriter::StkWriter(const fs::path& directory, StkSchema schema, const StkWrite
     if (error) {
         throw IoError({.where = directory_.string(), .expected = "a place for a new folder", .got = error.message()});
     }
-    lock();
-    try {
-        take_up(compact_json(options.origin));
-        remove_unfinished();
-    } catch (...) {
-        ::close(lock_);
-        throw;
-    }
+    lock_.emplace(directory_);
+    take_up(compact_json(options.origin));
+    remove_unfinished();
 }
 
-StkWriter::~StkWriter() {
-    shard_.reset();  // while the lock is held
-    ::close(lock_);
-}
-
-// On the folder itself: a lock that leaves no file behind and ends with the process.
-void StkWriter::lock() {
-    lock_ = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock_ < 0 || (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)) {
-        const std::string got = lock_ < 0 ? errno_text() : "one that another process is writing";
-        if (lock_ >= 0) {
-            ::close(lock_);
-        }
-        throw IoError({.where = directory_.string(), .expected = "a folder to write", .got = got});
-    }
-}
+StkWriter::~StkWriter() = default;
 
 void StkWriter::take_up(const std::string& origin) {
     const fs::path part = directory_ / kStkPartManifest;

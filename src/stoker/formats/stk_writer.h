@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "stoker/base/folder_lock.h"
 #include "stoker/formats/stk_manifest.h"
 #include "stoker/formats/stk_shard_writer.h"
 
@@ -51,14 +53,13 @@ class StkWriter {
     void finish(const std::string& origin);
 
   private:
-    void lock();
     void take_up(const std::string& origin);
     void remove_unfinished();
 
     std::filesystem::path directory_;
     StkSchema schema_;
     std::uint64_t shard_size_;
-    int lock_ = -1;
+    std::optional<FolderLock> lock_;  // outlives the shard
     StkManifest manifest_;
     std::unique_ptr<StkShardWriter> shard_;
 };

@@ -33,6 +33,9 @@ static_assert(sizeof(TarSample) == 24 && sizeof(Header) % alignof(TarSample) == 
 constexpr TarWindow kLocal = {};
 constexpr TarWindow kRemote = {.through = std::size_t{4} << 20, .peek = std::size_t{16} << 10, .skip = 1 << 20};
 
+// Smaller archives that lie here are indexed as fast as an index is found.
+constexpr std::uint64_t kLeastKept = 64 << 10;
+
 struct Parts {
     std::vector<TarSample> samples;
     std::string keys;
@@ -75,7 +78,7 @@ void add_image(const std::string& shard, const TarImage& image, Parts& parts) {
 
 // What the index depends on but for the shard's bytes.
 std::string cache_name(const ByteFile& shard, const FieldNames& wanted) {
-    std::string name = shard.name();
+    std::string name = shard.identity();
     std::error_code unknown;  // without a working directory the name stands as it is
     if (const auto absolute = std::filesystem::absolute(name, unknown); !shard.remote() && !unknown) {
         name = absolute.lexically_normal().string();
@@ -155,13 +158,14 @@ TarIndex cached_tar_index(const ByteFile& shard, const FieldNames& wanted) {
     constexpr std::string_view kKind = "tar_index";
     const std::string name = cache_name(shard, wanted);
     const std::string stamp = shard.stamp();
-    if (std::optional<Buffer> kept = read_user_cache(kKind, name, stamp)) {
+    const bool kept_at_all = shard.settled() && (shard.remote() || shard.size() >= kLeastKept);
+    if (std::optional<Buffer> kept = kept_at_all ? read_user_cache(kKind, name, stamp) : std::nullopt) {
         if (std::optional<TarIndex> index = TarIndex::parse(std::move(*kept), shard.size())) {
             return std::move(*index);
         }
     }
     TarIndex index = make_tar_index(shard, wanted);
-    if (shard.settled()) {
+    if (kept_at_all) {
         write_user_cache(kKind, name, stamp, index.bytes());  // without it the next start reads the shard again
     }
     return index;

@@ -20,7 +20,7 @@ LmdbTarget::LmdbTarget(const std::filesystem::path& path, const TargetOptions& o
       width_(std::max(kLeastWidth,
                       static_cast<int>(fmt::formatted_size("{}", std::max<std::int64_t>(options.samples - 1, 0))))) {
     for (const std::string& name : classes()) {
-        check_text_key(name, "lmdb");
+        check_text(name, "class names");
     }
 }
 
@@ -47,7 +47,6 @@ void LmdbTarget::resume(const Json* state) {
 }
 
 void LmdbTarget::store(const PackedSample& sample) {
-    check_text_key(sample.key, "lmdb");
     const StkImage& image = sample.image;
     PickleWriter pickle(value_);
     pickle.begin_dict();

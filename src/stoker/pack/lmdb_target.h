@@ -14,6 +14,8 @@ class LmdbTarget final : public StagedTarget {
   public:
     LmdbTarget(const std::filesystem::path& path, const TargetOptions& options);
 
+    void check_key(std::string_view key) const override { check_text(key, "keys"); }
+
   protected:
     void resume(const Json* state) override;
     void store(const PackedSample& sample) override;

@@ -8,6 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/stk.h"
+#include "stoker/pack/equal_keys.h"
 #include "stoker/pack/ordered.h"
 #include "stoker/pack/plan.h"
 #include "stoker/pack/tally.h"
@@ -30,6 +31,21 @@ struct Slot {  // what a worker makes of one sample
     std::string key;
     std::optional<SkippedSample> bad;
 };
+
+DataError with_skip_hint(const DataError& error) {
+    return {error.place(),
+            {.where = error.info().where,
+             .expected = error.info().expected,
+             .got = error.info().got,
+             .hint = "repair or remove it, or leave bad samples out with --skip-bad"}};
+}
+
+SkippedSample skipped(const std::string& key, std::int64_t index, const DataError& error) {
+    DataPlace place = error.place();
+    place.key.clear();  // it stands beside the reason
+    place.index = index;
+    return {key, DataError(std::move(place), error.info()).what()};
+}
 
 class Packing {
   public:
@@ -56,6 +72,8 @@ class Packing {
                                                      .workers = options_.workers});
             take_up(*target);
             result_.resumed_samples = target->samples();
+            check_keys(*target);
+            target->begin();
             stream(*target);
             total_.add(std::exchange(part_, {}));  // bad samples after the last part
             target->seal(text_of({{"plan", plan_}, {"result", to_json(total_)}}), told("write"));
@@ -68,8 +86,8 @@ class Packing {
   private:
     // The result of a packing that was complete before this one began.
     PackResult finished_before(const std::string& text) {
-        const Json origin = Json::parse(text);
         check_plan(path_.string(), text, plan_, "packed", "name another target, or remove it first");
+        const Json origin = Json::parse(text);
         total_ = tally_from_json(origin.value("result", Json()));
         result_.nothing_to_do = true;
         PackResult result = report();
@@ -82,17 +100,30 @@ class Packing {
         for (std::size_t part = 0; part < target.parts(); ++part) {
             try {
                 target.check_part(part, told("check"));
-                const PackTally tally = tally_from_json(Json::parse(target.part_notes(part)));
+                const PackTally tally = tally_from_json(Json::parse(target.part_notes(part), nullptr, false));
                 if (tally.samples_in != target.part_samples(part) + static_cast<std::int64_t>(tally.skipped.size()) ||
                     tally.samples_in > source_.size() - total_.samples_in) {
                     throw DataError({}, {.where = "pack", .expected = "notes that fit the part", .got = "others"});
                 }
                 total_.add(tally);
-            } catch (const DataError&) {  // damaged: packed again, as it never had been
-                target.keep(part);
-            } catch (const IoError&) {  // gone
+            } catch (const DataError&) {  // damaged or gone: packed again, as it never had been
                 target.keep(part);
             }
+        }
+    }
+
+    // Before the first sample: a key at the end that the format cannot hold shall not cost all the work before it.
+    void check_keys(const PackTarget& target) const {
+        for (std::int64_t i = 0; !options_.skip_bad && i < source_.size(); ++i) {
+            const std::string key = source_.key(i);
+            try {
+                target.check_key(key);
+            } catch (const DataError& error) {
+                throw error.located({.path = source_.path(), .key = key, .index = i});
+            }
+        }
+        if (target.needs_different_keys()) {
+            refuse_equal_keys(source_, format_.name);
         }
     }
 
@@ -111,7 +142,7 @@ class Packing {
             },
             [&](std::int64_t index, int place) {
                 const Slot& slot = slots[static_cast<std::size_t>(place)];
-                take(target, slot);
+                take(target, index, slot);
                 bytes += slot.bytes_in;
                 tell("pack", index + 1, bytes);
             });
@@ -134,17 +165,9 @@ class Packing {
             recoder.run(slot.sample, original, slot.recoded);
         } catch (const DataError& error) {
             if (!options_.skip_bad) {
-                const DataError full = error.located({.path = source_.path(), .key = slot.key, .index = index});
-                throw DataError(full.place(),
-                                {.where = full.info().where,
-                                 .expected = full.info().expected,
-                                 .got = full.info().got,
-                                 .hint = "repair or remove it, or leave bad samples out with --skip-bad"});
+                throw with_skip_hint(error.located({.path = source_.path(), .key = slot.key, .index = index}));
             }
-            DataPlace place = error.place();
-            place.key.clear();  // it stands beside the reason
-            place.index = index;
-            slot.bad = {slot.key, DataError(std::move(place), error.info()).what()};
+            slot.bad = skipped(slot.key, index, error);
         } catch (const IoError& error) {
             if (!options_.skip_bad) {
                 throw;
@@ -153,9 +176,25 @@ class Packing {
         }
     }
 
-    void take(PackTarget& target, const Slot& slot) {
-        if (!slot.bad) {
-            const PackedSample sample{.key = slot.key, .image = slot.recoded.image, .label = slot.sample.label};
+    // Why the target cannot hold the sample; without --skip-bad that ends the packing.
+    std::optional<SkippedSample> refused(const PackTarget& target, std::int64_t index,
+                                         const PackedSample& sample) const {
+        try {
+            target.check_key(sample.key);
+            target.check(sample);
+            return std::nullopt;
+        } catch (const DataError& error) {
+            if (!options_.skip_bad) {
+                throw error.located({.path = source_.path(), .key = std::string(sample.key), .index = index});
+            }
+            return skipped(std::string(sample.key), index, error);
+        }
+    }
+
+    void take(PackTarget& target, std::int64_t index, const Slot& slot) {
+        const PackedSample sample{.key = slot.key, .image = slot.recoded.image, .label = slot.sample.label};
+        const std::optional<SkippedSample> bad = slot.bad ? slot.bad : refused(target, index, sample);
+        if (!bad) {
             if (target.closes_part(sample)) {
                 close_part(target);
             }
@@ -166,7 +205,7 @@ class Packing {
             }
             part_.exif_lost += slot.recoded.exif_lost ? 1 : 0;
         } else {
-            part_.skipped.push_back(*slot.bad);
+            part_.skipped.push_back(*bad);
         }
         ++part_.samples_in;
         part_.bytes_in += slot.bytes_in;

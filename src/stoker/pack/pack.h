@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/formats/open.h"
 #include "stoker/formats/source.h"
 #include "stoker/pack/recode.h"
 
@@ -23,6 +24,7 @@ struct PackProgress {
 };
 
 struct PackOptions {
+    FieldNames fields = {};  // that the source was opened with: a packing of other fields is another one
     RecodeOptions recode = {};
     std::uint64_t shard_size = std::uint64_t{256} << 20;
     int workers = 1;

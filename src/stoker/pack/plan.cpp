@@ -5,19 +5,24 @@
 #include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <optional>
+#include <system_error>
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/base/hash.h"
+#include "stoker/formats/stk_manifest.h"
 #include "stoker/recipe/values.h"
 
 namespace stoker {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kSourceKeys = {"format", "samples", "bytes", "keys"};
-constexpr std::array kOptionKeys = {"codec", "resize_shorter", "quality", "shard_size"};
+constexpr std::array kSourceKeys = {"format", "samples", "bytes", "keys", "labels", "classes", "modified_ns"};
+constexpr std::array kOptionKeys = {"image_field", "label_field", "codec", "resize_shorter", "quality", "shard_size"};
 
 // "--shard-size 256MiB", "no --quality".
 std::string option_text(std::string name, const Json& value) {
@@ -34,21 +39,62 @@ std::string option_text(std::string name, const Json& value) {
     return fmt::format("--{} {}", name, value.dump());
 }
 
+std::string hex(std::uint64_t hash) {
+    return fmt::format("{:016x}", hash);
+}
+
+// The label where it is known before the sample is read; what is bad about it, reading the sample says.
+std::int64_t label_of(const Source& source, std::int64_t index) {
+    constexpr std::int64_t kUnknown = -2;
+    try {
+        return source.label(index).value_or(kUnknown);
+    } catch (const DataError&) {
+        return kUnknown;
+    }
+}
+
+// When the one file that stands for the source was written; empty where there is none. Other pixels in as many bytes
+// show nowhere else.
+std::optional<std::int64_t> modified_ns(const fs::path& path) {
+    std::error_code unknown;
+    for (const fs::path& file : {path, path / "data.mdb", path / kStkManifest}) {
+        if (!path.empty() && fs::is_regular_file(file, unknown)) {
+            return File(file).info().modified_ns;
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
-// The source goes by its keys and size, not by its path, which differs from machine to machine.
+// The source goes by what it holds, as far as that is known without reading all of it, and not by its path, which
+// differs from machine to machine.
 Json plan_of(const Source& source, const PackOptions& options, bool shards) {
     std::uint64_t keys = 0;
+    std::uint64_t labels = 0;
+    std::uint64_t classes = 0;
     for (std::int64_t i = 0; i < source.size(); ++i) {
+        const std::int64_t label = label_of(source, i);
         keys = hash_text(source.key(i), keys);
+        labels = hash_bytes(std::as_bytes(std::span(&label, 1)), labels);
     }
-    Json plan = {{"format", source.format()},
-                 {"samples", source.size()},
-                 {"bytes", source.bytes()},
-                 {"keys", fmt::format("{:016x}", keys)},
-                 {"codec", pack_codec_name(options.recode.codec)},
-                 {"resize_shorter", options.recode.resize_shorter},
-                 {"quality", options.recode.quality}};
+    for (const std::string& name : source.classes()) {
+        classes = hash_text(name, classes);
+    }
+    Json plan = {{"format", source.format()}, {"samples", source.size()}, {"bytes", source.bytes()},
+                 {"keys", hex(keys)},         {"labels", hex(labels)},    {"classes", hex(classes)}};
+    if (const auto modified = modified_ns(source.path())) {
+        plan["modified_ns"] = *modified;
+    }
+    if (!options.fields.image.empty()) {
+        plan["image_field"] = options.fields.image;
+    }
+    if (!options.fields.label.empty()) {
+        plan["label_field"] = options.fields.label;
+    }
+    plan["codec"] = pack_codec_name(options.recode.codec);
+    plan["resize_shorter"] = options.recode.resize_shorter;
+    plan["quality"] = options.recode.quality;
     if (shards) {
         plan["shard_size"] = options.shard_size;
     }
@@ -57,7 +103,8 @@ Json plan_of(const Source& source, const PackOptions& options, bool shards) {
 
 void check_plan(const std::string& directory, const std::string& origin, const Json& wanted, const std::string& done,
                 const std::string& hint) {
-    const Json found = Json::parse(origin).value("plan", Json());
+    const Json whole = Json::parse(origin, nullptr, false);
+    const Json found = whole.is_object() ? whole.value("plan", Json()) : Json();
     if (!found.is_object()) {
         throw InvalidArgument({.where = directory,
                                .expected = "a data set that `stoker pack` wrote",

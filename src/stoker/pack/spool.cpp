@@ -58,7 +58,9 @@ std::uint64_t Spool::read_hash(const Json* before, const Json& state) const {
     std::array<std::uint64_t, kFiles.size()> hashes = {};
     for (std::size_t i = 0; i < kFiles.size(); ++i) {
         const std::uint64_t begin = before == nullptr ? 0 : state_number(*before, kFiles[i]);
-        hashes[i] = hash_range(folder_ / kFiles[i], begin, std::max(begin, state_number(state, kFiles[i])));
+        const std::uint64_t end = std::max(begin, state_number(state, kFiles[i]));
+        staged_size(folder_ / kFiles[i], end);
+        hashes[i] = hash_range(folder_ / kFiles[i], begin, end);
     }
     return hash_bytes(std::as_bytes(std::span(hashes)));
 }

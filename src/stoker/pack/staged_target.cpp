@@ -25,8 +25,7 @@ StagedTarget::StagedTarget(const fs::path& path, const TargetOptions& options, s
       part_size_(part_size),
       workers_(options.workers) {}
 
-void StagedTarget::refuse(std::string_view key, std::string expected, std::string got, std::string hint) {
-    staging_.discard();  // no part of it could ever become a whole
+void StagedTarget::refuse(std::string_view key, std::string expected, std::string got, std::string hint) const {
     throw DataError(
         {.path = names_.target, .key = std::string(key)},
         {.where = format_, .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
@@ -95,16 +94,15 @@ void StagedTarget::seal(const std::string& origin, const TargetProgress& progres
     record_["content"] = fmt::format("{:016x}", open_.content);
 }
 
-std::string StagedTarget::opened_as(const fs::path& directory) const {
-    return (directory / names_.file).string();
+std::unique_ptr<Source> StagedTarget::reopen() const {
+    return open_source(staged(names_.file).string(), Split::train);
 }
 
 void StagedTarget::verify(const TargetProgress& progress) {
-    const std::string path = opened_as(names_.folder);
+    const auto source = reopen();
     const auto differs = [&](const std::string& expected, const std::string& got) {
-        throw DataError({.path = path}, {.where = "pack", .expected = expected, .got = got});
+        throw DataError({.path = source->path()}, {.where = "pack", .expected = expected, .got = got});
     };
-    const auto source = open_source(path, Split::train);
     if (source->size() != open_.samples) {
         differs(fmt::format("the {} samples that were written", open_.samples), fmt::format("{}", source->size()));
     }
@@ -156,9 +154,17 @@ void StagedTarget::verify(const TargetProgress& progress) {
     if (content != open_.content) {
         differs("the samples that were written", "others");
     }
-    if (!classes_.empty() && !std::ranges::equal(source->classes(), classes_)) {
-        differs(fmt::format("the {} classes of the source", classes_.size()),
-                fmt::format("{} classes", source->classes().size()));
+    if (classes_.empty()) {
+        return;
+    }
+    const auto found = source->classes();
+    if (found.size() != classes_.size()) {
+        differs(fmt::format("the {} classes of the source", classes_.size()), fmt::format("{} classes", found.size()));
+    }
+    const auto [wanted, other] = std::ranges::mismatch(classes_, found);
+    if (wanted != classes_.end()) {
+        differs(fmt::format("class {} as in the source, \"{}\"", wanted - classes_.begin(), *wanted),
+                fmt::format("\"{}\"", *other));
     }
 }
 
@@ -166,12 +172,13 @@ void StagedTarget::publish() {
     staging_.publish(files_, record_);
 }
 
-void check_text_key(std::string_view key, std::string_view format) {
-    if (!is_utf8(key) || key.find('\0') != std::string_view::npos) {
-        throw DataError({.path = "", .key = std::string(key)}, {.where = std::string(format),
-                                                                .expected = "keys of UTF-8 text without a NUL",
-                                                                .got = "other bytes",
-                                                                .hint = "stk and tar keep any bytes"});
+void StagedTarget::check_text(std::string_view text, const char* what) const {
+    if (!is_utf8(text) || text.find('\0') != std::string_view::npos) {
+        throw DataError({.path = names_.target, .key = std::string(text)},
+                        {.where = format_,
+                         .expected = fmt::format("{} of UTF-8 text without a NUL", what),
+                         .got = "other bytes",
+                         .hint = "stk and tar keep any bytes"});
     }
 }
 

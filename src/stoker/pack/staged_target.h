@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/formats/source.h"
 #include "stoker/pack/staging.h"
 #include "stoker/pack/target.h"
 
@@ -20,6 +21,7 @@ class StagedTarget : public PackTarget {
     void keep(std::size_t count) override { staging_.keep(count); }
     std::int64_t samples() const override;
     bool closes_part(const PackedSample& sample) const override;
+    void begin() override;
     void add(const PackedSample& sample) override;
     void close_part(const std::string& notes) override;
     void seal(const std::string& origin, const TargetProgress& progress) override;
@@ -37,8 +39,11 @@ class StagedTarget : public PackTarget {
     std::filesystem::path staged(const std::string& file) const { return names_.folder / file; }
     const std::vector<std::string>& classes() const { return classes_; }
     std::int64_t source_samples() const { return source_samples_; }
-    // A sample that makes the whole impossible, with these options.
-    [[noreturn]] void refuse(std::string_view key, std::string expected, std::string got, std::string hint);
+    // Of a sample that does not fit those before it.
+    [[noreturn]] void refuse(std::string_view key, std::string expected, std::string got, std::string hint) const;
+    // What a Python str and a C string can hold: throws DataError for other bytes than UTF-8, and for a NUL. `what`:
+    // "keys", "class names".
+    void check_text(std::string_view text, const char* what) const;
 
     // Opens the files to go on where `state` says, null at the start; whatever lies behind it goes.
     virtual void resume(const Json* state) = 0;
@@ -50,12 +55,10 @@ class StagedTarget : public PackTarget {
     virtual std::uint64_t read_hash(std::size_t part, const Json* before, const Json& state) = 0;
     // Gives the files their last form and brings them to the disk.
     virtual std::vector<std::string> assemble(const TargetProgress& progress) = 0;
-    // What to open, once the files lie in `directory`.
-    virtual std::string opened_as(const std::filesystem::path& directory) const;
+    // The data set that lies in the folder, through its reader.
+    virtual std::unique_ptr<Source> reopen() const;
 
   private:
-    void begin();
-
     StagedNames names_;
     Staging staging_;
     std::string format_;
@@ -69,8 +72,5 @@ class StagedTarget : public PackTarget {
     std::vector<std::string> files_;
     Json record_;
 };
-
-// A key that a Python str and a C string can hold: throws DataError for other bytes than UTF-8, and for a NUL.
-void check_text_key(std::string_view key, std::string_view format);
 
 }  // namespace stoker

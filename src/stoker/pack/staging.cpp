@@ -2,14 +2,10 @@
 // synced, then the record in the folder, which says that only renames are left, then each is renamed, the record last.
 #include "stoker/pack/staging.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <fmt/format.h>
 #include <system_error>
 #include <utility>
@@ -132,26 +128,20 @@ std::string in_the_way(const StagedNames& names) {
     return "";
 }
 
-// A lock on a folder that lasts as long as the descriptor; -1 where another has it.
-int lock_folder(const fs::path& folder) {
+// Empty where the folder is gone and not to be made.
+std::optional<FolderLock> lock_folder(const fs::path& folder, bool make) {
     while (true) {
-        const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        if (file < 0 || (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)) {
-            const std::string got = file < 0 ? errno_text() : "one that another process is writing";
-            if (file >= 0) {
-                ::close(file);
-            }
-            throw IoError({.where = folder.string(), .expected = "a folder to write", .got = got});
+        if (!make && !fs::exists(folder)) {
+            return std::nullopt;
         }
-        struct stat held = {};
-        struct stat named = {};
-        if (::fstat(file, &held) == 0 && ::stat(folder.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
-            held.st_dev == named.st_dev) {
-            return file;
+        FolderLock lock(folder, false);
+        if (lock.holds(folder)) {
+            return lock;
         }
-        ::close(file);  // another process has just finished in it
-        std::error_code error;
-        fs::create_directories(folder, error);
+        if (make) {  // another process has just finished in it
+            std::error_code error;
+            fs::create_directories(folder, error);
+        }
     }
 }
 
@@ -183,13 +173,12 @@ Staging::Staging(const StagedNames& names, const std::string& origin) : names_(n
     if (error) {
         throw IoError({.where = names_.folder.string(), .expected = "a place for a folder", .got = error.message()});
     }
-    lock_ = lock_folder(names_.folder);
+    lock_ = lock_folder(names_.folder, true);
     try {
         refuse_other_files();
         head_ = line_of({{"stoker_pack", kVersion}, {"origin", origin}});
         fs::exists(names_.folder / kJournal) ? read_journal(origin) : start_journal();
     } catch (...) {
-        ::close(lock_);
         fs::remove(names_.folder, error);  // where it is empty
         throw;
     }
@@ -197,11 +186,10 @@ Staging::Staging(const StagedNames& names, const std::string& origin) : names_(n
 
 Staging::~Staging() {
     journal_.reset();
-    if (!published_ && (discarded_ || parts_.empty())) {  // nothing in it that a next packing could use
+    if (!published_ && parts_.empty()) {  // nothing that a next packing could use
         std::error_code ignored;
         fs::remove_all(names_.folder, ignored);
     }
-    ::close(lock_);
 }
 
 void Staging::refuse_other_files() const {
@@ -301,14 +289,27 @@ std::string state_text(const Json& state, const char* name) {
     return value->get<std::string>();
 }
 
+std::uint64_t staged_size(const fs::path& path, std::uint64_t least) {
+    std::error_code error;
+    const std::uint64_t size = fs::file_size(path, error);
+    if (error && error != std::errc::no_such_file_or_directory) {
+        throw IoError({.where = path.string(), .expected = "a readable file", .got = error.message()});
+    }
+    if (error || size < least) {
+        throw DataError({.path = path.string()}, {.where = "pack",
+                                                  .expected = fmt::format("the {} bytes that were written", least),
+                                                  .got = error ? error.message() : fmt::format("{}", size)});
+    }
+    return size;
+}
+
 std::optional<std::string> finished_origin(const fs::path& path) {
     const StagedNames names(path);
     if (fs::exists(names.folder / kRecord)) {  // it was complete, and stopped between two renames
-        const int lock = lock_folder(names.folder);
-        if (fs::exists(names.folder / kRecord)) {
+        const std::optional<FolderLock> lock = lock_folder(names.folder, false);
+        if (lock && fs::exists(names.folder / kRecord)) {
             move_out(names);
         }
-        ::close(lock);
     }
     if (!fs::exists(names.record)) {
         return std::nullopt;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/base/folder_lock.h"
 #include "stoker/formats/append_file.h"
 #include "stoker/pack/target.h"
 
@@ -51,28 +52,23 @@ class Staging {
     Staging(const StagedNames& names, const std::string& origin);
     Staging(const Staging&) = delete;
     Staging& operator=(const Staging&) = delete;
-    ~Staging();
+    ~Staging();  // the folder goes with it while there are no parts
 
     const std::vector<StagedPart>& parts() const { return parts_; }
     void keep(std::size_t count);
     void add(StagedPart part);  // what it tells of is on the disk
 
-    // Nobody can go on with it: the folder goes with this object. It does so too while there are no parts.
-    void discard() { discarded_ = true; }
-
     // The files, named as they lie in the folder, and the record get their place; the folder goes.
     void publish(const std::vector<std::string>& files, nlohmann::ordered_json record);
 
   private:
-    void lock();
     void read_journal(const std::string& origin);
     void start_journal();
     void refuse_other_files() const;
 
     StagedNames names_;
     std::string head_;  // the journal's first line
-    int lock_ = -1;
-    bool discarded_ = false;
+    std::optional<FolderLock> lock_;
     bool published_ = false;
     std::vector<StagedPart> parts_;
     std::unique_ptr<AppendFile> journal_;
@@ -81,6 +77,10 @@ class Staging {
 // Of a part's state. Throw DataError where there is no number, no text of that name.
 std::uint64_t state_number(const nlohmann::ordered_json& state, const char* name);
 std::string state_text(const nlohmann::ordered_json& state, const char* name);
+
+// The size of a file of an earlier run. Throws DataError where it is gone or has less than `least` bytes, IoError where
+// that cannot be told.
+std::uint64_t staged_size(const std::filesystem::path& path, std::uint64_t least);
 
 // For the table of formats; see TargetFormat.
 std::optional<std::string> finished_origin(const std::filesystem::path& path);

@@ -2,10 +2,12 @@
 #include "stoker/pack/stk_target.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/stk.h"
 #include "stoker/pack/ordered.h"
+#include "stoker/pack/staging.h"
 
 namespace stoker {
 
@@ -23,6 +25,7 @@ std::int64_t StkTarget::part_samples(std::size_t part) const {
 
 void StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
     const fs::path path = directory_ / stk_shard_name(part);
+    staged_size(path, 0);
     const StkShardInfo& info = writer_.manifest().shards[part];
     const StkShard shard(path);
     if (shard.hash() != info.hash || shard.samples() != static_cast<std::int64_t>(info.samples)) {
@@ -54,6 +57,15 @@ void StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
 void StkTarget::keep(std::size_t count) {
     writer_.keep(count);
     checked_ = std::min(checked_, count);
+}
+
+void StkTarget::check_key(std::string_view key) const {
+    if (key.size() > kStkMaxKey) {
+        throw DataError({.path = directory_.string(), .key = std::string(key.substr(0, 100))},
+                        {.where = "stk",
+                         .expected = fmt::format("a key of at most {} bytes", kStkMaxKey),
+                         .got = fmt::format("{}", key.size())});
+    }
 }
 
 bool StkTarget::closes_part(const PackedSample& sample) const {

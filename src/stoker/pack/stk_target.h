@@ -17,6 +17,7 @@ class StkTarget final : public PackTarget {
     void keep(std::size_t count) override;
     std::int64_t samples() const override { return static_cast<std::int64_t>(writer_.samples()); }
     bool closes_part(const PackedSample& sample) const override;
+    void check_key(std::string_view key) const override;
     void add(const PackedSample& sample) override;
     void close_part(const std::string& notes) override { writer_.close_shard(notes); }
     void seal(const std::string& origin, const TargetProgress& progress) override;

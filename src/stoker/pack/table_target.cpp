@@ -15,14 +15,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kPart = std::uint64_t{64} << 20;
-constexpr const char* kSizesHint = "x.tar, x.lmdb and x.stk hold pixels of several sizes";
+constexpr const char* kSizesHint =
+    "x.tar, x.lmdb and x.stk hold pixels of several sizes; --skip-bad leaves out what differs";
 
 }  // namespace
 
 TableTarget::TableTarget(const fs::path& path, const TargetOptions& options, std::string_view format)
     : StagedTarget(path, options, format, std::min(options.shard_size, kPart)), spool_(names().folder) {
     for (const std::string& name : classes()) {
-        check_text_key(name, format);
+        check_text(name, "class names");
     }
 }
 
@@ -37,12 +38,12 @@ void TableTarget::resume(const Json* state) {
     }
 }
 
+void TableTarget::check(const PackedSample& sample) const {
+    any_ ? check_next(sample) : check_first(sample);
+}
+
 void TableTarget::store(const PackedSample& sample) {
-    check_text_key(sample.key, "pack");
-    if (any_) {
-        check_next(sample);
-    } else {
-        check_first(sample);
+    if (!any_) {
         const StkImage& image = sample.image;
         pixels_ = {static_cast<std::uint64_t>(image.height), static_cast<std::uint64_t>(image.width),
                    static_cast<std::uint64_t>(image.channels)};
@@ -98,9 +99,9 @@ Shape TableTarget::images_shape() const {
     return shape;
 }
 
-void Hdf5Target::check_first(const PackedSample& /*sample*/) {}
+void Hdf5Target::check_first(const PackedSample& /*sample*/) const {}
 
-void Hdf5Target::check_next(const PackedSample& sample) {
+void Hdf5Target::check_next(const PackedSample& sample) const {
     if (!same_size(sample.image)) {
         refuse(sample.key, fmt::format("all images as the first, \"{}\": {}", first(), size_text()),
                size_text(sample.image), fixed() ? kSizesHint : "--codec raw makes all of them pixels");
@@ -119,7 +120,7 @@ void Hdf5Target::write(const fs::path& path, const TargetProgress& progress) con
         progress(samples, bytes);
     });
     file.end();
-    if (labelled()) {
+    if (labelled() || !classes().empty()) {  // which hang on the labels
         file.begin("labels", Hdf5Type::int64, {count()});
         spool().read(count(), false,
                      [&](const SpoolBatch& batch) { file.append(std::as_bytes(std::span(batch.labels))); });
@@ -139,14 +140,14 @@ void Hdf5Target::write(const fs::path& path, const TargetProgress& progress) con
     file.finish();
 }
 
-void NpzTarget::check_first(const PackedSample& sample) {
+void NpzTarget::check_first(const PackedSample& sample) const {
     if (sample.image.codec != StkCodec::raw) {
         refuse(sample.key, "raw pixels, all of one size", size_text(sample.image),
                "--codec raw makes pixels of images; those of several sizes fit x.h5, x.tar, x.lmdb and x.stk as files");
     }
 }
 
-void NpzTarget::check_next(const PackedSample& sample) {
+void NpzTarget::check_next(const PackedSample& sample) const {
     if (!same_size(sample.image)) {
         refuse(sample.key, fmt::format("raw pixels of the first sample's size, \"{}\": {}", first(), size_text()),
                size_text(sample.image), kSizesHint);

@@ -14,6 +14,10 @@ class TableTarget : public StagedTarget {
   public:
     TableTarget(const std::filesystem::path& path, const TargetOptions& options, std::string_view format);
 
+    void check_key(std::string_view key) const override { check_text(key, "keys"); }
+    void check(const PackedSample& sample) const override;
+    bool needs_different_keys() const override { return true; }
+
   protected:
     void resume(const Json* state) override;
     void store(const PackedSample& sample) override;
@@ -22,8 +26,8 @@ class TableTarget : public StagedTarget {
     std::vector<std::string> assemble(const TargetProgress& progress) override;
 
     // Throws DataError for a sample that does not fit those before it.
-    virtual void check_first(const PackedSample& sample) = 0;
-    virtual void check_next(const PackedSample& sample) = 0;
+    virtual void check_first(const PackedSample& sample) const = 0;
+    virtual void check_next(const PackedSample& sample) const = 0;
     // Writes the file; `progress` takes samples and bytes of images.
     virtual void write(const std::filesystem::path& path, const TargetProgress& progress) const = 0;
 
@@ -53,8 +57,8 @@ class Hdf5Target final : public TableTarget {
     Hdf5Target(const std::filesystem::path& path, const TargetOptions& options) : TableTarget(path, options, "hdf5") {}
 
   protected:
-    void check_first(const PackedSample& sample) override;
-    void check_next(const PackedSample& sample) override;
+    void check_first(const PackedSample& sample) const override;
+    void check_next(const PackedSample& sample) const override;
     void write(const std::filesystem::path& path, const TargetProgress& progress) const override;
 };
 
@@ -63,8 +67,8 @@ class NpzTarget final : public TableTarget {
     NpzTarget(const std::filesystem::path& path, const TargetOptions& options) : TableTarget(path, options, "npz") {}
 
   protected:
-    void check_first(const PackedSample& sample) override;
-    void check_next(const PackedSample& sample) override;
+    void check_first(const PackedSample& sample) const override;
+    void check_next(const PackedSample& sample) const override;
     void write(const std::filesystem::path& path, const TargetProgress& progress) const override;
 };
 

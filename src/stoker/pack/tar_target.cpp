@@ -9,6 +9,7 @@
 #include "stoker/formats/npz_writer.h"
 #include "stoker/formats/tar_names.h"
 #include "stoker/formats/tar_writer.h"
+#include "stoker/formats/webdataset.h"
 
 namespace stoker {
 namespace {
@@ -61,6 +62,21 @@ Members members_of(const PackedSample& sample, const std::string& usual) {
             .label = sample.label < 0 ? "" : name.base + ".cls"};
 }
 
+// A file whose name lasts until the end of the packing: nothing is kept about it.
+class Passing final : public ByteFile {
+  public:
+    explicit Passing(const std::string& name) : file_(open_byte_file(name)) {}
+
+    std::uint64_t size() const override { return file_->size(); }
+    void read(std::uint64_t offset, std::span<std::byte> out) const override { file_->read(offset, out); }
+    const std::string& name() const override { return file_->name(); }
+    std::string stamp() const override { return file_->stamp(); }
+    bool settled() const override { return false; }
+
+  private:
+    std::unique_ptr<ByteFile> file_;
+};
+
 std::string class_lines(std::span<const std::string> classes) {
     std::string text;
     for (const std::string& name : classes) {
@@ -81,6 +97,13 @@ TarTarget::TarTarget(const fs::path& path, const TargetOptions& options)
                                    .got = fmt::format("\"{}\"", name),
                                    .hint = "the other targets keep any name"});
         }
+    }
+}
+
+void TarTarget::check(const PackedSample& sample) const {
+    if (sample.label > kMaxTarLabel) {
+        refuse(sample.key, fmt::format("a class index of at most {}", kMaxTarLabel), fmt::format("{}", sample.label),
+               "x.stk and x.lmdb hold larger ones");
     }
 }
 
@@ -139,7 +162,8 @@ std::uint64_t TarTarget::read_hash(std::size_t part, const Json* before, const J
     const fs::path path = staged(shards ? names().shard(part) : names().file);
     const std::uint64_t begin = shards || before == nullptr ? 0 : state_number(*before, "bytes");
     const std::uint64_t end = state_number(state, "bytes");
-    if (end < begin || (shards && fs::file_size(path) != end)) {
+    const std::uint64_t size = staged_size(path, end);
+    if (end < begin || (shards && size != end)) {
         throw DataError({.path = path.string()},
                         {.where = "tar", .expected = fmt::format("{} bytes", end), .got = "another length"});
     }
@@ -165,10 +189,14 @@ std::vector<std::string> TarTarget::assemble(const TargetProgress& /*progress*/)
     return files;
 }
 
-std::string TarTarget::opened_as(const fs::path& directory) const {
-    const std::string name =
-        names().shards ? fmt::format("{}-{{000000..{:06}}}.tar", names().stem, shard_ - 1) : names().file;
-    return (directory / name).string();
+// By the shards' names, never by a pattern: braces in the folder's name are no range.
+std::unique_ptr<Source> TarTarget::reopen() const {
+    std::vector<std::string> shards;
+    for (std::size_t number = 0; number < (names().shards ? shard_ : 1); ++number) {
+        shards.push_back(staged(names().shards ? names().shard(number) : names().file).string());
+    }
+    return std::make_unique<WebDatasetSource>(staged(names().file).string(), std::move(shards), FieldNames{},
+                                              [](const std::string& name) { return std::make_unique<Passing>(name); });
 }
 
 }  // namespace stoker

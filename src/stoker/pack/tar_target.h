@@ -12,6 +12,9 @@ class TarTarget final : public StagedTarget {
   public:
     TarTarget(const std::filesystem::path& path, const TargetOptions& options);
 
+    void check(const PackedSample& sample) const override;
+    bool needs_different_keys() const override { return true; }
+
   protected:
     void resume(const Json* state) override;
     void store(const PackedSample& sample) override;
@@ -19,7 +22,7 @@ class TarTarget final : public StagedTarget {
     Json save(std::uint64_t& hash) override;
     std::uint64_t read_hash(std::size_t part, const Json* before, const Json& state) override;
     std::vector<std::string> assemble(const TargetProgress& progress) override;
-    std::string opened_as(const std::filesystem::path& directory) const override;
+    std::unique_ptr<Source> reopen() const override;
 
   private:
     std::optional<std::string> usual_;  // see usual_extension; empty before the first sample

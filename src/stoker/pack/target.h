@@ -38,7 +38,8 @@ class PackTarget {
     virtual std::int64_t part_samples(std::size_t part) const = 0;
     virtual std::string part_notes(std::size_t part) const = 0;
 
-    // Reads a part of an earlier run. Throws DataError or IoError where it is not what was written.
+    // Reads a part of an earlier run. Throws DataError where it is not what was written, or no longer there, IoError
+    // where that cannot be told.
     virtual void check_part(std::size_t part, const TargetProgress& progress) = 0;
     // Drops all parts but the first `count`. Before the first `add` only.
     virtual void keep(std::size_t count) = 0;
@@ -46,7 +47,15 @@ class PackTarget {
     virtual std::int64_t samples() const = 0;  // of all parts and of the open one
     // Whether the sample should come into a new part.
     virtual bool closes_part(const PackedSample& sample) const = 0;
-    // Throws DataError for a sample that the format cannot hold.
+
+    // What the format cannot hold, by a DataError: a key, which is known before any sample is; a sample, behind those
+    // that were added. Both come before `add`.
+    virtual void check_key(std::string_view /*key*/) const {}
+    virtual void check(const PackedSample& /*sample*/) const {}
+    virtual bool needs_different_keys() const { return false; }
+
+    // Before the first `check`, after the last `keep`.
+    virtual void begin() {}
     virtual void add(const PackedSample& sample) = 0;
     // Brings everything added so far to the disk, with notes (a JSON text).
     virtual void close_part(const std::string& notes) = 0;

@@ -1,0 +1,37 @@
+// 16 bytes a sample, whatever the keys' length: their hashes are sorted, and only keys of one hash are compared.
+#include "stoker/pack/equal_keys.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fmt/format.h>
+#include <utility>
+#include <vector>
+
+#include "stoker/base/error.h"
+#include "stoker/base/hash.h"
+
+namespace stoker {
+
+void refuse_equal_keys(const Source& source, std::string_view format) {
+    std::vector<std::pair<std::uint64_t, std::int64_t>> keys;
+    keys.reserve(static_cast<std::size_t>(source.size()));
+    for (std::int64_t i = 0; i < source.size(); ++i) {
+        keys.emplace_back(hash_text(source.key(i)), i);
+    }
+    std::ranges::sort(keys);
+    for (std::size_t i = 1; i < keys.size(); ++i) {
+        if (keys[i].first != keys[i - 1].first) {
+            continue;
+        }
+        std::string key = source.key(keys[i].second);
+        if (key == source.key(keys[i - 1].second)) {
+            throw DataError({.path = source.path(), .key = std::move(key), .index = keys[i].second},
+                            {.where = std::string(format),
+                             .expected = "a key of its own for each sample",
+                             .got = fmt::format("the key of sample {}", keys[i - 1].second),
+                             .hint = "x.stk holds samples with equal keys"});
+        }
+    }
+}
+
+}  // namespace stoker
