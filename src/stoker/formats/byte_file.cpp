@@ -22,13 +22,8 @@ class LocalFile final : public ByteFile {
     std::uint64_t size() const override { return info_.size; }
     void read(std::uint64_t offset, std::span<std::byte> out) const override { file_.read(offset, out); }
     const std::string& name() const override { return name_; }
-    std::string stamp() const override {
-        return fmt::format("{} bytes of {} and {} in {}", info_.size, info_.modified_ns, info_.changed_ns, info_.inode);
-    }
-    bool settled() const override {
-        const auto now = std::chrono::system_clock::now().time_since_epoch();
-        return now - std::chrono::nanoseconds(info_.changed_ns) > kClockTick;
-    }
+    std::string stamp() const override { return stamp_of(info_); }
+    bool settled() const override { return is_settled(info_); }
 
   private:
     std::string name_;
@@ -37,6 +32,15 @@ class LocalFile final : public ByteFile {
 };
 
 }  // namespace
+
+std::string stamp_of(const FileInfo& info) {
+    return fmt::format("{} bytes of {} and {} in {}", info.size, info.modified_ns, info.changed_ns, info.inode);
+}
+
+bool is_settled(const FileInfo& info) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return now - std::chrono::nanoseconds(info.changed_ns) > kClockTick;
+}
 
 bool is_remote(std::string_view name) {
     return name.find("://") != std::string_view::npos;

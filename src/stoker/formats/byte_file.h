@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "stoker/base/file.h"
+
 namespace stoker {
 
 struct ByteRange {
@@ -59,6 +61,10 @@ class ByteFile {
 
     virtual bool remote() const { return false; }
 };
+
+// The same two of a local file.
+std::string stamp_of(const FileInfo& info);
+bool is_settled(const FileInfo& info);
 
 // Has a scheme: http://, https:// or s3://.
 bool is_remote(std::string_view name);
