@@ -15,6 +15,7 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/array_labels.h"
 #include "stoker/formats/npy.h"
+#include "stoker/formats/numbered_classes.h"
 #include "stoker/formats/safetensors.h"
 #include "support/temp_dir.h"
 
@@ -181,6 +182,24 @@ TEST(ArraySource, OnlyWantedMembersAreRead) {
     EXPECT_THAT(error_of<Unsupported>(dir / "d.npz", {.image = "", .label = "meta"}),
                 AllOf(HasSubstr("meta"), HasSubstr("pickles")));
     EXPECT_THAT(error_of(dir / "d.npz", {.image = "", .label = "readme"}), HasSubstr("got images, labels, meta"));
+}
+
+// What np.savez writes is stored, and each byte of it counts.
+TEST(ArraySource, AFlippedByteOfAStoredMemberIsFound) {
+    const TempDir dir;
+    const std::string file =
+        zip({{"images.npy", images(300), false}, {"labels.npy", npy("|u1", "(300,)", std::string(300, '\1')), false}});
+    put(dir / "d.npz", file);
+    EXPECT_EQ(labels(ArraySource((dir / "d.npz").string(), Split::train)).size(), 300u);
+    const std::size_t pixel = file.find("labels.npy") - 500;
+    const std::size_t label = file.find("PK\1\2") - 1;
+    for (const std::size_t at : {pixel, label}) {
+        std::string damaged = file;
+        damaged[at] = static_cast<char>(damaged[at] ^ 4);
+        put(dir / "d.npz", damaged);
+        EXPECT_THAT(error_of(dir / "d.npz"),
+                    HasSubstr(at == pixel ? "\"images.npy\" with checksum" : "\"labels.npy\" with checksum"));
+    }
 }
 
 TEST(ArraySource, ClassesAndKeys) {
@@ -386,11 +405,15 @@ TEST(ArrayLabels, OneHotRows) {
 }
 
 TEST(ArrayLabels, NumberedClasses) {
-    EXPECT_THAT(numbered_classes({1, -1, 2}), ElementsAre("0", "1", "2"));
-    EXPECT_THAT(numbered_classes({-1}), IsEmpty());
-    EXPECT_THAT(numbered_classes({}), IsEmpty());
-    EXPECT_THAT(numbered_classes({std::int64_t{1} << 62}), IsEmpty());  // no memory is taken by a label
-    EXPECT_EQ(numbered_classes({65535}).size(), 65536U);
+    const auto of = [](const std::vector<std::int64_t>& labels) { return numbered_classes_of(labels); };
+    EXPECT_THAT(of({1, -1, 2}), ElementsAre("0", "1", "2"));
+    EXPECT_THAT(of({-1}), IsEmpty());
+    EXPECT_THAT(of({}), IsEmpty());
+    EXPECT_THAT(of({std::numeric_limits<std::int64_t>::max()}), IsEmpty());  // no memory is taken by a label
+    EXPECT_EQ(of({kMostNumberedClasses - 1}).size(), 1U << 20);
+    EXPECT_THAT(of({kMostNumberedClasses}), IsEmpty());
+    EXPECT_THAT(numbered_classes(2), ElementsAre("0", "1"));
+    EXPECT_THAT(numbered_classes(-1), IsEmpty());
 }
 
 }  // namespace

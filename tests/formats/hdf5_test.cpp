@@ -8,6 +8,8 @@
 #include "formats/hdf5_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/formats/hdf5_writer.h"
+#include "stoker/formats/numbered_classes.h"
 #include "stoker/formats/open.h"
 #include "support/temp_dir.h"
 
@@ -160,6 +162,51 @@ TEST(Hdf5, KeysAndClassesAreStringsOfEitherKind) {
             EXPECT_EQ(source.key(static_cast<std::int64_t>(i)), keys[i]);
         }
     }
+}
+
+TEST(Hdf5, KeysThatAreNoneAreRefused) {
+    const TempDir dir;
+    {
+        H5Writer file(dir / "a.h5");
+        file.add_bytes("images", {4, 2, 2}, noise(16, 6));
+        file.add_texts("keys", {"a", "b", "c", "b"});
+    }
+    EXPECT_THAT(error_of<DataError>(dir / "a.h5"), HasSubstr("expected keys that differ, got \"b\" twice"));
+}
+
+TEST(Hdf5, ManyNumberedClasses) {
+    const TempDir dir;
+    {
+        H5Writer file(dir / "a.h5");
+        file.add_bytes("images", {2, 2, 2}, noise(8, 6));
+        file.add_integers("labels", {kMostNumberedClasses - 1, 0});
+    }
+    const Hdf5Source source((dir / "a.h5").string(), Split::train, {});
+    ASSERT_EQ(source.classes().size(), static_cast<std::size_t>(kMostNumberedClasses));
+    EXPECT_EQ(source.classes().back(), "1048575");
+}
+
+// The library's printer of errors belongs to the program.
+TEST(Hdf5, TheWriterLeavesTheLibraryAsItWas) {
+    const TempDir dir;
+    const auto printer = [](hid_t, void*) -> herr_t { return 0; };
+    H5E_auto2_t before = nullptr;
+    void* data_before = nullptr;
+    H5Eget_auto2(H5E_DEFAULT, &before, &data_before);
+    H5Eset_auto2(H5E_DEFAULT, printer, &data_before);
+    {
+        Hdf5Writer file(dir / "a.h5");
+        file.begin("images", Hdf5Type::uint8, {1, 1, 1});
+        file.append(std::as_bytes(std::span("x", 1)));
+        file.end();
+        file.finish();
+    }
+    EXPECT_THROW(Hdf5Writer(dir / "none/a.h5"), IoError);
+    H5E_auto2_t after = nullptr;
+    void* data_after = nullptr;
+    H5Eget_auto2(H5E_DEFAULT, &after, &data_after);
+    EXPECT_TRUE(after == static_cast<H5E_auto2_t>(printer) && data_after == &data_before);
+    H5Eset_auto2(H5E_DEFAULT, before, data_before);
 }
 
 TEST(Hdf5, RefusesWhatItCannotReadOnOneLine) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "formats/pickle_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/image_magic.h"
@@ -183,6 +184,39 @@ TEST(LmdbRecord, ValuesInTheSamplesOwnMemory) {
         Sample apart;
         record.read(as_bytes(value), apart);
         EXPECT_EQ(text_of(in_place), text_of(apart));
+    }
+}
+
+// Turned pixels take the place of the pickle they came from, as in every value that is large enough to be read and not
+// mapped: nothing of the pickle is looked at after that.
+TEST(LmdbRecord, PlanesInTheSamplesOwnMemoryKeepTheirLabel) {
+    using namespace stoker::testing;
+    constexpr std::int64_t kSide = 256;
+    std::string planes;
+    std::string turned;
+    for (std::int64_t i = 0; i < 3 * kSide * kSide; ++i) {
+        planes += static_cast<char>(i / (kSide * kSide) * 70 + i % 61);
+    }
+    for (std::int64_t i = 0; i < 3 * kSide * kSide; ++i) {
+        turned += planes[static_cast<std::size_t>(i % 3 * kSide * kSide + i / 3)];
+    }
+    const std::string image = pickled_array(pickled_dtype("u1", "|"), {3, kSide, kSide}, planes);
+    const std::string label = pickled_array(pickled_dtype("i8", "<"), {}, little_endian(7, 8));
+    for (const std::string& content :
+         {pickled_dict({pickled_text("image"), image, pickled_text("label"), pickled_int(7)}),
+          pickled_dict({pickled_text("image"), image, pickled_text("label"), label}), pickled_tuple({image, label}),
+          pickled_tuple({pickled_int(7), image})}) {
+        const std::string value = pickle(content);
+        LmdbRecord record;
+        Sample sample;
+        for (int twice = 0; twice < 2; ++twice) {
+            sample.storage.resize(value.size());
+            std::memcpy(sample.storage.data(), value.data(), value.size());
+            record.read(sample.storage.bytes(), sample);
+            EXPECT_EQ(sample.label, 7);
+            EXPECT_TRUE(text_of(sample) == turned);
+            EXPECT_EQ(std::vector({sample.height, sample.width, sample.channels}), std::vector({256, 256, 3}));
+        }
     }
 }
 

@@ -14,7 +14,8 @@ namespace stoker::testing {
 // Opens or makes a database, calls `change` with a transaction and the unnamed database, and commits. A path that ends
 // in .lmdb is a file, any other a folder.
 template <typename Change>
-void change_lmdb(const std::filesystem::path& path, unsigned database_flags, Change change) {
+void change_lmdb(const std::filesystem::path& path, unsigned database_flags, Change change,
+                 std::size_t map_size = std::size_t{1} << 30) {
     const auto check = [](int code) {
         if (code != MDB_SUCCESS) {
             throw std::runtime_error(::mdb_strerror(code));
@@ -26,7 +27,7 @@ void change_lmdb(const std::filesystem::path& path, unsigned database_flags, Cha
     }
     MDB_env* env = nullptr;
     check(::mdb_env_create(&env));
-    check(::mdb_env_set_mapsize(env, std::size_t{1} << 30));
+    check(::mdb_env_set_mapsize(env, map_size));
     check(::mdb_env_open(env, path.c_str(), MDB_NOSYNC | (file ? MDB_NOSUBDIR : 0U), 0644));
     MDB_txn* txn = nullptr;
     check(::mdb_txn_begin(env, nullptr, 0, &txn));
@@ -43,14 +44,15 @@ inline MDB_val as_val(const std::string& text) {
 
 // Writes (or adds) the entries.
 inline void write_lmdb(const std::filesystem::path& path, const std::map<std::string, std::string>& entries,
-                       unsigned database_flags = 0) {
-    change_lmdb(path, database_flags, [&](MDB_txn* txn, MDB_dbi dbi, auto check) {
+                       unsigned database_flags = 0, std::size_t map_size = std::size_t{1} << 30) {
+    const auto put_all = [&](MDB_txn* txn, MDB_dbi dbi, auto check) {
         for (const auto& [key, value] : entries) {
             MDB_val k = as_val(key);
             MDB_val v = as_val(value);
             check(::mdb_put(txn, dbi, &k, &v, 0));
         }
-    });
+    };
+    change_lmdb(path, database_flags, put_all, map_size);
 }
 
 // Removes those that are there.

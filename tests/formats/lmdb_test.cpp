@@ -5,8 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -19,6 +24,7 @@
 
 #include "formats/lmdb_support.h"
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/formats/open.h"
 #include "support/temp_dir.h"
 
@@ -330,12 +336,73 @@ TEST_F(Lmdb, AWriterChangesNothingThatIsOpen) {
     EXPECT_EQ(text_of(held), png("new"));
 }
 
+// The table of readers is memory that processes share, and a fork's copy has the same places in it.
+TEST_F(Lmdb, AForkLeavesTheParentsTransactionsAlone) {
+    const fs::path path = dir_ / "db";
+    write_lmdb(path, {{"a", png("1")}, {"b", png("2")}});
+    auto source = std::make_unique<LmdbSource>(path);
+    const std::string own = fmt::format(" {} ", ::getpid());
+    // A process of its own, because this one may not open the file twice.
+    const auto count_readers = [&] {
+        MDB_env* env = nullptr;
+        ::mdb_env_create(&env);
+        ::mdb_env_open(env, path.c_str(), MDB_RDONLY, 0644);
+        std::string list;
+        ::mdb_reader_list(
+            env,
+            [](const char* line, void* all) {
+                *static_cast<std::string*>(all) += line;
+                return 0;
+            },
+            &list);
+        int found = 0;
+        for (std::size_t at = list.find(own); at != std::string::npos; at = list.find(own, at + 1)) {
+            ++found;
+        }
+        std::_Exit(found);
+    };
+    const auto drop = [&] {
+        source.reset();
+        std::_Exit(0);
+    };
+    int before = 0;
+    const auto keep = [&](int status) {
+        before = WEXITSTATUS(status);
+        return WIFEXITED(status);
+    };
+    EXPECT_EXIT(count_readers(), keep, "");
+    EXPECT_GT(before, 0);
+    EXPECT_EXIT(drop(), ::testing::ExitedWithCode(0), "");
+    EXPECT_EXIT(count_readers(), ::testing::ExitedWithCode(before), "");
+    source.reset();
+    EXPECT_EXIT(count_readers(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(Lmdb, AFileThatChangedLatelyLeavesNoList) {
+    Entries entries;
+    for (int i = 0; i < 12'000; ++i) {
+        entries[fmt::format("k{}", i)] = png("");
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    write_lmdb(dir_ / "db", entries);
+    EXPECT_EQ(LmdbSource(dir_ / "db").size(), 12'000);
+    if (std::chrono::steady_clock::now() - begin < std::chrono::seconds(2)) {  // else the file may count as settled
+        EXPECT_FALSE(fs::exists(cache_ / "c/lmdb_index"));
+    }
+    // The same content in another file of the same size and time of change: not the same stamp.
+    fs::create_directories(dir_ / "other");
+    fs::copy_file(dir_ / "db/data.mdb", dir_ / "other/data.mdb");
+    fs::last_write_time(dir_ / "other/data.mdb", fs::last_write_time(dir_ / "db/data.mdb"));
+    EXPECT_NE(LmdbSnapshot(dir_ / "db/data.mdb").stamp(), LmdbSnapshot(dir_ / "other/data.mdb").stamp());
+}
+
 TEST_F(Lmdb, TheListOfKeysIsKept) {
     Entries entries;
     for (int i = 0; i < 12'000; ++i) {
         entries[fmt::format("k{}", i)] = png("");
     }
     write_lmdb(dir_ / "db", entries);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2200));  // until the file counts as settled
     const std::vector<std::string> expected = keys(LmdbSource(dir_ / "db"));
     const fs::path kept = cache_ / "c/lmdb_index";
     ASSERT_EQ(std::distance(fs::directory_iterator(kept), fs::directory_iterator()), 1);
@@ -383,6 +450,58 @@ TEST_F(Lmdb, WhatIsNoDatabase) {
     write_lmdb(dir_ / "cut.lmdb", entries);
     fs::resize_file(dir_ / "cut.lmdb", fs::file_size(dir_ / "cut.lmdb") / 2);
     EXPECT_THAT(error_of<DataError>(open("cut.lmdb")), HasSubstr("it has been cut short"));
+}
+
+// Page numbers that lead behind the map, or behind the pages in use, in a file that somebody made longer.
+TEST_F(Lmdb, PagesBehindTheMap) {
+    Entries entries;
+    for (int i = 0; i < 400; ++i) {
+        entries[fmt::format("{:04}", i)] = png(std::string(700, 'x'));
+    }
+    const fs::path path = dir_ / "db.lmdb";
+    write_lmdb(path, entries, 0, 2 << 20);
+    const std::string whole = read_text(path);
+    constexpr std::size_t kPage = 4096;
+    const auto number = [&](std::size_t at) { return static_cast<unsigned char>(whole[at]) | whole[at + 1] << 8; };
+    int refused = 0;
+    for (const std::uint32_t far : {std::uint32_t{400}, std::uint32_t{3000}}) {  // within and behind the map of 2 MiB
+        for (std::size_t page = 2 * kPage; page < whole.size(); page += kPage) {
+            const int nodes = (number(page + 12) - 16) / 2;
+            if ((number(page + 10) & 1) == 0 || nodes < 20) {
+                continue;
+            }
+            std::string changed = whole;
+            // A leaf that holds none of the keys that are looked up when the file is opened.
+            const std::size_t node = page + static_cast<std::size_t>(number(page + 16 + 2 * 12));
+            std::memcpy(changed.data() + node, &far, sizeof far);
+            write_file(path, changed);
+            fs::resize_file(path, 16 << 20);
+            EXPECT_LE(LmdbSnapshot(path).mapped().size(), whole.size());
+            const LmdbSource source(path);
+            Sample sample;
+            for (std::int64_t i = 0; i < source.size(); ++i) {
+                try {
+                    source.read(i, sample);
+                } catch (const Error& error) {  // liblmdb gives a transaction up that met a damaged page
+                    EXPECT_THAT(error.what(), HasSubstr("db.lmdb"));
+                    ++refused;
+                }
+            }
+        }
+    }
+    EXPECT_GT(refused, 0);
+}
+
+// A value's length that leads out of the pages in use: nothing of it is handed out, nor taken for a key's name.
+TEST_F(Lmdb, ValuesBehindTheFile) {
+    const fs::path path = dir_ / "db.lmdb";
+    write_lmdb(path, {{"a", png("1")}, {"b", png("2")}, {"length", std::string(5000, '1')}}, 0, 2 << 20);
+    std::string whole = read_text(path);
+    const std::size_t key = whole.find("length");
+    ASSERT_NE(key, std::string::npos);
+    whole.replace(key - 8, 4, std::string("\0\0\0\x7f", 4));
+    write_file(path, whole);
+    EXPECT_THAT(error_of<DataError>([&] { LmdbSource(path).size(); }), HasSubstr("values within the"));
 }
 
 // Every byte of both first pages, changed: an error or a data set, never a crash.

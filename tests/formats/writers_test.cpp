@@ -189,6 +189,29 @@ TEST(LmdbWriter, CommitsStayAndTheRestDoesNot) {
     EXPECT_EQ(writer.entries(), 0U);
 }
 
+TEST(LmdbWriter, ManyKeysAreDroppedInParts) {
+    const TempDir dir;
+    const auto bytes = numbers(100);
+    LmdbWriter writer(dir / "x.lmdb");
+    for (const bool again : {false, true}) {
+        for (int i = 0; i < 40'000; ++i) {
+            writer.put(fmt::format("{:08}", i), bytes);
+        }
+        if (again) {
+            writer.commit();
+        }
+        writer.drop_from("00001000");
+        EXPECT_EQ(writer.entries(), 1000U);
+        EXPECT_TRUE(writer.get("00000999").has_value());
+        EXPECT_FALSE(writer.get("00001000").has_value());
+        writer.drop_from("00000000");
+        EXPECT_EQ(writer.entries(), 0U);
+    }
+    writer.put("a", bytes);
+    writer.commit();
+    EXPECT_EQ(writer.entries(), 1U);
+}
+
 // More than the map holds at first, in one value and in many.
 TEST(LmdbWriter, TheMapGrows) {
     const TempDir dir;

@@ -44,9 +44,12 @@ class NpyFile {
 };
 
 // The members NAME.npy of a zip file, as numpy.savez writes it; `wanted` names those that are read, if it has any.
-// Stored members are views into the map, deflated ones are inflated once.
+// Stored members are views into the map, deflated ones are inflated once. Both are compared with their checksums, but
+// for stored ones of more than kCheckedBytes: opening would take as long as reading them.
 class NpzFile {
   public:
+    static constexpr std::uint64_t kCheckedBytes = std::uint64_t{256} << 20;
+
     explicit NpzFile(const std::filesystem::path& path, std::span<const std::string> wanted = {});
 
     const std::vector<ArrayView>& arrays() const { return arrays_; }

@@ -95,14 +95,4 @@ std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t coun
     return labels;
 }
 
-std::vector<std::string> numbered_classes(const std::vector<std::int64_t>& labels) {
-    constexpr std::int64_t kMostClasses = 65536;
-    const std::int64_t largest = labels.empty() ? -1 : *std::ranges::max_element(labels);
-    std::vector<std::string> classes;
-    for (std::int64_t label = 0; label <= largest && largest < kMostClasses; ++label) {
-        classes.push_back(std::to_string(label));
-    }
-    return classes;
-}
-
 }  // namespace stoker

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "stoker/formats/array.h"
@@ -13,8 +12,5 @@ namespace stoker {
 // which each row is one 1 and zeros otherwise. -1 is "no label"; anything below is refused. Throws DataError with the
 // row, naming type and shape.
 std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t count);
-
-// "0" to the largest of them; none where that would be more than any data set has classes.
-std::vector<std::string> numbered_classes(const std::vector<std::int64_t>& labels);
 
 }  // namespace stoker

@@ -10,6 +10,7 @@
 #include "stoker/base/prefetch.h"
 #include "stoker/formats/array_labels.h"
 #include "stoker/formats/fields.h"
+#include "stoker/formats/numbered_classes.h"
 
 namespace stoker {
 namespace {
@@ -95,7 +96,7 @@ void ArraySource::take_labels(const std::string& name) {
         refuse(name, "labels as numbers", "text");
     }
     labels_ = array_labels(*found, size());
-    classes_ = numbered_classes(labels_);
+    classes_ = numbered_classes_of(labels_);
 }
 
 void ArraySource::take_texts(bool splits) {

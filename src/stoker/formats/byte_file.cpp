@@ -28,13 +28,8 @@ class LocalFile final : public ByteFile {
         return map_.bytes().first(std::min<std::size_t>(map_.bytes().size(), info_.size));
     }
     const std::string& name() const override { return name_; }
-    std::string stamp() const override {
-        return fmt::format("{} bytes of {} and {} in {}", info_.size, info_.modified_ns, info_.changed_ns, info_.inode);
-    }
-    bool settled() const override {
-        const auto now = std::chrono::system_clock::now().time_since_epoch();
-        return now - std::chrono::nanoseconds(info_.changed_ns) > kClockTick;
-    }
+    std::string stamp() const override { return stamp_of(info_); }
+    bool settled() const override { return is_settled(info_); }
 
   private:
     std::string name_;
@@ -58,6 +53,15 @@ std::vector<ByteRange> merge_ranges(std::vector<ByteRange> ranges, std::uint64_t
         }
     }
     return merged;
+}
+
+std::string stamp_of(const FileInfo& info) {
+    return fmt::format("{} bytes of {} and {} in {}", info.size, info.modified_ns, info.changed_ns, info.inode);
+}
+
+bool is_settled(const FileInfo& info) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return now - std::chrono::nanoseconds(info.changed_ns) > kClockTick;
 }
 
 bool is_remote(std::string_view name) {

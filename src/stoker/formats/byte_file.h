@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/base/file.h"
+
 namespace stoker {
 
 struct ByteRange {
@@ -77,6 +79,9 @@ inline constexpr std::uint64_t kNearBytes = std::uint64_t{64} << 10;
 
 // Opening many remote files at a time: their threads wait for the network, not for a core.
 inline constexpr int kRemoteThreads = 16;
+// The same two of a local file.
+std::string stamp_of(const FileInfo& info);
+bool is_settled(const FileInfo& info);
 
 // Has a scheme: http://, https:// or s3://.
 bool is_remote(std::string_view name);

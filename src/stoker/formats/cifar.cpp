@@ -13,6 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/array.h"
+#include "stoker/formats/numbered_classes.h"
 
 namespace stoker {
 namespace {
@@ -168,9 +169,7 @@ void CifarSource::read_classes(const fs::path& directory) {
                                                                          : "fine_label_names");
         return;
     }
-    for (int label = 0; label < (!hundred_ ? 10 : coarse_ ? 20 : 100); ++label) {
-        classes_.push_back(std::to_string(label));
-    }
+    classes_ = numbered_classes(!hundred_ ? 10 : coarse_ ? 20 : 100);
 }
 
 void CifarSource::open_records(Batch& batch) const {

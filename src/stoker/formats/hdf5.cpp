@@ -15,11 +15,10 @@
 #include "stoker/formats/hdf5_info.h"
 #include "stoker/formats/hdf5_library.h"
 #include "stoker/formats/hdf5_records.h"
+#include "stoker/formats/numbered_classes.h"
 
 namespace stoker {
 namespace {
-
-constexpr std::int64_t kMostClasses = 1'000'000;
 
 std::string_view split_name(Split split) {
     return split == Split::train ? "train" : "test";
@@ -38,6 +37,26 @@ std::vector<std::string> without_keys(std::vector<std::string> names) {
 
 Shape image_shape(const Hdf5Info& info) {
     return {info.shape.begin() + 1, info.shape.end()};
+}
+
+std::vector<std::string> texts_of(const Hdf5Texts& texts) {
+    std::vector<std::string> list;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        list.emplace_back(texts[i]);
+    }
+    return list;
+}
+
+void check_unique(const Hdf5Texts& keys, const std::string& path, const std::string& name) {
+    std::vector<std::string_view> sorted;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        sorted.push_back(keys[i]);
+    }
+    std::ranges::sort(sorted);
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
+        throw DataError({.path = path},
+                        {.where = name, .expected = "keys that differ", .got = fmt::format("{:?} twice", *twice)});
+    }
 }
 
 }  // namespace
@@ -114,10 +133,7 @@ void Hdf5Source::open_labels(const Opening& opening, const std::string& name) {
     if (!texts) {
         texts = read_text_attribute(*file_, opening.file, "classes");
     }
-    for (std::size_t i = 0; texts && i < texts->size(); ++i) {
-        classes_.emplace_back((*texts)[i]);
-    }
-    const std::int64_t most = texts ? static_cast<std::int64_t>(classes_.size()) : kMostClasses;
+    const std::int64_t most = texts ? static_cast<std::int64_t>(texts->size()) : kMostNumberedClasses;
     const auto bad = std::ranges::find_if(labels_, [&](std::int64_t label) { return label < -1 || label >= most; });
     if (bad != labels_.end()) {
         throw DataError({.path = path_, .index = bad - labels_.begin()},
@@ -125,9 +141,7 @@ void Hdf5Source::open_labels(const Opening& opening, const std::string& name) {
                          .expected = fmt::format("a class below {}, or -1 for none", most),
                          .got = fmt::format("{}", *bad)});
     }
-    for (std::int64_t label = 0; !texts && label <= *std::ranges::max_element(labels_); ++label) {
-        classes_.push_back(std::to_string(label));
-    }
+    classes_ = texts ? texts_of(*texts) : numbered_classes_of(labels_);
 }
 
 void Hdf5Source::open_keys(const Opening& opening) {
@@ -143,6 +157,7 @@ void Hdf5Source::open_keys(const Opening& opening) {
         const Hdf5Info info = describe_hdf5(dataset, name, *file_);
         if (info.kind == Hdf5Kind::text && info.shape == Shape{size_}) {
             keys_ = std::make_unique<const Hdf5Texts>(read_texts(*file_, std::move(dataset), info));
+            check_unique(*keys_, path_, name);
             return;
         }
     }

@@ -2,6 +2,7 @@
 // continued elsewhere in the file.
 #include "stoker/formats/hdf5_header.h"
 
+#include <algorithm>
 #include <deque>
 #include <fmt/format.h>
 #include <functional>
@@ -90,6 +91,14 @@ std::optional<ByteRange> read_attribute(const Hdf5Bytes& file, Hdf5Cursor& curso
     return ByteRange{.offset = cursor.offset(), .size = cursor.left()};
 }
 
+void add_block(const Hdf5Bytes& file, std::deque<Block>& blocks, const Block& block) {
+    if (blocks.size() == kMostBlocks || std::ranges::find(blocks, block.offset, &Block::offset) != blocks.end()) {
+        file.damaged(block.offset, fmt::format("a header of at most {} blocks, each once", kMostBlocks),
+                     "more, or one again");
+    }
+    blocks.push_back(block);
+}
+
 // The first message of that type that `wanted` says yes to, at its content, with what is left of its block.
 std::optional<Hdf5Cursor> find_message(const Hdf5Bytes& file, std::uint64_t header, std::uint64_t type,
                                        const std::function<bool(const Hdf5Cursor&)>& wanted) {
@@ -97,7 +106,7 @@ std::optional<Hdf5Cursor> find_message(const Hdf5Bytes& file, std::uint64_t head
     const Header form = read_prefix(file, offset);
     const std::size_t message_header = !form.signed_form ? 8 : form.creation_order ? 6 : 4;
     std::deque<Block> blocks = {form.first};
-    for (std::size_t done = 0; done < blocks.size() && done < kMostBlocks; ++done) {
+    for (std::size_t done = 0; done < blocks.size(); ++done) {
         Hdf5Cursor cursor(file, blocks[done].offset, blocks[done].size, kHeader);
         if (form.signed_form && done > 0 && cursor.text(4) != "OCHK") {
             file.damaged(blocks[done].offset, "a header's continuation", "something else");
@@ -112,7 +121,7 @@ std::optional<Hdf5Cursor> find_message(const Hdf5Bytes& file, std::uint64_t head
             if (found == kContinuationMessage) {
                 Hdf5Cursor where = cursor;
                 const std::uint64_t next = file.place(where.address(), kHeader);
-                blocks.push_back({next, where.length()});
+                add_block(file, blocks, {next, where.length()});
             }
             if (size > cursor.left()) {
                 break;  // the checksum of version 2, or the gap before it

@@ -60,8 +60,8 @@ Hdf5Lock::~Hdf5Lock() {
     H5Eset_auto2(H5E_DEFAULT, printer_, printer_data_);
 }
 
-Hdf5Id::Hdf5Id(hid_t id, Close close, const std::string& path, std::string_view expected)
-    : id_(check_hdf5(id, path, expected)), close_(close) {}
+Hdf5Id::Hdf5Id(hid_t id, Close closer, const std::string& path, std::string_view expected)
+    : id_(check_hdf5(id, path, expected)), close_(closer) {}
 
 Hdf5Id::Hdf5Id(Hdf5Id&& other) noexcept
     : id_(std::exchange(other.id_, H5I_INVALID_HID)), close_(std::exchange(other.close_, nullptr)) {}
@@ -73,10 +73,15 @@ Hdf5Id& Hdf5Id::operator=(Hdf5Id&& other) noexcept {
 }
 
 Hdf5Id::~Hdf5Id() {
-    if (close_ != nullptr) {
-        const Hdf5Lock lock;
-        close_(id_);
+    close();
+}
+
+herr_t Hdf5Id::close() {
+    if (close_ == nullptr) {
+        return 0;
     }
+    const Hdf5Lock lock;
+    return std::exchange(close_, nullptr)(std::exchange(id_, H5I_INVALID_HID));
 }
 
 std::string hdf5_reason() {

@@ -34,7 +34,7 @@ class Hdf5Id {
 
     Hdf5Id() = default;
     // Throws DataError, with the library's reason, where `id` says that the call which made it failed.
-    Hdf5Id(hid_t id, Close close, const std::string& path, std::string_view expected);
+    Hdf5Id(hid_t id, Close closer, const std::string& path, std::string_view expected);
     Hdf5Id(Hdf5Id&& other) noexcept;
     Hdf5Id& operator=(Hdf5Id&& other) noexcept;
     Hdf5Id(const Hdf5Id&) = delete;
@@ -42,6 +42,9 @@ class Hdf5Id {
     ~Hdf5Id();
 
     hid_t get() const { return id_; }
+
+    // For who has to know whether it worked; negative where it did not.
+    herr_t close();
 
   private:
     hid_t id_ = H5I_INVALID_HID;

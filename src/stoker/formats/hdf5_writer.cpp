@@ -1,9 +1,8 @@
-// The HDF5 library behind owners of its handles. Object times are left out, so that the same samples give the
-// same file; the newer object headers are used, as only they hold attributes above 64 KiB (many classes).
+// Object times are left out, so that the same samples give the same file; the newer object headers are used, as only
+// they hold attributes above 64 KiB (many classes).
 #include "stoker/formats/hdf5_writer.h"
 
 #include <fcntl.h>
-#include <hdf5.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -11,70 +10,51 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/hdf5_library.h"
 
 namespace stoker {
 namespace {
 
-// Owns one of the library's identifiers.
-class Handle {
-  public:
-    Handle() = default;
-    Handle(hid_t id, herr_t (*closer)(hid_t)) : id_(id), close_(closer) {}
-    Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-    Handle& operator=(Handle&& other) noexcept {
-        std::swap(id_, other.id_);
-        std::swap(close_, other.close_);
-        return *this;
-    }
-    Handle(const Handle&) = delete;
-    Handle& operator=(const Handle&) = delete;
-    ~Handle() { close(); }
+// Like Hdf5Id, for an id that may be none: what asks for several things looks at them together.
+Hdf5Id own(hid_t id, Hdf5Id::Close close) {
+    return id < 0 ? Hdf5Id() : Hdf5Id(id, close, "", "");
+}
 
-    hid_t id() const { return id_; }
-    bool valid() const { return id_ >= 0; }
-    bool close() { return id_ < 0 || close_(std::exchange(id_, -1)) >= 0; }
-
-  private:
-    hid_t id_ = -1;
-    herr_t (*close_)(hid_t) = nullptr;
-};
-
-herr_t deepest(unsigned /*number*/, const H5E_error2_t* error, void* text) {
-    *static_cast<std::string*>(text) = error->desc == nullptr ? "" : error->desc;
-    return 0;
+bool is_open(const Hdf5Id& id) {
+    return id.get() >= 0;
 }
 
 // `length` may be H5T_VARIABLE.
-Handle text_type(std::size_t length = H5T_VARIABLE) {
-    Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
-    if (H5Tset_size(type.id(), length) < 0 || H5Tset_cset(type.id(), H5T_CSET_UTF8) < 0) {
+Hdf5Id text_type(std::size_t length = H5T_VARIABLE) {
+    Hdf5Id type = own(H5Tcopy(H5T_C_S1), H5Tclose);
+    if (H5Tset_size(type.get(), length) < 0 || H5Tset_cset(type.get(), H5T_CSET_UTF8) < 0) {
         return {};
     }
     return type;
 }
 
-Handle memory_type(Hdf5Type type) {
+Hdf5Id memory_type(Hdf5Type type) {
     switch (type) {
         case Hdf5Type::uint8:
-            return {H5Tcopy(H5T_NATIVE_UINT8), H5Tclose};
+            return own(H5Tcopy(H5T_NATIVE_UINT8), H5Tclose);
         case Hdf5Type::int64:
-            return {H5Tcopy(H5T_NATIVE_INT64), H5Tclose};
+            return own(H5Tcopy(H5T_NATIVE_INT64), H5Tclose);
         case Hdf5Type::vlen_uint8:
-            return {H5Tvlen_create(H5T_NATIVE_UINT8), H5Tclose};
+            return own(H5Tvlen_create(H5T_NATIVE_UINT8), H5Tclose);
         case Hdf5Type::text:
             return text_type();
     }
     return {};
 }
 
-Handle file_type(Hdf5Type type) {
+Hdf5Id file_type(Hdf5Type type) {
     switch (type) {
         case Hdf5Type::uint8:
-            return {H5Tcopy(H5T_STD_U8LE), H5Tclose};
+            return own(H5Tcopy(H5T_STD_U8LE), H5Tclose);
         case Hdf5Type::int64:
-            return {H5Tcopy(H5T_STD_I64LE), H5Tclose};
+            return own(H5Tcopy(H5T_STD_I64LE), H5Tclose);
         case Hdf5Type::vlen_uint8:
-            return {H5Tvlen_create(H5T_STD_U8LE), H5Tclose};
+            return own(H5Tvlen_create(H5T_STD_U8LE), H5Tclose);
         case Hdf5Type::text:
             return text_type();
     }
@@ -84,9 +64,9 @@ Handle file_type(Hdf5Type type) {
 }  // namespace
 
 struct Hdf5Writer::Handles {
-    Handle file;
-    Handle dataset;
-    Handle type;  // in memory
+    Hdf5Id file;
+    Hdf5Id dataset;
+    Hdf5Id type;  // in memory
     Hdf5Type kind = Hdf5Type::uint8;
     std::string name;
     std::vector<hsize_t> shape;
@@ -95,13 +75,13 @@ struct Hdf5Writer::Handles {
 };
 
 Hdf5Writer::Hdf5Writer(std::filesystem::path path) : path_(std::move(path)), handles_(std::make_unique<Handles>()) {
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // of this thread: the library shall not print
-    const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-    H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_LATEST);
-    const Handle create(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
-    const bool good = H5Pset_obj_track_times(create.id(), false) >= 0;  // of the root group
-    handles_->file = {H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, create.id(), access.id()), H5Fclose};
-    if (!good || !handles_->file.valid()) {
+    const Hdf5Lock lock;
+    const Hdf5Id access = own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+    H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+    const Hdf5Id create = own(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+    const bool good = H5Pset_obj_track_times(create.get(), false) >= 0;  // of the root group
+    handles_->file = own(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, create.get(), access.get()), H5Fclose);
+    if (!good || !is_open(handles_->file)) {
         fail("a file that can be made");
     }
 }
@@ -109,13 +89,11 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path) : path_(std::move(path)), han
 Hdf5Writer::~Hdf5Writer() = default;
 
 void Hdf5Writer::fail(const char* expected) const {
-    std::string text;
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, deepest, &text);
-    throw IoError(
-        {.where = path_.string(), .expected = expected, .got = text.empty() ? "a failure of the HDF5 library" : text});
+    throw IoError({.where = path_.string(), .expected = expected, .got = hdf5_reason()});
 }
 
 void Hdf5Writer::begin(const std::string& name, Hdf5Type type, const Shape& shape) {
+    const Hdf5Lock lock;
     Handles& h = *handles_;
     h.kind = type;
     h.name = name;
@@ -128,24 +106,26 @@ void Hdf5Writer::begin(const std::string& name, Hdf5Type type, const Shape& shap
     for (std::size_t i = 1; i < h.shape.size(); ++i) {
         h.row_bytes *= h.shape[i];
     }
-    const Handle space(H5Screate_simple(static_cast<int>(h.shape.size()), h.shape.data(), nullptr), H5Sclose);
-    const Handle stored = file_type(type);
-    const Handle create(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    const Hdf5Id space = own(H5Screate_simple(static_cast<int>(h.shape.size()), h.shape.data(), nullptr), H5Sclose);
+    const Hdf5Id stored = file_type(type);
+    const Hdf5Id create = own(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
     const bool fixed = type == Hdf5Type::uint8 || type == Hdf5Type::int64;
-    bool good = H5Pset_obj_track_times(create.id(), false) >= 0;
+    bool good = H5Pset_obj_track_times(create.get(), false) >= 0;
     if (fixed) {  // the elements come all, and in order
-        good = good && H5Pset_alloc_time(create.id(), H5D_ALLOC_TIME_EARLY) >= 0 &&
-               H5Pset_fill_time(create.id(), H5D_FILL_TIME_NEVER) >= 0;
+        good = good && H5Pset_alloc_time(create.get(), H5D_ALLOC_TIME_EARLY) >= 0 &&
+               H5Pset_fill_time(create.get(), H5D_FILL_TIME_NEVER) >= 0;
     }
     h.type = memory_type(type);
-    h.dataset = {H5Dcreate2(h.file.id(), name.c_str(), stored.id(), space.id(), H5P_DEFAULT, create.id(), H5P_DEFAULT),
-                 H5Dclose};
-    if (!good || !h.type.valid() || !h.dataset.valid()) {
+    h.dataset =
+        own(H5Dcreate2(h.file.get(), name.c_str(), stored.get(), space.get(), H5P_DEFAULT, create.get(), H5P_DEFAULT),
+            H5Dclose);
+    if (!good || !is_open(h.type) || !is_open(h.dataset)) {
         fail("room for a dataset");
     }
 }
 
 void Hdf5Writer::write(std::int64_t rows, const void* data) {
+    const Hdf5Lock lock;
     Handles& h = *handles_;
     std::vector<hsize_t> start(h.shape.size(), 0);
     std::vector<hsize_t> count = h.shape;
@@ -157,10 +137,10 @@ void Hdf5Writer::write(std::int64_t rows, const void* data) {
     if (count[0] > h.shape[0] - h.written) {
         throw InternalError({.where = path_.string(), .expected = "no more rows than the shape says", .got = "more"});
     }
-    const Handle file(H5Dget_space(h.dataset.id()), H5Sclose);
-    const Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose);
-    if (H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0 ||
-        H5Dwrite(h.dataset.id(), h.type.id(), memory.id(), file.id(), H5P_DEFAULT, data) < 0) {
+    const Hdf5Id file = own(H5Dget_space(h.dataset.get()), H5Sclose);
+    const Hdf5Id memory = own(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose);
+    if (H5Sselect_hyperslab(file.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0 ||
+        H5Dwrite(h.dataset.get(), h.type.get(), memory.get(), file.get(), H5P_DEFAULT, data) < 0) {
         fail("room to write");
     }
     h.written += count[0];
@@ -192,6 +172,7 @@ void Hdf5Writer::append(std::span<const std::span<const std::byte>> elements) {
 // Strings of variable length, which h5py gives as str. Above 64 KiB an attribute leaves its object's header, and
 // readers that do not trust the library with damaged heaps, such as ours, want strings of one length there.
 void Hdf5Writer::attribute(const std::string& name, std::span<const std::string> texts) {
+    const Hdf5Lock lock;
     constexpr std::size_t kInHeader = std::size_t{60} << 10;
     constexpr std::size_t kHeapId = 16;
     const bool fixed = texts.size() * kHeapId > kInHeader;
@@ -200,10 +181,10 @@ void Hdf5Writer::attribute(const std::string& name, std::span<const std::string>
         longest = std::max(longest, text.size());
     }
     const auto count = static_cast<hsize_t>(texts.size());
-    const Handle space(H5Screate_simple(1, &count, nullptr), H5Sclose);
-    const Handle type = text_type(fixed ? longest : H5T_VARIABLE);
-    const Handle attribute(
-        H5Acreate2(handles_->dataset.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+    const Hdf5Id space = own(H5Screate_simple(1, &count, nullptr), H5Sclose);
+    const Hdf5Id type = text_type(fixed ? longest : H5T_VARIABLE);
+    const Hdf5Id attribute = own(
+        H5Acreate2(handles_->dataset.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
     std::vector<const char*> starts;
     std::string padded;
     for (const std::string& text : texts) {
@@ -212,25 +193,29 @@ void Hdf5Writer::attribute(const std::string& name, std::span<const std::string>
         padded.resize(starts.size() * longest, '\0');
     }
     const void* data = fixed ? static_cast<const void*>(padded.data()) : starts.data();
-    if (!attribute.valid() || H5Awrite(attribute.id(), type.id(), data) < 0) {
+    if (!is_open(attribute) || H5Awrite(attribute.get(), type.get(), data) < 0) {
         fail("room for an attribute");
     }
 }
 
 void Hdf5Writer::end() {
+    const Hdf5Lock lock;
     if (handles_->written != handles_->shape[0]) {
         throw InternalError({.where = fmt::format("{}/{}", path_.string(), handles_->name),
                              .expected = fmt::format("{} rows", handles_->shape[0]),
                              .got = fmt::format("{}", handles_->written)});
     }
-    if (!handles_->dataset.close()) {
+    if (handles_->dataset.close() < 0) {
         fail("room to write");
     }
 }
 
 void Hdf5Writer::finish() {
-    if (!handles_->file.close()) {
-        fail("room to write");
+    {
+        const Hdf5Lock lock;  // not for as long as the disk takes
+        if (handles_->file.close() < 0) {
+            fail("room to write");
+        }
     }
     const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     const bool durable = file >= 0 && ::fsync(file) == 0;

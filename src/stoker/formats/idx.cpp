@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/numbered_classes.h"
 
 namespace stoker {
 namespace {
@@ -104,10 +105,7 @@ IdxSource::IdxSource(const fs::path& images, const fs::path& labels, Split split
                          .expected = fmt::format("{} labels in one dimension, one for each image of {}", size(), path_),
                          .got = fmt::format("{}", fmt::join(labels_.shape(), " x "))});
     }
-    const auto largest = std::to_integer<int>(*std::ranges::max_element(labels_.bytes()));
-    for (int label = 0; label <= largest; ++label) {
-        classes_.push_back(std::to_string(label));
-    }
+    classes_ = numbered_classes(std::to_integer<int>(*std::ranges::max_element(labels_.bytes())) + 1);
 }
 
 std::optional<std::int64_t> IdxSource::label(std::int64_t index) const {

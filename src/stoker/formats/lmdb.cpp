@@ -6,6 +6,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/prefetch.h"
+#include "stoker/base/utf8.h"
 
 namespace stoker {
 namespace {
@@ -79,35 +80,12 @@ std::string read_key_field(const LmdbSnapshot& snapshot) {
     }
 }
 
-// The length of the sequence of UTF-8 that begins here; 0 where it is none, or a control character.
-std::size_t printable_sequence(std::string_view text) {
-    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-    const unsigned first = byte(0);
-    if (first < 0x80) {
-        return first >= 0x20 && first != 0x7f ? 1 : 0;
-    }
-    const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4 || length > text.size()) {
-        return 0;
-    }
-    // The second byte's least and most: no longer forms than needed, no surrogates, nothing past U+10FFFF.
-    const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (byte(1) < least || byte(1) > most) {
-        return 0;
-    }
-    for (std::size_t i = 2; i < length; ++i) {
-        if (byte(i) < 0x80 || byte(i) > 0xbf) {
-            return 0;
-        }
-    }
-    return length;
-}
-
 std::string printable(std::string_view key) {
     std::string text;
     while (!key.empty()) {
-        const std::size_t length = printable_sequence(key);
+        const std::size_t sequence = utf8_sequence(key);
+        const bool control = sequence == 1 && (static_cast<unsigned char>(key[0]) < 0x20 || key[0] == 0x7f);
+        const std::size_t length = control ? 0 : sequence;
         if (length == 0) {
             text += fmt::format("\\x{:02x}", static_cast<unsigned char>(key[0]));
         } else {

@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -18,6 +19,7 @@
 #include <tuple>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/byte_file.h"
 #include "stoker/formats/lmdb_meta.h"
 
 namespace stoker {
@@ -259,6 +261,7 @@ LmdbSnapshot::LmdbSnapshot(const fs::path& data)
     check(::mdb_stat(first.handle, environment_->database(), &statistics), path_, "statistics");
     entries_ = statistics.ms_entries;
     info_ = file_.info();
+    bound_ = find_bound();
     Reader one(*this, 0, std::unique_lock(first.mutex));
     if (const auto entry = one.first()) {
         map_ = find_map(entry->key.data(), environment_->id());
@@ -269,6 +272,12 @@ LmdbSnapshot::LmdbSnapshot(const fs::path& data)
 }
 
 LmdbSnapshot::~LmdbSnapshot() {
+    if (environment_->id().process != ::getpid()) {
+        // A fork's copies. Their places in the table of readers, which is shared memory, are the parent's: to end them
+        // here would let a writer reuse pages that the parent reads.
+        static_cast<void>(transactions_.release());
+        return;
+    }
     transactions_.reset();  // before the environment
 }
 
@@ -300,6 +309,7 @@ LmdbSnapshot::Reader LmdbSnapshot::reader() const {
 
 std::optional<std::span<const std::byte>> LmdbSnapshot::Reader::find(std::string_view key) {
     if (auto entry = move(key, MDB_SET)) {
+        snapshot_->check_bound(entry->value);
         return entry->value;
     }
     return std::nullopt;
@@ -339,32 +349,37 @@ std::optional<LmdbEntry> LmdbSnapshot::Reader::move(std::string_view key, int op
     return LmdbEntry{.key = text_of(found_key), .value = bytes_of(value)};
 }
 
-std::uint64_t LmdbSnapshot::file_offset(std::span<const std::byte> value) const {
-    const auto offset = static_cast<std::uint64_t>(value.data() - map_);
-    if (offset > info_.size || value.size() > info_.size - offset) {
+// Where the pages of this state end: a map may be shorter than its file, and both longer than what belongs to it.
+std::uint64_t LmdbSnapshot::find_bound() const {
+    MDB_envinfo info{};
+    check(::mdb_env_info(environment_->handle(), &info), path_, "the map's size");
+    const std::uint64_t mapped = std::min<std::uint64_t>(info_.size, info.me_mapsize);
+    const auto meta = find_lmdb_meta(file_, state_, path_);
+    return meta && meta->last_page < mapped / meta->page_size ? (meta->last_page + 1) * meta->page_size : mapped;
+}
+
+void LmdbSnapshot::check_bound(std::span<const std::byte> value) const {
+    const std::uint64_t offset = map_ == nullptr ? 0 : static_cast<std::uint64_t>(value.data() - map_);
+    if (offset > bound_ || value.size() > bound_ - offset) {
         throw DataError({.path = path_, .offset = static_cast<std::int64_t>(offset)},
                         {.where = "lmdb",
-                         .expected = fmt::format("values within the {} bytes of the file", info_.size),
+                         .expected = fmt::format("values within the {} bytes of the pages in use", bound_),
                          .got = fmt::format("one of {} bytes", value.size())});
     }
-    return offset;
 }
 
 std::span<const std::byte> LmdbSnapshot::load(std::span<const std::byte> value, Buffer& storage) const {
-    if (map_ == nullptr) {
-        return value;
-    }
-    const std::uint64_t offset = file_offset(value);
-    if (value.size() < kReadFrom) {
+    check_bound(value);
+    if (map_ == nullptr || value.size() < kReadFrom) {
         return value;
     }
     storage.resize(value.size());
-    file_.read(offset, storage.bytes());
+    file_.read(static_cast<std::uint64_t>(value.data() - map_), storage.bytes());
     return storage.bytes();
 }
 
 std::span<const std::byte> LmdbSnapshot::mapped() const {
-    return map_ == nullptr ? std::span<const std::byte>() : std::span(map_, static_cast<std::size_t>(info_.size));
+    return map_ == nullptr ? std::span<const std::byte>() : std::span(map_, static_cast<std::size_t>(bound_));
 }
 
 std::optional<LmdbSnapshot::Root> LmdbSnapshot::root() const {
@@ -373,7 +388,11 @@ std::optional<LmdbSnapshot::Root> LmdbSnapshot::root() const {
 }
 
 std::string LmdbSnapshot::stamp() const {
-    return fmt::format("{} {} {} {}", info_.size, info_.modified_ns, state_, entries_);
+    return fmt::format("{} {} {}", stamp_of(info_), state_, entries_);
+}
+
+bool LmdbSnapshot::settled() const {
+    return is_settled(info_);
 }
 
 }  // namespace stoker

@@ -53,9 +53,9 @@ class LmdbSnapshot {
     // A thread's turn to read. Errors of LMDB are DataError where the file is damaged, else IoError.
     class Reader {
       public:
-        // The value under a key; empty where there is none.
+        // The value under a key; empty where there is none. Throws DataError where it does not lie in the file.
         std::optional<std::span<const std::byte>> find(std::string_view key);
-        // In the order of the keys. Empty where there are no more.
+        // In the order of the keys. Empty where there are no more. Values are not checked: `load` does.
         std::optional<LmdbEntry> first();
         std::optional<LmdbEntry> last();
         std::optional<LmdbEntry> next();
@@ -83,7 +83,7 @@ class LmdbSnapshot {
     // map would fetch them page by page.
     std::span<const std::byte> load(std::span<const std::byte> value, Buffer& storage) const;
 
-    // The whole file as it is mapped; empty where the system does not tell.
+    // The pages of this state as they are mapped; empty where the system does not tell.
     std::span<const std::byte> mapped() const;
     // Where the B-tree of this state begins; empty where a writer has overwritten that.
     struct Root {
@@ -95,20 +95,23 @@ class LmdbSnapshot {
     std::uint64_t entries() const { return entries_; }
     std::uint64_t bytes() const { return info_.size; }  // of the file
     const std::string& path() const { return path_; }
-    // Differs where the content does.
+    // Differs where the content does; to be kept where that is settled, as of a ByteFile.
     std::string stamp() const;
+    bool settled() const;
 
   private:
     class Lease;
 
     bool begin(Transaction& transaction) const;
-    std::uint64_t file_offset(std::span<const std::byte> value) const;
+    std::uint64_t find_bound() const;
+    void check_bound(std::span<const std::byte> value) const;
 
     std::string path_;
     File file_;
     FileInfo info_;
     std::unique_ptr<Lease> environment_;
     std::unique_ptr<Transaction[]> transactions_;
+    std::uint64_t bound_ = 0;  // of the file: what lies beyond is not part of this state
     std::uint64_t entries_ = 0;
     std::uint64_t state_ = 0;         // the number of the write that made it
     const std::byte* map_ = nullptr;  // where the file begins in memory; null where the system does not tell

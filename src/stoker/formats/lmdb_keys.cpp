@@ -28,9 +28,13 @@ std::string_view text_of(std::span<const std::byte> value) {
     return {reinterpret_cast<const char*>(value.data()), value.size()};
 }
 
-bool is_sample(const LmdbEntry& entry) {
-    return !entry.key.starts_with("__") &&
-           !(std::ranges::find(kCounts, entry.key) != std::end(kCounts) && decimal(text_of(entry.value)));
+// Where the reader is at this key, it stays there.
+bool is_sample(LmdbSnapshot::Reader& reader, std::string_view key) {
+    if (std::ranges::find(kCounts, key) == std::end(kCounts)) {
+        return !key.starts_with("__");
+    }
+    const auto value = reader.find(key);
+    return value && !decimal(text_of(*value));
 }
 
 std::string absolute(const std::string& path) {
@@ -89,7 +93,7 @@ LmdbKeys::Range LmdbKeys::find_range(LmdbSnapshot::Reader& reader) const {
     // Keys that are no samples are few, so that those at the ends are passed over one by one.
     Range range;
     auto first = paired() ? reader.at_or_after(prefix_) : reader.first();
-    while (first && !is_sample(*first)) {
+    while (first && !is_sample(reader, first->key)) {
         first = reader.next();
     }
     if (!first) {
@@ -98,7 +102,7 @@ LmdbKeys::Range LmdbKeys::find_range(LmdbSnapshot::Reader& reader) const {
     range.first = first->key;
     auto last = paired() ? reader.at_or_after(kAfterImages) : std::nullopt;
     last = last ? reader.previous() : reader.last();
-    while (last && !is_sample(*last)) {
+    while (last && !is_sample(reader, last->key)) {
         last = reader.previous();
     }
     range.last = last ? std::string(last->key) : range.first;
@@ -112,9 +116,7 @@ bool LmdbKeys::find_row(LmdbSnapshot::Reader& reader, const Range& range, std::u
         ++others;
     }
     for (const std::string_view name : kCounts) {
-        if (const auto value = reader.find(name)) {
-            others += is_sample({.key = name, .value = *value}) ? 0 : 1;
-        }
+        others += reader.find(name) && !is_sample(reader, name) ? 1 : 0;
     }
     std::uint64_t count = entries - std::min(others, entries);
     if (paired()) {
@@ -157,7 +159,7 @@ void LmdbKeys::list(const LmdbSnapshot& snapshot, LmdbSnapshot::Reader& reader, 
         if (!entry->key.starts_with(prefix_)) {
             break;
         }
-        if (is_sample(*entry)) {
+        if (is_sample(reader, entry->key)) {
             begins.push_back(names.size());
             names += entry->key;
         }
@@ -169,7 +171,7 @@ void LmdbKeys::list(const LmdbSnapshot& snapshot, LmdbSnapshot::Reader& reader, 
     std::memcpy(out, &count, sizeof count);
     std::memcpy(out + sizeof count, begins.data(), begins.size() * sizeof begins[0]);
     std::memcpy(out + sizeof count + begins.size() * sizeof begins[0], names.data(), names.size());
-    if (count >= kCachedFrom) {
+    if (count >= kCachedFrom && snapshot.settled()) {
         write_user_cache(kCacheKind, name, stamp, content.bytes());  // without it the next start takes as long
     }
     adopt(std::move(content), snapshot.entries());

@@ -48,6 +48,7 @@ bool is_encoded_array(const ArrayView& array) {
     return line && array.type.is_uint8() && is_encoded_image(array.bytes);
 }
 
+// The last thing that is read of a pickle: where its bytes lie in the sample's storage, turned pixels take their place.
 void set_image(const PickleValue& image, Sample& sample) {
     switch (image.kind()) {
         case Kind::bytes:
@@ -135,8 +136,8 @@ void LmdbRecord::read_pickle(std::span<const std::byte> value, Sample& sample) {
         read_dict(whole, sample);
     } else if (several && whole.size() >= 1) {
         const std::size_t image = whole.size() >= 2 && is_integer(whole[0]) ? 1 : 0;
-        set_image(whole[image], sample);
         sample.label = whole.size() >= 2 ? label_of(whole[1 - image]) : -1;
+        set_image(whole[image], sample);
     } else {
         set_image(whole, sample);
     }
@@ -163,8 +164,8 @@ void LmdbRecord::read_dict(const PickleValue& dict, Sample& sample) {
     if (!image) {
         bad(fmt::format("a field named {}", found_->image), dict.describe());
     }
-    set_image(*image, sample);
     sample.label = found_->label ? label_of(dict.find(*found_->label)) : -1;
+    set_image(*image, sample);
 }
 
 std::optional<std::int64_t> decimal(std::string_view text) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kStep = std::uint64_t{256} << 20;  // the map grows by at least this
 constexpr std::uint64_t kPerPut = 8 << 10;                 // a put's own pages: one of the tree, and a value's last
+constexpr std::uint64_t kDropped = 16'384;                 // keys at a time
 
 MDB_val value_of(std::string_view text) {
     return {text.size(), const_cast<char*>(text.data())};  // LMDB does not write to it
@@ -98,13 +99,48 @@ void LmdbWriter::put(std::string_view key, std::span<const std::byte> value) {
     check(status, "room to write");
 }
 
+// In transactions of their own where there are many: removals take pages as well, for what is left and for the list of
+// free ones.
 void LmdbWriter::drop_from(std::string_view key) {
+    if (drop_all_from(key)) {
+        return;
+    }
+    bool more = true;
+    while (more) {
+        need(kDropped * kPerPut);
+        more = drop_some(key);
+    }
+}
+
+// Where the first key is among them, the database is emptied instead. False where it is not.
+bool LmdbWriter::drop_all_from(std::string_view key) {
+    MDB_envinfo info = {};
+    check(mdb_env_info(handles_->env, &info), "the map's size");
+    MDB_cursor* cursor = nullptr;
+    check(mdb_cursor_open(handles_->txn, handles_->dbi, &cursor), "a cursor");
+    MDB_val name = {};
+    MDB_val value = {};
+    const int status = mdb_cursor_get(cursor, &name, &value, MDB_FIRST);
+    const bool all =
+        status == MDB_SUCCESS && std::string_view(static_cast<const char*>(name.mv_data), name.mv_size) >= key;
+    mdb_cursor_close(cursor);
+    check(status == MDB_NOTFOUND ? MDB_SUCCESS : status, "keys that can be removed");
+    if (all) {
+        need((info.me_last_pgno + 1) * 2 * sizeof(std::uint64_t));  // the list of free pages
+        check(mdb_drop(handles_->txn, handles_->dbi, 0), "a database that can be emptied");
+    }
+    return all;
+}
+
+// True where there may be more.
+bool LmdbWriter::drop_some(std::string_view key) {
     MDB_cursor* cursor = nullptr;
     check(mdb_cursor_open(handles_->txn, handles_->dbi, &cursor), "a cursor");
     MDB_val name = value_of(key);
     MDB_val value = {};
     int status = mdb_cursor_get(cursor, &name, &value, MDB_SET_RANGE);
-    while (status == MDB_SUCCESS) {
+    std::uint64_t done = 0;
+    for (; status == MDB_SUCCESS && done < kDropped; ++done) {
         status = mdb_cursor_del(cursor, 0);
         if (status == MDB_SUCCESS) {
             status = mdb_cursor_get(cursor, &name, &value, MDB_NEXT);
@@ -112,6 +148,7 @@ void LmdbWriter::drop_from(std::string_view key) {
     }
     mdb_cursor_close(cursor);
     check(status == MDB_NOTFOUND ? MDB_SUCCESS : status, "keys that can be removed");
+    return done == kDropped;
 }
 
 void LmdbWriter::commit() {

@@ -25,7 +25,7 @@ class LmdbWriter {
     // Replaces the value of a key. Fastest where keys come in rising order.
     void put(std::string_view key, std::span<const std::byte> value);
 
-    // Removes every key that is not below `key`.
+    // Removes every key that is not below `key`. Many are removed, and committed, a part after the other.
     void drop_from(std::string_view key);
 
     void commit();
@@ -39,6 +39,8 @@ class LmdbWriter {
     struct Handles;
 
     void begin();
+    bool drop_all_from(std::string_view key);
+    bool drop_some(std::string_view key);
     void need(std::uint64_t bytes);
     void check(int status, const char* expected) const;
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/utf8.h"
 #include "stoker/formats/npy_header.h"
 
 namespace stoker {
@@ -66,26 +67,6 @@ void check_elements(const NpyHeader& header, std::size_t file_bytes, std::uint64
         bad(std::min<std::size_t>(file_bytes, header.data + wanted),
             fmt::format("{} bytes for {} of ({})", wanted, type, fmt::join(header.shape, ", ")),
             fmt::format("{}", found));
-    }
-}
-
-// One letter of str, as NumPy holds it, in UTF-8.
-void append_utf8(std::string& out, std::uint32_t code) {
-    const auto tail = [&](int shift) { out += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
-    if (code < 0x80) {
-        out += static_cast<char>(code);
-    } else if (code < 0x800) {
-        out += static_cast<char>(0xC0 | code >> 6);
-        tail(0);
-    } else if (code < 0x10000) {
-        out += static_cast<char>(0xE0 | code >> 12);
-        tail(6);
-        tail(0);
-    } else {
-        out += static_cast<char>(0xF0 | code >> 18);
-        tail(12);
-        tail(6);
-        tail(0);
     }
 }
 

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdint>
 
+#include "stoker/base/utf8.h"
+
 namespace stoker {
 namespace {
 
@@ -15,22 +17,6 @@ std::optional<std::uint32_t> hexadecimal(std::string_view digits, std::size_t co
     const char* end = digits.data() + count;
     const auto [stop, error] = std::from_chars(digits.data(), end, value, 16);
     return error == std::errc{} && stop == end ? std::optional(value) : std::nullopt;
-}
-
-void append_utf8(std::string& out, std::uint32_t code) {
-    const auto tail = [&](int shift) { return static_cast<char>(0x80 | (code >> shift & 0x3F)); };
-    if (code < 0x80) {
-        out += static_cast<char>(code);
-    } else if (code < 0x800) {
-        out += static_cast<char>(0xC0 | code >> 6);
-        out += tail(0);
-    } else if (code < 0x10000) {
-        out += static_cast<char>(0xE0 | code >> 12);
-        (out += tail(6)) += tail(0);
-    } else {
-        out += static_cast<char>(0xF0 | code >> 18);
-        ((out += tail(12)) += tail(6)) += tail(0);
-    }
 }
 
 }  // namespace

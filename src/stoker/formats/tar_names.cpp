@@ -16,31 +16,6 @@ constexpr std::string_view kPixels = "npy";
 constexpr std::string_view kRecords = "dct";  // no other program reads them: never under another extension
 constexpr char kMark = '%';
 
-// The length of the UTF-8 sequence that `text` begins with; 0 where there is none.
-std::size_t sequence(std::string_view text) {
-    const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(text[at]); };
-    const std::uint8_t first = byte(0);
-    if (first < 0x80) {
-        return 1;
-    }
-    const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    if (length == 0 || text.size() < length) {
-        return 0;
-    }
-    // Neither a longer form than needed, nor a surrogate, nor beyond U+10FFFF.
-    const std::uint8_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const std::uint8_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (byte(1) < low || byte(1) > high) {
-        return 0;
-    }
-    for (std::size_t i = 2; i < length; ++i) {
-        if ((byte(i) & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return length;
-}
-
 void escape(std::string& out, char c) {
     out += fmt::format("%{:02X}", static_cast<std::uint8_t>(c));
 }
@@ -50,7 +25,7 @@ std::string escaped_part(std::string_view part, bool whole) {
     std::string out;
     const bool dots = whole || part == "." || part == "..";
     for (std::size_t at = 0; at < part.size();) {
-        const std::size_t length = sequence(part.substr(at));
+        const std::size_t length = utf8_sequence(part.substr(at));
         const char c = part[at];
         if (length == 0 || c == kMark || c == '\0' || (c == '.' && dots)) {
             escape(out, c);
@@ -173,17 +148,6 @@ std::string tar_key(std::string_view base, std::string_view extension) {
         return marked || pixels ? *text : fmt::format("{}.{}", *text, extension);
     }
     return pixels ? std::string(base) : fmt::format("{}.{}", base, extension);
-}
-
-bool is_utf8(std::string_view text) {
-    while (!text.empty()) {
-        const std::size_t length = sequence(text);
-        if (length == 0) {
-            return false;
-        }
-        text.remove_prefix(length);
-    }
-    return true;
 }
 
 }  // namespace stoker

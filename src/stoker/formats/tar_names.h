@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "stoker/base/utf8.h"  // IWYU pragma: export
+
 namespace stoker {
 
 struct TarName {
@@ -29,8 +31,5 @@ TarName tar_name(std::string_view key, std::string_view extension, std::string_v
 // The key of a sample whose image lies in `base`.`extension`. What tar_name made is undone; any other base is part of
 // the key as it stands.
 std::string tar_key(std::string_view base, std::string_view extension);
-
-// Valid UTF-8, as Python's strict decoder has it.
-bool is_utf8(std::string_view text);
 
 }  // namespace stoker

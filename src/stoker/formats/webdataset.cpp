@@ -11,6 +11,7 @@
 #include "stoker/base/thread_pool.h"
 #include "stoker/formats/class_names.h"
 #include "stoker/formats/npy.h"
+#include "stoker/formats/numbered_classes.h"
 #include "stoker/formats/shard_names.h"
 
 namespace stoker {
@@ -101,10 +102,8 @@ void WebDatasetSource::find_classes() {
     if (!files_.remote()) {
         classes_ = read_class_names(files_.name(0), largest);
     }
-    if (classes_.empty() && largest < kMaxNumberedClasses) {
-        for (std::int32_t label = 0; label <= largest; ++label) {
-            classes_.push_back(fmt::to_string(label));
-        }
+    if (classes_.empty()) {
+        classes_ = numbered_classes(std::int64_t{largest} + 1);
     }
 }
 

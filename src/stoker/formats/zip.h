@@ -53,6 +53,10 @@ class ZipFile {
     // A member's bytes, inflated or copied, checked against its size and checksum. Throws DataError.
     Buffer inflate(const ZipEntry& entry) const;
 
+    // Compares a stored member's bytes with its checksum, reading them through once. Throws DataError. For archives
+    // whose writers are known to note one: torch.save may be told not to.
+    void check_stored(const ZipEntry& entry) const;
+
     // Null for bytes in memory.
     const File* file() const { return file_ ? &*file_ : nullptr; }
 
@@ -70,6 +74,7 @@ class ZipFile {
     Found read_entry(std::uint64_t at, std::uint64_t stop) const;
     void place_data(Found& found, std::uint64_t at, std::uint64_t directory) const;
     void check_entries(std::span<const std::uint64_t> headers) const;
+    void check_sum(const ZipEntry& entry, std::uint32_t found) const;
     [[noreturn]] void refuse(std::uint64_t offset, std::string expected, std::string got) const;
     [[noreturn]] void unsupported(std::string expected, std::string got) const;
 
