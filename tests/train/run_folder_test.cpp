@@ -58,6 +58,29 @@ TEST(RunFolder, FailedRunWithoutACheckpointLeavesNone) {
             EXPECT_EQ(error.place().index, 77);
         }
     }
+    for (const char* name : {"run", "made"}) {
+        std::vector<std::string> left;
+        for (const auto& entry : fs::directory_iterator(folder / name)) {
+            left.push_back(entry.path().filename().string());
+        }
+        EXPECT_EQ(left, std::vector<std::string>{"quarantine.jsonl"}) << "what was bad stays listed";
+        EXPECT_FALSE(RunFolder(folder / name).exists()) << "the next run may begin there";
+    }
+}
+
+TEST(RunFolder, AFailureOfTheSystemLeavesNone) {
+    const TempDir folder;
+    const auto gone = std::make_shared<SquareSource>(100);
+    gone->before_read = [](std::int64_t index) {
+        if (index == 77) {
+            throw IoError({.where = "disk", .expected = "bytes", .got = "no answer"});
+        }
+    };
+    fs::create_directory(folder / "made");
+    for (const char* name : {"run", "made"}) {
+        Trainer trainer(every(1, true), {gone, nullptr});
+        EXPECT_THROW(trainer.fit({.out = folder / name}), IoError);
+    }
     EXPECT_FALSE(fs::exists(folder / "run"));
     EXPECT_TRUE(fs::exists(folder / "made") && fs::is_empty(folder / "made")) << "a folder of the user's stays, empty";
 }
