@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "stoker/formats/source.h"
 #include "stoker/formats/open.h"
+#include "stoker/formats/source.h"
 #include "stoker/pipeline/order.h"
 #include "stoker/pipeline/transform.h"
 #include "stoker/recipe/recipe.h"
