@@ -28,37 +28,16 @@ namespace fs = std::filesystem;
 using namespace std::string_literals;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
+using testing::kPng;
+using testing::png;
 using testing::remove_lmdb;
 using testing::TempDir;
 using testing::write_lmdb;
 using Entries = std::map<std::string, std::string>;
 
-const std::string kPng = "\x89PNG\r\n\x1a\n";
-
-std::string png(std::string_view rest) {
-    return kPng + std::string(rest);
-}
-
-// Keeps the user's own cache out of it.
-class LmdbDamage : public ::testing::Test {
-  protected:
-    LmdbDamage() { ::setenv("STOKER_CACHE", (cache_ / "c").c_str(), 1); }
-    ~LmdbDamage() override { ::unsetenv("STOKER_CACHE"); }
-
-    TempDir dir_;
-    TempDir cache_;
-};
-
-template <typename Kind>
-std::string error_of(const std::function<void()>& action) {
-    try {
-        action();
-    } catch (const Kind& error) {
-        return error.what();
-    }
-    return "no error";
-}
+using LmdbDamage = testing::LmdbTest;
 
 TEST_F(LmdbDamage, WhatIsNoRecordIsNamed) {
     write_lmdb(dir_ / "db", {{"good", png("")}, {"bad", "GIF89a"}});

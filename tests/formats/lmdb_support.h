@@ -1,13 +1,19 @@
 // LMDB databases as other programs write them, for tests.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <lmdb.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+
+#include "support/temp_dir.h"
 
 namespace stoker::testing {
 
@@ -64,6 +70,32 @@ inline void remove_lmdb(const std::filesystem::path& path, const std::map<std::s
             check(code == MDB_NOTFOUND ? MDB_SUCCESS : code);
         }
     });
+}
+
+inline const std::string kPng = "\x89PNG\r\n\x1a\n";
+
+inline std::string png(std::string_view rest) {
+    return kPng + std::string(rest);
+}
+
+// Keeps the user's own cache out of it.
+class LmdbTest : public ::testing::Test {
+  protected:
+    LmdbTest() { ::setenv("STOKER_CACHE", (cache_ / "c").c_str(), 1); }
+    ~LmdbTest() override { ::unsetenv("STOKER_CACHE"); }
+
+    TempDir dir_;
+    TempDir cache_;
+};
+
+template <typename Kind>
+std::string error_of(const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const Kind& error) {
+        return error.what();
+    }
+    return "no error";
 }
 
 }  // namespace stoker::testing

@@ -35,31 +35,20 @@ namespace fs = std::filesystem;
 using namespace std::string_literals;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
+using testing::kPng;
+using testing::png;
 using testing::remove_lmdb;
 using testing::TempDir;
 using testing::write_lmdb;
 using Entries = std::map<std::string, std::string>;
 
-const std::string kPng = "\x89PNG\r\n\x1a\n";
-
-std::string png(std::string_view rest) {
-    return kPng + std::string(rest);
-}
+using Lmdb = testing::LmdbTest;
 
 std::string text_of(const Sample& sample) {
     return {reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size()};
 }
-
-// Keeps the user's own cache out of it.
-class Lmdb : public ::testing::Test {
-  protected:
-    Lmdb() { ::setenv("STOKER_CACHE", (cache_ / "c").c_str(), 1); }
-    ~Lmdb() override { ::unsetenv("STOKER_CACHE"); }
-
-    TempDir dir_;
-    TempDir cache_;
-};
 
 std::vector<std::string> keys(const Source& source) {
     std::vector<std::string> list;
@@ -67,16 +56,6 @@ std::vector<std::string> keys(const Source& source) {
         list.push_back(source.key(i));
     }
     return list;
-}
-
-template <typename Kind>
-std::string error_of(const std::function<void()>& action) {
-    try {
-        action();
-    } catch (const Kind& error) {
-        return error.what();
-    }
-    return "no error";
 }
 
 TEST_F(Lmdb, FoldersAndFiles) {

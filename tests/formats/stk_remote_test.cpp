@@ -7,6 +7,7 @@
 #include <mutex>
 #include <random>
 
+#include "formats/remote_support.h"
 #include "formats/stk_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -25,7 +26,7 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using Kind = ServerFault::Kind;
 
-RemoteOptions quick() {
+RemoteOptions tiny_blocks() {
     RemoteOptions options;
     options.block_bytes = 512;
     options.request_bytes = 4096;
@@ -33,19 +34,6 @@ RemoteOptions quick() {
     options.patience = std::chrono::milliseconds(2000);
     options.stall_time = std::chrono::seconds(1);
     return options;
-}
-
-// The message of the one line that `call` throws.
-template <typename Thrown, typename Call>
-std::string thrown_by(Call call) {
-    try {
-        call();
-    } catch (const Thrown& error) {
-        EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-        return error.what();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return "";
 }
 
 class StkRemoteTest : public ::testing::Test {
@@ -69,7 +57,8 @@ class StkRemoteTest : public ::testing::Test {
         server_.put("/x.stk/" + name, {.bytes = bytes});
     }
 
-    std::unique_ptr<Source> open(const RemoteOptions& options = quick(), const std::string& path = "/x.stk") const {
+    std::unique_ptr<Source> open(const RemoteOptions& options = tiny_blocks(),
+                                 const std::string& path = "/x.stk") const {
         return open_source(server_.url(path), Split::train, {.remote = options});
     }
 
@@ -102,7 +91,7 @@ class StkRemoteTest : public ::testing::Test {
 
 TEST_F(StkRemoteTest, EverySampleIsTheLocalReaders) {
     for (const char* path : {"/x.stk", "/x.stk/"}) {
-        const auto source = open(quick(), path);
+        const auto source = open(tiny_blocks(), path);
         EXPECT_EQ(source->format(), "stk");
         EXPECT_EQ(source->path(), server_.url(path));
         expect_same(*source);
@@ -126,7 +115,7 @@ TEST_F(StkRemoteTest, EverySampleIsTheLocalReaders) {
 }
 
 TEST_F(StkRemoteTest, FieldsBesideTheImageAreReadAsPayloads) {
-    const StkReader remote(server_.url("/x.stk"), quick());
+    const StkReader remote(server_.url("/x.stk"), tiny_blocks());
     const StkReader local(local_);
     const std::size_t caption = remote.field("caption", StkKind::bytes);
     const std::size_t boxes = remote.field("boxes", StkKind::tensor);
@@ -175,7 +164,7 @@ TEST_F(StkRemoteTest, OpeningAsksForTheEndsOnly) {
     }
     EXPECT_GT(server_.seen().size(), 2U);  // requests of 4096 bytes at most
     expect_same(*source);
-    RemoteOptions large = quick();
+    RemoteOptions large = tiny_blocks();
     large.request_bytes = 1 << 20;
     const auto again = open(large);
     server_.forget_seen();
@@ -198,7 +187,7 @@ TEST_F(StkRemoteTest, ByteForByteUnderRandomFaults) {
             fault.bytes = random() % 2048;
             return fault;
         });
-        RemoteOptions options = quick();
+        RemoteOptions options = tiny_blocks();
         options.patience = std::chrono::milliseconds(20'000);
         const auto source = open(options);
         expect_same(*source, seed);
@@ -230,7 +219,7 @@ TEST_F(StkRemoteTest, WrongBytesAreFetchedAnewAndNeverUsed) {
 
 // The same with a disk cache: what was wrong does not stay in it.
 TEST_F(StkRemoteTest, WrongBytesDoNotStayInTheCache) {
-    RemoteOptions options = quick();
+    RemoteOptions options = tiny_blocks();
     options.cache_dir = dir_ / "cache";
     options.cache_bytes = 10 << 20;
     {
@@ -291,7 +280,7 @@ TEST_F(StkRemoteTest, DamagedPayloadsAreNamedByKeyAndOffset) {
 }
 
 TEST_F(StkRemoteTest, WhatIsNotThere) {
-    EXPECT_THAT(thrown_by<IoError>([&] { open(quick(), "/none.stk"); }),
+    EXPECT_THAT(thrown_by<IoError>([&] { open(tiny_blocks(), "/none.stk"); }),
                 AllOf(HasSubstr("/none.stk/stk.json"), HasSubstr("404")));
     server_.set_faults([](const SeenRequest& request) {
         return request.path.ends_with("shard-000002.stk") ? ServerFault{.kind = Kind::status, .status = 404}
