@@ -43,11 +43,15 @@ class Batches {
 };
 
 void read_epoch(const Source& source, Batches batches, Sample& sample, StorageRead& total) {
-    for (std::span<const std::int64_t> batch = batches.next(); !batch.empty();) {
-        const std::span<const std::int64_t> ahead = batches.next();
-        if (!ahead.empty()) {
-            source.prefetch(ahead);
+    const auto announced = [&] {
+        const std::span<const std::int64_t> next = batches.next();
+        if (!next.empty()) {
+            source.prefetch(next);
         }
+        return next;
+    };
+    for (std::span<const std::int64_t> batch = announced(); !batch.empty();) {
+        const std::span<const std::int64_t> ahead = announced();
         for (const std::int64_t index : batch) {
             source.read(index, sample);
             total.sum += hash_bytes(sample.bytes);

@@ -39,6 +39,20 @@ TEST(Hash, MatchesThePublishedValues) {
     }
 }
 
+// Long bytes go another way than short ones, by vectors that depend on the processor.
+TEST(Hash, LongBytesHashAsTheyDoWithoutWideVectors) {
+    const std::vector<std::byte> bytes = sanity_bytes(300'000);
+    for (const std::size_t size : {239, 240, 241, 256, 1023, 1024, 1025, 4096, 110'592, 299'993}) {
+        for (const std::size_t begin : {0, 1, 7}) {
+            for (const std::uint64_t seed : {std::uint64_t{0}, kPrime64}) {
+                const auto part = std::span(bytes).subspan(begin, size);
+                EXPECT_EQ(hash_bytes(part, seed), XXH3_64bits_withSeed(part.data(), part.size(), seed))
+                    << size << " bytes from " << begin;
+            }
+        }
+    }
+}
+
 TEST(Hash, OfTextIsTheHashOfItsBytes) {
     using std::string_literals::operator""s;
     const std::string text = "class/\0photo.jpg"s;  // not cut at its zero byte

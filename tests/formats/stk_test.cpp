@@ -11,6 +11,7 @@
 #include "formats/stk_support.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
+#include "support/page_cache.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -146,7 +147,6 @@ TEST(Stk, HasMoreShardsThanAProcessMayOpenFiles) {
         for (std::int64_t i = 0; i < kShards; ++i) {
             for (const StkSource* source : {&train, &val}) {
                 source->read(i, sample);
-                EXPECT_EQ(sample.bytes.data(), sample.storage.data());  // its own memory, wherever it came from
                 EXPECT_EQ(text_of(sample.bytes), content(i));
             }
         }
@@ -155,6 +155,56 @@ TEST(Stk, HasMoreShardsThanAProcessMayOpenFiles) {
         ADD_FAILURE() << error.what();
     }
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(Stk, PayloadsInMemoryAreViewsLargeOnesElsewhereAreRead) {
+    const TempDir dir;
+    StkWriter writer(dir / "x.stk", {{{.name = "i", .kind = StkKind::image}}});
+    const std::vector<std::string> contents = {random_bytes(200, 1), random_bytes(5'000'000, 2)};
+    for (const std::string& bytes : contents) {
+        const StkValue value = StkImage{.bytes = as_bytes(bytes), .codec = StkCodec::png};
+        writer.add(fmt::format("{}", bytes.size()), std::span(&value, 1));
+    }
+    writer.finish("{}");
+    const StkSource source(dir / "x.stk");
+    const bool dropped = drop_from_cache(dir / "x.stk" / stk_shard_name(0)) && !in_memory(source.image(1).bytes);
+    for (const bool read : {dropped, false}) {  // the second time it is in memory
+        for (const std::int64_t i : {1, 0}) {
+            Sample sample;
+            source.read(i, sample);
+            EXPECT_EQ(text_of(sample.bytes), contents[static_cast<std::size_t>(i)]);
+            EXPECT_EQ(sample.bytes.data() == sample.storage.data(), read && i == 1);
+        }
+    }
+}
+
+// Raw pixels of one size lie at even distances, others do not.
+TEST(Stk, ImagesOfOneSizeAreFoundWithoutTheIndex) {
+    const TempDir dir;
+    for (const int odd : {-1, 0, 3, 6}) {
+        const auto height = [&](int i) { return i == odd ? 9 : 5; };
+        const fs::path path = dir / fmt::format("{}.stk", odd);
+        StkWriter writer(path, {{{.name = "i", .kind = StkKind::image}, {.name = "b", .kind = StkKind::bytes}}});
+        const auto content = [&](int i) {
+            return random_bytes(static_cast<std::size_t>(height(i) * 7), 10U + static_cast<unsigned>(i));
+        };
+        for (int i = 0; i < 7; ++i) {
+            const std::string bytes = content(i);
+            const StkValue values[] = {
+                StkImage{
+                    .bytes = as_bytes(bytes), .codec = StkCodec::raw, .height = height(i), .width = 7, .channels = 1},
+                as_bytes("abc")};
+            writer.add(fmt::format("{}", i), values);
+        }
+        writer.finish("{}");
+        const StkReader reader(path);
+        for (int i = 0; i < 7; ++i) {
+            const StkImage image = reader.image(0, i);
+            EXPECT_EQ(text_of(image.bytes), content(i)) << i << " of those with another at " << odd;
+            EXPECT_EQ(image.height, height(i));
+            EXPECT_NO_THROW(reader.verify(i));
+        }
+    }
 }
 
 TEST(Stk, ASourceNeedsAnImageButNoLabel) {

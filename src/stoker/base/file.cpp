@@ -5,9 +5,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <fmt/format.h>
 #include <utility>
 
@@ -35,21 +39,19 @@ int open_file(const std::filesystem::path& path, int flags) {
     return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
-struct stat file_stat(int fd, const std::filesystem::path& path) {
+// `path` gives the path for a message: making one takes longer than the call.
+template <typename Path>
+struct stat file_stat(int fd, Path path) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) {
-        fail(path, "a readable file");
+        fail(path(), "a readable file");
     }
     if (!S_ISREG(info.st_mode)) {
-        throw IoError({.where = path.string(),
+        throw IoError({.where = path().string(),
                        .expected = "a regular file",
                        .got = S_ISDIR(info.st_mode) ? "a directory" : "something else"});
     }
     return info;
-}
-
-std::size_t file_size(int fd, const std::filesystem::path& path) {
-    return static_cast<std::size_t>(file_stat(fd, path).st_size);
 }
 
 // Not blocking, or a named pipe in an image folder would hold its reader for ever.
@@ -71,6 +73,29 @@ class Descriptor {
   private:
     int fd_;
 };
+
+// What is there now, where the file is cut short meanwhile. False where the system had to fetch some of it.
+template <typename Path>
+bool read_all(int fd, Path path, Buffer& buffer) {
+    buffer.resize(static_cast<std::size_t>(file_stat(fd, path).st_size));
+    const iovec all{.iov_base = buffer.data(), .iov_len = buffer.size()};
+    ssize_t got = ::preadv2(fd, &all, 1, -1, RWF_NOWAIT);
+    const bool told = got >= 0 || errno == EAGAIN;  // else a file system that does not know this kind of read
+    std::size_t done = got > 0 ? static_cast<std::size_t>(got) : 0;
+    const bool there = !told || done == buffer.size();
+    while (done < buffer.size()) {
+        got = uninterrupted([&] { return ::read(fd, buffer.data() + done, buffer.size() - done); });
+        if (got < 0) {
+            fail(path(), "a readable file");
+        }
+        if (got == 0) {
+            break;
+        }
+        done += static_cast<std::size_t>(got);
+    }
+    buffer.resize(done);
+    return there;
+}
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
     while (!bytes.empty()) {
@@ -125,7 +150,7 @@ class TemporaryFile {
 
 MappedFile::MappedFile(const std::filesystem::path& path) : MappedFile(File(path)) {}
 
-MappedFile::MappedFile(const File& file) : size_(file_size(file.fd_, file.path_)) {
+MappedFile::MappedFile(const File& file) : size_(file.info().size) {
     if (size_ == 0) {
         return;
     }
@@ -190,7 +215,7 @@ void File::read(std::uint64_t offset, std::span<std::byte> out) const {
 }
 
 FileInfo File::info() const {
-    const struct stat found = file_stat(fd_, path_);
+    const struct stat found = file_stat(fd_, [this] { return path_; });
     const auto nanoseconds = [](const timespec& time) {
         return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
     };
@@ -208,22 +233,58 @@ bool File::scarce() const {
     return limit.rlim_cur != RLIM_INFINITY && static_cast<rlim_t>(fd_) >= limit.rlim_cur / 2;
 }
 
+Folder::Folder(const std::filesystem::path& path)
+    : path_(path), fd_(open_file(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY)) {
+    if (fd_ < 0) {
+        fail(path, "a readable folder");
+    }
+}
+
+Folder::Folder(Folder&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+Folder& Folder::operator=(Folder&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(fd_, other.fd_);
+    return *this;
+}
+
+Folder::~Folder() {
+    if (fd_ >= 0) {
+        ::close(fd_);
+    }
+}
+
+int Folder::open(std::string_view name) const {
+    std::array<char, PATH_MAX> ended;
+    if (name.size() >= ended.size()) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    *std::ranges::copy(name, ended.begin()).out = '\0';
+    return uninterrupted([&] { return ::openat(fd_, ended.data(), kReadFlags | O_CLOEXEC); });
+}
+
+bool Folder::read_file(std::string_view name, Buffer& buffer) const {
+    const int fd = open(name);
+    if (fd < 0) {
+        fail(path_ / name, "a readable file");
+    }
+    const Descriptor file(fd);
+    return read_all(
+        fd, [&] { return path_ / name; }, buffer);
+}
+
+void Folder::will_need(std::string_view name) const noexcept {
+    if (const int fd = open(name); fd >= 0) {
+        ::posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+        ::close(fd);
+    }
+}
+
 void read_file(const std::filesystem::path& path, Buffer& buffer) {
     const Descriptor file(path, kReadFlags, "a readable file");
-    buffer.resize(file_size(file.get(), path));
-    std::size_t done = 0;
-    while (done < buffer.size()) {
-        const ssize_t got =
-            uninterrupted([&] { return ::read(file.get(), buffer.data() + done, buffer.size() - done); });
-        if (got < 0) {
-            fail(path, "a readable file");
-        }
-        if (got == 0) {
-            break;  // truncated since fstat: hand over what is there
-        }
-        done += static_cast<std::size_t>(got);
-    }
-    buffer.resize(done);
+    read_all(
+        file.get(), [&] { return path; }, buffer);
 }
 
 std::string read_text(const std::filesystem::path& path) {

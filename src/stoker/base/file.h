@@ -71,6 +71,31 @@ class File {
     int fd_ = -1;
 };
 
+// A folder whose many files are read by name: the way to it is walked once.
+class Folder {
+  public:
+    explicit Folder(const std::filesystem::path& path);  // throws IoError
+    Folder(Folder&& other) noexcept;
+    Folder& operator=(Folder&& other) noexcept;
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    ~Folder();
+
+    // Reads the whole file of this name, such as "cat/001.jpg", into `buffer`, whose memory is reused. True where its
+    // bytes were in memory, or the system does not tell. Throws IoError. By many threads at once.
+    bool read_file(std::string_view name, Buffer& buffer) const;
+
+    // Asks the system to bring the file's bytes into memory, and does not wait for them. What goes wrong shows when the
+    // file is read.
+    void will_need(std::string_view name) const noexcept;
+
+  private:
+    int open(std::string_view name) const;  // below 0 where that fails
+
+    std::filesystem::path path_;  // for messages
+    int fd_ = -1;
+};
+
 // Reads the whole file into `buffer`, whose memory is reused. Throws IoError.
 void read_file(const std::filesystem::path& path, Buffer& buffer);
 std::string read_text(const std::filesystem::path& path);

@@ -18,10 +18,6 @@ namespace {
 constexpr const char* kClasses = "classes";
 constexpr const char* kKeys = "keys";
 
-// Samples from this size on are read, not mapped, as an stk set's payloads are: a map would count every page that an
-// epoch touches as this process's memory.
-constexpr std::size_t kReadBytes = std::size_t{16} << 10;
-
 // The fields that may hold images or labels.
 std::vector<std::string> candidates(const std::vector<std::string>& names) {
     std::vector<std::string> rest;
@@ -88,6 +84,7 @@ void ArraySource::take_images(const std::string& name) {
     }
     layout_ = image_array(images_.type, Shape(images_.shape.begin() + 1, images_.shape.end()));
     sample_bytes_ = images_.bytes.size() / static_cast<std::size_t>(size());
+    in_place_ = InPlace(images_.bytes.size());
 }
 
 void ArraySource::take_labels(const std::string& name) {
@@ -147,21 +144,21 @@ void ArraySource::read(std::int64_t index, Sample& sample) const {
         return;
     }
     std::span<const std::byte> bytes = images_.bytes.subspan(at * sample_bytes_, sample_bytes_);
-    if (sample_bytes_ >= kReadBytes && images_.file != nullptr) {
-        sample.storage.resize(sample_bytes_);
-        images_.file->read(images_.offset + at * sample_bytes_, sample.storage.bytes());
-        bytes = sample.storage.bytes();
+    if (images_.file != nullptr) {
+        bytes = in_place_.get(bytes, sample.storage, [&](std::span<std::byte> out) {
+            images_.file->read(images_.offset + at * sample_bytes_, out);
+        });
     }
     set_pixels(layout_, false, bytes, sample);
 }
 
 void ArraySource::prefetch(std::span<const std::int64_t> indices) const {
-    if (images_.fortran || sample_bytes_ >= kReadBytes) {
+    if (images_.fortran) {
         return;
     }
     for (const std::int64_t index : prefetched(indices)) {
         check(index);
-        prefetch_memory(images_.bytes.data() + static_cast<std::size_t>(index) * sample_bytes_, sample_bytes_);
+        in_place_.prefetch(images_.bytes.subspan(static_cast<std::size_t>(index) * sample_bytes_, sample_bytes_));
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/base/in_place.h"
 #include "stoker/formats/array_file.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/source.h"
@@ -45,6 +46,7 @@ class ArraySource final : public Source {
     ArrayView images_;
     ImageArray layout_;  // of one sample
     std::size_t sample_bytes_ = 0;
+    InPlace in_place_;
     std::vector<std::int64_t> labels_;  // empty where there are none
     std::vector<std::string> classes_;
     std::vector<std::string> keys_;  // empty where keys are made of prefix and index

@@ -8,13 +8,8 @@
 #include "stoker/base/error.h"
 
 namespace stoker {
-namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{16} << 10;
-
-}  // namespace
-
-Hdf5Bytes::Hdf5Bytes(const std::string& path) : path_(path), file_(path), map_(file_) {}
+Hdf5Bytes::Hdf5Bytes(const std::string& path) : path_(path), file_(path), map_(file_), in_place_(map_.bytes().size()) {}
 
 std::span<const std::byte> Hdf5Bytes::view(std::uint64_t offset, std::uint64_t size, std::string_view what) const {
     const std::span<const std::byte> all = map_.bytes();
@@ -26,13 +21,7 @@ std::span<const std::byte> Hdf5Bytes::view(std::uint64_t offset, std::uint64_t s
 
 std::span<const std::byte> Hdf5Bytes::get(std::uint64_t offset, std::uint64_t size, std::string_view what,
                                           Buffer& storage) const {
-    const std::span<const std::byte> mapped = view(offset, size, what);
-    if (size < kReadBytes) {
-        return mapped;
-    }
-    storage.resize(size);
-    file_.read(offset, storage.bytes());
-    return storage.bytes();
+    return in_place_.get(view(offset, size, what), storage, [&](std::span<std::byte> out) { file_.read(offset, out); });
 }
 
 void Hdf5Bytes::copy(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const {

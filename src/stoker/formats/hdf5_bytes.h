@@ -10,6 +10,7 @@
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/file.h"
+#include "stoker/base/in_place.h"
 
 namespace stoker {
 
@@ -33,11 +34,11 @@ class Hdf5Bytes {
     // From the file's beginning on, out of the map: `what` names it in the DataError where the file ends before.
     std::span<const std::byte> view(std::uint64_t offset, std::uint64_t size, std::string_view what) const;
 
-    // Out of the map for small pieces, read into `storage` from 16 KiB on: stk.cpp says why.
+    // Where they lie, or read into `storage`: in_place.h says when.
     std::span<const std::byte> get(std::uint64_t offset, std::uint64_t size, std::string_view what,
                                    Buffer& storage) const;
 
-    // Fills `out`, by the same choice.
+    // Fills `out`.
     void copy(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const;
 
     // The place in the file of an address that it holds; throws DataError for one that lies outside.
@@ -53,6 +54,7 @@ class Hdf5Bytes {
     std::string path_;
     File file_;
     MappedFile map_;
+    InPlace in_place_;
     Form form_;
 };
 

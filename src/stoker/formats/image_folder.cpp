@@ -11,7 +11,12 @@ namespace stoker {
 
 namespace fs = std::filesystem;
 
-ImageFolderSource::ImageFolderSource(const fs::path& root) : root_(root.string()), index_(FolderIndex::open(root)) {}
+ImageFolderSource::ImageFolderSource(const fs::path& root)
+    : root_(root.string()), index_(FolderIndex::open(root)), folder_(root), ahead_([this](std::int64_t index) {
+          if (index >= 0 && index < size()) {
+              folder_.will_need(index_.name(index));
+          }
+      }) {}
 
 std::int64_t ImageFolderSource::checked(std::int64_t index) const {
     if (index < 0 || index >= size()) {
@@ -30,13 +35,19 @@ std::string_view ImageFolderSource::name(std::int64_t index) const {
 }
 
 void ImageFolderSource::read(std::int64_t index, Sample& sample) const {
-    read_file(fs::path(root_) / name(index), sample.storage);
+    if (!folder_.read_file(name(index), sample.storage)) {
+        ahead_.waited();
+    }
     sample.bytes = sample.storage.bytes();
     sample.encoded = true;
     sample.height = 0;
     sample.width = 0;
     sample.channels = 0;
     sample.label = index_.label(index);
+}
+
+void ImageFolderSource::prefetch(std::span<const std::int64_t> indices) const {
+    ahead_.announce(indices);
 }
 
 std::int64_t ImageFolderSource::bytes() const {

@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "stoker/base/file.h"
+#include "stoker/formats/folder_ahead.h"
 #include "stoker/formats/folder_index.h"
 #include "stoker/formats/source.h"
 
@@ -25,6 +28,8 @@ class ImageFolderSource final : public Source {
     void read(std::int64_t index, Sample& sample) const override;
     // The path within the root, as "cat/001.jpg".
     std::string key(std::int64_t index) const override { return std::string(name(index)); }
+    // Files that are not in memory are fetched by threads, as long as readers have to wait for some.
+    void prefetch(std::span<const std::int64_t> indices) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;
     std::span<const std::string> classes() const override { return index_.classes(); }
     std::string_view format() const override { return "image_folder"; }
@@ -40,6 +45,8 @@ class ImageFolderSource final : public Source {
 
     std::string root_;
     FolderIndex index_;
+    Folder folder_;
+    mutable FolderAhead ahead_;  // last, as its threads use the others
 };
 
 }  // namespace stoker

@@ -27,7 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kReadFrom = 16 * 1024;
 constexpr const char* kDataName = "data.mdb";
 
 [[noreturn]] void fail(int code, const std::string& path, const char* expected, std::string_view key = {}) {
@@ -262,6 +261,7 @@ LmdbSnapshot::LmdbSnapshot(const fs::path& data)
     entries_ = statistics.ms_entries;
     info_ = file_.info();
     bound_ = find_bound();
+    in_place_ = InPlace(bound_);
     Reader one(*this, 0, std::unique_lock(first.mutex));
     if (const auto entry = one.first()) {
         map_ = find_map(entry->key.data(), environment_->id());
@@ -370,12 +370,12 @@ void LmdbSnapshot::check_bound(std::span<const std::byte> value) const {
 
 std::span<const std::byte> LmdbSnapshot::load(std::span<const std::byte> value, Buffer& storage) const {
     check_bound(value);
-    if (map_ == nullptr || value.size() < kReadFrom) {
+    if (map_ == nullptr) {
         return value;
     }
-    storage.resize(value.size());
-    file_.read(static_cast<std::uint64_t>(value.data() - map_), storage.bytes());
-    return storage.bytes();
+    return in_place_.get(value, storage, [&](std::span<std::byte> out) {
+        file_.read(static_cast<std::uint64_t>(value.data() - map_), out);
+    });
 }
 
 std::span<const std::byte> LmdbSnapshot::mapped() const {

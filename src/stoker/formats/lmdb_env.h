@@ -17,6 +17,7 @@
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/file.h"
+#include "stoker/base/in_place.h"
 
 struct MDB_env;
 struct MDB_txn;
@@ -79,8 +80,7 @@ class LmdbSnapshot {
     static constexpr std::size_t kReaders = 32;
     Reader reader() const;
 
-    // The value's bytes: small ones where they are mapped, large ones read into `storage` with one call, because a
-    // map would fetch them page by page.
+    // The value's bytes, where they are mapped or read into `storage`: in_place.h says when.
     std::span<const std::byte> load(std::span<const std::byte> value, Buffer& storage) const;
 
     // The pages of this state as they are mapped; empty where the system does not tell.
@@ -112,6 +112,7 @@ class LmdbSnapshot {
     std::unique_ptr<Lease> environment_;
     std::unique_ptr<Transaction[]> transactions_;
     std::uint64_t bound_ = 0;  // of the file: what lies beyond is not part of this state
+    InPlace in_place_;
     std::uint64_t entries_ = 0;
     std::uint64_t state_ = 0;         // the number of the write that made it
     const std::byte* map_ = nullptr;  // where the file begins in memory; null where the system does not tell

@@ -80,10 +80,6 @@ bool is_integer(const PickleValue& value) {
     return value.kind() == Kind::integer || value.kind() == Kind::boolean;
 }
 
-std::int64_t label_of(const std::optional<PickleValue>& label) {
-    return label && is_integer(*label) ? label->integer() : -1;
-}
-
 // "text" under Python 3, "bytes" under Python 2.
 std::string_view name_of(const PickleValue& key) {
     if (key.kind() == Kind::bytes) {
@@ -130,13 +126,63 @@ std::string LmdbRecord::text(std::span<const std::byte> value, std::string_view 
 }
 
 void LmdbRecord::read_pickle(std::span<const std::byte> value, Sample& sample) {
+    if (pattern_ && pattern_->read(value, sample)) {
+        return;
+    }
+    read_opcodes(value, sample);
+    if (learned_ < kMostLearned) {
+        learn(value, sample);
+    }
+}
+
+// From a record that was just read. What it says of the next ones is tried on one that is as different as can be.
+void LmdbRecord::learn(std::span<const std::byte> value, const Sample& sample) {
+    ++learned_;
+    pattern_ = RecordPattern::of(value, sample, label_place_);
+    if (!pattern_) {
+        return;
+    }
+    Buffer storage;
+    const std::span<const std::byte> opposite = pattern_->opposite(storage);
+    Sample expected;
+    Sample found;
+    try {
+        read_opcodes(opposite, found);
+    } catch (const DataError&) {
+        pattern_.reset();
+        return;
+    } catch (const Unsupported&) {
+        pattern_.reset();
+        return;
+    }
+    const bool same = pattern_->read(opposite, expected) && found.bytes.data() == expected.bytes.data() &&
+                      found.bytes.size() == expected.bytes.size() && found.encoded == expected.encoded &&
+                      found.height == expected.height && found.width == expected.width &&
+                      found.channels == expected.channels && found.label == expected.label;
+    if (!same) {
+        pattern_.reset();
+    }
+}
+
+void LmdbRecord::set_label(const std::optional<PickleValue>& label, Sample& sample) {
+    if (label && is_integer(*label)) {
+        sample.label = label->integer();
+        label_place_ = label->stored_integer();
+    }
+}
+
+void LmdbRecord::read_opcodes(std::span<const std::byte> value, Sample& sample) {
+    sample.label = -1;
+    label_place_.reset();
     const PickleValue whole = pickle_.read(value);
     const bool several = whole.kind() == Kind::list || whole.kind() == Kind::tuple;
     if (whole.kind() == Kind::dict) {
         read_dict(whole, sample);
     } else if (several && whole.size() >= 1) {
         const std::size_t image = whole.size() >= 2 && is_integer(whole[0]) ? 1 : 0;
-        sample.label = whole.size() >= 2 ? label_of(whole[1 - image]) : -1;
+        if (whole.size() >= 2) {
+            set_label(whole[1 - image], sample);
+        }
         set_image(whole[image], sample);
     } else {
         set_image(whole, sample);
@@ -164,7 +210,9 @@ void LmdbRecord::read_dict(const PickleValue& dict, Sample& sample) {
     if (!image) {
         bad(fmt::format("a field named {}", found_->image), dict.describe());
     }
-    sample.label = found_->label ? label_of(dict.find(*found_->label)) : -1;
+    if (found_->label) {
+        set_label(dict.find(*found_->label), sample);
+    }
     set_image(*image, sample);
 }
 

@@ -12,6 +12,7 @@
 
 #include "stoker/formats/fields.h"
 #include "stoker/formats/pickle.h"
+#include "stoker/formats/record_pattern.h"
 #include "stoker/formats/source.h"
 
 namespace stoker {
@@ -33,7 +34,10 @@ class LmdbRecord {
 
   private:
     void read_pickle(std::span<const std::byte> value, Sample& sample);
+    void read_opcodes(std::span<const std::byte> value, Sample& sample);
     void read_dict(const PickleValue& dict, Sample& sample);
+    void set_label(const std::optional<PickleValue>& label, Sample& sample);
+    void learn(std::span<const std::byte> value, const Sample& sample);
 
     FieldNames wanted_;
     Split split_;
@@ -41,6 +45,10 @@ class LmdbRecord {
     // The fields of the dict before, and which of them were chosen: nearly always the next one has the same.
     std::vector<std::string> fields_;
     std::optional<FoundFields> found_;
+    std::optional<ArrayView> label_place_;  // in the record that was read last
+    std::optional<RecordPattern> pattern_;
+    static constexpr int kMostLearned = 16;  // records of many kinds are not learned for ever
+    int learned_ = 0;
 };
 
 // The number that a text of decimal digits, with a sign or without, stands for; empty for any other text.

@@ -41,6 +41,34 @@ std::int64_t PickleValue::integer() const {
     refuse("an integer");
 }
 
+std::optional<ArrayView> PickleValue::stored_integer() const {
+    const PickleNode& node = reader_->node(node_);
+    if (node.tag == PickleTag::array) {
+        integer();  // or throws
+        return view_of(reader_->array(node));
+    }
+    if (node.tag != PickleTag::integer) {
+        return std::nullopt;
+    }
+    const std::span<const std::byte> opcode = reader_->from_opcode(node);
+    const auto operand = [&](ArrayKind kind, int bytes) {
+        ArrayView view;
+        view.type = {.kind = kind, .item_size = bytes};
+        view.bytes = opcode.subspan(1, static_cast<std::size_t>(bytes));
+        return view;
+    };
+    switch (std::to_integer<char>(opcode[0])) {
+        case 'K':  // BININT1, BININT2, BININT
+            return operand(ArrayKind::natural, 1);
+        case 'M':
+            return operand(ArrayKind::natural, 2);
+        case 'J':
+            return operand(ArrayKind::integer, 4);
+        default:
+            return std::nullopt;
+    }
+}
+
 double PickleValue::real() const {
     const PickleNode& node = reader_->node(node_);
     return node.tag == PickleTag::real ? node.real : static_cast<double>(integer());

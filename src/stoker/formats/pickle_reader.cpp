@@ -124,6 +124,7 @@ std::uint32_t PickleReader::add(const PickleNode& node) {
 std::uint32_t PickleReader::add_integer(std::int64_t value) {
     PickleNode node(PickleTag::integer);
     node.integer = value;
+    node.size = static_cast<std::size_t>(opcode_ - bytes_.data());
     return add(node);
 }
 

@@ -55,7 +55,9 @@ struct PickleNode {
         std::size_t begin;       // in items; in arrays; in tensors
         const PickleName* name;  // of a name or a storage
     };
-    std::size_t size = 0;  // bytes of text; entries of a list; twice the pairs of a dict; packed type of a dtype
+    // Bytes of text; entries of a list; twice the pairs of a dict; packed type of a dtype; where an integer's opcode
+    // is.
+    std::size_t size = 0;
 };
 
 struct PickleArray {
@@ -85,6 +87,7 @@ class PickleReader {
     const PickleArray& array(const PickleNode& node) const { return arrays_[node.begin]; }
     const PickleTensor& tensor(const PickleNode& node) const { return tensors_[node.begin]; }
     std::span<const std::byte> bytes_of(const PickleNode& node) const { return {node.data, node.size}; }
+    std::span<const std::byte> from_opcode(const PickleNode& integer) const { return bytes_.subspan(integer.size); }
     std::string_view text_of(const PickleNode& node) const {
         return {reinterpret_cast<const char*>(node.data), node.size};
     }

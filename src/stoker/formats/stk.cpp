@@ -55,10 +55,6 @@ void check_shard(const StkShard& shard, const StkShardInfo& promised, std::size_
     }
 }
 
-// Payloads from this size on are read, not mapped: the copy costs some 7 % of an image's time from dct, and keeps a
-// whole epoch's pages from counting as this process's memory.
-constexpr std::size_t kReadBytes = std::size_t{16} << 10;
-
 }  // namespace
 
 StkReader::StkReader(const fs::path& directory) : name_(directory.string()) {
@@ -142,11 +138,6 @@ StkImage StkReader::image(std::size_t field, std::int64_t index) const {
     return at.shard.image(field, at.sample);
 }
 
-void StkReader::prefetch_image(std::size_t field, std::int64_t index) const {
-    const Place at = place(index);
-    at.shard.prefetch_image(field, at.sample);
-}
-
 std::int64_t StkReader::integer(std::size_t field, std::int64_t index) const {
     check_field(field, StkKind::integer);
     const Place at = place(index);
@@ -220,21 +211,23 @@ void StkSource::find_fields() {
     }
     image_ = *image;
     label_ = reader_.schema().first(StkKind::label);
+    in_place_ = InPlace(static_cast<std::uint64_t>(reader_.bytes()));
 }
 
 void StkSource::read(std::int64_t index, Sample& sample) const {
-    const StkImage found = image(index);
+    const auto [shard, at] = reader_.place(index);
+    const StkImage found = shard.image(image_, at);
     sample.bytes = found.bytes;
-    if (found.bytes.size() >= kReadBytes || reader_.remote()) {
-        sample.storage.resize(reader_.payload_size(image_, index));
-        reader_.read(image_, index, sample.storage.bytes());
+    if (shard.remote() || !in_place_(found.bytes)) {
+        sample.storage.resize(static_cast<std::size_t>(shard.payload_range(image_, at).size));
+        shard.read(image_, at, sample.storage.bytes());
         sample.bytes = sample.storage.bytes();
     }
     sample.encoded = found.codec != StkCodec::raw;
     sample.height = found.height;
     sample.width = found.width;
     sample.channels = found.channels;
-    sample.label = *label(index);
+    sample.label = label_ ? shard.integer(*label_, at) : -1;
 }
 
 // For shards behind a network; local ones are read in any order.
@@ -255,12 +248,15 @@ void StkSource::prefetch(std::span<const std::int64_t> indices) const {
     }
     const auto soon = prefetched(indices);
     for (const std::int64_t index : soon) {
-        reader_.prefetch_image(image_, index);
+        const auto [shard, at] = reader_.place(index);
+        shard.prefetch_entry(image_, at);
+        if (label_) {
+            shard.prefetch_entry(*label_, at);
+        }
     }
     for (const std::int64_t index : soon) {
-        if (const auto bytes = image(index).bytes; bytes.size() < kReadBytes) {
-            prefetch_memory(bytes.data(), bytes.size());
-        }
+        const auto [shard, at] = reader_.place(index);
+        in_place_.prefetch(shard.image(image_, at).bytes);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/base/in_place.h"
 #include "stoker/formats/byte_file.h"
 #include "stoker/formats/source.h"
 #include "stoker/formats/stk_shard.h"
@@ -44,7 +45,6 @@ class StkReader {
     // is not in [0, size()).
     std::string_view key(std::int64_t index) const;
     StkImage image(std::size_t field, std::int64_t index) const;
-    void prefetch_image(std::size_t field, std::int64_t index) const;
     std::int64_t integer(std::size_t field, std::int64_t index) const;  // of a label too
     double number(std::size_t field, std::int64_t index) const;
     StkBytes bytes(std::size_t field, std::int64_t index) const;
@@ -61,12 +61,14 @@ class StkReader {
     // Compares the sample's payloads with their hashes. Throws DataError with path, key and offset.
     void verify(std::int64_t index) const;
 
-  private:
+    // Where a sample is.
     struct Place {
         const StkShard& shard;
         std::int64_t sample;
     };
     Place place(std::int64_t index) const;
+
+  private:
     void check_field(std::size_t field, StkKind kind) const;
     void add_shard(StkShard shard, const StkManifest& manifest);
 
@@ -86,8 +88,8 @@ class StkSource final : public Source {
     StkSource(const std::string& url, const RemoteOptions& options);
 
     std::int64_t size() const override { return reader_.size(); }
-    // A view into the map, without a copy or a system call; from 16 KiB on, and of a remote set, a copy in
-    // `sample.storage` (StkShard::read).
+    // A view into the map (in_place.h says when); else, and of a remote set, a copy in `sample.storage`
+    // (StkShard::read).
     void read(std::int64_t index, Sample& sample) const override;
     // Ranges of a remote set; of a local one small payloads, into the processor's cache: shuffled reading waits for
     // memory more than for anything else.
@@ -115,6 +117,7 @@ class StkSource final : public Source {
     StkReader reader_;
     std::size_t image_ = 0;
     std::optional<std::size_t> label_;
+    InPlace in_place_;
 };
 
 }  // namespace stoker

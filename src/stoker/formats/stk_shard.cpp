@@ -30,8 +30,11 @@ std::string_view StkShard::key(std::int64_t sample) const {
 }
 
 StkImage StkShard::image(std::size_t field, std::int64_t sample) const {
-    const auto& entry = column<StkImageEntry>(layout_.fields[field])[sample];
-    return {.bytes = payload(entry.place),
+    const std::optional<Even>& even = even_[field];
+    const StkImageEntry& entry = even ? even->first : column<StkImageEntry>(layout_.fields[field])[sample];
+    StkPlace place = entry.place;
+    place.offset += even ? static_cast<std::uint64_t>(sample) * even->step : 0;
+    return {.bytes = payload(place),
             .codec = static_cast<StkCodec>(entry.codec),
             .height = static_cast<int>(entry.height),
             .width = static_cast<int>(entry.width),
@@ -39,8 +42,11 @@ StkImage StkShard::image(std::size_t field, std::int64_t sample) const {
             .original_file = (entry.flags & kStkOriginalFile) != 0};
 }
 
-void StkShard::prefetch_image(std::size_t field, std::int64_t sample) const {
-    __builtin_prefetch(column<StkImageEntry>(layout_.fields[field]) + sample);
+void StkShard::prefetch_entry(std::size_t field, std::int64_t sample) const {
+    if (!even_[field]) {
+        __builtin_prefetch(column<std::byte>(layout_.fields[field]) +
+                           static_cast<std::uint64_t>(sample) * entry_sizes_[field]);
+    }
 }
 
 std::int64_t StkShard::integer(std::size_t field, std::int64_t sample) const {

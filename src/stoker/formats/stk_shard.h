@@ -41,7 +41,8 @@ class StkShard {
     // shard has no views of payloads: an image's bytes are then empty, and `bytes` and `tensor` throw Unsupported.
     std::string_view key(std::int64_t sample) const;
     StkImage image(std::size_t field, std::int64_t sample) const;
-    void prefetch_image(std::size_t field, std::int64_t sample) const;   // its entry alone, into the processor's cache
+    // Its entry alone, into the processor's cache.
+    void prefetch_entry(std::size_t field, std::int64_t sample) const;
     std::int64_t integer(std::size_t field, std::int64_t sample) const;  // of a label too
     double number(std::size_t field, std::int64_t sample) const;
     StkBytes bytes(std::size_t field, std::int64_t sample) const;
@@ -71,6 +72,7 @@ class StkShard {
     void check_keys() const;
     void check_places() const;
     void check_column(std::size_t field) const;
+    void find_even();
 
     template <typename T>
     const T* column(std::uint64_t begin) const {
@@ -94,6 +96,13 @@ class StkShard {
     StkSchema schema_;
     StkLayout layout_;
     std::vector<std::uint64_t> entry_sizes_;  // of each field's column
+    // Of an image field whose entries differ in offset and hash alone, and in offset by as much from each to the next:
+    // raw pixels of one size. They are found without the index, which would be another wait for memory.
+    struct Even {
+        StkImageEntry first;
+        std::uint64_t step = 0;
+    };
+    std::vector<std::optional<Even>> even_;
 };
 
 }  // namespace stoker

@@ -222,6 +222,7 @@ void StkShard::open_index() {
     for (std::size_t field = 0; field < schema_.fields.size(); ++field) {
         check_column(field);
     }
+    find_even();
 }
 
 void StkShard::check_keys() const {
@@ -258,6 +259,28 @@ void StkShard::check_places() const {
     }
     if (next != footer_.index_offset) {
         bad(next, fmt::format("payloads up to {}", footer_.index_offset), fmt::format("their end at {}", next));
+    }
+}
+
+void StkShard::find_even() {
+    even_.assign(schema_.fields.size(), std::nullopt);
+    for (std::size_t field = 0; field < schema_.fields.size(); ++field) {
+        if (schema_.fields[field].kind != StkKind::image) {
+            continue;
+        }
+        const std::span entries(column<StkImageEntry>(layout_.fields[field]), footer_.samples);
+        const StkImageEntry& first = entries.front();
+        const std::uint64_t step = entries.size() > 1 ? entries[1].place.offset - first.place.offset : 0;
+        std::uint64_t offset = first.place.offset - step;
+        const bool even = std::ranges::all_of(entries, [&](const StkImageEntry& entry) {
+            offset += step;
+            return entry.place.offset == offset && entry.place.size == first.place.size && entry.codec == first.codec &&
+                   entry.flags == first.flags && entry.height == first.height && entry.width == first.width &&
+                   entry.channels == first.channels;
+        });
+        if (even) {
+            even_[field] = Even{.first = first, .step = step};
+        }
     }
 }
 

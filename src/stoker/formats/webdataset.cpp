@@ -17,9 +17,6 @@
 namespace stoker {
 namespace {
 
-// Members from this size on are read, not mapped: stk.cpp says why. A read costs a small one more than all else.
-constexpr std::size_t kReadBytes = std::size_t{16} << 10;
-
 void read_npy(const auto& where, Sample& sample) {
     try {
         const ArrayView array = parse_npy(sample.bytes);
@@ -70,6 +67,7 @@ void WebDatasetSource::open_shards(const FieldNames& fields) {
         ends_.push_back(end);
         bytes_ += static_cast<std::int64_t>(sizes[shard]);
     }
+    in_place_ = InPlace(static_cast<std::uint64_t>(bytes_));
 }
 
 void WebDatasetSource::check_fields(const FieldNames& fields) const {
@@ -119,11 +117,10 @@ WebDatasetSource::Place WebDatasetSource::place(std::int64_t index) const {
 std::span<const std::byte> WebDatasetSource::bytes_of(const TarSample& entry, std::size_t shard,
                                                       Buffer& storage) const {
     const ShardFiles::Handle file = files_.open(shard);
-    if (entry.size < kReadBytes && file.stays()) {
-        const std::span<const std::byte> map = file->map();
-        if (entry.offset <= map.size() && entry.size <= map.size() - entry.offset && !map.empty()) {
-            return map.subspan(entry.offset, entry.size);
-        }
+    const std::span<const std::byte> map = file.stays() ? file->map() : std::span<const std::byte>();
+    const bool mapped = !map.empty() && entry.offset <= map.size() && entry.size <= map.size() - entry.offset;
+    if (mapped && in_place_(map.subspan(entry.offset, entry.size))) {
+        return map.subspan(entry.offset, entry.size);
     }
     storage.resize(entry.size);
     file->read(entry.offset, storage.bytes());
@@ -174,9 +171,9 @@ void WebDatasetSource::prefetch_mapped(std::span<const std::int64_t> indices) co
         const Place at = place(index);
         const TarSample& entry = indices_[at.shard][at.sample];
         const ShardFiles::Handle file = files_.open(at.shard);
-        const auto map = entry.size < kReadBytes && file.stays() ? file->map() : std::span<const std::byte>();
-        if (entry.offset < map.size()) {
-            prefetch_memory(map.data() + entry.offset, entry.size);
+        const auto map = file.stays() ? file->map() : std::span<const std::byte>();
+        if (entry.offset <= map.size() && entry.size <= map.size() - entry.offset) {
+            in_place_.prefetch(map.subspan(entry.offset, entry.size));
         }
     }
 }

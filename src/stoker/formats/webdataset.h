@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/base/in_place.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/shard_files.h"
 #include "stoker/formats/source.h"
@@ -29,7 +30,7 @@ class WebDatasetSource final : public Source {
                      std::size_t most_open = spare_descriptors());
 
     std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
-    // One read of the image into `sample.storage`; below 16 KiB a view of the shard's map where it is local.
+    // A view of the shard's map (in_place.h says when), or one read of the image into `sample.storage`.
     void read(std::int64_t index, Sample& sample) const override;
     // The image's name in the shard; without its extension for an array (.npy).
     std::string key(std::int64_t index) const override;
@@ -66,6 +67,7 @@ class WebDatasetSource final : public Source {
     std::vector<std::int64_t> ends_;  // index after the last sample of each
     std::vector<std::string> classes_;
     std::int64_t bytes_ = 0;
+    InPlace in_place_;
 };
 
 }  // namespace stoker
