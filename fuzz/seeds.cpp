@@ -94,6 +94,8 @@ int main(int count, char** arguments) {
     write(root / "pnm", pnms());
     write(root / "dct", dct_records(jpegs()));
     write_inputs(root / "tar", tars());
+    write_inputs(root / "tar_index", tar_indices());
+    write_inputs(root / "remote_text", remote_texts());
     write_inputs(root / "lmdb_record", lmdb_records());
     for (const auto& seeds : {format_seeds(), pickle_seeds()}) {
         for (const auto& [target, inputs] : seeds) {

@@ -21,6 +21,8 @@ std::map<std::string, std::vector<Input>> pickle_seeds();
 
 // Tar archives, each behind a byte that tells whether checksums are mended.
 std::vector<std::vector<std::byte>> tars();
+std::vector<std::vector<std::byte>> tar_indices();
+std::vector<std::vector<std::byte>> remote_texts();
 
 // Values of LMDB records.
 std::vector<std::vector<std::byte>> lmdb_records();

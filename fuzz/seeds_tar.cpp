@@ -1,8 +1,10 @@
-// Archives in each dialect, with what samples are made of.
+// Archives in each dialect, with what samples are made of; indices of some; and what is said about remote ones.
 #include <cstring>
 
 #include "formats/tar_support.h"
 #include "seeds.h"
+#include "sources.h"
+#include "stoker/formats/tar_index.h"
 
 namespace stoker::fuzz {
 
@@ -24,6 +26,32 @@ std::vector<std::vector<std::byte>> tars() {
             const std::string input = mend + archive;
             inputs.emplace_back(as_bytes(input).begin(), as_bytes(input).end());
         }
+    }
+    return inputs;
+}
+
+// Of one shard, with labels and without.
+std::vector<std::vector<std::byte>> tar_indices() {
+    using namespace stoker::testing;
+    const Scratch scratch;
+    std::vector<std::vector<std::byte>> inputs;
+    for (const std::string& archive :
+         {tar_member("a/1.jpg", "JPEG") + tar_member("a/1.cls", "3") + tar_member("a/2.npy", "NPY") + tar_end(),
+          tar_member("1.png", "PNG") + tar_member("2.txt", "no image") + tar_end()}) {
+        const auto path = scratch.write("shard.tar", as_bytes(archive));
+        const TarIndex index = make_tar_index(*open_byte_file(path.string()), {});
+        inputs.emplace_back(index.bytes().begin(), index.bytes().end());
+    }
+    return inputs;
+}
+
+std::vector<std::vector<std::byte>> remote_texts() {
+    std::vector<std::vector<std::byte>> inputs;
+    for (const std::string_view text :
+         {"bytes 0-99/1234", "bytes 0-99/*", "bytes */1234", "https://user:word@host:8080/a b/c.tar?token=1#f",
+          "s3://bucket/train-{000..127}.tar", "{a,b,c}-{1..3}.tar",
+          "[default]\naws_access_key_id = A\n s3 =\n  endpoint_url = http://h\n# note\n[profile p]\nregion=eu\n"}) {
+        inputs.emplace_back(as_bytes(text).begin(), as_bytes(text).end());
     }
     return inputs;
 }

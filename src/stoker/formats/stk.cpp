@@ -112,7 +112,8 @@ StkReader::Place StkReader::place(std::int64_t index) const {
         throw InvalidArgument(
             {.where = name_, .expected = fmt::format("an index below {}", size_), .got = fmt::format("{}", index)});
     }
-    const auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
+    const bool in_first = index < ends_.front();  // often the only one
+    const auto number = in_first ? 0 : static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
     return {shards_[number], index - (number == 0 ? 0 : ends_[number - 1])};
 }
 
@@ -246,6 +247,7 @@ void StkSource::prefetch(std::span<const std::int64_t> indices) const {
         reader_.prefetch(image_, indices);
         return;
     }
+    // All entries first, so that none of them is waited for alone.
     const auto soon = prefetched(indices);
     for (const std::int64_t index : soon) {
         const auto [shard, at] = reader_.place(index);

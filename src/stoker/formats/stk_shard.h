@@ -105,4 +105,37 @@ class StkShard {
     std::vector<std::optional<Even>> even_;
 };
 
+// Reading a small image takes not much longer than a call does.
+
+inline std::span<const std::byte> StkShard::payload(const StkPlace& place) const {
+    if (remote()) {
+        return {};
+    }
+    return file_.bytes().subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.size));
+}
+
+inline StkImage StkShard::image(std::size_t field, std::int64_t sample) const {
+    const std::optional<Even>& even = even_[field];
+    const StkImageEntry& entry = even ? even->first : column<StkImageEntry>(layout_.fields[field])[sample];
+    StkPlace place = entry.place;
+    place.offset += even ? static_cast<std::uint64_t>(sample) * even->step : 0;
+    return {.bytes = payload(place),
+            .codec = static_cast<StkCodec>(entry.codec),
+            .height = static_cast<int>(entry.height),
+            .width = static_cast<int>(entry.width),
+            .channels = static_cast<int>(entry.channels),
+            .original_file = (entry.flags & kStkOriginalFile) != 0};
+}
+
+inline void StkShard::prefetch_entry(std::size_t field, std::int64_t sample) const {
+    if (!even_[field]) {
+        __builtin_prefetch(column<std::byte>(layout_.fields[field]) +
+                           static_cast<std::uint64_t>(sample) * entry_sizes_[field]);
+    }
+}
+
+inline std::int64_t StkShard::integer(std::size_t field, std::int64_t sample) const {
+    return column<std::int64_t>(layout_.fields[field])[sample];
+}
+
 }  // namespace stoker
