@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "stoker/base/error.h"
+#include "support/page_cache.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -44,6 +45,54 @@ std::vector<std::string> names_in(const TempDir& directory) {
 // One letter throughout: a mix of two writes shows.
 bool is_whole(const std::string& text) {
     return !text.empty() && text.find_first_not_of(text.front()) == std::string::npos;
+}
+
+TEST(Folder, ReadsItsFilesByName) {
+    const TempDir directory;
+    std::filesystem::create_directory(directory / "cat");
+    put(directory / "cat/1.jpg", "content");
+    put(directory / "empty", "");
+    const Folder folder(directory.path());
+    Buffer buffer;
+    EXPECT_TRUE(folder.read_file("cat/1.jpg", buffer));
+    EXPECT_EQ(text_of(buffer.bytes()), "content");
+    EXPECT_TRUE(folder.read_file("empty", buffer));
+    EXPECT_EQ(buffer.size(), 0U);
+    const auto error = [&](const std::string& name) {
+        try {
+            folder.read_file(name, buffer);
+        } catch (const IoError& found) {
+            return std::string(found.what());
+        }
+        return std::string("no error");
+    };
+    EXPECT_THAT(error("cat/2.jpg"), AllOf(HasSubstr((directory / "cat/2.jpg").string()), HasSubstr("No such file")));
+    EXPECT_THAT(error("cat"), HasSubstr("a regular file, got a directory"));
+    EXPECT_THAT(error(std::string(5000, 'n')), HasSubstr("too long"));
+    EXPECT_THROW(Folder(directory / "absent"), IoError);
+    EXPECT_THROW(Folder(directory / "empty"), IoError);
+    EXPECT_TRUE(folder.will_need("absent")) << "nothing is left to wait for";
+}
+
+TEST(Folder, TellsWhatHadToBeFetched) {
+    const TempDir directory;
+    put(directory / "f", std::string(1'000'000, 'f'));
+    const Folder folder(directory.path());
+    if (!stoker::testing::drop_from_cache(directory / "f")) {
+        GTEST_SKIP() << "this file system keeps what it is told to drop";
+    }
+    Buffer buffer;
+    EXPECT_FALSE(folder.read_file("f", buffer));
+    EXPECT_EQ(text_of(buffer.bytes()), std::string(1'000'000, 'f'));
+    EXPECT_TRUE(folder.read_file("f", buffer));
+    EXPECT_TRUE(folder.will_need("f"));
+    ASSERT_TRUE(stoker::testing::drop_from_cache(directory / "f"));
+    EXPECT_FALSE(folder.will_need("f"));
+    const MappedFile file(directory / "f");
+    for (int tries = 0; !in_memory(file.bytes()) && tries < 5000; ++tries) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_TRUE(in_memory(file.bytes()));
 }
 
 TEST(MappedFile, ShowsTheBytesOfAFile) {

@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <fmt/format.h>
+#include <optional>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -74,17 +76,26 @@ class Descriptor {
     int fd_;
 };
 
-// What is there now, where the file is cut short meanwhile. False where the system had to fetch some of it.
+// A read of no more than what is in memory. What it got, -1 where that was nothing; empty where the file system does
+// not know this kind of read.
+std::optional<ssize_t> read_in_memory(int fd, std::span<std::byte> out, off_t offset) {
+    const iovec all{.iov_base = out.data(), .iov_len = out.size()};
+    const ssize_t got = ::preadv2(fd, &all, 1, offset, RWF_NOWAIT);
+    return got >= 0 || errno == EAGAIN ? std::optional(got) : std::nullopt;
+}
+
+// What is there now, where the file is cut short meanwhile. False where the system had to fetch some of it, empty where
+// it does not tell.
 template <typename Path>
-bool read_all(int fd, Path path, Buffer& buffer) {
+std::optional<bool> read_all(int fd, Path path, Buffer& buffer) {
     buffer.resize(static_cast<std::size_t>(file_stat(fd, path).st_size));
-    const iovec all{.iov_base = buffer.data(), .iov_len = buffer.size()};
-    ssize_t got = ::preadv2(fd, &all, 1, -1, RWF_NOWAIT);
-    const bool told = got >= 0 || errno == EAGAIN;  // else a file system that does not know this kind of read
-    std::size_t done = got > 0 ? static_cast<std::size_t>(got) : 0;
-    const bool there = !told || done == buffer.size();
+    const std::optional<ssize_t> first = read_in_memory(fd, buffer.bytes(), 0);
+    std::size_t done = static_cast<std::size_t>(std::max<ssize_t>(first.value_or(0), 0));
+    const bool there = done == buffer.size();
     while (done < buffer.size()) {
-        got = uninterrupted([&] { return ::read(fd, buffer.data() + done, buffer.size() - done); });
+        const std::span<std::byte> rest = buffer.bytes().subspan(done);
+        const ssize_t got =
+            uninterrupted([&] { return ::pread(fd, rest.data(), rest.size(), static_cast<off_t>(done)); });
         if (got < 0) {
             fail(path(), "a readable file");
         }
@@ -94,7 +105,7 @@ bool read_all(int fd, Path path, Buffer& buffer) {
         done += static_cast<std::size_t>(got);
     }
     buffer.resize(done);
-    return there;
+    return first ? std::optional(there) : std::nullopt;
 }
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
@@ -225,6 +236,12 @@ FileInfo File::info() const {
             .inode = found.st_ino};
 }
 
+bool File::shows_residency() const {
+    const uid_t user = ::geteuid();
+    return user == 0 || file_stat(fd_, [this] { return path_; }).st_uid == user ||
+           ::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) == 0;
+}
+
 bool File::scarce() const {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
@@ -265,20 +282,29 @@ int Folder::open(std::string_view name) const {
 }
 
 bool Folder::read_file(std::string_view name, Buffer& buffer) const {
+    const auto begin = std::chrono::steady_clock::now();
     const int fd = open(name);
     if (fd < 0) {
         fail(path_ / name, "a readable file");
     }
     const Descriptor file(fd);
-    return read_all(
+    const std::optional<bool> there = read_all(
         fd, [&] { return path_ / name; }, buffer);
+    return there ? *there : std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1);
 }
 
-void Folder::will_need(std::string_view name) const noexcept {
-    if (const int fd = open(name); fd >= 0) {
-        ::posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
-        ::close(fd);
+bool Folder::will_need(std::string_view name) const noexcept {
+    const int fd = open(name);
+    if (fd < 0) {
+        return true;
     }
+    std::byte byte{};
+    const bool there = read_in_memory(fd, std::span(&byte, 1), 0).value_or(-1) >= 0;
+    if (!there) {
+        ::posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+    }
+    ::close(fd);
+    return there;
 }
 
 void read_file(const std::filesystem::path& path, Buffer& buffer) {

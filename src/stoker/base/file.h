@@ -60,6 +60,10 @@ class File {
     // Throws IoError for what is no regular file.
     FileInfo info() const;
 
+    // True where the system tells this process which of the file's pages are in memory (in_place.h): of files that it
+    // owns or may write to. Of others Linux says that all are.
+    bool shows_residency() const;
+
     // True where half of the descriptors that the process may have open are: whoever could do without this file
     // closes it. A new descriptor is the lowest number that is free, so its number tells how many are in use.
     bool scarce() const;
@@ -82,12 +86,13 @@ class Folder {
     ~Folder();
 
     // Reads the whole file of this name, such as "cat/001.jpg", into `buffer`, whose memory is reused. True where its
-    // bytes were in memory, or the system does not tell. Throws IoError. By many threads at once.
+    // bytes were in memory: where the system does not tell, where they came within a millisecond. Throws IoError. By
+    // many threads at once.
     bool read_file(std::string_view name, Buffer& buffer) const;
 
-    // Asks the system to bring the file's bytes into memory, and does not wait for them. What goes wrong shows when the
-    // file is read.
-    void will_need(std::string_view name) const noexcept;
+    // Asks the system to bring the file's bytes into memory, and does not wait for them. True where the first of them
+    // were there. What goes wrong shows when the file is read.
+    bool will_need(std::string_view name) const noexcept;
 
   private:
     int open(std::string_view name) const;  // below 0 where that fails

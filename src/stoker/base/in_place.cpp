@@ -51,28 +51,16 @@ bool in_memory(std::span<const std::byte> mapped) {
     return true;
 }
 
-void InPlace::prefetch(std::span<const std::byte> mapped) const {
+void InPlace::prefetch(std::span<const std::byte> mapped, std::size_t ahead) const {
     if (mapped.size() < kReadBytes) {
-        prefetch_memory(mapped.data(), mapped.size());
-    } else if (!probably_in_memory(mapped)) {
+        if (ahead < kPrefetchSamples) {
+            prefetch_memory(mapped.data(), mapped.size());
+        }
+    } else if (!shown_ || !in_memory(mapped)) {
         const std::uintptr_t begin = page_of(mapped.data());
         const std::size_t size = reinterpret_cast<std::uintptr_t>(mapped.data()) + mapped.size() - begin;
-        ::madvise(reinterpret_cast<void*>(begin), size, MADV_WILLNEED);  // no more than a hint: it may fail
+        ::madvise(reinterpret_cast<void*>(begin), size, MADV_WILLNEED);
     }
-}
-
-bool InPlace::probably_in_memory(std::span<const std::byte> mapped) {
-    constexpr int kLong = 64;    // answers of yes in a row
-    constexpr int kUnasked = 7;  // pieces after each further one
-    thread_local int yes = 0;
-    thread_local int unasked = 0;
-    if (unasked > 0) {
-        --unasked;
-        return true;
-    }
-    yes = in_memory(mapped) ? std::min(yes + 1, kLong) : 0;
-    unasked = yes == kLong ? kUnasked : 0;
-    return yes > 0;
 }
 
 }  // namespace stoker

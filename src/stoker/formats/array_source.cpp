@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/base/prefetch.h"
 #include "stoker/formats/array_labels.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/numbered_classes.h"
@@ -84,7 +83,7 @@ void ArraySource::take_images(const std::string& name) {
     }
     layout_ = image_array(images_.type, Shape(images_.shape.begin() + 1, images_.shape.end()));
     sample_bytes_ = images_.bytes.size() / static_cast<std::size_t>(size());
-    in_place_ = InPlace(images_.bytes.size());
+    in_place_ = InPlace(images_.bytes.size(), images_.file != nullptr && images_.file->shows_residency());
 }
 
 void ArraySource::take_labels(const std::string& name) {
@@ -153,12 +152,14 @@ void ArraySource::read(std::int64_t index, Sample& sample) const {
 }
 
 void ArraySource::prefetch(std::span<const std::int64_t> indices) const {
-    if (images_.fortran) {
+    if (images_.fortran || (images_.file == nullptr && sample_bytes_ >= kReadBytes)) {
         return;
     }
-    for (const std::int64_t index : prefetched(indices)) {
+    std::size_t ahead = 0;
+    for (const std::int64_t index : indices) {
         check(index);
-        in_place_.prefetch(images_.bytes.subspan(static_cast<std::size_t>(index) * sample_bytes_, sample_bytes_));
+        in_place_.prefetch(images_.bytes.subspan(static_cast<std::size_t>(index) * sample_bytes_, sample_bytes_),
+                           ahead++);
     }
 }
 

@@ -23,10 +23,10 @@ class ArraySource final : public Source {
     ArraySource(const std::string& path, Split split, const FieldNames& fields = {});
 
     std::int64_t size() const override { return images_.shape[0]; }
-    // A view into the map, or, from 16 KiB on, a copy in `sample.storage`, read from the file. Elements in Fortran
+    // A view into the map, or a copy in `sample.storage`, read from the file: in_place.h says when. Elements in Fortran
     // order lie apart, a sample's all over the file: they are gathered.
     void read(std::int64_t index, Sample& sample) const override;
-    // Small samples into the processor's cache.
+    // Small samples into the processor's cache, large ones into memory.
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::string key(std::int64_t index) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;

@@ -27,6 +27,7 @@ class LocalFile final : public ByteFile {
         std::call_once(mapping_, [this] { map_ = MappedFile(file_); });
         return map_.bytes().first(std::min<std::size_t>(map_.bytes().size(), info_.size));
     }
+    bool shows_residency() const override { return file_.shows_residency(); }
     const std::string& name() const override { return name_; }
     std::string stamp() const override { return stamp_of(info_); }
     bool settled() const override { return is_settled(info_); }

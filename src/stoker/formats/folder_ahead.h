@@ -2,48 +2,35 @@
 // without waiting, the way to them, name and inode, cannot: so threads of its own wait for that, many at a time.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <span>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace stoker {
 
 class FolderAhead {
   public:
-    // `fetch(index)` brings one file into memory, and does not throw.
-    explicit FolderAhead(std::function<void(std::int64_t)> fetch) : fetch_(std::move(fetch)) {}
+    // `fetch(index)` asks for one file; false where it was not in memory. Must not throw.
+    explicit FolderAhead(std::function<bool(std::int64_t)> fetch);
     FolderAhead(const FolderAhead&) = delete;
     FolderAhead& operator=(const FolderAhead&) = delete;
     ~FolderAhead();
 
     // A reader had to wait for a file: the next ones are probably not in memory either.
-    void waited() { wanted_.store(kWanted, std::memory_order_relaxed); }
+    void waited();
 
-    // What is read soon; returns at once. Does nothing as long as nobody had to wait.
+    // What is read soon; returns at once. Nothing is asked for as long as nobody has to wait.
     void announce(std::span<const std::int64_t> indices);
 
-  private:
-    // After a wait so many files are asked for. Where that is no longer of use, it costs two calls each.
-    static constexpr std::int64_t kWanted = 4096;
     static constexpr std::size_t kThreads = 16;
-    static constexpr std::size_t kMostWaiting = 1024;  // the oldest are dropped: their reader is there by now
+    static constexpr std::int64_t kTries = 4096;         // files in a row that were in memory, before the asking ends
+    static constexpr std::size_t kMostWaiting = 16'384;  // beyond that the oldest are dropped
+    static constexpr std::size_t kKept = 4;              // announcements, while nobody waits
 
-    void work();
-
-    std::function<void(std::int64_t)> fetch_;
-    std::atomic<std::int64_t> wanted_{0};
-    std::mutex mutex_;
-    std::condition_variable filled_;
-    std::deque<std::int64_t> waiting_;
-    bool stopped_ = false;
-    std::vector<std::jthread> threads_;  // none before the first wait
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
 };
 
 }  // namespace stoker

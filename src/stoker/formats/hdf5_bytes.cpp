@@ -9,7 +9,8 @@
 
 namespace stoker {
 
-Hdf5Bytes::Hdf5Bytes(const std::string& path) : path_(path), file_(path), map_(file_), in_place_(map_.bytes().size()) {}
+Hdf5Bytes::Hdf5Bytes(const std::string& path)
+    : path_(path), file_(path), map_(file_), in_place_(map_.bytes().size(), file_.shows_residency()) {}
 
 std::span<const std::byte> Hdf5Bytes::view(std::uint64_t offset, std::uint64_t size, std::string_view what) const {
     const std::span<const std::byte> all = map_.bytes();

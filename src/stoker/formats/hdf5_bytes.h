@@ -1,4 +1,4 @@
-// An HDF5 file's bytes, past the library: views of small pieces, reads of large ones, and numbers out of its own
+// An HDF5 file's bytes, past the library: pieces where they lie or read (in_place.h), and numbers out of its own
 // structures. Every place is checked against the file before anything is touched or allocated.
 #pragma once
 

@@ -158,11 +158,7 @@ bool is_lasting(CURLcode code) {
 
 class HttpClient::Handle {
   public:
-    Handle() : curl_(::curl_easy_init()) {
-        if (curl_ == nullptr) {
-            throw IoError({.where = "libcurl", .expected = "a handle", .got = "none"});
-        }
-    }
+    Handle() : curl_(made()) {}
     Handle(const Handle&) = delete;
     Handle& operator=(const Handle&) = delete;
     ~Handle() { ::curl_easy_cleanup(curl_); }
@@ -181,6 +177,9 @@ class HttpClient::Handle {
         ::curl_slist_free_all(list);
         set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));
         if (code != CURLE_OK) {
+            // A handle that found no server keeps its buffer, and refuses to be set up for the next try.
+            ::curl_easy_cleanup(std::exchange(curl_, nullptr));
+            curl_ = made();
             transfer.answer.refused = !transfer.refusal.empty();
             transfer.answer.may_pass = !is_lasting(code);
             transfer.answer.failure = !transfer.refusal.empty() ? transfer.refusal
@@ -191,6 +190,14 @@ class HttpClient::Handle {
     }
 
   private:
+    static CURL* made() {
+        CURL* curl = ::curl_easy_init();
+        if (curl == nullptr) {
+            throw IoError({.where = "libcurl", .expected = "a handle", .got = "none"});
+        }
+        return curl;
+    }
+
     template <typename Value>
     void set(CURLoption option, Value value) {
         const CURLcode code = ::curl_easy_setopt(curl_, option, value);

@@ -13,9 +13,7 @@ namespace fs = std::filesystem;
 
 ImageFolderSource::ImageFolderSource(const fs::path& root)
     : root_(root.string()), index_(FolderIndex::open(root)), folder_(root), ahead_([this](std::int64_t index) {
-          if (index >= 0 && index < size()) {
-              folder_.will_need(index_.name(index));
-          }
+          return index < 0 || index >= size() || folder_.will_need(index_.name(index));
       }) {}
 
 std::int64_t ImageFolderSource::checked(std::int64_t index) const {

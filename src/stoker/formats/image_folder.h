@@ -46,7 +46,7 @@ class ImageFolderSource final : public Source {
     std::string root_;
     FolderIndex index_;
     Folder folder_;
-    mutable FolderAhead ahead_;  // last, as its threads use the others
+    mutable FolderAhead ahead_;  // last: its threads use the others
 };
 
 }  // namespace stoker

@@ -216,6 +216,10 @@ class LmdbSnapshot::Lease {
         }
     }
     MDB_env* handle() const { return environment_.handle; }
+    bool locked() const {
+        unsigned flags = 0;
+        return ::mdb_env_get_flags(environment_.handle, &flags) == MDB_SUCCESS && (flags & MDB_NOLOCK) == 0;
+    }
     MDB_dbi database() const { return environment_.database; }
     const FileId& id() const { return id_; }
 
@@ -261,7 +265,8 @@ LmdbSnapshot::LmdbSnapshot(const fs::path& data)
     entries_ = statistics.ms_entries;
     info_ = file_.info();
     bound_ = find_bound();
-    in_place_ = InPlace(bound_);
+    // A writer who does not know of us may change what we look at; a copy stays as it is.
+    in_place_ = environment_->locked() ? InPlace(bound_, file_.shows_residency()) : InPlace();
     Reader one(*this, 0, std::unique_lock(first.mutex));
     if (const auto entry = one.first()) {
         map_ = find_map(entry->key.data(), environment_->id());

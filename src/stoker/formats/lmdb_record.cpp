@@ -31,6 +31,11 @@ bool lies_in(std::span<const std::byte> part, const std::byte* begin, std::size_
     return before(begin, part.data()) && before(part.data() + part.size(), begin + size);
 }
 
+bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
+    const std::less<> before;
+    return before(one.data(), other.data() + other.size()) && before(other.data(), one.data() + one.size());
+}
+
 // Protocols 2 to 5 begin with a mark of their own. The older ones begin with the opcode of a container, a string, a
 // number or a name, and like all pickles end with a full stop.
 bool may_be_pickle(std::span<const std::byte> value) {
@@ -80,6 +85,15 @@ bool is_integer(const PickleValue& value) {
     return value.kind() == Kind::integer || value.kind() == Kind::boolean;
 }
 
+// Returns the label's bytes, where it has some of its own.
+std::optional<ArrayView> set_label(const std::optional<PickleValue>& label, Sample& sample) {
+    if (!label || !is_integer(*label)) {
+        return std::nullopt;
+    }
+    sample.label = label->integer();
+    return label->stored_integer();
+}
+
 // "text" under Python 3, "bytes" under Python 2.
 std::string_view name_of(const PickleValue& key) {
     if (key.kind() == Kind::bytes) {
@@ -126,62 +140,62 @@ std::string LmdbRecord::text(std::span<const std::byte> value, std::string_view 
 }
 
 void LmdbRecord::read_pickle(std::span<const std::byte> value, Sample& sample) {
-    if (pattern_ && pattern_->read(value, sample)) {
-        return;
+    for (Known& known : known_) {
+        if (known.pattern.read(value, sample)) {
+            known.met = true;
+            ++compared_;
+            return;
+        }
     }
-    read_opcodes(value, sample);
-    if (learned_ < kMostLearned) {
-        learn(value, sample);
+    const Parsed parsed = read_opcodes(value, sample);
+    if (learned_ < kMostLearned && parsed.apart) {
+        ++learned_;
+        learn(value, sample, parsed.label);
     }
 }
 
 // From a record that was just read. What it says of the next ones is tried on one that is as different as can be.
-void LmdbRecord::learn(std::span<const std::byte> value, const Sample& sample) {
-    ++learned_;
-    pattern_ = RecordPattern::of(value, sample, label_place_);
-    if (!pattern_) {
+void LmdbRecord::learn(std::span<const std::byte> value, const Sample& sample, const std::optional<ArrayView>& label) {
+    std::optional<RecordPattern> pattern = RecordPattern::of(value, sample, label);
+    if (!pattern) {
         return;
     }
     Buffer storage;
-    const std::span<const std::byte> opposite = pattern_->opposite(storage);
+    const std::span<const std::byte> opposite = pattern->opposite(value, storage);
     Sample expected;
     Sample found;
     try {
         read_opcodes(opposite, found);
     } catch (const DataError&) {
-        pattern_.reset();
         return;
     } catch (const Unsupported&) {
-        pattern_.reset();
         return;
     }
-    const bool same = pattern_->read(opposite, expected) && found.bytes.data() == expected.bytes.data() &&
+    const bool same = pattern->read(opposite, expected) && found.bytes.data() == expected.bytes.data() &&
                       found.bytes.size() == expected.bytes.size() && found.encoded == expected.encoded &&
                       found.height == expected.height && found.width == expected.width &&
                       found.channels == expected.channels && found.label == expected.label;
     if (!same) {
-        pattern_.reset();
+        return;
+    }
+    if (known_.size() < kMostKnown) {
+        known_.push_back({std::move(*pattern)});
+    } else if (const auto useless = std::ranges::find(known_, false, &Known::met); useless != known_.end()) {
+        *useless = {std::move(*pattern)};
     }
 }
 
-void LmdbRecord::set_label(const std::optional<PickleValue>& label, Sample& sample) {
-    if (label && is_integer(*label)) {
-        sample.label = label->integer();
-        label_place_ = label->stored_integer();
-    }
-}
-
-void LmdbRecord::read_opcodes(std::span<const std::byte> value, Sample& sample) {
+LmdbRecord::Parsed LmdbRecord::read_opcodes(std::span<const std::byte> value, Sample& sample) {
     sample.label = -1;
-    label_place_.reset();
+    Parsed parsed;
     const PickleValue whole = pickle_.read(value);
     const bool several = whole.kind() == Kind::list || whole.kind() == Kind::tuple;
     if (whole.kind() == Kind::dict) {
-        read_dict(whole, sample);
+        parsed = read_dict(whole, sample);
     } else if (several && whole.size() >= 1) {
         const std::size_t image = whole.size() >= 2 && is_integer(whole[0]) ? 1 : 0;
         if (whole.size() >= 2) {
-            set_label(whole[1 - image], sample);
+            parsed.label = set_label(whole[1 - image], sample);
         }
         set_image(whole[image], sample);
     } else {
@@ -191,9 +205,10 @@ void LmdbRecord::read_opcodes(std::span<const std::byte> value, Sample& sample) 
         !lies_in(sample.bytes, sample.storage.data(), sample.storage.size())) {
         copy_to_storage(sample, value);
     }
+    return parsed;
 }
 
-void LmdbRecord::read_dict(const PickleValue& dict, Sample& sample) {
+LmdbRecord::Parsed LmdbRecord::read_dict(const PickleValue& dict, Sample& sample) {
     bool same = found_.has_value() && fields_.size() == dict.size();
     for (std::size_t i = 0; same && i < fields_.size(); ++i) {
         same = name_of(dict.key(i)) == fields_[i];
@@ -210,10 +225,17 @@ void LmdbRecord::read_dict(const PickleValue& dict, Sample& sample) {
     if (!image) {
         bad(fmt::format("a field named {}", found_->image), dict.describe());
     }
+    Parsed parsed;
     if (found_->label) {
-        set_label(dict.find(*found_->label), sample);
+        parsed.label = set_label(dict.find(*found_->label), sample);
     }
     set_image(*image, sample);
+    for (std::size_t i = 0; i < dict.size(); ++i) {
+        const auto key = as_bytes(name_of(dict.key(i)));
+        parsed.apart =
+            parsed.apart && !overlap(key, sample.bytes) && !(parsed.label && overlap(key, parsed.label->bytes));
+    }
+    return parsed;
 }
 
 std::optional<std::int64_t> decimal(std::string_view text) {

@@ -32,12 +32,24 @@ class LmdbRecord {
     // The text under a name in a pickled dict. Throws DataError where there is none.
     std::string text(std::span<const std::byte> value, std::string_view name);
 
+    // Values that were not read opcode by opcode, but compared with an earlier one: record_pattern.h.
+    std::int64_t compared() const { return compared_; }
+
   private:
+    // What a pattern is made of.
+    struct Parsed {
+        std::optional<ArrayView> label;
+        bool apart = true;  // no name of a field lies in the pixels or in the label
+    };
+    struct Known {
+        RecordPattern pattern;
+        bool met = false;  // a second time
+    };
+
     void read_pickle(std::span<const std::byte> value, Sample& sample);
-    void read_opcodes(std::span<const std::byte> value, Sample& sample);
-    void read_dict(const PickleValue& dict, Sample& sample);
-    void set_label(const std::optional<PickleValue>& label, Sample& sample);
-    void learn(std::span<const std::byte> value, const Sample& sample);
+    Parsed read_opcodes(std::span<const std::byte> value, Sample& sample);
+    Parsed read_dict(const PickleValue& dict, Sample& sample);
+    void learn(std::span<const std::byte> value, const Sample& sample, const std::optional<ArrayView>& label);
 
     FieldNames wanted_;
     Split split_;
@@ -45,10 +57,11 @@ class LmdbRecord {
     // The fields of the dict before, and which of them were chosen: nearly always the next one has the same.
     std::vector<std::string> fields_;
     std::optional<FoundFields> found_;
-    std::optional<ArrayView> label_place_;  // in the record that was read last
-    std::optional<RecordPattern> pattern_;
-    static constexpr int kMostLearned = 16;  // records of many kinds are not learned for ever
+    static constexpr std::size_t kMostKnown = 8;
+    static constexpr int kMostLearned = 64;  // records of many kinds are not learned for ever
+    std::vector<Known> known_;
     int learned_ = 0;
+    std::int64_t compared_ = 0;
 };
 
 // The number that a text of decimal digits, with a sign or without, stands for; empty for any other text.

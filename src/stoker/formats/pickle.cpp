@@ -44,8 +44,9 @@ std::int64_t PickleValue::integer() const {
 std::optional<ArrayView> PickleValue::stored_integer() const {
     const PickleNode& node = reader_->node(node_);
     if (node.tag == PickleTag::array) {
-        integer();  // or throws
-        return view_of(reader_->array(node));
+        const PickleArray& array = reader_->array(node);
+        const bool one = array.bytes.size() == static_cast<std::size_t>(array.type.item_size);
+        return one && array.type.kind != ArrayKind::real ? std::optional(view_of(array)) : std::nullopt;
     }
     if (node.tag != PickleTag::integer) {
         return std::nullopt;

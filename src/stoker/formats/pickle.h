@@ -49,15 +49,16 @@ class PickleValue {
     Kind kind() const;
 
     // Each throws DataError, saying what was found, where the value is of another kind.
-    std::int64_t integer() const;  // of booleans and integral arrays of one element (NumPy scalars) too
-    double real() const;           // of integers too
-    // The bytes that an integer was read from, of one opcode's operand or of a NumPy scalar; empty where it is written
-    // in another way.
-    std::optional<ArrayView> stored_integer() const;
+    std::int64_t integer() const;   // of booleans and integral arrays of one element (NumPy scalars) too
+    double real() const;            // of integers too
     std::string_view text() const;  // of bytes too, as Python 2 wrote text
     std::span<const std::byte> bytes() const;
     ArrayView array() const;  // without a name
     PickledTensor tensor() const;
+
+    // The bytes that an integer was read from, of one opcode's operand or of a NumPy scalar; empty for other values,
+    // and for integers that are written in another way.
+    std::optional<ArrayView> stored_integer() const;
 
     // Entries of a list or tuple, pairs of a dict (with a key that was set twice, both).
     std::size_t size() const;

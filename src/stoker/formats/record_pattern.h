@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "stoker/base/buffer.h"
 #include "stoker/formats/array.h"
@@ -23,8 +24,8 @@ class RecordPattern {
     // Sets `sample` from a value that differs from the first one in pixels and label alone; false for any other.
     bool read(std::span<const std::byte> value, Sample& sample) const;
 
-    // The first value with every bit of the pixels and the label turned: what has to be read as this pattern says.
-    std::span<const std::byte> opposite(Buffer& storage) const;
+    // A value of this pattern with every bit of pixels and label turned: what has to be read as the pattern says.
+    std::span<const std::byte> opposite(std::span<const std::byte> value, Buffer& storage) const;
 
   private:
     struct Part {
@@ -35,7 +36,10 @@ class RecordPattern {
         return value.subspan(of.begin, of.size);
     }
 
-    Buffer first_;
+    bool same(std::span<const std::byte> value, std::size_t begin, std::size_t end) const;
+
+    std::size_t size_ = 0;
+    std::vector<std::byte> others_;  // all but the pixels
     Part pixels_;
     Part label_;
     ArrayType label_type_;

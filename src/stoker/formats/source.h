@@ -41,7 +41,8 @@ class Source {
     // share and lists of bad samples go by. The default is the index.
     virtual std::string key(std::int64_t index) const { return std::to_string(index); }
 
-    // Tells which samples are wanted next, a batch at a time; must return at once. Local files have nothing to do.
+    // Tells which samples are wanted next, a batch at a time; must not wait for them. A hint: what goes wrong shows
+    // when they are read.
     virtual void prefetch(std::span<const std::int64_t> /*indices*/) const {}
 
     // The sample's class index where it is known without reading the sample (-1: has none); empty where it is not.

@@ -212,7 +212,8 @@ void StkSource::find_fields() {
     }
     image_ = *image;
     label_ = reader_.schema().first(StkKind::label);
-    in_place_ = InPlace(static_cast<std::uint64_t>(reader_.bytes()));
+    in_place_ = InPlace(static_cast<std::uint64_t>(reader_.bytes()),
+                        std::ranges::all_of(reader_.shards(), &StkShard::shows_residency));
 }
 
 void StkSource::read(std::int64_t index, Sample& sample) const {
@@ -248,17 +249,17 @@ void StkSource::prefetch(std::span<const std::int64_t> indices) const {
         return;
     }
     // All entries first, so that none of them is waited for alone.
-    const auto soon = prefetched(indices);
-    for (const std::int64_t index : soon) {
+    for (const std::int64_t index : prefetched(indices)) {
         const auto [shard, at] = reader_.place(index);
         shard.prefetch_entry(image_, at);
         if (label_) {
             shard.prefetch_entry(*label_, at);
         }
     }
-    for (const std::int64_t index : soon) {
+    std::size_t ahead = 0;
+    for (const std::int64_t index : indices) {
         const auto [shard, at] = reader_.place(index);
-        in_place_.prefetch(shard.image(image_, at).bytes);
+        in_place_.prefetch(shard.image(image_, at).bytes, ahead++);
     }
 }
 

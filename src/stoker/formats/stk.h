@@ -91,8 +91,8 @@ class StkSource final : public Source {
     // A view into the map (in_place.h says when); else, and of a remote set, a copy in `sample.storage`
     // (StkShard::read).
     void read(std::int64_t index, Sample& sample) const override;
-    // Ranges of a remote set; of a local one small payloads, into the processor's cache: shuffled reading waits for
-    // memory more than for anything else.
+    // Ranges of a remote set; of a local one large payloads into memory, and small ones into the processor's cache:
+    // shuffled reading waits for memory more than for anything else.
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::vector<std::int64_t> shard_sizes() const override;
     std::string key(std::int64_t index) const override { return std::string(reader_.key(index)); }

@@ -28,7 +28,8 @@ class StkShard {
     explicit StkShard(std::unique_ptr<const ByteFile> file);
 
     bool remote() const { return remote_ != nullptr; }
-    const std::string& path() const { return path_; }  // or URL
+    bool shows_residency() const { return shows_residency_; }  // as of a File
+    const std::string& path() const { return path_; }          // or URL
     std::int64_t samples() const { return static_cast<std::int64_t>(footer_.samples); }
     std::uint64_t first() const { return footer_.first; }
     std::uint32_t number() const { return footer_.shard; }
@@ -90,7 +91,8 @@ class StkShard {
     std::unique_ptr<const ByteFile> remote_;
     Buffer tail_;                // of a remote file, from the index on
     std::optional<File> reads_;  // none where descriptors are scarce
-    MappedFile file_;            // of the same descriptor: what was checked is what is read
+    bool shows_residency_ = false;
+    MappedFile file_;  // of the same descriptor: what was checked is what is read
     const std::byte* index_ = nullptr;
     StkFooter footer_;
     StkSchema schema_;

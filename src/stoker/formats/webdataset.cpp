@@ -47,10 +47,14 @@ void WebDatasetSource::open_shards(const FieldNames& fields) {
     const auto count = static_cast<std::int64_t>(files_.size());
     std::vector<std::optional<TarIndex>> found(files_.size());
     std::vector<std::uint64_t> sizes(files_.size());
+    std::atomic<bool> shown = true;
     const auto work = [&](std::int64_t begin, std::int64_t end) {
         for (auto shard = static_cast<std::size_t>(begin); shard < static_cast<std::size_t>(end); ++shard) {
             const ShardFiles::Handle file = files_.open(shard);
             sizes[shard] = file->size();
+            if (!file->shows_residency()) {
+                shown = false;
+            }
             found[shard] = cached_tar_index(*file, fields);
         }
     };
@@ -67,7 +71,7 @@ void WebDatasetSource::open_shards(const FieldNames& fields) {
         ends_.push_back(end);
         bytes_ += static_cast<std::int64_t>(sizes[shard]);
     }
-    in_place_ = InPlace(static_cast<std::uint64_t>(bytes_));
+    in_place_ = InPlace(static_cast<std::uint64_t>(bytes_), shown);
 }
 
 void WebDatasetSource::check_fields(const FieldNames& fields) const {
@@ -167,13 +171,14 @@ void WebDatasetSource::prefetch_mapped(std::span<const std::int64_t> indices) co
         const Place at = place(index);
         __builtin_prefetch(&indices_[at.shard][at.sample]);
     }
-    for (const std::int64_t index : prefetched(indices)) {
+    std::size_t ahead = 0;
+    for (const std::int64_t index : indices) {
         const Place at = place(index);
         const TarSample& entry = indices_[at.shard][at.sample];
         const ShardFiles::Handle file = files_.open(at.shard);
         const auto map = file.stays() ? file->map() : std::span<const std::byte>();
         if (entry.offset <= map.size() && entry.size <= map.size() - entry.offset) {
-            in_place_.prefetch(map.subspan(entry.offset, entry.size));
+            in_place_.prefetch(map.subspan(entry.offset, entry.size), ahead++);
         }
     }
 }

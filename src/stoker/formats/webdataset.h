@@ -34,7 +34,7 @@ class WebDatasetSource final : public Source {
     void read(std::int64_t index, Sample& sample) const override;
     // The image's name in the shard; without its extension for an array (.npy).
     std::string key(std::int64_t index) const override;
-    // Fetches remote samples ahead, neighbours in one request.
+    // Fetches samples ahead, remote neighbours in one request.
     void prefetch(std::span<const std::int64_t> indices) const override;
     // Empty for a label that is no class index: reading the sample says so.
     std::optional<std::int64_t> label(std::int64_t index) const override;

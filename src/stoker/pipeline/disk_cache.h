@@ -22,6 +22,9 @@ class DiskCache final : public SampleCache {
     ~DiskCache() override;
 
     bool get(std::int64_t index, Sample& sample) const override;  // into sample.storage
+    bool holds(std::int64_t index) const override {
+        return places_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) != 0;
+    }
     void put(std::int64_t index, const Sample& sample) override;
     std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
     std::string trouble() const override;

@@ -128,6 +128,16 @@ ConstImageView pixels_of(const Sample& sample) {
         {found.begin(), found.end()});
 }
 
+void check_label(std::int64_t label, std::int64_t classes) {
+    if (classes > 0 && (label < 0 || label >= classes)) {
+        throw DataError({}, {.where = "label",
+                             .expected = fmt::format("a class from 0 to {}", classes - 1),
+                             .got = label == -1 ? "none" : fmt::to_string(label),
+                             .hint = label < 0 ? "name the field that holds the labels, or leave such samples out"
+                                               : "set model.classes to the number of classes"});
+    }
+}
+
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const LoaderOptions& options)
@@ -209,6 +219,8 @@ Loader::~Loader() {
 
 void Loader::start(std::int64_t sequence) {
     sequence_ = sequence;
+    announced_ = sequence;
+    announce_to(sequence + 1);
     at_epoch_end_ = false;
     ring_ = std::make_shared<BatchRing>(
         [fields = fields_, capacity = sampler_.max_slice(), allocator = options_.allocator] {
@@ -226,7 +238,29 @@ void Loader::open_batch(Batch& batch, std::int64_t sequence) const {
     order_->draw(epoch, slice.first, batch.draws());
     const auto indices = batch.field(kIndexField).as<std::int64_t>();
     std::ranges::transform(batch.draws(), indices.begin(), &Draw::index);
-    source_->prefetch(indices);
+}
+
+// Tells the source of all batches before `end`, in order.
+void Loader::announce_to(std::int64_t end) {
+    const std::lock_guard lock(announce_mutex_);
+    for (; announced_ < std::min(end, end_sequence()); ++announced_) {
+        announce(announced_);
+    }
+}
+
+void Loader::announce(std::int64_t sequence) const {
+    const Slice slice = sampler_.slice(sequence % batches_per_epoch());
+    std::vector<Draw> draws(static_cast<std::size_t>(slice.count));
+    order_->draw(sequence / batches_per_epoch(), slice.first, draws);
+    std::vector<std::int64_t> indices;
+    for (const Draw& draw : draws) {
+        if (cache_ == nullptr || !cache_->holds(draw.index)) {
+            indices.push_back(draw.index);
+        }
+    }
+    if (!indices.empty()) {
+        source_->prefetch(indices);
+    }
 }
 
 void Loader::stop() {
@@ -290,6 +324,9 @@ void Loader::run_task(const RingTask& task, Hands& hands, StageTimes& times) {
     std::int64_t item = task.begin;
     std::exception_ptr error;
     try {
+        if (task.begin == 0) {
+            announce_to(task.sequence + 2);  // the next batch, while this one is read
+        }
         const SlotView slot{task.batch->field(kImageField).data, task.batch->field(kLabelField).as<std::int64_t>(),
                             task.batch->field(kIndexField).as<std::int64_t>()};
         for (; item < task.end && !ring_->stopped(); ++item) {
@@ -392,6 +429,7 @@ void Loader::fill_sample(std::int64_t index, const RngKey& key, const ImageSlot&
         read_sample(*source_, index, sample);
     }
     clock.lap(Stage::read);
+    check_label(sample.label, options_.classes);
     if (cache_ == nullptr || options_.cache.encoded) {
         transform_.run(sample, key, hands.scratch, place, clock);
         if (cache_ != nullptr && !kept) {

@@ -33,6 +33,7 @@ struct LoaderOptions {
     std::shared_ptr<const Order> order = nullptr;  // null: of (seed, shuffle) over the whole source
     // Places of an epoch, of this rank, whose bad sample may be replaced; 0: the first bad one ends it.
     std::int64_t bad_samples = 0;
+    std::int64_t classes = 0;  // a sample whose label is not below is bad; 0: any label, or none, is good
     bool drop_last = false;
     int rank = 0;
     int world_size = 1;
@@ -107,6 +108,8 @@ class Loader {
     void work(int id, Worker& worker);
     ImageSlot find_shape();
     void open_batch(Batch& batch, std::int64_t sequence) const;
+    void announce_to(std::int64_t end);
+    void announce(std::int64_t sequence) const;
     void run_task(const RingTask& task, Hands& hands, StageTimes& times);
     void fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Hands& hands, StageTimes& times);
     bool try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times,
@@ -131,6 +134,8 @@ class Loader {
     std::unordered_map<std::int64_t, BadSample> known_bad_;  // by index
     std::atomic<bool> any_bad_ = false;                      // known_bad_ holds something
     StageTimes finished_times_;                              // of workers that are gone, and of the caller's thread
+    std::mutex announce_mutex_;                              // guards announced_
+    std::int64_t announced_ = 0;                             // the first batch that the source has not been told of
     std::int64_t sequence_ = 0;                              // of the next batch: epoch * batches_per_epoch + number
     std::int64_t bad_in_epoch_ = 0;
     bool at_epoch_end_ = false;

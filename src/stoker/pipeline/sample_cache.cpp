@@ -27,9 +27,10 @@ class RamCache final : public SampleCache {
         }
     }
 
+    bool holds(std::int64_t index) const override { return find(index) != nullptr; }
+
     bool get(std::int64_t index, Sample& sample) const override {
-        const Entry* entry =
-            entries_ ? entries_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) : nullptr;
+        const Entry* entry = find(index);
         if (entry != nullptr) {
             set_sample(entry->header, sample);
             sample.bytes = {reinterpret_cast<const std::byte*>(entry + 1), entry->header.bytes};
@@ -66,6 +67,10 @@ class RamCache final : public SampleCache {
     struct Entry {
         CachedHeader header;  // the bytes follow
     };
+
+    const Entry* find(std::int64_t index) const {
+        return entries_ ? entries_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) : nullptr;
+    }
 
     const std::int64_t size_;
     const std::int64_t budget_;

@@ -27,6 +27,9 @@ class SampleCache {
     // again. Safe beside `put`.
     virtual bool get(std::int64_t index, Sample& sample) const = 0;
 
+    // As `get` would say, without reading the sample.
+    virtual bool holds(std::int64_t index) const = 0;
+
     // Keeps a copy where the budget allows. Of two threads that put the same sample one wins.
     virtual void put(std::int64_t index, const Sample& sample) = 0;
 

@@ -37,13 +37,16 @@ at::Device prepare_device(const Recipe& recipe) {
 
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
                                           bool channels_last) {
-    return make_loader(recipe, data.train, recipe.data.train_ops, train_loader_options(recipe, data), device,
-                       channels_last);
+    LoaderOptions options = train_loader_options(recipe, data);
+    options.classes = class_count(recipe, *data.train);
+    return make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last);
 }
 
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
                                         bool channels_last) {
-    return make_loader(recipe, data.val, recipe.data.val_ops, val_loader_options(recipe, data), device, channels_last);
+    LoaderOptions options = val_loader_options(recipe, data);
+    options.classes = class_count(recipe, data.train ? *data.train : *data.val);
+    return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last);
 }
 
 bool uses_channels_last(const Recipe& recipe, const Model* model) {
@@ -58,8 +61,8 @@ std::int64_t class_count(const Recipe& recipe, const Source& source) {
         throw InvalidArgument({.where = "model.classes",
                                .expected = fmt::format("at least the {} classes of the data", in_data),
                                .got = fmt::to_string(classes),
-                               .hint = in_data == 0 ? "the data does not name its classes; set model.classes to their "
-                                                      "number"
+                               .hint = in_data == 0 ? "the data has no class names, or no labels at all: set "
+                                                      "model.classes to their number, or name the field of the labels"
                                                     : "leave it out to take the number from the data"});
     }
     return classes;
