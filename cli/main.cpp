@@ -12,7 +12,7 @@ constexpr Entry kCommands[] = {
     {kEval.name, kEval.summary, in_engine},
     {"inspect", "say what is in a data set; --verify decodes everything", add_inspect},
     {"show", "draw a batch, or write one sample, as the model sees it", add_show},
-    {"pack", "write a data set in Stoker's own format, which reads faster", add_pack},
+    {"pack", "write a data set in another format: stk, which reads fastest, WebDataset, LMDB, HDF5, npz", add_pack},
     {"unpack", "write a data set as a folder of image files", add_unpack},
     {"synth", "make a data set to try things on", add_synth},
     {kBench.name, kBench.summary, add_bench},

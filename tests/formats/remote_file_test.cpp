@@ -76,6 +76,15 @@ TEST_F(RemoteFileTest, BeyondTheEndIsRefused) {
     EXPECT_THROW(read_text_at(file, ~std::uint64_t{0}, 2), IoError);
 }
 
+// A handle that could not even find the server is good for the next try.
+TEST_F(RemoteFileTest, AHostThatIsNotFoundIsLookedUpAgain) {
+    RemoteOptions options = quick();
+    options.patience = std::chrono::milliseconds(300);
+    const std::string error = thrown_by<IoError>([&] { open_byte_file("http://no-such-host.invalid/x.tar", options); });
+    EXPECT_THAT(error, HasSubstr("no-such-host.invalid"));
+    EXPECT_THAT(error, ::testing::Not(HasSubstr("libcurl")));
+}
+
 TEST_F(RemoteFileTest, EmptyObject) {
     server_.put("/empty", {.bytes = ""});
     const RemoteFile file = open(quick(), "/empty");

@@ -107,6 +107,36 @@ TEST(BadSamples, PastTheBudgetTheRunStopsWithAList) {
     }
 }
 
+// Past the classes of the model, or none at all: a loss function would only say that something is out of bounds.
+TEST(BadSamples, ALabelThatNoClassHasIsOne) {
+    const auto source = std::make_shared<PixelSource>(20);
+    std::int64_t largest = 0;
+    for (std::int64_t i = 0; i < source->size(); ++i) {
+        Sample sample;
+        source->read(i, sample);
+        largest = std::max(largest, sample.label);
+    }
+    ASSERT_GE(largest, 2);
+    Loader all(source, Transform(), {.batch_size = 8, .workers = 2, .classes = largest + 1});
+    EXPECT_TRUE(run_epochs(all, 1).bad.empty());
+    Loader fewer(source, Transform(), {.batch_size = 8, .workers = 2, .bad_samples = 20, .classes = largest});
+    const Epochs run = run_epochs(fewer, 1);
+    EXPECT_FALSE(run.bad.empty());
+    for (const auto& [index, replaced_by] : run.bad) {
+        Sample sample;
+        source->read(index, sample);
+        EXPECT_EQ(sample.label, largest);
+    }
+    Loader none(source, Transform(), {.batch_size = 8, .workers = 2, .classes = largest});
+    try {
+        run_epochs(none, 1);
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const DataError& error) {
+        EXPECT_THAT(error.what(), HasSubstr(fmt::format("a class from 0 to {}, got {}", largest - 1, largest)));
+        EXPECT_THAT(error.what(), HasSubstr("model.classes"));
+    }
+}
+
 TEST(BadSamples, TheBudgetIsForEachEpoch) {
     Loader loader(source_with_bad(20, {3, 13}), random_ops(), {.batch_size = 10, .workers = 2, .bad_samples = 2});
     EXPECT_EQ(run_epochs(loader, 5).bad.size(), 10);
