@@ -89,10 +89,35 @@ TEST(Folder, TellsWhatHadToBeFetched) {
     ASSERT_TRUE(stoker::testing::drop_from_cache(directory / "f"));
     EXPECT_FALSE(folder.will_need("f"));
     const MappedFile file(directory / "f");
-    for (int tries = 0; !in_memory(file.bytes()) && tries < 5000; ++tries) {
+    for (int tries = 0; !stoker::testing::in_memory(file.bytes()) && tries < 5000; ++tries) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    EXPECT_TRUE(in_memory(file.bytes()));
+    EXPECT_TRUE(stoker::testing::in_memory(file.bytes()));
+}
+
+TEST(File, TellsWhatIsInMemoryAndFetchesWhatIsNot) {
+    const TempDir directory;
+    constexpr std::size_t kSize = 8'000'000;
+    put(directory / "f", std::string(kSize, 'f'));
+    const File file(directory / "f");
+    EXPECT_FALSE(file.in_memory(kSize, 1)) << "beyond the end";
+    EXPECT_FALSE(file.in_memory(kSize - 10, 21));
+    file.will_need(kSize, 1000);  // of no use, and no harm
+    if (!stoker::testing::drop_from_cache(directory / "f")) {
+        GTEST_SKIP() << "this file system keeps what it is told to drop";
+    }
+    constexpr std::uint64_t kBegin = 3'000'000;
+    constexpr std::uint64_t kPiece = 100'000;
+    EXPECT_FALSE(file.in_memory(kBegin, kPiece));
+    file.will_need(kBegin, kPiece);
+    const MappedFile map(file);
+    const auto piece = map.bytes().subspan(kBegin, kPiece);
+    for (int tries = 0; !stoker::testing::in_memory(piece) && tries < 5000; ++tries) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_TRUE(stoker::testing::in_memory(piece));
+    EXPECT_TRUE(file.in_memory(kBegin, kPiece));
+    EXPECT_FALSE(file.in_memory(kSize - 1000, 1000)) << "what nobody asked for";
 }
 
 TEST(MappedFile, ShowsTheBytesOfAFile) {

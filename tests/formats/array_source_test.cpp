@@ -324,7 +324,8 @@ TEST(ArraySource, SamplesInMemoryAreViewsLargeOnesElsewhereAreRead) {
     for (const char* name : {"large.npy", "large.npz"}) {
         const ArraySource large((dir / name).string(), Split::train);
         // Opening the archive has touched all of it, and what is mapped and was touched stays.
-        const bool dropped = std::string_view(name) == "large.npy" && testing::drop_from_cache(dir / name);
+        const bool dropped = std::string_view(name) == "large.npy" && testing::drop_from_cache(dir / name) &&
+                             !File(dir / name).in_memory(512 * 512, 512 * 512);
         for (const bool read : {dropped, false}) {  // the second time it is in memory
             sample = Sample();
             large.read(1, sample);

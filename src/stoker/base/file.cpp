@@ -236,10 +236,16 @@ FileInfo File::info() const {
             .inode = found.st_ino};
 }
 
-bool File::shows_residency() const {
-    const uid_t user = ::geteuid();
-    return user == 0 || file_stat(fd_, [this] { return path_; }).st_uid == user ||
-           ::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) == 0;
+bool File::in_memory(std::uint64_t offset, std::uint64_t size) const {
+    std::byte byte{};
+    const auto got = read_in_memory(fd_, std::span(&byte, 1), static_cast<off_t>(offset + size / 2));
+    return got.value_or(-1) == 1;
+}
+
+void File::will_need(std::uint64_t offset, std::uint64_t size) const {
+    if (!in_memory(offset, size)) {
+        ::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
+    }
 }
 
 bool File::scarce() const {

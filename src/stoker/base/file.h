@@ -60,9 +60,13 @@ class File {
     // Throws IoError for what is no regular file.
     FileInfo info() const;
 
-    // True where the system tells this process which of the file's pages are in memory (in_place.h): of files that it
-    // owns or may write to. Of others Linux says that all are.
-    bool shows_residency() const;
+    // True where the byte in the middle can be had without waiting, and so most probably all of them; false where the
+    // system does not tell. (mincore would tell of each page, but of other people's files it says that all are there.)
+    bool in_memory(std::uint64_t offset, std::uint64_t size) const;
+
+    // Asks the system to bring the bytes into memory, where they are not, and does not wait for them. A hint: what goes
+    // wrong shows when they are read.
+    void will_need(std::uint64_t offset, std::uint64_t size) const;
 
     // True where half of the descriptors that the process may have open are: whoever could do without this file
     // closes it. A new descriptor is the lowest number that is free, so its number tells how many are in use.

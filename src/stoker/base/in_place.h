@@ -7,6 +7,7 @@
 #include <span>
 
 #include "stoker/base/buffer.h"
+#include "stoker/base/prefetch.h"
 
 namespace stoker {
 
@@ -16,44 +17,49 @@ inline constexpr std::size_t kReadBytes = std::size_t{16} << 10;
 // Bytes of memory that the machine has.
 std::uint64_t machine_memory();
 
-// All pages of these mapped bytes are in the system's cache; true for no bytes. Of a file for which
-// File::shows_residency() is false the answer means nothing.
-bool in_memory(std::span<const std::byte> mapped);
-
-// Larger pieces are used where they lie if they are in memory: that saves the copy. What has to come from a disk is
-// read, with one call instead of a fault for every few pages, and so that a failure is an error and not a signal; all
-// that is left to a signal is a file that is cut short between the question and the use. Used pages count as the
-// process's memory, so that of a data set beyond an eighth of the machine's everything large is read.
+// Larger pieces are used where they lie if they are in memory (File::in_memory): that saves the copy. What has to come
+// from a disk is read, with one call instead of a fault for every few pages, and so that a failure is an error and not
+// a signal; all that is left to a signal is a file that is cut short, or a page that is lost, between the question and
+// the use. Used pages count as the process's memory, so that of a data set beyond an eighth of the machine's everything
+// large is read.
 class InPlace {
   public:
     InPlace() = default;
-    // `data_bytes`: of the whole data set, all its shards. `shown`: all its files show their residency.
-    InPlace(std::uint64_t data_bytes, bool shown, std::uint64_t memory = machine_memory())
-        : large_(shown && data_bytes <= memory / 8), shown_(shown) {}
+    // `data_bytes`: of the whole data set, all its shards.
+    explicit InPlace(std::uint64_t data_bytes, std::uint64_t memory = machine_memory())
+        : large_(data_bytes <= memory / 8) {}
 
-    bool operator()(std::span<const std::byte> mapped) const {
-        return mapped.size() < kReadBytes || (large_ && in_memory(mapped));
+    // Of a piece of that size; `in_memory()` is asked of large ones alone.
+    template <typename Asked>
+    bool operator()(std::size_t size, Asked in_memory) const {
+        return size < kReadBytes || (large_ && in_memory());
     }
 
-    // The bytes themselves, or what `read(std::span<std::byte>)` puts into `storage`.
-    template <typename Read>
-    std::span<const std::byte> get(std::span<const std::byte> mapped, Buffer& storage, Read&& read) const {
-        if ((*this)(mapped)) {
+    // `mapped`, which lies at `offset` of the file, or a copy of it in `storage`.
+    template <typename Bytes>
+    std::span<const std::byte> get(std::span<const std::byte> mapped, const Bytes& file, std::uint64_t offset,
+                                   Buffer& storage) const {
+        if ((*this)(mapped.size(), [&] { return file.in_memory(offset, mapped.size()); })) {
             return mapped;
         }
         storage.resize(mapped.size());
-        read(storage.bytes());
+        file.read(offset, storage.bytes());
         return storage.bytes();
     }
 
-    // Of bytes that are wanted soon, `ahead` others before them: small ones into the processor's cache as far as there
-    // is room in it, large ones into memory. A hint: nothing comes of a failure, and it does not wait for a disk,
-    // though the system may take some microseconds to ask one.
-    void prefetch(std::span<const std::byte> mapped, std::size_t ahead) const;
-
   private:
-    bool large_ = false;  // large pieces may be used in place
-    bool shown_ = false;
+    bool large_ = false;
 };
+
+// Of bytes that are wanted soon, `ahead` others before them: small ones into the processor's cache as far as there is
+// room in it; of large ones `fetch()` asks, which is not to wait for them.
+template <typename Fetch>
+void prefetch_bytes(std::span<const std::byte> mapped, std::size_t ahead, Fetch fetch) {
+    if (mapped.size() >= kReadBytes) {
+        fetch();
+    } else if (ahead < kPrefetchSamples) {
+        prefetch_memory(mapped.data(), mapped.size());
+    }
+}
 
 }  // namespace stoker

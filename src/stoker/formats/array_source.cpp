@@ -83,7 +83,7 @@ void ArraySource::take_images(const std::string& name) {
     }
     layout_ = image_array(images_.type, Shape(images_.shape.begin() + 1, images_.shape.end()));
     sample_bytes_ = images_.bytes.size() / static_cast<std::size_t>(size());
-    in_place_ = InPlace(images_.bytes.size(), images_.file != nullptr && images_.file->shows_residency());
+    in_place_ = InPlace(images_.bytes.size());
 }
 
 void ArraySource::take_labels(const std::string& name) {
@@ -144,9 +144,7 @@ void ArraySource::read(std::int64_t index, Sample& sample) const {
     }
     std::span<const std::byte> bytes = images_.bytes.subspan(at * sample_bytes_, sample_bytes_);
     if (images_.file != nullptr) {
-        bytes = in_place_.get(bytes, sample.storage, [&](std::span<std::byte> out) {
-            images_.file->read(images_.offset + at * sample_bytes_, out);
-        });
+        bytes = in_place_.get(bytes, *images_.file, images_.offset + at * sample_bytes_, sample.storage);
     }
     set_pixels(layout_, false, bytes, sample);
 }
@@ -158,8 +156,9 @@ void ArraySource::prefetch(std::span<const std::int64_t> indices) const {
     std::size_t ahead = 0;
     for (const std::int64_t index : indices) {
         check(index);
-        in_place_.prefetch(images_.bytes.subspan(static_cast<std::size_t>(index) * sample_bytes_, sample_bytes_),
-                           ahead++);
+        const std::size_t begin = static_cast<std::size_t>(index) * sample_bytes_;
+        prefetch_bytes(images_.bytes.subspan(begin, sample_bytes_), ahead++,
+                       [&] { images_.file->will_need(images_.offset + begin, sample_bytes_); });
     }
 }
 

@@ -27,7 +27,8 @@ class LocalFile final : public ByteFile {
         std::call_once(mapping_, [this] { map_ = MappedFile(file_); });
         return map_.bytes().first(std::min<std::size_t>(map_.bytes().size(), info_.size));
     }
-    bool shows_residency() const override { return file_.shows_residency(); }
+    bool in_memory(std::uint64_t offset, std::uint64_t size) const override { return file_.in_memory(offset, size); }
+    void will_need(std::uint64_t offset, std::uint64_t size) const override { file_.will_need(offset, size); }
     const std::string& name() const override { return name_; }
     std::string stamp() const override { return stamp_of(info_); }
     bool settled() const override { return is_settled(info_); }

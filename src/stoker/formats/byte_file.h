@@ -51,8 +51,9 @@ class ByteFile {
     // The whole file mapped into memory, as long as this lives; empty where there is no map. Made when first asked for.
     virtual std::span<const std::byte> map() const { return {}; }
 
-    // As of a File: what a map's pages say. Of no use without one.
-    virtual bool shows_residency() const { return false; }
+    // As of a File.
+    virtual bool in_memory(std::uint64_t /*offset*/, std::uint64_t /*size*/) const { return false; }
+    virtual void will_need(std::uint64_t /*offset*/, std::uint64_t /*size*/) const {}
 
     // Tells which ranges are wanted next; returns at once. Local files have nothing to do.
     virtual void prefetch(std::span<const ByteRange> /*ranges*/) const {}

@@ -9,8 +9,7 @@
 
 namespace stoker {
 
-Hdf5Bytes::Hdf5Bytes(const std::string& path)
-    : path_(path), file_(path), map_(file_), in_place_(map_.bytes().size(), file_.shows_residency()) {}
+Hdf5Bytes::Hdf5Bytes(const std::string& path) : path_(path), file_(path), map_(file_), in_place_(map_.bytes().size()) {}
 
 std::span<const std::byte> Hdf5Bytes::view(std::uint64_t offset, std::uint64_t size, std::string_view what) const {
     const std::span<const std::byte> all = map_.bytes();
@@ -22,7 +21,7 @@ std::span<const std::byte> Hdf5Bytes::view(std::uint64_t offset, std::uint64_t s
 
 std::span<const std::byte> Hdf5Bytes::get(std::uint64_t offset, std::uint64_t size, std::string_view what,
                                           Buffer& storage) const {
-    return in_place_.get(view(offset, size, what), storage, [&](std::span<std::byte> out) { file_.read(offset, out); });
+    return in_place_.get(view(offset, size, what), file_, offset, storage);
 }
 
 void Hdf5Bytes::copy(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const {

@@ -266,7 +266,7 @@ LmdbSnapshot::LmdbSnapshot(const fs::path& data)
     info_ = file_.info();
     bound_ = find_bound();
     // A writer who does not know of us may change what we look at; a copy stays as it is.
-    in_place_ = environment_->locked() ? InPlace(bound_, file_.shows_residency()) : InPlace();
+    in_place_ = environment_->locked() ? InPlace(bound_) : InPlace();
     Reader one(*this, 0, std::unique_lock(first.mutex));
     if (const auto entry = one.first()) {
         map_ = find_map(entry->key.data(), environment_->id());
@@ -378,9 +378,7 @@ std::span<const std::byte> LmdbSnapshot::load(std::span<const std::byte> value, 
     if (map_ == nullptr) {
         return value;
     }
-    return in_place_.get(value, storage, [&](std::span<std::byte> out) {
-        file_.read(static_cast<std::uint64_t>(value.data() - map_), out);
-    });
+    return in_place_.get(value, file_, static_cast<std::uint64_t>(value.data() - map_), storage);
 }
 
 std::span<const std::byte> LmdbSnapshot::mapped() const {

@@ -212,15 +212,14 @@ void StkSource::find_fields() {
     }
     image_ = *image;
     label_ = reader_.schema().first(StkKind::label);
-    in_place_ = InPlace(static_cast<std::uint64_t>(reader_.bytes()),
-                        std::ranges::all_of(reader_.shards(), &StkShard::shows_residency));
+    in_place_ = InPlace(static_cast<std::uint64_t>(reader_.bytes()));
 }
 
 void StkSource::read(std::int64_t index, Sample& sample) const {
     const auto [shard, at] = reader_.place(index);
     const StkImage found = shard.image(image_, at);
     sample.bytes = found.bytes;
-    if (shard.remote() || !in_place_(found.bytes)) {
+    if (shard.remote() || !in_place_(found.bytes.size(), [&] { return shard.in_memory(image_, at); })) {
         sample.storage.resize(static_cast<std::size_t>(shard.payload_range(image_, at).size));
         shard.read(image_, at, sample.storage.bytes());
         sample.bytes = sample.storage.bytes();
@@ -259,7 +258,7 @@ void StkSource::prefetch(std::span<const std::int64_t> indices) const {
     std::size_t ahead = 0;
     for (const std::int64_t index : indices) {
         const auto [shard, at] = reader_.place(index);
-        in_place_.prefetch(shard.image(image_, at).bytes, ahead++);
+        prefetch_bytes(shard.image(image_, at).bytes, ahead++, [&] { shard.will_need(image_, at); });
     }
 }
 

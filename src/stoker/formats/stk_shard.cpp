@@ -114,6 +114,17 @@ void StkShard::read(std::size_t field, std::int64_t sample, std::span<std::byte>
     }
 }
 
+bool StkShard::in_memory(std::size_t field, std::int64_t sample) const {
+    const ByteRange range = payload_range(field, sample);
+    return reads_ && reads_->in_memory(range.offset, range.size);
+}
+
+void StkShard::will_need(std::size_t field, std::int64_t sample) const {
+    if (const ByteRange range = payload_range(field, sample); reads_) {
+        reads_->will_need(range.offset, range.size);
+    }
+}
+
 void StkShard::prefetch(std::span<const ByteRange> ranges) const {
     if (remote()) {
         remote_->prefetch(ranges);

@@ -28,8 +28,7 @@ class StkShard {
     explicit StkShard(std::unique_ptr<const ByteFile> file);
 
     bool remote() const { return remote_ != nullptr; }
-    bool shows_residency() const { return shows_residency_; }  // as of a File
-    const std::string& path() const { return path_; }          // or URL
+    const std::string& path() const { return path_; }  // or URL
     std::int64_t samples() const { return static_cast<std::int64_t>(footer_.samples); }
     std::uint64_t first() const { return footer_.first; }
     std::uint32_t number() const { return footer_.shard; }
@@ -51,6 +50,10 @@ class StkShard {
 
     // Where the payload of a field that has one lies.
     ByteRange payload_range(std::size_t field, std::int64_t sample) const;
+
+    // As of a File; where descriptors are scarce, a payload is not known to be in memory.
+    bool in_memory(std::size_t field, std::int64_t sample) const;
+    void will_need(std::size_t field, std::int64_t sample) const;
 
     // Fills `out` with a payload, and is as long. Locally it is read from the file, or copied from the map where
     // descriptors are scarce, so that a data set may have more shards than a process open files. From a remote file the
@@ -91,8 +94,7 @@ class StkShard {
     std::unique_ptr<const ByteFile> remote_;
     Buffer tail_;                // of a remote file, from the index on
     std::optional<File> reads_;  // none where descriptors are scarce
-    bool shows_residency_ = false;
-    MappedFile file_;  // of the same descriptor: what was checked is what is read
+    MappedFile file_;            // of the same descriptor: what was checked is what is read
     const std::byte* index_ = nullptr;
     StkFooter footer_;
     StkSchema schema_;

@@ -106,8 +106,7 @@ void try_twice(const std::string& path, Call call) {
 
 }  // namespace
 
-StkShard::StkShard(const std::filesystem::path& path)
-    : path_(path.string()), reads_(path), shows_residency_(reads_->shows_residency()), file_(*reads_) {
+StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), reads_(path), file_(*reads_) {
     if (reads_->scarce()) {
         reads_.reset();
     }

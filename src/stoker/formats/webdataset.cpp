@@ -47,14 +47,10 @@ void WebDatasetSource::open_shards(const FieldNames& fields) {
     const auto count = static_cast<std::int64_t>(files_.size());
     std::vector<std::optional<TarIndex>> found(files_.size());
     std::vector<std::uint64_t> sizes(files_.size());
-    std::atomic<bool> shown = true;
     const auto work = [&](std::int64_t begin, std::int64_t end) {
         for (auto shard = static_cast<std::size_t>(begin); shard < static_cast<std::size_t>(end); ++shard) {
             const ShardFiles::Handle file = files_.open(shard);
             sizes[shard] = file->size();
-            if (!file->shows_residency()) {
-                shown = false;
-            }
             found[shard] = cached_tar_index(*file, fields);
         }
     };
@@ -71,7 +67,7 @@ void WebDatasetSource::open_shards(const FieldNames& fields) {
         ends_.push_back(end);
         bytes_ += static_cast<std::int64_t>(sizes[shard]);
     }
-    in_place_ = InPlace(static_cast<std::uint64_t>(bytes_), shown);
+    in_place_ = InPlace(static_cast<std::uint64_t>(bytes_));
 }
 
 void WebDatasetSource::check_fields(const FieldNames& fields) const {
@@ -123,7 +119,7 @@ std::span<const std::byte> WebDatasetSource::bytes_of(const TarSample& entry, st
     const ShardFiles::Handle file = files_.open(shard);
     const std::span<const std::byte> map = file.stays() ? file->map() : std::span<const std::byte>();
     const bool mapped = !map.empty() && entry.offset <= map.size() && entry.size <= map.size() - entry.offset;
-    if (mapped && in_place_(map.subspan(entry.offset, entry.size))) {
+    if (mapped && in_place_(entry.size, [&] { return file->in_memory(entry.offset, entry.size); })) {
         return map.subspan(entry.offset, entry.size);
     }
     storage.resize(entry.size);
@@ -178,7 +174,8 @@ void WebDatasetSource::prefetch_mapped(std::span<const std::int64_t> indices) co
         const ShardFiles::Handle file = files_.open(at.shard);
         const auto map = file.stays() ? file->map() : std::span<const std::byte>();
         if (entry.offset <= map.size() && entry.size <= map.size() - entry.offset) {
-            in_place_.prefetch(map.subspan(entry.offset, entry.size), ahead++);
+            prefetch_bytes(map.subspan(entry.offset, entry.size), ahead++,
+                           [&] { file->will_need(entry.offset, entry.size); });
         }
     }
 }
