@@ -1,0 +1,219 @@
+// The loader's way of one sample into its slot: from the cache or the source, through the transform; and what becomes
+// of a sample that is bad.
+#include <algorithm>
+#include <fmt/format.h>
+#include <new>
+#include <set>
+
+#include "stoker/base/error.h"
+#include "stoker/pipeline/loader.h"
+
+namespace stoker {
+namespace {
+
+// Inside a catch block: throws on what a sample's bytes or its source threw, with its place. What the
+// system or the caller is to blame for stays what it is.
+[[noreturn]] void rethrow_located(const Source& source, std::int64_t index) {
+    const DataPlace place{.path = source.path(), .key = source.key(index), .index = index};
+    try {
+        throw;
+    } catch (const SizeMismatch& error) {
+        const DataError full = error.located(place);
+        throw SizeMismatch(full.place(), full.info());
+    } catch (const DataError& error) {
+        throw error.located(place);
+    } catch (const Unsupported& error) {  // what this sample is, not what the data set is
+        throw DataError(place, {.where = "sample", .expected = "one that can be read", .got = error.what()});
+    } catch (const Error&) {
+        throw;
+    } catch (const std::bad_alloc&) {
+        throw;
+    } catch (const std::exception& error) {
+        throw DataError(place, {.where = "source", .expected = "a sample that can be read", .got = error.what()});
+    }
+}
+
+// So that a source need not set what does not concern it: nothing stays of the sample before.
+void read_sample(const Source& source, std::int64_t index, Sample& sample) {
+    sample.bytes = {};
+    sample.encoded = false;
+    sample.height = sample.width = sample.channels = 0;
+    sample.label = -1;
+    source.read(index, sample);
+}
+
+std::string reason_of(const DataError& error) {
+    return fmt::format("expected {}, got {}", error.info().expected, error.info().got);
+}
+
+// The prepared image as a sample of raw pixels, packed where its rows do not follow one another.
+void set_pixels(ConstImageView image, Sample& sample, Buffer& packed) {
+    const std::size_t row = image.row_bytes();
+    const std::size_t bytes = row * static_cast<std::size_t>(image.height);
+    const auto* data = reinterpret_cast<const std::byte*>(image.data);
+    if (image.stride != static_cast<std::ptrdiff_t>(row)) {
+        packed.resize(bytes);
+        copy_pixels(image, {reinterpret_cast<std::uint8_t*>(packed.data()), image.height, image.width, image.channels,
+                            static_cast<std::ptrdiff_t>(row)});
+        data = packed.data();
+    }
+    sample.bytes = {data, bytes};
+    sample.encoded = false;
+    sample.height = image.height;
+    sample.width = image.width;
+    sample.channels = image.channels;
+}
+
+// The view of a sample of raw pixels that `set_pixels` made.
+ConstImageView pixels_of(const Sample& sample) {
+    return {reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width, sample.channels,
+            std::ptrdiff_t{sample.width} * sample.channels};
+}
+
+void check_label(std::int64_t label, std::int64_t classes) {
+    if (classes > 0 && (label < 0 || label >= classes)) {
+        throw DataError({}, {.where = "label",
+                             .expected = fmt::format("a class from 0 to {}", classes - 1),
+                             .got = label == -1 ? "none" : fmt::to_string(label),
+                             .hint = label < 0 ? "name the field that holds the labels, or leave such samples out"
+                                               : "set model.classes to the number of classes"});
+    }
+}
+
+}  // namespace
+
+// The first sample, or the first good one, says what all images look like.
+ImageSlot Loader::find_shape() {
+    StageTimes times;
+    StageClock clock(times);
+    for (std::int64_t index = 0;; ++index) {
+        try {
+            try {
+                read_sample(*source_, index, own_hands_.sample);
+                const ConstImageView image = transform_.augment(
+                    transform_.prepare(own_hands_.sample, own_hands_.scratch, clock),
+                    {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_hands_.scratch);
+                return {.pixels = {.dtype = options_.dtype, .layout = options_.layout},
+                        .channels = image.channels,
+                        .height = image.height,
+                        .width = image.width};
+            } catch (...) {
+                rethrow_located(*source_, index);
+            }
+        } catch (const DataError& error) {
+            if (options_.bad_samples == 0 || index + 1 == source_->size()) {
+                throw;
+            }
+            note_bad(index, error);
+        }
+    }
+}
+
+// The sample that the order asks for, or the next good one after it. Whichever it is, it is augmented with the draws
+// of the sample that was asked for, which no other place of the epoch has.
+void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Hands& hands, StageTimes& times) {
+    const auto at = static_cast<std::size_t>(item);
+    const Draw draw = batch.draws()[at];
+    const RngKey key{.seed = options_.seed,
+                     .epoch = static_cast<std::uint32_t>(batch.epoch()),
+                     .sample = static_cast<std::uint64_t>(draw.index),
+                     .occurrence = draw.occurrence};
+    ImageSlot place = place_;
+    place.pixels.data = slot.image + at * fields_.front().sample_bytes();
+    std::vector<BadSample> bad;
+    std::int64_t index = draw.index;
+    bool found = try_sample(index, key, place, hands, times, bad);
+    while (!found && !ring_->stopped()) {
+        index = order_->next(index);
+        if (index == draw.index) {
+            break;  // none is good
+        }
+        found = try_sample(index, key, place, hands, times, bad);
+    }
+    if (found) {
+        slot.labels[at] = hands.sample.label;
+        slot.indices[at] = index;
+        batch.payload(kKeyField, item) = source_->key(index);
+    }
+    if (!bad.empty()) {
+        const std::lock_guard lock(bad_mutex_);
+        for (BadSample& sample : bad) {
+            sample.item = item;
+            sample.replaced_by = found ? std::optional(index) : std::nullopt;
+            batch.bad_samples().push_back(std::move(sample));
+        }
+    }
+}
+
+// False where the sample is bad, which is then added to `bad`. What is known to be bad is not tried again.
+bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times,
+                        std::vector<BadSample>& bad) {
+    if (const auto known = known_bad(index)) {
+        bad.push_back(*known);
+        return false;
+    }
+    try {
+        try {
+            fill_sample(index, key, place, hands, times);
+            return true;
+        } catch (...) {
+            rethrow_located(*source_, index);
+        }
+    } catch (const SizeMismatch&) {
+        throw;
+    } catch (const DataError& error) {
+        bad.push_back(note_bad(index, error));
+        if (options_.bad_samples == 0) {
+            throw TooManyBadSamples(error.place(), error.info(), {bad.back()});
+        }
+        return false;
+    }
+}
+
+BadSample Loader::note_bad(std::int64_t index, const DataError& error) {
+    BadSample bad{
+        .index = index, .key = source_->key(index), .offset = error.place().offset, .reason = reason_of(error)};
+    if (options_.bad_samples > 0) {
+        const std::lock_guard lock(bad_mutex_);
+        known_bad_.emplace(index, bad);
+        any_bad_.store(true, std::memory_order_release);
+    }
+    return bad;
+}
+
+std::optional<BadSample> Loader::known_bad(std::int64_t index) {
+    if (!any_bad_.load(std::memory_order_acquire)) {
+        return std::nullopt;
+    }
+    const std::lock_guard lock(bad_mutex_);
+    const auto found = known_bad_.find(index);
+    return found == known_bad_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Loader::fill_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands,
+                         StageTimes& times) {
+    StageClock clock(times);
+    Sample& sample = hands.sample;
+    const bool kept = cache_ != nullptr && cache_->get(index, sample);
+    if (!kept) {
+        read_sample(*source_, index, sample);
+    }
+    clock.lap(Stage::read);
+    check_label(sample.label, options_.classes);
+    if (cache_ == nullptr || options_.cache.encoded) {
+        transform_.run(sample, key, hands.scratch, place, clock);
+        if (cache_ != nullptr && !kept) {
+            cache_->put(index, sample);
+        }
+    } else {
+        if (!kept) {
+            set_pixels(transform_.prepare(sample, hands.scratch, clock), sample, hands.packed);
+            cache_->put(index, sample);
+        }
+        transform_.run(pixels_of(sample), key, hands.scratch, place);
+    }
+    clock.lap(Stage::augment);
+    ++times.samples;
+}
+
+}  // namespace stoker
