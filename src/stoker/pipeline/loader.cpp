@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
-#include <new>
 #include <set>
 #include <system_error>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <new>
-#include <set>
 
 #include "stoker/base/error.h"
 #include "stoker/pipeline/loader.h"
