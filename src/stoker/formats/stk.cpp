@@ -216,19 +216,20 @@ void StkSource::find_fields() {
 }
 
 void StkSource::read(std::int64_t index, Sample& sample) const {
-    const auto [shard, at] = reader_.place(index);
-    const StkImage found = shard.image(image_, at);
+    const StkReader::Place place = reader_.place(index);
+    const StkShard& shard = place.shard;
+    const StkImage found = shard.image(image_, place.sample);
     sample.bytes = found.bytes;
-    if (shard.remote() || !in_place_(found.bytes.size(), [&] { return shard.in_memory(image_, at); })) {
-        sample.storage.resize(static_cast<std::size_t>(shard.payload_range(image_, at).size));
-        shard.read(image_, at, sample.storage.bytes());
+    if (shard.remote() || !in_place_(found.bytes.size(), [&] { return shard.in_memory(image_, place.sample); })) {
+        sample.storage.resize(static_cast<std::size_t>(shard.payload_range(image_, place.sample).size));
+        shard.read(image_, place.sample, sample.storage.bytes());
         sample.bytes = sample.storage.bytes();
     }
     sample.encoded = found.codec != StkCodec::raw;
     sample.height = found.height;
     sample.width = found.width;
     sample.channels = found.channels;
-    sample.label = label_ ? shard.integer(*label_, at) : -1;
+    sample.label = label_ ? shard.integer(*label_, place.sample) : -1;
 }
 
 // For shards behind a network; local ones are read in any order.
@@ -257,8 +258,9 @@ void StkSource::prefetch(std::span<const std::int64_t> indices) const {
     }
     std::size_t ahead = 0;
     for (const std::int64_t index : indices) {
-        const auto [shard, at] = reader_.place(index);
-        prefetch_bytes(shard.image(image_, at).bytes, ahead++, [&] { shard.will_need(image_, at); });
+        const StkReader::Place at = reader_.place(index);
+        prefetch_bytes(at.shard.image(image_, at.sample).bytes, ahead++,
+                       [&] { at.shard.will_need(image_, at.sample); });
     }
 }
 
