@@ -94,13 +94,12 @@ TEST_F(LmdbDamage, PagesBehindTheMap) {
             std::memcpy(changed.data() + node, &far, sizeof far);
             write_file(path, changed);
             fs::resize_file(path, 16 << 20);
-            EXPECT_LE(LmdbSnapshot(path).mapped().size(), whole.size());
             const LmdbSource source(path);
             Sample sample;
             for (std::int64_t i = 0; i < source.size(); ++i) {
                 try {
                     source.read(i, sample);
-                } catch (const Error& error) {  // liblmdb gives a transaction up that met a damaged page
+                } catch (const Error& error) {  // the others stay readable
                     EXPECT_THAT(error.what(), HasSubstr("db.lmdb"));
                     ++refused;
                 }
@@ -127,14 +126,15 @@ TEST_F(LmdbDamage, DamagedFirstPages) {
     write_lmdb(dir_ / "db.lmdb", {{"a", png("")}, {"b", png("")}});
     std::ifstream file(dir_ / "db.lmdb", std::ios::binary);
     const std::string whole((std::istreambuf_iterator<char>(file)), {});
-    // Roots and depths of the trees are liblmdb's to check, and it does not.
-    for (std::size_t at = 16; at < 40 + 4; ++at) {
+    for (std::size_t at = 16; at < 152; ++at) {
         std::string damaged = whole;
         damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
         damaged[4096 + at] = static_cast<char>(damaged[4096 + at] ^ 0x40);
         std::ofstream(dir_ / "damaged.lmdb", std::ios::binary) << damaged;
         try {
-            LmdbSource(dir_ / "damaged.lmdb");
+            const LmdbSource source(dir_ / "damaged.lmdb");
+            Sample sample;
+            source.read(0, sample);
         } catch (const Error& error) {
             EXPECT_THAT(error.what(), HasSubstr("damaged.lmdb"));
         }

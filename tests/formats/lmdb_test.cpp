@@ -167,14 +167,13 @@ TEST_F(Lmdb, LeavesAreFoundAsTheTreeHasThem) {
         write_lmdb(path, {{"__len__", "x"}, {"__keys__", std::string(10'000, 'k')}});
         const LmdbSnapshot snapshot(path / "data.mdb");
         const LmdbKeys keys(snapshot);
-        const LmdbLeaves leaves(snapshot, keys);
+        const LmdbLeaves leaves(snapshot.tree(), keys);
         ASSERT_TRUE(keys.row());
-        LmdbSnapshot::Reader reader = snapshot.reader();
         LmdbKeys::Memory memory;
         std::int64_t found = 0;
         for (std::int64_t i = 0; i < keys.size(); ++i) {
             const auto direct = leaves.find(i, keys.at(i, memory));
-            const auto slow = reader.find(keys.at(i, memory));
+            const auto slow = snapshot.tree().find(keys.at(i, memory));
             ASSERT_TRUE(slow.has_value());
             if (direct) {
                 ++found;
@@ -261,7 +260,7 @@ TEST_F(Lmdb, ManyThreadsAndTwoSourcesOfOneFile) {
     auto second = std::make_unique<LmdbSource>(dir_ / "db/data.mdb");
     std::vector<std::jthread> threads;
     std::atomic<int> wrong{0};
-    for (unsigned t = 0; t < 40; ++t) {  // more than there are transactions
+    for (unsigned t = 0; t < 40; ++t) {  // more than have memory of their own
         threads.emplace_back([&, t] {
             std::mt19937 random(t);
             Sample sample;

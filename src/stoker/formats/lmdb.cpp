@@ -1,6 +1,7 @@
 // Puts the snapshot, the keys and the records together.
 #include "stoker/formats/lmdb.h"
 
+#include <atomic>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -48,7 +49,7 @@ std::vector<std::string> pickled_names(std::span<const std::byte> bytes) {
 
 std::vector<std::string> read_classes(const LmdbSnapshot& snapshot) {
     constexpr std::string_view kKey = "__classes__";
-    const auto value = snapshot.reader().find(kKey);
+    const auto value = snapshot.tree().find(kKey);
     if (!value) {
         return {};
     }
@@ -65,7 +66,7 @@ std::vector<std::string> read_classes(const LmdbSnapshot& snapshot) {
 // other things under this name, lists of keys for example, in forms of their own.
 std::string read_key_field(const LmdbSnapshot& snapshot) {
     constexpr std::string_view kKey = "__keys__";
-    const auto value = snapshot.reader().find(kKey);
+    const auto value = snapshot.tree().find(kKey);
     if (!value) {
         return "";
     }
@@ -96,6 +97,13 @@ std::string printable(std::string_view key) {
     return text;
 }
 
+// Threads are numbered as they come, so that those of one pool have memory of their own.
+std::size_t thread_number() {
+    static std::atomic<std::size_t> threads{0};
+    thread_local const std::size_t number = threads.fetch_add(1, std::memory_order_relaxed);
+    return number;
+}
+
 std::filesystem::path require_lmdb(const std::filesystem::path& data) {
     if (auto found = find_lmdb(data)) {
         return *found;
@@ -115,11 +123,11 @@ LmdbSource::LmdbSource(const std::filesystem::path& data, const FieldNames& fiel
     : path_(data.string()),
       snapshot_(require_lmdb(data)),
       keys_(snapshot_),
-      leaves_(snapshot_, keys_),
+      leaves_(snapshot_.tree(), keys_),
       classes_(read_classes(snapshot_)),
       key_field_(read_key_field(snapshot_)) {
-    for (std::size_t i = 0; i < LmdbSnapshot::kReaders; ++i) {
-        records_.push_back(std::make_unique<LmdbRecord>(fields, split));
+    for (std::size_t i = 0; i < kRecords; ++i) {
+        records_.push_back(std::make_unique<Records>(fields, split));
     }
 }
 
@@ -131,19 +139,25 @@ std::string_view LmdbSource::key_of(std::int64_t index, LmdbKeys::Memory& memory
     return keys_.at(index, memory);
 }
 
+LmdbSource::Records& LmdbSource::own_records() const {
+    return *records_[thread_number() % kRecords];
+}
+
 void LmdbSource::read(std::int64_t index, Sample& sample) const {
     LmdbKeys::Memory memory;
     const std::string_view key = key_of(index, memory);
-    LmdbSnapshot::Reader reader = snapshot_.reader();
     try {
         auto value = leaves_.find(index, key);
-        value = value ? value : reader.find(key);
+        value = value ? value : snapshot_.tree().find(key);
         if (!value) {
             throw DataError({}, {.where = "lmdb", .expected = "a record under each key of a row", .got = "none"});
         }
-        records_[reader.number()]->read(snapshot_.load(*value, sample.storage), sample);
+        const auto bytes = snapshot_.load(*value, sample.storage);
+        Records& records = own_records();
+        const std::lock_guard lock(records.mutex);
+        records.record.read(bytes, sample);
         if (keys_.paired()) {
-            sample.label = paired_label(reader, key);
+            sample.label = paired_label(key);
         }
     } catch (const DataError& error) {
         throw error.located({.path = path_, .key = printable(key)});
@@ -158,9 +172,9 @@ void LmdbSource::prefetch(std::span<const std::int64_t> indices) const {
     }
 }
 
-std::int64_t LmdbSource::paired_label(LmdbSnapshot::Reader& reader, std::string_view key) const {
+std::int64_t LmdbSource::paired_label(std::string_view key) const {
     LmdbKeys::Memory memory;
-    const auto value = reader.find(LmdbKeys::label_key(key, memory));
+    const auto value = snapshot_.tree().find(LmdbKeys::label_key(key, memory));
     if (!value) {
         return -1;
     }
@@ -174,10 +188,14 @@ std::string LmdbSource::key(std::int64_t index) const {
     if (key_field_.empty()) {
         return printable(key);
     }
-    LmdbSnapshot::Reader reader = snapshot_.reader();
     try {
-        const auto value = reader.find(key);
-        return value ? records_[reader.number()]->text(*value, key_field_) : printable(key);
+        const auto value = snapshot_.tree().find(key);
+        if (!value) {
+            return printable(key);
+        }
+        Records& records = own_records();
+        const std::lock_guard lock(records.mutex);
+        return records.record.text(*value, key_field_);
     } catch (const DataError& error) {
         throw error.located({.path = path_, .key = printable(key)});
     }
@@ -189,8 +207,7 @@ std::optional<std::int64_t> LmdbSource::label(std::int64_t index) const {
     if (!keys_.paired()) {
         return std::nullopt;
     }
-    LmdbSnapshot::Reader reader = snapshot_.reader();
-    return paired_label(reader, key);
+    return paired_label(key);
 }
 
 }  // namespace stoker

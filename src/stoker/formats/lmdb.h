@@ -4,16 +4,17 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "stoker/formats/lmdb_env.h"
 #include "stoker/formats/lmdb_keys.h"
 #include "stoker/formats/lmdb_leaves.h"
 #include "stoker/formats/lmdb_record.h"
+#include "stoker/formats/lmdb_snapshot.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/source.h"
 
@@ -44,16 +45,25 @@ class LmdbSource final : public Source {
     std::int64_t bytes() const override { return static_cast<std::int64_t>(snapshot_.bytes()); }
 
   private:
+    // Memory that goes with a thread; shared where there are more threads than that.
+    struct Records {
+        Records(const FieldNames& fields, Split split) : record(fields, split) {}
+        std::mutex mutex;
+        LmdbRecord record;
+    };
+    static constexpr std::size_t kRecords = 32;
+
+    Records& own_records() const;
     std::string_view key_of(std::int64_t index, LmdbKeys::Memory& memory) const;
-    std::int64_t paired_label(LmdbSnapshot::Reader& reader, std::string_view key) const;
+    std::int64_t paired_label(std::string_view key) const;
 
     std::string path_;
     LmdbSnapshot snapshot_;
     LmdbKeys keys_;
     LmdbLeaves leaves_;
     std::vector<std::string> classes_;
-    std::string key_field_;                                     // empty where keys are the database's own
-    mutable std::vector<std::unique_ptr<LmdbRecord>> records_;  // one a reader, used by its thread alone
+    std::string key_field_;  // empty where keys are the database's own
+    std::vector<std::unique_ptr<Records>> records_;
 };
 
 }  // namespace stoker

@@ -28,12 +28,11 @@ std::string_view text_of(std::span<const std::byte> value) {
     return {reinterpret_cast<const char*>(value.data()), value.size()};
 }
 
-// Where the reader is at this key, it stays there.
-bool is_sample(LmdbSnapshot::Reader& reader, std::string_view key) {
+bool is_sample(const LmdbTree& tree, std::string_view key) {
     if (std::ranges::find(kCounts, key) == std::end(kCounts)) {
         return !key.starts_with("__");
     }
-    const auto value = reader.find(key);
+    const auto value = tree.find(key);
     return value && !decimal(text_of(*value));
 }
 
@@ -73,54 +72,56 @@ std::optional<LmdbKeyRow> find_key_row(std::string_view first, std::string_view 
 }
 
 LmdbKeys::LmdbKeys(const LmdbSnapshot& snapshot) {
-    LmdbSnapshot::Reader reader = snapshot.reader();
-    const auto images = reader.at_or_after(kImagePrefix);
-    if (images && images->key.starts_with(kImagePrefix) && reader.find(kCounts[0])) {
+    const LmdbTree& tree = snapshot.tree();
+    const auto images = LmdbTree::Cursor(tree).at_or_after(kImagePrefix);
+    if (images && images->key.starts_with(kImagePrefix) && tree.find(kCounts[0])) {
         prefix_ = kImagePrefix;
     }
-    const Range range = find_range(reader);
+    const Range range = find_range(tree);
     if (range.count == 0) {
         throw DataError(
             {.path = snapshot.path()},
             {.where = "lmdb", .expected = "samples", .got = fmt::format("none in {} entries", snapshot.entries())});
     }
-    if (!find_row(reader, range, snapshot.entries())) {
-        list(snapshot, reader, range);
+    if (!find_row(tree, range, snapshot.entries())) {
+        list(snapshot, range);
     }
 }
 
-LmdbKeys::Range LmdbKeys::find_range(LmdbSnapshot::Reader& reader) const {
+LmdbKeys::Range LmdbKeys::find_range(const LmdbTree& tree) const {
     // Keys that are no samples are few, so that those at the ends are passed over one by one.
     Range range;
-    auto first = paired() ? reader.at_or_after(prefix_) : reader.first();
-    while (first && !is_sample(reader, first->key)) {
-        first = reader.next();
+    LmdbTree::Cursor cursor(tree);
+    auto first = paired() ? cursor.at_or_after(prefix_) : cursor.first();
+    while (first && !is_sample(tree, first->key)) {
+        first = cursor.next();
     }
     if (!first) {
         return range;
     }
     range.first = first->key;
-    auto last = paired() ? reader.at_or_after(kAfterImages) : std::nullopt;
-    last = last ? reader.previous() : reader.last();
-    while (last && !is_sample(reader, last->key)) {
-        last = reader.previous();
+    auto last = paired() ? cursor.at_or_after(kAfterImages) : std::nullopt;
+    last = last ? cursor.previous() : cursor.last();
+    while (last && !is_sample(tree, last->key)) {
+        last = cursor.previous();
     }
     range.last = last ? std::string(last->key) : range.first;
     range.count = 1;  // or more
     return range;
 }
 
-bool LmdbKeys::find_row(LmdbSnapshot::Reader& reader, const Range& range, std::uint64_t entries) {
+bool LmdbKeys::find_row(const LmdbTree& tree, const Range& range, std::uint64_t entries) {
     std::uint64_t others = 0;
-    for (auto entry = reader.at_or_after("__"); entry && entry->key.starts_with("__"); entry = reader.next()) {
+    LmdbTree::Cursor cursor(tree);
+    for (auto entry = cursor.at_or_after("__"); entry && entry->key.starts_with("__"); entry = cursor.next()) {
         ++others;
     }
     for (const std::string_view name : kCounts) {
-        others += reader.find(name) && !is_sample(reader, name) ? 1 : 0;
+        others += tree.find(name) && !is_sample(tree, name) ? 1 : 0;
     }
     std::uint64_t count = entries - std::min(others, entries);
     if (paired()) {
-        const auto label = reader.at_or_after(kLabelPrefix);
+        const auto label = cursor.at_or_after(kLabelPrefix);
         count = label && label->key.starts_with(kLabelPrefix) ? (count % 2 == 0 ? count / 2 : 0) : count;
     }
     row_ = find_key_row(range.first, range.last, count);
@@ -132,14 +133,15 @@ bool LmdbKeys::find_row(LmdbSnapshot::Reader& reader, const Range& range, std::u
     Memory memory;
     for (std::int64_t i = 1; row_ && i <= kProbes; ++i) {
         const std::int64_t index = size_ * i / (kProbes + 1);
-        if (!reader.find(at(index, memory))) {
+        if (!tree.find(at(index, memory))) {
             row_.reset();
         }
     }
     return row_.has_value();
 }
 
-void LmdbKeys::list(const LmdbSnapshot& snapshot, LmdbSnapshot::Reader& reader, const Range& range) {
+void LmdbKeys::list(const LmdbSnapshot& snapshot, const Range& range) {
+    const LmdbTree& tree = snapshot.tree();
     const std::string name = absolute(snapshot.path());
     const std::string stamp = snapshot.stamp();
     if (auto kept = read_user_cache(kCacheKind, name, stamp); kept && adopt(std::move(*kept), snapshot.entries())) {
@@ -148,8 +150,8 @@ void LmdbKeys::list(const LmdbSnapshot& snapshot, LmdbSnapshot::Reader& reader, 
     std::vector<std::uint64_t> begins;
     std::string names;
     std::uint64_t walked = 0;
-    for (auto entry = reader.at_or_after(range.first); entry; entry = reader.next()) {
-        // In a damaged tree one page may be found many times.
+    LmdbTree::Cursor cursor(tree);
+    for (auto entry = cursor.at_or_after(range.first); entry; entry = cursor.next()) {
         if (++walked > snapshot.entries() || names.size() > snapshot.bytes() || entry->key.size() > kLongest) {
             throw DataError({.path = snapshot.path(), .key = std::string(entry->key)},
                             {.where = "lmdb",
@@ -159,7 +161,7 @@ void LmdbKeys::list(const LmdbSnapshot& snapshot, LmdbSnapshot::Reader& reader, 
         if (!entry->key.starts_with(prefix_)) {
             break;
         }
-        if (is_sample(reader, entry->key)) {
+        if (is_sample(tree, entry->key)) {
             begins.push_back(names.size());
             names += entry->key;
         }

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "stoker/base/buffer.h"
-#include "stoker/formats/lmdb_env.h"
+#include "stoker/formats/lmdb_snapshot.h"
 
 namespace stoker {
 
@@ -54,9 +54,9 @@ class LmdbKeys {
 
   private:
     struct Range;
-    Range find_range(LmdbSnapshot::Reader& reader) const;
-    bool find_row(LmdbSnapshot::Reader& reader, const Range& range, std::uint64_t entries);
-    void list(const LmdbSnapshot& snapshot, LmdbSnapshot::Reader& reader, const Range& range);
+    Range find_range(const LmdbTree& tree) const;
+    bool find_row(const LmdbTree& tree, const Range& range, std::uint64_t entries);
+    void list(const LmdbSnapshot& snapshot, const Range& range);
     bool adopt(Buffer list, std::uint64_t entries);
 
     std::string prefix_;  // of samples; empty for all keys

@@ -10,18 +10,18 @@
 #include <string_view>
 #include <vector>
 
-#include "stoker/formats/lmdb_env.h"
 #include "stoker/formats/lmdb_keys.h"
+#include "stoker/formats/lmdb_tree.h"
 
 namespace stoker {
 
 class LmdbLeaves {
   public:
     // Reads the branch pages. Knows nothing where they are not as expected, or keys are in no row.
-    LmdbLeaves(const LmdbSnapshot& snapshot, const LmdbKeys& keys);
+    LmdbLeaves(const LmdbTree& tree, const LmdbKeys& keys);
 
-    // The value of key `index`, whose text is `key`; empty where liblmdb has to be asked. Trusts nothing that it finds:
-    // the node must lie within its page, the value within the file, and the key must be this one.
+    // The value of key `index`, whose text is `key`; empty where the tree has to be asked: where the page is
+    // damaged, or the key is not where the row has it.
     std::optional<std::span<const std::byte>> find(std::int64_t index, std::string_view key) const;
 
     // Where the page and the value of key `index` probably lie, into the processor's cache: reads nothing of the file.
@@ -35,13 +35,11 @@ class LmdbLeaves {
         std::uint64_t page = 0;
     };
 
-    bool walk(std::uint64_t page, int depth, std::string_view first_key, const LmdbKeys& keys);
+    bool walk(const LmdbPage& branch, int depth, std::string_view first_key, const LmdbKeys& keys);
     void index(std::int64_t keys);
     std::size_t leaf_of(std::int64_t index) const;
-    std::span<const std::byte> page_at(std::uint64_t page) const;
 
-    std::span<const std::byte> file_;
-    std::size_t page_size_ = 0;
+    LmdbTree tree_;
     std::vector<Leaf> leaves_;  // and one past the end
     // Of each block of keys the leaf that holds its first.
     std::vector<std::uint32_t> blocks_;

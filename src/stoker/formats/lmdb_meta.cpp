@@ -21,11 +21,18 @@ constexpr std::size_t kFlagsAt = 10;
 constexpr std::size_t kMagicAt = 16;
 constexpr std::size_t kVersionAt = 20;
 constexpr std::size_t kPageSizeAt = 40;
+constexpr std::size_t kDatabaseFlagsAt = 92;
+constexpr std::size_t kDepthAt = 94;
 constexpr std::size_t kEntriesAt = 120;
 constexpr std::size_t kRootAt = 128;
 constexpr std::size_t kLastPageAt = 136;
 constexpr std::size_t kTransactionAt = 144;
 constexpr std::size_t kBytes = 152;
+
+// Flags of a database.
+constexpr std::uint16_t kReverseKey = 0x02;
+constexpr std::uint16_t kSeveralValues = 0x04;
+constexpr std::uint16_t kIntegerKey = 0x08;
 
 using MetaBytes = std::array<std::byte, kBytes>;
 
@@ -65,14 +72,26 @@ LmdbMeta read_page(const File& file, std::uint64_t size, std::uint64_t offset, c
                            .expected = fmt::format("version {} of the LMDB file format", kVersion),
                            .got = fmt::format("{}", version)});
     }
+    const auto flags = load<std::uint16_t>(bytes, kDatabaseFlagsAt);
     const LmdbMeta meta{.page_size = load<std::uint32_t>(bytes, kPageSizeAt),
                         .last_page = load<std::uint64_t>(bytes, kLastPageAt),
                         .transaction = load<std::uint64_t>(bytes, kTransactionAt),
                         .entries = load<std::uint64_t>(bytes, kEntriesAt),
-                        .root = load<std::uint64_t>(bytes, kRootAt)};
+                        .root = load<std::uint64_t>(bytes, kRootAt),
+                        .depth = load<std::uint16_t>(bytes, kDepthAt),
+                        .keys_from_end = (flags & (kReverseKey | kIntegerKey)) != 0};
+    if ((flags & kSeveralValues) != 0) {
+        throw Unsupported(
+            {.where = path, .expected = "an LMDB database of one value a key", .got = "one of several (MDB_DUPSORT)"});
+    }
     if (!std::has_single_bit(meta.page_size) || meta.page_size < 256 || meta.page_size > 65536) {
         bad(path, offset + kPageSizeAt, "a page size of 256 to 65536, a power of two",
             fmt::format("{}", meta.page_size), "files of 32-bit machines cannot be read");
+    }
+    constexpr std::uint16_t kDeepest = 32;  // liblmdb's limit
+    if (meta.depth > kDeepest) {
+        bad(path, offset + kDepthAt, fmt::format("a B-tree of at most {} levels", kDeepest),
+            fmt::format("{}", meta.depth));
     }
     return meta;
 }
