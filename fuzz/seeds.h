@@ -27,4 +27,7 @@ std::vector<std::vector<std::byte>> remote_texts();
 // Values of LMDB records.
 std::vector<std::vector<std::byte>> lmdb_records();
 
+// Roots, depths and pages, as fuzz_lmdb_tree takes them.
+std::vector<std::vector<std::byte>> lmdb_trees();
+
 }  // namespace stoker::fuzz

@@ -1,5 +1,7 @@
 // Values of LMDB records: Datums and pickles, of a few bytes each. Protocol 2 pickles are written out by hand, since
-// nothing of ours writes any.
+// nothing of ours writes any. And pages of B-trees, smaller than liblmdb makes them.
+#include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "seeds.h"
@@ -57,6 +59,68 @@ std::vector<std::vector<std::byte>> lmdb_records() {
         records.emplace_back(begin, begin + one.size());
     }
     return records;
+}
+
+namespace {
+
+constexpr std::size_t kPage = 256;
+
+template <typename Number>
+void put(std::string& page, std::size_t at, Number number) {
+    std::memcpy(page.data() + at, &number, sizeof number);
+}
+
+struct Node {
+    std::string key;
+    std::string value;        // of a leaf
+    std::uint64_t page = 0;   // of a branch, or where a large value begins
+    std::uint32_t large = 0;  // bytes of such a value
+};
+
+std::string page(std::uint64_t number, std::uint16_t kind, const std::vector<Node>& nodes) {
+    std::string bytes(kPage, '\0');
+    put(bytes, 0, number);
+    put(bytes, 10, kind);
+    std::size_t end = kPage;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const Node& node = nodes[i];
+        const std::string value =
+            node.large > 0 ? std::string(reinterpret_cast<const char*>(&node.page), sizeof node.page) : node.value;
+        end -= (8 + node.key.size() + value.size() + 1) / 2 * 2;
+        const std::uint32_t low = kind == 1        ? static_cast<std::uint32_t>(node.page)
+                                  : node.large > 0 ? node.large
+                                                   : static_cast<std::uint32_t>(value.size());
+        put(bytes, end, low);
+        put(bytes, end + 4, static_cast<std::uint16_t>(node.large > 0 ? 1 : 0));
+        put(bytes, end + 6, static_cast<std::uint16_t>(node.key.size()));
+        bytes.replace(end + 8, node.key.size() + value.size(), node.key + value);
+        put(bytes, 16 + 2 * i, static_cast<std::uint16_t>(end));
+    }
+    put(bytes, 12, static_cast<std::uint16_t>(16 + 2 * nodes.size()));
+    put(bytes, 14, static_cast<std::uint16_t>(end));
+    return bytes;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::byte>> lmdb_trees() {
+    const std::string first(2 * kPage, '\0');
+    const std::string leaf = page(2, 2, {{"a", "1"}, {"b", "22"}, {"c", "", 3, 300}});
+    const std::string large(2 * kPage, 'v');
+    const std::string root = page(7, 1, {{"", "", 2}, {"image-1", "", 6}, {"x", "", 5}});
+    const std::string leaves = leaf + large + page(5, 2, {{"x", ""}, {"y", "v"}}) +
+                               page(6, 2, {{"image-1", "1"}, {"image-2", "2"}, {"label-1", "3"}});
+    const std::string top = page(8, 1, {{"", "", 7}, {"z", "", 9}}) + page(9, 1, {{"", "", 10}, {"zz", "", 11}}) +
+                            page(10, 2, {{"z", "1"}}) + page(11, 2, {{"zz", "2"}, {"zzz", "3"}});
+    const std::string all[] = {"\xff\0\0\0"s + first, "\2\0\1\0"s + first + leaf + large,
+                               "\7\0\2\0"s + first + leaves + root, "\x08\0\3\0"s + first + leaves + root + top,
+                               "\2\0\1\1"s + first + page(2, 2, {{"ba", "1"}, {"ab", "2"}})};
+    std::vector<std::vector<std::byte>> trees;
+    for (const std::string& one : all) {
+        const auto* begin = reinterpret_cast<const std::byte*>(one.data());
+        trees.emplace_back(begin, begin + one.size());
+    }
+    return trees;
 }
 
 }  // namespace stoker::fuzz
