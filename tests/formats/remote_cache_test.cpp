@@ -60,17 +60,7 @@ TEST_F(RemoteFileTest, NothingIsKeptByAVersionThatIsNotOfBytes) {
         EXPECT_EQ(read_text_at(open(options), 0, bytes_.size()), bytes_);
     }
     server_.put("/object", {.bytes = bytes_, .etag = "W/\"v1\""});
-    RemoteOptions options = quick();
-    options.block_bytes = options.request_bytes = 65536;
-    const RemoteFile file = open(options);
-    std::atomic<int> left = 1;
-    server_.set_faults([&](const SeenRequest&) {
-        return left-- > 0 ? ServerFault{.kind = Kind::short_body, .bytes = 50'000} : ServerFault{};
-    });
-    server_.forget_seen();
-    EXPECT_EQ(read_text_at(file, 0, 65536), bytes_.substr(0, 65536));
-    ASSERT_EQ(server_.seen().size(), 2U);
-    EXPECT_EQ(server_.seen()[1].first, 0U);  // all of it again: the halves might be of two versions
+    EXPECT_EQ(second_request_after_a_break(), 0U);  // all of it again: the halves might be of two versions
 }
 
 TEST_F(RemoteFileTest, ObjectsThatDifferOnlyInTheirQueryHaveNamesOfTheirOwn) {

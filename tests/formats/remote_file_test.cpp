@@ -160,17 +160,7 @@ TEST_F(RemoteFileTest, EachFaultPasses) {
 }
 
 TEST_F(RemoteFileTest, WhatCameBeforeABreakIsKept) {
-    RemoteOptions options = quick();
-    options.block_bytes = options.request_bytes = 65536;
-    const RemoteFile file = open(options);
-    std::atomic<int> left = 1;
-    server_.set_faults([&](const SeenRequest&) {
-        return left-- > 0 ? ServerFault{.kind = Kind::short_body, .bytes = 50'000} : ServerFault{};
-    });
-    server_.forget_seen();
-    EXPECT_EQ(read_text_at(file, 0, 65536), bytes_.substr(0, 65536));
-    ASSERT_EQ(server_.seen().size(), 2U);
-    EXPECT_EQ(server_.seen()[1].first, 50'000U);
+    EXPECT_EQ(second_request_after_a_break(), 50'000U);
 }
 
 TEST_F(RemoteFileTest, AChangedObjectIsNeverMixed) {

@@ -1,16 +1,19 @@
 // A remote file on a server of the test's own, with small blocks and short pauses.
 #pragma once
 
-#include "stoker/base/error.h"
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
 #include "stoker/base/rng.h"
 #include "stoker/formats/remote_file.h"
 #include "support/http_server.h"
-#include <cstring>
-#include <gmock/gmock.h>
-#include <random>
-#include <thread>
-
-#include <gtest/gtest.h>
 
 namespace stoker::testing {
 
@@ -64,6 +67,22 @@ class RemoteFileTest : public ::testing::Test {
     // Opens first, so that faults meet reads only.
     RemoteFile open(const RemoteOptions& options = quick(), const std::string& path = "/object") {
         return RemoteFile(server_.url(path), options, shared_);
+    }
+
+    // Reads a block whose answer ends after 50,000 bytes. Returns where the second request begins.
+    std::optional<std::uint64_t> second_request_after_a_break() {
+        RemoteOptions options = quick();
+        options.block_bytes = options.request_bytes = 65536;
+        const RemoteFile file = open(options);
+        std::atomic<int> left = 1;
+        server_.set_faults([&](const SeenRequest&) {
+            return left-- > 0 ? ServerFault{.kind = ServerFault::Kind::short_body, .bytes = 50'000} : ServerFault{};
+        });
+        server_.forget_seen();
+        EXPECT_EQ(read_text_at(file, 0, 65536), bytes_.substr(0, 65536));
+        const auto seen = server_.seen();
+        EXPECT_EQ(seen.size(), 2U);
+        return seen.size() == 2 ? std::optional(seen[1].first) : std::nullopt;
     }
 
     HttpServer server_;

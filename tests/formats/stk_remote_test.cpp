@@ -27,12 +27,9 @@ using ::testing::HasSubstr;
 using Kind = ServerFault::Kind;
 
 RemoteOptions tiny_blocks() {
-    RemoteOptions options;
+    RemoteOptions options = quick();
     options.block_bytes = 512;
     options.request_bytes = 4096;
-    options.first_pause = std::chrono::milliseconds(1);
-    options.patience = std::chrono::milliseconds(2000);
-    options.stall_time = std::chrono::seconds(1);
     return options;
 }
 

@@ -59,22 +59,13 @@ struct stat file_stat(int fd, Path path) {
 // Not blocking, or a named pipe in an image folder would hold its reader for ever.
 constexpr int kReadFlags = O_RDONLY | O_NONBLOCK;
 
-class Descriptor {
-  public:
-    Descriptor(const std::filesystem::path& path, int flags, const char* expected) : fd_(open_file(path, flags)) {
-        if (fd_ < 0) {
-            fail(path, expected);
-        }
+Descriptor opened(const std::filesystem::path& path, int flags, const char* expected) {
+    Descriptor file(open_file(path, flags));
+    if (file.get() < 0) {
+        fail(path, expected);
     }
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() { ::close(fd_); }
-    int get() const { return fd_; }
-
-  private:
-    int fd_;
-};
+    return file;
+}
 
 // A read of no more than what is in memory. What it got, -1 where that was nothing; empty where the file system does
 // not know this kind of read.
@@ -140,12 +131,12 @@ class TemporaryFile {
     }
 
   private:
-    int create(const std::filesystem::path& target) {
+    Descriptor create(const std::filesystem::path& target) {
         for (int number = 0;; ++number) {
             name_ = fmt::format("{}.tmp-{}-{}", target.string(), ::getpid(), number);
-            const int fd = open_file(name_, O_WRONLY | O_CREAT | O_EXCL);
-            if (fd >= 0) {
-                return fd;
+            Descriptor file(open_file(name_, O_WRONLY | O_CREAT | O_EXCL));
+            if (file.get() >= 0) {
+                return file;
             }
             if (errno != EEXIST) {
                 fail(target, "a place to write");
@@ -159,13 +150,19 @@ class TemporaryFile {
 
 }  // namespace
 
+Descriptor::~Descriptor() {
+    if (fd_ >= 0) {
+        ::close(fd_);
+    }
+}
+
 MappedFile::MappedFile(const std::filesystem::path& path) : MappedFile(File(path)) {}
 
 MappedFile::MappedFile(const File& file) : size_(file.info().size) {
     if (size_ == 0) {
         return;
     }
-    void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.fd_, 0);
+    void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.file_.get(), 0);
     if (mapped == MAP_FAILED) {
         fail(file.path_, "a file that can be mapped");
     }
@@ -187,30 +184,12 @@ MappedFile::~MappedFile() {
     }
 }
 
-File::File(const std::filesystem::path& path) : path_(path), fd_(open_file(path, kReadFlags)) {
-    if (fd_ < 0) {
-        fail(path, "a readable file");
-    }
-}
-
-File::File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-
-File& File::operator=(File&& other) noexcept {
-    std::swap(path_, other.path_);
-    std::swap(fd_, other.fd_);
-    return *this;
-}
-
-File::~File() {
-    if (fd_ >= 0) {
-        ::close(fd_);
-    }
-}
+File::File(const std::filesystem::path& path) : path_(path), file_(opened(path, kReadFlags, "a readable file")) {}
 
 void File::read(std::uint64_t offset, std::span<std::byte> out) const {
     while (!out.empty()) {
         const ssize_t got =
-            uninterrupted([&] { return ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset)); });
+            uninterrupted([&] { return ::pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset)); });
         if (got < 0) {
             fail(path_, "bytes that can be read");
         }
@@ -226,7 +205,7 @@ void File::read(std::uint64_t offset, std::span<std::byte> out) const {
 }
 
 FileInfo File::info() const {
-    const struct stat found = file_stat(fd_, [this] { return path_; });
+    const struct stat found = file_stat(file_.get(), [this] { return path_; });
     const auto nanoseconds = [](const timespec& time) {
         return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
     };
@@ -238,13 +217,13 @@ FileInfo File::info() const {
 
 bool File::in_memory(std::uint64_t offset, std::uint64_t size) const {
     std::byte byte{};
-    const auto got = read_in_memory(fd_, std::span(&byte, 1), static_cast<off_t>(offset + size / 2));
+    const auto got = read_in_memory(file_.get(), std::span(&byte, 1), static_cast<off_t>(offset + size / 2));
     return got.value_or(-1) == 1;
 }
 
 void File::will_need(std::uint64_t offset, std::uint64_t size) const {
     if (!in_memory(offset, size)) {
-        ::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
+        ::posix_fadvise(file_.get(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
     }
 }
 
@@ -253,68 +232,48 @@ bool File::scarce() const {
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         fail(path_, "a limit on open files");
     }
-    return limit.rlim_cur != RLIM_INFINITY && static_cast<rlim_t>(fd_) >= limit.rlim_cur / 2;
+    return limit.rlim_cur != RLIM_INFINITY && static_cast<rlim_t>(file_.get()) >= limit.rlim_cur / 2;
 }
 
 Folder::Folder(const std::filesystem::path& path)
-    : path_(path), fd_(open_file(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY)) {
-    if (fd_ < 0) {
-        fail(path, "a readable folder");
-    }
-}
+    : path_(path), folder_(opened(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY, "a readable folder")) {}
 
-Folder::Folder(Folder&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-
-Folder& Folder::operator=(Folder&& other) noexcept {
-    std::swap(path_, other.path_);
-    std::swap(fd_, other.fd_);
-    return *this;
-}
-
-Folder::~Folder() {
-    if (fd_ >= 0) {
-        ::close(fd_);
-    }
-}
-
-int Folder::open(std::string_view name) const {
+Descriptor Folder::open(std::string_view name) const {
     std::array<char, PATH_MAX> ended;
     if (name.size() >= ended.size()) {
         errno = ENAMETOOLONG;
-        return -1;
+        return Descriptor();
     }
     *std::ranges::copy(name, ended.begin()).out = '\0';
-    return uninterrupted([&] { return ::openat(fd_, ended.data(), kReadFlags | O_CLOEXEC); });
+    return Descriptor(uninterrupted([&] { return ::openat(folder_.get(), ended.data(), kReadFlags | O_CLOEXEC); }));
 }
 
 bool Folder::read_file(std::string_view name, Buffer& buffer) const {
     const auto begin = std::chrono::steady_clock::now();
-    const int fd = open(name);
-    if (fd < 0) {
+    const Descriptor file = open(name);
+    if (file.get() < 0) {
         fail(path_ / name, "a readable file");
     }
-    const Descriptor file(fd);
     const std::optional<bool> there = read_all(
-        fd, [&] { return path_ / name; }, buffer);
+        file.get(), [&] { return path_ / name; }, buffer);
     return there ? *there : std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1);
 }
 
 bool Folder::will_need(std::string_view name) const noexcept {
-    const int fd = open(name);
-    if (fd < 0) {
+    const Descriptor file = open(name);
+    if (file.get() < 0) {
         return true;
     }
     std::byte byte{};
-    const bool there = read_in_memory(fd, std::span(&byte, 1), 0).value_or(-1) >= 0;
+    const bool there = read_in_memory(file.get(), std::span(&byte, 1), 0).value_or(-1) >= 0;
     if (!there) {
-        ::posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+        ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_WILLNEED);
     }
-    ::close(fd);
     return there;
 }
 
 void read_file(const std::filesystem::path& path, Buffer& buffer) {
-    const Descriptor file(path, kReadFlags, "a readable file");
+    const Descriptor file = opened(path, kReadFlags, "a readable file");
     read_all(
         file.get(), [&] { return path; }, buffer);
 }
@@ -351,7 +310,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
 }
 
 void sync_directory(const std::filesystem::path& directory) {
-    const Descriptor handle(directory, O_RDONLY | O_DIRECTORY, "a directory");
+    const Descriptor handle = opened(directory, O_RDONLY | O_DIRECTORY, "a directory");
     // Some file systems cannot sync a directory and say EINVAL: nothing more can be done there.
     if (uninterrupted([&] { return ::fsync(handle.get()); }) != 0 && errno != EINVAL) {
         fail(directory, "the directory to reach the disk");

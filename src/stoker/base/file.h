@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "stoker/base/buffer.h"
@@ -15,6 +16,25 @@
 namespace stoker {
 
 class File;
+
+// An open file or folder of the system, closed at the end.
+class Descriptor {
+  public:
+    explicit Descriptor(int fd = -1) : fd_(fd) {}  // below 0: none
+    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor();
+
+    int get() const { return fd_; }
+
+  private:
+    int fd_;
+};
 
 class MappedFile {
   public:
@@ -48,11 +68,6 @@ struct FileInfo {
 class File {
   public:
     explicit File(const std::filesystem::path& path);  // throws IoError
-    File(File&& other) noexcept;
-    File& operator=(File&& other) noexcept;
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-    ~File();
 
     // Fills `out` with the bytes from `offset` on. Throws IoError, also where the file ends before.
     void read(std::uint64_t offset, std::span<std::byte> out) const;
@@ -76,18 +91,13 @@ class File {
     friend class MappedFile;
 
     std::filesystem::path path_;  // for messages
-    int fd_ = -1;
+    Descriptor file_;
 };
 
 // A folder whose many files are read by name: the way to it is walked once.
 class Folder {
   public:
     explicit Folder(const std::filesystem::path& path);  // throws IoError
-    Folder(Folder&& other) noexcept;
-    Folder& operator=(Folder&& other) noexcept;
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    ~Folder();
 
     // Reads the whole file of this name, such as "cat/001.jpg", into `buffer`, whose memory is reused. True where its
     // bytes were in memory: where the system does not tell, where they came within a millisecond. Throws IoError. By
@@ -99,10 +109,10 @@ class Folder {
     bool will_need(std::string_view name) const noexcept;
 
   private:
-    int open(std::string_view name) const;  // below 0 where that fails
+    Descriptor open(std::string_view name) const;  // below 0 where that fails
 
     std::filesystem::path path_;  // for messages
-    int fd_ = -1;
+    Descriptor folder_;
 };
 
 // Reads the whole file into `buffer`, whose memory is reused. Throws IoError.
