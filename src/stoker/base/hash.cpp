@@ -1,20 +1,20 @@
-// xxHash's own choice among SSE2, AVX2 and AVX-512; on other processors there is nothing to choose. Not by way of
-// hash.h: its inlined functions have the same names.
-#include <cstddef>
-#include <cstdint>
+// The choice among vectors; where there is no AVX2, what every processor of its kind has (SSE2, NEON).
 #include <span>
 
-#if (defined(__x86_64__) || defined(__i386__)) && __has_include(<xxh_x86dispatch.h>)
-#include <xxh_x86dispatch.h>  // makes XXH3_64bits_withSeed the choosing one
-#else
-#include <xxhash.h>
-#endif
+#include "stoker/base/cpu_features.h"
+#include "stoker/base/hash_ahead.h"
 
 namespace stoker {
 
 std::uint64_t hash_long_bytes(std::span<const std::byte> bytes, std::uint64_t seed);
 
 std::uint64_t hash_long_bytes(std::span<const std::byte> bytes, std::uint64_t seed) {
+#ifdef __x86_64__
+    static const bool wide = cpu_features().avx2;
+    if (wide) {
+        return hash_long_avx2(bytes.data(), bytes.size(), seed);
+    }
+#endif
     return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
