@@ -28,7 +28,7 @@ struct Options {
     std::string data;
     std::string target;
     FieldNames fields;
-    std::string codec = "keep";
+    std::string codec;  // empty: what the target's format goes by
     std::string shard_size = "256MiB";
     int workers = 0;
     int resize_shorter = 0;
@@ -110,7 +110,7 @@ std::string counts(const std::map<std::string, std::int64_t>& of) {
     return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void print_summary(const PackResult& result, double seconds) {
+void print_summary(const PackResult& result, double seconds, const std::string& split) {
     constexpr std::size_t kListed = 20;
     const std::string samples = with_commas(static_cast<double>(result.samples));
     if (result.nothing_to_do) {
@@ -119,7 +119,7 @@ void print_summary(const PackResult& result, double seconds) {
         return;
     }
     fmt::print("{}\n", result.path);
-    fmt::print("  samples  {}{}\n", samples,
+    fmt::print("  samples  {}{}{}\n", samples, split,
                result.resumed_samples > 0 ? fmt::format(", {} of them from an earlier run",
                                                         with_commas(static_cast<double>(result.resumed_samples)))
                                           : "");
@@ -150,7 +150,8 @@ int run(const Options& given) {
                                .got = options.data});
     }
     PackOptions wanted{.fields = options.fields,
-                       .recode = {.codec = parse_pack_codec(options.codec),
+                       .recode = {.codec = options.codec.empty() ? target_format(options.target).codec
+                                                                 : parse_pack_codec(options.codec),
                                   .resize_shorter = options.resize_shorter,
                                   .quality = options.quality},
                        .shard_size = checked_shard_size(options.shard_size),
@@ -158,6 +159,9 @@ int run(const Options& given) {
                        .skip_bad = options.skip_bad};
     const auto source =
         open_source(options.data, options.test ? Split::test : Split::train, {.fields = options.fields});
+    const std::string split = options.test               ? " of the test split"
+                              : has_splits(options.data) ? " of the training split (--test packs the other)"
+                                                         : "";
     catch_signals();
     Progress progress;
     wanted.progress = [&](const PackProgress& at) { progress(at); };
@@ -166,7 +170,7 @@ int run(const Options& given) {
         const PackResult result = pack(*source, options.target, wanted);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
         progress.clear();
-        options.json ? print_json(result, seconds) : print_summary(result, seconds);
+        options.json ? print_json(result, seconds) : print_summary(result, seconds, split);
         return 0;
     } catch (const Interrupted& stop) {
         progress.clear();
@@ -189,9 +193,9 @@ Command add_pack(CLI::App& app) {
     add_field_options(app, options->fields);
     app.add_option(
            "--codec", options->codec,
-           "keep: the bytes as they are (default); dct, dct-zstd: JPEGs in a form that decodes faster, with the "
-           "same pixels; raw: pixels")
-        ->check(CLI::IsMember({"keep", "dct", "dct-zstd", "raw"}));
+           "keep: the bytes as they are (default of .stk); jpeg: the same, but dct records become JPEGs again (default "
+           "of all others); dct, dct-zstd: JPEGs in a form that decodes faster, with the same pixels; raw: pixels")
+        ->check(CLI::IsMember({"keep", "jpeg", "dct", "dct-zstd", "raw"}));
     app.add_option("--shard-size", options->shard_size, "bytes in each file of a target with shards (default: 256MiB)")
         ->type_name("SIZE");
     app.add_option("--workers", options->workers, "threads (default: the cores that may be used)")

@@ -14,6 +14,7 @@
 #include "stoker/formats/open.h"
 #include "stoker/formats/stk.h"
 #include "stoker/formats/stk_writer.h"
+#include "stoker/pack/target.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -115,6 +116,32 @@ TEST_F(Pack, FromOnePackedFormToAnother) {
     for (std::int64_t i = 0; i < a.size(); ++i) {
         EXPECT_EQ(b.image(i).original_file, a.image(i).original_file) << i;
         EXPECT_FALSE(StkSource(dir_ / "d.stk").image(i).original_file);
+    }
+}
+
+// For programs that know no dct: the files as they once were.
+TEST_F(Pack, DctRecordsBecomeTheirFilesAgain) {
+    const ImageFolderSource source = folder();
+    pack(source, dir_ / "dct.stk", {.recode = {.codec = PackCodec::dct}});
+    pack(source, dir_ / "zstd.stk", {.recode = {.codec = PackCodec::dct_zstd}});
+    EXPECT_EQ(target_format(dir_ / "x.stk").codec, PackCodec::keep);
+    for (const char* name : {"x.tar", "x-{000000..}.tar", "x.lmdb", "x.h5", "x.npz"}) {
+        EXPECT_EQ(target_format(dir_ / name).codec, PackCodec::jpeg);
+    }
+    for (const char* packed : {"dct.stk", "zstd.stk"}) {
+        const fs::path target = dir_ / (std::string(packed) + ".tar");
+        const PackResult result = pack(StkSource(dir_ / packed), target, {.recode = {.codec = PackCodec::jpeg}});
+        EXPECT_THAT(result.codecs, ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
+        const auto files = open_source(target.string(), Split::train);
+        Sample expected;
+        Sample found;
+        for (std::int64_t i = 0; i < source.size(); ++i) {
+            source.read(i, expected);
+            files->read(i, found);
+            const bool exact = i != 9;  // a progressive one: the same coefficients, but its scans are others
+            EXPECT_EQ(std::ranges::equal(found.bytes, expected.bytes), exact) << source.key(i);
+        }
+        EXPECT_EQ(all_of(*files), all_of(source));
     }
 }
 

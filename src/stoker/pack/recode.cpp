@@ -16,8 +16,11 @@ namespace stoker {
 namespace {
 
 constexpr int kResizedQuality = 90;
-constexpr std::array<std::pair<std::string_view, PackCodec>, 4> kNames = {
-    {{"keep", PackCodec::keep}, {"dct", PackCodec::dct}, {"dct-zstd", PackCodec::dct_zstd}, {"raw", PackCodec::raw}}};
+constexpr std::array<std::pair<std::string_view, PackCodec>, 5> kNames = {{{"keep", PackCodec::keep},
+                                                                           {"jpeg", PackCodec::jpeg},
+                                                                           {"dct", PackCodec::dct},
+                                                                           {"dct-zstd", PackCodec::dct_zstd},
+                                                                           {"raw", PackCodec::raw}}};
 
 StkCodec codec_of(std::span<const std::byte> bytes) {
     const std::optional<Codec> codec = sniff_codec(bytes);
@@ -67,7 +70,7 @@ PackCodec parse_pack_codec(std::string_view name) {
     const auto found = std::ranges::find(kNames, name, &std::pair<std::string_view, PackCodec>::first);
     if (found == kNames.end()) {
         throw InvalidArgument(
-            {.where = "codec", .expected = "keep, dct, dct-zstd or raw", .got = fmt::format("\"{}\"", name)});
+            {.where = "codec", .expected = "keep, jpeg, dct, dct-zstd or raw", .got = fmt::format("\"{}\"", name)});
     }
     return found->second;
 }
@@ -149,6 +152,10 @@ void Recoder::keep(const Sample& sample, Recoded& out) const {
         return to_dct(sample.bytes, codec, out);
     }
     out.image = {.bytes = sample.bytes, .codec = codec, .original_file = true};
+    if (options_.codec == PackCodec::jpeg && (codec == StkCodec::dct || codec == StkCodec::dct_zstd)) {
+        out.made = restore_jpeg(sample.bytes);
+        out.image = {.bytes = out.made, .codec = StkCodec::jpeg, .original_file = true};
+    }
 }
 
 void Recoder::to_dct(std::span<const std::byte> bytes, StkCodec codec, Recoded& out) const {

@@ -13,9 +13,11 @@
 
 namespace stoker {
 
-enum class PackCodec { keep, dct, dct_zstd, raw };
+// keep: the bytes as they are. jpeg: the same, but that dct records become the JPEGs again that they were made of,
+// which other programs can read.
+enum class PackCodec { keep, jpeg, dct, dct_zstd, raw };
 
-// "keep", "dct", "dct-zstd", "raw"; throws InvalidArgument for another.
+// "keep", "jpeg", "dct", "dct-zstd", "raw"; throws InvalidArgument for another.
 PackCodec parse_pack_codec(std::string_view name);
 std::string_view pack_codec_name(PackCodec codec);
 

@@ -38,6 +38,7 @@ constexpr std::array kFormats = {
     TargetFormat{.name = "stk",
                  .ending = ".stk",
                  .shards = true,
+                 .codec = PackCodec::keep,
                  .finished = finished_stk_origin,
                  .begun = begun_stk_origin,
                  .open = open_as<StkTarget>,

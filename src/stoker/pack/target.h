@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "stoker/formats/stk_value.h"
+#include "stoker/pack/recode.h"
 
 namespace stoker {
 
@@ -89,6 +90,8 @@ struct TargetFormat {
     std::string_view name;    // "stk"
     std::string_view ending;  // of the target's name: ".stk"
     bool shards = false;      // shard_size decides what is in each file, and is part of the plan
+    // What images become where nothing is asked for: what the programs that read the format know.
+    PackCodec codec = PackCodec::jpeg;
     // The origin of a finished or an unfinished data set of that name; empty where there is none.
     std::optional<std::string> (*finished)(const std::filesystem::path& path) = nullptr;
     std::optional<std::string> (*begun)(const std::filesystem::path& path) = nullptr;
