@@ -138,7 +138,7 @@ TEST_F(Pack, DctRecordsBecomeTheirFilesAgain) {
         for (std::int64_t i = 0; i < source.size(); ++i) {
             source.read(i, expected);
             files->read(i, found);
-            const bool exact = i != 9;  // a progressive one: the same coefficients, but its scans are others
+            const bool exact = source.key(i) != "c2/9.jpg";  // a progressive one: the same coefficients, but its scans are others
             EXPECT_EQ(std::ranges::equal(found.bytes, expected.bytes), exact) << source.key(i);
         }
         EXPECT_EQ(all_of(*files), all_of(source));
