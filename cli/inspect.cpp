@@ -91,20 +91,38 @@ void print_json(const Source& source, const Survey& found, bool verified) {
                                    {"progressive", found.progressive},
                                    {"exif_turned", found.turned},
                                    {"bytes", source.bytes()},
+                                   {"advice", source.advice()},
                                    {"verified", verified},
                                    {"bad", bad}};
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+std::string classes_text(const Source& source, const Survey& found) {
+    const std::size_t named = source.classes().size();
+    if (named == 0 && !found.per_class.empty()) {
+        return fmt::format("with labels below {}, which have no names", found.per_class.size());
+    }
+    return named == 0 ? "without names of classes" : fmt::format("in {} class{}", named, named == 1 ? "" : "es");
+}
+
+// Labels without names by their numbers.
+std::vector<std::string> class_names(const Source& source, const Survey& found) {
+    std::vector<std::string> names(source.classes().begin(), source.classes().end());
+    for (std::size_t label = 0; names.size() < found.per_class.size(); ++label) {
+        names.push_back(fmt::to_string(label));
+    }
+    return names;
+}
+
 void print_classes(const Source& source, const Survey& found) {
     constexpr std::size_t kListed = 20;
-    const auto classes = source.classes();
+    const std::vector<std::string> classes = class_names(source, found);
     const std::size_t shown = classes.size() <= kListed ? classes.size() : kListed / 2;
     std::size_t name = 5;
-    for (const std::string& entry : classes.first(shown)) {
-        name = std::max(name, entry.size());
+    for (std::size_t i = 0; i < shown; ++i) {
+        name = std::max(name, classes[i].size());
     }
-    if (found.per_class.empty() || classes.empty()) {
+    if (found.per_class.empty()) {
         return;
     }
     fmt::print("\n{:<{}}  samples\n", "class", name);
@@ -127,8 +145,7 @@ void print_table(const Source& source, const Survey& found, const std::string& d
     }
     fmt::print("{}\n", data);
     fmt::print("  format    {}\n", source.format());
-    fmt::print("  samples   {} in {} class{}\n", with_commas(static_cast<double>(source.size())),
-               source.classes().size(), source.classes().size() == 1 ? "" : "es");
+    fmt::print("  samples   {} {}\n", with_commas(static_cast<double>(source.size())), classes_text(source, found));
     fmt::print("  bytes     {}\n", with_unit(source.bytes()));
     fmt::print("  codecs    {}{}\n", fmt::join(codecs, ", "), found.counted == source.size() ? "" : of);
     if (found.height.high >= found.height.low) {
@@ -141,6 +158,9 @@ void print_table(const Source& source, const Survey& found, const std::string& d
     }
     if (found.turned > 0) {
         fmt::print("  turned    {} by EXIF: data.exif = true shows them upright{}\n", found.turned, of);
+    }
+    if (const std::string advice = source.advice(); !advice.empty()) {
+        fmt::print("  advice    {}\n", advice);
     }
     print_classes(source, found);
 }

@@ -236,7 +236,7 @@ TEST(Hdf5, RefusesWhatItCannotReadOnOneLine) {
     EXPECT_THAT(with_labels([](H5Writer& file) {
                     file.add_integers("labels", {1, 2, 3});
                 }),
-                HasSubstr("expected integers of (4) or (4, 1), one for each image, got int64 of (3)"));
+                HasSubstr("expected 4 labels, one for each image, got int64 of (3)"));
     EXPECT_THAT(with_labels([](H5Writer& file) { file.add("labels", H5T_IEEE_F64LE, {4}, {}, [](hid_t) {}); }),
                 HasSubstr("got float64 of (4)"));
     EXPECT_THAT(with_labels([](H5Writer& file) {

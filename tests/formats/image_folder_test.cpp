@@ -81,7 +81,7 @@ TEST(ImageFolder, EveryTypeThatACodecReads) {
     }
     const ImageFolderSource source(dir.path());
     EXPECT_THAT(keys(source), ElementsAre("a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm"));
-    EXPECT_EQ(source.other_images(), 3);
+    EXPECT_THAT(source.advice(), HasSubstr("3 images of types that are not read (.tif"));
     put(dir / "c/1.tiff");
     EXPECT_THAT(error_of(dir.path()), HasSubstr("none in 1 of 2 subfolders: c; convert the 4 images of other types"));
 }
@@ -200,6 +200,19 @@ TEST(ImageFolder, PhotosAgreeWithASlowListing) {
         ++label;
     }
     EXPECT_EQ(index, source.size());
+}
+
+TEST(ImageFolder, SplitsAreNoClasses) {
+    const TempDir dir;
+    put(dir / "train/cat/1.jpg");
+    put(dir / "train/dog/1.jpg");
+    put(dir / "val/cat/1.jpg");
+    EXPECT_THAT(error_of(dir.path()), AllOf(HasSubstr("the splits train, val with folders of their own"),
+                                            HasSubstr("data.train = \"" + (dir / "train").string() + "\"")));
+    fs::remove_all(dir / "val/cat");
+    put(dir / "val/1.jpg");  // without folders of their own they may be what they are called
+    EXPECT_EQ(ImageFolderSource(dir.path()).classes().size(), 2U);
+    EXPECT_EQ(ImageFolderSource(dir.path()).advice(), "");
 }
 
 }  // namespace

@@ -33,8 +33,10 @@ std::string error_of(const std::string& data) {
 }
 
 const auto kSaysWhatWorks =
-    AllOf(HasSubstr("one subfolder of images (.jpg, .png, .webp, ...) for each class"), HasSubstr("IDX files"),
-          HasSubstr(".npy, .npz, .safetensors, .pt"), HasSubstr("synth:digits"), Not(HasSubstr("\n")));
+    AllOf(HasSubstr("one subfolder of images for each class, IDX"), HasSubstr(".npy, .npz, .safetensors, .pt"),
+          HasSubstr("synth:digits"), HasSubstr("docs/data.md"), Not(HasSubstr("\n")));
+const auto kSaysThatNothingIsThere =
+    AllOf(HasSubstr("expected a data set, got"), HasSubstr("docs/data.md"), Not(HasSubstr("\n")));
 
 TEST(Open, ImageFolder) {
     const TempDir dir;
@@ -109,8 +111,8 @@ TEST(Open, SaysWhatWouldWork) {
     const TempDir dir;
     const std::string absent = (dir / "absent").string();
     EXPECT_THAT(error_of<IoError>(absent),
-                AllOf(kSaysWhatWorks, HasSubstr("[" + absent + "]"), HasSubstr("No such file")));
-    EXPECT_THAT(error_of<IoError>(""), kSaysWhatWorks);
+                AllOf(kSaysThatNothingIsThere, HasSubstr("[" + absent + "]"), HasSubstr("No such file")));
+    EXPECT_THAT(error_of<IoError>(""), kSaysThatNothingIsThere);
     EXPECT_FALSE(has_splits(absent));
 
     EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kSaysWhatWorks, HasSubstr("got an empty folder")));
@@ -119,7 +121,7 @@ TEST(Open, SaysWhatWouldWork) {
     EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kSaysWhatWorks, HasSubstr("without any of these")));
     EXPECT_THAT(error_of<Unsupported>(file), AllOf(kSaysWhatWorks, HasSubstr("got a file; give the folder")));
     EXPECT_FALSE(has_splits(file));
-    EXPECT_THAT(error_of<Unsupported>("https://example.org/x.bin"), kSaysWhatWorks);
+    EXPECT_THAT(error_of<Unsupported>("https://example.org/x.bin"), HasSubstr("behind a URL: x.stk, x.tar"));
 
     write_file(dir / "1.PNG", std::string_view("x"));
     EXPECT_THAT(error_of<DataError>(dir.path().string()), HasSubstr("move the images into a subfolder"));

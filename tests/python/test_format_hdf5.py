@@ -77,6 +77,19 @@ def test_groups_are_splits(stoker, pixels, tmp_path):
     assert (pixels("data.h5", 7) == rgb(GREY[7])).all()
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f2", "u1", ">i4"])
+def test_one_hot_labels(stoker, tmp_path, dtype):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["images"] = GREY
+        file["labels"] = np.eye(10)[LABELS].astype(dtype)
+    report = stoker("inspect", "data.h5", "--json").json()
+    counts = np.bincount(LABELS, minlength=len(report["classes"]))
+    assert report["class_counts"] == counts.tolist()
+    with h5py.File(tmp_path / "data.h5", "a") as file:
+        file["labels"][5] = 0
+    assert "a single 1 and zeros" in stoker("inspect", "data.h5", status=1).err
+
+
 def test_encoded_images_of_variable_length(stoker, pixels, tmp_path):
     with h5py.File(tmp_path / "data.h5", "w", userblock_size=512) as file:
         images = file.create_dataset("image", (12,), dtype=h5py.vlen_dtype(np.uint8))

@@ -18,6 +18,14 @@ std::string describe(const ArrayView& array) {
     return fmt::format("{} of ({})", array_type_name(array.type), fmt::join(array.shape, ", "));
 }
 
+bool is_column(const ArrayView& array) {
+    return array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
+}
+
+bool is_rows(const ArrayView& array) {
+    return array.shape.size() == 2 && array.shape[1] > 1;
+}
+
 [[noreturn]] void refuse(const ArrayView& array, std::string expected, std::string got,
                          std::optional<std::int64_t> row = {}) {
     throw DataError(
@@ -42,7 +50,7 @@ Bits bits_of(const ArrayType& type) {
             .minus_zero = sign};
 }
 
-std::vector<std::int64_t> one_hot(const ArrayView& array) {
+std::vector<std::int64_t> one_hot(const ArrayView& array, std::int64_t first) {
     const std::int64_t rows = array.shape[0];
     const std::int64_t columns = array.shape[1];
     const Bits bits = bits_of(array.type);
@@ -62,7 +70,8 @@ std::vector<std::int64_t> one_hot(const ArrayView& array) {
             }
         }
         if (ones != 1) {
-            refuse(array, "one-hot rows, a single 1 and zeros", fmt::format("another row in {}", describe(array)), row);
+            refuse(array, "one-hot rows, a single 1 and zeros", fmt::format("another row in {}", describe(array)),
+                   first + row);
         }
     }
     return labels;
@@ -70,17 +79,17 @@ std::vector<std::int64_t> one_hot(const ArrayView& array) {
 
 }  // namespace
 
-std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t count) {
-    const bool column = array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
-    const bool rows = array.shape.size() == 2 && array.shape[1] > 1;
-    if ((!column && !rows) || (column && array.type.kind == ArrayKind::real)) {
-        refuse(array, kExpected, describe(array));
+bool may_be_labels(const ArrayView& array, std::int64_t count) {
+    return (is_column(array) ? array.type.kind != ArrayKind::real : is_rows(array)) && array.shape[0] == count;
+}
+
+std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t count, std::int64_t first) {
+    if (!may_be_labels(array, count)) {
+        const bool other_count = !array.shape.empty() && may_be_labels(array, array.shape[0]);
+        refuse(array, other_count ? fmt::format("{} labels, one for each image", count) : kExpected, describe(array));
     }
-    if (array.shape[0] != count) {
-        refuse(array, fmt::format("{} labels, one for each image", count), describe(array));
-    }
-    if (rows) {
-        return one_hot(array);
+    if (is_rows(array)) {
+        return one_hot(array, first);
     }
     std::vector<std::int64_t> labels(static_cast<std::size_t>(count));
     for (std::int64_t row = 0; row < count; ++row) {
@@ -88,7 +97,7 @@ std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t coun
         const bool wrapped = array.type.kind == ArrayKind::natural && label < 0;
         if (wrapped || label < -1) {
             refuse(array, "labels of 0 or more, or -1 for none", wrapped ? "2^63 or more" : fmt::format("{}", label),
-                   row);
+                   first + row);
         }
         labels[static_cast<std::size_t>(row)] = label;
     }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <numeric>
 #include <system_error>
 
@@ -129,6 +130,23 @@ void check_filled(const std::string& root, const WalkedFolder& top,
     }
 }
 
+// train/cat/001.jpg: these are no classes.
+void check_no_splits(const std::string& root, const std::vector<std::string>& names,
+                     const std::vector<std::vector<WalkedFolder>>& classes) {
+    constexpr std::string_view kSplits[] = {"train", "training", "val",     "valid", "validation",
+                                            "test",  "testing",  "holdout", "dev",   "eval"};
+    const bool splits = names.size() >= 2 && std::ranges::all_of(names, [&](const std::string& name) {
+                            return std::ranges::find(kSplits, name) != std::end(kSplits);
+                        });
+    const bool nested = std::ranges::all_of(classes, [](const auto& folders) { return folders.size() > 1; });
+    if (splits && nested) {
+        const auto train = std::ranges::find_if(names, [](const auto& name) { return name.starts_with("train"); });
+        refuse(root, fmt::format("the splits {} with folders of their own", fmt::join(names, ", ")),
+               fmt::format("data.train = \"{}\", and data.val another of them",
+                           (fs::path(root) / (train == names.end() ? names.front() : *train)).string()));
+    }
+}
+
 }  // namespace
 
 FolderIndex FolderIndex::make(const fs::path& root, int threads) {
@@ -157,6 +175,7 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
             listing.others += folder.others;
         }
     }
+    check_no_splits(root.string(), names, listing.classes);
     check_filled(root.string(), listing.top, listing.classes, listing.others);
     auto index = adopt(flatten(listing));
     if (!index) {

@@ -11,6 +11,7 @@
 #include "stoker/formats/fields.h"
 #include "stoker/formats/gzip.h"
 #include "stoker/formats/hdf5_bytes.h"
+#include "stoker/formats/hdf5_cache.h"
 #include "stoker/formats/hdf5_columns.h"
 #include "stoker/formats/hdf5_info.h"
 #include "stoker/formats/hdf5_library.h"
@@ -122,6 +123,14 @@ void Hdf5Source::open_images(const Opening& opening, const std::string& name, Hd
             file_->damaged(0, fmt::format("images that {} bytes can hold", file_->size()),
                            fmt::format("images of ({})", fmt::join(image_shape(info), ", ")));
         }
+    }
+    // Enough chunks for the cache to be too small for them.
+    const bool chunked = info.layout == Hdf5Layout::chunked && !info.chunk.empty() && info.chunk[0] > 1;
+    if (!encoded && chunked && hdf5_shape_bytes(info, info.shape, path_) > kHdf5CacheBytes) {
+        advice_ = fmt::format(
+            "{} lies in chunks of {} images: for each one that is read in random order, {} are decoded. "
+            "`stoker pack` writes a data set without chunks",
+            name, info.chunk[0], info.chunk[0]);
     }
     records_ = open_records(*file_, std::move(dataset), info, access);
 }

@@ -46,6 +46,8 @@ class Hdf5Source final : public Source {
     std::string_view format() const override { return "hdf5"; }
     std::string path() const override { return path_; }
     std::int64_t bytes() const override;
+    // Names chunks of several images, each of which is decoded whole for one of them.
+    std::string advice() const override { return advice_; }
 
   private:
     struct Opening;  // what only the constructor needs
@@ -62,6 +64,7 @@ class Hdf5Source final : public Source {
     std::string image_name_;
     std::vector<std::int64_t> labels_;  // empty where there are none
     std::vector<std::string> classes_;
+    std::string advice_;
     std::unique_ptr<const Hdf5Texts> keys_;
     bool split_keys_ = false;
     std::unique_ptr<const Hdf5Bytes> file_;  // outlives records_

@@ -17,6 +17,8 @@
 
 namespace stoker {
 
+inline constexpr std::uint64_t kHdf5CacheBytes = std::uint64_t{64} << 20;  // of a data set's decoded chunks
+
 class Hdf5Cache {
   public:
     // All chunks are of `chunk_bytes`. One chunk is held even where it alone is beyond the budget.

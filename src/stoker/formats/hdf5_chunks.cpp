@@ -13,8 +13,6 @@
 namespace stoker {
 namespace {
 
-constexpr std::uint64_t kCacheBytes = std::uint64_t{64} << 20;
-
 std::vector<std::uint64_t> steps_of(const Shape& shape, std::size_t item) {
     std::vector<std::uint64_t> steps(shape.size());
     std::uint64_t step = item;
@@ -46,7 +44,7 @@ Hdf5Chunks::Hdf5Chunks(const Hdf5Bytes& file, const Hdf5Info& info, std::vector<
       complete_(index_.size() == grid_.count()),
       chunk_steps_(steps_of(info.chunk, info.item_size)),
       record_steps_(steps_of(info.shape, info.item_size)),
-      cache_(grid_.chunk_bytes(), kCacheBytes) {
+      cache_(grid_.chunk_bytes(), kHdf5CacheBytes) {
     record_bytes_ = record_steps_[0];
     rows_ = std::equal(info.shape.begin() + 1, info.shape.end(), info.chunk.begin() + 1);
 }

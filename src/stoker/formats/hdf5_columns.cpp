@@ -1,13 +1,16 @@
 // The library allocates what strings of variable length need; the number of strings is checked before it is asked.
 #include "stoker/formats/hdf5_columns.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/array_labels.h"
 #include "stoker/formats/gzip.h"
 #include "stoker/formats/hdf5_header.h"
 #include "stoker/formats/hdf5_heap.h"
@@ -77,6 +80,25 @@ Hdf5Texts variable_texts(const Hdf5Bytes& file, const char* name, std::uint64_t 
     return texts;
 }
 
+// Rows of a table of numbers, as numbers of 8 bytes. A table of one-hot rows may be larger than memory.
+void read_rows(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info, std::int64_t first,
+               const Shape& shape, Buffer& out) {
+    std::vector<hsize_t> begin(shape.size(), 0);
+    begin[0] = static_cast<hsize_t>(first);
+    const std::vector<hsize_t> size(shape.begin(), shape.end());
+    const auto elements = std::accumulate(size.begin(), size.end(), hsize_t{1}, std::multiplies<>());
+    out.resize(static_cast<std::size_t>(elements) * 8);
+    const std::string what = fmt::format("the numbers of {}", info.name);
+    const Hdf5Lock lock;
+    const Hdf5Id space(H5Dget_space(dataset.get()), H5Sclose, file.path(), what);
+    check_hdf5(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, begin.data(), nullptr, size.data(), nullptr),
+               file.path(), what);
+    const Hdf5Id memory(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), H5Sclose, file.path(),
+                        what);
+    const hid_t type = info.type.kind == ArrayKind::real ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64;
+    check_hdf5(H5Dread(dataset.get(), type, memory.get(), space.get(), H5P_DEFAULT, out.data()), file.path(), what);
+}
+
 }  // namespace
 
 void Hdf5Texts::add(std::string_view text) {
@@ -91,18 +113,33 @@ std::string_view Hdf5Texts::operator[](std::size_t index) const {
 
 std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info,
                                       std::int64_t count) {
-    const bool integers = info.kind == Hdf5Kind::number && info.type.kind != ArrayKind::real;
-    if (!integers || (info.shape != Shape{count} && info.shape != Shape{count, 1})) {
+    if (info.kind != Hdf5Kind::number) {
         throw DataError({.path = file.path()},
                         {.where = info.name,
-                         .expected = fmt::format("integers of ({0}) or ({0}, 1), one for each image", count),
+                         .expected = "labels: integers, or one-hot rows",
                          .got = fmt::format("{} of ({})", info.type_name, fmt::join(info.shape, ", "))});
     }
     check_bytes(file, info.name, hdf5_shape_bytes(info, info.shape, file.path()));
-    std::vector<std::int64_t> labels(static_cast<std::size_t>(count));
-    const Hdf5Lock lock;
-    check_hdf5(H5Dread(dataset.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels.data()), file.path(),
-               fmt::format("the integers of {}", info.name));
+    ArrayView part{.name = info.name, .type = info.type, .shape = info.shape, .bytes = {}};
+    Buffer numbers;
+    std::vector<std::int64_t> labels;
+    try {
+        if (!may_be_labels(part, count)) {
+            array_labels(part, count);  // says why, before it looks at the bytes
+        }
+        const std::int64_t columns = info.shape.size() == 2 ? std::max<std::int64_t>(info.shape[1], 1) : 1;
+        const std::int64_t most = std::max<std::int64_t>((std::int64_t{1} << 20) / columns, 1);
+        part.type = {.kind = info.type.kind, .item_size = 8};
+        for (std::int64_t row = 0; row < count; row += part.shape[0]) {
+            part.shape[0] = std::min(most, count - row);
+            read_rows(file, dataset, info, row, part.shape, numbers);
+            part.bytes = numbers.bytes();
+            const auto found = array_labels(part, part.shape[0], row);
+            labels.insert(labels.end(), found.begin(), found.end());
+        }
+    } catch (const DataError& error) {
+        throw error.located({.path = file.path()});
+    }
     return labels;
 }
 

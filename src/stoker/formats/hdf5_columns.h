@@ -26,7 +26,8 @@ class Hdf5Texts {
     std::vector<std::size_t> ends_;
 };
 
-// Integers of any type, (N) or (N, 1). Throws DataError for another type, shape or number.
+// As array_labels takes them: integers of (N) or (N, 1), or one-hot rows. Throws DataError for another type, shape or
+// number.
 std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info,
                                       std::int64_t count);
 

@@ -48,6 +48,15 @@ void ImageFolderSource::prefetch(std::span<const std::int64_t> indices) const {
     ahead_.announce(indices);
 }
 
+std::string ImageFolderSource::advice() const {
+    const std::int64_t others = index_.other_images();
+    return others == 0 ? ""
+                       : fmt::format(
+                             "{} image{} of types that are not read (.tif, .gif, .heic, ...) left out: convert "
+                             "to .png or .jpg",
+                             others, others == 1 ? "" : "s");
+}
+
 std::int64_t ImageFolderSource::bytes() const {
     std::int64_t total = 0;
     for (std::int64_t i = 0; i < size(); ++i) {

@@ -36,8 +36,8 @@ class ImageFolderSource final : public Source {
     std::string path() const override { return root_; }
     // Asks the system for each file's size, so it costs a call a sample.
     std::int64_t bytes() const override;
-    // Files of the classes that are images by their names, but of types that are not read (.tif, .gif, ...).
-    std::int64_t other_images() const { return index_.other_images(); }
+    // Names the files of the classes that are images of types that are not read (.tif, .gif, ...).
+    std::string advice() const override;
 
   private:
     std::int64_t checked(std::int64_t index) const;

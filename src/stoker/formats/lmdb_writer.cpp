@@ -5,9 +5,12 @@
 #include <lmdb.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/formats/lmdb_meta.h"
 
 namespace stoker {
 namespace {
@@ -41,6 +44,10 @@ struct LmdbWriter::Handles {
 };
 
 LmdbWriter::LmdbWriter(std::filesystem::path path) : path_(std::move(path)), handles_(std::make_unique<Handles>()) {
+    std::error_code absent;  // then it is made
+    if (const auto size = std::filesystem::file_size(path_, absent); !absent && size > 0) {
+        read_lmdb_meta(File(path_), path_.string());  // liblmdb would not give back its memory for a file that is none
+    }
     check(mdb_env_create(&handles_->env), "memory");
     const int status = mdb_env_open(handles_->env, path_.c_str(), MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOTLS, 0666);
     if (status == MDB_INVALID || status == MDB_VERSION_MISMATCH || status == MDB_CORRUPTED) {

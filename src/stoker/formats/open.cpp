@@ -32,11 +32,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
-    "a folder with one subfolder of images (.jpg, .png, .webp, ...) for each class, a folder of IDX files "
-    "(train-images-idx3-ubyte[.gz], ...) or of CIFAR-10 or CIFAR-100, an stk data set (stoker pack; also "
-    "https://host/x.stk, s3://bucket/x.stk), an LMDB database "
-    "(x.lmdb, a folder with data.mdb), WebDataset shards (x.tar, x-{000..127}.tar, a folder of them), a file of arrays "
-    "(.npy, .npz, .safetensors, .pt) or a folder with images.npy, an HDF5 file (.h5, .hdf5), or synth:digits";
+    "a data set: a folder with one subfolder of images for each class, IDX or CIFAR files, .npy, .npz, .safetensors, "
+    ".pt, .h5, .lmdb, .tar, .stk, or synth:digits";
+constexpr const char* kHint = "docs/data.md says what each of them looks like";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -189,23 +187,30 @@ const Format* format_of(const std::string& data) {
 
 [[noreturn]] void refuse(const std::string& data) {
     if (is_remote(data)) {
-        throw Unsupported({.where = "data", .expected = kReadable, .got = fmt::format("\"{}\"", shown_name(data))});
+        throw Unsupported({.where = "data",
+                           .expected = "an stk data set or WebDataset shards behind a URL: x.stk, x.tar",
+                           .got = fmt::format("\"{}\"", shown_name(data)),
+                           .hint = kHint});
     }
     std::error_code error;
     const fs::file_status status = fs::status(data, error);
     if (!fs::exists(status)) {
         throw IoError({.where = data.empty() ? "data" : data,
-                       .expected = kReadable,
-                       .got = error ? error.message() : "no such path"});
+                       .expected = "a data set",
+                       .got = error ? error.message() : "no such path",
+                       .hint = "a path, a URL or synth:digits; docs/data.md lists what can be read"});
     }
     if (!fs::is_directory(status)) {
-        throw Unsupported(
-            {.where = data, .expected = kReadable, .got = "a file", .hint = "give the folder that holds it"});
+        throw Unsupported({.where = data,
+                           .expected = kReadable,
+                           .got = "a file",
+                           .hint = "give the folder that holds it; docs/data.md says what each looks like"});
     }
     throw DataError({.path = data},
                     {.where = "data",
                      .expected = kReadable,
-                     .got = fs::is_empty(data, error) ? "an empty folder" : "a folder without any of these"});
+                     .got = fs::is_empty(data, error) ? "an empty folder" : "a folder without any of these",
+                     .hint = kHint});
 }
 
 }  // namespace

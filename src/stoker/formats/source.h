@@ -61,6 +61,10 @@ class Source {
     // Where the data lies, for messages.
     virtual std::string path() const { return ""; }
 
+    // What about the way in which the data are stored makes their reading slow or leaves some out, and what to do about
+    // it: one line. Empty where nothing is to be said.
+    virtual std::string advice() const { return ""; }
+
     // Bytes on disk (in memory for data that Stoker makes); 0 where unknown.
     virtual std::int64_t bytes() const { return 0; }
 };

@@ -34,7 +34,10 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 [[noreturn]] void refuse(std::string expected, std::string got, std::string name = "") {
     throw DataError({.path = {}, .key = std::move(name)},
-                    {.where = "tar", .expected = std::move(expected), .got = std::move(got)});
+                    {.where = "tar",
+                     .expected = std::move(expected),
+                     .got = std::move(got),
+                     .hint = "the archive is damaged: copy it again, or leave this shard out"});
 }
 
 std::uint64_t parse_binary(std::span<const std::byte> field, const char* what) {

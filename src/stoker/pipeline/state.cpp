@@ -2,6 +2,7 @@
 #include "stoker/pipeline/state.h"
 
 #include <charconv>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
@@ -29,6 +30,22 @@ std::string to_json(const LoaderState& state) {
         {"seed", std::to_string(state.seed)}, {"order", state.order}, {"drop_last", state.drop_last},
     };
     return json.dump();
+}
+
+void require_same_order(const LoaderState& own, const LoaderState& state) {
+    const auto require = [](const char* key, const auto& now, const auto& then, const char* unit = "") {
+        if (now != then) {
+            throw InvalidArgument({.where = key,
+                                   .expected = fmt::format("{}{}, as when the run began", then, unit),
+                                   .got = fmt::format("{}{}", now, unit),
+                                   .hint = "resume with the recipe and the data that the run began with"});
+        }
+    };
+    require("data.train", own.size, state.size, " samples");
+    require("data.batch_size", own.batch_size, state.batch_size);
+    require("seed", own.seed, state.seed);
+    require("order of the data", own.order, state.order);
+    require("data.drop_last", own.drop_last, state.drop_last);
 }
 
 LoaderState loader_state_from_json(const std::string& text) {

@@ -24,6 +24,9 @@ struct LoaderState {
 
 std::string to_json(const LoaderState& state);
 
+// Throws InvalidArgument, naming the recipe's key, where a loader that stands at `own` cannot go on from `state`.
+void require_same_order(const LoaderState& own, const LoaderState& state);
+
 // Throws InvalidArgument for text that is no state, or one of an unknown version.
 LoaderState loader_state_from_json(const std::string& text);
 

@@ -76,9 +76,15 @@ void require_same_classes(const DataSets& data) {
     const auto val = data.val->classes();
     // Fewer are fine as long as the labels mean the same: a small test set may lack the last digits.
     if (val.size() > train.size() || !std::equal(val.begin(), val.end(), train.begin())) {
+        // From the first that differs.
+        const auto at = static_cast<std::size_t>(std::ranges::mismatch(train, val).in1 - train.begin());
+        const auto named = [&](std::span<const std::string> classes) {
+            return at < classes.size() ? fmt::format("class {} to be \"{}\"", at, classes[at])
+                                       : fmt::format("no class {}", at);
+        };
         throw InvalidArgument({.where = data.val->path(),
-                               .expected = fmt::format("the {} classes of {}", train.size(), data.train->path()),
-                               .got = fmt::format("{} classes, or other names", val.size()),
+                               .expected = fmt::format("{}, as in {}", named(train), data.train->path()),
+                               .got = at < val.size() ? fmt::format("\"{}\"", val[at]) : "fewer classes",
                                .hint = "training and validation data must have the same classes"});
     }
 }

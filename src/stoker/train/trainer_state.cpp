@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/pipeline/state.h"
 #include "stoker/train/metrics.h"
 #include "stoker/train/trainer.h"
 
@@ -81,12 +82,7 @@ void Trainer::restore_state(const std::string& text) {
                                    .got = json.at("version").dump()});
         }
         const LoaderState loader = loader_state_from_json(json.at("loader").dump());
-        if (loader.batch_size != recipe_.data.batch_size) {
-            throw InvalidArgument({.where = "data.batch_size",
-                                   .expected = std::to_string(loader.batch_size) + ", which the run began with",
-                                   .got = std::to_string(recipe_.data.batch_size),
-                                   .hint = "resume with the recipe that the run began with"});
-        }
+        require_same_order(train_->state(), loader);
         const auto step = json.at("step").get<std::int64_t>();
         const auto samples = json.at("epoch_so_far").at("samples").get<std::int64_t>();
         const auto finished = static_cast<std::int64_t>(json.at("epochs").size());
