@@ -40,10 +40,10 @@ bool LmdbLeaves::walk(const LmdbPage& branch, int depth, std::string_view first_
             continue;
         }
         // The tree's first leaf has no key, and a key that has been removed may still be there.
-        const auto first = key.empty() ? std::nullopt : keys.index_in_row(key);
+        const std::int64_t first = key.empty() ? -1 : keys.index_in_row(key).value_or(-1);
         const std::int64_t least = leaves_.empty() ? 0 : leaves_.back().first;
-        if (first && *first >= least) {
-            leaves_.push_back({.first = *first, .page = node->page()});
+        if (first >= least) {
+            leaves_.push_back({.first = first, .page = node->page()});
         } else if (leaves_.empty() || leaves_.back().page != 0) {
             leaves_.push_back({.first = least, .page = 0});
         }
