@@ -90,6 +90,7 @@ void print_json(const Source& source, const Survey& found, bool verified) {
                                    {"codecs_sampled", found.counted},
                                    {"progressive", found.progressive},
                                    {"exif_turned", found.turned},
+                                   {"unlabelled", found.unlabelled},
                                    {"bytes", source.bytes()},
                                    {"advice", source.advice()},
                                    {"verified", verified},
@@ -108,8 +109,8 @@ std::string classes_text(const Source& source, const Survey& found) {
 // Labels without names by their numbers.
 std::vector<std::string> class_names(const Source& source, const Survey& found) {
     std::vector<std::string> names(source.classes().begin(), source.classes().end());
-    for (std::size_t label = 0; names.size() < found.per_class.size(); ++label) {
-        names.push_back(fmt::to_string(label));
+    while (names.size() < found.per_class.size()) {
+        names.push_back(fmt::to_string(names.size()));
     }
     return names;
 }
@@ -158,6 +159,9 @@ void print_table(const Source& source, const Survey& found, const std::string& d
     }
     if (found.turned > 0) {
         fmt::print("  turned    {} by EXIF: data.exif = true shows them upright{}\n", found.turned, of);
+    }
+    if (found.unlabelled > 0) {
+        fmt::print("  labels    {} without one{}\n", with_commas(static_cast<double>(found.unlabelled)), of);
     }
     if (const std::string advice = source.advice(); !advice.empty()) {
         fmt::print("  advice    {}\n", advice);

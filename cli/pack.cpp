@@ -149,19 +149,20 @@ int run(const Options& given) {
                                .expected = "a data set with a test split, such as a folder of IDX files",
                                .got = options.data});
     }
-    PackOptions wanted{.fields = options.fields,
-                       .recode = {.codec = options.codec.empty() ? target_format(options.target).codec
-                                                                 : parse_pack_codec(options.codec),
-                                  .resize_shorter = options.resize_shorter,
-                                  .quality = options.quality},
-                       .shard_size = checked_shard_size(options.shard_size),
-                       .workers = options.workers > 0 ? options.workers : read_core_budget().usable,
-                       .skip_bad = options.skip_bad};
+    PackOptions wanted{
+        .fields = options.fields,
+        .recode = {.codec = options.codec.empty() ? std::nullopt : std::optional(parse_pack_codec(options.codec)),
+                   .resize_shorter = options.resize_shorter,
+                   .quality = options.quality},
+        .shard_size = checked_shard_size(options.shard_size),
+        .workers = options.workers > 0 ? options.workers : read_core_budget().usable,
+        .skip_bad = options.skip_bad};
     const auto source =
         open_source(options.data, options.test ? Split::test : Split::train, {.fields = options.fields});
-    const std::string split = options.test               ? " of the test split"
-                              : has_splits(options.data) ? " of the training split (--test packs the other)"
-                                                         : "";
+    const std::string split = options.test ? " of the test split"
+                              : options.fields.image.empty() && has_splits(options.data)
+                                  ? " of the training split (--test packs the other)"
+                                  : "";
     catch_signals();
     Progress progress;
     wanted.progress = [&](const PackProgress& at) { progress(at); };

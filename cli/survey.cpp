@@ -39,6 +39,7 @@ void look_at(const Source& source, std::int64_t index, bool verify, Reader& read
     }
     sample.label = -1;
     source.read(index, sample);
+    found.unlabelled += sample.label < 0;
     if (stk == nullptr) {  // an stk data set's index counts its labels, which may be any number
         count_label(sample.label, found.per_class);
     }
@@ -83,6 +84,7 @@ void add(Survey& sum, const Survey& part) {
     sum.read += part.read;
     sum.progressive += part.progressive;
     sum.turned += part.turned;
+    sum.unlabelled += part.unlabelled;
     for (const auto& [name, count] : part.codecs) {
         sum.codecs[name] += count;
     }

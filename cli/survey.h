@@ -46,6 +46,7 @@ struct Survey {
     std::int64_t progressive = 0;         // progressive JPEG, interlaced PNG
     std::int64_t turned = 0;              // with an EXIF orientation other than upright
     std::vector<std::int64_t> per_class;  // samples of each class; empty where not known
+    std::int64_t unlabelled = 0;          // samples looked at without a label
     std::vector<BadSample> bad;           // by index
 };
 

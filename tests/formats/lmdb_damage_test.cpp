@@ -49,6 +49,16 @@ TEST_F(LmdbDamage, WhatIsNoRecordIsNamed) {
     source.read(1, sample);
 }
 
+// An opcode that is not read, which may be damage as well: that sample is bad, and the others are not.
+TEST_F(LmdbDamage, APickleThatIsNotReadIsABadSample) {
+    write_lmdb(dir_ / "db", {{"bad", "\x80\x04\xbd."s}, {"good", png("")}});
+    const LmdbSource source(dir_ / "db");
+    Sample sample;
+    EXPECT_THAT(error_of<DataError>([&] { source.read(0, sample); }),
+                AllOf(HasSubstr("bad] expected a record that can be read"), HasSubstr("opcode 0xbd")));
+    source.read(1, sample);
+}
+
 TEST_F(LmdbDamage, WhatIsNoDatabase) {
     const auto open = [&](const char* name) { return [this, name] { LmdbSource(dir_ / name); }; };
     EXPECT_THAT(error_of<IoError>(open("absent.lmdb")), HasSubstr("a folder that holds data.mdb"));

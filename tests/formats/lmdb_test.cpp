@@ -137,7 +137,7 @@ TEST_F(Lmdb, AnySetOfKeys) {
     }
 }
 
-// The short way to a value against liblmdb's, after insertions in any order, which leave pages half empty, and
+// The short way to a value against the tree's, after insertions in any order, which leave pages half empty, and
 // removals, which leave keys in branches that no leaf has.
 TEST_F(Lmdb, LeavesAreFoundAsTheTreeHasThem) {
     std::mt19937 random(3);

@@ -33,6 +33,7 @@ using testing::change_lmdb;
 using testing::error_of;
 using ::testing::HasSubstr;
 using testing::png;
+using testing::remove_lmdb;
 using testing::write_lmdb;
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
@@ -80,6 +81,22 @@ TEST_F(Tree, WalksAndLookUpsAreLiblmdbs) {
             entries[key()] = random_text(random, 0, round % 2 == 0 ? 40 : 5000);
         }
         write_lmdb(path, entries, flags);
+        for (int again = 0; again < round % 4; ++again) {  // pages that were merged, freed and used again
+            std::map<std::string, std::string> some;
+            for (auto entry = entries.begin(); entry != entries.end();) {
+                if (random() % 3 == 0) {
+                    some.insert(*entry);
+                    entry = entries.erase(entry);
+                } else {
+                    ++entry;
+                }
+            }
+            remove_lmdb(path, some);
+            for (std::size_t i = random() % 200; i > 0; --i) {
+                entries[key()] = random_text(random, 0, 9000);
+            }
+            write_lmdb(path, entries, flags);
+        }
         const Texts expected = listed(path, flags);
         ASSERT_EQ(expected.size(), entries.size());
 
@@ -124,6 +141,21 @@ TEST_F(Tree, WalksAndLookUpsAreLiblmdbs) {
             ::mdb_cursor_close(own);
         });
     }
+}
+
+TEST_F(Tree, NamedDatabasesAreToldApart) {
+    const fs::path path = dir_ / "named.lmdb";
+    MDB_env* env = nullptr;
+    ASSERT_EQ(::mdb_env_create(&env), MDB_SUCCESS);
+    ASSERT_EQ(::mdb_env_set_maxdbs(env, 2), MDB_SUCCESS);
+    ASSERT_EQ(::mdb_env_open(env, path.c_str(), MDB_NOSUBDIR, 0644), MDB_SUCCESS);
+    MDB_txn* txn = nullptr;
+    ASSERT_EQ(::mdb_txn_begin(env, nullptr, 0, &txn), MDB_SUCCESS);
+    MDB_dbi dbi = 0;
+    ASSERT_EQ(::mdb_dbi_open(txn, "train", MDB_CREATE, &dbi), MDB_SUCCESS);
+    ASSERT_EQ(::mdb_txn_commit(txn), MDB_SUCCESS);
+    ::mdb_env_close(env);
+    EXPECT_THAT(error_of<Unsupported>([&] { LmdbSource(path).size(); }), HasSubstr("a named database \"train\""));
 }
 
 // Everything that a reader of a damaged file may do. Returns how often it was refused.
@@ -200,6 +232,54 @@ TEST_F(Tree, DamageIsAnErrorOrAnotherEntry) {
         }
         EXPECT_GT(refused, 20);
     }
+}
+
+// Two fields at once: one page in use, and a map that is as small.
+TEST_F(Tree, AFileOfOnePageIsRefused) {
+    const fs::path path = dir_ / "db.lmdb";
+    write_lmdb(path, {{"a", png("")}});
+    std::string whole = read_text(path);
+    const std::uint64_t map_size = 4096;
+    const std::uint64_t last_page = 0;
+    for (const std::size_t page : {0, 4096}) {
+        std::memcpy(whole.data() + page + 32, &map_size, sizeof map_size);
+        std::memcpy(whole.data() + page + 136, &last_page, sizeof last_page);
+    }
+    write_file(path, whole);
+    EXPECT_THAT(error_of<DataError>([&] { LmdbSnapshot{path}; }), HasSubstr("expected at least two pages"));
+}
+
+// Opening looks at branches and at the first leaf of each, not at all leaves.
+TEST_F(Tree, LeavesAreNotLookedAtWhenTheyAreFound) {
+    std::map<std::string, std::string> entries;
+    for (int i = 0; i < 3000; ++i) {
+        entries[fmt::format("{:05}", i)] = png(std::string(700, 'x'));
+    }
+    const fs::path path = dir_ / "db.lmdb";
+    write_lmdb(path, entries);
+    std::string whole = read_text(path);
+    const fs::path spoilt = dir_ / "spoilt.lmdb";
+    const auto opens = [&] {
+        write_file(spoilt, whole);
+        try {
+            return LmdbKeys(LmdbSnapshot(spoilt)).size() == 3000;
+        } catch (const DataError&) {
+            return false;
+        }
+    };
+    int count = 0;
+    for (std::size_t page = 2; page < whole.size() / 4096; page += 50) {  // leaves whose keys opening does not ask for
+        char& number = whole[page * 4096];
+        if (whole[page * 4096 + 10] == 2) {
+            number = static_cast<char>(number ^ 0x55);
+            opens() ? static_cast<void>(++count) : static_cast<void>(number = static_cast<char>(number ^ 0x55));
+        }
+    }
+    ASSERT_GT(count, 3);
+    ASSERT_TRUE(opens());
+    const LmdbSnapshot snapshot(spoilt);
+    const LmdbKeys keys(snapshot);
+    EXPECT_GT(LmdbLeaves(snapshot.tree(), keys).size(), 400U);
 }
 
 TEST_F(Tree, ATreeThatLeadsBackToItselfEnds) {

@@ -167,7 +167,8 @@ TEST(Stk, PayloadsInMemoryAreViewsLargeOnesElsewhereAreRead) {
     }
     writer.finish("{}");
     const StkSource source(dir / "x.stk");
-    const bool dropped = drop_from_cache(dir / "x.stk" / stk_shard_name(0)) && !source.reader().shards()[0].in_memory(0, 1);
+    const bool dropped =
+        drop_from_cache(dir / "x.stk" / stk_shard_name(0)) && !source.reader().shards()[0].in_memory(0, 1);
     for (const bool read : {dropped, false}) {  // the second time it is in memory
         for (const std::int64_t i : {1, 0}) {
             Sample sample;

@@ -138,7 +138,8 @@ TEST_F(Pack, DctRecordsBecomeTheirFilesAgain) {
         for (std::int64_t i = 0; i < source.size(); ++i) {
             source.read(i, expected);
             files->read(i, found);
-            const bool exact = source.key(i) != "c2/9.jpg";  // a progressive one: the same coefficients, but its scans are others
+            const bool exact =
+                source.key(i) != "c2/9.jpg";  // a progressive one: the same coefficients, but its scans are others
             EXPECT_EQ(std::ranges::equal(found.bytes, expected.bytes), exact) << source.key(i);
         }
         EXPECT_EQ(all_of(*files), all_of(source));
@@ -398,6 +399,20 @@ TEST_F(Pack, NothingButBadSamples) {
     write_file(dir_ / "images/c/1.jpg", std::string_view("no image"));
     EXPECT_THAT([&] { pack(folder(), dir_ / "x.stk", {.skip_bad = true}); },
                 ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("at least one sample")));
+}
+
+TEST_F(Pack, NotIntoItsOwnSource) {
+    const ImageFolderSource source = folder();
+    for (const fs::path& target : {dir_ / "images/x.stk", dir_ / "images/c0/x.tar", dir_ / "other/../images/x.stk"}) {
+        try {
+            pack(source, target, {});
+            ADD_FAILURE() << target;
+        } catch (const InvalidArgument& error) {
+            EXPECT_THAT(error.what(), HasSubstr("expected a target outside of the source"));
+        }
+        EXPECT_FALSE(fs::exists(target));
+    }
+    EXPECT_EQ(pack(source, dir_ / "images.stk", {}).samples, 12);
 }
 
 }  // namespace

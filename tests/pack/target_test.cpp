@@ -399,6 +399,9 @@ TEST(TargetFormat, GoesByTheEnding) {
                                                              "data.h5 or data.npz")))
             << name;
     }
+    for (const char* name : {"x-{00..99}.tar", "x-%06d.tar", "x-*.tar", "x?.tar", "x[1].tar"}) {
+        EXPECT_THAT([&] { target_format(name); }, ThrowsMessage<InvalidArgument>(HasSubstr("--shard-size"))) << name;
+    }
 }
 
 }  // namespace

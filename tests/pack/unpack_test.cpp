@@ -102,6 +102,27 @@ TEST(Unpack, DigitsIntoClassFolders) {
     }
 }
 
+class Unnamed final : public Source {
+  public:
+    std::int64_t size() const override { return 3; }
+    void read(std::int64_t index, Sample& sample) const override {
+        sample.storage.resize(1);
+        sample.storage.data()[0] = std::byte{7};
+        sample.bytes = sample.storage.bytes();
+        sample.encoded = false;
+        sample.height = sample.width = sample.channels = 1;
+        sample.label = index - 1;
+    }
+};
+
+TEST(Unpack, LabelsWithoutNamesAreFoldersOfTheirNumbers) {
+    const TempDir dir;
+    unpack(Unnamed(), dir.path(), {});
+    for (const char* name : {"unlabelled/0.png", "0/1.png", "1/2.png"}) {
+        EXPECT_TRUE(std::filesystem::exists(dir / name)) << name;
+    }
+}
+
 TEST(Unpack, Names) {
     const std::string png = "\x89PNG\r\n\x1a\n";
     const auto bytes = as_bytes(png);

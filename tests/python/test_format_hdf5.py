@@ -87,7 +87,8 @@ def test_one_hot_labels(stoker, tmp_path, dtype):
     assert report["class_counts"] == counts.tolist()
     with h5py.File(tmp_path / "data.h5", "a") as file:
         file["labels"][5] = 0
-    assert "a single 1 and zeros" in stoker("inspect", "data.h5", status=1).err
+    error = stoker("inspect", "data.h5", status=1).err
+    assert "a single 1 and zeros, got another row in" in error and "of (12, 10)" in error
 
 
 def test_encoded_images_of_variable_length(stoker, pixels, tmp_path):

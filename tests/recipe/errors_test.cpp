@@ -42,7 +42,7 @@ TEST(RecipeErrors, UnknownKeysNameTheLikelyOne) {
               "[r.toml:1: batch_size] expected a known key, got \"batch_size\"; did you mean \"data.batch_size\"?");
     EXPECT_THAT(refusal_in("model", "epochs = 3"), HasSubstr("did you mean \"train.epochs\"?"));
     EXPECT_THAT(refusal_in("schedule", "zzzzzz = 3"),
-                HasSubstr("known in schedule: name, pct_start, div_factor, final_div_factor"));
+                HasSubstr("known in schedule: name, warmup, warmup_factor, end_factor"));
     EXPECT_THAT(refusal("zzzzzz = 3"), HasSubstr("known: seed, device, data, model, optimizer, schedule, train"));
     EXPECT_THAT(refusal("\"data.train\" = \"x\""), StartsWith("[r.toml:1: data.train] expected a known key"));
     EXPECT_THAT(refusal(std::string(5000, 'a') + " = 1"), HasSubstr("aaa...\""));
@@ -104,7 +104,7 @@ TEST(RecipeErrors, ImpossibleValues) {
         {"optimizer", "beta2 = 1.0"},
         {"optimizer", "eps = -1e-8"},
         {"optimizer", "weight_decay = -1"},
-        {"schedule", "name = \"cosine\""},
+        {"schedule", "name = \"cosinus\""},
         {"schedule", "pct_start = 0"},
         {"schedule", "pct_start = 1"},
         {"schedule", "div_factor = 0"},

@@ -39,14 +39,14 @@ TEST(Values, ByteSizes) {
 
 TEST(Values, CheckpointIntervals) {
     for (const char* text : {"1 epoch", "2 epochs", "1 step", "200 steps"}) {
-        const auto every = parse_checkpoint_every(text);
+        const auto every = parse_interval(text);
         ASSERT_TRUE(every) << text;
-        EXPECT_EQ(checkpoint_every_text(*every), text);
+        EXPECT_EQ(interval_text(*every), text);
     }
-    EXPECT_EQ(checkpoint_every_text(*parse_checkpoint_every("3epoch")), "3 epochs");
+    EXPECT_EQ(interval_text(*parse_interval("3epoch")), "3 epochs");
     for (const char* text : {"", "0 epochs", "-1 epoch", "epoch", "1", "1 minute", "1 epoch ", "1.5 epochs",
                              "99999999999999999999 steps"}) {
-        EXPECT_FALSE(parse_checkpoint_every(text)) << text;
+        EXPECT_FALSE(parse_interval(text)) << text;
     }
 }
 

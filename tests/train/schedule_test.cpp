@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 namespace stoker {
@@ -58,7 +59,7 @@ TEST(OneCycle, EqualsPyTorchs) {
                                       .div_factor = run.div_factor,
                                       .final_div_factor = run.final_div_factor};
         for (std::size_t i = 0; i < run.rates.size(); ++i) {
-            EXPECT_NEAR(learning_rate(schedule, run.lr, static_cast<std::int64_t>(i), run.total), run.rates[i],
+            EXPECT_NEAR(learning_rate(schedule, run.lr, {.step = static_cast<std::int64_t>(i), .total = run.total}), run.rates[i],
                         1e-15 + 1e-12 * run.rates[i])
                 << "step " << i << " of " << run.total;
         }
@@ -71,25 +72,51 @@ TEST(OneCycle, EqualsPyTorchsOverALongRun) {
         {0, 0.0040000000000000036}, {1, 0.004000119822993448},   {700, 0.05167824612076259},     {1406, 0.1},
         {1407, 0.0999999771073421}, {3000, 0.05227211097364917}, {4688, 4.2289265789731944e-07}, {4689, 4e-07}};
     for (const auto& [step, rate] : rates) {
-        EXPECT_NEAR(learning_rate(schedule, 0.1, step, 4690), rate, 1e-15 + 1e-12 * rate) << step;
+        EXPECT_NEAR(learning_rate(schedule, 0.1, {.step = step, .total = 4690}), rate, 1e-15 + 1e-12 * rate) << step;
     }
 }
 
 TEST(OneCycle, StaysAtItsEndBeyondTheLastStep) {
     const ScheduleRecipe schedule{.name = "one_cycle"};
-    EXPECT_EQ(learning_rate(schedule, 0.1, 25, 10), learning_rate(schedule, 0.1, 9, 10));
+    EXPECT_EQ(learning_rate(schedule, 0.1, {.step = 25, .total = 10}), learning_rate(schedule, 0.1, {.step = 9, .total = 10}));
 }
 
 TEST(OneCycle, PeakOnTheVeryFirstStepIsThePeak) {
     const ScheduleRecipe schedule{.name = "one_cycle", .pct_start = 0.25};  // 0.25 * 4 - 1 = 0
-    EXPECT_EQ(learning_rate(schedule, 0.1, 0, 4), 0.1);
-    EXPECT_LT(learning_rate(schedule, 0.1, 1, 4), 0.1);
+    EXPECT_EQ(learning_rate(schedule, 0.1, {.step = 0, .total = 4}), 0.1);
+    EXPECT_LT(learning_rate(schedule, 0.1, {.step = 1, .total = 4}), 0.1);
 }
 
 TEST(Constant, IsConstant) {
     for (const std::int64_t step : {0, 1, 99}) {
-        EXPECT_EQ(learning_rate({.name = "constant"}, 0.02, step, 100), 0.02);
+        EXPECT_EQ(learning_rate({.name = "constant"}, 0.02, {.step = step, .total = 100}), 0.02);
     }
+}
+
+TEST(Plateau, LossesThatStayAreWaitedFor) {
+    const ScheduleRecipe schedule{.name = "plateau", .patience = 2};
+    const StepPlace place{.step = 70, .total = 100, .steps_per_epoch = 10};
+    const auto after = [&](const std::vector<double>& losses) { return learning_rate(schedule, 1, place, losses); };
+    EXPECT_EQ(after({}), 1);
+    EXPECT_EQ(after({3, 2, 2, 2}), 1);
+    EXPECT_DOUBLE_EQ(after({3, 2, 2, 2, 2}), 0.1);
+    EXPECT_DOUBLE_EQ(after({3, 2, 2, 2, 2, 1, 1, 1, 1}), 0.01);
+    EXPECT_DOUBLE_EQ(after({1, std::nan(""), std::nan(""), std::nan("")}), 0.1);
+    EXPECT_DOUBLE_EQ(after({1, 0.99995, 0.9999, 0.99995}), 0.1);  // not by the threshold
+}
+
+TEST(WarmUp, RisesAndThenLeavesTheSchedule) {
+    ScheduleRecipe schedule{.name = "linear", .warmup = {.count = 2}, .warmup_factor = 0.1};
+    const auto at = [&](std::int64_t step) {
+        return learning_rate(schedule, 10, {.step = step, .total = 12, .steps_per_epoch = 2});
+    };
+    EXPECT_DOUBLE_EQ(at(0), 1);
+    EXPECT_DOUBLE_EQ(at(2), 5.5);
+    EXPECT_DOUBLE_EQ(at(4), 10);
+    EXPECT_DOUBLE_EQ(at(8), 5);
+    schedule.warmup = {.count = 100, .epochs = false};  // longer than the run
+    EXPECT_LT(at(11), 10);
+    EXPECT_GT(at(11), at(10));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace stoker {
 
-// The same function by the widest vectors that this processor has: what long bytes want.
+// The same function by AVX2 where the processor has it, asking for memory far ahead: what long bytes want.
 std::uint64_t hash_long_bytes(std::span<const std::byte> bytes, std::uint64_t seed);
 
 inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) {

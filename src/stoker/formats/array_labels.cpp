@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/numbered_classes.h"
 
 namespace stoker {
 namespace {
@@ -23,7 +24,7 @@ bool is_column(const ArrayView& array) {
 }
 
 bool is_rows(const ArrayView& array) {
-    return array.shape.size() == 2 && array.shape[1] > 1;
+    return array.shape.size() == 2 && array.shape[1] > 1 && array.shape[1] <= kMostNumberedClasses;
 }
 
 [[noreturn]] void refuse(const ArrayView& array, std::string expected, std::string got,

@@ -125,7 +125,8 @@ void Hdf5Source::open_images(const Opening& opening, const std::string& name, Hd
         }
     }
     // Enough chunks for the cache to be too small for them.
-    const bool chunked = info.layout == Hdf5Layout::chunked && !info.chunk.empty() && info.chunk[0] > 1;
+    const bool chunked =
+        info.layout == Hdf5Layout::chunked && !info.chunk.empty() && info.chunk[0] > 1 && !info.filters.empty();
     if (!encoded && chunked && hdf5_shape_bytes(info, info.shape, path_) > kHdf5CacheBytes) {
         advice_ = fmt::format(
             "{} lies in chunks of {} images: for each one that is read in random order, {} are decoded. "

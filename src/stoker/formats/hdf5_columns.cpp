@@ -138,7 +138,12 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
             labels.insert(labels.end(), found.begin(), found.end());
         }
     } catch (const DataError& error) {
-        throw error.located({.path = file.path()});
+        // Of the dataset as it is, not of the piece and the type that it was read in.
+        ErrorInfo info_of_all = error.info();
+        if (error.place().index && info.shape.size() == 2 && info.shape[1] > 1) {
+            info_of_all.got = fmt::format("another row in {} of ({})", info.type_name, fmt::join(info.shape, ", "));
+        }
+        throw DataError(error.place(), info_of_all).located({.path = file.path()});
     }
     return labels;
 }

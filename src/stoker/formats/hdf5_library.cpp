@@ -13,6 +13,10 @@ constexpr std::size_t kMostDatasets = 10'000;
 
 std::recursive_mutex& library_mutex() {
     static std::recursive_mutex mutex;
+    // After damage the library finds no end when it closes itself at the process's end, and says so on stderr. What is
+    // written is closed before.
+    static const herr_t never_at_exit = H5dont_atexit();
+    static_cast<void>(never_at_exit);
     return mutex;
 }
 

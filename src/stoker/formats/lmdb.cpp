@@ -161,6 +161,9 @@ void LmdbSource::read(std::int64_t index, Sample& sample) const {
         }
     } catch (const DataError& error) {
         throw error.located({.path = path_, .key = printable(key)});
+    } catch (const Unsupported& error) {  // of this record, or of damage in it: the others may be good
+        throw DataError({.path = path_, .key = printable(key)},
+                        {.where = "lmdb", .expected = "a record that can be read", .got = error.what()});
     }
 }
 
@@ -198,6 +201,9 @@ std::string LmdbSource::key(std::int64_t index) const {
         return records.record.text(*value, key_field_);
     } catch (const DataError& error) {
         throw error.located({.path = path_, .key = printable(key)});
+    } catch (const Unsupported& error) {
+        throw DataError({.path = path_, .key = printable(key)},
+                        {.where = "lmdb", .expected = "a record that can be read", .got = error.what()});
     }
 }
 

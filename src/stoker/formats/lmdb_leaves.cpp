@@ -9,32 +9,33 @@
 namespace stoker {
 
 LmdbLeaves::LmdbLeaves(const LmdbTree& tree, const LmdbKeys& keys) : tree_(tree) {
-    constexpr int kDeepest = 32;
     const auto root = keys.row() ? tree.page(tree.root()) : std::nullopt;
-    if (!root || !walk(*root, kDeepest, {}, keys) || leaves_.empty()) {
+    std::uint64_t nodes = tree.page_count();  // no page has two places in a sound tree
+    if (!root || !walk(*root, {}, keys, nodes) || leaves_.empty()) {
         leaves_.clear();
         return;
     }
     index(keys.size());
 }
 
-// Leaves of the row, in order. A branch's first node has no key of its own, it begins with `first_key`. The keys count
-// up from one to the next, so that no page is taken twice.
-bool LmdbLeaves::walk(const LmdbPage& branch, int depth, std::string_view first_key, const LmdbKeys& keys) {
-    if (depth == 0 || !branch.branch()) {
+// Leaves of the row, in order; none of them is looked at but the first of each branch, which tells that they are
+// leaves. A branch's first node has no key of its own, it begins with `first_key`. `nodes`: how many there may still
+// be.
+bool LmdbLeaves::walk(const LmdbPage& branch, std::string_view first_key, const LmdbKeys& keys, std::uint64_t& nodes) {
+    if (!branch.branch()) {
         return false;
     }
     bool leaves = false;
     for (std::size_t at = 0; at < branch.nodes(); ++at) {
         const auto node = branch.node(at);
-        const auto below = node ? tree_.page(node->page()) : std::nullopt;
-        if (!below) {
+        if (!node || nodes-- == 0) {
             return false;
         }
-        leaves = at == 0 ? below->leaf() : leaves;  // all of a branch are of one kind
+        const auto below = at == 0 || !leaves ? tree_.page(node->page()) : std::nullopt;
+        leaves = at == 0 ? below && below->leaf() : leaves;  // all of a branch are of one kind
         const std::string_view key = at == 0 ? first_key : node->key;
         if (!leaves) {
-            if (!walk(*below, depth - 1, key, keys)) {
+            if (!below || !walk(*below, key, keys, nodes)) {
                 return false;
             }
             continue;
@@ -48,7 +49,7 @@ bool LmdbLeaves::walk(const LmdbPage& branch, int depth, std::string_view first_
             leaves_.push_back({.first = least, .page = 0});
         }
     }
-    return leaves_.size() <= tree_.page_count();
+    return true;
 }
 
 void LmdbLeaves::index(std::int64_t keys) {

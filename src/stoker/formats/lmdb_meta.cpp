@@ -20,6 +20,7 @@ constexpr std::uint16_t kMetaPage = 0x08;  // the flag of such a page
 constexpr std::size_t kFlagsAt = 10;
 constexpr std::size_t kMagicAt = 16;
 constexpr std::size_t kVersionAt = 20;
+constexpr std::size_t kMapSizeAt = 32;
 constexpr std::size_t kPageSizeAt = 40;
 constexpr std::size_t kDatabaseFlagsAt = 92;
 constexpr std::size_t kDepthAt = 94;
@@ -88,6 +89,14 @@ LmdbMeta read_page(const File& file, std::uint64_t size, std::uint64_t offset, c
         bad(path, offset + kPageSizeAt, "a page size of 256 to 65536, a power of two",
             fmt::format("{}", meta.page_size), "files of 32-bit machines cannot be read");
     }
+    constexpr std::uint64_t kLargestMap = std::uint64_t{1} << 47;  // what a process can address
+    if (const auto map_size = load<std::uint64_t>(bytes, kMapSizeAt); map_size > kLargestMap) {
+        bad(path, offset + kMapSizeAt, fmt::format("a map of at most {} bytes", kLargestMap),
+            fmt::format("{}", map_size));
+    }
+    if (meta.last_page < 1) {  // liblmdb would map the first of the two alone, and look at both
+        bad(path, offset + kLastPageAt, "at least two pages", "one");
+    }
     constexpr std::uint16_t kDeepest = 32;  // liblmdb's limit
     if (meta.depth > kDeepest) {
         bad(path, offset + kDepthAt, fmt::format("a B-tree of at most {} levels", kDeepest),
@@ -107,14 +116,16 @@ LmdbMeta read_lmdb_meta(const File& file, const std::string& path) {
         bad(path, first.page_size + kPageSizeAt, fmt::format("pages of {} bytes", first.page_size),
             fmt::format("{}", second.page_size));
     }
-    const std::uint64_t pages = size / newest.page_size;
-    if (newest.last_page >= pages) {
-        bad(path, size, fmt::format("{} pages of {} bytes", newest.last_page + 1, newest.page_size),
-            fmt::format("a file of {} bytes", size),
+    // Taken after the pages, which a writer may have written anew with the file longer by then.
+    const std::uint64_t now = file.info().size;
+    constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
+    if (newest.root != kNoPage && newest.root >= now / newest.page_size) {
+        bad(path, now, fmt::format("the B-tree's root in page {} of {} bytes", newest.root, newest.page_size),
+            fmt::format("a file of {} bytes", now),
             "it has been cut short: copy it again, or have mdb_copy -c make a whole one of the original");
     }
-    if (newest.entries > size / 8) {  // an entry's header takes eight bytes
-        bad(path, kEntriesAt, fmt::format("as many entries as {} bytes have room for", size),
+    if (newest.entries > now / 8) {  // an entry's header takes eight bytes
+        bad(path, kEntriesAt, fmt::format("as many entries as {} bytes have room for", now),
             fmt::format("{}", newest.entries));
     }
     return newest;

@@ -22,7 +22,7 @@ struct LmdbMeta {
     bool operator==(const LmdbMeta&) const = default;
 };
 
-// Throws DataError where the file does not begin as an LMDB file does or ends before its last page; Unsupported for
+// Throws DataError where the file does not begin as an LMDB file does or ends before its tree begins; Unsupported for
 // another version of the format, several values a key, or a file that a machine of other numbers wrote.
 LmdbMeta read_lmdb_meta(const File& file, const std::string& path);
 

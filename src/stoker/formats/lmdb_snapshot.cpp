@@ -33,15 +33,11 @@ LmdbSnapshot::LmdbSnapshot(const fs::path& data) : path_(data.string()), file_(d
     pin();
     info_ = file_.info();
     map_ = MappedFile(file_);
-    if (meta_.last_page >= map_.bytes().size() / meta_.page_size) {
-        throw DataError({.path = path_, .offset = static_cast<std::int64_t>(map_.bytes().size())},
-                        {.where = "lmdb",
-                         .expected = fmt::format("{} pages of {} bytes", meta_.last_page + 1, meta_.page_size),
-                         .got = "the end of the file",
-                         .hint = "it has been cut short: copy it again"});
-    }
-    const std::uint64_t used = (meta_.last_page + 1) * meta_.page_size;
-    // A writer who does not know of us may change what we look at; a copy stays as it is.
+    // A file may end before its last page, where the last ones are free. A page beyond is refused when it is looked
+    // for.
+    const std::uint64_t pages = map_.bytes().size() / meta_.page_size;
+    const std::uint64_t used = (meta_.last_page < pages ? meta_.last_page + 1 : pages) * meta_.page_size;
+    // A writer who does not know of us may change what we look at; a copy of what is large stays as it is.
     in_place_ = pin_->locked() ? InPlace(used) : InPlace();
     tree_ = LmdbTree(map_.bytes().first(used), meta_, path_);
     if (info_.inode != File(path_).info().inode) {

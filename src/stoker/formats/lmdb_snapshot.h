@@ -21,7 +21,8 @@ namespace stoker {
 // The data file that `data` means: a folder's data.mdb, or a file named .lmdb or .mdb. Empty where it means none.
 std::optional<std::filesystem::path> find_lmdb(const std::filesystem::path& data);
 
-// Views handed out stay valid as long as the snapshot. By many threads at once, and in a fork's copy too.
+// Views handed out stay valid as long as the snapshot. By many threads at once, and in a fork's copy as long as the
+// parent keeps its own.
 class LmdbSnapshot {
   public:
     // Throws IoError where the file cannot be opened, DataError where it is no LMDB file or is cut short, Unsupported

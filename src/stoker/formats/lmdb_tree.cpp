@@ -19,7 +19,11 @@ constexpr std::size_t kNodeHeader = 8;
 constexpr std::uint16_t kBranch = 0x01;
 constexpr std::uint16_t kLeaf = 0x02;
 constexpr std::uint16_t kKinds = 0x2f;
-constexpr std::uint16_t kElsewhere = 0x01;  // of a node: the value has pages of its own
+constexpr const char* kAscending = "keys in ascending order";
+
+// Of a node.
+constexpr std::uint16_t kElsewhere = 0x01;  // the value has pages of its own
+constexpr std::uint16_t kDatabase = 0x02;   // the value describes a database
 
 template <typename Number>
 Number load(const std::byte* from) {
@@ -48,6 +52,9 @@ std::size_t LmdbPage::nodes() const {
 }
 
 std::optional<LmdbPage::Node> LmdbPage::node(std::size_t at) const {
+    if (at >= nodes()) {
+        return std::nullopt;
+    }
     const std::size_t offset = load<std::uint16_t>(bytes_.data() + kPageHeader + 2 * at);
     if (offset + kNodeHeader > bytes_.size()) {
         return std::nullopt;
@@ -126,6 +133,12 @@ LmdbPage::Node LmdbTree::checked_node(const LmdbPage& page, std::size_t at) cons
 
 LmdbEntry LmdbTree::entry(const LmdbPage& page, std::size_t at) const {
     const auto node = checked_node(page, at);
+    if ((node.flags & kDatabase) != 0) {
+        throw Unsupported({.where = path_,
+                           .expected = "records in the unnamed LMDB database",
+                           .got = fmt::format("a named database {:?}", node.key),
+                           .hint = "copy its records into the unnamed one, or into a file of their own"});
+    }
     const auto found = value(page, node);
     if (!found) {
         fail(page.number(), "values within the pages in use");
@@ -161,7 +174,7 @@ std::size_t LmdbTree::first_not_below(const LmdbPage& page, std::string_view key
 // The node of a branch below which the key is, if it is anywhere.
 std::size_t LmdbTree::child_of(const LmdbPage& page, std::string_view key) const {
     const std::size_t at = first_not_below(page, key);
-    return at < page.nodes() && checked_node(page, at).key == key ? at : at - 1;
+    return at == 0 || (at < page.nodes() && checked_node(page, at).key == key) ? at : at - 1;
 }
 
 std::optional<std::span<const std::byte>> LmdbTree::find(std::string_view key) const {
@@ -229,14 +242,19 @@ std::optional<LmdbEntry> LmdbTree::Cursor::at_or_after(std::string_view key) {
         return entry();
     }
     --leaf.at;  // the last key of this leaf is below: the next leaf's first
-    return next();
+    const auto found = next();
+    if (found && tree_->below(found->key, key)) {
+        tree_->fail(levels_.back().page.number(), kAscending);
+    }
+    return found;
 }
 
 std::optional<LmdbEntry> LmdbTree::Cursor::step(bool forward) {
-    const std::string_view from = levels_.empty() ? std::string_view() : entry().key;
+    const std::string_view from =
+        levels_.empty() ? std::string_view() : tree_->checked_node(levels_.back().page, levels_.back().at).key;
     while (!levels_.empty()) {
         Level& level = levels_.back();
-        if (forward ? level.at + 1 == level.page.nodes() : level.at == 0) {
+        if (forward ? level.at + 1 >= level.page.nodes() : level.at == 0) {
             levels_.pop_back();
             continue;
         }
@@ -247,7 +265,7 @@ std::optional<LmdbEntry> LmdbTree::Cursor::step(bool forward) {
         }
         const LmdbEntry found = entry();
         if (!(forward ? tree_->below(from, found.key) : tree_->below(found.key, from))) {
-            tree_->fail(levels_.back().page.number(), "keys in ascending order");
+            tree_->fail(levels_.back().page.number(), kAscending);
         }
         return found;
     }

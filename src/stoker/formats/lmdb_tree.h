@@ -34,7 +34,8 @@ class LmdbPage {
     bool branch() const;
     bool leaf() const;
     std::size_t nodes() const;  // 0 where their number cannot be
-    // Node `at`, below nodes(), if it lies within the page.
+    // Node `at`, if there is one and it lies within the page. (Where a writer does not know of us, a page may change
+    // from one look to the next.)
     std::optional<Node> node(std::size_t at) const;
 
     std::span<const std::byte> bytes() const { return bytes_; }

@@ -32,22 +32,21 @@ std::string_view text_of(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-[[noreturn]] void refuse(std::string expected, std::string got, std::string name = "") {
+constexpr const char* kDamaged = "the archive is damaged: copy it again, or leave this shard out";
+
+[[noreturn]] void refuse(std::string expected, std::string got, std::string name = "", std::string hint = kDamaged) {
     throw DataError({.path = {}, .key = std::move(name)},
-                    {.where = "tar",
-                     .expected = std::move(expected),
-                     .got = std::move(got),
-                     .hint = "the archive is damaged: copy it again, or leave this shard out"});
+                    {.where = "tar", .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
 }
 
 std::uint64_t parse_binary(std::span<const std::byte> field, const char* what) {
     if (field[0] != std::byte{0x80}) {  // 0xff: negative
-        refuse(fmt::format("a {} that is not negative, below 2^63", what), "another one");
+        refuse(fmt::format("{} that is not negative, below 2^63", what), "another one");
     }
     std::uint64_t value = 0;
     for (const std::byte byte : field.subspan(1)) {
         if (value >> 55 != 0) {
-            refuse(fmt::format("a {} below 2^63", what), "a larger one");
+            refuse(fmt::format("{} below 2^63", what), "a larger one");
         }
         value = value << 8 | std::to_integer<std::uint64_t>(byte);
     }
@@ -146,7 +145,7 @@ void parse_pax(std::span<const std::byte> records, PaxFields& fields) {
 
 std::string checked_tar_name(std::string_view name, bool directory) {
     const auto unsafe = [&](const char* got) {
-        refuse("names of files below the archive's own folder", got, std::string(name));
+        refuse("names of files below the archive's own folder", got, std::string(name), "no such file is ever written");
     };
     if (name.empty() || name.front() == '/' || name.find('\0') != std::string_view::npos) {
         unsafe(name.empty() ? "an empty one" : name.front() == '/' ? "an absolute one" : "one with a zero byte");

@@ -2,6 +2,7 @@
 // autograd's dispatch.
 #include "stoker/models/mlp.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/addmm.h>
@@ -60,7 +61,11 @@ void Mlp::prepare(const at::Tensor& input) {
     log_probabilities_ = layers_.back().output;  // log_softmax runs in place
 }
 
-at::Tensor Mlp::loss(const at::Tensor& input, const at::Tensor& label) {
+at::Tensor Mlp::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
+    if (options.label_smoothing != 0 || at::autocast::is_autocast_enabled(input.device().type())) {
+        label_.reset();
+        return Model::loss(input, label, options);
+    }
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     input_ = input.flatten(1);
     label_ = label;
@@ -78,19 +83,35 @@ at::Tensor Mlp::loss(const at::Tensor& input, const at::Tensor& label) {
     return at::nll_loss(log_probabilities_, label_);
 }
 
-void Mlp::backward(const at::Tensor& /*loss*/) {
+// To those of earlier micro-batches, where there are any.
+void Mlp::add_gradients(Linear& layer, const at::Tensor& input) {
+    if (layer.weight.grad().defined()) {
+        layer.weight.mutable_grad().addmm_(layer.output_grad.t(), input);
+        layer.bias.mutable_grad().add_(layer.output_grad.sum(0));
+        return;
+    }
+    at::mm_out(layer.weight_grad, layer.output_grad.t(), input);
+    at::sum_out(layer.bias_grad, layer.output_grad, 0);
+    layer.weight.mutable_grad() = layer.weight_grad;
+    layer.bias.mutable_grad() = layer.bias_grad;
+}
+
+void Mlp::backward(const at::Tensor& loss, const at::Tensor& gradient) {
+    if (!label_.defined()) {
+        return Model::backward(loss, gradient);
+    }
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     // d loss / d logits = (softmax - one_hot(label)) / N
     at::Tensor& logits_grad = layers_.back().output_grad;
     at::exp_out(logits_grad, log_probabilities_);
     logits_grad.scatter_add_(1, label_.unsqueeze(1), minus_one_);
     logits_grad.mul_(1.0 / static_cast<double>(input_.size(0)));
+    if (gradient.defined()) {
+        logits_grad.mul_(gradient);
+    }
     for (std::size_t i = layers_.size(); i-- > 0;) {
         Linear& layer = layers_[i];
-        at::mm_out(layer.weight_grad, layer.output_grad.t(), i == 0 ? input_ : layers_[i - 1].output);
-        at::sum_out(layer.bias_grad, layer.output_grad, 0);
-        layer.weight.mutable_grad() = layer.weight_grad;
-        layer.bias.mutable_grad() = layer.bias_grad;
+        add_gradients(layer, i == 0 ? input_ : layers_[i - 1].output);
         if (i > 0) {
             Linear& below = layers_[i - 1];
             at::mm_out(below.output_grad, layer.output_grad, layer.weight);

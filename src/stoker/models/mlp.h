@@ -15,9 +15,10 @@ class Mlp final : public Model {
 
     at::Tensor forward(const at::Tensor& input) override;
 
-    // The same values as Model's own, through autograd, within rounding.
-    at::Tensor loss(const at::Tensor& input, const at::Tensor& label) override;
-    void backward(const at::Tensor& loss) override;
+    // The same values as Model's own, through autograd, within rounding. Under autocast, and for smoothed labels, it is
+    // Model's own.
+    at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {}) override;
+    void backward(const at::Tensor& loss, const at::Tensor& gradient = {}) override;
 
   private:
     struct Linear {
@@ -30,6 +31,7 @@ class Mlp final : public Model {
         at::Tensor bias_grad = {};    // (out)
     };
     void prepare(const at::Tensor& input);
+    void add_gradients(Linear& layer, const at::Tensor& input);
 
     std::vector<Linear> layers_;
     at::Tensor input_;              // (N, inputs) of the last loss

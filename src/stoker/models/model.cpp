@@ -1,6 +1,7 @@
 // What all models share, and the table of their names.
 #include "stoker/models/model.h"
 
+#include <ATen/core/Reduction.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <c10/core/GradMode.h>
 
@@ -15,12 +16,14 @@
 
 namespace stoker {
 
-at::Tensor Model::loss(const at::Tensor& input, const at::Tensor& label) {
-    return at::cross_entropy_loss(forward(input), label);
+at::Tensor Model::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
+    constexpr std::int64_t kNoIgnoredIndex = -100;  // torch's default: labels are never negative
+    return at::cross_entropy_loss(forward(input), label, /*weight=*/{}, at::Reduction::Mean, kNoIgnoredIndex,
+                                  options.label_smoothing);
 }
 
-void Model::backward(const at::Tensor& loss) {
-    loss.backward();
+void Model::backward(const at::Tensor& loss, const at::Tensor& gradient) {
+    loss.backward(gradient);
 }
 
 std::vector<NamedTensor> Model::state() const {

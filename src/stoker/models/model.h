@@ -20,6 +20,10 @@ struct NamedTensor {
     at::Tensor tensor;
 };
 
+struct LossOptions {
+    double label_smoothing = 0;  // share of a label that is spread over all classes
+};
+
 class Model {
   public:
     Model() = default;
@@ -31,10 +35,10 @@ class Model {
     virtual at::Tensor forward(const at::Tensor& input) = 0;
 
     // The mean cross entropy of logits against `label` (N) int64, a scalar, ready for `backward`.
-    virtual at::Tensor loss(const at::Tensor& input, const at::Tensor& label);
-    // Leaves the gradients of the last `loss` in the parameters' grad. Both are autograd's by default; a model that
-    // knows its own gradients may be faster.
-    virtual void backward(const at::Tensor& loss);
+    virtual at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {});
+    // Adds the gradients of the last `loss`, times `gradient` (a scalar on its device; undefined: 1), to the
+    // parameters' grad. Both are autograd's by default; a model that knows its own gradients may be faster.
+    virtual void backward(const at::Tensor& loss, const at::Tensor& gradient = {});
 
     // True for models of convolutions, which run faster on channels-last images.
     virtual bool wants_channels_last() const { return false; }

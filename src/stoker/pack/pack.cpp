@@ -47,6 +47,11 @@ SkippedSample skipped(const std::string& key, std::int64_t index, const DataErro
     return {key, DataError(std::move(place), error.info()).what()};
 }
 
+PackOptions resolved(PackOptions options, const TargetFormat& format) {
+    options.recode.codec = options.recode.codec.value_or(format.codec);
+    return options;
+}
+
 class Packing {
   public:
     Packing(const Source& source, const fs::path& path, const PackOptions& options)
@@ -54,10 +59,11 @@ class Packing {
           stk_(dynamic_cast<const StkSource*>(&source)),
           path_(path),
           format_(target_format(path)),
-          options_(options),
-          plan_(plan_of(source, options, format_.shards)) {}
+          options_(resolved(options, format_)),
+          plan_(plan_of(source, options_, format_.shards)) {}
 
     PackResult run() {
+        refuse_inside_source();
         if (const auto origin = format_.finished(path_)) {
             return finished_before(*origin);
         }
@@ -84,6 +90,22 @@ class Packing {
     }
 
   private:
+    // There it would be taken for a part of the source from then on.
+    void refuse_inside_source() const {
+        std::error_code unknown;
+        if (!fs::is_directory(source_.path(), unknown)) {
+            return;
+        }
+        const fs::path source = fs::weakly_canonical(source_.path(), unknown);
+        const fs::path within = fs::weakly_canonical(path_, unknown).lexically_relative(source);
+        if (!within.empty() && *within.begin() != "..") {
+            throw InvalidArgument({.where = path_.string(),
+                                   .expected = "a target outside of the source " + source_.path(),
+                                   .got = "one within it",
+                                   .hint = "the source would be another data set with it"});
+        }
+    }
+
     // The result of a packing that was complete before this one began.
     PackResult finished_before(const std::string& text) {
         check_plan(path_.string(), text, plan_, "packed", "name another target, or remove it first");
@@ -254,7 +276,7 @@ class Packing {
     const StkSource* stk_;  // the source, where it is packed already
     const fs::path path_;
     const TargetFormat& format_;
-    const PackOptions& options_;
+    const PackOptions options_;
     const Json plan_;
     PackTally total_;    // of closed parts
     PackTally part_;     // of the one under way

@@ -92,7 +92,7 @@ Json plan_of(const Source& source, const PackOptions& options, bool shards) {
     if (!options.fields.label.empty()) {
         plan["label_field"] = options.fields.label;
     }
-    plan["codec"] = pack_codec_name(options.recode.codec);
+    plan["codec"] = pack_codec_name(options.recode.codec.value_or(PackCodec::keep));
     plan["resize_shorter"] = options.recode.resize_shorter;
     plan["quality"] = options.recode.quality;
     if (shards) {

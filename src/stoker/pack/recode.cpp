@@ -79,13 +79,13 @@ std::string_view pack_codec_name(PackCodec codec) {
     return std::ranges::find(kNames, codec, &std::pair<std::string_view, PackCodec>::second)->first;
 }
 
-Recoder::Recoder(const RecodeOptions& options) : options_(options) {
+Recoder::Recoder(const RecodeOptions& options) : options_(options), codec_(options.codec.value_or(PackCodec::keep)) {
     if (options.quality < 0 || options.quality > 100 || options.resize_shorter < 0) {
         throw InvalidArgument({.where = "recode",
                                .expected = "a quality of 1 to 100 and a positive size, or 0",
                                .got = fmt::format("{} and {}", options.quality, options.resize_shorter)});
     }
-    if (options.quality > 0 && options.codec == PackCodec::raw) {
+    if (options.quality > 0 && codec_ == PackCodec::raw) {
         throw InvalidArgument(
             {.where = "recode", .expected = "a quality only where JPEGs are written", .got = "one for raw pixels"});
     }
@@ -104,7 +104,7 @@ void Recoder::run(const Sample& sample, bool original, Recoded& out) {
     }
     const ConstImageView pixels = decode(sample);
     const ConstImageView wanted = resized(pixels);
-    const bool to_raw = sample.encoded && options_.codec == PackCodec::raw;
+    const bool to_raw = sample.encoded && codec_ == PackCodec::raw;
     if (to_raw || wanted.data != pixels.data || options_.quality > 0) {
         encode(wanted, sample, out);
         out.exif_lost = sample.encoded && scratch_.decoder.info(sample.bytes).orientation != 1;
@@ -115,7 +115,7 @@ void Recoder::run(const Sample& sample, bool original, Recoded& out) {
 }
 
 bool Recoder::is_plain_dct(const Sample& sample) const {
-    return is_dct_codec(options_.codec) && options_.resize_shorter == 0 && options_.quality == 0 && sample.encoded &&
+    return is_dct_codec(codec_) && options_.resize_shorter == 0 && options_.quality == 0 && sample.encoded &&
            sniff_codec(sample.bytes) == Codec::jpeg;
 }
 
@@ -144,22 +144,22 @@ void Recoder::keep(const Sample& sample, Recoded& out) const {
                      .height = sample.height,
                      .width = sample.width,
                      .channels = sample.channels};
-        out.kept = is_dct_codec(options_.codec) ? "raw pixels" : "";
+        out.kept = is_dct_codec(codec_) ? "raw pixels" : "";
         return;
     }
     const StkCodec codec = codec_of(sample.bytes);
-    if (is_dct_codec(options_.codec)) {
+    if (is_dct_codec(codec_)) {
         return to_dct(sample.bytes, codec, out);
     }
     out.image = {.bytes = sample.bytes, .codec = codec, .original_file = true};
-    if (options_.codec == PackCodec::jpeg && (codec == StkCodec::dct || codec == StkCodec::dct_zstd)) {
+    if (codec_ == PackCodec::jpeg && (codec == StkCodec::dct || codec == StkCodec::dct_zstd)) {
         out.made = restore_jpeg(sample.bytes);
         out.image = {.bytes = out.made, .codec = StkCodec::jpeg, .original_file = true};
     }
 }
 
 void Recoder::to_dct(std::span<const std::byte> bytes, StkCodec codec, Recoded& out) const {
-    const StkCodec wanted = options_.codec == PackCodec::dct ? StkCodec::dct : StkCodec::dct_zstd;
+    const StkCodec wanted = codec_ == PackCodec::dct ? StkCodec::dct : StkCodec::dct_zstd;
     out.image = {.bytes = bytes, .codec = codec, .original_file = true};
     if (codec == wanted) {
         return;
@@ -184,28 +184,28 @@ void Recoder::to_dct(std::span<const std::byte> bytes, StkCodec codec, Recoded& 
 // New pixels, or old ones in a new form.
 void Recoder::encode(ConstImageView image, const Sample& sample, Recoded& out) const {
     const bool stays_raw = !sample.encoded && options_.quality == 0;
-    if (options_.codec == PackCodec::raw || stays_raw) {
+    if (codec_ == PackCodec::raw || stays_raw) {
         copy_rows(image, out.made);
         out.image = {.bytes = out.made,
                      .codec = StkCodec::raw,
                      .height = image.height,
                      .width = image.width,
                      .channels = image.channels};
-        out.kept = is_dct_codec(options_.codec) ? "raw pixels" : "";
+        out.kept = is_dct_codec(codec_) ? "raw pixels" : "";
         return;
     }
     if (options_.quality == 0 && is_lossless(codec_of(sample.bytes))) {
         out.made = encode_png(image);
         out.image = {.bytes = out.made, .codec = StkCodec::png};
-        out.kept = is_dct_codec(options_.codec) ? "png image" : "";
+        out.kept = is_dct_codec(codec_) ? "png image" : "";
         return;
     }
     std::vector<std::byte> jpeg =
         encode_jpeg(image, {.quality = options_.quality == 0 ? kResizedQuality : options_.quality});
-    if (is_dct_codec(options_.codec)) {
+    if (is_dct_codec(codec_)) {
         to_dct(jpeg, StkCodec::jpeg, out);
     }
-    if (!is_dct_codec(options_.codec) || !out.kept.empty()) {
+    if (!is_dct_codec(codec_) || !out.kept.empty()) {
         out.made = std::move(jpeg);
         out.image = {.bytes = out.made, .codec = StkCodec::jpeg};
     }

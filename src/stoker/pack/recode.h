@@ -3,6 +3,7 @@
 // packed is known to be good.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,9 +23,9 @@ PackCodec parse_pack_codec(std::string_view name);
 std::string_view pack_codec_name(PackCodec codec);
 
 struct RecodeOptions {
-    PackCodec codec = PackCodec::keep;
-    int resize_shorter = 0;  // images with a longer shorter side are reduced to this; 0: none is
-    int quality = 0;         // 1..100: every image becomes a JPEG of this quality; 0: only resized JPEGs, of 90
+    std::optional<PackCodec> codec = std::nullopt;  // empty: what the target's format goes by; here keep
+    int resize_shorter = 0;                         // images with a longer shorter side are reduced to this; 0: none is
+    int quality = 0;  // 1..100: every image becomes a JPEG of this quality; 0: only resized JPEGs, of 90
 };
 
 struct Recoded {
@@ -52,6 +53,7 @@ class Recoder {
     void encode(ConstImageView image, const Sample& sample, Recoded& out) const;
 
     RecodeOptions options_;
+    PackCodec codec_;
     Transform transform_;  // without ops: checks and decodes
     TransformScratch scratch_;
     Image reduced_;

@@ -65,11 +65,11 @@ const TargetFormat& target_format(const fs::path& path) {
                                .got = "another name",
                                .hint = "the ending says what is written"});
     }
-    // "{00..99}" and "%06d" are what other programs make names of: here they would be one file's.
-    if (found->ending == std::string_view(".tar") && name.find_first_of("{}%") != std::string::npos) {
+    // "{00..99}", "%06d" and "*" are what other programs make names of: here they would be one file's.
+    if (found->ending == std::string_view(".tar") && name.find_first_of("{}%*?[") != std::string::npos) {
         throw InvalidArgument(
             {.where = path.string(),
-             .expected = fmt::format("shards named NAME{}, or one file without braces and %", kShardsEnding),
+             .expected = fmt::format("shards named NAME{}, or one file without any of {{}}%*?[", kShardsEnding),
              .got = name,
              .hint = "how many shards there will be follows from --shard-size"});
     }

@@ -92,6 +92,12 @@ void write_new(const fs::path& path, std::span<const std::byte> bytes) {
     }
 }
 
+// Labels without names by their numbers.
+std::string class_of(std::int64_t label, std::span<const std::string> classes) {
+    const auto at = static_cast<std::size_t>(label);
+    return label < 0 ? "" : at < classes.size() ? classes[at] : std::to_string(label);
+}
+
 struct Slot {
     Sample sample;
     std::vector<std::byte> made;
@@ -149,8 +155,7 @@ UnpackResult unpack(const Source& source, const fs::path& directory, const Unpac
                 stk->reader().verify(index);
             }
             source.read(index, slot.sample);
-            const auto label = static_cast<std::size_t>(slot.sample.label);
-            const std::string class_name = slot.sample.label >= 0 && label < classes.size() ? classes[label] : "";
+            const std::string class_name = class_of(slot.sample.label, classes);
             const bool raw = !slot.sample.encoded;
             const fs::path name = unpacked_name(key, class_name, raw, slot.sample.bytes);
             const std::span<const std::byte> bytes = file_bytes(slot.sample, slot.made);

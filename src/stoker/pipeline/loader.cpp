@@ -296,9 +296,10 @@ void Loader::restore(const LoaderState& state) {
     const bool inside = state.bad_samples >= 0 && state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 &&
                         state.batch < batches;
     if (!inside) {
-        throw InvalidArgument({.where = "loader state",
-                               .expected = "a batch of " + std::to_string(batches) + " an epoch",
-                               .got = to_json(state)});
+        throw InvalidArgument(
+            {.where = "loader state",
+             .expected = "batch 0 to " + std::to_string(batches - 1) + " of an epoch from 0 on",
+             .got = "batch " + std::to_string(state.batch) + " of epoch " + std::to_string(state.epoch)});
     }
     stop();
     bad_in_epoch_ = state.bad_samples;

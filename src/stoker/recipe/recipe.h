@@ -83,27 +83,42 @@ struct OptimizerRecipe {
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0;
+    std::vector<std::string> no_decay = {};  // parameters without it: patterns of names, or "norms_and_biases"
 };
 
-struct ScheduleRecipe {
-    std::string name = "constant";  // constant | one_cycle
-    double pct_start = 0.3;         // one_cycle: share of the steps spent rising
-    double div_factor = 25;         // lr starts at lr / div_factor
-    double final_div_factor = 1e4;  // and ends at that start / final_div_factor
-};
-
-struct CheckpointEvery {
+struct Interval {
     std::int64_t count = 1;
     bool epochs = true;  // else steps
 };
 
+struct ScheduleRecipe {
+    std::string name = "constant";   // constant | linear | cosine | step | multi_step | plateau | one_cycle
+    Interval warmup = {.count = 0};  // rises to lr over so long, and the schedule begins after it; not one_cycle
+    double warmup_factor = 0.01;     // from this share of lr
+    double end_factor = 0;           // linear, cosine: the share of lr that it ends at
+    double gamma = 0.1;              // step, multi_step, plateau: what lr is multiplied by
+    std::int64_t step_size = 30;     // step: epochs between
+    std::vector<std::int64_t> milestones = {};  // multi_step: epochs
+    std::int64_t patience = 10;                 // plateau: epochs without a better validation loss that are let pass
+    double threshold = 1e-4;                    // plateau: the share by which it has to be better
+    double pct_start = 0.3;                     // one_cycle: share of the steps spent rising
+    double div_factor = 25;                     // lr starts at lr / div_factor
+    double final_div_factor = 1e4;              // and ends at that start / final_div_factor
+};
+
 struct TrainRecipe {
     std::int64_t epochs = 5;
-    std::string precision = "auto";  // auto | fp32
-    bool channels_last = true;       // for convolutional models
-    std::optional<int> threads;      // LibTorch's intra-op threads; empty: auto
+    std::string precision = "auto";  // auto | fp32 | tf32 | bf16 | fp16
+    std::int64_t accumulate = 1;     // micro-batches that a batch is split into
+    double clip_norm = 0;            // the largest norm of all gradients together; 0: any
+    double clip_value = 0;           // the largest magnitude in a gradient; 0: any
+    double label_smoothing = 0;
+    bool stop_at_nan = true;     // a loss that is not finite ends the run
+    double ema = 0;              // decay of the average of the weights that evaluation uses; 0: none
+    bool channels_last = true;   // for convolutional models
+    std::optional<int> threads;  // LibTorch's intra-op threads; empty: auto
     bool deterministic = false;
-    CheckpointEvery checkpoint_every;
+    Interval checkpoint_every;
 };
 
 struct Recipe {

@@ -65,23 +65,24 @@ SchemaKey bad_samples() {
             .write = [](const Recipe& recipe) { return bad_samples_toml(recipe.data.bad_samples); }};
 }
 
-SchemaKey checkpoint_every() {
-    const std::string allowed = "text such as \"1 epoch\", \"2 epochs\" or \"200 steps\"";
-    return {.name = "train.checkpoint_every",
+template <typename Field>
+SchemaKey interval(std::string name, Field at, std::int64_t least, std::string about) {
+    const std::string allowed =
+        fmt::format("text such as \"{} epoch{}\", \"2 epochs\" or \"200 steps\"", least, least == 1 ? "" : "s");
+    return {.name = std::move(name),
             .allowed = allowed,
-            .about = "how often a checkpoint is written",
+            .about = std::move(about),
             .text = true,
             .read =
                 [=](Recipe& recipe, const TomlValue& value, const Place& place) {
                     const auto* text = value.as<std::string>();
-                    const auto every = text != nullptr ? parse_checkpoint_every(*text) : std::nullopt;
-                    if (!every) {
+                    const auto given = text != nullptr ? parse_interval(*text, least) : std::nullopt;
+                    if (!given) {
                         refuse(place, allowed, value);
                     }
-                    recipe.train.checkpoint_every = *every;
+                    at(recipe) = *given;
                 },
-            .write =
-                [](const Recipe& recipe) { return toml_string(checkpoint_every_text(recipe.train.checkpoint_every)); }};
+            .write = [=](const Recipe& recipe) { return toml_string(interval_text(at(recipe))); }};
 }
 
 SchemaKey seed() {
@@ -192,14 +193,32 @@ std::vector<SchemaKey> optimizer_keys() {
         number("optimizer.eps", at(&OptimizerRecipe::eps), {.low = 0}, "adam, adamw: added to the denominator"),
         number("optimizer.weight_decay", at(&OptimizerRecipe::weight_decay), {.low = 0},
                "adamw: decoupled from the gradient; sgd, adam: added to it (L2)"),
+        texts("optimizer.no_decay", at(&OptimizerRecipe::no_decay), 64,
+              "parameters without weight decay: names, with `*` for any part, or `norms_and_biases`"),
     };
 }
 
 std::vector<SchemaKey> schedule_keys() {
     const auto at = [](auto member) { return field(&Recipe::schedule, member); };
     return {
-        one_of("schedule.name", at(&ScheduleRecipe::name), {"constant", "one_cycle"},
+        one_of("schedule.name", at(&ScheduleRecipe::name),
+               {"constant", "linear", "cosine", "step", "multi_step", "plateau", "one_cycle"},
                "how the learning rate moves over the run"),
+        interval("schedule.warmup", at(&ScheduleRecipe::warmup), 0,
+                 "how long the rate rises to `lr` before the schedule begins; `one_cycle` has a rise of its own"),
+        number("schedule.warmup_factor", at(&ScheduleRecipe::warmup_factor),
+               {.low = 0, .high = 1, .low_allowed = false}, "the share of `lr` that warm-up begins with"),
+        number("schedule.end_factor", at(&ScheduleRecipe::end_factor), {.low = 0},
+               "linear, cosine: the share of `lr` at the end"),
+        number("schedule.gamma", at(&ScheduleRecipe::gamma), {.low = 0, .low_allowed = false},
+               "step, multi_step, plateau: what the rate is multiplied by"),
+        integer("schedule.step_size", at(&ScheduleRecipe::step_size), {1, kMost}, "step: epochs between changes"),
+        integers("schedule.milestones", at(&ScheduleRecipe::milestones), {1, kMost}, 64,
+                 "multi_step: epochs after which the rate changes"),
+        integer("schedule.patience", at(&ScheduleRecipe::patience), {0, kMost},
+                "plateau: epochs without a better validation loss that are let pass"),
+        number("schedule.threshold", at(&ScheduleRecipe::threshold), {.low = 0, .high = 1},
+               "plateau: the share by which a loss has to be better to count"),
         number("schedule.pct_start", at(&ScheduleRecipe::pct_start), {.low = 0, .high = 1, .low_allowed = false},
                "one_cycle: share of the steps spent rising"),
         number("schedule.div_factor", at(&ScheduleRecipe::div_factor), {.low = 0, .low_allowed = false},
@@ -213,14 +232,28 @@ std::vector<SchemaKey> train_keys() {
     const auto at = [](auto member) { return field(&Recipe::train, member); };
     return {
         integer("train.epochs", at(&TrainRecipe::epochs), {1, kMost}, "passes over the training data"),
-        one_of("train.precision", at(&TrainRecipe::precision), {"auto", "fp32"},
-               "arithmetic of the step; `auto` chooses for the device"),
+        one_of("train.precision", at(&TrainRecipe::precision), {"auto", "fp32", "tf32", "bf16", "fp16"},
+               "arithmetic of the step: `bf16` and `fp16` under autocast, `fp16` with loss scaling, `tf32` in a GPU's "
+               "matrix products; `auto` chooses for the device"),
+        integer("train.accumulate", at(&TrainRecipe::accumulate), {1, kMost},
+                "splits a batch into that many micro-batches whose gradients are added up: less memory, the same "
+                "learning"),
+        number("train.clip_norm", at(&TrainRecipe::clip_norm), {.low = 0},
+               "scales gradients down to this norm, of all together; 0: never"),
+        number("train.clip_value", at(&TrainRecipe::clip_value), {.low = 0},
+               "limits each number of a gradient to this magnitude; 0: none"),
+        number("train.label_smoothing", at(&TrainRecipe::label_smoothing), {.low = 0, .high = 1},
+               "share of a label that is spread over all classes"),
+        flag("train.stop_at_nan", at(&TrainRecipe::stop_at_nan),
+             "a loss that is not finite ends the run, naming the step's samples"),
+        number("train.ema", at(&TrainRecipe::ema), {.low = 0, .high = 1},
+               "decay of a running average of the weights, which is then what is evaluated; 0: none"),
         flag("train.channels_last", at(&TrainRecipe::channels_last),
              "memory layout (N, H, W, C) for convolutional models"),
         integer_or_auto("train.threads", at(&TrainRecipe::threads), {1, 1024}, "LibTorch's intra-op threads"),
         flag("train.deterministic", at(&TrainRecipe::deterministic),
              "the same losses bit for bit on the same machine, versions and threads"),
-        checkpoint_every(),
+        interval("train.checkpoint_every", at(&TrainRecipe::checkpoint_every), 1, "how often a checkpoint is written"),
     };
 }
 

@@ -91,21 +91,21 @@ std::string byte_size_text(std::int64_t bytes) {
     return fmt::format("{}", bytes);
 }
 
-std::optional<CheckpointEvery> parse_checkpoint_every(std::string_view text) {
+std::optional<Interval> parse_interval(std::string_view text, std::int64_t least) {
     const auto counted = parse_counted(text);
-    if (!counted || counted->count < 1) {
+    if (!counted || counted->count < least) {
         return std::nullopt;
     }
     if (counted->unit == "epoch" || counted->unit == "epochs") {
-        return CheckpointEvery{.count = counted->count, .epochs = true};
+        return Interval{.count = counted->count, .epochs = true};
     }
     if (counted->unit == "step" || counted->unit == "steps") {
-        return CheckpointEvery{.count = counted->count, .epochs = false};
+        return Interval{.count = counted->count, .epochs = false};
     }
     return std::nullopt;
 }
 
-std::string checkpoint_every_text(const CheckpointEvery& every) {
+std::string interval_text(const Interval& every) {
     return fmt::format("{} {}{}", every.count, every.epochs ? "epoch" : "step", every.count == 1 ? "" : "s");
 }
 

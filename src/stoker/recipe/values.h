@@ -18,9 +18,9 @@ std::optional<std::int64_t> parse_byte_size(std::string_view text);
 // The shortest exact form: 4294967296 is "4GiB", 1000 is "1000". bytes >= 0.
 std::string byte_size_text(std::int64_t bytes);
 
-// "1 epoch", "2 epochs", "200 steps", count >= 1. Empty for anything else.
-std::optional<CheckpointEvery> parse_checkpoint_every(std::string_view text);
-std::string checkpoint_every_text(const CheckpointEvery& every);
+// "1 epoch", "2 epochs", "200 steps", count >= least. Empty for anything else.
+std::optional<Interval> parse_interval(std::string_view text, std::int64_t least = 1);
+std::string interval_text(const Interval& every);
 
 // Whether `text` means to be a share ("10%", also "abc%"): it ends in a percent sign.
 bool looks_like_share(std::string_view text);

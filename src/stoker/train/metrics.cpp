@@ -2,6 +2,7 @@
 // objects.
 #include "stoker/train/metrics.h"
 
+#include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -25,13 +26,14 @@ Json epoch_json(const EpochResult& epoch) {
 
 }  // namespace
 
-std::string step_metric(std::int64_t step, const Batch& batch, double lr, const StepRecord& record) {
+std::string step_metric(const StepMetric& metric, double loss) {
     std::string line = fmt::format(
-        R"({{"type":"step","schema":{},"step":{},"epoch":{},"samples":{},"lr":{},"batch_hash":"{:016x}","us":{{)",
-        StepRecord::kVersion, step, batch.epoch() + 1, batch.size(), lr, batch.hash());
+        R"({{"type":"step","schema":{},"step":{},"epoch":{},"samples":{},"loss":{},"lr":{},"batch_hash":"{:016x}","us":{{)",
+        StepRecord::kVersion, metric.step, metric.epoch, metric.samples,
+        std::isfinite(loss) ? fmt::to_string(loss) : "null", metric.lr, metric.batch_hash);
     for (std::size_t i = 0; i < kPhases; ++i) {
         fmt::format_to(std::back_inserter(line), R"({}"{}":{})", i == 0 ? "" : ",", phase_name(static_cast<Phase>(i)),
-                       record.times[i].count() / 1000);
+                       metric.record.times[i].count() / 1000);
     }
     return line + "}}";
 }

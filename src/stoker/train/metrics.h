@@ -3,14 +3,13 @@
 
 #include <string>
 
-#include "stoker/pipeline/batch.h"
-#include "stoker/trace/account.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker {
 
-// {"type": "step", "schema": 1, "step", "epoch", "samples", "lr", "batch_hash", "us": {phase: N}}
-std::string step_metric(std::int64_t step, const Batch& batch, double lr, const StepRecord& record);
+// {"type": "step", "schema": 1, "step", "epoch", "samples", "loss", "lr", "batch_hash", "us": {phase: N}}; a loss that
+// is not finite is null.
+std::string step_metric(const StepMetric& metric, double loss);
 
 // {"type": "epoch", "schema": 1, "step", ...the epoch's figures}
 std::string epoch_metric(const EpochResult& result, std::int64_t step);

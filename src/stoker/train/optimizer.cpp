@@ -3,6 +3,7 @@
 #include "stoker/train/optimizer.h"
 
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "stoker/base/error.h"
 
@@ -28,10 +30,56 @@ std::vector<at::Tensor> pick(const std::vector<at::Tensor>& all, const std::vect
     return some;
 }
 
+constexpr std::string_view kNormsAndBiases = "norms_and_biases";
+
+// `*` stands for any part of a name.
+bool matches(std::string_view name, std::string_view pattern) {
+    const std::size_t star = pattern.find('*');
+    if (star == std::string_view::npos) {
+        return name == pattern;
+    }
+    if (!name.starts_with(pattern.substr(0, star))) {
+        return false;
+    }
+    const std::string_view rest = pattern.substr(star + 1);
+    for (std::size_t skip = star; skip <= name.size(); ++skip) {
+        if (matches(name.substr(skip), rest)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Norms have a weight and a bias for each channel, so that all their parameters are of one dimension, as are biases.
+std::vector<bool> decaying(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& without) {
+    std::vector<bool> decays(parameters.size(), true);
+    for (const std::string& pattern : without) {
+        bool found = pattern == kNormsAndBiases;
+        for (std::size_t i = 0; i < parameters.size(); ++i) {
+            const bool hit =
+                pattern == kNormsAndBiases ? parameters[i].tensor.dim() <= 1 : matches(parameters[i].name, pattern);
+            found = found || hit;
+            decays[i] = decays[i] && !hit;
+        }
+        if (!found) {
+            throw InvalidArgument({.where = "optimizer.no_decay",
+                                   .expected = "the name of a parameter, a pattern such as \"bn*.weight\", or "
+                                               "\"norms_and_biases\"",
+                                   .got = "\"" + pattern + "\", which the model has not",
+                                   .hint = parameters.empty() ? "" : "its first parameter is " + parameters[0].name});
+        }
+    }
+    return decays;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe, OptimizerKernel kernel)
-    : recipe_(recipe), kernel_(kernel), parameters_(parameters), lr_value_(recipe.lr) {
+    : recipe_(recipe),
+      kernel_(kernel),
+      parameters_(parameters),
+      decays_(decaying(parameters, recipe.no_decay)),
+      lr_value_(recipe.lr) {
     const auto device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().tensor.device();
     lr_ = at::scalar_tensor(lr_value_, at::TensorOptions().dtype(at::kFloat).device(device));
     const bool momentum = is_adam() || recipe_.momentum != 0;
@@ -46,7 +94,17 @@ Optimizer::Optimizer(const std::vector<NamedTensor>& parameters, const Optimizer
     }
 }
 
-void Optimizer::step() {
+std::vector<at::Tensor> Optimizer::gradients() const {
+    std::vector<at::Tensor> all;
+    for (const auto& [name, tensor] : parameters_) {
+        if (tensor.grad().defined()) {
+            all.push_back(tensor.grad());
+        }
+    }
+    return all;
+}
+
+void Optimizer::step(const at::Tensor& found_inf) {
     const c10::NoGradGuard no_grad;
     std::vector<std::size_t> with_grad;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -57,49 +115,60 @@ void Optimizer::step() {
     if (with_grad.empty()) {
         return;
     }
-    at::_foreach_add_(pick(steps_, with_grad), 1);
-    if (kernel_ == OptimizerKernel::fused) {
-        fused_step(with_grad);
-    } else {
-        std::for_each(with_grad.begin(), with_grad.end(), [&](std::size_t i) { single_tensor_step(i); });
+    std::vector<at::Tensor> steps = pick(steps_, with_grad);
+    at::_foreach_add_(steps, 1);
+    if (found_inf.defined()) {  // a step that is left out does not count; the fused kernels leave it out themselves
+        at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), found_inf));
+    }
+    const auto rest =
+        std::stable_partition(with_grad.begin(), with_grad.end(), [&](std::size_t i) { return decays_[i]; });
+    const std::vector<std::size_t> groups[] = {{with_grad.begin(), rest}, {rest, with_grad.end()}};
+    for (const auto& group : groups) {
+        const double weight_decay = &group == &groups[0] ? recipe_.weight_decay : 0;
+        if (kernel_ == OptimizerKernel::fused && !group.empty()) {
+            fused_step(group, weight_decay, found_inf);
+        } else if (!found_inf.defined() || found_inf.item<float>() == 0) {
+            std::ranges::for_each(group, [&](std::size_t i) { single_tensor_step(i, weight_decay); });
+        }
     }
 }
 
-void Optimizer::fused_step(const std::vector<std::size_t>& with_grad) {
+void Optimizer::fused_step(const std::vector<std::size_t>& group, double weight_decay, const at::Tensor& found_inf) {
     std::vector<at::Tensor> parameters;
     std::vector<at::Tensor> grads;
-    for (const std::size_t i : with_grad) {
+    for (const std::size_t i : group) {
         parameters.push_back(parameters_[i].tensor);
         grads.push_back(parameters_[i].tensor.grad());
     }
+    const std::optional<at::Tensor> skip = found_inf.defined() ? std::optional(found_inf) : std::nullopt;
     if (!is_adam()) {
         // A momentum buffer of zeros makes the first step like any other: without dampening,
         // momentum * 0 + grad is the copy of grad that torch.optim begins with.
-        at::_fused_sgd_(parameters, grads, first_.empty() ? std::vector<at::Tensor>{} : pick(first_, with_grad),
-                        recipe_.weight_decay, recipe_.momentum, lr_, /*dampening=*/0, recipe_.nesterov,
-                        /*maximize=*/false, /*is_first_step=*/false);
+        at::_fused_sgd_(parameters, grads, first_.empty() ? std::vector<at::Tensor>{} : pick(first_, group),
+                        weight_decay, recipe_.momentum, lr_, /*dampening=*/0, recipe_.nesterov, /*maximize=*/false,
+                        /*is_first_step=*/false, /*grad_scale=*/{}, skip);
         return;
     }
-    const auto first = pick(first_, with_grad);
-    const auto second = pick(second_, with_grad);
-    const auto steps = pick(steps_, with_grad);
+    const auto first = pick(first_, group);
+    const auto second = pick(second_, group);
+    const auto steps = pick(steps_, group);
     const auto& r = recipe_;
     if (r.name == "adamw") {
-        at::_fused_adamw_(parameters, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, r.weight_decay, r.eps,
-                          /*amsgrad=*/false, /*maximize=*/false);
+        at::_fused_adamw_(parameters, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, weight_decay, r.eps,
+                          /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, skip);
     } else {
-        at::_fused_adam_(parameters, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, r.weight_decay, r.eps,
-                         /*amsgrad=*/false, /*maximize=*/false);
+        at::_fused_adam_(parameters, grads, first, second, {}, steps, lr_, r.beta1, r.beta2, weight_decay, r.eps,
+                         /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, skip);
     }
 }
 
-void Optimizer::single_tensor_step(std::size_t i) {
+void Optimizer::single_tensor_step(std::size_t i, double weight_decay) {
     at::Tensor& parameter = parameters_[i].tensor;
     at::Tensor grad = parameter.grad();
     if (recipe_.name == "adamw") {
-        parameter.mul_(1 - lr_value_ * recipe_.weight_decay);
-    } else if (recipe_.weight_decay != 0) {
-        grad = grad.add(parameter, recipe_.weight_decay);
+        parameter.mul_(1 - lr_value_ * weight_decay);
+    } else if (weight_decay != 0) {
+        grad = grad.add(parameter, weight_decay);
     }
     if (!is_adam()) {
         if (!first_.empty()) {

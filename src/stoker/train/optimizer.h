@@ -21,8 +21,11 @@ class Optimizer {
     Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe,
               OptimizerKernel kernel = OptimizerKernel::fused);
 
-    // Updates every parameter from its gradient. One without a gradient is left alone.
-    void step();
+    // Updates every parameter from its gradient. One without a gradient is left alone. `found_inf` (a float32 scalar on
+    // the parameters' device; undefined: 0): where it is 1, nothing changes.
+    void step(const at::Tensor& found_inf = {});
+    // Those that are there.
+    std::vector<at::Tensor> gradients() const;
     // Frees the gradients: the next backward pass writes instead of adding.
     void zero_grad();
 
@@ -36,12 +39,13 @@ class Optimizer {
 
   private:
     bool is_adam() const { return recipe_.name != "sgd"; }
-    void fused_step(const std::vector<std::size_t>& with_grad);
-    void single_tensor_step(std::size_t i);
+    void fused_step(const std::vector<std::size_t>& group, double weight_decay, const at::Tensor& found_inf);
+    void single_tensor_step(std::size_t i, double weight_decay);
 
     const OptimizerRecipe recipe_;
     const OptimizerKernel kernel_;
     std::vector<NamedTensor> parameters_;
+    std::vector<bool> decays_;
     std::vector<at::Tensor> first_;   // Adam: exp_avg; SGD: momentum_buffer
     std::vector<at::Tensor> second_;  // Adam: exp_avg_sq
     std::vector<at::Tensor> steps_;   // float32 scalars on the parameters' device

@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
 
@@ -247,6 +248,9 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
     make_directories(temporary);
     write_tensors(temporary / kModelFile, checkpoint.model);
     write_tensors(temporary / kOptimizerFile, checkpoint.optimizer);
+    if (!checkpoint.ema.empty()) {
+        write_tensors(temporary / kEmaFile, checkpoint.ema);
+    }
     write_file(temporary / kStateFile, checkpoint.state);
     commit(temporary, final_name);
     sync_directory(all);
@@ -280,11 +284,15 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {
-    return {read_model(path), read_tensors(path / kOptimizerFile), read_text(path / kStateFile)};
+    const bool averaged = fs::exists(path / kEmaFile);
+    return {.model = read_tensors(path / kModelFile),
+            .optimizer = read_tensors(path / kOptimizerFile),
+            .ema = averaged ? read_tensors(path / kEmaFile) : std::vector<NamedTensor>(),
+            .state = read_text(path / kStateFile)};
 }
 
 std::vector<NamedTensor> read_model(const fs::path& checkpoint) {
-    return read_tensors(checkpoint / kModelFile);
+    return read_tensors(checkpoint / (fs::exists(checkpoint / kEmaFile) ? kEmaFile : kModelFile));
 }
 
 }  // namespace stoker

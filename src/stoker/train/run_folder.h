@@ -15,7 +15,8 @@ namespace stoker {
 struct Checkpoint {
     std::vector<NamedTensor> model;
     std::vector<NamedTensor> optimizer;
-    std::string state;  // JSON
+    std::vector<NamedTensor> ema;  // the averaged weights; empty where there are none
+    std::string state;             // JSON
 };
 
 inline constexpr const char* kQuarantine = "quarantine.jsonl";  // quarantine.h
@@ -79,7 +80,7 @@ std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path
 // Throws IoError or DataError for a folder that is no checkpoint.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
-// model.safetensors alone, for evaluation.
+// What is evaluated: the averaged weights where there are any, else model.safetensors.
 std::vector<NamedTensor> read_model(const std::filesystem::path& checkpoint);
 
 }  // namespace stoker

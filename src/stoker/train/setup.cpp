@@ -30,9 +30,20 @@ at::Device prepare_device(const Recipe& recipe) {
     at::Context& context = at::globalContext();
     context.setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);
     context.setBenchmarkCuDNN(!recipe.train.deterministic);
-    context.setAllowTF32CuDNN(recipe.train.precision != "fp32");
-    context.setAllowTF32CuBLAS(false);
+    const Precision precision = choose_precision(recipe.train.precision, device);
+    context.setAllowTF32CuDNN(precision.tf32);
+    context.setAllowTF32CuBLAS(precision.tf32);
     return device;
+}
+
+StepOptions step_options(const Recipe& recipe, const at::Device& device) {
+    const TrainRecipe& train = recipe.train;
+    return {.precision = choose_precision(train.precision, device),
+            .accumulate = std::min(train.accumulate, recipe.data.batch_size),
+            .clip_norm = train.clip_norm,
+            .clip_value = train.clip_value,
+            .loss = {.label_smoothing = train.label_smoothing},
+            .ema = train.ema};
 }
 
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
@@ -59,7 +70,8 @@ std::int64_t class_count(const Recipe& recipe, const Source& source) {
     const std::int64_t classes = recipe.model.classes.value_or(in_data);
     if (classes < 1 || classes < in_data) {
         throw InvalidArgument({.where = "model.classes",
-                               .expected = fmt::format("at least the {} classes of the data", in_data),
+                               .expected = in_data == 0 ? std::string("the number of classes")
+                                                        : fmt::format("at least the {} classes of the data", in_data),
                                .got = fmt::to_string(classes),
                                .hint = in_data == 0 ? "the data has no class names, or no labels at all: set "
                                                       "model.classes to their number, or name the field of the labels"

@@ -8,11 +8,15 @@
 #include "stoker/bridge/device.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/data.h"
+#include "stoker/train/step.h"
 
 namespace stoker {
 
 // Picks the device and sets LibTorch's threads, determinism, cuDNN search and TF32 as the recipe says.
 at::Device prepare_device(const Recipe& recipe);
+
+// Of the recipe, for that device.
+StepOptions step_options(const Recipe& recipe, const at::Device& device);
 
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
                                           bool channels_last);

@@ -1,43 +1,148 @@
 // Phases of the account are entered here and nowhere deeper.
 #include "stoker/train/step.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/train/clip.h"
 
 namespace stoker {
 namespace {
 
-at::Tensor device_zero(const at::Device& device) {
-    return at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
-}
+constexpr std::int64_t kOnDevice = 256;  // losses; then they are fetched whether anybody asks or not
 
 }  // namespace
 
-Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device)
-    : model_(model), optimizer_(optimizer), account_(account), loss_sum_(device_zero(device)) {}
+Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device, const StepOptions& options)
+    : model_(model),
+      optimizer_(optimizer),
+      account_(account),
+      device_(device),
+      options_(options),
+      losses_(at::zeros({kOnDevice}, at::TensorOptions().dtype(at::kFloat).device(device))) {
+    if (options.precision.loss_scaling) {
+        scaler_.emplace(device, options.scaler);
+    }
+    if (options.ema > 0) {
+        ema_.emplace(model, options.ema);
+    }
+}
 
 void Step::run(const DeviceBatch& batch, double lr) {
-    at::Tensor loss;  // scalar, the mean over the batch
-    {
-        const PhaseSpan span(account_, Phase::forward);
-        loss = model_.loss(batch.image, batch.label);
+    if (on_device_ == kOnDevice) {
+        fetch_losses();
     }
-    {
-        const PhaseSpan span(account_, Phase::backward);
-        model_.backward(loss);
+    for (;;) {
+        try {
+            gradients(batch, losses_.select(0, on_device_));
+            break;
+        } catch (const c10::OutOfMemoryError&) {
+            if (options_.accumulate >= batch.label.size(0)) {
+                throw;
+            }
+        }
+        optimizer_.zero_grad();
+        options_.accumulate = std::min(2 * options_.accumulate, batch.label.size(0));
     }
+    ++on_device_;
     const PhaseSpan span(account_, Phase::optimizer);
+    update(lr);
+}
+
+// Of the mean loss over the batch: each micro-batch counts by its share of the samples.
+void Step::gradients(const DeviceBatch& batch, at::Tensor mean) {
+    const std::int64_t samples = batch.label.size(0);
+    const std::int64_t parts = std::min(options_.accumulate, samples);
+    for (std::int64_t part = 0; part < parts; ++part) {
+        const std::int64_t begin = samples * part / parts;
+        const std::int64_t size = samples * (part + 1) / parts - begin;
+        at::Tensor loss;  // scalar, the mean over the micro-batch
+        {
+            const PhaseSpan span(account_, Phase::forward);
+            if (before_forward) {
+                before_forward(size);
+            }
+            const Autocast autocast(options_.precision, device_);
+            loss = model_.loss(batch.image.narrow(0, begin, size), batch.label.narrow(0, begin, size), options_.loss);
+        }
+        const PhaseSpan span(account_, Phase::backward);
+        const double share = static_cast<double>(size) / static_cast<double>(samples);
+        at::Tensor gradient;  // of the scaled mean over the batch with respect to this loss
+        if (parts > 1) {
+            gradient = at::full({}, share, loss.options());
+        }
+        if (scaler_) {
+            const at::Tensor scale = scaler_->scale().to(loss.scalar_type());
+            gradient = gradient.defined() ? gradient.mul(scale) : scale;
+        }
+        model_.backward(loss, gradient);
+        if (parts == 1) {
+            mean.copy_(loss.detach());
+        } else {
+            part == 0 ? mean.copy_(loss.detach()).mul_(share) : mean.add_(loss.detach(), share);
+        }
+    }
+}
+
+void Step::update(double lr) {
+    at::Tensor found_inf;
+    if (scaler_ || options_.clip_norm > 0 || options_.clip_value > 0) {
+        std::vector<at::Tensor> gradients = optimizer_.gradients();
+        if (scaler_) {
+            found_inf = scaler_->unscale(gradients);
+        }
+        if (options_.clip_value > 0) {
+            clip_value(gradients, options_.clip_value);
+        }
+        if (options_.clip_norm > 0) {
+            clip_norm(gradients, options_.clip_norm);
+        }
+    }
     optimizer_.set_lr(lr);
-    optimizer_.step();
+    optimizer_.step(found_inf);
     optimizer_.zero_grad();
-    loss_sum_.add_(loss.detach(), static_cast<double>(batch.label.size(0)));
+    if (scaler_) {
+        scaler_->update();
+    }
+    if (ema_) {
+        ema_->update();
+    }
 }
 
-double Step::loss_sum() const {
-    return loss_sum_.item<double>();
+void Step::load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema) {
+    const auto require = [](const char* key, bool own, bool given) {
+        if (own != given) {
+            throw InvalidArgument({.where = key,
+                                   .expected = given ? "what the run began with" : "none, as when the run began",
+                                   .got = own ? "another" : "none",
+                                   .hint = "resume with the recipe that the run began with"});
+        }
+    };
+    require("train.precision", scaler_.has_value(), !scaler.empty());
+    require("train.ema", ema_.has_value(), !ema.empty());
+    if (scaler_) {
+        scaler_->load(scaler);
+    }
+    if (ema_) {
+        ema_->load(ema);
+    }
 }
 
-void Step::restore(double loss_sum) {
-    loss_sum_.fill_(loss_sum);
+void Step::fetch_losses() {
+    const at::Tensor values = losses_.narrow(0, 0, on_device_).to(at::kCPU, at::kDouble);
+    const double* first = values.const_data_ptr<double>();
+    fetched_.insert(fetched_.end(), first, first + on_device_);
+    on_device_ = 0;
+}
+
+std::vector<double> Step::take_losses() {
+    fetch_losses();
+    return std::exchange(fetched_, {});
 }
 
 }  // namespace stoker

@@ -1,34 +1,75 @@
-// One optimiser step: forward, cross entropy, backward, update. The loss is summed on the device, so
-// that nothing in the step waits for it.
+// One optimiser step: forward, cross entropy, backward, update. Its parts compose: autocast, loss scaling,
+// micro-batches, clipping, an average of the weights. Losses stay on the device until somebody asks, so that nothing
+// in the step waits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
 
 #include "stoker/bridge/device.h"
 #include "stoker/models/model.h"
 #include "stoker/trace/account.h"
+#include "stoker/train/autocast.h"
+#include "stoker/train/ema.h"
 #include "stoker/train/optimizer.h"
+#include "stoker/train/scaler.h"
 
 namespace stoker {
 
+struct StepOptions {
+    Precision precision = {};
+    std::int64_t accumulate = 1;  // micro-batches; never more than samples
+    double clip_norm = 0;         // 0: not
+    double clip_value = 0;
+    LossOptions loss = {};
+    double ema = 0;             // decay; 0: none
+    ScalerOptions scaler = {};  // where the precision scales losses
+};
+
 class Step {
   public:
-    Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device);
+    Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
+         const StepOptions& options = {});
 
-    // Trains on one batch with learning rate `lr`.
+    // Trains on one batch with learning rate `lr`. Where the device's memory is too small, the batch is split into
+    // twice as many micro-batches, and those after it too; gradients stay the same, but for what looks at a whole
+    // batch, such as batch norm, whose statistics are then of micro-batches. Throws c10::OutOfMemoryError where a
+    // single sample is too much.
     void run(const DeviceBatch& batch, double lr);
 
-    // Sum over samples of the loss since the last `restore`; waits for the device.
-    double loss_sum() const;
-    void restore(double loss_sum);
+    // The mean loss of each `run` since the last call, in order. Waits for the device.
+    std::vector<double> take_losses();
+
+    // A checkpoint's state of the scaler and averaged weights. Throws InvalidArgument where they are of another kind of
+    // step.
+    void load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema);
+
+    std::int64_t accumulate() const { return options_.accumulate; }
+    Ema* ema() { return ema_ ? &*ema_ : nullptr; }
+    const Scaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
+
+    // Called before each forward pass; what it throws is as if the pass had thrown it. For tests.
+    std::function<void(std::int64_t samples)> before_forward;
 
   private:
+    void gradients(const DeviceBatch& batch, at::Tensor mean);
+    void update(double lr);
+    void fetch_losses();
+
     Model& model_;
     Optimizer& optimizer_;
     Account& account_;
-    at::Tensor loss_sum_;  // float64 scalar on the device
+    at::Device device_;
+    StepOptions options_;
+    std::optional<Scaler> scaler_;
+    std::optional<Ema> ema_;
+    at::Tensor losses_;            // (kOnDevice) float32 on the device
+    std::int64_t on_device_ = 0;   // of them in use
+    std::vector<double> fetched_;  // those before
 };
 
 }  // namespace stoker

@@ -3,7 +3,12 @@
 #include "stoker/train/trainer.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/torch_error.h"
@@ -40,7 +45,7 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
                  : make_model(recipe.model, train_->image_shape(), class_count(recipe, *data_.train), recipe.seed)),
       optimizer_((model_->to(device_, uses_channels_last(recipe, model_.get())), model_->parameters()),
                  recipe.optimizer, kernel),
-      step_(*model_, optimizer_, account_, device_),
+      step_(*model_, optimizer_, account_, device_, step_options(recipe, device_)),
       copier_(device_) {
     require_same_classes(data_);
 } catch (const c10::Error& error) {
@@ -113,13 +118,15 @@ bool Trainer::train_epoch(const FitOptions& options) {
         return true;
     }
     const std::int64_t total = recipe_.train.epochs * train_->batches_per_epoch();
+    const std::vector<double> losses = val_losses();
     account_.cut();  // what lies between epochs belongs to no step
     for (;;) {
         std::shared_ptr<Batch> batch = next_batch();
         if (batch == nullptr) {
             return true;
         }
-        const double lr = learning_rate(recipe_.schedule, recipe_.optimizer.lr, steps_, total);
+        const StepPlace place{.step = steps_, .total = total, .steps_per_epoch = train_->batches_per_epoch()};
+        const double lr = learning_rate(recipe_.schedule, recipe_.optimizer.lr, place, losses);
         DeviceBatch on_device;
         {
             const PhaseSpan span(account_, Phase::copy);
@@ -153,8 +160,18 @@ void Trainer::after_step(const Batch& batch, double lr, const FitOptions& option
     running_.samples += batch.size();
     const StepRecord record = account_.cut();
     note_time(record);
-    if (folder_) {
-        folder_->metric(step_metric(steps_, batch, lr, record));
+    const TensorView index = batch.field(kIndexField);
+    const auto* first = reinterpret_cast<const std::int64_t*>(index.data);
+    pending_.push_back({.metric = {.step = steps_,
+                                   .epoch = batch.epoch() + 1,
+                                   .samples = batch.size(),
+                                   .lr = lr,
+                                   .batch_hash = batch.hash(),
+                                   .record = record},
+                        .indices = {first, first + batch.size()}});
+    constexpr std::size_t kSettled = 50;  // steps between two waits for the device
+    if (pending_.size() >= kSettled) {
+        settle();
     }
     if (options.on_step) {
         options.on_step({.epoch = batch.epoch() + 1,
@@ -163,7 +180,7 @@ void Trainer::after_step(const Batch& batch, double lr, const FitOptions& option
                          .batches = train_->batches_per_epoch(),
                          .images_per_second = static_cast<double>(running_.samples) / running_.seconds});
     }
-    const CheckpointEvery& every = recipe_.train.checkpoint_every;
+    const Interval& every = recipe_.train.checkpoint_every;
     if (folder_ && !every.epochs && steps_ % every.count == 0) {
         save();
     }
@@ -176,22 +193,19 @@ void Trainer::note_time(const StepRecord& record) {
 }
 
 bool Trainer::finish_epoch(const FitOptions& options) {
-    double loss_sum = 0;
     {
         const PhaseSpan span(account_, Phase::optimizer);
-        loss_sum = step_.loss_sum();  // waits for what the device has still to do
+        settle();  // waits for what the device has still to do
     }
     note_time(account_.cut());
     EpochResult result{.epoch = static_cast<std::int64_t>(epochs_.size()) + 1,
                        .seconds = running_.seconds,
                        .images_per_second = static_cast<double>(running_.samples) / running_.seconds,
-                       .train_loss = loss_sum / static_cast<double>(running_.samples),
+                       .train_loss = running_.loss_sum / static_cast<double>(running_.samples),
                        .bad_samples = running_.bad_samples};
     if (val_ != nullptr) {
         const PhaseSpan span(account_, Phase::evaluate);
-        const auto evaluation = stoker::evaluate(*model_, *val_, device_, options.interrupt, [&](const auto& bad) {
-            quarantine_.note(bad, *data_.val, /*rank=*/0);
-        });
+        const auto evaluation = evaluate_epoch(options);
         if (!evaluation) {
             return false;  // the checkpoint has the epoch's steps; resuming evaluates again
         }
@@ -202,10 +216,9 @@ bool Trainer::finish_epoch(const FitOptions& options) {
     account_.cut();  // the checkpoint's account has this epoch's evaluation
     epochs_.push_back(result);
     running_ = {};
-    step_.restore(0);
     if (folder_) {
         folder_->metric(epoch_metric(result, steps_));
-        const CheckpointEvery& every = recipe_.train.checkpoint_every;
+        const Interval& every = recipe_.train.checkpoint_every;
         const bool last = result.epoch == recipe_.train.epochs;
         if (last || (every.epochs && result.epoch % every.count == 0)) {
             save();
@@ -217,6 +230,52 @@ bool Trainer::finish_epoch(const FitOptions& options) {
     return true;
 }
 
+// What the device has done since the last time: writes the steps' lines, with their losses.
+void Trainer::settle() {
+    const std::vector<double> losses = step_.take_losses();
+    const std::vector<Pending> steps = std::exchange(pending_, {});
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        running_.loss_sum += losses[i] * static_cast<double>(steps[i].metric.samples);
+        if (folder_) {
+            folder_->metric(step_metric(steps[i].metric, losses[i]));
+        }
+        if (!std::isfinite(losses[i]) && recipe_.train.stop_at_nan) {
+            fail_at(steps[i], losses[i]);
+        }
+    }
+}
+
+void Trainer::fail_at(const Pending& step, double loss) const {
+    constexpr std::size_t kNamed = 5;
+    std::string samples;
+    for (std::size_t i = 0; i < std::min(step.indices.size(), kNamed); ++i) {
+        samples += (i == 0 ? "" : ", ") + data_.train->key(step.indices[i]);
+    }
+    const std::size_t others = step.indices.size() - std::min(step.indices.size(), kNamed);
+    throw InvalidArgument(
+        {.where = "train",
+         .expected = "a finite loss",
+         .got = fmt::format("{} in step {}, of the samples {}{}", std::isnan(loss) ? "nan" : "infinity",
+                            step.metric.step, samples, others > 0 ? fmt::format(" and {} more", others) : ""),
+         .hint =
+             "lower optimizer.lr, set train.clip_norm, or look at these samples; train.stop_at_nan = false goes on"});
+}
+
+std::vector<double> Trainer::val_losses() const {
+    std::vector<double> losses;
+    for (const EpochResult& epoch : epochs_) {
+        losses.push_back(epoch.val_loss.value_or(epoch.train_loss));
+    }
+    return losses;
+}
+
+// With the averaged weights, where there are any.
+std::optional<Evaluation> Trainer::evaluate_epoch(const FitOptions& options) {
+    const AveragedWeights averaged(step_.ema());
+    return stoker::evaluate(*model_, *val_, device_, options.interrupt,
+                            [&](const auto& bad) { quarantine_.note(bad, *data_.val, /*rank=*/0); });
+}
+
 Evaluation Trainer::evaluate() {
     if (val_ == nullptr) {
         throw InvalidArgument({.where = "data.val",
@@ -224,7 +283,10 @@ Evaluation Trainer::evaluate() {
                                .got = "none",
                                .hint = "set data.val to a data set or to a share of train such as \"10%\""});
     }
-    return with_stoker_errors([&] { return stoker::evaluate(*model_, *val_, device_).value(); });
+    return with_stoker_errors([&] {
+        const AveragedWeights averaged(step_.ema());
+        return stoker::evaluate(*model_, *val_, device_).value();
+    });
 }
 
 }  // namespace stoker

@@ -42,6 +42,16 @@ struct Progress {
     double images_per_second = 0;  // of this epoch so far
 };
 
+// What metrics.jsonl says of a step, but for its loss.
+struct StepMetric {
+    std::int64_t step = 0;
+    std::int64_t epoch = 0;  // from 1
+    std::int64_t samples = 0;
+    double lr = 0;
+    std::uint64_t batch_hash = 0;
+    StepRecord record;
+};
+
 struct FitOptions {
     std::filesystem::path out = {};  // the run folder; empty: nothing is written
     std::string resume = {};         // "": a fresh run; "auto": the newest checkpoint in `out`, if any; or a
@@ -90,18 +100,30 @@ class Trainer {
   private:
     // The part of an epoch's figures that a checkpoint has to carry.
     struct Running {
+        double loss_sum = 0;  // over samples
         double seconds = 0;
         std::int64_t samples = 0;
         std::int64_t bad_samples = 0;
+    };
+
+    // A step whose loss is still on the device.
+    struct Pending {
+        StepMetric metric;
+        std::vector<std::int64_t> indices;  // of its samples
     };
 
     TrainResult run(const FitOptions& options);
     bool train_epoch(const FitOptions& options);
     bool finish_epoch(const FitOptions& options);
     void after_step(const Batch& batch, double lr, const FitOptions& options);
+    void settle();
+    [[noreturn]] void fail_at(const Pending& step, double loss) const;
+    std::vector<double> val_losses() const;
+    std::optional<Evaluation> evaluate_epoch(const FitOptions& options);
     void save();
     void resume(const std::string& from);
     std::string state_json() const;
+    void load_step(const Checkpoint& saved);
     void restore_state(const std::string& text);
     void note_time(const StepRecord& record);
     std::shared_ptr<Batch> next_batch();
@@ -120,6 +142,7 @@ class Trainer {
     Quarantine quarantine_;
     std::int64_t steps_ = 0;
     Running running_;
+    std::vector<Pending> pending_;
     std::vector<EpochResult> epochs_;
     std::optional<std::int64_t> resumed_from_;
 };

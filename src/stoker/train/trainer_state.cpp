@@ -1,4 +1,6 @@
 // What a checkpoint holds of a run, and how a run begins: afresh, or from a checkpoint.
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -46,8 +48,16 @@ EpochResult epoch_from(const Json& json) {
 
 void Trainer::save() {
     const PhaseSpan span(account_, Phase::checkpoint);
+    settle();
     folder_->flush_metrics();
-    folder_->save(steps_, {.model = model_->state(), .optimizer = optimizer_.state(), .state = state_json()});
+    std::vector<NamedTensor> optimizer = optimizer_.state();
+    if (const Scaler* scaler = step_.scaler()) {
+        std::ranges::move(scaler->state(), std::back_inserter(optimizer));
+    }
+    folder_->save(steps_, {.model = model_->state(),
+                           .optimizer = std::move(optimizer),
+                           .ema = step_.ema() != nullptr ? step_.ema()->state() : std::vector<NamedTensor>(),
+                           .state = state_json()});
 }
 
 std::string Trainer::state_json() const {
@@ -64,7 +74,7 @@ std::string Trainer::state_json() const {
                        {"loader", Json::parse(to_json(train_->state()))},
                        {"epochs", epochs},
                        {"epoch_so_far",
-                        {{"loss_sum", step_.loss_sum()},
+                        {{"loss_sum", running_.loss_sum},
                          {"samples", running_.samples},
                          {"seconds", running_.seconds},
                          {"bad_samples", running_.bad_samples}}},
@@ -103,8 +113,8 @@ void Trainer::restore_state(const std::string& text) {
         for (const auto& epoch : json.at("epochs")) {
             epochs_.push_back(epoch_from(epoch));
         }
-        step_.restore(number(json.at("epoch_so_far").at("loss_sum")));
-        running_ = {.seconds = json.at("epoch_so_far").at("seconds").get<double>(),
+        running_ = {.loss_sum = number(json.at("epoch_so_far").at("loss_sum")),
+                    .seconds = json.at("epoch_so_far").at("seconds").get<double>(),
                     .samples = samples,
                     .bad_samples = json.at("epoch_so_far").value("bad_samples", std::int64_t{0})};
         StepRecord sum;
@@ -118,6 +128,17 @@ void Trainer::restore_state(const std::string& text) {
             {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
     }
     resumed_from_ = steps_;
+}
+
+// The scaler's state lies beside the optimiser's.
+void Trainer::load_step(const Checkpoint& saved) {
+    std::vector<NamedTensor> optimizer = saved.optimizer;
+    const auto others = std::ranges::stable_partition(
+        optimizer, [](const NamedTensor& entry) { return !entry.name.starts_with("scaler."); });
+    const std::vector<NamedTensor> scaler(others.begin(), others.end());
+    optimizer.erase(others.begin(), others.end());
+    optimizer_.load(optimizer);
+    step_.load(scaler, saved.ema);
 }
 
 void Trainer::resume(const std::string& from) {
@@ -157,7 +178,7 @@ void Trainer::resume(const std::string& from) {
         // All that can be refused comes first, so that a resume with another recipe changes no file.
         const Checkpoint saved = read_checkpoint(*checkpoint);
         model_->load(saved.model);
-        optimizer_.load(saved.optimizer);
+        load_step(saved);
         restore_state(saved.state);
         folder_->create(recipe_to_toml(recipe_));
         folder_->cut_checkpoints(steps_);
