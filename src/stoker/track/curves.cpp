@@ -52,12 +52,12 @@ double value_or_gap(const std::optional<double>& value) {
     return value.value_or(std::nan(""));
 }
 
-// A step's line as it is, light, and smoothed over it.
-void add_steps(Panel& panel, const CurveRun& run, std::size_t color, std::vector<Point> points) {
-    constexpr double kWindows = 60;
+// Smoothed, and where `light` the steps as they are behind it.
+void add_steps(Panel& panel, const CurveRun& run, std::size_t color, std::vector<Point> points, bool light) {
+    constexpr double kWindows = 120;
     const double window = static_cast<double>(points.size()) / kWindows;
     std::vector<Point> smooth = smoothed(points, window);
-    if (window > 1) {
+    if (light && window > 1) {
         panel.series.push_back({.name = run.name, .points = std::move(points), .color = color, .look = Look::light});
     }
     panel.series.push_back({.name = run.name, .points = std::move(smooth), .color = color});
@@ -68,6 +68,7 @@ Panel step_panel(std::span<const CurveRun> runs) {
         return std::ranges::any_of(run.metrics.steps, [](const StepMetric& step) { return step.loss.has_value(); });
     });
     Panel panel{.title = has_loss ? "Training loss" : "Images a second", .x_name = "step", .empty = "no step yet"};
+    constexpr std::size_t kMostLight = 3;  // more of them over each other are a fog
     for (std::size_t i = 0; i < runs.size(); ++i) {
         std::vector<Point> points;
         for (const StepMetric& step : runs[i].metrics.steps) {
@@ -77,7 +78,7 @@ Panel step_panel(std::span<const CurveRun> runs) {
                 points.push_back({static_cast<double>(step.step), static_cast<double>(step.samples) / step.seconds});
             }
         }
-        add_steps(panel, runs[i], i, std::move(points));
+        add_steps(panel, runs[i], i, std::move(points), runs.size() <= kMostLight);
     }
     std::ranges::stable_partition(panel.series, [](const Series& series) { return series.look == Look::light; });
     return panel;
@@ -185,7 +186,7 @@ Legend legend_of(std::span<const CurveRun> runs) {
     Legend legend{.svg = {}, .bottom = 46};
     double x = 16;
     for (std::size_t i = 0; i < names.size(); ++i) {
-        const double width = 46 + 7 * static_cast<double>(names[i].size());
+        const double width = 46 + 6.5 * static_cast<double>(names[i].size());
         if (x > 16 && x + width > kWidth) {
             x = 16;
             legend.bottom += kRow;
@@ -224,7 +225,7 @@ std::string curves_svg(std::span<const CurveRun> runs) {
                        "\n",
                        xml_text(title));
     out += legend.svg;
-    const std::size_t columns = std::min<std::size_t>(384, 1200 / runs.size());
+    const std::size_t columns = std::min<std::size_t>(384, 960 / runs.size());
     const Panel panels[] = {step_panel(runs), rate_panel(runs), loss_panel(runs), accuracy_panel(runs)};
     for (std::size_t i = 0; i < std::size(panels); ++i) {
         const Box box{.x = kWidth / 2 * static_cast<double>(i % 2),

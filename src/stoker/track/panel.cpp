@@ -64,8 +64,10 @@ Range y_range(const Panel& panel) {
         }
     }
     constexpr double kNearZero = 0.4;  // an axis that could begin at 0 for little, does
-    if (range.low > 0 && range.low < kNearZero * range.high) {
+    const bool level = range.low == range.high;
+    if (range.low > 0 && (level || range.low < kNearZero * range.high)) {
         range.low = 0;
+        range.high *= level ? 1.2 : 1;  // a level line is not the frame's
     }
     return {range.low * panel.factor, range.high * panel.factor};
 }
@@ -154,7 +156,7 @@ std::string axes_svg(const Frame& frame) {
 
 std::string panel_svg(const Panel& panel, const Box& box, std::size_t columns) {
     constexpr double kLeft = 50;
-    constexpr double kRight = 12;
+    constexpr double kRight = 20;
     constexpr double kTop = 28;
     constexpr double kBottom = 38;
     const Box plot{box.x + kLeft, box.y + kTop, box.width - kLeft - kRight, box.height - kTop - kBottom};

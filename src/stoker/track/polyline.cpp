@@ -41,15 +41,29 @@ class Column {
 }  // namespace
 
 std::vector<Point> smoothed(std::span<const Point> points, double window) {
-    std::vector<Point> out(points.begin(), points.end());
+    struct Sum {
+        double values = 0;
+        double weights = 0;
+        void add(double keep, double value) {
+            const bool counts = std::isfinite(value);
+            values = keep * values + (counts ? value : 0);
+            weights = keep * weights + (counts ? 1 : 0);
+        }
+    };
     const double keep = std::exp(-1 / std::max(window, 1e-3));
-    double sum = 0;
-    double weight = 0;
-    for (Point& point : out) {
-        if (std::isfinite(point.y)) {
-            sum = keep * sum + point.y;
-            weight = keep * weight + 1;
-            point.y = sum / weight;
+    std::vector<Sum> before(points.size());
+    Sum sum;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+        sum.add(keep, points[i].y);
+        before[i] = sum;
+    }
+    std::vector<Point> out(points.begin(), points.end());
+    sum = {};
+    for (std::size_t i = points.size(); i-- > 0;) {
+        const double y = points[i].y;
+        sum.add(keep, y);
+        if (std::isfinite(y)) {
+            out[i].y = (before[i].values + sum.values - y) / (before[i].weights + sum.weights - 1);
         }
     }
     return out;

@@ -12,7 +12,8 @@ struct Point {
     double y = 0;  // not finite: a gap in the line
 };
 
-// Each point's y as the mean of those up to it, with weights that fall by e within `window` points. Gaps stay.
+// Each point's y as the mean of those around it, with weights that fall by e within `window` points to both sides, so that
+// the line does not lag behind. Gaps stay.
 std::vector<Point> smoothed(std::span<const Point> points, double window);
 
 // At most about three points in each of `columns` of equal width, least and largest among them, so that no peak is
