@@ -15,6 +15,7 @@ struct Options {
     std::string run;
     std::string tensorboard;
     std::string svg;
+    std::int64_t after = 0;
 };
 
 int run(const Options& options) {
@@ -29,7 +30,8 @@ int run(const Options& options) {
     }
     if (!options.tensorboard.empty()) {
         const double end = 1e-9 * static_cast<double>(File(metrics).info().modified_ns);
-        const std::filesystem::path file = export_events(record.metrics, options.tensorboard, end);
+        const std::filesystem::path file =
+            export_events(record.metrics, {.folder = options.tensorboard, .end = end, .after = options.after});
         fmt::print("{}: {} steps, {} epochs\n", file.string(), record.metrics.steps.size(),
                    record.metrics.epochs.size());
     }
@@ -51,6 +53,10 @@ Command add_runs_export(CLI::App& app) {
     app.add_option("--tensorboard", options->tensorboard,
                    "write an event file into this folder; what earlier ones there say of the run is made void")
         ->type_name("DIR");
+    app.add_option("--after", options->after,
+                   "with --tensorboard: only steps after this one, which a run at work has new")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("STEP");
     app.add_option("--svg", options->svg, "draw losses, learning rate and accuracy into this file")->type_name("FILE");
     example(app,
             "  stoker runs export runs/first --tensorboard logs/first && tensorboard --logdir logs\n"

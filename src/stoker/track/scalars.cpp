@@ -32,25 +32,30 @@ std::vector<Scalar> scalars_of(const EpochMetric& epoch) {
     return scalars;
 }
 
-std::filesystem::path export_events(const Metrics& metrics, const std::filesystem::path& folder, double end) {
+std::filesystem::path export_events(const Metrics& metrics, const ExportOptions& options) {
     double left = 0;  // from here to the end of the run
     for (const StepMetric& step : metrics.steps) {
         left += std::isfinite(step.seconds) ? step.seconds : 0;
     }
-    EventFile file({.folder = folder});
+    EventFile file({.folder = options.folder, .first_step = options.after + 1});
+    const auto add = [&](std::int64_t step, const std::vector<Scalar>& scalars) {
+        if (step > options.after) {
+            file.add(step, options.end - left, scalars);
+        }
+    };
     auto epoch = metrics.epochs.begin();
-    const auto epochs_up_to = [&](std::int64_t step) {
-        for (; epoch != metrics.epochs.end() && epoch->step <= step; ++epoch) {
-            file.add(epoch->step, end - left, scalars_of(*epoch));
+    const auto add_epochs = [&](std::int64_t up_to) {
+        for (; epoch != metrics.epochs.end() && epoch->step <= up_to; ++epoch) {
+            add(epoch->step, scalars_of(*epoch));
         }
     };
     for (const StepMetric& step : metrics.steps) {
-        epochs_up_to(step.step - 1);
+        add_epochs(step.step - 1);
         left -= std::isfinite(step.seconds) ? step.seconds : 0;
-        file.add(step.step, end - left, scalars_of(step));
+        add(step.step, scalars_of(step));
     }
     left = 0;
-    epochs_up_to(std::numeric_limits<std::int64_t>::max());
+    add_epochs(std::numeric_limits<std::int64_t>::max());
     file.flush();
     return file.path();
 }

@@ -2,6 +2,7 @@
 // from its metrics.jsonl afterwards.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <vector>
 
@@ -16,8 +17,15 @@ std::vector<Scalar> scalars_of(const StepMetric& step);
 // epoch/train_loss, epoch/val_loss, epoch/val_accuracy, epoch/images_per_second, epoch/seconds.
 std::vector<Scalar> scalars_of(const EpochMetric& epoch);
 
-// Writes all of `metrics` to a new event file in `folder`; earlier ones there are made void. Metrics hold no times of
-// day, so these are reckoned back from `end`, the time of the last line in seconds since 1970. Gives back the file.
-std::filesystem::path export_events(const Metrics& metrics, const std::filesystem::path& folder, double end);
+struct ExportOptions {
+    std::filesystem::path folder;
+    double end = 0;          // the time of the last line, seconds since 1970: metrics hold no times of day, so those of
+                             // all lines are reckoned back from here
+    std::int64_t after = 0;  // only steps after this one; up to it, what is in `folder` already stays
+};
+
+// Writes `metrics` to a new event file; what earlier ones of the folder tell of the same steps is void. Gives back the
+// file.
+std::filesystem::path export_events(const Metrics& metrics, const ExportOptions& options);
 
 }  // namespace stoker
