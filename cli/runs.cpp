@@ -89,7 +89,7 @@ std::string time_text(const std::optional<std::int64_t>& ns) {
 }
 
 Json run_json(const RunRecord& run) {
-    const EpochMetric* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
+    const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
     return {{"name", run.name},
             {"path", run.path.string()},
             {"model", or_null(run.key("model.name"))},
@@ -111,7 +111,7 @@ Json run_json(const RunRecord& run) {
 
 Json epochs_json(const RunRecord& run) {
     Json epochs = Json::array();
-    for (const EpochMetric& epoch : run.metrics.epochs) {
+    for (const EpochLine& epoch : run.metrics.epochs) {
         epochs.push_back({{"epoch", epoch.epoch},
                           {"step", epoch.step},
                           {"seconds", epoch.seconds},

@@ -113,13 +113,13 @@ std::string with_ratio(const std::string& text, double value, double first, bool
     return is_first || !std::isfinite(ratio) || ratio <= 0 ? text : fmt::format("{} ({:.2f}x)", text, ratio);
 }
 
-std::string of_last(const RunRecord& run, std::string (*text)(const EpochMetric&)) {
+std::string of_last(const RunRecord& run, std::string (*text)(const EpochLine&)) {
     return run.metrics.epochs.empty() ? "-" : text(run.metrics.epochs.back());
 }
 
 std::string best_accuracy(const RunRecord& run) {
     std::optional<double> best;
-    for (const EpochMetric& epoch : run.metrics.epochs) {
+    for (const EpochLine& epoch : run.metrics.epochs) {
         best = epoch.val_accuracy && !(best > epoch.val_accuracy) ? epoch.val_accuracy : best;
     }
     return percent_text(best);
@@ -133,14 +133,14 @@ void print_figures(const std::vector<RunRecord>& runs) {
     add_row(table, runs, "device",
             [](const RunRecord& run) { return run.device.empty() ? "-" : for_terminal(run.device, 28); });
     add_row(table, runs, "val accuracy", [](const RunRecord& run) {
-        return of_last(run, [](const EpochMetric& epoch) { return percent_text(epoch.val_accuracy); });
+        return of_last(run, [](const EpochLine& epoch) { return percent_text(epoch.val_accuracy); });
     });
     add_row(table, runs, "  best epoch's", best_accuracy);
     add_row(table, runs, "val loss", [](const RunRecord& run) {
-        return of_last(run, [](const EpochMetric& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
+        return of_last(run, [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
     });
     add_row(table, runs, "train loss", [](const RunRecord& run) {
-        return of_last(run, [](const EpochMetric& epoch) { return number_text(epoch.train_loss); });
+        return of_last(run, [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
     });
     add_row(table, runs, "images/s", [&](const RunRecord& run) {
         return with_ratio(rate_text(run.images_per_second()), run.images_per_second(), first.images_per_second(),
@@ -180,7 +180,7 @@ std::vector<std::size_t> shown_epochs(std::size_t count) {
     return shown;
 }
 
-void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::string (*text)(const EpochMetric&)) {
+void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::string (*text)(const EpochLine&)) {
     std::size_t count = 0;
     for (const RunRecord& run : runs) {
         count = std::max(count, run.metrics.epochs.size());
@@ -199,10 +199,10 @@ void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::st
 void print_report(const std::vector<RunRecord>& runs) {
     print_figures(runs);
     print_recipes(runs);
-    print_epochs(runs, "val accuracy", [](const EpochMetric& epoch) { return percent_text(epoch.val_accuracy); });
-    print_epochs(runs, "val loss", [](const EpochMetric& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
-    print_epochs(runs, "train loss", [](const EpochMetric& epoch) { return number_text(epoch.train_loss); });
-    print_epochs(runs, "seconds", [](const EpochMetric& epoch) { return fmt::format("{:.2f}", epoch.seconds); });
+    print_epochs(runs, "val accuracy", [](const EpochLine& epoch) { return percent_text(epoch.val_accuracy); });
+    print_epochs(runs, "val loss", [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
+    print_epochs(runs, "train loss", [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
+    print_epochs(runs, "seconds", [](const EpochLine& epoch) { return fmt::format("{:.2f}", epoch.seconds); });
     const char* gap = "\n";
     for (const RunRecord& run : runs) {
         for (const std::string& problem : run.problems) {

@@ -46,7 +46,7 @@ void print_table(const std::vector<RunRecord>& runs) {
         table.column(title, Table::Align::left);
     }
     for (const RunRecord& run : runs) {
-        const EpochMetric* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
+        const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
         table.row({for_terminal(run.name, 40), or_dash(run.key("model.name")), or_dash(run.key("data.train")),
                    epochs_text(run), last == nullptr ? "-" : number_text(last->train_loss),
                    last == nullptr ? "-" : percent_text(last->val_accuracy), rate_text(run.images_per_second()),

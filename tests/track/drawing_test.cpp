@@ -60,11 +60,11 @@ TEST(AxisTest, AnyRangeGetsAFewRoundTicks) {
     }
 }
 
-std::vector<Point> noise(std::size_t count, double gaps) {
+std::vector<CurvePoint> noise(std::size_t count, double gaps) {
     std::mt19937 random(5);
     std::normal_distribution<double> normal;
     std::uniform_real_distribution<double> share(0, 1);
-    std::vector<Point> points;
+    std::vector<CurvePoint> points;
     for (std::size_t i = 0; i < count; ++i) {
         points.push_back({static_cast<double>(i), share(random) < gaps ? kNan : normal(random)});
     }
@@ -74,16 +74,16 @@ std::vector<Point> noise(std::size_t count, double gaps) {
 TEST(PolylineTest, ThinningKeepsPeaksAndOrder) {
     for (const double gaps : {0.0, 0.01, 0.5, 1.0}) {
         for (const std::size_t count : {0U, 1U, 10U, 1000U, 50'000U}) {
-            const std::vector<Point> points = noise(count, gaps);
-            const std::vector<Point> thin = thinned(points, 100);
+            const std::vector<CurvePoint> points = noise(count, gaps);
+            const std::vector<CurvePoint> thin = thinned(points, 100);
             ASSERT_LE(thin.size(), std::max<std::size_t>(303, 200));
             double least = 1e9, most = -1e9, thin_least = 1e9, thin_most = -1e9;
-            for (const Point& point : points) {
+            for (const CurvePoint& point : points) {
                 least = std::isfinite(point.y) ? std::min(least, point.y) : least;
                 most = std::isfinite(point.y) ? std::max(most, point.y) : most;
             }
             double before = -1;
-            for (const Point& point : thin) {
+            for (const CurvePoint& point : thin) {
                 if (std::isfinite(point.y)) {
                     thin_least = std::min(thin_least, point.y);
                     thin_most = std::max(thin_most, point.y);
@@ -98,16 +98,16 @@ TEST(PolylineTest, ThinningKeepsPeaksAndOrder) {
 }
 
 TEST(PolylineTest, SmoothingKeepsLevelsAndGaps) {
-    std::vector<Point> points = noise(1000, 0.1);
-    for (Point& point : points) {
+    std::vector<CurvePoint> points = noise(1000, 0.1);
+    for (CurvePoint& point : points) {
         point.y = std::isnan(point.y) ? kNan : 3;
     }
-    const std::vector<Point> smooth = smoothed(points, 20);
+    const std::vector<CurvePoint> smooth = smoothed(points, 20);
     for (std::size_t i = 0; i < points.size(); ++i) {
         ASSERT_EQ(std::isnan(points[i].y), std::isnan(smooth[i].y));
         ASSERT_TRUE(std::isnan(smooth[i].y) || std::abs(smooth[i].y - 3) < 1e-9);
     }
-    const std::vector<Point> rough = noise(1000, 0);
+    const std::vector<CurvePoint> rough = noise(1000, 0);
     EXPECT_NEAR(smoothed(rough, 1e-9)[500].y, rough[500].y, 1e-12);
 }
 
@@ -172,10 +172,10 @@ TEST(CurvesTest, AnyRunCanBeDrawn) {
         for (const std::int64_t epochs : {0, 1, 3}) {
             CurveRun run = run_of("r", steps, epochs);
             EXPECT_GT(balanced_tags(curves_svg(std::span(&run, 1))), 10);
-            for (StepMetric& step : run.metrics.steps) {
+            for (StepLine& step : run.metrics.steps) {
                 step.loss = kNan;
             }
-            for (EpochMetric& epoch : run.metrics.epochs) {
+            for (EpochLine& epoch : run.metrics.epochs) {
                 epoch.train_loss = kNan, epoch.val_loss = std::nullopt, epoch.val_accuracy = std::nullopt;
             }
             const std::string svg = curves_svg(std::span(&run, 1));

@@ -46,7 +46,7 @@ TEST_F(MetricsFileTest, ReadsStepsAndEpochs) {
     const Metrics metrics = read(metrics_text(2, 3));
     ASSERT_EQ(metrics.steps.size(), 6U);
     ASSERT_EQ(metrics.epochs.size(), 2U);
-    const StepMetric& step = metrics.steps[4];
+    const StepLine& step = metrics.steps[4];
     EXPECT_EQ(step.step, 5);
     EXPECT_EQ(step.epoch, 2);
     EXPECT_EQ(step.samples, 64);
@@ -54,7 +54,7 @@ TEST_F(MetricsFileTest, ReadsStepsAndEpochs) {
     EXPECT_EQ(step.lr, 0.001);
     EXPECT_DOUBLE_EQ(step.seconds, 0.004);
     EXPECT_DOUBLE_EQ(step.wait_seconds, 0.001);
-    const EpochMetric& epoch = metrics.epochs[1];
+    const EpochLine& epoch = metrics.epochs[1];
     EXPECT_EQ(epoch.epoch, 2);
     EXPECT_EQ(epoch.step, 6);
     EXPECT_EQ(epoch.seconds, 2);

@@ -39,8 +39,8 @@ text{fill:#e6edf3}.sheet{fill:#0d1117}.tick{fill:#9aa5b1}.grid path{stroke:#232a
 )";
 
 template <typename Metric, typename X, typename Y>
-std::vector<Point> points_of(const std::vector<Metric>& metrics, X x, Y y) {
-    std::vector<Point> points;
+std::vector<CurvePoint> points_of(const std::vector<Metric>& metrics, X x, Y y) {
+    std::vector<CurvePoint> points;
     points.reserve(metrics.size());
     for (const Metric& metric : metrics) {
         points.push_back({static_cast<double>(x(metric)), y(metric)});
@@ -53,10 +53,10 @@ double value_or_gap(const std::optional<double>& value) {
 }
 
 // Smoothed, and where `light` the steps as they are behind it.
-void add_steps(Panel& panel, const CurveRun& run, std::size_t color, std::vector<Point> points, bool light) {
+void add_steps(Panel& panel, const CurveRun& run, std::size_t color, std::vector<CurvePoint> points, bool light) {
     constexpr double kWindows = 120;
     const double window = static_cast<double>(points.size()) / kWindows;
-    std::vector<Point> smooth = smoothed(points, window);
+    std::vector<CurvePoint> smooth = smoothed(points, window);
     if (light && window > 1) {
         panel.series.push_back({.name = run.name, .points = std::move(points), .color = color, .look = Look::light});
     }
@@ -65,13 +65,13 @@ void add_steps(Panel& panel, const CurveRun& run, std::size_t color, std::vector
 
 Panel step_panel(std::span<const CurveRun> runs) {
     const bool has_loss = std::ranges::any_of(runs, [](const CurveRun& run) {
-        return std::ranges::any_of(run.metrics.steps, [](const StepMetric& step) { return step.loss.has_value(); });
+        return std::ranges::any_of(run.metrics.steps, [](const StepLine& step) { return step.loss.has_value(); });
     });
     Panel panel{.title = has_loss ? "Training loss" : "Images a second", .x_name = "step", .empty = "no step yet"};
     constexpr std::size_t kMostLight = 3;  // more of them over each other are a fog
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        std::vector<Point> points;
-        for (const StepMetric& step : runs[i].metrics.steps) {
+        std::vector<CurvePoint> points;
+        for (const StepLine& step : runs[i].metrics.steps) {
             if (has_loss && step.loss) {
                 points.push_back({static_cast<double>(step.step), *step.loss});
             } else if (!has_loss && step.seconds > 0) {
@@ -87,7 +87,7 @@ Panel step_panel(std::span<const CurveRun> runs) {
 Panel rate_panel(std::span<const CurveRun> runs) {
     Panel panel{.title = "Learning rate", .x_name = "step", .empty = "no step yet"};
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        auto points = points_of(runs[i].metrics.steps, std::mem_fn(&StepMetric::step), std::mem_fn(&StepMetric::lr));
+        auto points = points_of(runs[i].metrics.steps, std::mem_fn(&StepLine::step), std::mem_fn(&StepLine::lr));
         panel.series.push_back({.name = runs[i].name, .points = std::move(points), .color = i});
     }
     return panel;
@@ -111,15 +111,15 @@ Panel loss_panel(std::span<const CurveRun> runs) {
                 .empty = "no epoch yet"};
     for (std::size_t i = 0; i < runs.size(); ++i) {
         const auto& epochs = runs[i].metrics.epochs;
-        const auto epoch = std::mem_fn(&EpochMetric::epoch);
+        const auto epoch = std::mem_fn(&EpochLine::epoch);
         panel.series.push_back({.name = one ? "training" : runs[i].name + ", training",
-                                .points = points_of(epochs, epoch, std::mem_fn(&EpochMetric::train_loss)),
+                                .points = points_of(epochs, epoch, std::mem_fn(&EpochLine::train_loss)),
                                 .color = i,
                                 .look = one ? Look::line : Look::dashed,
                                 .markers = markers});
         panel.series.push_back(
             {.name = one ? "validation" : runs[i].name + ", validation",
-             .points = points_of(epochs, epoch, [](const EpochMetric& at) { return value_or_gap(at.val_loss); }),
+             .points = points_of(epochs, epoch, [](const EpochLine& at) { return value_or_gap(at.val_loss); }),
              .color = one ? 1 : i,
              .markers = markers});
     }
@@ -133,14 +133,14 @@ Panel accuracy_panel(std::span<const CurveRun> runs) {
                 .whole_x = true,
                 .empty = "no validation yet",
                 .suffix = " %",
+                .most = 1,
                 .factor = 100};
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        panel.series.push_back(
-            {.name = one ? "validation" : runs[i].name,
-             .points = points_of(runs[i].metrics.epochs, std::mem_fn(&EpochMetric::epoch),
-                                 [](const EpochMetric& at) { return value_or_gap(at.val_accuracy); }),
-             .color = one ? 1 : i,
-             .markers = few_epochs(runs)});
+        panel.series.push_back({.name = one ? "validation" : runs[i].name,
+                                .points = points_of(runs[i].metrics.epochs, std::mem_fn(&EpochLine::epoch),
+                                                    [](const EpochLine& at) { return value_or_gap(at.val_accuracy); }),
+                                .color = one ? 1 : i,
+                                .markers = few_epochs(runs)});
     }
     return panel;
 }
@@ -163,8 +163,8 @@ struct Legend {
 };
 
 std::string best_of(const CurveRun& run) {
-    const EpochMetric* best = nullptr;
-    for (const EpochMetric& epoch : run.metrics.epochs) {
+    const EpochLine* best = nullptr;
+    for (const EpochLine& epoch : run.metrics.epochs) {
         if (epoch.val_accuracy && (best == nullptr || *epoch.val_accuracy > *best->val_accuracy)) {
             best = &epoch;
         }
@@ -228,10 +228,10 @@ std::string curves_svg(std::span<const CurveRun> runs) {
     const std::size_t columns = std::min<std::size_t>(384, 960 / runs.size());
     const Panel panels[] = {step_panel(runs), rate_panel(runs), loss_panel(runs), accuracy_panel(runs)};
     for (std::size_t i = 0; i < std::size(panels); ++i) {
-        const Box box{.x = kWidth / 2 * static_cast<double>(i % 2),
-                      .y = top + kPanels / 2 * static_cast<double>(i / 2),
-                      .width = kWidth / 2,
-                      .height = kPanels / 2};
+        const PanelBox box{.x = kWidth / 2 * static_cast<double>(i % 2),
+                           .y = top + kPanels / 2 * static_cast<double>(i / 2),
+                           .width = kWidth / 2,
+                           .height = kPanels / 2};
         out += panel_svg(panels[i], box, columns);
     }
     return out + "</svg>\n";

@@ -57,7 +57,7 @@ class Lines {
     }
 
     bool step(const Json& json) {
-        StepMetric out;
+        StepLine out;
         const Json us = json.value("us", Json::object());
         bool good = whole(json, "step", out.step) && whole(json, "epoch", out.epoch) &&
                     whole(json, "samples", out.samples) && real(json, "lr", out.lr) && us.is_object();
@@ -69,18 +69,18 @@ class Lines {
         if (json.contains("loss")) {
             good = real(json, "loss", out.loss.emplace()) && good;
         }
-        return good && keep(metrics_.steps, out, &StepMetric::step);
+        return good && keep(metrics_.steps, out, &StepLine::step);
     }
 
     bool epoch(const Json& json) {
-        EpochMetric out;
+        EpochLine out;
         const bool good =
             whole(json, "epoch", out.epoch) && whole(json, "step", out.step) && real(json, "seconds", out.seconds) &&
             real(json, "images_per_second", out.images_per_second) && real(json, "train_loss", out.train_loss) &&
             optional(json, "val_loss", out.val_loss) && optional(json, "val_accuracy", out.val_accuracy);
         whole(json, "bad_samples", out.bad_samples);
         whole(json, "val_bad_samples", out.val_bad_samples);
-        return good && keep(metrics_.epochs, out, &EpochMetric::epoch);
+        return good && keep(metrics_.epochs, out, &EpochLine::epoch);
     }
 
     template <typename Metric>

@@ -9,7 +9,7 @@
 
 namespace stoker {
 
-struct StepMetric {
+struct StepLine {
     std::int64_t step = 0;   // from 1
     std::int64_t epoch = 0;  // from 1
     std::int64_t samples = 0;
@@ -19,7 +19,7 @@ struct StepMetric {
     double wait_seconds = 0;                    // of them, for the loader's batch
 };
 
-struct EpochMetric {
+struct EpochLine {
     std::int64_t epoch = 0;  // from 1
     std::int64_t step = 0;   // its last
     double seconds = 0;
@@ -32,8 +32,8 @@ struct EpochMetric {
 };
 
 struct Metrics {
-    std::vector<StepMetric> steps;  // by step, each once: of steps told twice, the later line holds
-    std::vector<EpochMetric> epochs;
+    std::vector<StepLine> steps;  // by step, each once: of steps told twice, the later line holds
+    std::vector<EpochLine> epochs;
     bool cut = false;  // the last line was half a line, and is left out
 
     std::int64_t last_step() const;  // 0 where there is none

@@ -25,9 +25,9 @@ struct Range {
 };
 
 // Of the values between the 1st and the 99th of a hundred.
-void add_most(Range& range, const std::vector<Point>& points) {
+void add_most(Range& range, const std::vector<CurvePoint>& points) {
     std::vector<double> values;
-    for (const Point& point : points) {
+    for (const CurvePoint& point : points) {
         if (std::isfinite(point.y)) {
             values.push_back(point.y);
         }
@@ -43,7 +43,7 @@ void add_most(Range& range, const std::vector<Point>& points) {
 Range x_range(const Panel& panel) {
     Range range;
     for (const Series& series : panel.series) {
-        for (const Point& point : series.points) {
+        for (const CurvePoint& point : series.points) {
             range.add(point.x);
         }
     }
@@ -57,11 +57,14 @@ Range y_range(const Panel& panel) {
             add_most(range, series.points);
             continue;
         }
-        for (const Point& point : series.points) {
+        for (const CurvePoint& point : series.points) {
             if (std::isfinite(point.y)) {
                 range.add(point.y);
             }
         }
+    }
+    if (range.empty()) {
+        return range;
     }
     constexpr double kNearZero = 0.4;  // an axis that could begin at 0 for little, does
     const bool level = range.low == range.high;
@@ -69,12 +72,13 @@ Range y_range(const Panel& panel) {
         range.low = 0;
         range.high *= level ? 1.2 : 1;  // a level line is not the frame's
     }
+    range.high = std::max(range.low, std::min(range.high, panel.most.value_or(range.high)));
     return {range.low * panel.factor, range.high * panel.factor};
 }
 
 // Where points lie on the sheet.
 struct Frame {
-    Box box;
+    PanelBox box;
     Axis x, y;
     double factor;
 
@@ -87,7 +91,7 @@ std::string coordinate(double value) {
     return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
 }
 
-std::string path_data(const std::vector<Point>& points, const Frame& frame) {
+std::string path_data(const std::vector<CurvePoint>& points, const Frame& frame) {
     std::string data;
     bool on = false;
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -115,7 +119,7 @@ std::string series_svg(const Series& series, const Frame& frame, const Panel& pa
     std::string out = fmt::format(R"(<path class="line c{}{}" d="{}"><title>{}</title></path>)"
                                   "\n",
                                   series.color, look, data, xml_text(series.name));
-    for (const Point& point : series.points) {
+    for (const CurvePoint& point : series.points) {
         if (series.markers && std::isfinite(point.y)) {
             out += fmt::format(
                 R"(<circle class="dot d{}" cx="{}" cy="{}" r="2.5"><title>{}, {} {}: {:.4g}{}</title></circle>)"
@@ -128,7 +132,7 @@ std::string series_svg(const Series& series, const Frame& frame, const Panel& pa
 }
 
 std::string axes_svg(const Frame& frame) {
-    const Box& box = frame.box;
+    const PanelBox& box = frame.box;
     std::string out = "<g class=\"grid\">";
     for (const Tick& tick : frame.y.ticks) {
         const double y = box.y + box.height * (1 - frame.y.share(tick.at));
@@ -154,12 +158,12 @@ std::string axes_svg(const Frame& frame) {
 
 }  // namespace
 
-std::string panel_svg(const Panel& panel, const Box& box, std::size_t columns) {
+std::string panel_svg(const Panel& panel, const PanelBox& box, std::size_t columns) {
     constexpr double kLeft = 50;
     constexpr double kRight = 20;
     constexpr double kTop = 28;
     constexpr double kBottom = 38;
-    const Box plot{box.x + kLeft, box.y + kTop, box.width - kLeft - kRight, box.height - kTop - kBottom};
+    const PanelBox plot{box.x + kLeft, box.y + kTop, box.width - kLeft - kRight, box.height - kTop - kBottom};
     std::string out = fmt::format(R"(<text class="head" x="{}" y="{}">{}</text>)"
                                   "\n",
                                   coordinate(plot.x), coordinate(box.y + 16), xml_text(panel.title));

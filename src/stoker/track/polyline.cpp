@@ -11,7 +11,7 @@ namespace {
 
 class Column {
   public:
-    void add(const Point& point) {
+    void add(const CurvePoint& point) {
         if (!std::isfinite(point.y)) {
             gap_ = point;
             return;
@@ -20,7 +20,7 @@ class Column {
         most_ = most_ && most_->y >= point.y ? *most_ : point;
     }
 
-    void flush(std::vector<Point>& out) {
+    void flush(std::vector<CurvePoint>& out) {
         if (least_) {
             const auto [first, second] = std::minmax(*least_, *most_, [](auto& a, auto& b) { return a.x < b.x; });
             out.push_back(first);
@@ -35,12 +35,12 @@ class Column {
     }
 
   private:
-    std::optional<Point> least_, most_, gap_;
+    std::optional<CurvePoint> least_, most_, gap_;
 };
 
 }  // namespace
 
-std::vector<Point> smoothed(std::span<const Point> points, double window) {
+std::vector<CurvePoint> smoothed(std::span<const CurvePoint> points, double window) {
     struct Sum {
         double values = 0;
         double weights = 0;
@@ -57,7 +57,7 @@ std::vector<Point> smoothed(std::span<const Point> points, double window) {
         sum.add(keep, points[i].y);
         before[i] = sum;
     }
-    std::vector<Point> out(points.begin(), points.end());
+    std::vector<CurvePoint> out(points.begin(), points.end());
     sum = {};
     for (std::size_t i = points.size(); i-- > 0;) {
         const double y = points[i].y;
@@ -69,16 +69,16 @@ std::vector<Point> smoothed(std::span<const Point> points, double window) {
     return out;
 }
 
-std::vector<Point> thinned(std::span<const Point> points, std::size_t columns) {
+std::vector<CurvePoint> thinned(std::span<const CurvePoint> points, std::size_t columns) {
     if (points.size() <= 2 * columns || columns == 0) {
         return {points.begin(), points.end()};
     }
     const double low = points.front().x;
     const double width = (points.back().x - low) / static_cast<double>(columns);
-    std::vector<Point> out;
+    std::vector<CurvePoint> out;
     Column column;
     double end = low + width;
-    for (const Point& point : points) {
+    for (const CurvePoint& point : points) {
         if (point.x > end) {
             column.flush(out);
             end = width > 0 ? low + (std::floor((point.x - low) / width) + 1) * width : point.x;

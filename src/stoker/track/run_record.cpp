@@ -97,7 +97,7 @@ std::string RunRecord::key(const std::string& recipe_key) const {
 
 double RunRecord::seconds() const {
     double sum = 0;
-    for (const EpochMetric& epoch : metrics.epochs) {
+    for (const EpochLine& epoch : metrics.epochs) {
         sum += epoch.seconds;
     }
     return sum;
@@ -105,7 +105,7 @@ double RunRecord::seconds() const {
 
 double RunRecord::images_per_second() const {
     double images = 0;
-    for (const EpochMetric& epoch : metrics.epochs) {
+    for (const EpochLine& epoch : metrics.epochs) {
         images += epoch.images_per_second * epoch.seconds;
     }
     return seconds() > 0 ? images / seconds() : 0;

@@ -6,7 +6,7 @@
 
 namespace stoker {
 
-std::vector<Scalar> scalars_of(const StepMetric& step) {
+std::vector<Scalar> scalars_of(const StepLine& step) {
     std::vector<Scalar> scalars;
     if (step.loss) {
         scalars.push_back({"train/loss", *step.loss});
@@ -19,7 +19,7 @@ std::vector<Scalar> scalars_of(const StepMetric& step) {
     return scalars;
 }
 
-std::vector<Scalar> scalars_of(const EpochMetric& epoch) {
+std::vector<Scalar> scalars_of(const EpochLine& epoch) {
     std::vector<Scalar> scalars = {{"epoch/train_loss", epoch.train_loss}};
     if (epoch.val_loss) {
         scalars.push_back({"epoch/val_loss", *epoch.val_loss});
@@ -34,7 +34,7 @@ std::vector<Scalar> scalars_of(const EpochMetric& epoch) {
 
 std::filesystem::path export_events(const Metrics& metrics, const ExportOptions& options) {
     double left = 0;  // from here to the end of the run
-    for (const StepMetric& step : metrics.steps) {
+    for (const StepLine& step : metrics.steps) {
         left += std::isfinite(step.seconds) ? step.seconds : 0;
     }
     EventFile file({.folder = options.folder, .first_step = options.after + 1});
@@ -49,7 +49,7 @@ std::filesystem::path export_events(const Metrics& metrics, const ExportOptions&
             add(epoch->step, scalars_of(*epoch));
         }
     };
-    for (const StepMetric& step : metrics.steps) {
+    for (const StepLine& step : metrics.steps) {
         add_epochs(step.step - 1);
         left -= std::isfinite(step.seconds) ? step.seconds : 0;
         add(step.step, scalars_of(step));

@@ -12,10 +12,10 @@
 namespace stoker {
 
 // train/loss (where the line has one), train/lr, train/images_per_second, train/wait (share of the step's time).
-std::vector<Scalar> scalars_of(const StepMetric& step);
+std::vector<Scalar> scalars_of(const StepLine& step);
 
 // epoch/train_loss, epoch/val_loss, epoch/val_accuracy, epoch/images_per_second, epoch/seconds.
-std::vector<Scalar> scalars_of(const EpochMetric& epoch);
+std::vector<Scalar> scalars_of(const EpochLine& epoch);
 
 struct ExportOptions {
     std::filesystem::path folder;
