@@ -94,7 +94,7 @@ def test_broken_runs_are_listed_with_what_is_wrong(stoker, make, tmp_path):
     assert "begun: no metrics.jsonl" in out and "no step yet" in out
 
 
-def test_a_run_at_work_is_listed(stoker, recipe):
+def test_a_run_of_the_engine_is_listed(stoker, recipe):
     # Of the engine's own making, where it is there: keys of its files and ours are the same.
     done = stoker("train", recipe(rest="[train]\nepochs = 1\n"), "--out", "runs/real", "--json", status=None)
     if "expected the engine" in done.err:

@@ -80,7 +80,8 @@ Panel step_panel(std::span<const CurveRun> runs) {
         }
         add_steps(panel, runs[i], i, std::move(points), runs.size() <= kMostLight);
     }
-    std::ranges::stable_partition(panel.series, [](const Series& series) { return series.look == Look::light; });
+    std::stable_partition(panel.series.begin(), panel.series.end(),
+                          [](const Series& series) { return series.look == Look::light; });
     return panel;
 }
 
