@@ -155,7 +155,8 @@ void print_figures(const std::vector<RunRecord>& runs) {
 void print_recipes(const std::vector<RunRecord>& runs) {
     const std::vector<DifferingKey> differing = differences(runs);
     if (differing.empty()) {
-        fmt::print("\nthe recipes are the same\n");
+        const bool all = std::ranges::none_of(runs, [](const RunRecord& run) { return run.recipe.empty(); });
+        fmt::print("\n{}\n", all ? "the recipes are the same" : "the recipes that could be read are the same");
         return;
     }
     Table table = with_columns(runs, "recipe keys that differ", Table::Align::left);

@@ -132,6 +132,8 @@ TEST(RecipeKeysTest, DefaultsWrittenOutAreNoDifference) {
     ASSERT_EQ(differing.size(), 1U);
     EXPECT_EQ(differing[0].key, "optimizer.lr");
     EXPECT_THAT(differing[0].values, ElementsAre("0.001", "0.5"));
+    EXPECT_THAT(differing_keys({plain, {}}), IsEmpty());
+    EXPECT_EQ(differing_keys({{{"a", ""}}, {{"b", ""}}}).size(), 2U);  // an empty value is not a missing one
 }
 
 TEST(RecipeKeysTest, RecipesOfOtherVersionsAreShownAsTheyAre) {

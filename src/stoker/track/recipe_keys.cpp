@@ -1,7 +1,6 @@
 // The recipe's own writer fills in what was left out, so that a default written out is no difference.
 #include "stoker/track/recipe_keys.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <set>
 
@@ -78,7 +77,13 @@ std::vector<DifferingKey> differing_keys(const std::vector<RecipeKeys>& recipes)
             const auto found = recipe.find(name);
             key.values.push_back(found == recipe.end() ? "" : found->second);
         }
-        if (std::ranges::any_of(key.values, [&](const std::string& value) { return value != key.values.front(); })) {
+        std::set<std::string> values;
+        for (std::size_t i = 0; i < recipes.size(); ++i) {
+            if (!recipes[i].empty()) {
+                values.insert(recipes[i].contains(name) ? "=" + key.values[i] : "");
+            }
+        }
+        if (values.size() > 1) {
             differing.push_back(std::move(key));
         }
     }

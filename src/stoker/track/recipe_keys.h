@@ -19,6 +19,7 @@ struct DifferingKey {
     std::vector<std::string> values;  // of each recipe; empty where it has no such key
 };
 
+// Recipes without any key, which could not be read, differ from none.
 std::vector<DifferingKey> differing_keys(const std::vector<RecipeKeys>& recipes);
 
 }  // namespace stoker
