@@ -15,6 +15,7 @@ constexpr Entry kCommands[] = {
     {"pack", "write a data set in another format: stk, which reads fastest, WebDataset, LMDB, HDF5, npz", add_pack},
     {"unpack", "write a data set as a folder of image files", add_unpack},
     {"synth", "make a data set to try things on", add_synth},
+    {"runs", "list runs, compare them, export their curves", add_runs},
     {kBench.name, kBench.summary, add_bench},
     {"doctor", "check this machine: cores, memory, driver, CUDA, LibTorch", add_doctor},
 };

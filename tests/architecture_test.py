@@ -13,6 +13,7 @@ ARROWS = {
     "base": [],
     "recipe": ["base"],
     "trace": ["base"],
+    "track": ["recipe"],
     "cuda": ["trace"],
     "formats": ["base"],
     "codecs": ["cuda"],
@@ -22,9 +23,9 @@ ARROWS = {
     # LibTorch begins here.
     "bridge": ["pipeline"],
     "models": ["bridge"],
-    "train": ["models"],
+    "train": ["models", "track"],
     "engine": ["train", "pack"],  # cli/engine, the program stoker-engine
-    "cli": ["pipeline", "pack"],  # the program stoker
+    "cli": ["pipeline", "pack", "track"],  # the program stoker
 }
 TORCH_FOLDERS = {"bridge", "models", "train", "engine"}
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/base/crc32c.h"
 #include "stoker/formats/digest.h"
 #include "support/http_server.h"
 

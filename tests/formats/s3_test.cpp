@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "stoker/base/crc32c.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/digest.h"

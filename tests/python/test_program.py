@@ -9,7 +9,7 @@ import pytest
 from conftest import PROGRAM
 
 ENGINE = PROGRAM.parent / "stoker-engine"
-COMMANDS = ["train", "eval", "inspect", "show", "pack", "unpack", "synth", "bench", "doctor"]
+COMMANDS = ["train", "eval", "inspect", "show", "pack", "unpack", "synth", "runs", "bench", "doctor"]
 
 
 @pytest.fixture(scope="module")

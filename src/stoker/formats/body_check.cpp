@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "stoker/base/crc32c.h"
 #include "stoker/formats/digest.h"
 
 namespace stoker {

@@ -1,8 +1,7 @@
-// Hashes of OpenSSL as bytes and text, CRC-32C, and base64: what signatures and checksums of remote data are made of.
+// Hashes of OpenSSL as bytes and text, and base64: what signatures and checksums of remote data are made of.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,9 +15,6 @@ enum class Hash { md5, sha1, sha256 };
 std::string digest(Hash hash, std::span<const std::span<const std::byte>> pieces);
 std::string sha256(std::string_view text);
 std::string hmac_sha256(std::string_view key, std::string_view text);
-
-// Castagnoli's polynomial, as iSCSI and S3 have it. `before` continues an earlier piece's value.
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 std::string hex_text(std::string_view bytes);  // lower case
 

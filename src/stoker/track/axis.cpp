@@ -1,0 +1,77 @@
+// All labels of an axis share a unit (k, M, a power of ten) and a number of digits, so that they line up.
+#include "stoker/track/axis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <string_view>
+
+namespace stoker {
+namespace {
+
+double round_step(double range, int intervals, bool whole) {
+    const double raw = range / std::max(intervals, 1);
+    const double power = std::pow(10, std::floor(std::log10(raw)));
+    const double factor = raw / power;
+    const double step = power * (factor < 1.5 ? 1 : factor < 3.5 ? 2 : factor < 7.5 ? 5 : 10);
+    return whole ? std::max(1.0, std::round(step)) : step;
+}
+
+struct Unit {
+    double size = 1;
+    std::string suffix;
+};
+
+Unit unit_for(double most) {
+    struct Named {
+        double size;
+        std::string_view suffix;
+    };
+    for (const Named& unit : {Named{1e9, "G"}, Named{1e6, "M"}, Named{1e3, "k"}}) {
+        if (most >= 10 * unit.size || (most >= unit.size && unit.size > 1e3)) {
+            return most >= 1e15 ? Unit{} : Unit{unit.size, std::string(unit.suffix)};
+        }
+    }
+    if (most > 0 && most < 1e-3) {
+        const double exponent = std::floor(std::log10(most) + 1e-9);
+        return {std::pow(10, exponent), fmt::format("e{:.0f}", exponent)};
+    }
+    return {};
+}
+
+int digits_for(double step) {
+    constexpr int kMost = 6;
+    for (int digits = 0; digits < kMost; ++digits) {
+        const double scaled = step * std::pow(10, digits);
+        if (std::abs(scaled - std::round(scaled)) < 1e-6 * scaled) {
+            return digits;
+        }
+    }
+    return kMost;
+}
+
+}  // namespace
+
+Axis make_axis(double low, double high, const AxisOptions& options) {
+    const double size = std::max(std::abs(low), std::abs(high));
+    if (!(high - low > 1e-12 * size) || high - low < 1e-300) {
+        const double around = size > 1e-300 ? size / 2 : 1;
+        low -= around, high += around;
+    }
+    const double step = round_step(high - low, options.intervals, options.whole);
+    const double first = options.tight ? std::ceil(low / step - 1e-9) : std::floor(low / step + 1e-9);
+    const double last = options.tight ? std::floor(high / step + 1e-9) : std::ceil(high / step - 1e-9);
+    Axis axis{.low = options.tight ? low : first * step, .high = options.tight ? high : last * step, .ticks = {}};
+    const double most = std::max(std::abs(axis.low), std::abs(axis.high));
+    const Unit unit = unit_for(most);
+    const int digits = digits_for(step / unit.size);
+    for (double tick = first; tick <= last; ++tick) {
+        const double at = tick == 0 ? 0 : tick * step;  // no -0
+        const std::string label =
+            most >= 1e15 ? fmt::format("{:.3g}", at) : fmt::format("{:.{}f}", at / unit.size, digits);
+        axis.ticks.push_back({at, at == 0 ? "0" : label + unit.suffix});
+    }
+    return axis;
+}
+
+}  // namespace stoker

@@ -1,0 +1,215 @@
+// Colours are classes, which the file's style defines for light and dark screens; coordinates have one decimal, since
+// most of the file is coordinates.
+#include "stoker/track/panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+
+#include "stoker/base/utf8.h"
+#include "stoker/track/axis.h"
+
+namespace stoker {
+namespace {
+
+struct Range {
+    double low = std::numeric_limits<double>::infinity();
+    double high = -std::numeric_limits<double>::infinity();
+
+    void add(double value) {
+        low = std::min(low, value);
+        high = std::max(high, value);
+    }
+    bool empty() const { return low > high; }
+};
+
+// Of the values between the 1st and the 99th of a hundred.
+void add_most(Range& range, const std::vector<CurvePoint>& points) {
+    std::vector<double> values;
+    for (const CurvePoint& point : points) {
+        if (std::isfinite(point.y)) {
+            values.push_back(point.y);
+        }
+    }
+    if (values.empty()) {
+        return;
+    }
+    std::ranges::sort(values);
+    range.add(values[values.size() / 100]);
+    range.add(values[values.size() - 1 - values.size() / 100]);
+}
+
+Range x_range(const Panel& panel) {
+    Range range;
+    for (const Series& series : panel.series) {
+        for (const CurvePoint& point : series.points) {
+            range.add(point.x);
+        }
+    }
+    return range;
+}
+
+Range y_range(const Panel& panel) {
+    Range range;
+    for (const Series& series : panel.series) {
+        if (series.look == Look::light) {
+            add_most(range, series.points);
+            continue;
+        }
+        for (const CurvePoint& point : series.points) {
+            if (std::isfinite(point.y)) {
+                range.add(point.y);
+            }
+        }
+    }
+    if (range.empty()) {
+        return range;
+    }
+    constexpr double kNearZero = 0.4;  // an axis that could begin at 0 for little, does
+    const bool level = range.low == range.high;
+    if (range.low > 0 && (level || range.low < kNearZero * range.high)) {
+        range.low = 0;
+        range.high *= level ? 1.2 : 1;  // a level line is not the frame's
+    }
+    range.high = std::max(range.low, std::min(range.high, panel.most.value_or(range.high)));
+    return {range.low * panel.factor, range.high * panel.factor};
+}
+
+// Where points lie on the sheet.
+struct Frame {
+    PanelBox box;
+    Axis x, y;
+    double factor;
+
+    double left(double value) const { return box.x + box.width * x.share(value); }
+    double top(double value) const { return box.y + box.height * (1 - y.share(value * factor)); }
+};
+
+std::string coordinate(double value) {
+    const std::string text = fmt::format("{:.1f}", std::clamp(value, -1e4, 1e4));
+    return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
+
+std::string path_data(const std::vector<CurvePoint>& points, const Frame& frame) {
+    std::string data;
+    bool on = false;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+        if (!std::isfinite(points[i].y)) {
+            on = false;
+            continue;
+        }
+        // In the middle of a level stretch nothing has to be said.
+        if (on && i + 1 < points.size() && points[i - 1].y == points[i].y && points[i].y == points[i + 1].y) {
+            continue;
+        }
+        data += fmt::format("{}{} {}", on ? "L" : "M", coordinate(frame.left(points[i].x)),
+                            coordinate(frame.top(points[i].y)));
+        on = true;
+    }
+    return data;
+}
+
+std::string series_svg(const Series& series, const Frame& frame, const Panel& panel, std::size_t columns) {
+    const std::string data = path_data(thinned(series.points, columns), frame);
+    if (data.empty()) {
+        return "";
+    }
+    const char* look = series.look == Look::light ? " light" : series.look == Look::dashed ? " dashed" : "";
+    std::string out = fmt::format(R"(<path class="line c{}{}" d="{}"><title>{}</title></path>)"
+                                  "\n",
+                                  series.color, look, data, xml_text(series.name));
+    for (const CurvePoint& point : series.points) {
+        if (series.markers && std::isfinite(point.y)) {
+            out += fmt::format(
+                R"(<circle class="dot d{}" cx="{}" cy="{}" r="2.5"><title>{}, {} {}: {:.4g}{}</title></circle>)"
+                "\n",
+                series.color, coordinate(frame.left(point.x)), coordinate(frame.top(point.y)), xml_text(series.name),
+                panel.x_name, point.x, point.y * panel.factor, panel.suffix);
+        }
+    }
+    return out;
+}
+
+std::string axes_svg(const Frame& frame) {
+    const PanelBox& box = frame.box;
+    std::string out = "<g class=\"grid\">";
+    for (const Tick& tick : frame.y.ticks) {
+        const double y = box.y + box.height * (1 - frame.y.share(tick.at));
+        out += fmt::format(R"(<path d="M{} {}h{}"/>)", coordinate(box.x), coordinate(y), coordinate(box.width));
+    }
+    out += fmt::format(R"(</g><path class="axis" d="M{} {}h{})", coordinate(box.x), coordinate(box.y + box.height),
+                       coordinate(box.width));
+    for (const Tick& tick : frame.x.ticks) {
+        out += fmt::format("M{} {}v4", coordinate(frame.left(tick.at)), coordinate(box.y + box.height));
+    }
+    out += "\"/>\n<g class=\"tick end\">";
+    for (const Tick& tick : frame.y.ticks) {
+        const double y = box.y + box.height * (1 - frame.y.share(tick.at)) + 4;
+        out += fmt::format(R"(<text x="{}" y="{}">{}</text>)", coordinate(box.x - 6), coordinate(y), tick.label);
+    }
+    out += "</g><g class=\"tick middle\">";
+    for (const Tick& tick : frame.x.ticks) {
+        out += fmt::format(R"(<text x="{}" y="{}">{}</text>)", coordinate(frame.left(tick.at)),
+                           coordinate(box.y + box.height + 17), tick.label);
+    }
+    return out + "</g>\n";
+}
+
+}  // namespace
+
+std::string panel_svg(const Panel& panel, const PanelBox& box, std::size_t columns) {
+    constexpr double kLeft = 50;
+    constexpr double kRight = 20;
+    constexpr double kTop = 28;
+    constexpr double kBottom = 38;
+    const PanelBox plot{box.x + kLeft, box.y + kTop, box.width - kLeft - kRight, box.height - kTop - kBottom};
+    std::string out = fmt::format(R"(<text class="head" x="{}" y="{}">{}</text>)"
+                                  "\n",
+                                  coordinate(plot.x), coordinate(box.y + 16), xml_text(panel.title));
+    const Range xs = x_range(panel);
+    const Range ys = y_range(panel);
+    if (xs.empty() || ys.empty()) {
+        return out + fmt::format(R"(<text class="tick middle" x="{}" y="{}">{}</text>)"
+                                 "\n",
+                                 coordinate(plot.x + plot.width / 2), coordinate(plot.y + plot.height / 2),
+                                 xml_text(panel.empty));
+    }
+    const Frame frame{plot, make_axis(xs.low, xs.high, {.intervals = 5, .whole = panel.whole_x, .tight = true}),
+                      make_axis(ys.low, ys.high, {.intervals = 4}), panel.factor};
+    out += axes_svg(frame);
+    out +=
+        fmt::format(R"(<text class="tick middle" x="{}" y="{}">{}</text>)"
+                    "\n",
+                    coordinate(plot.x + plot.width / 2), coordinate(plot.y + plot.height + 33), xml_text(panel.x_name));
+    // What leaves the plot, such as a light line's peaks, is cut by a sheet of its own.
+    out += fmt::format(R"(<svg x="{0}" y="{1}" width="{2}" height="{3}" viewBox="{0} {1} {2} {3}">)"
+                       "\n",
+                       coordinate(plot.x - 4), coordinate(plot.y - 4), coordinate(plot.width + 8),
+                       coordinate(plot.height + 8));
+    for (const Series& series : panel.series) {
+        out += series_svg(series, frame, panel, columns);
+    }
+    return out + "</svg>\n";
+}
+
+std::string xml_text(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        const std::size_t length = utf8_sequence(text);
+        const auto first = static_cast<unsigned char>(text[0]);
+        if (length == 0 || first < 0x20 || first == 0x7f) {
+            out += "\xef\xbf\xbd";
+        } else if (const std::size_t special = std::string_view("&<>\"'").find(text[0]);
+                   special != std::string_view::npos) {
+            constexpr std::string_view kNames[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+            out += kNames[special];
+        } else {
+            out += text.substr(0, length);
+        }
+        text.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return out;
+}
+
+}  // namespace stoker

@@ -1,0 +1,93 @@
+// The recipe's own writer fills in what was left out, so that a default written out is no difference.
+#include "stoker/track/recipe_keys.h"
+
+#include <fmt/format.h>
+#include <set>
+
+#include "stoker/base/error.h"
+#include "stoker/recipe/document.h"
+#include "stoker/recipe/recipe.h"
+
+namespace stoker {
+namespace {
+
+std::string text_of(const TomlValue& value) {
+    if (const auto* flag = value.as<bool>()) {
+        return *flag ? "true" : "false";
+    }
+    if (const auto* number = value.as<std::int64_t>()) {
+        return fmt::to_string(*number);
+    }
+    if (const auto* number = value.as<double>()) {
+        return fmt::format("{}", *number);
+    }
+    if (const auto* text = value.as<std::string>()) {
+        return *text;
+    }
+    std::string out;
+    if (const auto* array = value.as<TomlArray>()) {
+        for (const TomlValue& item : *array) {
+            out += (out.empty() ? "" : ", ") + text_of(item);
+        }
+        return "[" + out + "]";
+    }
+    if (const auto* table = value.as<TomlTable>()) {
+        for (const TomlMember& member : *table) {
+            out += (out.empty() ? "" : ", ") + member.key + " = " + text_of(member.value);
+        }
+        return "{" + out + "}";
+    }
+    return "?";  // a date or a time, which no recipe has
+}
+
+void add_keys(const TomlTable& table, const std::string& prefix, RecipeKeys& out) {
+    for (const TomlMember& member : table) {
+        if (const auto* inner = member.value.as<TomlTable>()) {
+            add_keys(*inner, prefix + member.key + ".", out);
+        } else {
+            out[prefix + member.key] = text_of(member.value);
+        }
+    }
+}
+
+}  // namespace
+
+RecipeKeys recipe_keys(const std::string& text, const std::string& origin) {
+    std::string whole = text;
+    try {
+        whole = recipe_to_toml(parse_recipe(text, origin));
+    } catch (const InvalidArgument&) {  // another version's, perhaps
+    }
+    RecipeKeys keys;
+    add_keys(parse_toml(whole, origin), "", keys);
+    return keys;
+}
+
+std::vector<DifferingKey> differing_keys(const std::vector<RecipeKeys>& recipes) {
+    std::set<std::string> names;
+    for (const RecipeKeys& recipe : recipes) {
+        for (const auto& [key, value] : recipe) {
+            names.insert(key);
+        }
+    }
+    std::vector<DifferingKey> differing;
+    for (const std::string& name : names) {
+        DifferingKey key{.key = name, .values = {}};
+        for (const RecipeKeys& recipe : recipes) {
+            const auto found = recipe.find(name);
+            key.values.push_back(found == recipe.end() ? "" : found->second);
+        }
+        std::set<std::string> values;
+        for (std::size_t i = 0; i < recipes.size(); ++i) {
+            if (!recipes[i].empty()) {
+                values.insert(recipes[i].contains(name) ? "=" + key.values[i] : "");
+            }
+        }
+        if (values.size() > 1) {
+            differing.push_back(std::move(key));
+        }
+    }
+    return differing;
+}
+
+}  // namespace stoker

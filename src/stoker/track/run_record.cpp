@@ -1,0 +1,151 @@
+// account.json is written when a process ends its run or is asked to stop. It is of the past where metrics.jsonl has
+// gone on since: then the run is at work, or was killed.
+#include "stoker/track/run_record.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* kRecipeFile = "recipe.toml";
+constexpr const char* kMetricsFile = "metrics.jsonl";
+constexpr const char* kAccountFile = "account.json";
+
+// True where the file is there; its time is noted, and where it is missing that is.
+bool note(RunRecord& run, const char* name, bool expected) {
+    std::error_code none;
+    if (!fs::exists(run.path / name, none)) {
+        if (expected) {
+            run.problems.push_back(fmt::format("no {}", name));
+        }
+        return false;
+    }
+    try {
+        const std::int64_t modified = File(run.path / name).info().modified_ns;
+        run.modified_ns = std::max(run.modified_ns.value_or(modified), modified);
+        return true;
+    } catch (const IoError& error) {
+        run.problems.emplace_back(error.what());
+        return false;
+    }
+}
+
+void read_recipe_file(RunRecord& run) {
+    if (!note(run, kRecipeFile, true)) {
+        return;
+    }
+    try {
+        const fs::path path = run.path / kRecipeFile;
+        run.recipe = recipe_keys(read_text(path), path.string());
+    } catch (const Error& error) {
+        run.problems.emplace_back(error.what());
+    }
+    const std::string epochs = run.key("train.epochs");
+    std::int64_t planned = 0;
+    const auto parsed = std::from_chars(epochs.data(), epochs.data() + epochs.size(), planned);
+    if (!epochs.empty() && parsed.ec == std::errc() && parsed.ptr == epochs.data() + epochs.size()) {
+        run.planned = planned;
+    }
+}
+
+void read_metrics_file(RunRecord& run, MetricLines lines) {
+    if (!note(run, kMetricsFile, true)) {
+        return;
+    }
+    try {
+        run.metrics = read_metrics(run.path / kMetricsFile, lines);
+    } catch (const Error& error) {
+        run.problems.emplace_back(error.what());
+    }
+}
+
+void read_account(RunRecord& run) {
+    if (!note(run, kAccountFile, false)) {
+        return;
+    }
+    try {
+        const Json account = Json::parse(read_text(run.path / kAccountFile));
+        run.device = account.at("device").get<std::string>();
+        const auto steps = account.at("steps").get<std::int64_t>();
+        const bool interrupted = account.at("interrupted").get<bool>();
+        const bool current = steps >= run.metrics.last_step();
+        const auto done = static_cast<std::int64_t>(run.metrics.epochs.size());
+        run.interrupted = interrupted && current;
+        run.finished = !interrupted && current && done > 0 && done >= run.planned.value_or(done);
+    } catch (const Error& error) {
+        run.problems.emplace_back(error.what());
+    } catch (const Json::exception&) {
+        run.problems.push_back(fmt::format("{} is not one that Stoker wrote", kAccountFile));
+    }
+}
+
+}  // namespace
+
+std::string RunRecord::key(const std::string& recipe_key) const {
+    const auto found = recipe.find(recipe_key);
+    return found == recipe.end() ? "" : found->second;
+}
+
+double RunRecord::seconds() const {
+    double sum = 0;
+    for (const EpochLine& epoch : metrics.epochs) {
+        sum += epoch.seconds;
+    }
+    return sum;
+}
+
+double RunRecord::images_per_second() const {
+    double images = 0;
+    for (const EpochLine& epoch : metrics.epochs) {
+        images += epoch.images_per_second * epoch.seconds;
+    }
+    return seconds() > 0 ? images / seconds() : 0;
+}
+
+RunRecord read_run(const fs::path& path, MetricLines lines) {
+    RunRecord run{.path = path, .name = path.string(), .recipe = {}, .metrics = {}, .device = {}};
+    read_recipe_file(run);
+    read_metrics_file(run, lines);
+    read_account(run);
+    return run;
+}
+
+bool is_run_folder(const fs::path& path) {
+    std::error_code none;
+    return std::ranges::any_of(std::initializer_list<const char*>{kRecipeFile, kMetricsFile, kAccountFile},
+                               [&](const char* name) { return fs::is_regular_file(path / name, none); });
+}
+
+std::vector<fs::path> find_runs(const fs::path& root) {
+    std::error_code error;
+    if (!fs::is_directory(root, error)) {
+        throw IoError({.where = root.string(),
+                       .expected = "a folder with run folders",
+                       .got = fs::exists(root, error) ? "a file" : "nothing of that name"});
+    }
+    if (is_run_folder(root)) {
+        return {root};
+    }
+    std::vector<fs::path> runs;
+    auto at = fs::recursive_directory_iterator(root, fs::directory_options::skip_permission_denied, error);
+    for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+        std::error_code none;
+        if (at->is_directory(none) && !at->is_symlink(none) && is_run_folder(at->path())) {
+            runs.push_back(at->path());
+            at.disable_recursion_pending();
+        }
+    }
+    std::ranges::sort(runs);
+    return runs;
+}
+
+}  // namespace stoker

@@ -1,0 +1,154 @@
+// metrics.jsonl as it is written, cut at every byte, and changed at random: what is read is what was whole.
+#include "stoker/track/metrics_file.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "support/temp_dir.h"
+#include "track/support.h"
+
+namespace stoker {
+namespace {
+
+using testing::epoch_line;
+using ::testing::HasSubstr;
+using testing::metrics_text;
+using testing::step_line;
+using testing::TempDir;
+
+class MetricsFileTest : public ::testing::Test {
+  protected:
+    Metrics read(const std::string& text, MetricLines lines = MetricLines::all) {
+        write_file(path_, text);
+        return read_metrics(path_, lines);
+    }
+
+    std::string refused(const std::string& text) {
+        try {
+            read(text);
+        } catch (const DataError& error) {
+            EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+            return error.what();
+        }
+        return "read";
+    }
+
+    TempDir dir_;
+    std::filesystem::path path_ = dir_ / "metrics.jsonl";
+};
+
+TEST_F(MetricsFileTest, ReadsStepsAndEpochs) {
+    const Metrics metrics = read(metrics_text(2, 3));
+    ASSERT_EQ(metrics.steps.size(), 6U);
+    ASSERT_EQ(metrics.epochs.size(), 2U);
+    const StepLine& step = metrics.steps[4];
+    EXPECT_EQ(step.step, 5);
+    EXPECT_EQ(step.epoch, 2);
+    EXPECT_EQ(step.samples, 64);
+    EXPECT_EQ(step.loss, 0.5);
+    EXPECT_EQ(step.lr, 0.001);
+    EXPECT_DOUBLE_EQ(step.seconds, 0.004);
+    EXPECT_DOUBLE_EQ(step.wait_seconds, 0.001);
+    const EpochLine& epoch = metrics.epochs[1];
+    EXPECT_EQ(epoch.epoch, 2);
+    EXPECT_EQ(epoch.step, 6);
+    EXPECT_EQ(epoch.seconds, 2);
+    EXPECT_EQ(epoch.images_per_second, 100);
+    EXPECT_EQ(epoch.train_loss, 0.25);
+    EXPECT_EQ(epoch.val_loss, 0.75);
+    EXPECT_EQ(epoch.val_accuracy, 0.5);
+    EXPECT_EQ(epoch.bad_samples, 1);
+    EXPECT_EQ(epoch.val_bad_samples, 2);
+    EXPECT_FALSE(metrics.cut);
+    EXPECT_EQ(metrics.last_step(), 6);
+}
+
+TEST_F(MetricsFileTest, NullIsNotANumberAndMissingIsMissing) {
+    const std::string old =
+        R"({"type":"step","schema":1,"step":1,"epoch":1,"samples":64,"lr":0.1,"batch_hash":"0","us":{}})";
+    const Metrics metrics = read(old + "\n" + step_line(2, 1, "null") + epoch_line(1, 2, "null"));
+    EXPECT_FALSE(metrics.steps[0].loss.has_value());
+    EXPECT_TRUE(std::isnan(*metrics.steps[1].loss));
+    EXPECT_TRUE(std::isnan(metrics.epochs[0].train_loss));
+}
+
+TEST_F(MetricsFileTest, CutAtEveryByte) {
+    const std::string text = metrics_text(2, 2);
+    for (std::size_t size = 0; size <= text.size(); ++size) {
+        const std::string piece = text.substr(0, size);
+        // A line that lacks only its end is whole.
+        const bool whole_end = size < text.size() && text[size] == '\n';
+        const auto lines = std::count(piece.begin(), piece.end(), '\n') + (whole_end ? 1 : 0);
+        const Metrics metrics = read(piece);
+        ASSERT_EQ(static_cast<std::ptrdiff_t>(metrics.steps.size() + metrics.epochs.size()), lines) << size;
+        ASSERT_EQ(metrics.cut, !piece.empty() && piece.back() != '\n' && !whole_end) << size;
+        const Metrics last = read(piece, MetricLines::last_step);
+        ASSERT_EQ(last.last_step(), metrics.last_step()) << size;
+        ASSERT_EQ(last.epochs.size(), metrics.epochs.size()) << size;
+        ASSERT_LE(last.steps.size(), 1U) << size;
+    }
+}
+
+TEST_F(MetricsFileTest, OfStepsToldTwiceTheLaterHolds) {
+    const Metrics metrics = read(metrics_text(2, 3) + step_line(4, 2, "0.125") + step_line(5, 2));
+    ASSERT_EQ(metrics.steps.size(), 5U);
+    EXPECT_EQ(metrics.steps[3].loss, 0.125);
+    EXPECT_EQ(metrics.steps[4].step, 5);
+}
+
+TEST_F(MetricsFileTest, WhatALaterVersionAddsIsPassedOver) {
+    const Metrics metrics = read("{\"type\":\"gpu\",\"schema\":9}\n" + metrics_text(1, 1));
+    EXPECT_EQ(metrics.steps.size(), 1U);
+}
+
+TEST_F(MetricsFileTest, OtherFilesAreRefused) {
+    EXPECT_THAT(refused("hello\n"), HasSubstr("got other text"));
+    EXPECT_THAT(refused("hello"), HasSubstr("got other text"));
+    EXPECT_THAT(refused("[]\n"), HasSubstr("got other text"));
+    EXPECT_THAT(refused("{\"step\":1}\n"), HasSubstr("got other text"));
+    EXPECT_THAT(refused(step_line(1, 1) + "\n"), HasSubstr("got other text"));
+    EXPECT_THAT(refused("{\"type\":\"step\",\"schema\":2}\n"), HasSubstr("schema 2"));
+    EXPECT_THAT(refused("{\"type\":\"step\",\"schema\":1,\"step\":-1}\n"), HasSubstr("values missing"));
+    EXPECT_THAT(refused("{\"type\":\"step\",\"schema\":1,\"step\":1e300}\n"), HasSubstr("values missing"));
+    EXPECT_THAT(refused(std::string(200'000, '{')), HasSubstr("more than"));
+    EXPECT_THAT(refused(step_line(1, 1) + "x\n" + step_line(2, 1)), HasSubstr("@ byte"));
+    EXPECT_THROW(read_metrics(dir_ / "none"), IoError);
+    EXPECT_THROW(read_metrics(dir_.path()), IoError);
+}
+
+TEST_F(MetricsFileTest, ManyLinesOverThePiecesItIsReadIn) {
+    const std::string text = metrics_text(4, 4000);
+    ASSERT_GT(text.size(), std::size_t{2} << 20);
+    const Metrics metrics = read(text);
+    ASSERT_EQ(metrics.steps.size(), 16'000U);
+    for (std::size_t i = 0; i < metrics.steps.size(); ++i) {
+        ASSERT_EQ(metrics.steps[i].step, static_cast<std::int64_t>(i + 1));
+    }
+}
+
+TEST_F(MetricsFileTest, ChangedBytesAreReadOrRefused) {
+    std::mt19937 random(7);
+    const std::string good = metrics_text(2, 3);
+    for (int round = 0; round < 3000; ++round) {
+        std::string text = good;
+        for (int change = 0; change < 3; ++change) {
+            text[random() % text.size()] = static_cast<char>(random());
+        }
+        write_file(path_, text);
+        for (const MetricLines lines : {MetricLines::all, MetricLines::last_step}) {
+            try {
+                const Metrics metrics = read_metrics(path_, lines);
+                ASSERT_LE(metrics.steps.size(), 6U);
+            } catch (const DataError&) {
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace stoker
