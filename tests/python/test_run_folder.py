@@ -39,7 +39,10 @@ def records(run, kind):
 def test_files(trained, tmp_path):
     run = tmp_path / "run"
     names = sorted(path.name for path in run.iterdir())
-    assert names == ["account.json", "checkpoints", "metrics.jsonl", "recipe.toml"]
+    events = [name for name in names if name.startswith("events.out.tfevents.")]
+    assert len(events) == 1
+    names.remove(events[0])
+    assert names == ["account.json", "checkpoints", "curves.svg", "metrics.jsonl", "recipe.toml"]
     assert sorted(int(path.name) for path in (run / "checkpoints").iterdir()) == [24, 28, 30]
     for checkpoint in (run / "checkpoints").iterdir():
         names = sorted(path.name for path in checkpoint.iterdir())

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "stoker/train/trainer.h"
+
 namespace stoker {
 
 using Json = nlohmann::ordered_json;

@@ -16,6 +16,7 @@
 #include "stoker/base/file.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/safetensors.h"
+#include "stoker/track/event_file.h"
 
 namespace stoker {
 namespace {
@@ -116,6 +117,19 @@ void remove_checkpoint(const fs::path& checkpoint) {
     remove_folder(old);
 }
 
+void remove_event_files(const fs::path& run) {
+    std::error_code ignored;
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(run, ignored)) {
+        if (is_event_file(entry.path())) {
+            found.push_back(entry.path());
+        }
+    }
+    for (const fs::path& file : found) {
+        fs::remove(file, ignored);
+    }
+}
+
 void remove_leftovers(const fs::path& checkpoints) {
     std::error_code none;
     for (const auto& entry : fs::directory_iterator(checkpoints, none)) {
@@ -172,9 +186,10 @@ bool RunFolder::discard() {
         return false;
     }
     std::error_code ignored;  // another error is on its way
-    for (const char* name : {"recipe.toml", "metrics.jsonl", "checkpoints"}) {
+    for (const char* name : {"recipe.toml", "metrics.jsonl", "checkpoints", kCurves}) {
         fs::remove_all(path_ / name, ignored);
     }
+    remove_event_files(path_);
     if (new_folder_ && !fs::exists(path_ / kQuarantine, ignored)) {  // that list is what the user needs now
         fs::remove_all(path_, ignored);
     }

@@ -19,6 +19,7 @@ struct Checkpoint {
     std::string state;             // JSON
 };
 
+inline constexpr const char* kCurves = "curves.svg";            // tracker.h
 inline constexpr const char* kQuarantine = "quarantine.jsonl";  // quarantine.h
 
 class RunFolder {

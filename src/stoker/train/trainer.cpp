@@ -62,9 +62,11 @@ TrainResult Trainer::fit(const FitOptions& options) {
             resume(options.resume);
             return run(options);
         });
+        tracker_.reset();
         folder_.reset();  // its lock is for the run, not for the trainer's life
         return result;
     } catch (...) {
+        tracker_.reset();
         if (folder_) {
             folder_->discard();
             folder_.reset();
@@ -97,8 +99,10 @@ TrainResult Trainer::run(const FitOptions& options) {
                        .threads = at::get_num_threads(),
                        .interrupted = interrupted};
     result.document = to_json(result);
-    if (folder_) {
-        folder_->flush_metrics();
+    if (tracker_) {
+        if (!nothing_left) {
+            tracker_->draw();
+        }
         // A finished run tells again what it told when it ended, not what this process did.
         std::string again = nothing_left ? told_again(folder_->read_account(), result.document) : "";
         if (again.empty()) {
@@ -216,8 +220,8 @@ bool Trainer::finish_epoch(const FitOptions& options) {
     account_.cut();  // the checkpoint's account has this epoch's evaluation
     epochs_.push_back(result);
     running_ = {};
-    if (folder_) {
-        folder_->metric(epoch_metric(result, steps_));
+    if (tracker_) {
+        tracker_->epoch(result, steps_);
         const Interval& every = recipe_.train.checkpoint_every;
         const bool last = result.epoch == recipe_.train.epochs;
         if (last || (every.epochs && result.epoch % every.count == 0)) {
@@ -236,8 +240,8 @@ void Trainer::settle() {
     const std::vector<Pending> steps = std::exchange(pending_, {});
     for (std::size_t i = 0; i < steps.size(); ++i) {
         running_.loss_sum += losses[i] * static_cast<double>(steps[i].metric.samples);
-        if (folder_) {
-            folder_->metric(step_metric(steps[i].metric, losses[i]));
+        if (tracker_) {
+            tracker_->step(steps[i].metric, losses[i]);
         }
         if (!std::isfinite(losses[i]) && recipe_.train.stop_at_nan) {
             fail_at(steps[i], losses[i]);

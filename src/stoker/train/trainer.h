@@ -19,19 +19,9 @@
 #include "stoker/train/quarantine.h"
 #include "stoker/train/run_folder.h"
 #include "stoker/train/step.h"
+#include "stoker/train/tracker.h"
 
 namespace stoker {
-
-struct EpochResult {
-    std::int64_t epoch = 0;  // from 1
-    double seconds = 0;      // first wait to the end of the last optimiser step; no evaluation, no checkpoints
-    double images_per_second = 0;
-    double train_loss = 0;  // mean over the epoch's samples
-    std::optional<double> val_loss = std::nullopt;
-    std::optional<double> val_accuracy = std::nullopt;  // share in [0, 1]
-    std::int64_t bad_samples = 0;                       // of the training data, which others stood in for
-    std::int64_t val_bad_samples = 0;                   // of the validation data
-};
 
 // Where training stands, after each step.
 struct Progress {
@@ -40,16 +30,6 @@ struct Progress {
     std::int64_t batch = 0;  // done in this epoch
     std::int64_t batches = 0;
     double images_per_second = 0;  // of this epoch so far
-};
-
-// What metrics.jsonl says of a step, but for its loss.
-struct StepMetric {
-    std::int64_t step = 0;
-    std::int64_t epoch = 0;  // from 1
-    std::int64_t samples = 0;
-    double lr = 0;
-    std::uint64_t batch_hash = 0;
-    StepRecord record;
 };
 
 struct FitOptions {
@@ -139,6 +119,7 @@ class Trainer {
     Step step_;
     DeviceCopier copier_;
     std::optional<RunFolder> folder_;
+    std::optional<Tracker> tracker_;  // where there is a folder, once the run has begun
     Quarantine quarantine_;
     std::int64_t steps_ = 0;
     Running running_;

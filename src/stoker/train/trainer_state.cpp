@@ -49,7 +49,7 @@ EpochResult epoch_from(const Json& json) {
 void Trainer::save() {
     const PhaseSpan span(account_, Phase::checkpoint);
     settle();
-    folder_->flush_metrics();
+    tracker_->flush();
     std::vector<NamedTensor> optimizer = optimizer_.state();
     if (const Scaler* scaler = step_.scaler()) {
         std::ranges::move(scaler->state(), std::back_inserter(optimizer));
@@ -189,6 +189,7 @@ void Trainer::resume(const std::string& from) {
         std::filesystem::remove(folder_->path() / kQuarantine, none);
     }
     quarantine_.open(folder_->path() / kQuarantine);
+    tracker_.emplace(*folder_, steps_);
 }
 
 }  // namespace stoker
