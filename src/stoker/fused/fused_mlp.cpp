@@ -1,0 +1,395 @@
+// A step's passes and who does what: layers by features, so that each member keeps its rows of the weights in its own
+// core's cache, the last layer and the loss by samples. Barriers stand only where a member reads what others wrote.
+#include "stoker/fused/fused_mlp.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "stoker/base/error.h"
+#include "stoker/fused/flush_denormals.h"
+#include "stoker/fused/kernels.h"
+#include "stoker/fused/loss.h"
+
+namespace stoker {
+namespace {
+
+// How many inputs of a panel are worked on at a time: 28 KB, which leaves room in the smallest L1 caches.
+constexpr int kDepth = 112;
+// Evaluation goes through many samples in parts of this many.
+constexpr std::int64_t kEvaluated = 1024;
+
+int share(int count, int member, int members) {
+    return static_cast<int>(std::int64_t{count} * member / members);
+}
+
+// Calls body(panel, first column, columns) for the panels that samples begin to end lie in.
+template <typename Body>
+void for_panels(std::int64_t begin, std::int64_t end, const Body& body) {
+    while (begin < end) {
+        const std::int64_t panel = begin / kPanel;
+        const std::int64_t stop = std::min(end, (panel + 1) * kPanel);
+        body(panel, static_cast<int>(begin % kPanel), static_cast<int>(stop - begin));
+        begin = stop;
+    }
+}
+
+float* floats(Buffer& buffer) {
+    return reinterpret_cast<float*>(buffer.data());
+}
+
+UpdateRule rule_of(const FusedOptimizer& optimizer, double lr, std::int64_t number) {
+    const auto f = [](double value) { return static_cast<float>(value); };
+    const bool decoupled = optimizer.kind == FusedOptimizer::Kind::adamw;
+    const float l2 = decoupled ? 0.0f : f(optimizer.weight_decay);
+    if (optimizer.kind == FusedOptimizer::Kind::sgd) {
+        return {.kind = optimizer.momentum != 0 ? UpdateRule::Kind::momentum : UpdateRule::Kind::sgd,
+                .lr = f(lr),
+                .l2 = l2,
+                .momentum = f(optimizer.momentum),
+                .from_grad = optimizer.nesterov ? 1.0f : 0.0f,
+                .from_buffer = optimizer.nesterov ? f(optimizer.momentum) : 1.0f};
+    }
+    const auto t = static_cast<double>(number);
+    return {.kind = UpdateRule::Kind::adam,
+            .lr = f(lr / (1 - std::pow(optimizer.beta1, t))),
+            .keep = decoupled ? f(1 - lr * optimizer.weight_decay) : 1.0f,
+            .l2 = l2,
+            .beta2 = f(optimizer.beta2),
+            .rest1 = f(1 - optimizer.beta1),
+            .rest2 = f(1 - optimizer.beta2),
+            .root_scale = f(1 / std::sqrt(1 - std::pow(optimizer.beta2, t))),
+            .eps = f(optimizer.eps)};
+}
+
+void check_options(const FusedMlpOptions& options, std::span<const FusedLayer> layers) {
+    const auto refuse = [](const std::string& expected, const std::string& got) {
+        throw InvalidArgument({.where = "FusedMlp", .expected = expected, .got = got});
+    };
+    const auto& widths = options.widths;
+    if (widths.size() < 2 || std::ranges::min(widths) < 1) {
+        refuse("widths of at least 1, for inputs, hidden layers and outputs",
+               std::to_string(widths.size()) + " widths");
+    }
+    if (layers.size() + 1 != widths.size()) {
+        refuse(std::to_string(widths.size() - 1) + " layers", std::to_string(layers.size()));
+    }
+    if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
+        refuse("a label smoothing in [0, 1)", std::to_string(options.label_smoothing));
+    }
+    const auto& optimizer = options.optimizer;
+    const bool is_adam = optimizer.kind != FusedOptimizer::Kind::sgd;
+    for (const FusedLayer& layer : layers) {
+        const bool first = layer.weight_first != nullptr && layer.bias_first != nullptr;
+        const bool second = layer.weight_second != nullptr && layer.bias_second != nullptr;
+        if (layer.weight == nullptr || layer.bias == nullptr || ((is_adam || optimizer.momentum != 0) && !first) ||
+            (is_adam && !second)) {
+            refuse("memory for weight, bias and what the optimizer keeps, in each layer", "null");
+        }
+    }
+}
+
+}  // namespace
+
+struct FusedMlp::Layer {
+    int inputs;
+    int outputs;
+    FusedLayer memory;
+    Buffer values = {};     // (panels, outputs, kPanel), after the activation but for the last layer
+    Buffer slopes = {};     // the same shape, gelu's derivative
+    Buffer grads = {};      // the same shape, of the loss by what the activation got
+    Buffer bias_grad = {};  // (outputs)
+
+    // From one panel to the next, in floats.
+    std::ptrdiff_t panel() const { return std::ptrdiff_t{outputs} * kPanel; }
+};
+
+struct FusedMlp::Run {
+    FusedBatch batch;
+    bool training;
+    UpdateRule rule;
+};
+
+FusedMlp::FusedMlp(FusedMlpOptions options, std::span<const FusedLayer> layers, const FusedKernels& kernels)
+    : options_(std::move(options)), kernels_(kernels), team_(options_.threads) {
+    check_options(options_, layers);
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+        layers_.push_back({.inputs = options_.widths[l], .outputs = options_.widths[l + 1], .memory = layers[l]});
+    }
+    scratch_.resize(static_cast<std::size_t>(team_.size()));
+}
+
+FusedMlp::~FusedMlp() = default;
+
+void FusedMlp::prepare(std::int64_t samples, bool training) {
+    const auto panels = static_cast<std::size_t>((samples + kPanel - 1) / kPanel);
+    for (Layer& layer : layers_) {
+        const std::size_t bytes = panels * static_cast<std::size_t>(layer.panel()) * sizeof(float);
+        layer.values.resize(bytes);
+        if (options_.activation == Activation::gelu) {
+            layer.slopes.resize(bytes);
+        }
+        if (training) {
+            layer.grads.resize(bytes);
+            layer.bias_grad.resize(static_cast<std::size_t>(layer.outputs) * sizeof(float));
+        }
+    }
+    // A block of transposed inputs, or all samples of 64 features.
+    const std::size_t depth = std::max<std::size_t>(kDepth, training ? panels * kPanel : 0);
+    for (Buffer& buffer : scratch_) {
+        buffer.resize(depth * kPanel * sizeof(float));
+    }
+    sample_losses_.resize(static_cast<std::size_t>(samples));
+}
+
+void FusedMlp::check(const FusedBatch& batch, std::int64_t number) const {
+    const auto refuse = [](const std::string& expected, const std::string& got) {
+        throw InvalidArgument({.where = "FusedMlp::step", .expected = expected, .got = got});
+    };
+    const bool labels = options_.loss == FusedLoss::cross_entropy;
+    if (batch.samples < 1 || batch.x == nullptr || (labels ? batch.label == nullptr : batch.target == nullptr)) {
+        refuse("at least one sample with what the loss compares it with", std::to_string(batch.samples) + " samples");
+    }
+    if (number < 1) {
+        refuse("steps counted from 1", std::to_string(number));
+    }
+    const int classes = options_.widths.back();
+    for (std::int64_t s = 0; labels && s < batch.samples; ++s) {
+        if (batch.label[s] < 0 || batch.label[s] >= classes) {
+            refuse("labels from 0 to " + std::to_string(classes - 1), std::to_string(batch.label[s]));
+        }
+    }
+}
+
+double FusedMlp::step(const FusedBatch& batch, double lr, std::int64_t number) {
+    check(batch, number);
+    prepare(batch.samples, /*training=*/true);
+    const Run run{.batch = batch, .training = true, .rule = rule_of(options_.optimizer, lr, number)};
+    team_.run([&](int member) {
+        const FlushDenormals flush;
+        forward_pass(run, member);
+        team_.barrier();
+        backward_pass(run, member);
+        update_pass(run, member);
+    });
+    double sum = 0;
+    for (const double loss : sample_losses_) {
+        sum += loss;
+    }
+    return sum;
+}
+
+void FusedMlp::forward(const float* x, std::int64_t samples, float* outputs) {
+    for (std::int64_t s = 0; s < samples; s += kEvaluated) {
+        const Run run{.batch = {.x = x + s * options_.widths.front(), .samples = std::min(kEvaluated, samples - s)},
+                      .training = false,
+                      .rule = {}};
+        prepare(run.batch.samples, /*training=*/false);
+        team_.run([&](int member) {
+            const FlushDenormals flush;
+            forward_pass(run, member);
+            const auto [begin, end] = samples_of(run.batch.samples, member);
+            write_outputs(outputs + s * options_.widths.back(), begin, end);
+        });
+    }
+}
+
+std::pair<std::int64_t, std::int64_t> FusedMlp::samples_of(std::int64_t samples, int member) const {
+    const auto groups = static_cast<int>((samples + kGroup - 1) / kGroup);
+    const auto at = [&](int m) {
+        return std::min<std::int64_t>(samples, share(groups, m, team_.size()) * std::int64_t{kGroup});
+    };
+    return {at(member), at(member + 1)};
+}
+
+void FusedMlp::forward_pass(const Run& run, int member) {
+    const std::size_t last = layers_.size() - 1;
+    for (std::size_t l = 0; l < last; ++l) {
+        const int rows = layers_[l].outputs;
+        layer_forward(run, member, l, share(rows, member, team_.size()), share(rows, member + 1, team_.size()), 0,
+                      run.batch.samples);
+        team_.barrier();
+    }
+    const auto [begin, end] = samples_of(run.batch.samples, member);
+    layer_forward(run, member, last, 0, layers_[last].outputs, begin, end);
+    if (run.training) {
+        loss(run, begin, end);
+    }
+}
+
+void FusedMlp::layer_forward(const Run& run, int member, std::size_t l, int rows_begin, int rows_end,
+                             std::int64_t samples_begin, std::int64_t samples_end) {
+    Layer& layer = layers_[l];
+    const int rows = rows_end - rows_begin;
+    if (rows == 0) {
+        return;
+    }
+    const int blocks = (layer.inputs + kDepth - 1) / kDepth;
+    float* scratch = floats(scratch_[static_cast<std::size_t>(member)]);
+    for_panels(samples_begin, samples_end, [&](std::int64_t panel, int column, int samples) {
+        const int columns = in_groups(samples);
+        const std::ptrdiff_t at = panel * layer.panel() + std::ptrdiff_t{rows_begin} * kPanel + column;
+        float* values = floats(layer.values) + at;
+        for (int block = 0; block < blocks; ++block) {
+            const int from = share(layer.inputs, block, blocks);
+            const int depth = share(layer.inputs, block + 1, blocks) - from;
+            const float* b = scratch;
+            if (l == 0) {
+                kernels_.transpose(run.batch.x + (panel * kPanel + column) * layer.inputs + from, layer.inputs, samples,
+                                   depth, scratch);
+            } else {
+                b = floats(layers_[l - 1].values) + panel * layers_[l - 1].panel() + std::ptrdiff_t{from} * kPanel +
+                    column;
+            }
+            kernels_.product({.a = layer.memory.weight + std::ptrdiff_t{rows_begin} * layer.inputs + from,
+                              .a_row = layer.inputs,
+                              .a_step = 1,
+                              .b = b,
+                              .b_stride = kPanel,
+                              .rows = rows,
+                              .columns = columns,
+                              .depth = depth,
+                              .begins = block == 0},
+                             layer.memory.bias + rows_begin, values);
+        }
+        if (l + 1 < layers_.size()) {
+            kernels_.activate(options_.activation, rows, columns, values,
+                              options_.activation == Activation::gelu ? floats(layer.slopes) + at : nullptr);
+        }
+    });
+}
+
+void FusedMlp::loss(const Run& run, std::int64_t samples_begin, std::int64_t samples_end) {
+    Layer& layer = layers_.back();
+    for_panels(samples_begin, samples_end, [&](std::int64_t panel, int column, int samples) {
+        const std::int64_t first = panel * kPanel + column;
+        const std::ptrdiff_t at = panel * layer.panel() + column;
+        const LossPanel part{.outputs = floats(layer.values) + at,
+                             .grads = floats(layer.grads) + at,
+                             .features = layer.outputs,
+                             .samples = samples,
+                             .batch = run.batch.samples,
+                             .losses = sample_losses_.data() + first};
+        if (options_.loss == FusedLoss::cross_entropy) {
+            cross_entropy_panel(kernels_, part, run.batch.label + first, options_.label_smoothing);
+        } else {
+            mse_panel(part, run.batch.target + first * layer.outputs);
+        }
+    });
+}
+
+void FusedMlp::write_outputs(float* outputs, std::int64_t samples_begin, std::int64_t samples_end) {
+    Layer& layer = layers_.back();
+    for (std::int64_t s = samples_begin; s < samples_end; ++s) {
+        const float* column = floats(layer.values) + s / kPanel * layer.panel() + s % kPanel;
+        for (int i = 0; i < layer.outputs; ++i) {
+            outputs[s * layer.outputs + i] = column[std::ptrdiff_t{i} * kPanel];
+        }
+    }
+}
+
+// d loss / d inputs of a layer = weight^T * grads, times the slope of the activation below. Uses the weights before
+// their update.
+void FusedMlp::backward_pass(const Run& run, int member) {
+    for (std::size_t l = layers_.size() - 1; l > 0; --l) {
+        Layer& layer = layers_[l];
+        Layer& below = layers_[l - 1];
+        const int begin = share(below.outputs, member, team_.size());
+        const int rows = share(below.outputs, member + 1, team_.size()) - begin;
+        for_panels(0, run.batch.samples, [&](std::int64_t panel, int /*column*/, int samples) {
+            const int columns = in_groups(samples);
+            const std::ptrdiff_t at = panel * below.panel() + std::ptrdiff_t{begin} * kPanel;
+            float* grads = floats(below.grads) + at;
+            const int blocks = (layer.outputs + kDepth - 1) / kDepth;
+            for (int block = 0; block < blocks; ++block) {
+                const int from = share(layer.outputs, block, blocks);
+                kernels_.product({.a = layer.memory.weight + std::ptrdiff_t{from} * layer.inputs + begin,
+                                  .a_row = 1,
+                                  .a_step = layer.inputs,
+                                  .b = floats(layer.grads) + panel * layer.panel() + std::ptrdiff_t{from} * kPanel,
+                                  .b_stride = kPanel,
+                                  .rows = rows,
+                                  .columns = columns,
+                                  .depth = share(layer.outputs, block + 1, blocks) - from,
+                                  .begins = block == 0},
+                                 nullptr, grads);
+            }
+            kernels_.times_slope(options_.activation, rows, columns,
+                                 floats(options_.activation == Activation::gelu ? below.slopes : below.values) + at,
+                                 grads);
+        });
+        team_.barrier();
+    }
+}
+
+void FusedMlp::update_pass(const Run& run, int member) {
+    for (std::size_t l = layers_.size(); l-- > 0;) {
+        layer_update(run, member, l);
+    }
+}
+
+void FusedMlp::layer_update(const Run& run, int member, std::size_t l) {
+    Layer& layer = layers_[l];
+    const int begin = share(layer.outputs, member, team_.size());
+    const int rows = share(layer.outputs, member + 1, team_.size()) - begin;
+    if (rows == 0) {
+        return;
+    }
+    const auto samples = static_cast<int>(run.batch.samples);
+    const float* grads = floats(layer.grads) + std::ptrdiff_t{begin} * kPanel;
+    const auto move = [](float* memory, std::ptrdiff_t by) { return memory == nullptr ? nullptr : memory + by; };
+    for (int j = 0; j < layer.inputs; j += kPanel) {
+        const int columns = std::min(kPanel, layer.inputs - j);
+        const std::ptrdiff_t at = std::ptrdiff_t{begin} * layer.inputs + j;
+        const auto [b, b_stride] = inputs_of(run, member, l, j, columns);
+        kernels_.product_update({.a = grads,
+                                 .a_row = kPanel,
+                                 .a_step = 1,
+                                 .a_panel = layer.panel(),
+                                 .b = b,
+                                 .b_stride = b_stride,
+                                 .rows = rows,
+                                 .columns = columns,
+                                 .depth = samples},
+                                run.rule,
+                                {.weight = layer.memory.weight + at,
+                                 .first = move(layer.memory.weight_first, at),
+                                 .second = move(layer.memory.weight_second, at),
+                                 .stride = layer.inputs});
+    }
+    float* bias_grad = floats(layer.bias_grad) + begin;
+    kernels_.sample_sums(grads, layer.panel(), rows, run.batch.samples, bias_grad);
+    kernels_.update(run.rule, rows, bias_grad,
+                    {.weight = layer.memory.bias + begin,
+                     .first = move(layer.memory.bias_first, begin),
+                     .second = move(layer.memory.bias_second, begin),
+                     .stride = 0});
+}
+
+// Columns j on of a layer's inputs as (samples, columns), with the distance of rows: the batch itself where it can be
+// read in whole groups, a copy otherwise.
+std::pair<const float*, std::ptrdiff_t> FusedMlp::inputs_of(const Run& run, int member, std::size_t l, int j,
+                                                            int columns) {
+    float* scratch = floats(scratch_[static_cast<std::size_t>(member)]);
+    if (l > 0) {
+        Layer& below = layers_[l - 1];
+        for_panels(0, run.batch.samples, [&](std::int64_t panel, int /*column*/, int samples) {
+            kernels_.transpose(floats(below.values) + panel * below.panel() + std::ptrdiff_t{j} * kPanel, kPanel,
+                               columns, samples, scratch + panel * kPanel * kPanel);
+        });
+        return {scratch, kPanel};
+    }
+    const std::ptrdiff_t inputs = layers_[0].inputs;
+    const float* x = run.batch.x + j;
+    if (columns % kGroup == 0) {
+        return {x, inputs};
+    }
+    for (std::int64_t s = 0; s < run.batch.samples; ++s) {
+        float* row = scratch + s * kPanel;
+        std::copy_n(x + s * inputs, columns, row);
+        std::fill_n(row + columns, kPanel - columns, 0.0f);
+    }
+    return {scratch, kPanel};
+}
+
+}  // namespace stoker

@@ -1,0 +1,80 @@
+// One training step of a multi-layer perceptron in one hand-written path: forward, loss, backward and the optimiser's
+// update, without a graph, a tensor or an allocation. The same bits for any number of threads and any processor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "stoker/base/buffer.h"
+#include "stoker/fused/options.h"
+#include "stoker/fused/team.h"
+
+namespace stoker {
+
+struct FusedKernels;
+const FusedKernels& best_fused_kernels();
+
+// A Linear layer's memory, the caller's own: parameters and the optimiser's state as torch lays them out, float32,
+// zeros in a fresh state. What an optimiser does not keep may be null.
+struct FusedLayer {
+    float* weight;                   // (out, in)
+    float* bias;                     // (out)
+    float* weight_first = nullptr;   // (out, in): exp_avg, or momentum_buffer where momentum is not 0
+    float* bias_first = nullptr;     // (out)
+    float* weight_second = nullptr;  // (out, in): exp_avg_sq
+    float* bias_second = nullptr;    // (out)
+};
+
+struct FusedBatch {
+    const float* x;                       // (samples, inputs)
+    const std::int64_t* label = nullptr;  // (samples), cross entropy
+    const float* target = nullptr;        // (samples, outputs), mse
+    std::int64_t samples;
+};
+
+class FusedMlp {
+  public:
+    // One layer for each two neighbours in options.widths. Throws InvalidArgument where options or memory do not fit.
+    FusedMlp(FusedMlpOptions options, std::span<const FusedLayer> layers,
+             const FusedKernels& kernels = best_fused_kernels());
+    ~FusedMlp();
+
+    // One step in place. `number` counts an optimiser's steps from 1. Returns the sum of the samples' losses before the
+    // update (mse: of each sample's mean over its outputs). Any number of samples at any time; memory is kept. Throws
+    // InvalidArgument for a label that is no class, before anything has changed.
+    double step(const FusedBatch& batch, double lr, std::int64_t number);
+
+    // x (samples, inputs) to outputs (samples, outputs), before softmax.
+    void forward(const float* x, std::int64_t samples, float* outputs);
+
+    const FusedMlpOptions& options() const { return options_; }
+
+  private:
+    struct Layer;
+    struct Run;
+
+    void prepare(std::int64_t samples, bool training);
+    void check(const FusedBatch& batch, std::int64_t number) const;
+    // The first layers by features, the last by samples, each member its own share.
+    void forward_pass(const Run& run, int member);
+    void backward_pass(const Run& run, int member);
+    void update_pass(const Run& run, int member);
+    void layer_forward(const Run& run, int member, std::size_t l, int rows_begin, int rows_end,
+                       std::int64_t samples_begin, std::int64_t samples_end);
+    void loss(const Run& run, std::int64_t samples_begin, std::int64_t samples_end);
+    void layer_update(const Run& run, int member, std::size_t l);
+    std::pair<const float*, std::ptrdiff_t> inputs_of(const Run& run, int member, std::size_t l, int j, int columns);
+    std::pair<std::int64_t, std::int64_t> samples_of(std::int64_t samples, int member) const;
+    void write_outputs(float* outputs, std::int64_t samples_begin, std::int64_t samples_end);
+
+    FusedMlpOptions options_;
+    const FusedKernels& kernels_;
+    std::vector<Layer> layers_;
+    std::vector<Buffer> scratch_;        // a member's own: transposed inputs
+    std::vector<double> sample_losses_;  // (samples)
+    Team team_;
+};
+
+}  // namespace stoker
