@@ -18,18 +18,22 @@ namespace {
 
 using namespace stoker;
 
-constexpr int kSteps = 100;  // of each way in a round
+constexpr int kSteps = 20;  // of each way in a round
 constexpr int kBatches = 16;
 
 struct Model {
-    std::vector<std::vector<float>> memory;
+    std::vector<Buffer> memory;  // aligned, as LibTorch's
     std::vector<FusedLayer> layers;
     std::unique_ptr<FusedMlp> mlp;
 };
 
-std::vector<float> random_values(std::size_t count, float spread, Rng& rng) {
-    std::vector<float> values(count);
-    std::generate(values.begin(), values.end(), [&] { return spread * (2 * rng.uniform() - 1); });
+float* floats(Buffer& buffer) {
+    return reinterpret_cast<float*>(buffer.data());
+}
+
+Buffer random_values(std::size_t count, float spread, Rng& rng) {
+    Buffer values(count * sizeof(float));
+    std::generate_n(floats(values), count, [&] { return spread * (2 * rng.uniform() - 1); });
     return values;
 }
 
@@ -37,7 +41,7 @@ std::unique_ptr<Model> make_model(const FusedMlpOptions& options, const FusedKer
     auto model = std::make_unique<Model>();
     Rng rng({.seed = 1});
     const auto add = [&](std::size_t count, float spread) {
-        return model->memory.emplace_back(random_values(count, spread, rng)).data();
+        return floats(model->memory.emplace_back(random_values(count, spread, rng)));
     };
     for (std::size_t l = 0; l + 1 < options.widths.size(); ++l) {
         const auto in = static_cast<std::size_t>(options.widths[l]);
@@ -73,7 +77,7 @@ double flops_of(const std::vector<int>& widths, std::int64_t samples) {
 void compare(const std::vector<int>& widths, std::int64_t samples, const FusedOptimizer& optimizer, int rounds) {
     Rng rng({.seed = 2});
     const std::size_t items = static_cast<std::size_t>(kBatches * samples);
-    const std::vector<float> x = random_values(items * static_cast<std::size_t>(widths.front()), 1, rng);
+    Buffer x = random_values(items * static_cast<std::size_t>(widths.front()), 1, rng);
     std::vector<std::int64_t> label(items);
     std::generate(label.begin(), label.end(),
                   [&] { return std::int64_t{rng.below(static_cast<std::uint32_t>(widths.back()))}; });
@@ -90,7 +94,7 @@ void compare(const std::vector<int>& widths, std::int64_t samples, const FusedOp
             for (int i = 0; i < kSteps; ++i) {
                 const std::int64_t first = way.number % kBatches * samples;
                 way.model->mlp->step(
-                    {.x = x.data() + first * widths.front(), .label = label.data() + first, .samples = samples}, 1e-3,
+                    {.x = floats(x) + first * widths.front(), .label = label.data() + first, .samples = samples}, 1e-3,
                     ++way.number);
             }
             const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
@@ -109,7 +113,7 @@ void compare(const std::vector<int>& widths, std::int64_t samples, const FusedOp
 }  // namespace
 
 int main(int argc, char** argv) {
-    const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
+    const int rounds = argc > 1 ? std::atoi(argv[1]) : 60;
     compare({784, 128, 64, 10}, 64, {}, rounds);
     compare({784, 128, 64, 10}, 64, {.kind = FusedOptimizer::Kind::sgd, .momentum = 0.9}, rounds);
     if (argc > 2) {

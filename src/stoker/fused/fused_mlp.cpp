@@ -44,7 +44,7 @@ UpdateRule rule_of(const FusedOptimizer& optimizer, double lr, std::int64_t numb
     const float l2 = decoupled ? 0.0f : f(optimizer.weight_decay);
     if (optimizer.kind == FusedOptimizer::Kind::sgd) {
         return {.kind = optimizer.momentum != 0 ? UpdateRule::Kind::momentum : UpdateRule::Kind::sgd,
-                .lr = f(lr),
+                .step = f(-lr),
                 .l2 = l2,
                 .momentum = f(optimizer.momentum),
                 .from_grad = optimizer.nesterov ? 1.0f : 0.0f,
@@ -52,7 +52,7 @@ UpdateRule rule_of(const FusedOptimizer& optimizer, double lr, std::int64_t numb
     }
     const auto t = static_cast<double>(number);
     return {.kind = UpdateRule::Kind::adam,
-            .lr = f(lr / (1 - std::pow(optimizer.beta1, t))),
+            .step = f(-lr / (1 - std::pow(optimizer.beta1, t))),
             .keep = decoupled ? f(1 - lr * optimizer.weight_decay) : 1.0f,
             .l2 = l2,
             .beta2 = f(optimizer.beta2),
@@ -337,39 +337,33 @@ void FusedMlp::layer_update(const Run& run, int member, std::size_t l) {
     }
     const auto samples = static_cast<int>(run.batch.samples);
     const float* grads = floats(layer.grads) + std::ptrdiff_t{begin} * kPanel;
-    const auto move = [](float* memory, std::ptrdiff_t by) { return memory == nullptr ? nullptr : memory + by; };
-    for (int j = 0; j < layer.inputs; j += kPanel) {
-        const int columns = std::min(kPanel, layer.inputs - j);
+    const FusedLayer& memory = layer.memory;
+    const Updated weights{memory.weight, memory.weight_first, memory.weight_second, layer.inputs};
+    const Updated biases{memory.bias, memory.bias_first, memory.bias_second, 0};
+    // The batch itself where it can be read in whole groups, panels of a copy otherwise.
+    const int direct = l == 0 ? layer.inputs / kGroup * kGroup : 0;
+    for (int j = 0, columns = direct; j < layer.inputs; j += columns) {
         const std::ptrdiff_t at = std::ptrdiff_t{begin} * layer.inputs + j;
-        const auto [b, b_stride] = inputs_of(run, member, l, j, columns);
+        const bool copied = j >= direct;
+        columns = copied ? std::min(kPanel, layer.inputs - j) : direct;
         kernels_.product_update({.a = grads,
                                  .a_row = kPanel,
                                  .a_step = 1,
                                  .a_panel = layer.panel(),
-                                 .b = b,
-                                 .b_stride = b_stride,
+                                 .b = copied ? copied_inputs(run, member, l, j, columns) : run.batch.x,
+                                 .b_stride = copied ? kPanel : layer.inputs,
                                  .rows = rows,
                                  .columns = columns,
                                  .depth = samples},
-                                run.rule,
-                                {.weight = layer.memory.weight + at,
-                                 .first = move(layer.memory.weight_first, at),
-                                 .second = move(layer.memory.weight_second, at),
-                                 .stride = layer.inputs});
+                                run.rule, weights.moved(at));
     }
     float* bias_grad = floats(layer.bias_grad) + begin;
     kernels_.sample_sums(grads, layer.panel(), rows, run.batch.samples, bias_grad);
-    kernels_.update(run.rule, rows, bias_grad,
-                    {.weight = layer.memory.bias + begin,
-                     .first = move(layer.memory.bias_first, begin),
-                     .second = move(layer.memory.bias_second, begin),
-                     .stride = 0});
+    kernels_.update(run.rule, rows, bias_grad, biases.moved(begin));
 }
 
-// Columns j on of a layer's inputs as (samples, columns), with the distance of rows: the batch itself where it can be
-// read in whole groups, a copy otherwise.
-std::pair<const float*, std::ptrdiff_t> FusedMlp::inputs_of(const Run& run, int member, std::size_t l, int j,
-                                                            int columns) {
+// Columns j on of a layer's inputs, at most kPanel, as (samples, kPanel).
+const float* FusedMlp::copied_inputs(const Run& run, int member, std::size_t l, int j, int columns) {
     float* scratch = floats(scratch_[static_cast<std::size_t>(member)]);
     if (l > 0) {
         Layer& below = layers_[l - 1];
@@ -377,19 +371,15 @@ std::pair<const float*, std::ptrdiff_t> FusedMlp::inputs_of(const Run& run, int 
             kernels_.transpose(floats(below.values) + panel * below.panel() + std::ptrdiff_t{j} * kPanel, kPanel,
                                columns, samples, scratch + panel * kPanel * kPanel);
         });
-        return {scratch, kPanel};
+        return scratch;
     }
-    const std::ptrdiff_t inputs = layers_[0].inputs;
-    const float* x = run.batch.x + j;
-    if (columns % kGroup == 0) {
-        return {x, inputs};
-    }
+    const int inputs = layers_[0].inputs;
     for (std::int64_t s = 0; s < run.batch.samples; ++s) {
         float* row = scratch + s * kPanel;
-        std::copy_n(x + s * inputs, columns, row);
+        std::copy_n(run.batch.x + s * inputs + j, columns, row);
         std::fill_n(row + columns, kPanel - columns, 0.0f);
     }
-    return {scratch, kPanel};
+    return scratch;
 }
 
 }  // namespace stoker

@@ -65,7 +65,7 @@ class FusedMlp {
                        std::int64_t samples_begin, std::int64_t samples_end);
     void loss(const Run& run, std::int64_t samples_begin, std::int64_t samples_end);
     void layer_update(const Run& run, int member, std::size_t l);
-    std::pair<const float*, std::ptrdiff_t> inputs_of(const Run& run, int member, std::size_t l, int j, int columns);
+    const float* copied_inputs(const Run& run, int member, std::size_t l, int j, int columns);
     std::pair<std::int64_t, std::int64_t> samples_of(std::int64_t samples, int member) const;
     void write_outputs(float* outputs, std::int64_t samples_begin, std::int64_t samples_end);
 

@@ -61,14 +61,7 @@ void product_update(const Product& p, const UpdateRule& rule, const Updated& upd
                 const float a = p.a[k / kPanel * p.a_panel + i * p.a_row + k % kPanel * p.a_step];
                 grad = std::fma(a, p.b[k * p.b_stride + j], grad);
             }
-            const std::ptrdiff_t at = i * updated.stride + j;
-            // Memory that the rule does not use may be absent, and is not touched.
-            const auto place = [&](float* memory) { return memory == nullptr ? nullptr : memory + at; };
-            RowKernels<Plain>::update(rule, 1, &grad,
-                                      {.weight = updated.weight + at,
-                                       .first = place(updated.first),
-                                       .second = place(updated.second),
-                                       .stride = updated.stride});
+            RowKernels<Plain>::update(rule, 1, &grad, updated.moved(i * updated.stride + j));
         }
     }
 }

@@ -19,8 +19,8 @@ constexpr int in_groups(int samples) {
     return (samples + kGroup - 1) / kGroup * kGroup;
 }
 
-// out[i][j] = start[i] + sum over k of a(i, k) * b[k][j]. At most kPanel columns: a multiple of kGroup, or, for
-// product_update, any number with rows of `b` that can be read up to the next one.
+// out[i][j] = start[i] + sum over k of a(i, k) * b[k][j]. At most kPanel columns, a multiple of kGroup; for
+// product_update any number, with rows of `b` that can be read up to the next multiple.
 struct Product {
     const float* a;
     std::ptrdiff_t a_row;        // from a(i, k) to a(i + 1, k)
@@ -38,7 +38,7 @@ struct Product {
 struct UpdateRule {
     enum class Kind { sgd, momentum, adam };
     Kind kind;
-    float lr;        // SGD: lr; Adam: lr / (1 - beta1^t)
+    float step;      // SGD: -lr; Adam: -lr / (1 - beta1^t)
     float keep = 1;  // AdamW: 1 - lr * weight_decay
     float l2 = 0;    // SGD, Adam: weight_decay
     float momentum = 0;
@@ -57,6 +57,14 @@ struct Updated {
     float* first;   // momentum_buffer or exp_avg; unused by plain SGD
     float* second;  // exp_avg_sq; unused by SGD
     std::ptrdiff_t stride;
+
+    // Memory that is absent stays so.
+    Updated moved(std::ptrdiff_t by) const {
+        return {.weight = weight + by,
+                .first = first == nullptr ? nullptr : first + by,
+                .second = second == nullptr ? nullptr : second + by,
+                .stride = stride};
+    }
 };
 
 // What the loss needs of each sample's logits.

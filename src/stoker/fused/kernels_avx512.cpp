@@ -19,8 +19,16 @@ struct Avx512 {
 
     static Reg load(const float* from) { return _mm512_loadu_ps(from); }
     static void store(float* to, Reg value) { _mm512_storeu_ps(to, value); }
-    static Reg load_part(const float* from, int part) { return _mm512_maskz_loadu_ps(mask(part), from); }
-    static void store_part(float* to, Reg value, int part) { _mm512_mask_storeu_ps(to, mask(part), value); }
+    static Reg load_part(const float* from, int part) {
+        return part == kLanes ? load(from) : _mm512_maskz_loadu_ps(mask(part), from);
+    }
+    static void store_part(float* to, Reg value, int part) {
+        if (part == kLanes) {
+            store(to, value);
+        } else {
+            _mm512_mask_storeu_ps(to, mask(part), value);
+        }
+    }
     static Reg set(float value) { return _mm512_set1_ps(value); }
 
     static Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }

@@ -66,8 +66,8 @@ struct RowKernels {
 
     // SGD and Adam as torch.optim defines them. `part` is how many values there are, at most kLanes.
     template <UpdateRule::Kind kKind>
-    static void update_register(const UpdateRule& rule, Reg grad, float* weight, float* first, float* second,
-                                int part) {
+    [[gnu::always_inline]] static void update_register(const UpdateRule& rule, Reg grad, float* weight, float* first,
+                                                       float* second, int part) {
         Reg w = V::load_part(weight, part);
         grad = V::fma(V::set(rule.l2), w, grad);
         w = V::mul(V::set(rule.keep), w);
@@ -85,26 +85,30 @@ struct RowKernels {
             V::store_part(second, v, part);
             move = V::div(m, V::fma(V::sqrt(v), V::set(rule.root_scale), V::set(rule.eps)));
         }
-        V::store_part(weight, V::fma(V::set(-rule.lr), move, w), part);
+        V::store_part(weight, V::fma(V::set(rule.step), move, w), part);
     }
 
     template <UpdateRule::Kind kKind>
-    static void update_row(const UpdateRule& rule, int count, const float* grad, float* weight, float* first,
-                           float* second) {
-        for (int j = 0; j < count; j += V::kLanes) {
-            const int part = count - j < V::kLanes ? count - j : V::kLanes;
-            update_register<kKind>(rule, V::load_part(grad + j, part), weight + j, first + j, second + j, part);
+    static void update_row(const UpdateRule& rule, int count, const float* grad, const Updated& at) {
+        int j = 0;
+        for (; j + V::kLanes <= count; j += V::kLanes) {
+            update_register<kKind>(rule, V::load(grad + j), at.weight + j, at.first + j, at.second + j, V::kLanes);
+        }
+        if (j < count) {
+            update_register<kKind>(rule, V::load_part(grad + j, count - j), at.weight + j, at.first + j, at.second + j,
+                                   count - j);
         }
     }
 
+    // Memory that a rule does not use may be null: its place is taken by one that is not touched.
     static void update(const UpdateRule& rule, int count, const float* grad, const Updated& at) {
         switch (rule.kind) {
             case UpdateRule::Kind::sgd:
-                return update_row<UpdateRule::Kind::sgd>(rule, count, grad, at.weight, at.weight, at.weight);
+                return update_row<UpdateRule::Kind::sgd>(rule, count, grad, {at.weight, at.weight, at.weight, 0});
             case UpdateRule::Kind::momentum:
-                return update_row<UpdateRule::Kind::momentum>(rule, count, grad, at.weight, at.first, at.weight);
+                return update_row<UpdateRule::Kind::momentum>(rule, count, grad, {at.weight, at.first, at.weight, 0});
             case UpdateRule::Kind::adam:
-                return update_row<UpdateRule::Kind::adam>(rule, count, grad, at.weight, at.first, at.second);
+                return update_row<UpdateRule::Kind::adam>(rule, count, grad, at);
         }
     }
 

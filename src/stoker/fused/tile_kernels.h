@@ -1,5 +1,5 @@
 // Products in register tiles, for the vector sets: V::kTileRows x V::kTileRegs registers of sums, one row of `b` and
-// one broadcast of `a` at a time. An update's arithmetic, mostly divisions, hides between the next tile's multiplies.
+// one broadcast of `a` at a time. (Updates between the next tile's multiplies, to hide divisions, were no faster.)
 #pragma once
 
 #include "stoker/fused/row_kernels.h"
@@ -14,7 +14,8 @@ struct TileKernels {
     static constexpr int kMaxColumns = kMaxRegs * V::kLanes;
 
     template <int kRows, int kRegs>
-    static void multiply(Reg (&sums)[kRows][kRegs], const float* a, std::ptrdiff_t a_row, const float* b) {
+    [[gnu::always_inline]] static void multiply(Reg (&sums)[kRows][kRegs], const float* a, std::ptrdiff_t a_row,
+                                                const float* b) {
         Reg row[kRegs];
 #pragma GCC unroll 8
         for (int r = 0; r < kRegs; ++r) {
@@ -106,33 +107,8 @@ struct TileKernels {
 
     // ---- sums that are gradients ----
 
-    // A finished tile of gradients whose update is under way, one register at a time.
-    template <UpdateRule::Kind kKind>
-    struct Pending {
-        alignas(64) float grads[kMaxRows][kMaxColumns];
-        const UpdateRule* rule;
-        Updated at;
-        int columns = 0;
-        int rows = 0;
-        int row = 0;
-        int column = 0;
-
-        bool any() const { return row < rows; }
-        void one() {
-            const std::ptrdiff_t place = row * at.stride + column;
-            const int part = columns - column < V::kLanes ? columns - column : V::kLanes;
-            RowKernels<V>::template update_register<kKind>(*rule, V::load(grads[row] + column), at.weight + place,
-                                                           at.first + place, at.second + place, part);
-            column += V::kLanes;
-            if (column >= columns) {
-                column = 0;
-                ++row;
-            }
-        }
-    };
-
-    template <UpdateRule::Kind kKind, int kRows, int kRegs>
-    static void update_tile(const Product& p, const Updated& at, Pending<kKind>& pending) {
+    template <int kRows, int kRegs>
+    static void update_tile(const Product& p, const UpdateRule& rule, const Updated& at) {
         Reg sums[kRows][kRegs];
 #pragma GCC unroll 8
         for (int i = 0; i < kRows; ++i) {
@@ -144,94 +120,55 @@ struct TileKernels {
         const float* b = p.b;
         const float* panel = p.a;
         for (int k0 = 0; k0 < p.depth; k0 += kPanel, panel += p.a_panel) {
-            const int depth = p.depth - k0 < kPanel ? p.depth - k0 : kPanel;
             const float* a = panel;
-            int k = 0;
-            for (; k + 1 < depth && pending.any(); k += 2) {
-                multiply(sums, a, p.a_row, b);
-                multiply(sums, a + p.a_step, p.a_row, b + p.b_stride);
-                pending.one();
-                a += 2 * p.a_step;
-                b += 2 * p.b_stride;
-            }
-            for (; k < depth; ++k) {
+            const int depth = p.depth - k0 < kPanel ? p.depth - k0 : kPanel;
+            for (int k = 0; k < depth; ++k) {
                 multiply(sums, a, p.a_row, b);
                 a += p.a_step;
                 b += p.b_stride;
             }
         }
-        while (pending.any()) {
-            pending.one();
-        }
+        alignas(64) float grads[kRows][kMaxColumns];
 #pragma GCC unroll 8
         for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
             for (int r = 0; r < kRegs; ++r) {
-                V::store(pending.grads[i] + r * V::kLanes, sums[i][r]);
+                V::store(grads[i] + r * V::kLanes, sums[i][r]);
             }
         }
-        pending.at = at;
-        pending.columns = p.columns;
-        pending.rows = kRows;
-        pending.row = 0;
-    }
-
-    template <UpdateRule::Kind kKind, int kRegs, int kRows = kMaxRows>
-    static void update_tile_of(int rows, const Product& p, const Updated& at, Pending<kKind>& pending) {
-        if constexpr (kRows > 0) {
-            return rows == kRows ? update_tile<kKind, kRows, kRegs>(p, at, pending)
-                                 : update_tile_of<kKind, kRegs, kRows - 1>(rows, p, at, pending);
+        for (int i = 0; i < kRows; ++i) {
+            RowKernels<V>::update(rule, p.columns, grads[i], at.moved(i * at.stride));
         }
     }
 
-    template <UpdateRule::Kind kKind, int kRegs = kMaxRegs>
-    static void update_columns(int regs, const Product& p, const Updated& at, Pending<kKind>& pending) {
+    template <int kRegs, int kRows = kMaxRows>
+    static void update_tile_of(int rows, const Product& p, const UpdateRule& rule, const Updated& at) {
+        if constexpr (kRows > 0) {
+            return rows == kRows ? update_tile<kRows, kRegs>(p, rule, at)
+                                 : update_tile_of<kRegs, kRows - 1>(rows, p, rule, at);
+        }
+    }
+
+    template <int kRegs = kMaxRegs>
+    static void update_columns(int regs, const Product& p, const UpdateRule& rule, const Updated& at) {
         if constexpr (kRegs > 0) {
             if (regs != kRegs) {
-                return update_columns<kKind, kRegs - 1>(regs, p, at, pending);
+                return update_columns<kRegs - 1>(regs, p, rule, at);
             }
             for_row_tiles(p.rows, [&](int first, int rows) {
                 Product part = p;
                 part.a += first * p.a_row;
-                const std::ptrdiff_t down = first * at.stride;
-                update_tile_of<kKind, kRegs>(rows, part,
-                                             {.weight = at.weight + down,
-                                              .first = at.first + down,
-                                              .second = at.second + down,
-                                              .stride = at.stride},
-                                             pending);
+                update_tile_of<kRegs>(rows, part, rule, at.moved(first * at.stride));
             });
         }
     }
 
-    template <UpdateRule::Kind kKind>
-    static void product_update_kind(const Product& p, const UpdateRule& rule, const Updated& at) {
-        Pending<kKind> pending;
-        pending.rule = &rule;
+    static void product_update(const Product& p, const UpdateRule& rule, const Updated& at) {
         for (int j = 0; j < p.columns; j += kMaxColumns) {
             Product part = p;
             part.b += j;
             part.columns = p.columns - j < kMaxColumns ? p.columns - j : kMaxColumns;
-            update_columns<kKind>(
-                registers(part.columns), part,
-                {.weight = at.weight + j, .first = at.first + j, .second = at.second + j, .stride = at.stride},
-                pending);
-        }
-        while (pending.any()) {
-            pending.one();
-        }
-    }
-
-    static void product_update(const Product& p, const UpdateRule& rule, const Updated& at) {
-        switch (rule.kind) {
-            case UpdateRule::Kind::sgd:
-                return product_update_kind<UpdateRule::Kind::sgd>(p, rule,
-                                                                  {at.weight, at.weight, at.weight, at.stride});
-            case UpdateRule::Kind::momentum:
-                return product_update_kind<UpdateRule::Kind::momentum>(p, rule,
-                                                                       {at.weight, at.first, at.weight, at.stride});
-            case UpdateRule::Kind::adam:
-                return product_update_kind<UpdateRule::Kind::adam>(p, rule, at);
+            update_columns(registers(part.columns), part, rule, at.moved(j));
         }
     }
 
