@@ -1,5 +1,6 @@
-// A step's passes and who does what: layers by features, so that each member keeps its rows of the weights in its own
-// core's cache, the last layer and the loss by samples. Barriers stand only where a member reads what others wrote.
+// A step's passes and who does what: large layers by features, so that each member keeps its rows of the weights in its
+// own core's cache, small ones at the end and the loss by samples. Barriers stand only where a member reads what others
+// wrote.
 #include "stoker/fused/fused_mlp.h"
 
 #include <algorithm>
@@ -18,6 +19,8 @@ namespace {
 constexpr int kDepth = 112;
 // Evaluation goes through many samples in parts of this many.
 constexpr std::int64_t kEvaluated = 1024;
+// Weights (64 KB) that fetching from another core's cache costs less than splitting by features does.
+constexpr int kSmallLayer = 16384;
 
 int share(int count, int member, int members) {
     return static_cast<int>(std::int64_t{count} * member / members);
@@ -106,8 +109,15 @@ struct FusedMlp::Layer {
 
 struct FusedMlp::Run {
     FusedBatch batch;
-    bool training;
-    UpdateRule rule;
+    std::size_t first_by_samples;
+    UpdateRule rule = {};
+};
+
+struct FusedMlp::Share {
+    int rows_begin;
+    int rows_end;
+    std::int64_t samples_begin;
+    std::int64_t samples_end;
 };
 
 FusedMlp::FusedMlp(FusedMlpOptions options, std::span<const FusedLayer> layers, const FusedKernels& kernels)
@@ -164,11 +174,13 @@ void FusedMlp::check(const FusedBatch& batch, std::int64_t number) const {
 double FusedMlp::step(const FusedBatch& batch, double lr, std::int64_t number) {
     check(batch, number);
     prepare(batch.samples, /*training=*/true);
-    const Run run{.batch = batch, .training = true, .rule = rule_of(options_.optimizer, lr, number)};
+    const Run run{.batch = batch,
+                  .first_by_samples = first_by_samples(batch.samples),
+                  .rule = rule_of(options_.optimizer, lr, number)};
     team_.run([&](int member) {
         const FlushDenormals flush;
         forward_pass(run, member);
-        team_.barrier();
+        loss(run, member);
         backward_pass(run, member);
         update_pass(run, member);
     });
@@ -181,54 +193,61 @@ double FusedMlp::step(const FusedBatch& batch, double lr, std::int64_t number) {
 
 void FusedMlp::forward(const float* x, std::int64_t samples, float* outputs) {
     for (std::int64_t s = 0; s < samples; s += kEvaluated) {
-        const Run run{.batch = {.x = x + s * options_.widths.front(), .samples = std::min(kEvaluated, samples - s)},
-                      .training = false,
-                      .rule = {}};
+        const std::int64_t count = std::min(kEvaluated, samples - s);
+        const Run run{.batch = {.x = x + s * options_.widths.front(), .samples = count},
+                      .first_by_samples = first_by_samples(count)};
         prepare(run.batch.samples, /*training=*/false);
         team_.run([&](int member) {
             const FlushDenormals flush;
             forward_pass(run, member);
-            const auto [begin, end] = samples_of(run.batch.samples, member);
-            write_outputs(outputs + s * options_.widths.back(), begin, end);
+            const Share part = share_of(run, true, options_.widths.back(), member);
+            write_outputs(outputs + s * options_.widths.back(), part.samples_begin, part.samples_end);
         });
     }
 }
 
-std::pair<std::int64_t, std::int64_t> FusedMlp::samples_of(std::int64_t samples, int member) const {
-    const auto groups = static_cast<int>((samples + kGroup - 1) / kGroup);
-    const auto at = [&](int m) {
-        return std::min<std::int64_t>(samples, share(groups, m, team_.size()) * std::int64_t{kGroup});
-    };
-    return {at(member), at(member + 1)};
+// Small layers at the end are cheaper computed by samples, without a meeting after each: from which layer on?
+std::size_t FusedMlp::first_by_samples(std::int64_t samples) const {
+    std::size_t first = layers_.size() - 1;
+    while (samples >= team_.size() * std::int64_t{kGroup} && first > 0 &&
+           layers_[first - 1].inputs <= kSmallLayer / layers_[first - 1].outputs) {
+        --first;
+    }
+    return first;
+}
+
+// A member's part of `features` of all samples, or of the samples in whole groups.
+FusedMlp::Share FusedMlp::share_of(const Run& run, bool by_samples, int features, int member) const {
+    const std::int64_t samples = run.batch.samples;
+    if (!by_samples) {
+        return {share(features, member, team_.size()), share(features, member + 1, team_.size()), 0, samples};
+    }
+    const int groups = static_cast<int>((samples + kGroup - 1) / kGroup);
+    const auto at = [&](int m) { return std::min(samples, share(groups, m, team_.size()) * std::int64_t{kGroup}); };
+    return {0, features, at(member), at(member + 1)};
 }
 
 void FusedMlp::forward_pass(const Run& run, int member) {
-    const std::size_t last = layers_.size() - 1;
-    for (std::size_t l = 0; l < last; ++l) {
-        const int rows = layers_[l].outputs;
-        layer_forward(run, member, l, share(rows, member, team_.size()), share(rows, member + 1, team_.size()), 0,
-                      run.batch.samples);
-        team_.barrier();
-    }
-    const auto [begin, end] = samples_of(run.batch.samples, member);
-    layer_forward(run, member, last, 0, layers_[last].outputs, begin, end);
-    if (run.training) {
-        loss(run, begin, end);
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+        const bool by_samples = l >= run.first_by_samples;
+        layer_forward(run, member, l, share_of(run, by_samples, layers_[l].outputs, member));
+        if (!by_samples) {
+            team_.barrier();
+        }
     }
 }
 
-void FusedMlp::layer_forward(const Run& run, int member, std::size_t l, int rows_begin, int rows_end,
-                             std::int64_t samples_begin, std::int64_t samples_end) {
+void FusedMlp::layer_forward(const Run& run, int member, std::size_t l, const Share& part) {
     Layer& layer = layers_[l];
-    const int rows = rows_end - rows_begin;
+    const int rows = part.rows_end - part.rows_begin;
     if (rows == 0) {
         return;
     }
     const int blocks = (layer.inputs + kDepth - 1) / kDepth;
     float* scratch = floats(scratch_[static_cast<std::size_t>(member)]);
-    for_panels(samples_begin, samples_end, [&](std::int64_t panel, int column, int samples) {
+    for_panels(part.samples_begin, part.samples_end, [&](std::int64_t panel, int column, int samples) {
         const int columns = in_groups(samples);
-        const std::ptrdiff_t at = panel * layer.panel() + std::ptrdiff_t{rows_begin} * kPanel + column;
+        const std::ptrdiff_t at = panel * layer.panel() + std::ptrdiff_t{part.rows_begin} * kPanel + column;
         float* values = floats(layer.values) + at;
         for (int block = 0; block < blocks; ++block) {
             const int from = share(layer.inputs, block, blocks);
@@ -241,7 +260,7 @@ void FusedMlp::layer_forward(const Run& run, int member, std::size_t l, int rows
                 b = floats(layers_[l - 1].values) + panel * layers_[l - 1].panel() + std::ptrdiff_t{from} * kPanel +
                     column;
             }
-            kernels_.product({.a = layer.memory.weight + std::ptrdiff_t{rows_begin} * layer.inputs + from,
+            kernels_.product({.a = layer.memory.weight + std::ptrdiff_t{part.rows_begin} * layer.inputs + from,
                               .a_row = layer.inputs,
                               .a_step = 1,
                               .b = b,
@@ -250,7 +269,7 @@ void FusedMlp::layer_forward(const Run& run, int member, std::size_t l, int rows
                               .columns = columns,
                               .depth = depth,
                               .begins = block == 0},
-                             layer.memory.bias + rows_begin, values);
+                             layer.memory.bias + part.rows_begin, values);
         }
         if (l + 1 < layers_.size()) {
             kernels_.activate(options_.activation, rows, columns, values,
@@ -259,21 +278,22 @@ void FusedMlp::layer_forward(const Run& run, int member, std::size_t l, int rows
     });
 }
 
-void FusedMlp::loss(const Run& run, std::int64_t samples_begin, std::int64_t samples_end) {
+void FusedMlp::loss(const Run& run, int member) {
     Layer& layer = layers_.back();
-    for_panels(samples_begin, samples_end, [&](std::int64_t panel, int column, int samples) {
+    const Share part = share_of(run, true, layer.outputs, member);
+    for_panels(part.samples_begin, part.samples_end, [&](std::int64_t panel, int column, int samples) {
         const std::int64_t first = panel * kPanel + column;
         const std::ptrdiff_t at = panel * layer.panel() + column;
-        const LossPanel part{.outputs = floats(layer.values) + at,
-                             .grads = floats(layer.grads) + at,
-                             .features = layer.outputs,
-                             .samples = samples,
-                             .batch = run.batch.samples,
-                             .losses = sample_losses_.data() + first};
+        const LossPanel loss_panel{.outputs = floats(layer.values) + at,
+                                   .grads = floats(layer.grads) + at,
+                                   .features = layer.outputs,
+                                   .samples = samples,
+                                   .batch = run.batch.samples,
+                                   .losses = sample_losses_.data() + first};
         if (options_.loss == FusedLoss::cross_entropy) {
-            cross_entropy_panel(kernels_, part, run.batch.label + first, options_.label_smoothing);
+            cross_entropy_panel(kernels_, loss_panel, run.batch.label + first, options_.label_smoothing);
         } else {
-            mse_panel(part, run.batch.target + first * layer.outputs);
+            mse_panel(loss_panel, run.batch.target + first * layer.outputs);
         }
     });
 }
@@ -290,36 +310,42 @@ void FusedMlp::write_outputs(float* outputs, std::int64_t samples_begin, std::in
 
 // d loss / d inputs of a layer = weight^T * grads, times the slope of the activation below. Uses the weights before
 // their update.
+void FusedMlp::layer_backward(std::size_t l, const Share& part) {
+    Layer& layer = layers_[l];
+    Layer& below = layers_[l - 1];
+    const int rows = part.rows_end - part.rows_begin;
+    for_panels(part.samples_begin, part.samples_end, [&](std::int64_t panel, int column, int samples) {
+        const int columns = in_groups(samples);
+        const std::ptrdiff_t at = panel * below.panel() + std::ptrdiff_t{part.rows_begin} * kPanel + column;
+        float* grads = floats(below.grads) + at;
+        const int blocks = (layer.outputs + kDepth - 1) / kDepth;
+        for (int block = 0; block < blocks; ++block) {
+            const int from = share(layer.outputs, block, blocks);
+            kernels_.product({.a = layer.memory.weight + std::ptrdiff_t{from} * layer.inputs + part.rows_begin,
+                              .a_row = 1,
+                              .a_step = layer.inputs,
+                              .b = floats(layer.grads) + panel * layer.panel() + std::ptrdiff_t{from} * kPanel + column,
+                              .b_stride = kPanel,
+                              .rows = rows,
+                              .columns = columns,
+                              .depth = share(layer.outputs, block + 1, blocks) - from,
+                              .begins = block == 0},
+                             nullptr, grads);
+        }
+        kernels_.times_slope(options_.activation, rows, columns,
+                             floats(options_.activation == Activation::gelu ? below.slopes : below.values) + at, grads);
+    });
+}
+
 void FusedMlp::backward_pass(const Run& run, int member) {
     for (std::size_t l = layers_.size() - 1; l > 0; --l) {
-        Layer& layer = layers_[l];
-        Layer& below = layers_[l - 1];
-        const int begin = share(below.outputs, member, team_.size());
-        const int rows = share(below.outputs, member + 1, team_.size()) - begin;
-        for_panels(0, run.batch.samples, [&](std::int64_t panel, int /*column*/, int samples) {
-            const int columns = in_groups(samples);
-            const std::ptrdiff_t at = panel * below.panel() + std::ptrdiff_t{begin} * kPanel;
-            float* grads = floats(below.grads) + at;
-            const int blocks = (layer.outputs + kDepth - 1) / kDepth;
-            for (int block = 0; block < blocks; ++block) {
-                const int from = share(layer.outputs, block, blocks);
-                kernels_.product({.a = layer.memory.weight + std::ptrdiff_t{from} * layer.inputs + begin,
-                                  .a_row = 1,
-                                  .a_step = layer.inputs,
-                                  .b = floats(layer.grads) + panel * layer.panel() + std::ptrdiff_t{from} * kPanel,
-                                  .b_stride = kPanel,
-                                  .rows = rows,
-                                  .columns = columns,
-                                  .depth = share(layer.outputs, block + 1, blocks) - from,
-                                  .begins = block == 0},
-                                 nullptr, grads);
-            }
-            kernels_.times_slope(options_.activation, rows, columns,
-                                 floats(options_.activation == Activation::gelu ? below.slopes : below.values) + at,
-                                 grads);
-        });
-        team_.barrier();
+        const bool by_samples = l >= run.first_by_samples;
+        if (!by_samples) {
+            team_.barrier();
+        }
+        layer_backward(l, share_of(run, by_samples, layers_[l].inputs, member));
     }
+    team_.barrier();
 }
 
 void FusedMlp::update_pass(const Run& run, int member) {

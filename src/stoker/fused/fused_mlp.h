@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "stoker/base/buffer.h"
@@ -54,19 +53,22 @@ class FusedMlp {
   private:
     struct Layer;
     struct Run;
+    struct Share;
 
     void prepare(std::int64_t samples, bool training);
     void check(const FusedBatch& batch, std::int64_t number) const;
-    // The first layers by features, the last by samples, each member its own share.
+    std::size_t first_by_samples(std::int64_t samples) const;
+    Share share_of(const Run& run, bool by_samples, int features, int member) const;
+
+    // What one member of the team does.
     void forward_pass(const Run& run, int member);
+    void layer_forward(const Run& run, int member, std::size_t l, const Share& part);
+    void loss(const Run& run, int member);
     void backward_pass(const Run& run, int member);
+    void layer_backward(std::size_t l, const Share& part);
     void update_pass(const Run& run, int member);
-    void layer_forward(const Run& run, int member, std::size_t l, int rows_begin, int rows_end,
-                       std::int64_t samples_begin, std::int64_t samples_end);
-    void loss(const Run& run, std::int64_t samples_begin, std::int64_t samples_end);
     void layer_update(const Run& run, int member, std::size_t l);
     const float* copied_inputs(const Run& run, int member, std::size_t l, int j, int columns);
-    std::pair<std::int64_t, std::int64_t> samples_of(std::int64_t samples, int member) const;
     void write_outputs(float* outputs, std::int64_t samples_begin, std::int64_t samples_end);
 
     FusedMlpOptions options_;

@@ -56,7 +56,7 @@ struct Avx512 {
     // Pairs, then fours, within quarters of the registers; then the quarters.
     static void transpose(Reg (&rows)[16]) {
         Reg fours[16];
-#pragma GCC unroll 4
+#pragma GCC unroll 16
         for (int i = 0; i < 16; i += 4) {
             const Reg low01 = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
             const Reg high01 = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
@@ -67,7 +67,7 @@ struct Avx512 {
             fours[i + 2] = low_halves(high01, high23);
             fours[i + 3] = high_halves(high01, high23);
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 16
         for (int c = 0; c < 4; ++c) {
             const Reg a02 = _mm512_shuffle_f32x4(fours[c], fours[4 + c], 0x88);
             const Reg a13 = _mm512_shuffle_f32x4(fours[c], fours[4 + c], 0xDD);

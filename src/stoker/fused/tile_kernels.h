@@ -174,21 +174,36 @@ struct TileKernels {
 
     // ---- transposition, a square of kLanes x kLanes at a time ----
 
+    // Calls load(r) for the rows of a square and writes its first `width` columns.
+    template <typename Load>
+    [[gnu::always_inline]] static void transpose_square(int width, float* to, const Load& load) {
+        Reg square[V::kLanes];
+#pragma GCC unroll 16
+        for (int r = 0; r < V::kLanes; ++r) {
+            square[r] = load(r);
+        }
+        V::transpose(square);
+#pragma GCC unroll 16
+        for (int c = 0; c < V::kLanes; ++c) {
+            if (c < width) {
+                V::store(to + std::ptrdiff_t{c} * kPanel, square[c]);
+            }
+        }
+    }
+
     static void transpose(const float* from, std::ptrdiff_t stride, int rows, int columns, float* to) {
         for (int i = 0; i < rows; i += V::kLanes) {
-            const int height = rows - i < V::kLanes ? rows - i : V::kLanes;
             for (int j = 0; j < columns; j += V::kLanes) {
-                const int width = columns - j < V::kLanes ? columns - j : V::kLanes;
-                Reg square[V::kLanes];
-                for (int r = 0; r < V::kLanes; ++r) {
-                    const float* row = from + (i + r) * stride + j;
-                    square[r] = r >= height         ? V::set(0.0f)
-                                : width < V::kLanes ? V::load_part(row, width)
-                                                    : V::load(row);
-                }
-                V::transpose(square);
-                for (int c = 0; c < width; ++c) {
-                    V::store(to + std::ptrdiff_t{j + c} * kPanel + i, square[c]);
+                const float* corner = from + i * stride + j;
+                float* out = to + std::ptrdiff_t{j} * kPanel + i;
+                const int width = columns - j;
+                if (rows - i >= V::kLanes && width >= V::kLanes) {
+                    transpose_square(V::kLanes, out, [&](int r) { return V::load(corner + r * stride); });
+                } else {
+                    const int part = width < V::kLanes ? width : V::kLanes;
+                    transpose_square(part, out, [&](int r) {
+                        return r < rows - i ? V::load_part(corner + r * stride, part) : V::set(0.0f);
+                    });
                 }
             }
         }
