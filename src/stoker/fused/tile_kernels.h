@@ -9,22 +9,24 @@ namespace stoker {
 template <typename V>
 struct TileKernels {
     using Reg = typename V::Reg;
-    static constexpr int kMaxRows = V::kTileRows;
     static constexpr int kMaxRegs = V::kTileRegs;
     static constexpr int kMaxColumns = kMaxRegs * V::kLanes;
+
+    // As many sums in narrow tiles, where one row of `b` is less work.
+    static constexpr int max_rows(int regs) { return V::kTileRows * V::kTileRegs / (regs < 2 ? 2 : regs); }
 
     template <int kRows, int kRegs>
     [[gnu::always_inline]] static void multiply(Reg (&sums)[kRows][kRegs], const float* a, std::ptrdiff_t a_row,
                                                 const float* b) {
         Reg row[kRegs];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int r = 0; r < kRegs; ++r) {
             row[r] = V::load(b + r * V::kLanes);
         }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) {
             const Reg factor = V::set(a[i * a_row]);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int r = 0; r < kRegs; ++r) {
                 sums[i][r] = V::fma(factor, row[r], sums[i][r]);
             }
@@ -36,9 +38,9 @@ struct TileKernels {
     template <int kRows, int kRegs>
     static void tile(const Product& p, const float* start, float* out) {
         Reg sums[kRows][kRegs];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int r = 0; r < kRegs; ++r) {
                 sums[i][r] =
                     p.begins ? V::set(start != nullptr ? start[i] : 0.0f) : V::load(out + i * kPanel + r * V::kLanes);
@@ -51,26 +53,26 @@ struct TileKernels {
             a += p.a_step;
             b += p.b_stride;
         }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int r = 0; r < kRegs; ++r) {
                 V::store(out + i * kPanel + r * V::kLanes, sums[i][r]);
             }
         }
     }
 
-    template <int kRegs, int kRows = kMaxRows>
+    template <int kRegs, int kRows = max_rows(kRegs)>
     static void tile_of(int rows, const Product& p, const float* start, float* out) {
         if constexpr (kRows > 0) {
             return rows == kRows ? tile<kRows, kRegs>(p, start, out) : tile_of<kRegs, kRows - 1>(rows, p, start, out);
         }
     }
 
-    // Calls body(first row, rows) for rows in tiles of nearly the same height.
+    // Calls body(first row, rows) for tiles of nearly the same height.
     template <typename Body>
-    static void for_row_tiles(int rows, const Body& body) {
-        const int tiles = (rows + kMaxRows - 1) / kMaxRows;
+    static void for_row_tiles(int rows, int highest, const Body& body) {
+        const int tiles = (rows + highest - 1) / highest;
         for (int t = 0; t < tiles; ++t) {
             const int first = rows * t / tiles;
             body(first, rows * (t + 1) / tiles - first);
@@ -83,7 +85,7 @@ struct TileKernels {
             if (regs != kRegs) {
                 return product_columns<kRegs - 1>(regs, p, start, out);
             }
-            for_row_tiles(p.rows, [&](int first, int rows) {
+            for_row_tiles(p.rows, max_rows(kRegs), [&](int first, int rows) {
                 Product part = p;
                 part.a += first * p.a_row;
                 tile_of<kRegs>(rows, part, start != nullptr ? start + first : nullptr,
@@ -110,9 +112,9 @@ struct TileKernels {
     template <int kRows, int kRegs>
     static void update_tile(const Product& p, const UpdateRule& rule, const Updated& at) {
         Reg sums[kRows][kRegs];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int r = 0; r < kRegs; ++r) {
                 sums[i][r] = V::set(0.0f);
             }
@@ -129,9 +131,9 @@ struct TileKernels {
             }
         }
         alignas(64) float grads[kRows][kMaxColumns];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int r = 0; r < kRegs; ++r) {
                 V::store(grads[i] + r * V::kLanes, sums[i][r]);
             }
@@ -141,7 +143,7 @@ struct TileKernels {
         }
     }
 
-    template <int kRegs, int kRows = kMaxRows>
+    template <int kRegs, int kRows = max_rows(kRegs)>
     static void update_tile_of(int rows, const Product& p, const UpdateRule& rule, const Updated& at) {
         if constexpr (kRows > 0) {
             return rows == kRows ? update_tile<kRows, kRegs>(p, rule, at)
@@ -155,7 +157,7 @@ struct TileKernels {
             if (regs != kRegs) {
                 return update_columns<kRegs - 1>(regs, p, rule, at);
             }
-            for_row_tiles(p.rows, [&](int first, int rows) {
+            for_row_tiles(p.rows, max_rows(kRegs), [&](int first, int rows) {
                 Product part = p;
                 part.a += first * p.a_row;
                 update_tile_of<kRegs>(rows, part, rule, at.moved(first * at.stride));
