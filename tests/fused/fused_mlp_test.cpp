@@ -37,6 +37,7 @@ const std::vector<Shape> kShapes = {
     {{100, 17, 33, 1}, {31, 33, 80}},
     {{16, 64, 64, 64, 10}, {64, 64, 48}},
     {{1, 1, 1}, {1, 200}},
+    {{256, 20, 4}, {64, 70}},
 };
 
 // Adam's first steps are as large for tiny gradients as for large ones, so its eps is what makes it comparable.
