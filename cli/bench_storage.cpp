@@ -223,6 +223,7 @@ class Bench {
         std::uint32_t epoch = 0;
         if (!options_.cold) {
             source = open_source(path, Split::train);
+            measured(*source, row, epoch++, 1);  // meets every page for the first time, which says little of the next
             const Rate warm = measured(*source, row, epoch++, 1);
             epochs = static_cast<std::uint32_t>(
                 std::ceil(kEnough * warm.samples_per_second / static_cast<double>(records_)));

@@ -18,6 +18,7 @@ ARROWS = {
     "formats": ["base"],
     "codecs": ["cuda"],
     "ops": ["cuda"],
+    "fused": ["base"],
     "pipeline": ["formats", "codecs", "ops", "recipe"],
     "pack": ["pipeline"],
     # LibTorch begins here.

@@ -2,8 +2,8 @@
 several processes, each byte hashed. Prints one line of JSON: samples, seconds, and the sum of the hashes.
 
 Each process opens the data itself and takes every N-th place of one permutation for all; the clock runs from the
-common start to the end of the last. Before that one pass warms up, and tells how many passes last long enough; with
---cold there is no such pass, and one is measured.
+common start to the end of the last. Before that one pass warms up, since it meets every page for the first time, and a
+second tells how many passes last long enough; with --cold there are no such passes, and one is measured.
 """
 
 from __future__ import annotations
@@ -187,6 +187,7 @@ def main() -> None:
         pipe.recv()
     count = 1
     if not arguments.cold:
+        measure(pipes, 1)
         seconds, _ = measure(pipes, 1)
         count = max(1, math.ceil(ENOUGH / seconds))
     seconds, total = measure(pipes, count)
