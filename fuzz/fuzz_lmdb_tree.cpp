@@ -32,7 +32,7 @@ std::vector<std::string> walk(const LmdbTree& tree, std::span<const std::byte> p
             require(keys.size() <= pages.size() / 2);  // an offset each
             keys.emplace_back(entry->key);
         }
-    } catch (const DataError&) {
+    } catch (const Error&) {
         return {};
     }
     return keys;
@@ -61,14 +61,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 require(meta.keys_from_end || entry->key >= key);
                 cursor.previous();
             }
-        } catch (const DataError&) {
+        } catch (const Error&) {
         }
     }
     for (const std::string& key : forward) {
         try {
             const auto value = tree.find(key);
             require(!value || within(copy, value->data(), value->size()));
-        } catch (const DataError&) {
+        } catch (const Error&) {
         }
     }
     return 0;
