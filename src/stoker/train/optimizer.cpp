@@ -125,7 +125,10 @@ void Optimizer::step(const at::Tensor& found_inf) {
     const std::vector<std::size_t> groups[] = {{with_grad.begin(), rest}, {rest, with_grad.end()}};
     for (const auto& group : groups) {
         const double weight_decay = &group == &groups[0] ? recipe_.weight_decay : 0;
-        if (kernel_ == OptimizerKernel::fused && !group.empty()) {
+        if (group.empty()) {
+            continue;
+        }
+        if (kernel_ == OptimizerKernel::fused) {
             fused_step(group, weight_decay, found_inf);
         } else if (!found_inf.defined() || found_inf.item<float>() == 0) {
             std::ranges::for_each(group, [&](std::size_t i) { single_tensor_step(i, weight_decay); });

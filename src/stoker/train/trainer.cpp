@@ -175,6 +175,7 @@ void Trainer::after_step(const Batch& batch, double lr, const FitOptions& option
                         .indices = {first, first + batch.size()}});
     constexpr std::size_t kSettled = 50;  // steps between two waits for the device
     if (pending_.size() >= kSettled) {
+        const PhaseSpan span(account_, Phase::optimizer);  // the device's work, not time that nobody knows of
         settle();
     }
     if (options.on_step) {

@@ -142,6 +142,10 @@ void Trainer::load_step(const Checkpoint& saved) {
 }
 
 void Trainer::resume(const std::string& from) {
+    if (!from.empty()) {  // what an earlier run of this process left behind is not this one's
+        pending_.clear();
+        step_.take_losses();
+    }
     if (!folder_) {
         if (!from.empty()) {
             throw InvalidArgument({.where = "resume", .expected = "a run folder to go on in", .got = "none"});
