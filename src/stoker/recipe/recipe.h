@@ -68,10 +68,15 @@ struct DataRecipe {
 };
 
 struct ModelRecipe {
-    std::string name = "mlp";                      // mlp | resnet18
+    std::string name = "mlp";                      // mlp | convnet | resnet18 | resnet34 | resnet50 | vit_s_16
+    std::string script;                            // a TorchScript file instead
+    std::string exported;                          // model.export: a .pt2 training graph instead
     std::optional<std::int64_t> classes;           // empty: taken from the data
     std::vector<std::int64_t> hidden = {128, 64};  // mlp
+    std::string activation = "relu";               // mlp: relu | gelu | tanh
     std::string stem = "auto";                     // resnet: imagenet | cifar | auto (by image size)
+    std::string weights;                           // to begin with: safetensors, a checkpoint or a run folder
+    std::vector<std::string> freeze = {};          // parameters that stay as they are: patterns of names
 };
 
 struct OptimizerRecipe {
@@ -113,10 +118,16 @@ struct TrainRecipe {
     double clip_norm = 0;            // the largest norm of all gradients together; 0: any
     double clip_value = 0;           // the largest magnitude in a gradient; 0: any
     double label_smoothing = 0;
-    bool stop_at_nan = true;     // a loss that is not finite ends the run
-    double ema = 0;              // decay of the average of the weights that evaluation uses; 0: none
-    bool channels_last = true;   // for convolutional models
-    std::optional<int> threads;  // LibTorch's intra-op threads; empty: auto
+    double mixup = 0;                         // alpha of the Beta distribution of shares; 0: none
+    double cutmix = 0;                        // the same
+    double loss_scale = 65536;                // fp16: the first one
+    std::int64_t loss_scale_interval = 2000;  // fp16: steps without an overflow before it doubles
+    std::string compile = "auto";             // auto | none
+    bool gradient_checkpointing = false;      // computes activations again in the backward pass
+    bool stop_at_nan = true;                  // a loss that is not finite ends the run
+    double ema = 0;                           // decay of the average of the weights that evaluation uses; 0: none
+    bool channels_last = true;                // for convolutional models
+    std::optional<int> threads;               // LibTorch's intra-op threads; empty: auto
     bool deterministic = false;
     Interval checkpoint_every;
 };
