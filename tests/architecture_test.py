@@ -23,7 +23,7 @@ ARROWS = {
     "pack": ["pipeline"],
     # LibTorch begins here.
     "bridge": ["pipeline"],
-    "models": ["bridge"],
+    "models": ["bridge", "fused"],
     "train": ["models", "track"],
     "engine": ["train", "pack"],  # cli/engine, the program stoker-engine
     "cli": ["pipeline", "pack", "track"],  # the program stoker

@@ -52,6 +52,7 @@ Recipe experiment(const Options& options, const std::string& data) {
     recipe.data.train_ops = {{.name = "normalize", .options = {{"preset", "mnist"}}, .where = "ladder"}};
     recipe.data.val_ops = recipe.data.train_ops;
     recipe.train.epochs = options.epochs;
+    recipe.train.compile = "none";
     return recipe;
 }
 
@@ -71,11 +72,16 @@ std::vector<Rung> ladder() {
         recipe.data.workers = workers;
         recipe.data.cache = "ram";
     };
+    const auto fused_step = [in_memory](Recipe& recipe) {
+        in_memory(recipe);
+        recipe.train.compile = "auto";
+    };
     return {{.name = "one thread", .set_up = alone},
             {.name = fmt::format("+ {} workers", workers), .set_up = with_workers},
             {.name = "+ pinned memory, non-blocking copies", .set_up = pinned, .gpu_only = true},
             {.name = "+ decoded data in memory", .set_up = in_memory},
-            {.name = "+ fused optimizer", .set_up = in_memory, .kernel = OptimizerKernel::fused}};
+            {.name = "+ fused optimizer", .set_up = in_memory, .kernel = OptimizerKernel::fused},
+            {.name = "+ fused step", .set_up = fused_step, .kernel = OptimizerKernel::fused}};
 }
 
 // What all rungs of one call share.

@@ -7,7 +7,8 @@ import subprocess
 import pytest
 from PIL import Image
 
-PHASES = ["wait", "copy", "forward", "backward", "optimizer", "communication", "evaluate", "checkpoint", "unmeasured"]
+PHASES = ["wait", "copy", "forward", "backward", "optimizer", "step"]
+PHASES += ["communication", "evaluate", "checkpoint", "unmeasured"]
 RECIPE = """
 seed = 3
 [data]

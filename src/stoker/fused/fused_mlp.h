@@ -24,6 +24,8 @@ struct FusedLayer {
     float* bias_first = nullptr;     // (out)
     float* weight_second = nullptr;  // (out, in): exp_avg_sq
     float* bias_second = nullptr;    // (out)
+
+    bool operator==(const FusedLayer&) const = default;
 };
 
 struct FusedBatch {

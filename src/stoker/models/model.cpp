@@ -78,11 +78,20 @@ at::Tensor Model::buffer(const std::string& name, at::Tensor value) {
     return value;
 }
 
+namespace {
+
+Activation activation_of(const std::string& name) {
+    return name == "gelu" ? Activation::gelu : name == "tanh" ? Activation::tanh : Activation::relu;
+}
+
+}  // namespace
+
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
                                   std::uint64_t seed) {
     at::Generator generator = make_generator(seed);
     if (recipe.name == "mlp") {
-        return std::make_unique<Mlp>(element_count(input), recipe.hidden, classes, generator);
+        return std::make_unique<Mlp>(element_count(input), recipe.hidden, classes, activation_of(recipe.activation),
+                                     generator);
     }
     if (recipe.name == "resnet18") {
         const bool cifar = recipe.stem == "cifar" || (recipe.stem == "auto" && input[1] <= 64 && input[2] <= 64);

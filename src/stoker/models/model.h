@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stoker/base/tensor_view.h"
+#include "stoker/fused/options.h"
 #include "stoker/recipe/recipe.h"
 
 namespace stoker {
@@ -24,6 +25,16 @@ struct LossOptions {
     double label_smoothing = 0;  // share of a label that is spread over all classes
 };
 
+// Fully connected layers with one activation between them.
+struct LinearChain {
+    struct Layer {
+        at::Tensor weight;  // (out, in)
+        at::Tensor bias;    // (out)
+    };
+    std::vector<Layer> layers;
+    Activation activation = Activation::relu;
+};
+
 class Model {
   public:
     Model() = default;
@@ -34,11 +45,15 @@ class Model {
     // (N, C, H, W) float32 to logits (N, classes) float32.
     virtual at::Tensor forward(const at::Tensor& input) = 0;
 
-    // The mean cross entropy of logits against `label` (N) int64, a scalar, ready for `backward`.
+    // The mean cross entropy of logits against `label`, classes (N) int64 or shares (N, classes) float32, a scalar,
+    // ready for `backward`.
     virtual at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {});
     // Adds the gradients of the last `loss`, times `gradient` (a scalar on its device; undefined: 1), to the
     // parameters' grad. Both are autograd's by default; a model that knows its own gradients may be faster.
     virtual void backward(const at::Tensor& loss, const at::Tensor& gradient = {});
+
+    // What the model is, where it is nothing else: then its whole step may run fused.
+    virtual const LinearChain* linear_chain() const { return nullptr; }
 
     // True for models of convolutions, which run faster on channels-last images.
     virtual bool wants_channels_last() const { return false; }

@@ -111,6 +111,22 @@ void resize_rows_of(const OpKernels& kernels, const ResizeJob& job, ResizeScratc
     }
 }
 
+// Rows that follow one another without a gap are one long row: kernels like those.
+void cut_rows(const OpKernels& kernels, ResizeJob job, ResizeScratch& scratch) {
+    Box& part = job.geometry.part;
+    const ConstImageView rows =
+        job.from.crop({part.top - job.window.top, part.left - job.window.left, part.height, part.width});
+    const bool no_gaps = rows.stride == static_cast<std::ptrdiff_t>(rows.row_bytes());
+    constexpr int kMost = 1 << 30;
+    if (no_gaps && part.height <= kMost / part.width && job.target.dtype == DType::float32) {
+        part = {.height = 1, .width = part.height * part.width};
+    }
+    const RowWriter writer(kernels, job, scratch);
+    for (int y = 0; y < part.height; ++y) {
+        writer.write(rows.row(y), y);
+    }
+}
+
 bool only_cuts(const ResizeGeometry& geometry) {
     return geometry.full == geometry.source && !geometry.flip;
 }
@@ -130,13 +146,7 @@ void resize_normalize_with(const OpKernels& kernels, ConstImageView from, const 
     // nothing cost less than what streaming saves.)
     const bool own_way = kernels.resize_normalize != nullptr;
     if (only_cuts(geometry) && !(own_way && target.streamed)) {
-        const Box& part = geometry.part;
-        const RowWriter writer(kernels, job, scratch);
-        const ConstImageView rows =
-            from.crop({part.top - window.top, part.left - window.left, part.height, part.width});
-        for (int y = 0; y < part.height; ++y) {
-            writer.write(rows.row(y), y);
-        }
+        cut_rows(kernels, job, scratch);
         return;
     }
     if (!own_way || !kernels.resize_normalize(job, scratch)) {

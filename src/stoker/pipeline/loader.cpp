@@ -232,7 +232,12 @@ void Loader::run_task(const RingTask& task, Hands& hands, StageTimes& times) {
         }
         const SlotView slot{task.batch->field(kImageField).data, task.batch->field(kLabelField).as<std::int64_t>(),
                             task.batch->field(kIndexField).as<std::int64_t>()};
+        const auto& draws = task.batch->draws();
         for (; item < task.end && !ring_->stopped(); ++item) {
+            constexpr std::int64_t kAhead = 2;
+            if (cache_ != nullptr && item + kAhead < task.end) {
+                cache_->prefetch(draws[static_cast<std::size_t>(item + kAhead)].index);
+            }
             fill_item(*task.batch, slot, item, hands, times);
         }
     } catch (...) {

@@ -27,6 +27,9 @@ class SampleCache {
     // again. Safe beside `put`.
     virtual bool get(std::int64_t index, Sample& sample) const = 0;
 
+    // Before `get`, by a sample or two: memory is asked for its bytes, without a wait.
+    virtual void prefetch(std::int64_t /*index*/) const {}
+
     // As `get` would say, without reading the sample.
     virtual bool holds(std::int64_t index) const = 0;
 

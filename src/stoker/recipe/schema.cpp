@@ -172,6 +172,8 @@ std::vector<SchemaKey> model_keys() {
         integer_or_auto("model.classes", at(&ModelRecipe::classes), {1, kMost},
                         "outputs of the model; `auto`: as many as the data has classes"),
         integers("model.hidden", at(&ModelRecipe::hidden), {1, 1 << 20}, 64, "mlp: the widths of its hidden layers"),
+        one_of("model.activation", at(&ModelRecipe::activation), {"relu", "gelu", "tanh"},
+               "mlp: the function between its layers"),
         one_of("model.stem", at(&ModelRecipe::stem), {"auto", "imagenet", "cifar"},
                "resnet18: a 7x7 convolution of stride 2 with pooling, or a 3x3 one for small images; `auto`: by "
                "the image size"),
@@ -244,6 +246,18 @@ std::vector<SchemaKey> train_keys() {
                "limits each number of a gradient to this magnitude; 0: none"),
         number("train.label_smoothing", at(&TrainRecipe::label_smoothing), {.low = 0, .high = 1},
                "share of a label that is spread over all classes"),
+        number("train.mixup", at(&TrainRecipe::mixup), {.low = 0},
+               "mixes each image with another, by shares from Beta(mixup, mixup), and the labels alike; 0: never"),
+        number(
+            "train.cutmix", at(&TrainRecipe::cutmix), {.low = 0},
+            "gives each image a box of another, by shares from Beta(cutmix, cutmix), and the labels alike; 0: never"),
+        number("train.loss_scale", at(&TrainRecipe::loss_scale), {.low = 0, .low_allowed = false},
+               "fp16: what the loss is multiplied by at first"),
+        integer("train.loss_scale_interval", at(&TrainRecipe::loss_scale_interval), {1, kMost},
+                "fp16: steps without an overflow before the scale doubles"),
+        one_of("train.compile", at(&TrainRecipe::compile), {"auto", "none"},
+               "`auto`: forward, backward and update as one piece where that can be; `none`: one operation after the "
+               "other"),
         flag("train.stop_at_nan", at(&TrainRecipe::stop_at_nan),
              "a loss that is not finite ends the run, naming the step's samples"),
         number("train.ema", at(&TrainRecipe::ema), {.low = 0, .high = 1},

@@ -17,12 +17,13 @@ enum class Phase : std::uint8_t {
     forward,
     backward,
     optimizer,
+    step,           // forward, backward and optimizer where they are one piece
     communication,  // between ranks
     evaluate,
     checkpoint,
     unmeasured,  // no phase: everything the others do not cover
 };
-inline constexpr std::size_t kPhases = 9;
+inline constexpr std::size_t kPhases = 10;
 
 std::string_view phase_name(Phase phase);
 

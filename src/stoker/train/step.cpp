@@ -31,12 +31,29 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
     if (options.ema > 0) {
         ema_.emplace(model, options.ema);
     }
+    const bool plain = !options.precision.autocast && !options.precision.loss_scaling && options.accumulate == 1 &&
+                       options.clip_norm == 0 && options.clip_value == 0;
+    if (options.compile && plain) {
+        fused_ = FusedStep::make(model, optimizer, device, options.loss);
+    }
 }
 
 void Step::run(const DeviceBatch& batch, double lr) {
     if (on_device_ == kOnDevice) {
         fetch_losses();
     }
+    if (!fused_) {
+        by_parts(batch, lr);
+        return;
+    }
+    const PhaseSpan span(account_, Phase::step);
+    losses_.mutable_data_ptr<float>()[on_device_++] = static_cast<float>(fused_->run(batch, lr));
+    if (ema_) {
+        ema_->update();
+    }
+}
+
+void Step::by_parts(const DeviceBatch& batch, double lr) {
     for (;;) {
         try {
             gradients(batch, losses_.select(0, on_device_));

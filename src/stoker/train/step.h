@@ -15,6 +15,7 @@
 #include "stoker/trace/account.h"
 #include "stoker/train/autocast.h"
 #include "stoker/train/ema.h"
+#include "stoker/train/fused_step.h"
 #include "stoker/train/optimizer.h"
 #include "stoker/train/scaler.h"
 
@@ -28,6 +29,7 @@ struct StepOptions {
     LossOptions loss = {};
     double ema = 0;             // decay; 0: none
     ScalerOptions scaler = {};  // where the precision scales losses
+    bool compile = true;        // runs fused what can be
 };
 
 class Step {
@@ -49,6 +51,7 @@ class Step {
     void load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema);
 
     std::int64_t accumulate() const { return options_.accumulate; }
+    bool fused() const { return fused_.has_value(); }
     Ema* ema() { return ema_ ? &*ema_ : nullptr; }
     const Scaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
@@ -56,6 +59,7 @@ class Step {
     std::function<void(std::int64_t samples)> before_forward;
 
   private:
+    void by_parts(const DeviceBatch& batch, double lr);
     void gradients(const DeviceBatch& batch, at::Tensor mean);
     void update(double lr);
     void fetch_losses();
@@ -67,6 +71,7 @@ class Step {
     StepOptions options_;
     std::optional<Scaler> scaler_;
     std::optional<Ema> ema_;
+    std::optional<FusedStep> fused_;
     at::Tensor losses_;            // (kOnDevice) float32 on the device
     std::int64_t on_device_ = 0;   // of them in use
     std::vector<double> fetched_;  // those before

@@ -46,7 +46,11 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
       optimizer_((model_->to(device_, uses_channels_last(recipe, model_.get())), model_->parameters()),
                  recipe.optimizer, kernel),
       step_(*model_, optimizer_, account_, device_, step_options(recipe, device_)),
-      copier_(device_) {
+      copier_(device_),
+      mix_({.mixup = recipe.train.mixup,
+            .cutmix = recipe.train.cutmix,
+            .classes = class_count(recipe, *data_.train),
+            .seed = recipe.seed}) {
     require_same_classes(data_);
 } catch (const c10::Error& error) {
     rethrow_as_stoker(error);
@@ -135,6 +139,9 @@ bool Trainer::train_epoch(const FitOptions& options) {
         {
             const PhaseSpan span(account_, Phase::copy);
             on_device = copier_.copy(batch);
+            if (mix_.any()) {
+                mix(on_device, mix_, batch->epoch(), batch->number());
+            }
         }
         step_.run(on_device, lr);
         after_step(*batch, lr, options);

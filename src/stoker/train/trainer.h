@@ -15,6 +15,7 @@
 #include "stoker/pipeline/data.h"
 #include "stoker/trace/account.h"
 #include "stoker/train/evaluate.h"
+#include "stoker/train/mix.h"
 #include "stoker/train/optimizer.h"
 #include "stoker/train/quarantine.h"
 #include "stoker/train/run_folder.h"
@@ -118,6 +119,7 @@ class Trainer {
     Account account_;
     Step step_;
     DeviceCopier copier_;
+    MixOptions mix_;
     std::optional<RunFolder> folder_;
     std::optional<Tracker> tracker_;  // where there is a folder, once the run has begun
     Quarantine quarantine_;

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr int kStateVersion = 1;
+constexpr int kStateVersion = 2;
 
 Json to_json_value(const EpochResult& epoch) {
     Json json = Json::parse(epoch_metric(epoch, 0));
@@ -65,9 +65,9 @@ std::string Trainer::state_json() const {
     for (const auto& epoch : epochs_) {
         epochs.push_back(to_json_value(epoch));
     }
-    Json account = Json::array();
-    for (const auto& time : account_.sum().times) {
-        account.push_back(time.count());
+    Json account = Json::object();
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        account[std::string(phase_name(static_cast<Phase>(i)))] = account_.sum().times[i].count();
     }
     const Json json = {{"version", kStateVersion},
                        {"step", steps_},
@@ -119,7 +119,8 @@ void Trainer::restore_state(const std::string& text) {
                     .bad_samples = json.at("epoch_so_far").value("bad_samples", std::int64_t{0})};
         StepRecord sum;
         for (std::size_t i = 0; i < kPhases; ++i) {
-            sum.times[i] = std::chrono::nanoseconds(json.at("account_ns").at(i).get<std::int64_t>());
+            sum.times[i] = std::chrono::nanoseconds(
+                json.at("account_ns").value(phase_name(static_cast<Phase>(i)), std::int64_t{0}));
         }
         account_.restore(sum);
         folder_->cut_metrics(json.at("metrics_bytes").get<std::int64_t>());
