@@ -214,6 +214,44 @@ def test_bf16_is_autocasts(stoker, tmp_path, data):
     assert away > 1e-3, "bf16 changed nothing"
 
 
+def test_fp16_with_overflows_is_gradscalers(stoker, tmp_path, data):
+    """200 steps in fp16 from a scale so large, and growing so often, that a good part of them overflows."""
+    folder, splits = data
+    images, labels = splits["train"]
+    epochs = 200 // STEPS_AN_EPOCH
+    toml = 'precision = "fp16"\nloss_scale = 4194304.0\nloss_scale_interval = 5'
+    _, weights = train_with_stoker(stoker, tmp_path, folder, SGD, train=toml, epochs=epochs)
+    model = make_model()
+    optimizer = sgd(model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4194304.0, growth_interval=5)
+    losses, skipped = [], 0
+    for _ in range(epochs):
+        for x, y in zip(images.split(BATCH), labels.split(BATCH), strict=True):
+            with torch.autocast("cpu", torch.float16):
+                loss = cross_entropy(forward(model, x), y)
+            optimizer.zero_grad()
+            before = scaler.get_scale()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            skipped += scaler.get_scale() < before
+            losses.append(loss.item())
+    assert epochs * STEPS_AN_EPOCH == 200 and 20 < skipped < 100
+    checkpoint = max((tmp_path / "run/checkpoints").iterdir(), key=lambda path: int(path.name))
+    state = load_file(checkpoint / "optimizer.safetensors")
+    assert state["scaler.scale"].item() == scaler.get_scale()
+    assert state["scaler.growth_tracker"].item() == scaler.state_dict()["_growth_tracker"]
+    assert state["step.fc1.weight"].item() == 200 - skipped
+    assert_alike(tmp_path, weights, model.state_dict(), losses, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("key", ["mixup", "cutmix"])
+def test_mixed_batches_train(stoker, tmp_path, data, key):
+    folder, _ = data
+    report, _ = train_with_stoker(stoker, tmp_path, folder, ADAM, train=f"{key} = 1.0")
+    assert report["epochs"][-1]["val_accuracy"] > 0.8
+
+
 def test_a_loss_that_is_not_finite_names_its_samples(stoker, tmp_path, data):
     folder, _ = data
     recipe = f"""

@@ -104,7 +104,7 @@ def evaluate(model, data):
     }
 
 
-def train_with_stoker(stoker, tmp_path, folder, optimizer, top="", train=""):
+def train_with_stoker(stoker, tmp_path, folder, optimizer, top="", train="", epochs=EPOCHS):
     (tmp_path / "r.toml").write_text(f"""
 seed = {SEED}
 device = "cpu"
@@ -122,7 +122,7 @@ hidden = [128, 64]
 {optimizer}
 {top}
 [train]
-epochs = {EPOCHS}
+epochs = {epochs}
 threads = 1
 {train}
 """)
@@ -133,10 +133,12 @@ threads = 1
 
 @pytest.mark.parametrize("schedule", ["constant", "one_cycle"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_two_epochs_are_pytorchs(stoker, tmp_path, data, name, schedule):
+@pytest.mark.parametrize("compiled", ["auto", "none"])
+def test_two_epochs_are_pytorchs(stoker, tmp_path, data, name, schedule, compiled):
     folder, splits = data
     toml, make_optimizer = OPTIMIZERS[name]
-    report, weights = train_with_stoker(stoker, tmp_path, folder, toml, f'[schedule]\nname = "{schedule}"')
+    top = f'[schedule]\nname = "{schedule}"'
+    report, weights = train_with_stoker(stoker, tmp_path, folder, toml, top, train=f'compile = "{compiled}"')
     model, epochs = train_in_python(splits, make_optimizer, schedule == "one_cycle")
 
     start = make_model().state_dict()

@@ -100,7 +100,9 @@ TEST(AccountOfARun, SlowBackward) {
 }
 
 TEST(AccountOfARun, SlowOptimizer) {
-    Trainer trainer(small_recipe(2), {small_data().train, nullptr});
+    Recipe recipe = small_recipe(2);
+    recipe.train.compile = "none";
+    Trainer trainer(recipe, {small_data().train, nullptr});
     const SleepBefore slow("aten::_fused_adam_");
     const TrainResult result = trainer.fit();
     ASSERT_EQ(slow.calls(), 2 * kStepsAnEpoch);
@@ -140,9 +142,12 @@ TEST(AccountOfARun, TheCallersOwnTimeIsUnmeasured) {
                    trainer.fit({.on_step = [](const Progress&) { sleep_now(); }}));
 }
 
-TEST(AccountOfARun, HealthyRunLeavesLittleUnmeasured) {
+class HealthyRun : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(HealthyRun, LeavesLittleUnmeasured) {
     const TempDir folder;
     Recipe recipe = small_recipe(2);
+    recipe.train.compile = GetParam();
     recipe.data.train = "synth:digits?count=6000";
     recipe.data.train_ops = {};
     recipe.data.batch_size = 64;
@@ -151,13 +156,20 @@ TEST(AccountOfARun, HealthyRunLeavesLittleUnmeasured) {
     Trainer trainer(recipe);
     const TrainResult result = trainer.fit({.out = folder / "run"});
     EXPECT_LE(result.account.share(Phase::unmeasured), 0.05);
-    for (const Phase phase : {Phase::wait, Phase::copy, Phase::forward, Phase::backward, Phase::optimizer,
-                              Phase::evaluate, Phase::checkpoint}) {
+    std::vector<Phase> phases = {Phase::wait, Phase::copy, Phase::optimizer, Phase::evaluate, Phase::checkpoint};
+    if (GetParam() == "auto") {
+        phases.push_back(Phase::step);
+    } else {
+        phases.insert(phases.end(), {Phase::forward, Phase::backward});
+    }
+    for (const Phase phase : phases) {
         EXPECT_GT(result.account.share(phase), 0) << phase_name(phase);
     }
     EXPECT_EQ(in_phase(result.account, Phase::communication), 0);
     EXPECT_EQ(result.workers.samples >= 12000, true) << result.workers.samples;
 }
+
+INSTANTIATE_TEST_SUITE_P(AccountOfARun, HealthyRun, ::testing::Values("auto", "none"));
 
 TEST(AccountOfARun, EpochSecondsLeaveEvaluationAndCheckpointsOut) {
     const TempDir folder;

@@ -26,7 +26,7 @@ struct Training {
           model(16, {24, 8}, 4, activation, generator),
           optimizer(model.parameters(), recipe, kernel),
           step(model, optimizer, account, kCpu, options) {
-        at::set_num_threads(2);
+        at::set_num_threads(1);
     }
 
     at::Generator generator;

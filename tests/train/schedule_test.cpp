@@ -59,8 +59,8 @@ TEST(OneCycle, EqualsPyTorchs) {
                                       .div_factor = run.div_factor,
                                       .final_div_factor = run.final_div_factor};
         for (std::size_t i = 0; i < run.rates.size(); ++i) {
-            EXPECT_NEAR(learning_rate(schedule, run.lr, {.step = static_cast<std::int64_t>(i), .total = run.total}), run.rates[i],
-                        1e-15 + 1e-12 * run.rates[i])
+            EXPECT_NEAR(learning_rate(schedule, run.lr, {.step = static_cast<std::int64_t>(i), .total = run.total}),
+                        run.rates[i], 1e-15 + 1e-12 * run.rates[i])
                 << "step " << i << " of " << run.total;
         }
     }
@@ -78,7 +78,8 @@ TEST(OneCycle, EqualsPyTorchsOverALongRun) {
 
 TEST(OneCycle, StaysAtItsEndBeyondTheLastStep) {
     const ScheduleRecipe schedule{.name = "one_cycle"};
-    EXPECT_EQ(learning_rate(schedule, 0.1, {.step = 25, .total = 10}), learning_rate(schedule, 0.1, {.step = 9, .total = 10}));
+    EXPECT_EQ(learning_rate(schedule, 0.1, {.step = 25, .total = 10}),
+              learning_rate(schedule, 0.1, {.step = 9, .total = 10}));
 }
 
 TEST(OneCycle, PeakOnTheVeryFirstStepIsThePeak) {
