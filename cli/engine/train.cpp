@@ -34,6 +34,20 @@ void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out) 
                with_commas(static_cast<double>(parameters)), recipe.optimizer.name, trainer.device().str(), out);
 }
 
+void print_resumed(const Resumed& resumed) {
+    if (resumed.finished) {
+        fmt::print(stderr, "{}: this run is finished after {} epoch{}; a larger train.epochs would go on\n",
+                   resumed.checkpoint, resumed.epochs, resumed.epochs == 1 ? "" : "s");
+    } else {
+        fmt::print(stderr, "going on after step {}, from {}\n", with_commas(static_cast<double>(resumed.step)),
+                   resumed.checkpoint);
+    }
+    for (const auto& [key, values] : resumed.differing) {
+        fmt::print(stderr, "  {} was {} and is {} from here on\n", key, values[0].empty() ? "not set" : values[0],
+                   values[1].empty() ? "not set" : values[1]);
+    }
+}
+
 int run(const Options& options) {
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
@@ -44,6 +58,7 @@ int run(const Options& options) {
     if (!options.json) {
         print_plan(recipe, trainer, out);
     }
+    fit.on_resume = print_resumed;
     fit.on_step = [&](const Progress& at) {
         const double left =
             static_cast<double>((at.batches - at.batch) * recipe.data.batch_size) / at.images_per_second;

@@ -19,6 +19,7 @@ LoaderState sample_state() {
             .batch = 17,
             .bad_samples = 2,
             .size = 60'000,
+            .keys = 0xabcde,
             .batch_size = 256,
             .seed = std::numeric_limits<std::uint64_t>::max() - 1,
             .order = "weighted, 3 groups",
@@ -47,15 +48,42 @@ TEST(LoaderState, ThereAndBack) {
 }
 
 TEST(LoaderState, KeepsItsNames) {
-    EXPECT_EQ(to_json(sample_state()),
-              R"({"version":2,"epoch":3,"batch":17,"bad_samples":2,"size":60000,"batch_size":256,)"
-              R"("seed":"18446744073709551614","order":"weighted, 3 groups","drop_last":true})");
+    EXPECT_EQ(
+        to_json(sample_state()),
+        R"({"version":3,"epoch":3,"batch":17,"bad_samples":2,"size":60000,"keys":"00000000000abcde","batch_size":256,)"
+        R"("seed":"18446744073709551614","order":"weighted, 3 groups","drop_last":true})");
 }
 
 TEST(LoaderState, ReadsTheFirstVersion) {
     const std::string text = R"({"version":1,"epoch":3,"batch":17,"size":60000,"batch_size":256,"seed":"9",)";
     EXPECT_EQ(loader_state_from_json(text + R"("shuffle":true,"drop_last":false})").order, "shuffled");
     EXPECT_EQ(loader_state_from_json(text + R"("shuffle":false,"drop_last":false})").order, "sequential");
+    EXPECT_NO_THROW(require_same_order({.keys = 5, .order = "shuffled"}, {.order = "shuffled"})) << "it knew no keys";
+}
+
+class NamedSource final : public Source {
+  public:
+    explicit NamedSource(std::vector<std::string> keys) : keys_(std::move(keys)) {}
+    std::int64_t size() const override { return static_cast<std::int64_t>(keys_.size()); }
+    void read(std::int64_t /*index*/, Sample& /*sample*/) const override {}
+    std::string key(std::int64_t index) const override { return keys_[static_cast<std::size_t>(index)]; }
+
+  private:
+    std::vector<std::string> keys_;
+};
+
+TEST(LoaderState, KnowsOtherSamplesByTheirKeys) {
+    const std::uint64_t hash = keys_hash(NamedSource({"a", "b", "c"}));
+    EXPECT_EQ(keys_hash(NamedSource({"a", "b", "c"})), hash);
+    EXPECT_NE(keys_hash(NamedSource({"a", "b", "d"})), hash);
+    EXPECT_NE(keys_hash(NamedSource({"b", "a", "c"})), hash);
+    EXPECT_NE(keys_hash(NamedSource({"a", "b"})), hash);
+    try {
+        require_same_order({.keys = 2, .order = ""}, {.keys = 3, .order = ""});
+        ADD_FAILURE();
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("[data.train] expected the samples that the run began with"));
+    }
 }
 
 TEST(LoaderState, RefusesWhatIsNone) {
@@ -63,10 +91,11 @@ TEST(LoaderState, RefusesWhatIsNone) {
     expect_refused("{", "a loader's state");
     expect_refused("[]", "a loader's state");
     expect_refused("{}", "version");
-    expect_refused(with("version", 3), "expected version 1 or 2, got 3");
-    expect_refused(with("version", 0), "expected version 1 or 2, got 0");
+    expect_refused(with("version", 4), "expected version 1 to 3, got 4");
+    expect_refused(with("version", 0), "expected version 1 to 3, got 0");
     expect_refused(with("epoch", "three"), "a loader's state");
-    for (const char* key : {"epoch", "batch", "size", "batch_size", "seed", "order", "bad_samples", "drop_last"}) {
+    for (const char* key :
+         {"epoch", "batch", "size", "keys", "batch_size", "seed", "order", "bad_samples", "drop_last"}) {
         auto json = nlohmann::json::parse(to_json(sample_state()));
         json.erase(key);
         expect_refused(json.dump(), key);

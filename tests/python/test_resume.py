@@ -29,6 +29,12 @@ epochs = {EPOCHS}
 threads = 1
 deterministic = true
 checkpoint_every = "15 steps"
+precision = "fp16"
+loss_scale = 16777216.0
+loss_scale_interval = 20
+accumulate = 2
+clip_norm = 1.0
+ema = 0.99
 """
 
 
@@ -39,7 +45,8 @@ def figures(report):
 
 def steps(run):
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [(line["step"], line["epoch"], line["lr"], line["batch_hash"]) for line in lines if line["type"] == "step"]
+    keys = ("step", "epoch", "loss", "lr", "batch_hash")
+    return [tuple(line[key] for key in keys) for line in lines if line["type"] == "step"]
 
 
 def checkpoints(run):
@@ -77,12 +84,21 @@ def recipe(tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
 
 
+def wait_for_writing(process, run):
+    """Until a checkpoint is being written; that takes about a millisecond."""
+    while process.poll() is None and not any(path.name.startswith(".") for path in (run / "checkpoints").iterdir()):
+        pass
+
+
+@pytest.mark.parametrize("moment", ["any", "writing"])
 @pytest.mark.parametrize("attempt", range(10))
-def test_killed_run_goes_on_bit_for_bit(program, tmp_path, recipe, whole, attempt):
+def test_killed_run_goes_on_bit_for_bit(program, tmp_path, recipe, whole, attempt, moment):
     report, whole_run, seconds = whole
     process = start(program, tmp_path)
     wait_for_checkpoint(process, tmp_path / "run")
     time.sleep(random.Random(attempt).uniform(0, 0.8) * seconds)
+    if moment == "writing":
+        wait_for_writing(process, tmp_path / "run")
     process.kill()
     process.communicate()
     resumed = run_program("train", "r.toml", "--out", "run", "--json", "--resume", "auto", cwd=tmp_path).json()
@@ -183,3 +199,37 @@ def test_another_recipe_is_refused_in_one_line(program, tmp_path, recipe, change
     done = run_program(*base, "--resume", "auto", "--set", change, cwd=tmp_path, status=1)
     assert done.err.splitlines()[-1].startswith("stoker: ")
     assert (tmp_path / "run/recipe.toml").read_bytes() == toml
+
+
+def train(*arguments, cwd, status=0):
+    return run_program("train", "r.toml", "--out", "run", *arguments, cwd=cwd, status=status)
+
+
+def test_a_run_that_goes_on_says_so(tmp_path, recipe):
+    assert "going on" not in train("--set", "train.epochs=1", cwd=tmp_path).err
+    again = train("--resume", "auto", "--set", "train.epochs=1", cwd=tmp_path).err
+    assert "this run is finished after 1 epoch; a larger train.epochs would go on" in again
+    more = train("--resume", "auto", "--set", "train.epochs=2", "--set", "optimizer.lr=0.5", cwd=tmp_path).err
+    assert "going on after step 40, from run/checkpoints/40" in more
+    assert "  optimizer.lr was 0.001 and is 0.5 from here on" in more
+    assert "  train.epochs was 1 and is 2 from here on" in more
+    assert more.count(" from here on") == 2
+
+
+def test_other_data_of_the_same_size_is_refused(tmp_path):
+    run_program("synth", "photos", "a", "--count", "20", cwd=tmp_path)
+    (tmp_path / "r.toml").write_text("""
+[data]
+train = "a"
+train_ops = [{op = "resize", size = [8, 8]}]
+[train]
+epochs = 1
+""")
+    train(cwd=tmp_path)
+    (tmp_path / "a").rename(tmp_path / "b")
+    moved = train("--resume", "auto", "--set", "data.train=b", "--set", "train.epochs=2", cwd=tmp_path)
+    assert "going on after step 1" in moved.err
+    photo = next((tmp_path / "b").rglob("*.jpg"))
+    photo.rename(photo.with_name("other.jpg"))
+    refused = train("--resume", "auto", "--set", "data.train=b", "--set", "train.epochs=3", cwd=tmp_path, status=1)
+    assert "[data.train] expected the samples that the run began with, got others of the same number" in refused.err

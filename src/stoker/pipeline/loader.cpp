@@ -72,6 +72,7 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
 
 Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const LoaderOptions& options)
     : source_(std::move(source)),
+      keys_(keys_hash(*source_)),
       transform_(std::move(transform)),
       options_(options),
       order_(order_of(*source_, options)),
@@ -288,6 +289,7 @@ LoaderState Loader::state() const {
             .batch = sequence_ % batches_per_epoch(),
             .bad_samples = at_epoch_end_ || sequence_ % batches_per_epoch() == 0 ? 0 : bad_in_epoch_,
             .size = source_->size(),
+            .keys = keys_,
             .batch_size = options_.batch_size,
             .seed = options_.seed,
             .order = order_->name(),

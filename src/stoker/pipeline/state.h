@@ -5,15 +5,18 @@
 #include <cstdint>
 #include <string>
 
+#include "stoker/formats/source.h"
+
 namespace stoker {
 
 struct LoaderState {
-    static constexpr int kVersion = 2;
+    static constexpr int kVersion = 3;
     std::int64_t epoch = 0;        // of the next batch
     std::int64_t batch = 0;        // its number in that epoch
     std::int64_t bad_samples = 0;  // of that epoch, before this batch
     // What the order depends on: a state fits only a loader with the same.
     std::int64_t size = 0;
+    std::uint64_t keys = 0;  // keys_hash of the source; 0: not known
     std::int64_t batch_size = 0;
     std::uint64_t seed = 0;
     std::string order;  // its name
@@ -21,6 +24,9 @@ struct LoaderState {
 
     bool operator==(const LoaderState&) const = default;
 };
+
+// Of the number of samples and of some thousand keys, evenly spread: tells another set of files from a moved one.
+std::uint64_t keys_hash(const Source& source);
 
 std::string to_json(const LoaderState& state);
 

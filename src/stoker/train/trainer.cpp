@@ -63,7 +63,7 @@ TrainResult Trainer::fit(const FitOptions& options) {
     }
     try {
         TrainResult result = with_stoker_errors([&] {
-            resume(options.resume);
+            resume(options);
             return run(options);
         });
         tracker_.reset();

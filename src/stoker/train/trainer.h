@@ -14,6 +14,7 @@
 #include "stoker/models/model.h"
 #include "stoker/pipeline/data.h"
 #include "stoker/trace/account.h"
+#include "stoker/track/recipe_keys.h"
 #include "stoker/train/evaluate.h"
 #include "stoker/train/mix.h"
 #include "stoker/train/optimizer.h"
@@ -33,10 +34,20 @@ struct Progress {
     double images_per_second = 0;  // of this epoch so far
 };
 
+// What a run goes on from.
+struct Resumed {
+    std::string checkpoint;  // its folder
+    std::int64_t step = 0;
+    std::int64_t epochs = 0;                   // finished ones
+    bool finished = false;                     // nothing is left to do
+    std::vector<DifferingKey> differing = {};  // of the recipe: values then and now
+};
+
 struct FitOptions {
     std::filesystem::path out = {};  // the run folder; empty: nothing is written
     std::string resume = {};         // "": a fresh run; "auto": the newest checkpoint in `out`, if any; or a
                                      // checkpoint or run folder
+    std::function<void(const Resumed&)> on_resume = nullptr;
     std::function<void(const Progress&)> on_step = nullptr;
     std::function<void(const EpochResult&)> on_epoch = nullptr;
     const std::atomic<int>* interrupt = nullptr;  // not 0: write a checkpoint and return
@@ -102,7 +113,8 @@ class Trainer {
     std::vector<double> val_losses() const;
     std::optional<Evaluation> evaluate_epoch(const FitOptions& options);
     void save();
-    void resume(const std::string& from);
+    void resume(const FitOptions& options);
+    Resumed resumed_from(const std::filesystem::path& checkpoint, const std::string& state) const;
     std::string state_json() const;
     void load_step(const Checkpoint& saved);
     void restore_state(const std::string& text);

@@ -79,6 +79,7 @@ std::string Trainer::state_json() const {
                          {"seconds", running_.seconds},
                          {"bad_samples", running_.bad_samples}}},
                        {"account_ns", account},
+                       {"recipe", recipe_to_toml(recipe_)},
                        {"metrics_bytes", folder_->metrics_bytes()}};
     return json.dump(2) + "\n";
 }
@@ -142,7 +143,22 @@ void Trainer::load_step(const Checkpoint& saved) {
     step_.load(scaler, saved.ema);
 }
 
-void Trainer::resume(const std::string& from) {
+// Of the recipe's keys, those that may differ: what must not was refused.
+Resumed Trainer::resumed_from(const std::filesystem::path& checkpoint, const std::string& state) const {
+    const std::string then = Json::parse(state).value("recipe", std::string());
+    Resumed resumed{.checkpoint = checkpoint.string(),
+                    .step = steps_,
+                    .epochs = static_cast<std::int64_t>(epochs_.size()),
+                    .finished = static_cast<std::int64_t>(epochs_.size()) >= recipe_.train.epochs};
+    if (!then.empty()) {
+        resumed.differing = differing_keys(
+            {recipe_keys(then, "the checkpoint's recipe"), recipe_keys(recipe_to_toml(recipe_), "the recipe")});
+    }
+    return resumed;
+}
+
+void Trainer::resume(const FitOptions& options) {
+    const std::string& from = options.resume;
     if (!from.empty()) {  // what an earlier run of this process left behind is not this one's
         pending_.clear();
         step_.take_losses();
@@ -187,6 +203,9 @@ void Trainer::resume(const std::string& from) {
         restore_state(saved.state);
         folder_->create(recipe_to_toml(recipe_));
         folder_->cut_checkpoints(steps_);
+        if (options.on_resume) {
+            options.on_resume(resumed_from(*checkpoint, saved.state));
+        }
     } else {
         folder_->create(recipe_to_toml(recipe_));
         folder_->cut_metrics(0);
