@@ -2,6 +2,7 @@
 // SIGHUP end the run after the current step, with a checkpoint.
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commands.h"
 #include "interrupt.h"
@@ -21,17 +22,29 @@ struct Options {
     bool json = false;
 };
 
-void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out) {
-    std::int64_t parameters = 0;
-    for (const auto& [name, tensor] : trainer.model().parameters()) {
-        parameters += tensor.numel();
+std::string count_of(const std::vector<NamedTensor>& parameters) {
+    std::int64_t count = 0;
+    for (const auto& [name, tensor] : parameters) {
+        count += tensor.numel();
     }
+    return with_commas(static_cast<double>(count));
+}
+
+void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
+    const std::string parameters = count_of(trainer.model().parameters());
+    const std::string trained = count_of(trainer.model().trained());
     const Loader& loader = trainer.train_loader();
     fmt::print(stderr, "{}: {} samples, batch {}, {} steps an epoch, {} workers\n", recipe.data.train,
                with_commas(static_cast<double>(loader.source().size())), recipe.data.batch_size,
                loader.batches_per_epoch(), loader.workers());
-    fmt::print(stderr, "{}: {} parameters, {}, on {}; run folder {}\n", recipe.model.name,
-               with_commas(static_cast<double>(parameters)), recipe.optimizer.name, trainer.device().str(), out);
+    fmt::print(stderr, "{}: {} parameters{}, {}, on {}; run folder {}\n", recipe.model.name, parameters,
+               trained == parameters ? "" : fmt::format(", {} of them trained", trained), recipe.optimizer.name,
+               trainer.device().str(), out);
+    if (!recipe.model.weights.empty() && !resumes) {
+        fmt::print(
+            stderr, "{}: the weights to begin with{}\n", recipe.model.weights,
+            trainer.fresh().empty() ? "" : fmt::format("; {} begin afresh", fmt::join(trainer.fresh(), " and ")));
+    }
 }
 
 void print_resumed(const Resumed& resumed) {
@@ -51,12 +64,14 @@ void print_resumed(const Resumed& resumed) {
 int run(const Options& options) {
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
-    Trainer trainer(recipe);
+    const bool resumes =
+        !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();
+    Trainer trainer(recipe, resumes);
     ProgressBar progress;
     bool header = false;
     FitOptions fit{.out = out, .resume = options.resume};
     if (!options.json) {
-        print_plan(recipe, trainer, out);
+        print_plan(recipe, trainer, out, resumes);
     }
     fit.on_resume = print_resumed;
     fit.on_step = [&](const Progress& at) {

@@ -17,9 +17,18 @@ at::Tensor default_uniform(at::IntArrayRef shape, std::int64_t fan_in, at::Gener
     return at::empty(shape, at::kFloat).uniform_(-bound, bound, generator);
 }
 
+at::Tensor xavier_uniform(at::IntArrayRef shape, at::Generator& generator) {
+    const double bound = std::sqrt(6.0 / static_cast<double>(shape[0] + shape[1]));
+    return at::empty(shape, at::kFloat).uniform_(-bound, bound, generator);
+}
+
+at::Tensor normal(at::IntArrayRef shape, double deviation, at::Generator& generator) {
+    return at::empty(shape, at::kFloat).normal_(0.0, deviation, generator);
+}
+
 at::Tensor kaiming_normal_fan_out(at::IntArrayRef shape, at::Generator& generator) {
     const double fan_out = static_cast<double>(shape[0] * shape[2] * shape[3]);
-    return at::empty(shape, at::kFloat).normal_(0.0, std::sqrt(2.0 / fan_out), generator);
+    return normal(shape, std::sqrt(2.0 / fan_out), generator);
 }
 
 }  // namespace stoker

@@ -15,6 +15,12 @@ at::Generator make_generator(std::uint64_t seed);
 // (kaiming_uniform_ with a = sqrt(5)).
 at::Tensor default_uniform(at::IntArrayRef shape, std::int64_t fan_in, at::Generator& generator);
 
+// nn.init.xavier_uniform_ on (out, in).
+at::Tensor xavier_uniform(at::IntArrayRef shape, at::Generator& generator);
+
+// Mean 0.
+at::Tensor normal(at::IntArrayRef shape, double deviation, at::Generator& generator);
+
 // nn.init.kaiming_normal_(mode="fan_out", nonlinearity="relu") on (out, in, kh, kw).
 at::Tensor kaiming_normal_fan_out(at::IntArrayRef shape, at::Generator& generator);
 

@@ -19,6 +19,8 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/threshold_backward.h>
 
+#include <algorithm>
+
 #include "stoker/models/init.h"
 
 namespace stoker {
@@ -65,6 +67,12 @@ at::Tensor Mlp::forward(const at::Tensor& input) {
     return x;  // (N, classes)
 }
 
+bool Mlp::all_train() const {
+    return std::ranges::all_of(chain_.layers, [](const LinearChain::Layer& layer) {
+        return layer.weight.requires_grad() && layer.bias.requires_grad();
+    });
+}
+
 void Mlp::prepare(const at::Tensor& input) {
     const std::int64_t batch = input.size(0);
     for (std::size_t i = 0; i < kept_.size(); ++i) {
@@ -85,8 +93,8 @@ void Mlp::prepare(const at::Tensor& input) {
 }
 
 at::Tensor Mlp::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
-    if (chain_.activation != Activation::relu || options.label_smoothing != 0 || label.scalar_type() != at::kLong ||
-        at::autocast::is_autocast_enabled(input.device().type())) {
+    if (!all_train() || chain_.activation != Activation::relu || options.label_smoothing != 0 ||
+        label.scalar_type() != at::kLong || at::autocast::is_autocast_enabled(input.device().type())) {
         label_.reset();
         return Model::loss(input, label, options);
     }

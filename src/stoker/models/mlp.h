@@ -17,10 +17,11 @@ class Mlp final : public Model {
     at::Tensor forward(const at::Tensor& input) override;
 
     // The same values as Model's own, through autograd, within rounding. Under autocast, for smoothed or soft labels,
-    // and with another activation than ReLU, it is Model's own.
+    // with another activation than ReLU, and where a parameter is frozen, it is Model's own.
     at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {}) override;
     void backward(const at::Tensor& loss, const at::Tensor& gradient = {}) override;
-    const LinearChain* linear_chain() const override { return &chain_; }
+    // Null where a parameter is frozen.
+    const LinearChain* linear_chain() const override { return all_train() ? &chain_ : nullptr; }
 
   private:
     // A layer's memory of a training step, kept from one to the next.
@@ -30,6 +31,7 @@ class Mlp final : public Model {
         at::Tensor weight_grad = {};  // (out, in)
         at::Tensor bias_grad = {};    // (out)
     };
+    bool all_train() const;
     void prepare(const at::Tensor& input);
     void add_gradients(std::size_t layer, const at::Tensor& input);
 

@@ -10,9 +10,12 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
+#include "stoker/models/convnet.h"
 #include "stoker/models/init.h"
 #include "stoker/models/mlp.h"
+#include "stoker/models/name_pattern.h"
 #include "stoker/models/resnet.h"
+#include "stoker/models/vit.h"
 
 namespace stoker {
 
@@ -47,12 +50,12 @@ void Model::load(const std::vector<NamedTensor>& given) {
     for (const auto& [name, tensor] : state()) {
         const auto found = std::ranges::find(given, name, &NamedTensor::name);
         if (found == given.end() || found->tensor.sizes() != tensor.sizes()) {
-            throw InvalidArgument({.where = "model weights",
-                                   .expected = fmt::format("{} of shape [{}]", name, fmt::join(tensor.sizes(), ", ")),
-                                   .got = found == given.end()
-                                              ? "none"
-                                              : fmt::format("shape [{}]", fmt::join(found->tensor.sizes(), ", ")),
-                                   .hint = "the checkpoint must come from the same model and number of classes"});
+            throw InvalidArgument(
+                {.where = "model weights",
+                 .expected = fmt::format("{} of shape [{}]", name, fmt::join(tensor.sizes(), ", ")),
+                 .got =
+                     found == given.end() ? "none" : fmt::format("shape [{}]", fmt::join(found->tensor.sizes(), ", ")),
+                 .hint = "they must come from the same model, number of classes, model.stem and image size"});
         }
         tensor.copy_(found->tensor);
     }
@@ -62,9 +65,68 @@ void Model::load(const std::vector<NamedTensor>& given) {
             throw InvalidArgument({.where = "model weights",
                                    .expected = fmt::format("the {} tensors of the model, no others", own.size()),
                                    .got = name,
-                                   .hint = "the checkpoint must come from the same model"});
+                                   .hint = "they must come from the same model"});
         }
     }
+}
+
+std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given) {
+    // The last layer's tensors are those beside the last parameter: "fc.weight" and "fc.bias".
+    const std::string& last = parameters_.back().name;
+    const std::string layer = last.substr(0, last.rfind('.') + 1);
+    std::vector<std::string> fresh;
+    for (const auto& [name, tensor] : parameters_) {
+        const auto found = std::ranges::find(given, name, &NamedTensor::name);
+        const bool classifies = name.starts_with(layer) && found != given.end() && tensor.dim() > 0 &&
+                                found->tensor.dim() == tensor.dim() && found->tensor.size(0) != tensor.size(0);
+        if (classifies && found->tensor.sizes().slice(1) == tensor.sizes().slice(1)) {
+            found->tensor = tensor.detach().clone();
+            fresh.push_back(name);
+        }
+    }
+    load(given);
+    return fresh;
+}
+
+void Model::freeze(const std::vector<std::string>& patterns) {
+    for (const std::string& pattern : patterns) {
+        bool found = false;
+        for (auto& [name, tensor] : parameters_) {
+            if (matches(name, pattern)) {
+                tensor.requires_grad_(false);
+                found = true;
+            }
+        }
+        if (!found) {
+            throw InvalidArgument({.where = "model.freeze",
+                                   .expected = "the name of a parameter, or a pattern such as \"layer1.*\"",
+                                   .got = "\"" + pattern + "\", which the model has not",
+                                   .hint = "its first parameter is " + parameters_.front().name});
+        }
+    }
+    if (!patterns.empty() && trained().empty()) {
+        throw InvalidArgument({.where = "model.freeze",
+                               .expected = "at least one parameter that trains",
+                               .got = "all of them frozen",
+                               .hint = "leave the last layer, " + parameters_.back().name + ", out of the patterns"});
+    }
+}
+
+std::vector<NamedTensor> Model::trained() const {
+    std::vector<NamedTensor> some;
+    std::ranges::copy_if(parameters_, std::back_inserter(some),
+                         [](const NamedTensor& entry) { return entry.tensor.requires_grad(); });
+    return some;
+}
+
+void Model::checkpoint_blocks() {
+    if (!has_blocks()) {
+        throw InvalidArgument({.where = "train.gradient_checkpointing",
+                               .expected = "a model of blocks: convnet, a resnet or vit_s_16",
+                               .got = "one without",
+                               .hint = "set it to false"});
+    }
+    checkpoints_blocks_ = true;
 }
 
 at::Tensor Model::parameter(const std::string& name, at::Tensor value) {
@@ -84,6 +146,13 @@ Activation activation_of(const std::string& name) {
     return name == "gelu" ? Activation::gelu : name == "tanh" ? Activation::tanh : Activation::relu;
 }
 
+std::unique_ptr<Model> make_resnet(const ResNetLayout& layout, const ModelRecipe& recipe, const Shape& input,
+                                   std::int64_t classes, at::Generator& generator) {
+    const bool cifar = recipe.stem == "cifar" || (recipe.stem == "auto" && input[1] <= 64 && input[2] <= 64);
+    return std::make_unique<ResNet>(layout, input[0], classes, cifar ? ResNetStem::cifar : ResNetStem::imagenet,
+                                    generator);
+}
+
 }  // namespace
 
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
@@ -93,12 +162,24 @@ std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input,
         return std::make_unique<Mlp>(element_count(input), recipe.hidden, classes, activation_of(recipe.activation),
                                      generator);
     }
-    if (recipe.name == "resnet18") {
-        const bool cifar = recipe.stem == "cifar" || (recipe.stem == "auto" && input[1] <= 64 && input[2] <= 64);
-        return std::make_unique<ResNet18>(input[0], classes, cifar ? ResNetStem::cifar : ResNetStem::imagenet,
-                                          generator);
+    if (recipe.name == "convnet") {
+        return std::make_unique<ConvNet>(input[0], input[1], input[2], classes, generator);
     }
-    throw InvalidArgument({.where = "model.name", .expected = "mlp or resnet18", .got = recipe.name});
+    if (recipe.name == "resnet18") {
+        return make_resnet(kResNet18, recipe, input, classes, generator);
+    }
+    if (recipe.name == "resnet34") {
+        return make_resnet(kResNet34, recipe, input, classes, generator);
+    }
+    if (recipe.name == "resnet50") {
+        return make_resnet(kResNet50, recipe, input, classes, generator);
+    }
+    if (recipe.name == "vit_s_16") {
+        return std::make_unique<VisionTransformer>(input[0], input[1], input[2], classes, generator);
+    }
+    throw InvalidArgument({.where = "model.name",
+                           .expected = "mlp, convnet, resnet18, resnet34, resnet50 or vit_s_16",
+                           .got = recipe.name});
 }
 
 }  // namespace stoker

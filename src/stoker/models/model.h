@@ -58,6 +58,12 @@ class Model {
     // True for models of convolutions, which run faster on channels-last images.
     virtual bool wants_channels_last() const { return false; }
 
+    // True for models of blocks whose activations the backward pass can compute again.
+    virtual bool has_blocks() const { return false; }
+    // From now on it does, which takes less memory and more time. Throws InvalidArgument for a model without blocks.
+    void checkpoint_blocks();
+    bool checkpoints_blocks() const { return checkpoints_blocks_; }
+
     // Batch norm and the like behave differently in training (the default) and evaluation.
     virtual void train(bool training) { training_ = training; }
     bool training() const { return training_; }
@@ -74,6 +80,15 @@ class Model {
     // Copies values in by name. Throws InvalidArgument where a name is missing, a shape differs, or a
     // name is given that the model does not have.
     void load(const std::vector<NamedTensor>& state);
+    // The same from a model that may tell other classes apart: where their number differs, the last layer stays as it
+    // is. Gives the names of its tensors then.
+    std::vector<std::string> load_pretrained(std::vector<NamedTensor> state);
+
+    // Parameters whose names fit one of `patterns` (name_pattern.h) get no gradients any more. Throws InvalidArgument
+    // for a pattern that fits none, and where none would be left to train.
+    void freeze(const std::vector<std::string>& patterns);
+    // The parameters that are not frozen.
+    std::vector<NamedTensor> trained() const;
 
   protected:
     at::Tensor parameter(const std::string& name, at::Tensor value);
@@ -83,6 +98,7 @@ class Model {
     std::vector<NamedTensor> parameters_;
     std::vector<NamedTensor> buffers_;
     bool training_ = true;
+    bool checkpoints_blocks_ = false;
 };
 
 // `input` is (C, H, W) of one sample. The weights are a function of `seed` alone, by the

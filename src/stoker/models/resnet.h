@@ -1,46 +1,51 @@
-// ResNet-18 (He et al., "Deep Residual Learning for Image Recognition", 2015) with torchvision's
+// ResNet-18, -34 and -50 (He et al., "Deep Residual Learning for Image Recognition", 2015) with torchvision's
 // state-dict names. The CIFAR stem is a 3x3 convolution without pooling, for images up to 64 pixels.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
-#include "stoker/models/model.h"
+#include "stoker/models/conv_model.h"
 
 namespace stoker {
 
 enum class ResNetStem { imagenet, cifar };
+enum class ResNetBlock {
+    basic,       // two 3x3 convolutions
+    bottleneck,  // 1x1, 3x3, and 1x1 to four times the width; strides in the 3x3 one, as torchvision has them
+};
 
-class ResNet18 final : public Model {
+struct ResNetLayout {
+    std::array<int, 4> depths;  // blocks in each stage
+    ResNetBlock block = ResNetBlock::basic;
+};
+
+inline constexpr ResNetLayout kResNet18 = {{2, 2, 2, 2}, ResNetBlock::basic};
+inline constexpr ResNetLayout kResNet34 = {{3, 4, 6, 3}, ResNetBlock::basic};
+inline constexpr ResNetLayout kResNet50 = {{3, 4, 6, 3}, ResNetBlock::bottleneck};
+
+class ResNet final : public ConvModel {
   public:
-    ResNet18(std::int64_t channels, std::int64_t classes, ResNetStem stem, at::Generator& generator);
+    ResNet(const ResNetLayout& layout, std::int64_t channels, std::int64_t classes, ResNetStem stem,
+           at::Generator& generator);
 
     at::Tensor forward(const at::Tensor& input) override;
-    bool wants_channels_last() const override { return true; }
 
   private:
-    // A convolution without bias and the batch norm after it.
-    struct ConvNorm {
-        at::Tensor weight;  // (out, in, k, k)
-        at::Tensor gamma, beta, mean, variance, batches;
-        std::int64_t stride = 1;
-        std::int64_t padding = 0;
-    };
     struct Block {
-        ConvNorm first;
-        ConvNorm second;
-        std::optional<ConvNorm> downsample;
+        std::vector<ConvNorm> layers;
+        std::optional<ConvNorm> downsample = {};
+        std::vector<at::Tensor> parameters = {};
     };
 
-    ConvNorm conv_norm(const std::string& conv, const std::string& norm, std::int64_t in, std::int64_t out,
-                       std::int64_t kernel, std::int64_t stride, at::Generator& generator);
-    at::Tensor apply(const ConvNorm& layer, const at::Tensor& input) const;
+    Block make_block(const std::string& name, ResNetBlock kind, std::int64_t in, std::int64_t width,
+                     std::int64_t stride, at::Generator& generator);
+    at::Tensor run(const Block& block, const at::Tensor& input, bool again) const;
 
     ResNetStem stem_;
     ConvNorm stem_layer_;
     std::vector<Block> blocks_;
-    at::Tensor fc_weight_;  // (classes, 512)
-    at::Tensor fc_bias_;
 };
 
 }  // namespace stoker

@@ -167,16 +167,24 @@ std::vector<SchemaKey> data_keys() {
 
 std::vector<SchemaKey> model_keys() {
     const auto at = [](auto member) { return field(&Recipe::model, member); };
+    const auto any = [](std::string_view) { return true; };
     return {
-        one_of("model.name", at(&ModelRecipe::name), {"mlp", "resnet18"}, "the model"),
+        one_of("model.name", at(&ModelRecipe::name), {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16"},
+               "the model"),
         integer_or_auto("model.classes", at(&ModelRecipe::classes), {1, kMost},
                         "outputs of the model; `auto`: as many as the data has classes"),
         integers("model.hidden", at(&ModelRecipe::hidden), {1, 1 << 20}, 64, "mlp: the widths of its hidden layers"),
         one_of("model.activation", at(&ModelRecipe::activation), {"relu", "gelu", "tanh"},
                "mlp: the function between its layers"),
         one_of("model.stem", at(&ModelRecipe::stem), {"auto", "imagenet", "cifar"},
-               "resnet18: a 7x7 convolution of stride 2 with pooling, or a 3x3 one for small images; `auto`: by "
+               "resnets: a 7x7 convolution of stride 2 with pooling, or a 3x3 one for small images; `auto`: by "
                "the image size"),
+        text(
+            "model.weights", at(&ModelRecipe::weights), "a .safetensors file, a checkpoint or a run folder", any,
+            "where training begins: weights by name; the last layer begins afresh where the number of classes differs; "
+            "empty: by `seed`"),
+        texts("model.freeze", at(&ModelRecipe::freeze), 64,
+              "parameters that stay as they are: names, with `*` for any part"),
     };
 }
 
@@ -246,6 +254,9 @@ std::vector<SchemaKey> train_keys() {
                "limits each number of a gradient to this magnitude; 0: none"),
         number("train.label_smoothing", at(&TrainRecipe::label_smoothing), {.low = 0, .high = 1},
                "share of a label that is spread over all classes"),
+        flag("train.gradient_checkpointing", at(&TrainRecipe::gradient_checkpointing),
+             "computes the activations of each block again in the backward pass instead of keeping them: less memory, "
+             "more time"),
         number("train.mixup", at(&TrainRecipe::mixup), {.low = 0},
                "mixes each image with another, by shares from Beta(mixup, mixup), and the labels alike; 0: never"),
         number(

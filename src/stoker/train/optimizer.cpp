@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "stoker/base/error.h"
+#include "stoker/models/name_pattern.h"
 
 namespace stoker {
 namespace {
@@ -31,24 +32,6 @@ std::vector<at::Tensor> pick(const std::vector<at::Tensor>& all, const std::vect
 }
 
 constexpr std::string_view kNormsAndBiases = "norms_and_biases";
-
-// `*` stands for any part of a name.
-bool matches(std::string_view name, std::string_view pattern) {
-    const std::size_t star = pattern.find('*');
-    if (star == std::string_view::npos) {
-        return name == pattern;
-    }
-    if (!name.starts_with(pattern.substr(0, star))) {
-        return false;
-    }
-    const std::string_view rest = pattern.substr(star + 1);
-    for (std::size_t skip = star; skip <= name.size(); ++skip) {
-        if (matches(name.substr(skip), rest)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 // Norms have a weight and a bias for each channel, so that all their parameters are of one dimension, as are biases.
 std::vector<bool> decaying(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& without) {
@@ -65,8 +48,8 @@ std::vector<bool> decaying(const std::vector<NamedTensor>& parameters, const std
             throw InvalidArgument({.where = "optimizer.no_decay",
                                    .expected = "the name of a parameter, a pattern such as \"bn*.weight\", or "
                                                "\"norms_and_biases\"",
-                                   .got = "\"" + pattern + "\", which the model has not",
-                                   .hint = parameters.empty() ? "" : "its first parameter is " + parameters[0].name});
+                                   .got = "\"" + pattern + "\", which fits none that trains",
+                                   .hint = parameters.empty() ? "" : "the first is " + parameters[0].name});
         }
     }
     return decays;
@@ -226,7 +209,7 @@ void Optimizer::load(const std::vector<NamedTensor>& given) {
             throw InvalidArgument({.where = "optimizer state",
                                    .expected = name + " of the parameter's shape",
                                    .got = found == given.end() ? "none" : "another shape",
-                                   .hint = "resume with the optimizer that the run began with"});
+                                   .hint = "resume with the optimizer and the model.freeze that the run began with"});
         }
         tensor.copy_(found->tensor);
     }
@@ -236,7 +219,7 @@ void Optimizer::load(const std::vector<NamedTensor>& given) {
             throw InvalidArgument({.where = "optimizer state",
                                    .expected = "nothing that " + recipe_.name + " does not keep",
                                    .got = name,
-                                   .hint = "resume with the optimizer that the run began with"});
+                                   .hint = "resume with the optimizer and the model.freeze that the run began with"});
         }
     }
 }

@@ -310,4 +310,17 @@ std::vector<NamedTensor> read_model(const fs::path& checkpoint) {
     return read_tensors(checkpoint / (fs::exists(checkpoint / kEmaFile) ? kEmaFile : kModelFile));
 }
 
+std::vector<NamedTensor> read_weights(const fs::path& path) {
+    if (!fs::is_directory(path)) {
+        return read_tensors(path);
+    }
+    const auto checkpoint = find_checkpoint(path);
+    if (!checkpoint) {
+        throw IoError({.where = path.string(),
+                       .expected = "a .safetensors file, a checkpoint or a run folder",
+                       .got = "a folder without a checkpoint"});
+    }
+    return read_model(*checkpoint);
+}
+
 }  // namespace stoker

@@ -84,4 +84,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path);
 // What is evaluated: the averaged weights where there are any, else model.safetensors.
 std::vector<NamedTensor> read_model(const std::filesystem::path& checkpoint);
 
+// The same for `path` itself, a .safetensors file, or the newest checkpoint of a run folder. Throws IoError where there
+// is none of these, and DataError for a damaged file.
+std::vector<NamedTensor> read_weights(const std::filesystem::path& path);
+
 }  // namespace stoker

@@ -9,6 +9,7 @@
 
 #include "stoker/base/core_budget.h"
 #include "stoker/base/error.h"
+#include "stoker/train/run_folder.h"
 
 namespace stoker {
 namespace {
@@ -65,6 +66,19 @@ std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& da
 bool uses_channels_last(const Recipe& recipe, const Model* model) {
     const bool convolutions = model != nullptr ? model->wants_channels_last() : recipe.model.name != "mlp";
     return recipe.train.channels_last && convolutions;
+}
+
+std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, const at::Device& device, bool resumes) {
+    std::vector<std::string> fresh;
+    if (!recipe.model.weights.empty() && !resumes) {
+        fresh = model.load_pretrained(read_weights(recipe.model.weights));
+    }
+    model.freeze(recipe.model.freeze);
+    if (recipe.train.gradient_checkpointing) {
+        model.checkpoint_blocks();
+    }
+    model.to(device, uses_channels_last(recipe, &model));
+    return fresh;
 }
 
 std::int64_t class_count(const Recipe& recipe, const Source& source) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "stoker/bridge/device.h"
@@ -26,6 +27,11 @@ std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& da
 
 // Whether images lie channels-last in memory; `model` is null where the recipe's is still to be made.
 bool uses_channels_last(const Recipe& recipe, const Model* model);
+
+// Brings a model that was made or given to where training begins: weights, unless they come from a checkpoint
+// (`resumes`), what is frozen, checkpointed blocks, device and layout. Gives the names of the tensors for which
+// model.weights had none that fit.
+std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, const at::Device& device, bool resumes);
 
 // model.classes, or the number of classes in the data. Throws InvalidArgument where the data has more.
 std::int64_t class_count(const Recipe& recipe, const Source& source);

@@ -31,9 +31,11 @@ double seconds(std::chrono::nanoseconds time) {
 
 }  // namespace
 
-Trainer::Trainer(const Recipe& recipe) : Trainer(recipe, open_data(recipe.data)) {}
+Trainer::Trainer(const Recipe& recipe, bool resumes)
+    : Trainer(recipe, open_data(recipe.data), nullptr, OptimizerKernel::fused, resumes) {}
 
-Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model, OptimizerKernel kernel) try
+Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model, OptimizerKernel kernel,
+                 bool resumes) try
     : recipe_(recipe),
       data_(std::move(data)),
       device_(prepare_device(recipe)),
@@ -43,8 +45,9 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
       model_(model != nullptr
                  ? std::move(model)
                  : make_model(recipe.model, train_->image_shape(), class_count(recipe, *data_.train), recipe.seed)),
-      optimizer_((model_->to(device_, uses_channels_last(recipe, model_.get())), model_->parameters()),
-                 recipe.optimizer, kernel),
+      has_weights_(recipe.model.weights.empty() || !resumes),
+      fresh_(prepare_model(*model_, recipe, device_, resumes)),
+      optimizer_(model_->trained(), recipe.optimizer, kernel),
       step_(*model_, optimizer_, account_, device_, step_options(recipe, device_)),
       copier_(device_),
       mix_({.mixup = recipe.train.mixup,

@@ -73,11 +73,12 @@ std::string to_json(const TrainResult& result);
 
 class Trainer {
   public:
-    // Opens what the recipe names. Throws before any training for whatever cannot be.
-    explicit Trainer(const Recipe& recipe);
+    // Opens what the recipe names. Throws before any training for whatever cannot be. `resumes`: `fit` will go on from
+    // a checkpoint, so that model.weights need not be there any more.
+    explicit Trainer(const Recipe& recipe, bool resumes = false);
     // With data and a model of your own: a null `model` is made from the recipe.
     Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model = nullptr,
-            OptimizerKernel kernel = OptimizerKernel::fused);
+            OptimizerKernel kernel = OptimizerKernel::fused, bool resumes = false);
 
     TrainResult fit(const FitOptions& options = {});
 
@@ -85,6 +86,8 @@ class Trainer {
     Evaluation evaluate();
 
     Model& model() { return *model_; }
+    // The tensors of the last layer, where model.weights had them for another number of classes.
+    const std::vector<std::string>& fresh() const { return fresh_; }
     Loader& train_loader() { return *train_; }
     Account& account() { return account_; }
     const at::Device& device() const { return device_; }
@@ -127,6 +130,8 @@ class Trainer {
     std::unique_ptr<Loader> train_;
     std::unique_ptr<Loader> val_;
     std::unique_ptr<Model> model_;
+    bool has_weights_;  // those that training begins with; else `fit` has to resume
+    std::vector<std::string> fresh_;
     Optimizer optimizer_;
     Account account_;
     Step step_;

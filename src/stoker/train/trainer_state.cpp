@@ -203,10 +203,17 @@ void Trainer::resume(const FitOptions& options) {
         restore_state(saved.state);
         folder_->create(recipe_to_toml(recipe_));
         folder_->cut_checkpoints(steps_);
+        has_weights_ = true;
         if (options.on_resume) {
             options.on_resume(resumed_from(*checkpoint, saved.state));
         }
     } else {
+        if (!has_weights_) {
+            throw InvalidArgument({.where = "resume",
+                                   .expected = "a checkpoint, as when the trainer was made",
+                                   .got = "none",
+                                   .hint = "begin again"});
+        }
         folder_->create(recipe_to_toml(recipe_));
         folder_->cut_metrics(0);
         std::error_code none;  // what an earlier run in this folder met is not this one's

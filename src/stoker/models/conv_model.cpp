@@ -1,0 +1,80 @@
+// Batch norm as torch.nn.BatchNorm2d has it: momentum 0.1, eps 1e-5.
+#include "stoker/models/conv_model.h"
+
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <optional>
+
+#include "stoker/base/error.h"
+#include "stoker/models/init.h"
+
+namespace stoker {
+
+ConvModel::ConvNorm ConvModel::conv_norm(const std::string& conv, const std::string& norm, std::int64_t in,
+                                         std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                                         at::Generator& generator) {
+    ConvNorm layer;
+    layer.weight = parameter(conv + ".weight", kaiming_normal_fan_out({out, in, kernel, kernel}, generator));
+    layer.gamma = parameter(norm + ".weight", at::ones({out}));
+    layer.beta = parameter(norm + ".bias", at::zeros({out}));
+    layer.mean = buffer(norm + ".running_mean", at::zeros({out}));
+    layer.variance = buffer(norm + ".running_var", at::ones({out}));
+    batches_.push_back(buffer(norm + ".num_batches_tracked", at::zeros({}, at::kLong)));
+    layer.stride = stride;
+    layer.padding = kernel / 2;
+    return layer;
+}
+
+void ConvModel::add_classifier(std::int64_t width, std::int64_t classes, at::Generator& generator) {
+    fc_weight_ = parameter("fc.weight", default_uniform({classes, width}, width, generator));
+    fc_bias_ = parameter("fc.bias", default_uniform({classes}, width, generator));
+}
+
+std::vector<at::Tensor> ConvModel::parameters_since(std::size_t first) const {
+    std::vector<at::Tensor> added;
+    for (std::size_t i = first; i < parameters().size(); ++i) {
+        added.push_back(parameters()[i].tensor);
+    }
+    return added;
+}
+
+void ConvModel::count_batch() {
+    if (training()) {
+        const c10::NoGradGuard no_grad;
+        at::_foreach_add_(batches_, 1);
+    }
+}
+
+at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool again) const {
+    const at::Tensor x = at::conv2d(input, layer.weight, {}, layer.stride, layer.padding);
+    if (training() && x.numel() == x.size(1)) {
+        // Its variance would be of one value: torch.nn refuses it too, ATen itself spoils the running one.
+        throw InvalidArgument({.where = "batch norm",
+                               .expected = "more than one value per channel in training",
+                               .got = "a batch of one sample that is down to one pixel",
+                               .hint = "set data.drop_last = true, another data.batch_size, or larger images"});
+    }
+    const bool moves = !(again && training());
+    return at::batch_norm(x, layer.gamma, layer.beta, moves ? std::optional(layer.mean) : std::nullopt,
+                          moves ? std::optional(layer.variance) : std::nullopt, training(), /*momentum=*/0.1,
+                          /*eps=*/1e-5, /*cudnn_enabled=*/true);
+}
+
+at::Tensor ConvModel::run_block(const BlockPass& pass, const at::Tensor& input,
+                                const std::vector<at::Tensor>& parameters) const {
+    return checkpoints_blocks() ? checkpointed(pass, input, parameters) : pass(input, false);
+}
+
+at::Tensor ConvModel::classify(const at::Tensor& features) const {
+    const at::Tensor x = at::adaptive_avg_pool2d(features, {1, 1}).flatten(1);  // (N, width)
+    return at::linear(x, fc_weight_, fc_bias_);                                 // (N, classes)
+}
+
+}  // namespace stoker

@@ -1,0 +1,55 @@
+// Widths 64, 128 and 256; each stage but the last halves the image.
+#include "stoker/models/convnet.h"
+
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/relu.h>
+
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+
+ConvNet::ConvNet(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t classes,
+                 at::Generator& generator) {
+    if (height < kSmallestImage || width < kSmallestImage) {
+        throw InvalidArgument({.where = "model.name",
+                               .expected = fmt::format("for convnet images of at least {0} x {0}", kSmallestImage),
+                               .got = fmt::format("{} x {}", height, width)});
+    }
+    std::int64_t in = channels;
+    int number = 0;
+    for (const std::int64_t out : {64, 128, 256}) {
+        const std::size_t first = parameters().size();
+        Stage stage;
+        for (int i = 0; i < 2; ++i) {
+            ++number;
+            stage.layers.push_back(
+                conv_norm(fmt::format("conv{}", number), fmt::format("bn{}", number), in, out, 3, 1, generator));
+            in = out;
+        }
+        stage.parameters = parameters_since(first);
+        stages_.push_back(std::move(stage));
+    }
+    add_classifier(in, classes, generator);
+}
+
+at::Tensor ConvNet::run(const Stage& stage, const at::Tensor& input, bool again) const {
+    at::Tensor x = &stage == &stages_.front() ? input : at::max_pool2d(input, 2);
+    for (const ConvNorm& layer : stage.layers) {
+        x = apply(layer, x, again).relu_();
+    }
+    return x;
+}
+
+at::Tensor ConvNet::forward(const at::Tensor& input) {
+    count_batch();
+    at::Tensor x = input;
+    for (const Stage& stage : stages_) {
+        const auto pass = [this, &stage](const at::Tensor& from, bool again) { return run(stage, from, again); };
+        x = run_block(pass, x, stage.parameters);
+    }
+    return classify(x);
+}
+
+}  // namespace stoker

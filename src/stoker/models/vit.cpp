@@ -1,0 +1,124 @@
+// Pre-norm blocks of self-attention and an MLP with GELU, without dropout; the class token is what is classified.
+#include "stoker/models/vit.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/models/checkpointing.h"
+#include "stoker/models/init.h"
+
+namespace stoker {
+namespace {
+
+constexpr double kEps = 1e-6;
+
+template <typename Layer>
+at::Tensor normalized(const at::Tensor& x, const Layer& layer) {
+    return at::layer_norm(x, {VisionTransformer::kHidden}, layer.weight, layer.bias, kEps);
+}
+
+}  // namespace
+
+std::vector<at::Tensor> VisionTransformer::Block::parameters() const {
+    std::vector<at::Tensor> all;
+    for (const Affine* layer : {&norm_1, &in_projection, &out_projection, &norm_2, &mlp_in, &mlp_out}) {
+        all.push_back(layer->weight);
+        all.push_back(layer->bias);
+    }
+    return all;
+}
+
+VisionTransformer::VisionTransformer(std::int64_t channels, std::int64_t height, std::int64_t width,
+                                     std::int64_t classes, at::Generator& generator)
+    : height_(height), width_(width) {
+    if (height % kPatch != 0 || width % kPatch != 0) {
+        throw InvalidArgument({.where = "model.name",
+                               .expected = fmt::format("for vit_s_16 images whose sides are multiples of {}", kPatch),
+                               .got = fmt::format("{} x {}", height, width),
+                               .hint = "add a resize or a crop to data.train_ops and data.val_ops"});
+    }
+    const std::int64_t patches = (height / kPatch) * (width / kPatch);
+    class_token_ = parameter("class_token", at::zeros({1, 1, kHidden}));
+    // torchvision cuts this normal distribution off at 2, which no draw comes near.
+    const double deviation = 1.0 / std::sqrt(static_cast<double>(channels * kPatch * kPatch));
+    patches_.weight = parameter("conv_proj.weight", normal({kHidden, channels, kPatch, kPatch}, deviation, generator));
+    patches_.bias = parameter("conv_proj.bias", at::zeros({kHidden}));
+    positions_ = parameter("encoder.pos_embedding", normal({1, 1 + patches, kHidden}, 0.02, generator));
+    for (std::int64_t i = 0; i < kLayers; ++i) {
+        blocks_.push_back(make_block(fmt::format("encoder.layers.encoder_layer_{}", i), generator));
+    }
+    norm_ = layer_norm("encoder.ln");
+    head_.weight = parameter("heads.head.weight", at::zeros({classes, kHidden}));
+    head_.bias = parameter("heads.head.bias", at::zeros({classes}));
+}
+
+VisionTransformer::Affine VisionTransformer::layer_norm(const std::string& name) {
+    const at::Tensor weight = parameter(name + ".weight", at::ones({kHidden}));
+    return {weight, parameter(name + ".bias", at::zeros({kHidden}))};
+}
+
+VisionTransformer::Block VisionTransformer::make_block(const std::string& name, at::Generator& generator) {
+    const auto add = [&](const std::string& part, at::Tensor value) {
+        return parameter(name + part, std::move(value));
+    };
+    Block block;
+    block.norm_1 = layer_norm(name + ".ln_1");
+    block.in_projection.weight =
+        add(".self_attention.in_proj_weight", xavier_uniform({3 * kHidden, kHidden}, generator));
+    block.in_projection.bias = add(".self_attention.in_proj_bias", at::zeros({3 * kHidden}));
+    block.out_projection.weight =
+        add(".self_attention.out_proj.weight", default_uniform({kHidden, kHidden}, kHidden, generator));
+    block.out_projection.bias = add(".self_attention.out_proj.bias", at::zeros({kHidden}));
+    block.norm_2 = layer_norm(name + ".ln_2");
+    block.mlp_in.weight = add(".mlp.0.weight", xavier_uniform({kMlp, kHidden}, generator));
+    block.mlp_in.bias = add(".mlp.0.bias", normal({kMlp}, 1e-6, generator));
+    block.mlp_out.weight = add(".mlp.3.weight", xavier_uniform({kHidden, kMlp}, generator));
+    block.mlp_out.bias = add(".mlp.3.bias", normal({kHidden}, 1e-6, generator));
+    return block;
+}
+
+at::Tensor VisionTransformer::attention(const Block& block, const at::Tensor& x) {
+    const std::int64_t batch = x.size(0);
+    const std::int64_t tokens = x.size(1);
+    const at::Tensor projected = at::linear(x, block.in_projection.weight, block.in_projection.bias);
+    const at::Tensor heads =
+        projected.view({batch, tokens, 3, kHeads, kHidden / kHeads}).permute({2, 0, 3, 1, 4});  // (3, N, heads, S, d)
+    const at::Tensor mixed = at::scaled_dot_product_attention(heads[0], heads[1], heads[2]);    // (N, heads, S, d)
+    const at::Tensor joined = mixed.transpose(1, 2).reshape({batch, tokens, kHidden});
+    return at::linear(joined, block.out_projection.weight, block.out_projection.bias);
+}
+
+at::Tensor VisionTransformer::run(const Block& block, const at::Tensor& input) {
+    const at::Tensor x = attention(block, normalized(input, block.norm_1)).add(input);
+    const at::Tensor inner = at::linear(normalized(x, block.norm_2), block.mlp_in.weight, block.mlp_in.bias);
+    return at::linear(at::gelu(inner), block.mlp_out.weight, block.mlp_out.bias).add(x);
+}
+
+at::Tensor VisionTransformer::forward(const at::Tensor& input) {
+    if (input.size(2) != height_ || input.size(3) != width_) {
+        throw InvalidArgument({.where = "vit_s_16",
+                               .expected = fmt::format("images of {} x {}, as in training", height_, width_),
+                               .got = fmt::format("{} x {}", input.size(2), input.size(3)),
+                               .hint = "let data.val_ops end in the size of data.train_ops"});
+    }
+    at::Tensor x = at::conv2d(input, patches_.weight, patches_.bias, kPatch);  // (N, kHidden, H / 16, W / 16)
+    x = at::cat({class_token_.expand({input.size(0), -1, -1}), x.flatten(2).transpose(1, 2)}, 1);
+    x = x.add(positions_);  // (N, 1 + patches, kHidden)
+    for (const Block& block : blocks_) {
+        const auto pass = [&block](const at::Tensor& from, bool /*again*/) { return run(block, from); };
+        x = checkpoints_blocks() ? checkpointed(pass, x, block.parameters()) : run(block, x);
+    }
+    return at::linear(normalized(x, norm_).select(1, 0), head_.weight, head_.bias);  // (N, classes)
+}
+
+}  // namespace stoker

@@ -1,0 +1,58 @@
+// ViT-S/16 (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020, in the size of DeiT's small one) with the
+// structure, the initialisation and the state-dict names of torchvision's VisionTransformer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "stoker/models/model.h"
+
+namespace stoker {
+
+class VisionTransformer final : public Model {
+  public:
+    // Images are (channels, height, width). Throws InvalidArgument for sides that are no multiples of kPatch.
+    VisionTransformer(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t classes,
+                      at::Generator& generator);
+
+    // Of that size alone: there is one position embedding for each patch.
+    at::Tensor forward(const at::Tensor& input) override;
+    bool has_blocks() const override { return true; }
+
+    static constexpr std::int64_t kPatch = 16;
+    static constexpr std::int64_t kLayers = 12;
+    static constexpr std::int64_t kHidden = 384;
+    static constexpr std::int64_t kHeads = 6;
+    static constexpr std::int64_t kMlp = 1536;
+
+  private:
+    struct Affine {
+        at::Tensor weight;
+        at::Tensor bias;
+    };
+    struct Block {
+        Affine norm_1;
+        Affine in_projection;   // (3 * kHidden, kHidden): queries, keys, values
+        Affine out_projection;  // (kHidden, kHidden)
+        Affine norm_2;
+        Affine mlp_in;   // (kMlp, kHidden)
+        Affine mlp_out;  // (kHidden, kMlp)
+        std::vector<at::Tensor> parameters() const;
+    };
+
+    Affine layer_norm(const std::string& name);
+    Block make_block(const std::string& name, at::Generator& generator);
+    static at::Tensor attention(const Block& block, const at::Tensor& x);
+    static at::Tensor run(const Block& block, const at::Tensor& x);
+
+    std::int64_t height_;
+    std::int64_t width_;
+    at::Tensor class_token_;  // (1, 1, kHidden)
+    Affine patches_;          // (kHidden, channels, kPatch, kPatch)
+    at::Tensor positions_;    // (1, 1 + patches, kHidden)
+    std::vector<Block> blocks_;
+    Affine norm_;
+    Affine head_;  // (classes, kHidden)
+};
+
+}  // namespace stoker
