@@ -1,0 +1,138 @@
+# The built-in models against torchvision's, or a plain nn.Module, from the same weights and batches in float32: logits,
+# every gradient, running statistics, and the losses of ten steps. `model_twin` (tests/models) runs one pass of ours.
+import json
+import subprocess
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from conftest import PROGRAM
+from safetensors.torch import load_file, save_file
+from test_train_parity import one_thread  # noqa: F401
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torchvision.models import VisionTransformer, resnet18, resnet34, resnet50
+
+CLASSES = 7
+MEAN, STD = 0.4, 0.25
+
+
+class Mlp(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.fc1, self.fc2, self.fc3 = nn.Linear(inputs, 128), nn.Linear(128, 64), nn.Linear(64, CLASSES)
+
+    def forward(self, x):
+        return self.fc3(torch.relu(self.fc2(torch.relu(self.fc1(x.flatten(1))))))
+
+
+class ConvNet(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        widths = [channels, 64, 64, 128, 128, 256, 256]
+        for i in range(1, 7):
+            setattr(self, f"conv{i}", nn.Conv2d(widths[i - 1], widths[i], 3, padding=1, bias=False))
+            setattr(self, f"bn{i}", nn.BatchNorm2d(widths[i]))
+        self.fc = nn.Linear(256, CLASSES)
+
+    def forward(self, x):
+        for i in range(1, 7):
+            x = torch.relu(getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(x)))
+            if i in (2, 4):
+                x = nn.functional.max_pool2d(x, 2)
+        return self.fc(x.mean((2, 3)))
+
+
+def cifar_resnet18():
+    model = resnet18(num_classes=CLASSES)
+    model.conv1 = nn.Conv2d(3, 64, 3, stride=1, padding=1, bias=False)
+    model.maxpool = nn.Identity()
+    return model
+
+
+vit = partial(VisionTransformer, 32, 16, 12, 6, 384, 1536, num_classes=CLASSES)
+TWINS = {  # the recipe's name and stem, the twin, images
+    "mlp": ("mlp", "auto", lambda: Mlp(144), (1, 12, 12)),
+    "convnet": ("convnet", "auto", lambda: ConvNet(3), (3, 32, 32)),
+    "convnet grey": ("convnet", "auto", lambda: ConvNet(1), (1, 28, 28)),
+    "resnet18": ("resnet18", "imagenet", partial(resnet18, num_classes=CLASSES), (3, 64, 64)),
+    "resnet18 cifar": ("resnet18", "cifar", cifar_resnet18, (3, 32, 32)),
+    "resnet34": ("resnet34", "imagenet", partial(resnet34, num_classes=CLASSES), (3, 64, 64)),
+    "resnet50": ("resnet50", "imagenet", partial(resnet50, num_classes=CLASSES), (3, 64, 64)),
+    "vit_s_16": ("vit_s_16", "auto", vit, (3, 32, 32)),
+}
+CONVOLUTIONAL = [name for name in TWINS if name.startswith(("convnet", "resnet"))]
+BLOCKS = [*CONVOLUTIONAL, "vit_s_16"]
+
+
+def make_twin(make):
+    """With weights that a mix-up would show: norms that are not the identity, a last layer that is not zero."""
+    torch.manual_seed(8)
+    model = make()
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            if name.startswith("heads.") or name == "class_token":
+                value.normal_(0, 0.05)
+            elif name.endswith("running_mean") or (value.dim() == 1 and name.endswith("bias")):
+                value.normal_(0, 0.1)
+            elif value.dim() == 1:  # weights of norms and running variances
+                value.uniform_(0.5, 1.5)
+    return model
+
+
+def make_batch(shape, count=6):
+    random = np.random.default_rng(3)
+    images = random.integers(0, 256, (count, *shape), dtype=np.uint8)
+    return images, random.integers(0, CLASSES, count)
+
+
+def to_input(images):
+    return (torch.from_numpy(images).float() / 255 - MEAN) / STD
+
+
+def run_ours(tmp_path, twin, name, stem, image, label, *options, status=0):
+    save_file({**twin.state_dict(), "image": image.contiguous(), "label": label}, tmp_path / "in.safetensors")
+    command = [PROGRAM.parent / "model_twin", tmp_path / "in.safetensors", tmp_path / "out.safetensors", name, stem]
+    subprocess.run([*map(str, command), *options], check=True, timeout=120)
+    return load_file(tmp_path / "out.safetensors")
+
+
+def run_twin(twin, image, label, channels_last=False, bf16=False):
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    twin = twin.to(memory_format=layout)
+    image = image.to(memory_format=layout)
+    with torch.no_grad():
+        found = {"logits": twin.eval()(image)}
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        loss = cross_entropy(twin.train()(image), label)
+    loss.backward()
+    found["loss"] = loss.detach()
+    found |= {f"grad.{name}": parameter.grad for name, parameter in twin.named_parameters()}
+    return found | {f"state.{name}": buffer for name, buffer in twin.named_buffers()}
+
+
+def difference(ours, theirs):
+    """The largest difference by the largest magnitude."""
+    ours, theirs = ours.double(), theirs.double()
+    return ((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-30)).item()
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("name", TWINS)
+def test_logits_and_gradients(tmp_path, name, layout):
+    if layout == "channels_last" and name not in CONVOLUTIONAL:
+        pytest.skip("has no such layout")
+    recipe_name, stem, make, shape = TWINS[name]
+    twin = make_twin(make)
+    images, labels = make_batch(shape)
+    image, label = to_input(images), torch.from_numpy(labels)
+    options = ["channels_last"] if layout == "channels_last" else []
+    ours = run_ours(tmp_path, twin, recipe_name, stem, image, label, *options)
+    theirs = run_twin(twin, image, label, layout == "channels_last")
+    assert ours.keys() == theirs.keys()
+    assert theirs["logits"].abs().max() > 0.1
+    assert (ours["logits"] - theirs["logits"]).abs().max() <= 1e-4
+    for key, value in theirs.items():
+        assert value.abs().max() > 0, key
+        assert difference(ours[key], value) <= 1e-5, key
