@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <map>
 
 #include "stoker/base/error.h"
@@ -230,6 +231,114 @@ TEST(Model, LoadTakesValuesByNameAndRefusesTheRest) {
     refused(make_model(recipe, {1, 2, 2}, 5, 1)->state(), "fc2.weight of shape [3, 4]");
     // One layer more, whose first two have the same shapes: silently wrong if it were taken.
     refused(make_model(mlp({4, 3}), {1, 2, 2}, 3, 1)->state(), "fc3");
+}
+
+std::int64_t count(const std::vector<NamedTensor>& tensors) {
+    std::int64_t elements = 0;
+    for (const auto& entry : tensors) {
+        elements += entry.tensor.numel();
+    }
+    return elements;
+}
+
+ModelRecipe named(const std::string& name) {
+    ModelRecipe recipe;
+    recipe.name = name;
+    return recipe;
+}
+
+TEST(ResNet, HasAsManyParametersAsTorchvisions) {
+    EXPECT_EQ(count(make_model(named("resnet34"), {3, 224, 224}, 1000, 1)->parameters()), 21'797'672);
+    EXPECT_EQ(count(make_model(named("resnet50"), {3, 224, 224}, 1000, 1)->parameters()), 25'557'032);
+}
+
+TEST(VisionTransformer, HasTorchvisionsNamesInItsOrder) {
+    const auto model = make_model(named("vit_s_16"), {3, 224, 224}, 1000, 1);
+    EXPECT_EQ(count(model->parameters()), 22'050'664);  // VisionTransformer(224, 16, 12, 6, 384, 1536)
+    EXPECT_TRUE(model->buffers().empty());
+    std::vector<std::string> names = {"class_token", "conv_proj.weight", "conv_proj.bias", "encoder.pos_embedding"};
+    for (int i = 0; i < 12; ++i) {
+        for (const char* part :
+             {"ln_1.weight", "ln_1.bias", "self_attention.in_proj_weight", "self_attention.in_proj_bias",
+              "self_attention.out_proj.weight", "self_attention.out_proj.bias", "ln_2.weight", "ln_2.bias",
+              "mlp.0.weight", "mlp.0.bias", "mlp.3.weight", "mlp.3.bias"}) {
+            names.push_back(fmt::format("encoder.layers.encoder_layer_{}.{}", i, part));
+        }
+    }
+    for (const char* name : {"encoder.ln.weight", "encoder.ln.bias", "heads.head.weight", "heads.head.bias"}) {
+        names.emplace_back(name);
+    }
+    std::vector<std::string> ours;
+    for (const auto& entry : model->parameters()) {
+        ours.push_back(entry.name);
+    }
+    EXPECT_EQ(ours, names);
+}
+
+void expect_refusal(const std::function<void()>& action, const std::string& part) {
+    try {
+        action();
+        ADD_FAILURE() << part;
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+}
+
+TEST(VisionTransformer, WantsImagesOfWholePatchesAndOfOneSize) {
+    expect_refusal([] { make_model(named("vit_s_16"), {3, 32, 40}, 3, 1); }, "32 x 40");
+    const auto model = make_model(named("vit_s_16"), {1, 16, 32}, 3, 1);
+    EXPECT_EQ(model->forward(at::zeros({2, 1, 16, 32})).sizes(), (at::IntArrayRef{2, 3}));
+    expect_refusal([&] { model->forward(at::zeros({2, 1, 32, 16})); }, "16 x 32, as in training");
+}
+
+TEST(ConvNet, TakesImagesOfAnySizeButTheSmallest) {
+    const auto model = make_model(named("convnet"), {1, 4, 5}, 3, 1);
+    EXPECT_EQ(model->forward(at::zeros({2, 1, 4, 5})).sizes(), (at::IntArrayRef{2, 3}));
+    expect_refusal([] { make_model(named("convnet"), {1, 4, 3}, 3, 1); }, "4 x 4");
+}
+
+TEST(Model, PretrainedWeightsKeepAFreshLastLayerForOtherClasses) {
+    const auto model = make_model(named("convnet"), {3, 16, 16}, 4, 1);
+    const auto other = make_model(named("convnet"), {3, 16, 16}, 9, 2);
+    const at::Tensor head = model->parameters().back().tensor.clone();
+    EXPECT_EQ(model->load_pretrained(other->state()), (std::vector<std::string>{"fc.weight", "fc.bias"}));
+    EXPECT_TRUE(at::equal(model->parameters().back().tensor, head));
+    for (std::size_t i = 0; i + 2 < model->parameters().size(); ++i) {
+        EXPECT_TRUE(at::equal(model->parameters()[i].tensor, other->parameters()[i].tensor));
+    }
+    const auto same = make_model(named("convnet"), {3, 16, 16}, 4, 3);
+    EXPECT_TRUE(model->load_pretrained(same->state()).empty());
+    EXPECT_TRUE(at::equal(model->parameters().back().tensor, same->parameters().back().tensor));
+
+    auto state = other->state();
+    state[0].tensor = at::zeros({64, 3, 5, 5});  // not the last layer
+    expect_refusal([&] { model->load_pretrained(state); }, "conv1.weight of shape [64, 3, 3, 3]");
+    state = other->state();
+    std::erase_if(state, [](const NamedTensor& entry) { return entry.name == "fc.weight"; });
+    expect_refusal([&] { model->load_pretrained(state); }, "fc.weight");
+}
+
+TEST(Model, FreezingTakesGradientsAway) {
+    const auto model = make_model(mlp({4, 3}), {1, 2, 2}, 3, 1);
+    model->freeze({"fc1.*", "*2.bias"});
+    std::vector<std::string> trained;
+    for (const auto& entry : model->trained()) {
+        trained.push_back(entry.name);
+    }
+    EXPECT_EQ(trained, (std::vector<std::string>{"fc2.weight", "fc3.weight", "fc3.bias"}));
+    at::Generator generator = make_generator(4);
+    const at::Tensor input = at::empty({5, 1, 2, 2}).normal_(0, 2, generator);
+    const at::Tensor label = at::empty({5}, at::kLong).random_(0, 3, generator);
+    model->backward(model->loss(input, label));
+    for (const auto& [name, tensor] : model->parameters()) {
+        EXPECT_EQ(tensor.grad().defined(), tensor.requires_grad()) << name;
+    }
+    const auto whole = make_model(mlp({4, 3}), {1, 2, 2}, 3, 1);
+    whole->backward(whole->loss(input, label));
+    EXPECT_TRUE(at::allclose(model->parameters()[2].tensor.grad(), whole->parameters()[2].tensor.grad(), 1e-5, 1e-7));
+
+    expect_refusal([&] { model->freeze({"bn*"}); }, "\"bn*\"");
+    expect_refusal([&] { model->freeze({"*"}); }, "fc3.bias");
 }
 
 TEST(MakeModel, UnknownNameIsRefused) {

@@ -77,7 +77,7 @@ void run(const std::vector<std::string>& arguments) {
     model->load(given.state);
     model->to(at::kCPU, asked("channels_last"));
     if (asked("channels_last")) {
-        given.image = given.image.contiguous(at::MemoryFormat::ChannelsLast);
+        given.image = given.image.to(given.image.options(), false, false, at::MemoryFormat::ChannelsLast);
     }
     if (asked("checkpointing")) {
         model->checkpoint_blocks();

@@ -39,8 +39,9 @@ void Model::to(const at::Device& device, bool channels_last) {
     for (auto* list : {&parameters_, &buffers_}) {
         for (auto& [name, tensor] : *list) {
             const bool image = channels_last && tensor.dim() == 4;
-            at::Tensor moved = tensor.detach().to(device);
-            tensor.set_data(moved.contiguous(image ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+            // Not contiguous(), which leaves the strides of one channel or a 1x1 kernel as they are, for either format.
+            tensor.set_data(tensor.detach().to(tensor.options().device(device), /*non_blocking=*/false, /*copy=*/false,
+                                               image ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
         }
     }
 }

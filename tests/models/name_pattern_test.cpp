@@ -1,0 +1,29 @@
+// Names and patterns, with `*` in every place.
+#include "stoker/models/name_pattern.h"
+
+#include <gtest/gtest.h>
+
+namespace stoker {
+namespace {
+
+TEST(NamePattern, WithoutStarIsTheWholeName) {
+    EXPECT_TRUE(matches("fc.weight", "fc.weight"));
+    EXPECT_FALSE(matches("fc.weight", "fc"));
+    EXPECT_FALSE(matches("fc", "fc.weight"));
+    EXPECT_FALSE(matches("fc.weight", ""));
+    EXPECT_TRUE(matches("", ""));
+}
+
+TEST(NamePattern, AStarIsAnyPart) {
+    EXPECT_TRUE(matches("layer1.0.bn1.weight", "layer1.*"));
+    EXPECT_FALSE(matches("layer10.0.bn1.weight", "layer1.*"));
+    EXPECT_TRUE(matches("layer1.0.bn1.weight", "*.bn*.weight"));
+    EXPECT_FALSE(matches("layer1.0.bn1.bias", "*.bn*.weight"));
+    EXPECT_TRUE(matches("fc.weight", "*"));
+    EXPECT_TRUE(matches("fc.weight", "fc*.weight")) << "an empty part too";
+    EXPECT_TRUE(matches("aXbXc", "a*b*c"));
+    EXPECT_FALSE(matches("aXbX", "a*b*c"));
+}
+
+}  // namespace
+}  // namespace stoker
