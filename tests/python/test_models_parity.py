@@ -53,12 +53,12 @@ def cifar_resnet18():
 vit = partial(VisionTransformer, 32, 16, 12, 6, 384, 1536, num_classes=CLASSES)
 TWINS = {  # the recipe's name and stem, the twin, images
     "mlp": ("mlp", "auto", lambda: Mlp(144), (1, 12, 12)),
-    "convnet": ("convnet", "auto", lambda: ConvNet(3), (3, 32, 32)),
-    "convnet grey": ("convnet", "auto", lambda: ConvNet(1), (1, 28, 28)),
-    "resnet18": ("resnet18", "imagenet", partial(resnet18, num_classes=CLASSES), (3, 48, 48)),
-    "resnet18 cifar": ("resnet18", "cifar", cifar_resnet18, (3, 20, 20)),
-    "resnet34": ("resnet34", "imagenet", partial(resnet34, num_classes=CLASSES), (3, 48, 48)),
-    "resnet50": ("resnet50", "imagenet", partial(resnet50, num_classes=CLASSES), (3, 48, 48)),
+    "convnet": ("convnet", "auto", lambda: ConvNet(3), (3, 20, 20)),
+    "convnet grey": ("convnet", "auto", lambda: ConvNet(1), (1, 15, 15)),
+    "resnet18": ("resnet18", "imagenet", partial(resnet18, num_classes=CLASSES), (3, 40, 40)),
+    "resnet18 cifar": ("resnet18", "cifar", cifar_resnet18, (3, 12, 12)),
+    "resnet34": ("resnet34", "imagenet", partial(resnet34, num_classes=CLASSES), (3, 40, 40)),
+    "resnet50": ("resnet50", "imagenet", partial(resnet50, num_classes=CLASSES), (3, 40, 40)),
     "vit_s_16": ("vit_s_16", "auto", vit, (3, 32, 32)),
 }
 CONVOLUTIONAL = [name for name in TWINS if name.startswith(("convnet", "resnet"))]
@@ -80,7 +80,7 @@ def make_twin(make):
     return model
 
 
-def make_batch(shape, count=6):
+def make_batch(shape, count=4):
     random = np.random.default_rng(3)
     images = random.integers(0, 256, (count, *shape), dtype=np.uint8)
     return images, random.integers(0, CLASSES, count)
@@ -138,7 +138,7 @@ def test_logits_and_gradients(tmp_path, name, layout):
         assert difference(ours[key], value) <= 1e-5, key
 
 
-STEPS, BATCH, LR = 10, 6, 0.02
+STEPS, BATCH, LR = 10, 4, 0.02
 
 
 def newest(run):

@@ -173,7 +173,7 @@ TEST(RecipeErrors, SetsAreNamed) {
               "[--set data.batch_size] expected an integer from 1 to 1073741824, got \"zero\"");
     EXPECT_THAT(set_refusal("data.batch_size=3\ndata.workers=1"), StartsWith("[--set data.batch_size]"));
     EXPECT_THAT(set_refusal("data.batch_size="), HasSubstr("got \"\""));
-    EXPECT_THAT(set_refusal("model.name=resnet19"), StartsWith("[--set model.name] expected \"mlp\" or"));
+    EXPECT_THAT(set_refusal("model.name=resnet19"), StartsWith("[--set model.name] expected \"mlp\", "));
     EXPECT_THAT(set_refusal("data.train_ops=[{op=resize}]"), StartsWith("[--set data.train_ops] expected TOML"));
     EXPECT_THAT(set_refusal("data.train_ops=[{size=3}]"), StartsWith("[--set data.train_ops[0]] expected a table"));
     EXPECT_THAT(set_refusal("data.train=\"x"), StartsWith("[--set data.train] expected TOML"));

@@ -388,5 +388,15 @@ TEST(Resume, TheSameTrainerGoesOnAfterAnInterrupt) {
     }
 }
 
+TEST(Resume, ATrainerThatWasMadeToResumeDoesNotBeginWithoutItsWeights) {
+    const TempDir folder;
+    Recipe recipe = every(1, true);
+    recipe.model.weights = folder / "gone.safetensors";
+    EXPECT_THROW(Trainer(recipe, small_data()), Error);
+    Trainer trainer(recipe, small_data(), nullptr, OptimizerKernel::fused, /*resumes=*/true);
+    EXPECT_THROW(trainer.fit({.out = folder / "run", .resume = "auto"}), InvalidArgument);
+    EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+}
+
 }  // namespace
 }  // namespace stoker

@@ -1,0 +1,134 @@
+# Training that begins with given weights: what is loaded, what begins afresh, what stays frozen, what is refused, and
+# that a resumed run needs the file no more.
+import re
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from test_models_parity import ConvNet, Mlp, make_batch, make_twin, newest, write_recipe
+
+FEWER, SIDE = 3, 12
+
+
+@pytest.fixture
+def pretrained(tmp_path):
+    """Weights of a ConvNet for seven classes, and pictures of three."""
+    images, labels = make_batch((3, SIDE, SIDE), 16)
+    np.savez(tmp_path / "d.npz", image=images, label=labels % FEWER)
+    save_file(make_twin(lambda: ConvNet(3)).state_dict(), tmp_path / "given.safetensors")
+    return load_file(tmp_path / "given.safetensors")
+
+
+def train(stoker, tmp_path, *sets, run="run", status=0, resume=None, optimizer='name = "adamw"\nweight_decay = 0.5'):
+    write_recipe(tmp_path, "convnet", "auto", 'weights = "given.safetensors"', optimizer=optimizer)
+    options = [part for each in (f"model.classes={FEWER}", *sets) for part in ("--set", each)]
+    return stoker("train", "r.toml", "--out", run, *options, *(("--resume", resume) if resume else ()), status=status)
+
+
+def weights_of(tmp_path, run="run"):
+    return load_file(newest(tmp_path / run) / "model.safetensors")
+
+
+def test_all_but_the_last_layer_is_loaded(stoker, tmp_path, pretrained):
+    done = train(stoker, tmp_path, "optimizer.lr=1e-30", "optimizer.weight_decay=0")
+    assert "given.safetensors: the weights to begin with; fc.weight and fc.bias begin afresh" in done.err
+    weights = weights_of(tmp_path)
+    for name, value in pretrained.items():
+        if "running" not in name and "batches" not in name and not name.startswith("fc"):
+            assert torch.equal(weights[name], value), name
+    assert weights["fc.weight"].shape == (FEWER, 256) and weights["fc.weight"].abs().max() > 0
+    # A checkpoint and a run folder serve as well; with as many classes nothing begins afresh.
+    for given in ("run", f"run/checkpoints/{newest(tmp_path / 'run').name}"):
+        again = f"model.weights={given}", "optimizer.lr=1e-30", "optimizer.weight_decay=0"
+        done = train(stoker, tmp_path, *again, run="again")
+        assert f"{given}: the weights to begin with\n" in done.err
+        assert torch.equal(weights_of(tmp_path, "again")["fc.weight"], weights["fc.weight"])
+        shutil.rmtree(tmp_path / "again")
+
+
+def test_averages_begin_with_the_weights(stoker, tmp_path, pretrained):
+    train(stoker, tmp_path, "train.ema=0.999")
+    average = load_file(newest(tmp_path / "run") / "ema.safetensors")["conv1.weight"]
+    assert (average - pretrained["conv1.weight"]).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("checkpointing", ["false", "true"])
+def test_frozen_parameters_stay_and_have_no_state(stoker, tmp_path, pretrained, checkpointing):
+    freeze = 'model.freeze=["conv*", "bn1.*"]'
+    done = train(stoker, tmp_path, freeze, f"train.gradient_checkpointing={checkpointing}")
+    every, trained = re.search(r"convnet: ([\d,]+) parameters, ([\d,]+) of them trained", done.err).groups()
+    assert every == "1,147,075" and trained == f"{2 * (64 + 128 + 128 + 256 + 256) + FEWER * 257:,}"
+    weights = weights_of(tmp_path)
+    state = load_file(newest(tmp_path / "run") / "optimizer.safetensors")
+    for name, value in pretrained.items():
+        if "running" in name:
+            assert not torch.equal(weights[name], value), f"{name}: statistics move"
+        elif name.startswith(("conv", "bn1.weight", "bn1.bias")):
+            assert torch.equal(weights[name], value), name
+            assert f"step.{name}" not in state and f"exp_avg.{name}" not in state
+        elif not name.startswith("fc") and "batches" not in name:
+            assert not torch.equal(weights[name], value), name
+            assert f"exp_avg.{name}" in state
+
+
+def test_an_mlp_freezes_too(stoker, tmp_path):
+    images, labels = make_batch((1, SIDE, SIDE), 16)
+    np.savez(tmp_path / "d.npz", image=images, label=labels)
+    given = make_twin(lambda: Mlp(SIDE * SIDE)).state_dict()
+    save_file(given, tmp_path / "given.safetensors")
+    write_recipe(tmp_path, "mlp", "auto", 'weights = "given.safetensors"\nfreeze = ["fc1.*", "fc2.bias"]')
+    stoker("train", "r.toml", "--out", "run")
+    moved = {name for name, value in weights_of(tmp_path).items() if not torch.equal(value, given[name])}
+    assert moved == {"fc2.weight", "fc3.weight", "fc3.bias"}
+
+
+def test_a_resumed_run_reads_its_checkpoint_alone(stoker, tmp_path, pretrained):
+    freeze = 'model.freeze=["conv*"]'
+    train(stoker, tmp_path, freeze)
+    train(stoker, tmp_path, freeze, "train.epochs=2", run="whole")
+    (tmp_path / "given.safetensors").unlink()
+    done = train(stoker, tmp_path, freeze, "train.epochs=2", resume="auto")
+    assert "the weights to begin with" not in done.err
+    whole = weights_of(tmp_path, "whole")
+    for name, value in weights_of(tmp_path).items():
+        assert torch.equal(value, whole[name]), name
+    error = train(stoker, tmp_path, "train.epochs=3", resume="auto", status=1).err
+    assert error.count("\n") <= 3 and "model.freeze" in error
+
+
+@pytest.mark.parametrize("damage", ["shape", "missing", "extra", "head", "no file", "no checkpoint", "cut"])
+def test_other_weights_are_refused_in_one_line(stoker, tmp_path, pretrained, damage):
+    file = tmp_path / "given.safetensors"
+    sets, named = (), ""
+    if damage == "shape":
+        save_file({**pretrained, "conv1.weight": torch.zeros(64, 1, 3, 3)}, file)
+        named = "conv1.weight of shape [64, 3, 3, 3], got shape [64, 1, 3, 3]"
+    elif damage == "missing":
+        save_file({name: value for name, value in pretrained.items() if name != "bn2.bias"}, file)
+        named = "bn2.bias"
+    elif damage == "extra":
+        save_file({**pretrained, "conv7.weight": torch.zeros(1)}, file)
+        named = "conv7.weight"
+    elif damage == "head":
+        save_file({**pretrained, "fc.weight": torch.zeros(9, 255)}, file)
+        named = "fc.weight"
+    elif damage == "no file":
+        sets, named = ("model.weights=nowhere.safetensors",), "nowhere.safetensors"
+    elif damage == "no checkpoint":
+        (tmp_path / "empty").mkdir()
+        sets, named = ("model.weights=empty",), "empty"
+    else:
+        file.write_bytes(file.read_bytes()[:-100])
+        named = "given.safetensors"
+    error = train(stoker, tmp_path, *sets, status=1).err
+    assert error.startswith("stoker: ") and error.count("\n") == 1 and named in error, error
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_cannot_be_frozen_or_computed_again_is_refused(stoker, tmp_path, pretrained):
+    for setting in ('model.freeze=["layer1.*"]', 'model.freeze=["*"]'):
+        assert "[model.freeze]" in train(stoker, tmp_path, setting, status=1).err
+    error = train(stoker, tmp_path, "model.name=mlp", "model.weights=", "train.gradient_checkpointing=true", status=1).err
+    assert "[train.gradient_checkpointing]" in error and error.count("\n") == 1
