@@ -17,6 +17,7 @@ class VisionTransformer final : public Model {
 
     // Of that size alone: there is one position embedding for each patch.
     at::Tensor forward(const at::Tensor& input) override;
+    bool wants_channels_last() const override { return true; }  // the convolution into patches
     bool has_blocks() const override { return true; }
 
     static constexpr std::int64_t kPatch = 16;
