@@ -25,7 +25,7 @@ namespace {
 std::vector<char*> given_environment() {
     std::vector<char*> entries;
     for (char** entry = environ; *entry != nullptr; ++entry) {
-        if (std::strcmp(*entry, kSpinSetting) != 0) {
+        if (std::strcmp(*entry, kLongSpin) != 0 && std::strcmp(*entry, kShortSpin) != 0) {
             entries.push_back(*entry);
         }
     }

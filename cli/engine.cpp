@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fmt/format.h>
 #include <string_view>
 
+#include "free_cores.h"
 #include "stoker/base/error.h"
 
 namespace stoker::cli {
@@ -21,12 +23,12 @@ fs::path own_folder() {
 }
 
 // GNU OpenMP's threads spin for milliseconds at each barrier. On a machine whose cores are also wanted by
-// somebody else (loader workers, other jobs, a container's quota) that stalls training tenfold and more; a
-// short spin, then sleep, costs nothing on a quiet one. The count is read when the library is loaded, which
-// is why it is set here. A user's own choice stays.
+// somebody else (other jobs, a container's quota) that stalls training tenfold and more; there they shall sleep soon.
+// On free cores sleeping soon costs a tenth of a step, so there they spin for as long as it takes. The count is read
+// when the library is loaded, which is why it is set here. A user's own choice stays.
 void shorten_spinning() {
     if (std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr) {
-        static std::string setting = kSpinSetting;  // putenv keeps the pointer
+        static std::string setting = cores_are_free() ? kLongSpin : kShortSpin;  // putenv keeps the pointer
         putenv(setting.data());
     }
 }
@@ -43,7 +45,8 @@ Command in_engine(CLI::App& /*app*/) {
 bool runs_in_engine(int argc, char** argv) {
     const std::string_view first = argc > 1 ? argv[1] : "";
     const std::string_view second = argc > 2 ? argv[2] : "";
-    return first == kTrain.name || first == kEval.name || (first == kBench.name && second == kLadder.name);
+    return first == kTrain.name || first == kEval.name ||
+           (first == kBench.name && (second == kLadder.name || second == kStep.name));
 }
 
 fs::path find_engine() {
@@ -59,10 +62,11 @@ fs::path find_engine() {
 void start_engine(char** argv) {
     const fs::path engine = find_engine();
     if (engine.empty()) {
-        throw Unsupported({.where = argv[1] == std::string_view(kBench.name) ? "bench ladder" : argv[1],
-                           .expected = "the engine, Stoker's part that needs LibTorch",
-                           .got = "no " + std::string(kEngineName) + " beside this program",
-                           .hint = "build and install with STOKER_ENGINE=ON"});
+        throw Unsupported(
+            {.where = argv[1] == std::string_view(kBench.name) ? fmt::format("bench {}", argv[2]) : argv[1],
+             .expected = "the engine, Stoker's part that needs LibTorch",
+             .got = "no " + std::string(kEngineName) + " beside this program",
+             .hint = "build and install with STOKER_ENGINE=ON"});
     }
     shorten_spinning();
     execv(engine.c_str(), argv);

@@ -15,11 +15,14 @@ struct CommandName {
 };
 inline constexpr CommandName kTrain = {"train", "train a model as a recipe says"};
 inline constexpr CommandName kEval = {"eval", "measure a checkpoint on the validation data"};
+inline constexpr CommandName kStep = {"step", "a model's training step alone; --peer: and in Python"};
 inline constexpr CommandName kBench = {"bench", "measure: the input pipeline, the ladder of techniques"};
 inline constexpr CommandName kLadder = {"ladder", "the published MNIST experiment, one technique after the other"};
 
-// The entry that the program adds to the engine's environment, for those who start other programs from there.
-inline constexpr const char* kSpinSetting = "GOMP_SPINCOUNT=1000";
+// The entry that the program adds to the engine's environment, for those who start other programs from there: on free
+// cores, and where somebody else wants them too.
+inline constexpr const char* kLongSpin = "GOMP_SPINCOUNT=10000";
+inline constexpr const char* kShortSpin = "GOMP_SPINCOUNT=1000";
 
 // Asked this way, the engine prints the folder "torch" whose libtorch_cpu.so it was loaded with.
 inline constexpr const char* kAskLibTorch = "--libtorch";

@@ -26,7 +26,7 @@ struct Options {
     std::int64_t epochs = 5;
     int rounds = 1;
     bool peer = false;
-    Peer peer_program;
+    Peer peer_program = {.script = "bench/peers/mnist_pytorch.py"};
     std::string device = "auto";
     bool json = false;
 };

@@ -12,4 +12,7 @@ Command add_eval(CLI::App& app);
 // rung adds one technique to the one before; with --peer the same in plain Python PyTorch.
 Command add_bench_ladder(CLI::App& app);
 
+// A training step alone, beside the same one in Python PyTorch.
+Command add_bench_step(CLI::App& app);
+
 }  // namespace stoker::cli

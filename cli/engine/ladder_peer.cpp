@@ -1,43 +1,13 @@
 // Starts the peer's script and reads its JSON document.
 #include "ladder_peer.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "child.h"
 #include "digits_files.h"
 #include "stoker/base/error.h"
 
 namespace stoker::cli {
-namespace {
-
 namespace fs = std::filesystem;
-
-bool is_program(const fs::path& path) {
-    std::error_code unknown;
-    return fs::is_regular_file(path, unknown) && access(path.c_str(), X_OK) == 0;
-}
-
-// As posix_spawnp looks: a name without a slash is searched for on PATH.
-bool can_be_run(const std::string& program) {
-    if (program.find('/') != std::string::npos) {
-        return is_program(program);
-    }
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
-    for (std::string folder; std::getline(folders, folder, ':');) {
-        if (!program.empty() && is_program(fs::path(folder.empty() ? "." : folder) / program)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-}  // namespace
 
 const std::vector<std::string>& peer_rungs() {
     static const std::vector<std::string> rungs = {"python workers=0", "python workers=2", "python workers=8",
@@ -45,30 +15,14 @@ const std::vector<std::string>& peer_rungs() {
     return rungs;
 }
 
-void check_peer(const Peer& peer) {
-    if (!can_be_run(peer.python)) {
-        throw IoError({.where = peer.python,
-                       .expected = "a Python interpreter for --peer",
-                       .got = "no such program",
-                       .hint = "pass --python with one that has torch and torchvision"});
-    }
-    std::error_code unknown;
-    if (!fs::is_regular_file(peer.script, unknown)) {
-        throw IoError({.where = peer.script,
-                       .expected = "the script of --peer",
-                       .got = "no such file",
-                       .hint = "pass --peer-script with bench/peers/mnist_pytorch.py of Stoker's source folder"});
-    }
-}
-
 PeerFigures run_peer(const Peer& peer, const PeerRun& run, const std::atomic<int>& stop) {
-    const std::string text =
-        run_child({peer.python, peer.script, "--data", run.data, "--rung", run.rung, "--device", run.device, "--epochs",
-                   std::to_string(run.epochs), "--seed", std::to_string(run.seed), "--json"},
-                  stop);
-    const auto document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!document.is_object() || !document.contains("rungs") || document["rungs"].empty()) {
-        throw Error({.where = peer.script, .expected = "a JSON document with rungs", .got = text.substr(0, 80)});
+    const auto document = ask_peer(peer,
+                                   {"--data", run.data, "--rung", run.rung, "--device", run.device, "--epochs",
+                                    std::to_string(run.epochs), "--seed", std::to_string(run.seed), "--json"},
+                                   stop);
+    if (!document.contains("rungs") || document["rungs"].empty()) {
+        throw Error(
+            {.where = peer.script, .expected = "a JSON document with rungs", .got = document.dump().substr(0, 80)});
     }
     const auto& rung = document["rungs"][0];
     return {.seconds = rung.at("seconds").get<double>(), .accuracy = rung.at("accuracy").get<double>()};

@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace stoker::cli {
+#include "peer.h"
 
-struct Peer {
-    std::string python = ".venv/bin/python";
-    std::string script = "bench/peers/mnist_pytorch.py";
-};
+namespace stoker::cli {
 
 struct PeerRun {
     std::string rung;
@@ -29,9 +26,6 @@ struct PeerFigures {
 
 // The names of its rungs, from one process that loads the data to all of it in memory.
 const std::vector<std::string>& peer_rungs();
-
-// Throws IoError where there is no interpreter or no script, saying what to pass.
-void check_peer(const Peer& peer);
 
 // Throws Error where the script fails, and ends it once `stop` is not 0.
 PeerFigures run_peer(const Peer& peer, const PeerRun& run, const std::atomic<int>& stop);

@@ -15,7 +15,10 @@ using namespace stoker::cli;
 
 Command add_bench_commands(CLI::App& app) {
     app.require_subcommand(1);
-    return add_bench_ladder(*app.add_subcommand(kLadder.name, kLadder.summary));
+    CLI::App* ladder_app = app.add_subcommand(kLadder.name, kLadder.summary);
+    Command ladder = add_bench_ladder(*ladder_app);
+    Command step = add_bench_step(*app.add_subcommand(kStep.name, kStep.summary));
+    return [ladder, step, ladder_app] { return ladder_app->parsed() ? ladder() : step(); };
 }
 
 constexpr Entry kCommands[] = {
