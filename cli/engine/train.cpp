@@ -30,6 +30,11 @@ std::string count_of(const std::vector<NamedTensor>& parameters) {
     return with_commas(static_cast<double>(count));
 }
 
+// Its file, or its name.
+const std::string& model_label(const ModelRecipe& model) {
+    return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
+}
+
 void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
     const std::string parameters = count_of(trainer.model().parameters());
     const std::string trained = count_of(trainer.model().trained());
@@ -37,7 +42,7 @@ void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out, 
     fmt::print(stderr, "{}: {} samples, batch {}, {} steps an epoch, {} workers\n", recipe.data.train,
                with_commas(static_cast<double>(loader.source().size())), recipe.data.batch_size,
                loader.batches_per_epoch(), loader.workers());
-    fmt::print(stderr, "{}: {} parameters{}, {}, on {}; run folder {}\n", recipe.model.name, parameters,
+    fmt::print(stderr, "{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model), parameters,
                trained == parameters ? "" : fmt::format(", {} of them trained", trained), recipe.optimizer.name,
                trainer.device().str(), out);
     if (!recipe.model.weights.empty() && !resumes) {

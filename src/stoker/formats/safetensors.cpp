@@ -57,13 +57,8 @@ struct TypeSize {
 };
 constexpr TypeSize kOtherTypes[] = {{"BOOL", 1}, {"I8", 1}, {"I16", 2}, {"U16", 2}, {"U32", 4}, {"U64", 8}};
 
-std::optional<DType> dtype_of_name(std::string_view name) {
-    const auto* const found = std::ranges::find_if(kTypes, [&](const TypeName& known) { return name == known.name; });
-    return found == std::end(kTypes) ? std::nullopt : std::optional(found->dtype);
-}
-
 std::optional<std::uint64_t> size_of_name(std::string_view name) {
-    if (const std::optional<DType> dtype = dtype_of_name(name)) {
+    if (const std::optional<DType> dtype = safetensors_dtype(name)) {
         return item_size(*dtype);
     }
     const auto* const found = std::ranges::find(kOtherTypes, name, &TypeSize::name);
@@ -116,6 +111,11 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_js
 }
 
 }  // namespace
+
+std::optional<DType> safetensors_dtype(std::string_view name) {
+    const auto* const found = std::ranges::find_if(kTypes, [&](const TypeName& known) { return name == known.name; });
+    return found == std::end(kTypes) ? std::nullopt : std::optional(found->dtype);
+}
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors) {
     nlohmann::ordered_json header = nlohmann::ordered_json::object();
@@ -171,7 +171,7 @@ std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(path) {
     try {
         for (SafetensorsEntry& entry : parse_safetensors(file_.bytes())) {
-            const std::optional<DType> dtype = dtype_of_name(entry.dtype);
+            const std::optional<DType> dtype = safetensors_dtype(entry.dtype);
             if (!dtype) {
                 refuse(fmt::format("a tensor of a type that Stoker computes with for {}", entry.name), entry.dtype);
             }

@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stoker/base/file.h"
@@ -32,6 +34,9 @@ struct SafetensorsEntry {
 // The tensors in the bytes of a safetensors file, in the header's order; their bytes are views. Checks every name,
 // type, shape and offset first. Throws DataError.
 std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes);
+
+// Of a type as a header names it; empty for those that no DType stands for.
+std::optional<DType> safetensors_dtype(std::string_view name);
 
 class SafetensorsFile {
   public:

@@ -11,11 +11,13 @@
 
 #include "stoker/base/error.h"
 #include "stoker/models/convnet.h"
+#include "stoker/models/exported_model.h"
 #include "stoker/models/init.h"
 #include "stoker/models/mlp.h"
 #include "stoker/models/name_pattern.h"
 #include "stoker/models/resnet.h"
 #include "stoker/models/vit.h"
+#include "stoker/models/script_model.h"
 
 namespace stoker {
 
@@ -158,6 +160,12 @@ std::unique_ptr<Model> make_resnet(const ResNetLayout& layout, const ModelRecipe
 
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
                                   std::uint64_t seed) {
+    if (!recipe.script.empty()) {
+        return std::make_unique<ScriptModel>(recipe.script);
+    }
+    if (!recipe.exported.empty()) {
+        return std::make_unique<ExportedModel>(recipe.exported, input);
+    }
     at::Generator generator = make_generator(seed);
     if (recipe.name == "mlp") {
         return std::make_unique<Mlp>(element_count(input), recipe.hidden, classes, activation_of(recipe.activation),

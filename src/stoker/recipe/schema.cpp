@@ -171,6 +171,10 @@ std::vector<SchemaKey> model_keys() {
     return {
         one_of("model.name", at(&ModelRecipe::name), {"mlp", "convnet", "resnet18", "resnet34", "resnet50", "vit_s_16"},
                "the model"),
+        text("model.script", at(&ModelRecipe::script), "a TorchScript file", any,
+             "a model of your own that torch.jit.script or torch.jit.trace wrote, instead of `name`"),
+        text("model.export", at(&ModelRecipe::exported), "a .pt2 file", any,
+             "a model of your own with its loss, which export_training wrote, instead of `name`"),
         integer_or_auto("model.classes", at(&ModelRecipe::classes), {1, kMost},
                         "outputs of the model; `auto`: as many as the data has classes"),
         integers("model.hidden", at(&ModelRecipe::hidden), {1, 1 << 20}, 64, "mlp: the widths of its hidden layers"),
@@ -310,7 +314,46 @@ const SchemaKey* find_schema_key(std::string_view name) {
     return found == recipe_schema().end() ? nullptr : &*found;
 }
 
+namespace {
+
+// The loss and its arithmetic are in an exported graph.
+std::optional<SchemaConflict> find_export_conflict(const Recipe& recipe) {
+    const TrainRecipe& train = recipe.train;
+    if (train.label_smoothing > 0) {
+        return SchemaConflict{.key = "train.label_smoothing",
+                              .expected = "0 with model.export",
+                              .got = fmt::to_string(train.label_smoothing),
+                              .hint = "export the model with nn.CrossEntropyLoss(label_smoothing=...)"};
+    }
+    if (train.precision == "bf16" || train.precision == "fp16") {
+        return SchemaConflict{.key = "train.precision",
+                              .expected = "auto, fp32 or tf32 with model.export",
+                              .got = train.precision,
+                              .hint = "export a model and a loss that call torch.autocast"};
+    }
+    if (train.mixup > 0 || train.cutmix > 0) {
+        return SchemaConflict{.key = train.mixup > 0 ? "train.mixup" : "train.cutmix",
+                              .expected = "0 with model.export",
+                              .got = fmt::to_string(std::max(train.mixup, train.cutmix)),
+                              .hint = "its loss takes one class for each image"};
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
+    if (!recipe.model.script.empty() && !recipe.model.exported.empty()) {
+        return SchemaConflict{.key = "model.export",
+                              .expected = "model.script or model.export",
+                              .got = "both",
+                              .hint = "leave one of them out"};
+    }
+    if (!recipe.model.exported.empty()) {
+        if (auto conflict = find_export_conflict(recipe)) {
+            return conflict;
+        }
+    }
     const OptimizerRecipe& optimizer = recipe.optimizer;
     if (optimizer.nesterov && optimizer.name == "sgd" && optimizer.momentum <= 0) {
         return SchemaConflict{.key = "optimizer.nesterov",

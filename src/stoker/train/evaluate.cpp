@@ -91,6 +91,8 @@ Evaluation evaluate_weights(const Recipe& recipe, const std::vector<NamedTensor>
                                       class_count(recipe, data.train ? *data.train : *data.val), recipe.seed);
         model->load(weights);
         model->to(device, channels_last);
+        require_fit(recipe, *model, loader->image_shape(), class_count(recipe, data.train ? *data.train : *data.val),
+                    device);
         return evaluate(*model, *loader, device).value();
     });
 }

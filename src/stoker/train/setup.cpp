@@ -3,13 +3,17 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "stoker/base/core_budget.h"
 #include "stoker/base/error.h"
 #include "stoker/train/run_folder.h"
+#include "stoker/bridge/tensor.h"
 
 namespace stoker {
 namespace {
@@ -21,6 +25,12 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
     return std::make_unique<Loader>(source, Transform(ops, transform_options(recipe.data)), options);
+}
+
+// TorchScript's errors say where in the model's code first, and what was wrong last.
+std::string last_line(std::string text) {
+    text.resize(text.find_last_not_of(" \n") + 1);
+    return text.substr(text.rfind('\n') + 1);
 }
 
 }  // namespace
@@ -39,7 +49,9 @@ at::Device prepare_device(const Recipe& recipe) {
 
 StepOptions step_options(const Recipe& recipe, const at::Device& device) {
     const TrainRecipe& train = recipe.train;
-    return {.precision = choose_precision(train.precision, device),
+    // An exported graph has its arithmetic in itself: what `auto` would cast stays as it is.
+    const bool exported = !recipe.model.exported.empty() && train.precision == "auto";
+    return {.precision = choose_precision(exported ? "fp32" : train.precision, device),
             .accumulate = std::min(train.accumulate, recipe.data.batch_size),
             .clip_norm = train.clip_norm,
             .clip_value = train.clip_value,
@@ -64,7 +76,8 @@ std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& da
 }
 
 bool uses_channels_last(const Recipe& recipe, const Model* model) {
-    const bool convolutions = model != nullptr ? model->wants_channels_last() : recipe.model.name != "mlp";
+    const bool made_here = recipe.model.script.empty() && recipe.model.exported.empty();
+    const bool convolutions = model != nullptr ? model->wants_channels_last() : made_here && recipe.model.name != "mlp";
     return recipe.train.channels_last && convolutions;
 }
 
@@ -94,6 +107,40 @@ std::int64_t class_count(const Recipe& recipe, const Source& source) {
                                                     : "leave it out to take the number from the data"});
     }
     return classes;
+}
+
+void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
+                 const at::Device& device) {
+    if (recipe.model.script.empty() && recipe.model.exported.empty()) {
+        return;
+    }
+    const char* where = recipe.model.script.empty() ? "model.export" : "model.script";
+    for (const NamedTensor& entry : model.state()) {
+        dtype_of_scalar(entry.tensor.scalar_type());  // a checkpoint could not hold it
+    }
+    const c10::NoGradGuard no_grad;
+    std::vector<std::int64_t> one = image;
+    one.insert(one.begin(), 1);
+    model.train(false);
+    at::Tensor logits;
+    try {
+        logits = model.forward(at::zeros(one, at::TensorOptions().device(device)));
+    } catch (const c10::OutOfMemoryError&) {
+        throw;
+    } catch (const c10::Error& error) {
+        throw InvalidArgument({.where = where,
+                               .expected = fmt::format("a model of images ({})", fmt::join(image, ", ")),
+                               .got = last_line(error.what_without_backtrace()),
+                               .hint = "change data.train_ops and data.val_ops, or the model"});
+    }
+    model.train(true);
+    if (logits.sizes() != at::IntArrayRef{1, classes} || logits.scalar_type() != at::kFloat) {
+        throw InvalidArgument(
+            {.where = where,
+             .expected = fmt::format("float logits [1, {}] of one image, for {} classes", classes, classes),
+             .got = fmt::format("{} [{}]", at::toString(logits.scalar_type()), fmt::join(logits.sizes(), ", ")),
+             .hint = "the model's last layer must have as many outputs as the data has classes"});
+    }
 }
 
 void require_same_classes(const DataSets& data) {

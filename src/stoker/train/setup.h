@@ -36,6 +36,11 @@ std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, const
 // model.classes, or the number of classes in the data. Throws InvalidArgument where the data has more.
 std::int64_t class_count(const Recipe& recipe, const Source& source);
 
+// Runs one image through a model from a file (model.script, model.export) on `device`. Throws InvalidArgument where it
+// does not take images of that shape (C, H, W) or gives other than `classes` logits.
+void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
+                 const at::Device& device);
+
 // Throws InvalidArgument where the validation data has classes that the training data has not, or others.
 void require_same_classes(const DataSets& data);
 

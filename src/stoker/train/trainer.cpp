@@ -2,15 +2,18 @@
 // account or is counted as unmeasured; files and state are in trainer_state.cpp.
 #include "stoker/train/trainer.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/rng.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/metrics.h"
 #include "stoker/train/schedule.h"
@@ -18,6 +21,8 @@
 
 namespace stoker {
 namespace {
+
+constexpr std::uint16_t kModelDraws = 0xFFFF;  // beyond any op of the data
 
 double peak_rss_mb() {
     rusage usage{};
@@ -55,6 +60,7 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
             .classes = class_count(recipe, *data_.train),
             .seed = recipe.seed}) {
     require_same_classes(data_);
+    require_fit(recipe, *model_, train_->image_shape(), class_count(recipe, *data_.train), device_);
 } catch (const c10::Error& error) {
     rethrow_as_stoker(error);
 }
@@ -146,12 +152,21 @@ bool Trainer::train_epoch(const FitOptions& options) {
                 mix(on_device, mix_, batch->epoch(), batch->number());
             }
         }
+        seed_draws();
         step_.run(on_device, lr);
         after_step(*batch, lr, options);
         if (options.interrupt != nullptr && *options.interrupt != 0) {
             return false;
         }
     }
+}
+
+// What a model draws (dropout) is a function of seed and step, so that a resumed run draws the same.
+void Trainer::seed_draws() {
+    Rng rng({.seed = recipe_.seed, .sample = static_cast<std::uint64_t>(steps_), .op = kModelDraws});
+    at::Generator generator = at::globalContext().defaultGenerator(device_);
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(rng.next());
 }
 
 std::shared_ptr<Batch> Trainer::next_batch() {

@@ -110,6 +110,7 @@ class Trainer {
     TrainResult run(const FitOptions& options);
     bool train_epoch(const FitOptions& options);
     bool finish_epoch(const FitOptions& options);
+    void seed_draws();
     void after_step(const Batch& batch, double lr, const FitOptions& options);
     void settle();
     [[noreturn]] void fail_at(const Pending& step, double loss) const;

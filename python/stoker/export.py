@@ -1,0 +1,190 @@
+"""A PyTorch model as a file that Stoker trains.
+
+`export_training` traces one training step (forward, loss, gradients, new buffers) and the forward pass of evaluation, and
+writes both graphs with the first weights into one .pt2 file. It needs PyTorch with NumPy and nothing of Stoker's.
+
+    from stoker.export import export_training
+    export_training(net, torch.nn.CrossEntropyLoss(), (images, labels), "net.pt2")
+"""
+
+import copy
+import json
+import os
+import struct
+import zipfile
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.pt2_archive._package import package_pt2
+from torch.func import functional_call
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+VERSION = 1
+
+
+def export_training(model, loss, example, path, *, compiled=False):
+    """Writes `model` with its weights of now and `loss` to `path`, a .pt2 file for a recipe's `model.export`.
+
+    loss: a function of (logits, labels) that gives the mean over the batch, a scalar.
+    example: a batch (images, labels) of at least two samples: float32 (N, C, H, W) and int64 (N), on the device that will
+        train. Other batches may have other sizes.
+    compiled: has AOTInductor compile both graphs, which needs a C++ compiler; the file then runs on this kind of machine.
+
+    Batch norm, dropout and parameters with requires_grad = False do in Stoker what they do in PyTorch. Mixed precision is
+    traced as well: call torch.autocast inside the model and inside the loss.
+    """
+    images, labels = _check(model, example, path)
+    names = [name for name, _ in model.named_parameters()]
+    kept = model.state_dict().keys()
+    buffer_names = [name for name, _ in model.named_buffers() if name in kept]
+    everything = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    state = {name: everything[name].detach() for name in names + buffer_names}
+
+    model = copy.deepcopy(model)
+    unused = _unused(model.train(), loss, images, labels)
+    wanted = [name for name, p in model.named_parameters() if p.requires_grad and name not in unused]
+
+    def train(images, labels, *tensors):
+        given = dict(zip(state, tensors, strict=True))
+        leaves = {name: given[name].detach().requires_grad_(name in wanted) for name in names}
+        buffers = {name: given[name].clone() for name in buffer_names}
+        value = loss(functional_call(model, {**leaves, **buffers}, (images,)), labels)
+        gradients = torch.autograd.grad(value, [leaves[name] for name in wanted])
+        return (value.detach(), *gradients, *buffers.values())
+
+    def evaluate(images, *tensors):
+        return functional_call(model, dict(zip(state, tensors, strict=True)), (images,))
+
+    smallest = 1 if _takes_one_sample(model, images) else 2
+    weights = tuple(state.values())
+    graphs = {"train": _export(train, (images, labels), weights, smallest)}
+    _compare(train, graphs["train"], (images, labels), weights, smallest)
+    model.eval()
+    with torch.no_grad():
+        graphs["eval"] = _export(evaluate, (images,), weights, 1)
+    about = {
+        "version": VERSION,
+        "torch": torch.__version__,
+        "device": images.device.type,
+        "compiled": compiled,
+        "input": list(images.shape[1:]),
+        "smallest_batch": smallest,
+        "parameters": [{"name": name, "trained": name in wanted} for name in names],
+        "buffers": buffer_names,
+    }
+    if compiled:
+        contents = {"aoti_files": {name: _compile(graph) for name, graph in graphs.items()}}
+    else:
+        contents = {"exported_programs": graphs}
+    package_pt2(path, **contents, extra_files={"stoker.json": json.dumps(about)})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:  # package_pt2 takes text alone
+        root = archive.namelist()[0].split("/")[0]
+        archive.writestr(f"{root}/extra/weights.safetensors", _safetensors(state))
+
+
+def _check(model, example, path):
+    images, labels = example
+    if not os.fspath(path).endswith(".pt2"):
+        raise ValueError(f"path: expected a name that ends in .pt2, got {os.fspath(path)!r}")
+    if images.dim() != 4 or images.dtype != torch.float32 or len(images) < 2:
+        raise ValueError(
+            f"example: expected float32 images (N, C, H, W) with N of at least 2, got {images.dtype} {tuple(images.shape)}"
+        )
+    if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
+        raise ValueError(f"example: expected int64 labels ({len(images)},), got {labels.dtype} {tuple(labels.shape)}")
+    for name, parameter in model.named_parameters():
+        if parameter.device != images.device or parameter.dtype != torch.float32:
+            raise ValueError(
+                f"model: expected float32 parameters on {images.device}, as the example; "
+                f"{name} is {parameter.dtype} on {parameter.device}"
+            )
+    return images.detach().contiguous(), labels.detach().contiguous()
+
+
+def _unused(model, loss, images, labels):
+    """Parameters that the loss does not depend on: PyTorch's optimisers leave them alone."""
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    with torch.random.fork_rng():
+        value = loss(copy.deepcopy(model)(images), labels) if not trained else None
+        if value is None:
+            buffers = {name: b.clone() for name, b in model.named_buffers()}
+            value = loss(functional_call(model, buffers, (images,)), labels)
+    if not trained or value.dim() != 0:
+        raise ValueError(
+            f"loss: expected a scalar of at least one parameter that requires a gradient, got {tuple(value.shape)}"
+        )
+    gradients = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
+    return {name for name, gradient in zip(trained, gradients, strict=True) if gradient is None}
+
+
+def _takes_one_sample(model, images):
+    """False where a batch norm needs more: torch.nn refuses one value per channel, the operators below do not."""
+    try:
+        with torch.no_grad(), torch.random.fork_rng():
+            functional_call(model, {name: b.clone() for name, b in model.named_buffers()}, (images[:1],))
+        return True
+    except ValueError:
+        return False
+
+
+def _export(function, batch, weights, smallest):
+    """The function as an exported program whose batch size is free.
+
+    It is traced twice: by make_fx, which sees through torch.autograd.grad, and by torch.export, which gives the file format.
+    """
+    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+
+    def fake(tensor, free):
+        sizes = [DimDynamic.DYNAMIC if free and i == 0 else DimDynamic.STATIC for i in range(tensor.dim())]
+        return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
+
+    arguments = [fake(tensor, True) for tensor in batch] + [fake(tensor, False) for tensor in weights]
+    with mode, enable_python_dispatcher():
+        graph = make_fx(function, _allow_non_fake_inputs=True)(*arguments)
+    size = torch.export.Dim("batch", min=smallest)
+    shapes = (*({0: size} for _ in batch), *(None for _ in weights))
+    program = torch.export.export(graph, (*batch, *weights), dynamic_shapes=shapes)
+    program._example_inputs = None  # they would be in the file: a second copy of the weights
+    return program
+
+
+def _compare(function, program, batch, weights, smallest):
+    """The traced step on other batch sizes against the model's own: a size that was traced in shows here."""
+    images, labels = batch
+    for size in (smallest, len(images) + 1):
+        rows = torch.arange(size, device=images.device) % len(images)
+        results = []
+        for run in (function, program.module()):
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                results.append(run(images[rows], labels[rows], *weights))
+        for ours, theirs in zip(*results, strict=True):
+            if not torch.allclose(ours, theirs, rtol=1e-3, atol=1e-5, equal_nan=True):
+                raise RuntimeError(f"the traced step differs from the model's on a batch of {size}")
+
+
+def _compile(program):
+    from torch._inductor import aot_compile
+
+    return aot_compile(program.module(), *program.example_inputs, options={"aot_inductor.package": True})
+
+
+def _safetensors(tensors):
+    """The safetensors format: eight bytes of header length, a JSON header, the bytes."""
+    types = {
+        torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+        torch.int32: "I32", torch.uint8: "U8",
+    }  # fmt: skip
+    header, parts, end = {}, [], 0
+    for name, tensor in tensors.items():
+        if tensor.dtype not in types:
+            raise ValueError(f"model: expected parameters and buffers of types that Stoker has, got {tensor.dtype} for {name}")
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        parts.append(flat.view(torch.uint8).numpy().tobytes())
+        begin, end = end, end + len(parts[-1])
+        header[name] = {"dtype": types[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(parts)

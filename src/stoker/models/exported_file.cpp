@@ -1,0 +1,95 @@
+// A .pt2 file is a zip of stored members below one folder, which is named as the file once was.
+#include "stoker/models/exported_file.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/error.h"
+#include "stoker/bridge/tensor.h"
+#include "stoker/formats/safetensors.h"
+#include "stoker/formats/zip.h"
+
+namespace stoker {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kVersion = 1;
+
+Buffer member(const ZipFile& zip, const std::string& path, std::string_view name) {
+    const auto found = std::ranges::find_if(
+        zip.entries(), [&](const ZipEntry& entry) { return entry.name.ends_with(fmt::format("/extra/{}", name)); });
+    if (found == zip.entries().end()) {
+        throw DataError({.path = path}, {.where = "model.export",
+                                         .expected = "a file that export_training wrote (python/stoker/export.py)",
+                                         .got = fmt::format("one without {}", name)});
+    }
+    return zip.inflate(*found);
+}
+
+std::string_view text_of(const Buffer& buffer) {
+    const auto bytes = buffer.bytes();
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::vector<NamedTensor> tensors_of(const Buffer& weights, const std::string& path) {
+    std::vector<NamedTensor> tensors;
+    for (const SafetensorsEntry& entry : parse_safetensors(weights.bytes())) {
+        const auto dtype = safetensors_dtype(entry.dtype);
+        if (!dtype) {
+            throw DataError(
+                {.path = path, .key = entry.name},
+                {.where = "model.export", .expected = "a type of tensor that Stoker has", .got = entry.dtype});
+        }
+        auto* bytes = const_cast<std::byte*>(entry.bytes.data());  // copy_of only reads
+        tensors.push_back({entry.name, copy_of({.data = bytes, .dtype = *dtype, .shape = entry.shape})});
+    }
+    return tensors;
+}
+
+at::Tensor take(const std::vector<NamedTensor>& tensors, const std::string& name, const std::string& path) {
+    const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
+    if (found == tensors.end()) {
+        throw DataError({.path = path, .key = name},
+                        {.where = "model.export", .expected = "its first weights", .got = "none"});
+    }
+    return found->tensor;
+}
+
+}  // namespace
+
+ExportedFile read_exported_file(const std::string& path) {
+    const ZipFile zip(path);
+    const Buffer about = member(zip, path, "stoker.json");
+    const Buffer weights = member(zip, path, "weights.safetensors");
+    const std::vector<NamedTensor> tensors = tensors_of(weights, path);
+    ExportedFile file;
+    try {
+        const Json json = Json::parse(text_of(about));
+        if (json.at("version").get<int>() != kVersion) {
+            throw Unsupported({.where = path,
+                               .expected = fmt::format("version {} of an exported model", kVersion),
+                               .got = json.at("version").dump()});
+        }
+        file.compiled = json.at("compiled").get<bool>();
+        file.device = json.at("device").get<std::string>();
+        file.input = json.at("input").get<Shape>();
+        file.smallest_batch = json.at("smallest_batch").get<std::int64_t>();
+        for (const Json& parameter : json.at("parameters")) {
+            const auto name = parameter.at("name").get<std::string>();
+            file.parameters.push_back({name, take(tensors, name, path)});
+            file.trained.push_back(parameter.at("trained").get<bool>());
+        }
+        for (const Json& name : json.at("buffers")) {
+            file.buffers.push_back({name.get<std::string>(), take(tensors, name.get<std::string>(), path)});
+        }
+    } catch (const Json::exception& error) {
+        throw DataError(
+            {.path = path},
+            {.where = "model.export", .expected = "a stoker.json that export_training wrote", .got = error.what()});
+    }
+    return file;
+}
+
+}  // namespace stoker

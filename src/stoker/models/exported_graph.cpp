@@ -1,0 +1,85 @@
+// Both runners are in libtorch_cpu; a compiled graph is a shared library inside the file, which LibTorch unpacks and
+// opens.
+#include "stoker/models/exported_graph.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
+#include <dlfcn.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/nativert/ModelRunnerHandle.h>
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+// nativert lists operators that it has no short cut for, as a warning.
+class QuietLog {
+  public:
+    QuietLog() { FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kErrors); }
+    QuietLog(const QuietLog&) = delete;
+    QuietLog& operator=(const QuietLog&) = delete;
+    ~QuietLog() { FLAGS_caffe2_log_level = before_; }
+
+  private:
+    static constexpr int kErrors = 2;
+    int before_ = FLAGS_caffe2_log_level;
+};
+
+[[noreturn]] void refuse(const std::string& path, const std::string& name, std::string_view why) {
+    throw DataError({.path = path}, {.where = "model.export",
+                                     .expected = "a graph \"" + name + "\" that LibTorch can load",
+                                     .got = std::string(why.substr(0, why.find('\n')))});
+}
+
+}  // namespace
+
+struct ExportedGraph::Runner {
+    std::optional<torch::nativert::ModelRunnerHandle> interpreted;
+    std::optional<torch::inductor::AOTIModelPackageLoader> compiled;
+};
+
+ExportedGraph::ExportedGraph(const std::string& path, const std::string& name, bool compiled)
+    : runner_(std::make_unique<Runner>()) {
+    const QuietLog quiet;
+    try {
+        if (compiled) {
+            dlopen("libtorch.so", RTLD_NOW | RTLD_GLOBAL);  // what the compiled library names; it is empty
+            runner_->compiled.emplace(path, name);
+        } else {
+            runner_->interpreted.emplace(path, name);
+        }
+    } catch (const c10::Error& error) {
+        refuse(path, name, error.what_without_backtrace());
+    } catch (const std::exception& error) {
+        refuse(path, name, error.what());
+    }
+}
+
+ExportedGraph::ExportedGraph(ExportedGraph&&) noexcept = default;
+ExportedGraph::~ExportedGraph() = default;
+
+std::vector<at::Tensor> ExportedGraph::run(std::vector<at::Tensor> inputs) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    if (runner_->compiled) {
+        return runner_->compiled->run(inputs);
+    }
+    const QuietLog quiet;  // it looks at the operators in its first run
+    std::vector<c10::IValue> values;
+    values.reserve(inputs.size());
+    for (at::Tensor& input : inputs) {
+        values.emplace_back(std::move(input));
+    }
+    std::vector<at::Tensor> outputs;
+    for (c10::IValue& value : runner_->interpreted->runWithFlatInputsAndOutputs(std::move(values))) {
+        outputs.push_back(std::move(value).toTensor());
+    }
+    return outputs;
+}
+
+}  // namespace stoker

@@ -1,0 +1,27 @@
+// One graph of a .pt2 file, ready to run: interpreted by LibTorch's nativert, or compiled by AOTInductor.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace stoker {
+
+class ExportedGraph {
+  public:
+    // Throws DataError where the file's graph of that name cannot be loaded.
+    ExportedGraph(const std::string& path, const std::string& name, bool compiled);
+    ExportedGraph(ExportedGraph&&) noexcept;
+    ~ExportedGraph();
+
+    // Without autograd: the outputs have no history.
+    std::vector<at::Tensor> run(std::vector<at::Tensor> inputs);
+
+  private:
+    struct Runner;
+    std::unique_ptr<Runner> runner_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,125 @@
+// Inputs of the graph "train": images, labels, parameters, buffers; outputs: the loss, a gradient of each trained
+// parameter, the new buffers. "eval": images, parameters, buffers to logits.
+#include "stoker/models/exported_model.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "stoker/base/error.h"
+#include "stoker/models/exported_file.h"
+
+namespace stoker {
+
+struct ExportedModel::Parts {
+    ExportedFile file;
+};
+
+ExportedModel::ExportedModel(const std::string& path, const Shape& input)
+    : ExportedModel(path, input, {read_exported_file(path)}) {}
+
+ExportedModel::ExportedModel(const std::string& path, const Shape& input, Parts parts)
+    : path_(path),
+      device_(parts.file.device),
+      smallest_batch_(parts.file.smallest_batch),
+      train_(path, "train", parts.file.compiled),
+      eval_(path, "eval", parts.file.compiled) {
+    const ExportedFile& file = parts.file;
+    if (file.input != input) {
+        throw InvalidArgument(
+            {.where = "model.export",
+             .expected = fmt::format("images ({}), which {} was exported for", fmt::join(file.input, ", "), path),
+             .got = fmt::format("({})", fmt::join(input, ", ")),
+             .hint = "change data.train_ops and data.val_ops, or export with an example of this size"});
+    }
+    for (std::size_t i = 0; i < file.parameters.size(); ++i) {
+        const at::Tensor value = parameter(file.parameters[i].name, file.parameters[i].tensor);
+        value.requires_grad_(file.trained[i]);
+        if (file.trained[i]) {
+            trained_.push_back(value);
+        }
+    }
+    for (const NamedTensor& entry : file.buffers) {
+        buffer(entry.name, entry.tensor);
+    }
+}
+
+// `batch` is images, and labels where the graph takes them.
+std::vector<at::Tensor> ExportedModel::with_state(std::vector<at::Tensor> batch) const {
+    if (batch.front().device().type() != c10::Device(device_).type()) {
+        throw InvalidArgument({.where = "model.export",
+                               .expected = fmt::format("a run on {}, which {} was exported for", device_, path_),
+                               .got = batch.front().device().str(),
+                               .hint = "export it with an example on that device, or set device"});
+    }
+    batch.front() = batch.front().contiguous();
+    for (const auto* list : {&parameters(), &buffers()}) {
+        for (const NamedTensor& entry : *list) {
+            batch.push_back(entry.tensor);
+        }
+    }
+    return batch;
+}
+
+at::Tensor ExportedModel::forward(const at::Tensor& input) {
+    const std::vector<at::Tensor> outputs = eval_.run(with_state({input}));
+    if (outputs.size() != 1) {
+        throw DataError({.path = path_}, {.where = "model.export",
+                                          .expected = "a graph of evaluation with one output",
+                                          .got = fmt::to_string(outputs.size())});
+    }
+    return outputs.front();
+}
+
+at::Tensor ExportedModel::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
+    if (options.label_smoothing != 0) {
+        throw InvalidArgument({.where = "train.label_smoothing",
+                               .expected = "0: the loss of an exported model is in its file",
+                               .got = fmt::to_string(options.label_smoothing),
+                               .hint = "export it with nn.CrossEntropyLoss(label_smoothing=...)"});
+    }
+    if (input.size(0) < smallest_batch_) {
+        throw InvalidArgument(
+            {.where = "model.export",
+             .expected = fmt::format("batches of at least {} samples, for its batch norm", smallest_batch_),
+             .got = fmt::to_string(input.size(0)),
+             .hint = "set data.drop_last = true, or another data.batch_size"});
+    }
+    std::vector<at::Tensor> outputs = train_.run(with_state({input, label}));
+    const std::size_t before_buffers = 1 + trained_.size();
+    if (outputs.size() != before_buffers + buffers().size()) {
+        throw DataError({.path = path_}, {.where = "model.export",
+                                          .expected = fmt::format("{} outputs of the graph of training",
+                                                                  before_buffers + buffers().size()),
+                                          .got = fmt::to_string(outputs.size())});
+    }
+    const c10::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < buffers().size(); ++i) {
+        at::Tensor own = buffers()[i].tensor;
+        own.copy_(outputs[before_buffers + i]);
+    }
+    outputs.resize(before_buffers);
+    gradients_.assign(outputs.begin() + 1, outputs.end());
+    return outputs.front();
+}
+
+void ExportedModel::backward(const at::Tensor& /*loss*/, const at::Tensor& gradient) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    for (std::size_t i = 0; i < trained_.size(); ++i) {
+        if (!trained_[i].requires_grad()) {  // frozen by the recipe
+            continue;
+        }
+        at::Tensor& sum = trained_[i].mutable_grad();
+        at::Tensor own = gradient.defined() ? gradients_[i].mul(gradient) : gradients_[i];
+        if (sum.defined()) {
+            sum.add_(own);
+        } else {
+            sum = std::move(own);
+        }
+    }
+    gradients_.clear();
+}
+
+}  // namespace stoker

@@ -1,0 +1,91 @@
+// Graphs run as written, operator by operator: LibTorch's profiling executor would change roundings between the first
+// steps and those after.
+#include "stoker/models/script_model.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <string_view>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+
+namespace stoker {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, std::string_view why) {
+    throw DataError({.path = path}, {.where = "model.script",
+                                     .expected = "a TorchScript module with `forward`",
+                                     .got = std::string(why.substr(0, why.find('\n'))),
+                                     .hint = "write it with torch.jit.script(net).save(path)"});
+}
+
+torch::jit::Module load_module(const std::string& path) {
+    const MappedFile readable(path);  // for IoError: LibTorch's own text tells of its sources
+    try {
+        // Straight to a GPU it would wait for every tensor.
+        torch::jit::Module module = torch::jit::load(path, at::Device(at::kCPU));
+        if (!module.find_method("forward")) {
+            refuse(path, "a module without it");
+        }
+        return module;
+    } catch (const c10::Error& error) {
+        refuse(path, error.what_without_backtrace());
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& error) {
+        refuse(path, error.what());
+    }
+}
+
+}  // namespace
+
+ScriptModel::ScriptModel(const std::string& path)
+    : path_(path), module_(std::make_unique<torch::jit::Module>(load_module(path))) {
+    for (const auto& entry : module_->named_parameters()) {
+        const bool trained = entry.value.requires_grad();
+        parameter(entry.name, entry.value).requires_grad_(trained);
+    }
+    for (const auto& entry : module_->named_buffers()) {
+        buffer(entry.name, entry.value);
+    }
+    module_->train(true);
+}
+
+ScriptModel::~ScriptModel() = default;
+
+at::Tensor ScriptModel::forward(const at::Tensor& input) {
+    const torch::jit::GraphOptimizerEnabledGuard as_written(false);
+    c10::IValue output;
+    try {
+        output = module_->forward({input});
+    } catch (const c10::Error&) {
+        throw;  // the operators' own errors; running out of memory among them
+    } catch (const std::exception& error) {
+        throw Error({.where = path_, .expected = "a forward pass without errors", .got = error.what()});
+    }
+    if (!output.isTensor()) {
+        throw InvalidArgument({.where = "model.script",
+                               .expected = "a `forward` that gives one tensor, the logits",
+                               .got = output.tagKind()});
+    }
+    return std::move(output).toTensor();
+}
+
+void ScriptModel::train(bool training) {
+    Model::train(training);
+    module_->train(training);
+}
+
+void ScriptModel::save(const std::string& path) {
+    const bool training = this->training();
+    train(false);
+    torch::jit::Module copy = module_->clone();
+    train(training);
+    copy.to(at::Device(at::kCPU));
+    copy.save(path);
+}
+
+}  // namespace stoker

@@ -1,0 +1,34 @@
+// A model from a TorchScript file, which Python wrote with torch.jit.script or torch.jit.trace: it trains here and goes
+// back with new weights.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "stoker/models/model.h"
+
+namespace torch::jit {
+struct Module;
+}
+
+namespace stoker {
+
+class ScriptModel final : public Model {
+  public:
+    // Parameters have a gradient where they had one in the file. Throws IoError, and DataError for a file that is no
+    // TorchScript.
+    explicit ScriptModel(const std::string& path);
+    ~ScriptModel() override;
+
+    at::Tensor forward(const at::Tensor& input) override;
+    void train(bool training) override;
+
+    // With the weights of now, in evaluation mode, on the CPU. Throws IoError.
+    void save(const std::string& path);
+
+  private:
+    std::string path_;
+    std::unique_ptr<torch::jit::Module> module_;
+};
+
+}  // namespace stoker
