@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <string_view>
@@ -45,8 +46,10 @@ Command in_engine(CLI::App& /*app*/) {
 bool runs_in_engine(int argc, char** argv) {
     const std::string_view first = argc > 1 ? argv[1] : "";
     const std::string_view second = argc > 2 ? argv[2] : "";
-    return first == kTrain.name || first == kEval.name ||
-           (first == kBench.name && (second == kLadder.name || second == kStep.name));
+    const auto names = {kTrain.name, kEval.name, kPredict.name, kExport.name};
+    const auto benches = {kLadder.name, kStep.name};
+    return std::ranges::find(names, first) != names.end() ||
+           (first == kBench.name && std::ranges::find(benches, second) != benches.end());
 }
 
 fs::path find_engine() {

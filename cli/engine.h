@@ -15,6 +15,9 @@ struct CommandName {
 };
 inline constexpr CommandName kTrain = {"train", "train a model as a recipe says"};
 inline constexpr CommandName kEval = {"eval", "measure a checkpoint on the validation data"};
+inline constexpr CommandName kPredict = {"predict", "say what a trained model sees in images: CSV or JSON"};
+inline constexpr CommandName kExport = {"export",
+                                        "write a trained model for other programs: safetensors or TorchScript"};
 inline constexpr CommandName kStep = {"step", "a model's training step alone; --peer: and in Python"};
 inline constexpr CommandName kBench = {"bench", "measure: the input pipeline, the ladder of techniques"};
 inline constexpr CommandName kLadder = {"ladder", "the published MNIST experiment, one technique after the other"};

@@ -10,6 +10,8 @@ using namespace stoker::cli;
 constexpr Entry kCommands[] = {
     {kTrain.name, kTrain.summary, in_engine},
     {kEval.name, kEval.summary, in_engine},
+    {kPredict.name, kPredict.summary, in_engine},
+    {kExport.name, kExport.summary, in_engine},
     {"inspect", "say what is in a data set; --verify decodes everything", add_inspect},
     {"show", "draw a batch, or write one sample, as the model sees it", add_show},
     {"pack", "write a data set in another format: stk, which reads fastest, WebDataset, LMDB, HDF5, npz", add_pack},

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint.h"
 #include "commands.h"
-#include "stoker/base/error.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/train/trainer.h"
 
@@ -19,23 +19,19 @@ struct Options {
 
 int run(const Options& options) {
     const Recipe recipe = read_recipe(options.recipe, options.sets);
-    const auto checkpoint = find_checkpoint(options.checkpoint);
-    if (!checkpoint) {
-        throw IoError({.where = options.checkpoint,
-                       .expected = "a checkpoint or a run folder with one",
-                       .got = "none",
-                       .hint = "it is a folder such as runs/digits/checkpoints/4690"});
-    }
-    const Evaluation evaluation = evaluate_weights(recipe, read_model(*checkpoint));
+    const auto checkpoint = open_checkpoint(options.checkpoint);
+    const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), read_classes(checkpoint));
     if (options.json) {
-        const nlohmann::ordered_json json = {
-            {"run", checkpoint->string()},           {"samples", evaluation.samples},
-            {"bad_samples", evaluation.bad_samples}, {"val_loss", evaluation.loss},
-            {"val_accuracy", evaluation.accuracy},   {"device", pick_device(recipe.device).str()}};
+        const nlohmann::ordered_json json = {{"run", checkpoint.string()},
+                                             {"samples", evaluation.samples},
+                                             {"bad_samples", evaluation.bad_samples},
+                                             {"val_loss", evaluation.loss},
+                                             {"val_accuracy", evaluation.accuracy},
+                                             {"device", pick_device(recipe.device).str()}};
         fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
-        fmt::print("{}: accuracy {:.2f} %, loss {:.4f} on {} samples\n", checkpoint->string(),
-                   100 * evaluation.accuracy, evaluation.loss, evaluation.samples);
+        fmt::print("{}: accuracy {:.2f} %, loss {:.4f} on {} samples\n", checkpoint.string(), 100 * evaluation.accuracy,
+                   evaluation.loss, evaluation.samples);
         if (evaluation.bad_samples > 0) {
             fmt::print(stderr,
                        "{} bad ones among them, for which others stood in; `stoker inspect --verify` lists "

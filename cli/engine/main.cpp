@@ -22,8 +22,8 @@ Command add_bench_commands(CLI::App& app) {
 }
 
 constexpr Entry kCommands[] = {
-    {kTrain.name, kTrain.summary, add_train},
-    {kEval.name, kEval.summary, add_eval},
+    {kTrain.name, kTrain.summary, add_train},          {kEval.name, kEval.summary, add_eval},
+    {kPredict.name, kPredict.summary, add_predict},    {kExport.name, kExport.summary, add_export},
     {kBench.name, kBench.summary, add_bench_commands},
 };
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import PROGRAM
 
 ENGINE = PROGRAM.parent / "stoker-engine"
-COMMANDS = ["train", "eval", "inspect", "show", "pack", "unpack", "synth", "runs", "bench", "doctor"]
+COMMANDS = ["train", "eval", "predict", "export", "inspect", "show", "pack", "unpack", "synth", "runs", "bench", "doctor"]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_help_lists_all_commands(stoker):
     assert "\n  ladder " in stoker("bench", "--help").out
 
 
-@pytest.mark.parametrize("words", [["train"], ["eval"], ["bench", "ladder"]])
+@pytest.mark.parametrize("words", [["train"], ["eval"], ["predict"], ["export"], ["bench", "ladder"]])
 def test_the_engines_commands_are_the_programs(engine, stoker, words):
     assert f"Usage: {' '.join(['stoker', *words])} " in stoker(*words, "--help").out
     done = stoker(*words, "--nonsense", status=2)

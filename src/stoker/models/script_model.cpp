@@ -79,13 +79,10 @@ void ScriptModel::train(bool training) {
     module_->train(training);
 }
 
-void ScriptModel::save(const std::string& path) {
-    const bool training = this->training();
-    train(false);
-    torch::jit::Module copy = module_->clone();
-    train(training);
-    copy.to(at::Device(at::kCPU));
-    copy.save(path);
+torch::jit::Module ScriptModel::for_saving() const {
+    torch::jit::Module copy = module_->deepcopy(at::Device(at::kCPU));
+    copy.eval();
+    return copy;
 }
 
 }  // namespace stoker

@@ -23,8 +23,8 @@ class ScriptModel final : public Model {
     at::Tensor forward(const at::Tensor& input) override;
     void train(bool training) override;
 
-    // With the weights of now, in evaluation mode, on the CPU. Throws IoError.
-    void save(const std::string& path);
+    // The module with the weights of now, in evaluation mode, on the CPU.
+    torch::jit::Module for_saving() const;
 
   private:
     std::string path_;

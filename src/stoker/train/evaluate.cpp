@@ -81,18 +81,21 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
     return result;
 }
 
-Evaluation evaluate_weights(const Recipe& recipe, const std::vector<NamedTensor>& weights) {
+Evaluation evaluate_weights(const Recipe& given, const std::vector<NamedTensor>& weights,
+                            const std::vector<std::string>& classes) {
     return with_stoker_errors([&] {
+        Recipe recipe = given;
+        if (!recipe.model.classes && !classes.empty()) {  // the data may have fewer
+            recipe.model.classes = static_cast<std::int64_t>(classes.size());
+        }
         const DataSets data = open_val_data(recipe.data);
+        if (!classes.empty()) {
+            require_classes(classes, "the checkpoint", *data.val);
+        }
         const at::Device device = prepare_device(recipe);
-        const bool channels_last = uses_channels_last(recipe, nullptr);
-        const auto loader = make_val_loader(recipe, data, device, channels_last);
-        const auto model = make_model(recipe.model, loader->image_shape(),
-                                      class_count(recipe, data.train ? *data.train : *data.val), recipe.seed);
-        model->load(weights);
-        model->to(device, channels_last);
-        require_fit(recipe, *model, loader->image_shape(), class_count(recipe, data.train ? *data.train : *data.val),
-                    device);
+        const auto loader = make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr));
+        const auto model = make_trained_model(recipe, weights, loader->image_shape(),
+                                              class_count(recipe, data.train ? *data.train : *data.val), device);
         return evaluate(*model, *loader, device).value();
     });
 }

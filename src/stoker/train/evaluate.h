@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "stoker/models/model.h"
@@ -30,7 +31,9 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
                                    const OnBadSamples& on_bad_samples = nullptr);
 
 // The recipe's model with these weights on its validation data. Training data is opened only where the
-// validation data is a part of it.
-Evaluation evaluate_weights(const Recipe& recipe, const std::vector<NamedTensor>& weights);
+// validation data is a part of it. `classes`: those that the model was trained on; empty: not known. Throws
+// InvalidArgument where the data has others.
+Evaluation evaluate_weights(const Recipe& recipe, const std::vector<NamedTensor>& weights,
+                            const std::vector<std::string>& classes = {});
 
 }  // namespace stoker

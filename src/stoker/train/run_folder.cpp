@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -34,16 +35,6 @@ void make_directories(const fs::path& path) {
     if (error) {
         throw IoError({.where = path.string(), .expected = "a folder that can be made", .got = error.message()});
     }
-}
-
-void write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
-    std::vector<at::Tensor> on_host;  // keeps copies alive until they are written
-    std::vector<NamedView> views;
-    for (const auto& [name, tensor] : tensors) {
-        on_host.push_back(tensor.detach().to(at::kCPU).contiguous());
-        views.push_back({name, view_of(on_host.back())});
-    }
-    write_safetensors(path, views);
 }
 
 std::vector<NamedTensor> read_tensors(const fs::path& path) {
@@ -141,6 +132,16 @@ void remove_leftovers(const fs::path& checkpoints) {
 }
 
 }  // namespace
+
+void write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
+    std::vector<at::Tensor> on_host;  // keeps copies alive until they are written
+    std::vector<NamedView> views;
+    for (const auto& [name, tensor] : tensors) {
+        on_host.push_back(tensor.detach().to(at::kCPU).contiguous());
+        views.push_back({name, view_of(on_host.back())});
+    }
+    write_safetensors(path, views);
+}
 
 bool RunFolder::is_run() const {
     return fs::exists(path_ / "recipe.toml");
@@ -304,6 +305,15 @@ Checkpoint read_checkpoint(const fs::path& path) {
             .optimizer = read_tensors(path / kOptimizerFile),
             .ema = averaged ? read_tensors(path / kEmaFile) : std::vector<NamedTensor>(),
             .state = read_text(path / kStateFile)};
+}
+
+std::vector<std::string> read_classes(const fs::path& checkpoint) {
+    try {
+        return nlohmann::json::parse(read_text(checkpoint / kStateFile)).value("classes", std::vector<std::string>());
+    } catch (const nlohmann::json::exception& error) {
+        throw DataError({.path = (checkpoint / kStateFile).string()},
+                        {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
+    }
 }
 
 std::vector<NamedTensor> read_model(const fs::path& checkpoint) {

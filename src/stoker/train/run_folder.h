@@ -81,6 +81,13 @@ std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path
 // Throws IoError or DataError for a folder that is no checkpoint.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
+// Writes tensors as safetensors, durably. Throws IoError.
+void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+
+// The names of the classes that it was trained on, by label; empty where it does not tell. Throws IoError and
+// DataError.
+std::vector<std::string> read_classes(const std::filesystem::path& checkpoint);
+
 // What is evaluated: the averaged weights where there are any, else model.safetensors.
 std::vector<NamedTensor> read_model(const std::filesystem::path& checkpoint);
 

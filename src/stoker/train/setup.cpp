@@ -75,6 +75,22 @@ std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& da
     return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last);
 }
 
+std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
+                                            const at::Device& device, bool channels_last) {
+    LoaderOptions options = val_loader_options(recipe, {.train = nullptr, .val = source});
+    options.bad_samples = source->size();
+    return make_loader(recipe, source, recipe.data.val_ops, options, device, channels_last);
+}
+
+std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const std::vector<NamedTensor>& weights,
+                                          const Shape& image, std::int64_t classes, const at::Device& device) {
+    std::unique_ptr<Model> model = make_model(recipe.model, image, classes, recipe.seed);
+    model->load(weights);
+    model->to(device, uses_channels_last(recipe, model.get()));
+    require_fit(recipe, *model, image, classes, device);
+    return model;
+}
+
 bool uses_channels_last(const Recipe& recipe, const Model* model) {
     const bool made_here = recipe.model.script.empty() && recipe.model.exported.empty();
     const bool convolutions = model != nullptr ? model->wants_channels_last() : made_here && recipe.model.name != "mlp";
@@ -143,24 +159,27 @@ void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::in
     }
 }
 
-void require_same_classes(const DataSets& data) {
-    if (data.val == nullptr) {
+void require_classes(std::span<const std::string> trained, const std::string& origin, const Source& data) {
+    const auto own = data.classes();
+    if (own.size() <= trained.size() && std::equal(own.begin(), own.end(), trained.begin())) {
         return;
     }
-    const auto train = data.train->classes();
-    const auto val = data.val->classes();
-    // Fewer are fine as long as the labels mean the same: a small test set may lack the last digits.
-    if (val.size() > train.size() || !std::equal(val.begin(), val.end(), train.begin())) {
-        // From the first that differs.
-        const auto at = static_cast<std::size_t>(std::ranges::mismatch(train, val).in1 - train.begin());
-        const auto named = [&](std::span<const std::string> classes) {
-            return at < classes.size() ? fmt::format("class {} to be \"{}\"", at, classes[at])
-                                       : fmt::format("no class {}", at);
-        };
-        throw InvalidArgument({.where = data.val->path(),
-                               .expected = fmt::format("{}, as in {}", named(train), data.train->path()),
-                               .got = at < val.size() ? fmt::format("\"{}\"", val[at]) : "fewer classes",
-                               .hint = "training and validation data must have the same classes"});
+    // From the first that differs.
+    const auto at = static_cast<std::size_t>(std::ranges::mismatch(trained, own).in1 - trained.begin());
+    throw InvalidArgument(
+        {.where = data.path(),
+         .expected = fmt::format("{}, as in {}",
+                                 at < trained.size() ? fmt::format("class {} to be \"{}\"", at, trained[at])
+                                                     : fmt::format("no class {}", at),
+                                 origin),
+         .got = at < own.size() ? fmt::format("\"{}\"", own[at]) : "fewer classes",
+         .hint = "training and validation data must have the same classes"});
+}
+
+void require_same_classes(const DataSets& data) {
+    if (data.val != nullptr) {
+        // A small test set may lack the last digits.
+        require_classes(data.train->classes(), data.train->path(), *data.val);
     }
 }
 

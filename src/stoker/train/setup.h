@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,22 @@ std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, const
 // model.classes, or the number of classes in the data. Throws InvalidArgument where the data has more.
 std::int64_t class_count(const Recipe& recipe, const Source& source);
 
+// For predictions: one pass in order over data that may have no labels, all of it bad where it must.
+std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
+                                            const at::Device& device, bool channels_last);
+
+// The recipe's model with a checkpoint's weights, on `device`, for images (C, H, W).
+std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const std::vector<NamedTensor>& weights,
+                                          const Shape& image, std::int64_t classes, const at::Device& device);
+
 // Runs one image through a model from a file (model.script, model.export) on `device`. Throws InvalidArgument where it
 // does not take images of that shape (C, H, W) or gives other than `classes` logits.
 void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
                  const at::Device& device);
+
+// Throws InvalidArgument where `data` has classes that are not in `trained`, the classes of the data in `origin`, or
+// others. Fewer are fine as long as the labels mean the same.
+void require_classes(std::span<const std::string> trained, const std::string& origin, const Source& data);
 
 // Throws InvalidArgument where the validation data has classes that the training data has not, or others.
 void require_same_classes(const DataSets& data);

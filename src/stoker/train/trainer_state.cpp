@@ -7,6 +7,7 @@
 #include "stoker/base/error.h"
 #include "stoker/pipeline/state.h"
 #include "stoker/train/metrics.h"
+#include "stoker/train/setup.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker {
@@ -72,6 +73,7 @@ std::string Trainer::state_json() const {
     const Json json = {{"version", kStateVersion},
                        {"step", steps_},
                        {"loader", Json::parse(to_json(train_->state()))},
+                       {"classes", data_.train->classes()},
                        {"epochs", epochs},
                        {"epoch_so_far",
                         {{"loss_sum", running_.loss_sum},
@@ -94,6 +96,9 @@ void Trainer::restore_state(const std::string& text) {
         }
         const LoaderState loader = loader_state_from_json(json.at("loader").dump());
         require_same_order(train_->state(), loader);
+        if (json.contains("classes")) {
+            require_classes(json.at("classes").get<std::vector<std::string>>(), "the checkpoint", *data_.train);
+        }
         const auto step = json.at("step").get<std::int64_t>();
         const auto samples = json.at("epoch_so_far").at("samples").get<std::int64_t>();
         const auto finished = static_cast<std::int64_t>(json.at("epochs").size());

@@ -1,0 +1,21 @@
+// A trained model as commands open it: a checkpoint with the names of its classes.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stoker/models/model.h"
+#include "stoker/recipe/recipe.h"
+
+namespace stoker::cli {
+
+// A checkpoint's folder, or the newest of a run folder. Throws IoError where there is none.
+std::filesystem::path open_checkpoint(const std::string& path);
+
+// The classes that a checkpoint was trained on, those of the recipe's training data where it does not tell, or numbers:
+// one for each output of the model.
+std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint);
+
+}  // namespace stoker::cli

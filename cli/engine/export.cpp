@@ -1,0 +1,80 @@
+// stoker export: a trained model as a file for other programs.
+#include <fmt/format.h>
+
+#include "checkpoint.h"
+#include "commands.h"
+#include "stoker/base/error.h"
+#include "stoker/bridge/torch_error.h"
+#include "stoker/models/trace.h"
+#include "stoker/pipeline/data.h"
+#include "stoker/train/run_folder.h"
+#include "stoker/train/setup.h"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+    std::string recipe;
+    std::vector<std::string> sets;
+    std::string checkpoint;
+    std::string out;
+};
+
+// (C, H, W) of what the recipe's validation ops, or else its training ops, make of its data.
+Shape image_shape(const Recipe& recipe) {
+    const at::Device cpu = at::kCPU;
+    DataSets data = open_data(recipe.data);
+    Recipe one = recipe;
+    one.data.workers = 0;
+    one.data.cache = "none";
+    const auto loader = make_predict_loader(one, data.val != nullptr ? data.val : data.train, cpu, false);
+    return loader->image_shape();
+}
+
+int run(const Options& options) {
+    const bool script = options.out.ends_with(".pt");
+    if (!script && !options.out.ends_with(".safetensors")) {
+        throw InvalidArgument({.where = "-o",
+                               .expected = "a name that ends in .safetensors (the weights) or .pt (TorchScript)",
+                               .got = options.out});
+    }
+    const Recipe recipe = read_recipe(options.recipe, options.sets);
+    const auto checkpoint = open_checkpoint(options.checkpoint);
+    const std::vector<NamedTensor> weights = read_model(checkpoint);
+    if (!script) {
+        write_tensors(options.out, weights);
+    } else {
+        with_stoker_errors([&] {
+            const Shape image = image_shape(recipe);
+            const auto classes = static_cast<std::int64_t>(class_names(recipe, checkpoint).size());
+            const auto model = make_trained_model(recipe, weights, image, classes, at::kCPU);
+            save_torchscript(*model, image, options.out);
+        });
+    }
+    fmt::print(stderr, "{}: {} tensors of {}\n", options.out, weights.size(), checkpoint.string());
+    return 0;
+}
+
+}  // namespace
+
+Command add_export(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
+    app.add_option("--checkpoint", options->checkpoint, "a checkpoint's folder, or a run folder for its newest")
+        ->type_name("DIR")
+        ->required();
+    app.add_option("-o,--out", options->out, "OUT.safetensors: the weights; OUT.pt: TorchScript, the whole model")
+        ->type_name("OUT")
+        ->required();
+    app.add_option("--set", options->sets, "change a key of the recipe: --set data.val=DIR")
+        ->type_name("KEY=VALUE")
+        ->take_all()
+        ->allow_extra_args(false);
+    example(app,
+            "  stoker export recipes/digits.toml --checkpoint runs/digits -o digits.pt\n"
+            "  stoker export recipes/digits.toml --checkpoint runs/digits -o digits.safetensors\n"
+            "Averaged weights are taken where there are any (train.ema).");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

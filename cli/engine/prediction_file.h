@@ -1,0 +1,40 @@
+// Predictions as CSV or as JSON, written row by row.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "stoker/train/predict.h"
+
+namespace stoker::cli {
+
+class PredictionFile {
+  public:
+    // `path` ends in .csv or .json; empty: CSV on stdout. `top`: so many classes a row, 0 for all of them in their own
+    // order. Throws InvalidArgument and IoError.
+    PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top);
+    PredictionFile(const PredictionFile&) = delete;
+    PredictionFile& operator=(const PredictionFile&) = delete;
+    ~PredictionFile();
+
+    void write(const Prediction& prediction);
+    // Throws IoError where not all could be written.
+    void finish();
+
+  private:
+    std::vector<std::size_t> most_probable(const Prediction& prediction) const;
+    std::string csv_header() const;
+    std::string csv_row(const Prediction& prediction) const;
+    std::string json_row(const Prediction& prediction);
+
+    std::string path_;
+    std::vector<std::string> classes_;
+    std::size_t top_;
+    bool json_;
+    bool first_ = true;
+    std::FILE* file_;
+};
+
+}  // namespace stoker::cli

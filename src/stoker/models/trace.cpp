@@ -1,0 +1,137 @@
+// A trace knows the parameters by their tensors: those of a module tree, made from the dots in their names, appear in
+// it as that tree's, not as constants.
+#include "stoker/models/trace.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/rand.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+
+#include <map>
+
+#include "stoker/base/error.h"
+#include "stoker/models/exported_model.h"
+#include "stoker/models/script_model.h"
+
+namespace stoker {
+namespace {
+
+using torch::jit::Module;
+
+// "layer1.0.conv1.weight" goes to weight of conv1 of 0 of layer1; modules are made on the way.
+class ModuleTree {
+  public:
+    explicit ModuleTree(const Module& root) { modules_.emplace("", root); }
+
+    void add(const NamedTensor& entry, bool is_buffer) {
+        const std::size_t dot = entry.name.rfind('.');
+        const std::string owner = dot == std::string::npos ? "" : entry.name.substr(0, dot);
+        const std::string leaf = dot == std::string::npos ? entry.name : entry.name.substr(dot + 1);
+        module(owner).register_parameter(leaf, entry.tensor, is_buffer);
+    }
+
+  private:
+    Module& module(const std::string& name) {
+        if (const auto found = modules_.find(name); found != modules_.end()) {
+            return found->second;
+        }
+        const std::size_t dot = name.rfind('.');
+        Module& parent = module(dot == std::string::npos ? "" : name.substr(0, dot));
+        Module own(c10::QualifiedName("__torch__.stoker." + name_of_type(name)),
+                   modules_.at("")._ivalue()->compilation_unit());
+        parent.register_module(dot == std::string::npos ? name : name.substr(dot + 1), own);
+        return modules_.emplace(name, own).first->second;
+    }
+
+    // TorchScript's types are named as Python's: no part may begin with a digit.
+    static std::string name_of_type(std::string name) {
+        for (char& c : name) {
+            c = c == '.' ? '_' : c;
+        }
+        return "module_" + name;
+    }
+
+    std::map<std::string, Module> modules_;
+};
+
+Module traced(Model& model, const at::Tensor& example) {
+    Module root("__torch__.stoker.Model");
+    ModuleTree tree(root);
+    for (const NamedTensor& entry : model.parameters()) {
+        tree.add(entry, /*is_buffer=*/false);
+    }
+    for (const NamedTensor& entry : model.buffers()) {
+        tree.add(entry, /*is_buffer=*/true);
+    }
+    const auto forward = [&](torch::jit::Stack inputs) -> torch::jit::Stack {
+        return {model.forward(inputs.front().toTensor())};
+    };
+    const auto no_names = [](const at::Tensor&) { return std::string(); };
+    const auto state = torch::jit::tracer::trace({example}, forward, no_names, /*strict=*/true,
+                                                 /*force_outplace=*/false, &root, {"images"})
+                           .first;
+    torch::jit::Function* function = root._ivalue()->compilation_unit()->create_function(
+        c10::QualifiedName(*root.type()->name(), "forward"), state->graph);
+    root.type()->addMethod(function);
+    root.eval();
+    return root;
+}
+
+// A size that was taken from the example instead of from the batch shows on a batch of another.
+void require_equal(Model& model, Module& module, const at::Tensor& images) {
+    bool equal = false;
+    std::string why = "another result";
+    try {
+        equal = at::allclose(module.forward({images}).toTensor(), model.forward(images), 1e-4, 1e-5);
+    } catch (const c10::Error& error) {
+        why = error.what_without_backtrace();
+        why.resize(std::min(why.find('\n'), why.size()));
+    }
+    if (!equal) {
+        throw Unsupported({.where = "export",
+                           .expected = "a traced model that is right for batches of any size",
+                           .got = why,
+                           .hint = "write the weights instead: -o OUT.safetensors"});
+    }
+}
+
+void save(const Module& module, const std::string& path) {
+    try {
+        module.save(path);
+    } catch (const c10::Error& error) {
+        throw IoError({.where = path, .expected = "a file that can be written", .got = error.what_without_backtrace()});
+    }
+}
+
+}  // namespace
+
+void save_torchscript(Model& model, const Shape& image, const std::string& path) {
+    if (const auto* script = dynamic_cast<ScriptModel*>(&model)) {
+        save(script->for_saving(), path);
+        return;
+    }
+    if (dynamic_cast<ExportedModel*>(&model) != nullptr) {
+        throw Unsupported({.where = path,
+                           .expected = "the weights of an exported model, which fit the Python model that it came from",
+                           .got = "TorchScript",
+                           .hint = "-o OUT.safetensors"});
+    }
+    const c10::NoGradGuard no_grad;
+    const bool training = model.training();
+    model.train(false);
+    const auto images = [&](std::int64_t batch) {
+        std::vector<std::int64_t> shape = image;
+        shape.insert(shape.begin(), batch);
+        return at::rand(shape);
+    };
+    Module module = traced(model, images(2));
+    for (const std::int64_t batch : {1, 3}) {
+        require_equal(model, module, images(batch));
+    }
+    save(module, path);
+    model.train(training);
+}
+
+}  // namespace stoker

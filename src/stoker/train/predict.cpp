@@ -1,0 +1,48 @@
+// A batch's probabilities are fetched at once; nothing else waits for the device.
+#include "stoker/train/predict.h"
+
+#include <ATen/ops/softmax.h>
+#include <c10/core/InferenceMode.h>
+
+#include "stoker/bridge/device.h"
+#include "stoker/bridge/torch_error.h"
+
+namespace stoker {
+namespace {
+
+std::vector<Prediction> predictions(const Batch& batch, std::span<const Draw> draws, const Source& source,
+                                    const at::Tensor& probabilities) {
+    const std::int64_t classes = probabilities.size(1);
+    const auto* values = probabilities.const_data_ptr<float>();
+    std::vector<Prediction> all;
+    for (const Draw& draw : draws) {
+        all.push_back({.key = source.key(draw.index), .probabilities = {values, values + classes}, .error = ""});
+        values += classes;
+    }
+    for (const BadSample& bad : batch.bad_samples()) {
+        Prediction& own = all[static_cast<std::size_t>(bad.item)];
+        if (own.error.empty()) {  // the first is the one that was asked for
+            own.probabilities.clear();
+            own.error = bad.reason;
+        }
+    }
+    return all;
+}
+
+}  // namespace
+
+void predict(Model& model, Loader& loader, const at::Device& device,
+             const std::function<void(const std::vector<Prediction>&)>& on_batch) {
+    with_stoker_errors([&] {
+        const c10::InferenceMode inference;
+        model.train(false);
+        DeviceCopier copier(device);
+        while (const auto batch = loader.next()) {
+            const at::Tensor logits = model.forward(copier.copy(batch).image);  // (N, classes)
+            const at::Tensor probabilities = logits.to(at::kFloat).softmax(1).to(at::kCPU).contiguous();
+            on_batch(predictions(*batch, batch->draws(), loader.source(), probabilities));
+        }
+    });
+}
+
+}  // namespace stoker

@@ -1,0 +1,24 @@
+// What a model says of samples, in the order of the data, whether they have labels or not.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "stoker/models/model.h"
+#include "stoker/pipeline/loader.h"
+
+namespace stoker {
+
+struct Prediction {
+    std::string key;
+    std::vector<float> probabilities;  // of the classes; empty for a bad sample
+    std::string error;                 // why it is bad
+};
+
+// One pass over `loader`, which may replace bad samples: what the model says of their replacements is left out.
+void predict(Model& model, Loader& loader, const at::Device& device,
+             const std::function<void(const std::vector<Prediction>&)>& on_batch);
+
+}  // namespace stoker
