@@ -78,6 +78,8 @@ def export_training(model, loss, example, path, *, compiled=False):
         contents = {"aoti_files": {name: _compile(graph) for name, graph in graphs.items()}}
     else:
         contents = {"exported_programs": graphs}
+        for graph in graphs.values():
+            graph._example_inputs = None  # they would be in the file: a second copy of the weights
     package_pt2(path, **contents, extra_files={"stoker.json": json.dumps(about)})
     with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:  # package_pt2 takes text alone
         root = archive.namelist()[0].split("/")[0]
@@ -145,9 +147,7 @@ def _export(function, batch, weights, smallest):
         graph = make_fx(function, _allow_non_fake_inputs=True)(*arguments)
     size = torch.export.Dim("batch", min=smallest)
     shapes = (*({0: size} for _ in batch), *(None for _ in weights))
-    program = torch.export.export(graph, (*batch, *weights), dynamic_shapes=shapes)
-    program._example_inputs = None  # they would be in the file: a second copy of the weights
-    return program
+    return torch.export.export(graph, (*batch, *weights), dynamic_shapes=shapes)
 
 
 def _compare(function, program, batch, weights, smallest):
@@ -168,7 +168,8 @@ def _compare(function, program, batch, weights, smallest):
 def _compile(program):
     from torch._inductor import aot_compile
 
-    return aot_compile(program.module(), *program.example_inputs, options={"aot_inductor.package": True})
+    options = {"aot_inductor.package": True}
+    return aot_compile(program.module(check_guards=False), *program.example_inputs, options=options)
 
 
 def _safetensors(tensors):

@@ -22,4 +22,12 @@ void rethrow_as_stoker(const c10::Error& error) {
     throw Error({.where = "LibTorch", .expected = "the operation to succeed", .got = text});
 }
 
+std::string first_sentence(std::string_view what) {
+    what = what.substr(0, std::min(what.find('\n'), what.find(". ")));
+    std::string text(what);
+    std::ranges::replace_if(
+        text, [](char c) { return c < ' ' || c > '~'; }, '?');
+    return text;
+}
+
 }  // namespace stoker

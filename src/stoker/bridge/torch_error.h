@@ -3,10 +3,16 @@
 
 #include <c10/util/Exception.h>
 
+#include <string>
+#include <string_view>
+
 namespace stoker {
 
 // Throws the Error that says the same; running out of memory gets a hint.
 [[noreturn]] void rethrow_as_stoker(const c10::Error& error);
+
+// The first sentence of what LibTorch says of a file that it cannot load, in printable characters.
+std::string first_sentence(std::string_view what);
 
 // Calls `work` and gives back what it gives.
 template <typename Work>

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/bridge/torch_error.h"
 
 namespace stoker {
 namespace {
@@ -34,7 +35,7 @@ class QuietLog {
 [[noreturn]] void refuse(const std::string& path, const std::string& name, std::string_view why) {
     throw DataError({.path = path}, {.where = "model.export",
                                      .expected = "a graph \"" + name + "\" that LibTorch can load",
-                                     .got = std::string(why.substr(0, why.find('\n')))});
+                                     .got = first_sentence(why)});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/bridge/torch_error.h"
 
 namespace stoker {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 [[noreturn]] void refuse(const std::string& path, std::string_view why) {
     throw DataError({.path = path}, {.where = "model.script",
                                      .expected = "a TorchScript module with `forward`",
-                                     .got = std::string(why.substr(0, why.find('\n'))),
+                                     .got = first_sentence(why),
                                      .hint = "write it with torch.jit.script(net).save(path)"});
 }
 
@@ -38,6 +39,17 @@ torch::jit::Module load_module(const std::string& path) {
     } catch (const std::exception& error) {
         refuse(path, error.what());
     }
+}
+
+// The interpreter tells of an operator's error as text: a traceback, and what was wrong in its last line.
+[[noreturn]] void rethrow(const std::exception& error) {
+    std::string text = error.what();
+    text.resize(text.find_last_not_of(" \n") + 1);
+    const std::string last = first_sentence(std::string_view(text).substr(text.rfind('\n') + 1));
+    const bool no_memory =
+        text.find("out of memory") != std::string::npos || text.find("DefaultCPUAllocator") != std::string::npos;
+    TORCH_CHECK_WITH(OutOfMemoryError, !no_memory, last);  // a step tries again with smaller batches
+    TORCH_CHECK(false, last);
 }
 
 }  // namespace
@@ -61,10 +73,8 @@ at::Tensor ScriptModel::forward(const at::Tensor& input) {
     c10::IValue output;
     try {
         output = module_->forward({input});
-    } catch (const c10::Error&) {
-        throw;  // the operators' own errors; running out of memory among them
     } catch (const std::exception& error) {
-        throw Error({.where = path_, .expected = "a forward pass without errors", .got = error.what()});
+        rethrow(error);
     }
     if (!output.isTensor()) {
         throw InvalidArgument({.where = "model.script",

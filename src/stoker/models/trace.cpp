@@ -23,7 +23,7 @@ using torch::jit::Module;
 // "layer1.0.conv1.weight" goes to weight of conv1 of 0 of layer1; modules are made on the way.
 class ModuleTree {
   public:
-    explicit ModuleTree(const Module& root) { modules_.emplace("", root); }
+    explicit ModuleTree(Module root) { add_module("", std::move(root)); }
 
     void add(const NamedTensor& entry, bool is_buffer) {
         const std::size_t dot = entry.name.rfind('.');
@@ -39,18 +39,16 @@ class ModuleTree {
         }
         const std::size_t dot = name.rfind('.');
         Module& parent = module(dot == std::string::npos ? "" : name.substr(0, dot));
-        Module own(c10::QualifiedName("__torch__.stoker." + name_of_type(name)),
+        // A type of its own for each, named as Python names types.
+        Module own(c10::QualifiedName("__torch__.stoker.Module" + std::to_string(modules_.size())),
                    modules_.at("")._ivalue()->compilation_unit());
         parent.register_module(dot == std::string::npos ? name : name.substr(dot + 1), own);
-        return modules_.emplace(name, own).first->second;
+        return add_module(name, std::move(own));
     }
 
-    // TorchScript's types are named as Python's: no part may begin with a digit.
-    static std::string name_of_type(std::string name) {
-        for (char& c : name) {
-            c = c == '.' ? '_' : c;
-        }
-        return "module_" + name;
+    Module& add_module(const std::string& name, Module own) {
+        own.register_attribute("training", c10::BoolType::get(), false);  // Python's modules have it
+        return modules_.emplace(name, std::move(own)).first->second;
     }
 
     std::map<std::string, Module> modules_;
@@ -75,7 +73,6 @@ Module traced(Model& model, const at::Tensor& example) {
     torch::jit::Function* function = root._ivalue()->compilation_unit()->create_function(
         c10::QualifiedName(*root.type()->name(), "forward"), state->graph);
     root.type()->addMethod(function);
-    root.eval();
     return root;
 }
 

@@ -14,6 +14,7 @@
 #include "stoker/base/error.h"
 #include "stoker/train/run_folder.h"
 #include "stoker/bridge/tensor.h"
+#include "stoker/bridge/torch_error.h"
 
 namespace stoker {
 namespace {
@@ -25,12 +26,6 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
     return std::make_unique<Loader>(source, Transform(ops, transform_options(recipe.data)), options);
-}
-
-// TorchScript's errors say where in the model's code first, and what was wrong last.
-std::string last_line(std::string text) {
-    text.resize(text.find_last_not_of(" \n") + 1);
-    return text.substr(text.rfind('\n') + 1);
 }
 
 }  // namespace
@@ -146,7 +141,7 @@ void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::in
     } catch (const c10::Error& error) {
         throw InvalidArgument({.where = where,
                                .expected = fmt::format("a model of images ({})", fmt::join(image, ", ")),
-                               .got = last_line(error.what_without_backtrace()),
+                               .got = first_sentence(error.what_without_backtrace()),
                                .hint = "change data.train_ops and data.val_ops, or the model"});
     }
     model.train(true);

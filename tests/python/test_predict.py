@@ -1,0 +1,213 @@
+# What leaves Stoker: predictions, weights and TorchScript files that Python runs without it.
+import csv
+import json
+import os
+import shutil
+
+import pytest
+import torch
+from conftest import run_program
+from safetensors.torch import load_file
+from test_weights import IMAGENET, draw_photos, newest
+from torch import nn
+from torchvision.datasets import ImageFolder
+from torchvision.models import resnet18
+from torchvision.transforms.v2.functional import normalize, pil_to_tensor
+
+SIZE = 64
+CLASSES = ["ash", "beech", "cedar"]
+OPS = '{op = "normalize", preset = "imagenet"}'
+
+
+@pytest.fixture(scope="module")
+def trained(program, tmp_path_factory):
+    """A folder with photos in train/ and val/, r.toml, script.toml and their runs."""
+    path = tmp_path_factory.mktemp("trained")
+    draw_photos(path / "train", 6, SIZE)
+    draw_photos(path / "val", 4, SIZE)
+    torch.manual_seed(2)
+    torch.jit.script(resnet18(num_classes=3)).save(path / "net.pt")
+    models = {"r": 'name = "resnet18"\nstem = "imagenet"', "script": 'script = "net.pt"', "mlp": "hidden = [16]"}
+    for name, model in models.items():
+        (path / f"{name}.toml").write_text(f"""
+device = "cpu"
+[data]
+train = "train"
+val = "val"
+batch_size = 5
+workers = 2
+train_ops = [{OPS}]
+val_ops = [{OPS}]
+[model]
+{model}
+[optimizer]
+name = "sgd"
+lr = 0.002
+[train]
+epochs = 1
+threads = 1
+""")
+        run_program("train", f"{name}.toml", "--out", name, cwd=path)
+    return path
+
+
+@pytest.fixture
+def here(trained, tmp_path):
+    """A copy of it whose files a test may take away, but not write into."""
+    return shutil.copytree(trained, tmp_path / "copy", copy_function=os.link)
+
+
+def images_of(folder):
+    photos = ImageFolder(folder)
+    keys = [path[len(str(folder)) + 1 :] for path, _ in photos.samples]
+    return keys, torch.stack([normalize(pil_to_tensor(image).float() / 255, **IMAGENET) for image, _ in photos])
+
+
+def network(run):
+    net = resnet18(num_classes=3)
+    net.load_state_dict(load_file(newest(run) / "model.safetensors"))
+    return net.eval()
+
+
+def predict(folder, *arguments, status=0, name="r"):
+    return run_program("predict", f"{name}.toml", "--checkpoint", name, *arguments, cwd=folder, status=status)
+
+
+def rows(text):
+    return list(csv.DictReader(text.splitlines()))
+
+
+@torch.no_grad()
+def test_predictions_are_pytorchs(trained):
+    keys, images = images_of(trained / "val")
+    expected = network(trained / "r")(images).softmax(1)
+    done = predict(trained, "val")
+    found = rows(done.out)
+    assert [row["key"] for row in found] == keys
+    for row, probabilities in zip(found, expected, strict=True):
+        assert [float(row[name]) for name in CLASSES] == pytest.approx(probabilities.tolist(), abs=1e-5)
+        assert row["class"] == CLASSES[probabilities.argmax()]
+        assert float(row["probability"]) == pytest.approx(probabilities.max().item(), abs=1e-5)
+        assert row["error"] == ""
+    assert "val: 12 images" in done.err
+
+
+def test_top_classes_in_csv_and_json(here):
+    whole = rows(predict(here, "val").out)
+    top = rows(predict(here, "val", "--top", 2).out)
+    assert list(top[0]) == ["key", "class", "probability", "class_2", "probability_2", "error"]
+    assert predict(here, "val", "--top", 2, "-o", "out.json").out == ""
+    document = json.loads((here / "out.json").read_text())
+    for all_of, csv_row, json_row in zip(whole, top, document, strict=True):
+        order = sorted(CLASSES, key=lambda name: -float(all_of[name]))
+        assert [csv_row["class"], csv_row["class_2"]] == order[:2] == [entry["class"] for entry in json_row["top"]]
+        assert float(csv_row["probability_2"]) == float(all_of[order[1]])
+        assert json_row["probability"] == pytest.approx(float(all_of["probability"]), rel=1e-6)
+    predict(here, "val", "-o", "all.json")
+    first = json.loads((here / "all.json").read_text())[0]
+    assert {name: float(whole[0][name]) for name in CLASSES} == pytest.approx(first["probabilities"], rel=1e-6)
+
+
+def test_images_without_labels_and_bad_ones(here):
+    flat = here / "flat"
+    flat.mkdir()
+    shutil.copy(here / "val/ash/000.png", flat / "b.png")
+    shutil.copy(here / "val/cedar/001.png", flat / "d.png")
+    (flat / "a, cut.png").write_bytes((here / "val/ash/001.png").read_bytes()[:200])
+    (flat / "c.jpg").write_bytes(b"no image")
+    done = predict(here, "flat")
+    found = rows(done.out)
+    assert [row["key"] for row in found] == ["a, cut.png", "b.png", "c.jpg", "d.png"]
+    known = {row["key"]: row for row in rows(predict(here, "val").out)}
+    assert found[1] == {**known["ash/000.png"], "key": "b.png"}
+    assert found[3] == {**known["cedar/001.png"], "key": "d.png"}
+    for row in (found[0], found[2]):
+        assert row["class"] == row["ash"] == "" and row["error"].startswith("expected ")
+    assert "a, cut.png: expected" in done.err and "4 images, 2 of them bad" in done.err
+    predict(here, "flat", "-o", "out.json")
+    assert [sorted(row) for row in json.loads((here / "out.json").read_text())[::2]] == [["error", "key"]] * 2
+    one = rows(predict(here, "flat/b.png").out)
+    assert len(one) == 1 and one[0]["key"] == "b.png"
+    assert [float(one[0][name]) for name in CLASSES] == pytest.approx([float(found[1][name]) for name in CLASSES], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["none"], "none"),
+        (["val", "-o", "out.txt"], ".csv or .json"),
+        (["val", "-o", "no/folder.csv"], "no/folder.csv"),
+        (["r"], "r"),
+        (["val", "--set", "data.val_ops=[]", "--set", "model.stem=cifar"], "conv1.weight"),
+    ],
+)
+def test_predict_refuses_in_one_line(trained, arguments, text):
+    done = predict(trained, *arguments, status=1)
+    assert done.err.startswith("stoker: ") and done.err.count("\n") == 1 and text in done.err, done.err
+
+
+def test_a_checkpoint_knows_its_classes(here):
+    state = json.loads((newest(here / "mlp") / "state.json").read_text())
+    assert state["classes"] == CLASSES
+    (here / "val/ash").rename(here / "val/alder")
+    done = run_program("eval", "mlp.toml", "--checkpoint", "mlp", cwd=here, status=1)
+    assert '"ash"' in done.err and '"alder"' in done.err and done.err.count("\n") == 1, done.err
+    (here / "val/alder").rename(here / "val/ash")
+    file = newest(here / "mlp") / "state.json"
+    del state["classes"]  # as checkpoints were before
+    file.unlink()
+    file.write_text(json.dumps(state))
+    run_program("eval", "mlp.toml", "--checkpoint", "mlp", cwd=here)
+    assert list(rows(predict(here, "val", name="mlp").out)[0])[3:6] == CLASSES
+
+
+def test_eval_and_predict_need_no_training_data(here):
+    shutil.rmtree(here / "train")
+    shutil.rmtree(here / "val/cedar")  # fewer classes than the model has
+    run_program("eval", "mlp.toml", "--checkpoint", "mlp", cwd=here)
+    assert len(rows(predict(here, "val", name="mlp").out)) == 8
+
+
+def export(folder, name, out, status=0):
+    return run_program("export", f"{name}.toml", "--checkpoint", name, "-o", out, cwd=folder, status=status)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["r", "script"])
+def test_exported_torchscript_is_the_model(here, name):
+    export(here, name, "out.pt")
+    loaded = torch.jit.load(here / "out.pt")
+    net = network(here / name)
+    assert not loaded.training
+    assert loaded.state_dict().keys() == net.state_dict().keys()
+    assert all(torch.equal(value, net.state_dict()[key]) for key, value in loaded.state_dict().items())
+    for batch in (1, 2, 5):
+        images = torch.randn(batch, 3, SIZE, SIZE)
+        assert (loaded(images) - net(images)).abs().max() <= 1e-5
+    loaded.state_dict()["fc.bias"].fill_(50)  # the names are the weights that count, not copies of constants
+    assert (loaded(images) - net(images)).abs().max() > 10
+
+
+def test_an_exported_model_trains_on_in_stoker(here):
+    export(here, "mlp", "mlp.pt")
+    done = run_program("train", "mlp.toml", "--set", "model.script=mlp.pt", "--out", "more", cwd=here)
+    assert "accuracy" in done.out
+    start = load_file(newest(here / "mlp") / "model.safetensors")
+    more = load_file(newest(here / "more") / "model.safetensors")
+    assert start.keys() == more.keys() and not torch.equal(start["fc1.weight"], more["fc1.weight"])
+
+
+def test_exported_weights_are_the_averaged_ones(here):
+    run_program("train", "mlp.toml", "--set", "train.ema=0.5", "--out", "ema", cwd=here)
+    run_program("export", "mlp.toml", "--checkpoint", "ema", "-o", "out.safetensors", cwd=here)
+    out = load_file(here / "out.safetensors")
+    checkpoint = newest(here / "ema")
+    average, last = (load_file(checkpoint / f"{name}.safetensors") for name in ("ema", "model"))
+    assert all(torch.equal(out[key], average[key]) for key in average)
+    assert not torch.equal(out["fc1.weight"], last["fc1.weight"])
+
+
+def test_export_refuses_in_one_line(here):
+    for out, text in (("out.onnx", ".safetensors"), ("no/folder.pt", "no/folder.pt")):
+        done = export(here, "mlp", out, status=1)
+        assert done.err.startswith("stoker: ") and done.err.count("\n") == 1 and text in done.err, done.err
