@@ -1,7 +1,7 @@
 """A PyTorch model as a file that Stoker trains.
 
-`export_training` traces one training step (forward, loss, gradients, new buffers) and the forward pass of evaluation, and
-writes both graphs with the first weights into one .pt2 file. It needs PyTorch with NumPy and nothing of Stoker's.
+`export_training` traces one training step (forward, loss, gradients, new buffers) and the forward pass of evaluation,
+and writes both graphs with the first weights into one .pt2 file. It needs PyTorch with NumPy and nothing of Stoker's.
 
     from stoker.export import export_training
     export_training(net, torch.nn.CrossEntropyLoss(), (images, labels), "net.pt2")
@@ -28,12 +28,12 @@ def export_training(model, loss, example, path, *, compiled=False):
     """Writes `model` with its weights of now and `loss` to `path`, a .pt2 file for a recipe's `model.export`.
 
     loss: a function of (logits, labels) that gives the mean over the batch, a scalar.
-    example: a batch (images, labels) of at least two samples: float32 (N, C, H, W) and int64 (N), on the device that will
-        train. Other batches may have other sizes.
-    compiled: has AOTInductor compile both graphs, which needs a C++ compiler; the file then runs on this kind of machine.
+    example: a batch (images, labels) of at least two samples: float32 (N, C, H, W) and int64 (N), on the device that
+        will train. Other batches may have other sizes.
+    compiled: has AOTInductor compile both graphs, which needs a C++ compiler; the file then runs on such machines only.
 
-    Batch norm, dropout and parameters with requires_grad = False do in Stoker what they do in PyTorch. Mixed precision is
-    traced as well: call torch.autocast inside the model and inside the loss.
+    Batch norm, dropout and parameters with requires_grad = False do in Stoker what they do in PyTorch. Mixed precision
+    is traced as well: call torch.autocast inside the model and inside the loss.
     """
     images, labels = _check(model, example, path)
     names = [name for name, _ in model.named_parameters()]
@@ -92,7 +92,8 @@ def _check(model, example, path):
         raise ValueError(f"path: expected a name that ends in .pt2, got {os.fspath(path)!r}")
     if images.dim() != 4 or images.dtype != torch.float32 or len(images) < 2:
         raise ValueError(
-            f"example: expected float32 images (N, C, H, W) with N of at least 2, got {images.dtype} {tuple(images.shape)}"
+            "example: expected float32 images (N, C, H, W) with N of at least 2, "
+            f"got {images.dtype} {tuple(images.shape)}"
         )
     if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
         raise ValueError(f"example: expected int64 labels ({len(images)},), got {labels.dtype} {tuple(labels.shape)}")
@@ -108,15 +109,13 @@ def _check(model, example, path):
 def _unused(model, loss, images, labels):
     """Parameters that the loss does not depend on: PyTorch's optimisers leave them alone."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not trained:
+        raise ValueError("model: expected a parameter that requires a gradient, got none")
     with torch.random.fork_rng():
-        value = loss(copy.deepcopy(model)(images), labels) if not trained else None
-        if value is None:
-            buffers = {name: b.clone() for name, b in model.named_buffers()}
-            value = loss(functional_call(model, buffers, (images,)), labels)
-    if not trained or value.dim() != 0:
-        raise ValueError(
-            f"loss: expected a scalar of at least one parameter that requires a gradient, got {tuple(value.shape)}"
-        )
+        buffers = {name: b.clone() for name, b in model.named_buffers()}
+        value = loss(functional_call(model, buffers, (images,)), labels)
+    if value.dim() != 0:
+        raise ValueError(f"loss: expected a scalar, the mean over the batch, got {tuple(value.shape)}")
     gradients = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
     return {name for name, gradient in zip(trained, gradients, strict=True) if gradient is None}
 
@@ -134,7 +133,7 @@ def _takes_one_sample(model, images):
 def _export(function, batch, weights, smallest):
     """The function as an exported program whose batch size is free.
 
-    It is traced twice: by make_fx, which sees through torch.autograd.grad, and by torch.export, which gives the file format.
+    It is traced twice: by make_fx, which sees through torch.autograd.grad, and by torch.export, for the file format.
     """
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
 
@@ -181,7 +180,7 @@ def _safetensors(tensors):
     header, parts, end = {}, [], 0
     for name, tensor in tensors.items():
         if tensor.dtype not in types:
-            raise ValueError(f"model: expected parameters and buffers of types that Stoker has, got {tensor.dtype} for {name}")
+            raise ValueError(f"model: expected tensors of types that Stoker has, {name} is {tensor.dtype}")
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         parts.append(flat.view(torch.uint8).numpy().tobytes())
         begin, end = end, end + len(parts[-1])

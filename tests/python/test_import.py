@@ -194,7 +194,9 @@ def test_bf16_trains_a_scripted_model(stoker, tmp_path, folder):
 
 
 REFUSED = {
-    "both": ('script = "{0}/dropout.pt"\nexport = "{0}/dropout.pt2"', "", "model.export] expected model.script or", "both"),
+    "both": (
+        'script = "{0}/dropout.pt"\nexport = "{0}/dropout.pt2"', "", "model.export] expected model.script or", "both",
+    ),
     "smoothing": ('export = "{0}/dropout.pt2"', "label_smoothing = 0.1", "train.label_smoothing] expected 0", ""),
     "precision": ('export = "{0}/dropout.pt2"', 'precision = "bf16"', "train.precision] expected auto, fp32", ""),
     "no export": ('export = "none.pt2"', "", "none.pt2", "No such file"),
@@ -223,7 +225,7 @@ def test_damaged_files_are_refused_in_one_line(stoker, tmp_path, folder, form, d
     (tmp_path / name).write_bytes({
         "cut": whole[: len(whole) // 2],
         "empty": b"",
-        "flipped": whole[:middle] + bytes(b ^ 0xFF for b in whole[middle:middle + 400]) + whole[middle + 400:],
+        "flipped": whole[:middle] + bytes(b ^ 255 for b in whole[middle:middle + 400]) + whole[middle + 400:],
         "text": b"not a model\n" * 50,
     }[damage])  # fmt: skip
     write_recipe(tmp_path, folder, f'{form} = "{name}"')

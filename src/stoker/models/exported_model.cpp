@@ -80,6 +80,12 @@ at::Tensor ExportedModel::loss(const at::Tensor& input, const at::Tensor& label,
                                .got = fmt::to_string(options.label_smoothing),
                                .hint = "export it with nn.CrossEntropyLoss(label_smoothing=...)"});
     }
+    if (label.dim() != 1) {
+        throw InvalidArgument({.where = "model.export",
+                               .expected = "one class for each image, which its loss takes",
+                               .got = "shares of classes",
+                               .hint = "leave out train.mixup and train.cutmix"});
+    }
     if (input.size(0) < smallest_batch_) {
         throw InvalidArgument(
             {.where = "model.export",

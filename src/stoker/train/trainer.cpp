@@ -163,6 +163,9 @@ bool Trainer::train_epoch(const FitOptions& options) {
 
 // What a model draws (dropout) is a function of seed and step, so that a resumed run draws the same.
 void Trainer::seed_draws() {
+    if (model_->linear_chain() != nullptr) {
+        return;  // it draws nothing, and its steps are so short that this would count
+    }
     Rng rng({.seed = recipe_.seed, .sample = static_cast<std::uint64_t>(steps_), .op = kModelDraws});
     at::Generator generator = at::globalContext().defaultGenerator(device_);
     const std::lock_guard lock(generator.mutex());
