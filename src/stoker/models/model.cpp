@@ -16,8 +16,8 @@
 #include "stoker/models/mlp.h"
 #include "stoker/models/name_pattern.h"
 #include "stoker/models/resnet.h"
-#include "stoker/models/vit.h"
 #include "stoker/models/script_model.h"
+#include "stoker/models/vit.h"
 
 namespace stoker {
 

@@ -12,9 +12,9 @@
 
 #include "stoker/base/core_budget.h"
 #include "stoker/base/error.h"
-#include "stoker/train/run_folder.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/train/run_folder.h"
 
 namespace stoker {
 namespace {
