@@ -12,6 +12,7 @@
 #include <map>
 
 #include "stoker/base/error.h"
+#include "stoker/bridge/torch_error.h"
 #include "stoker/models/exported_model.h"
 #include "stoker/models/script_model.h"
 
@@ -82,9 +83,8 @@ void require_equal(Model& model, Module& module, const at::Tensor& images) {
     std::string why = "another result";
     try {
         equal = at::allclose(module.forward({images}).toTensor(), model.forward(images), 1e-4, 1e-5);
-    } catch (const c10::Error& error) {
-        why = error.what_without_backtrace();
-        why.resize(std::min(why.find('\n'), why.size()));
+    } catch (const std::exception& error) {  // c10::Error, or the interpreter's own
+        why = first_sentence(error.what());
     }
     if (!equal) {
         throw Unsupported({.where = "export",

@@ -88,13 +88,12 @@ VisionTransformer::Block VisionTransformer::make_block(const std::string& name, 
 }
 
 at::Tensor VisionTransformer::attention(const Block& block, const at::Tensor& x) {
-    const std::int64_t batch = x.size(0);
     const std::int64_t tokens = x.size(1);
     const at::Tensor projected = at::linear(x, block.in_projection.weight, block.in_projection.bias);
     const at::Tensor heads =
-        projected.view({batch, tokens, 3, kHeads, kHidden / kHeads}).permute({2, 0, 3, 1, 4});  // (3, N, heads, S, d)
-    const at::Tensor mixed = at::scaled_dot_product_attention(heads[0], heads[1], heads[2]);    // (N, heads, S, d)
-    const at::Tensor joined = mixed.transpose(1, 2).reshape({batch, tokens, kHidden});
+        projected.view({-1, tokens, 3, kHeads, kHidden / kHeads}).permute({2, 0, 3, 1, 4});   // (3, N, heads, S, d)
+    const at::Tensor mixed = at::scaled_dot_product_attention(heads[0], heads[1], heads[2]);  // (N, heads, S, d)
+    const at::Tensor joined = mixed.transpose(1, 2).reshape({-1, tokens, kHidden});
     return at::linear(joined, block.out_projection.weight, block.out_projection.bias);
 }
 
@@ -112,8 +111,9 @@ at::Tensor VisionTransformer::forward(const at::Tensor& input) {
                                .hint = "let data.val_ops end in the size of data.train_ops"});
     }
     at::Tensor x = at::conv2d(input, patches_.weight, patches_.bias, kPatch);  // (N, kHidden, H / 16, W / 16)
-    x = at::cat({class_token_.expand({input.size(0), -1, -1}), x.flatten(2).transpose(1, 2)}, 1);
-    x = x.add(positions_);  // (N, 1 + patches, kHidden)
+    x = x.flatten(2).transpose(1, 2);                                          // (N, patches, kHidden)
+    x = at::cat({class_token_.expand_as(x.narrow(1, 0, 1)), x}, 1);  // no size of the batch, so that a trace has none
+    x = x.add(positions_);                                           // (N, 1 + patches, kHidden)
     for (const Block& block : blocks_) {
         const auto pass = [&block](const at::Tensor& from, bool /*again*/) { return run(block, from); };
         x = checkpoints_blocks() ? checkpointed(pass, x, block.parameters()) : run(block, x);
