@@ -200,6 +200,6 @@ def test_half_precision_weights_are_widened(stoker, tmp_path, digits):
 
 def test_state_json_is_small_and_readable(digits):
     state = json.loads((digits / "state.json").read_text())
-    assert state["version"] == 1 and state["step"] == 5
+    assert state["version"] == 2 and state["step"] == 5
     assert state["loader"]["epoch"] == 1 and state["loader"]["batch"] == 0
     assert (digits / "state.json").stat().st_size < 10_000
