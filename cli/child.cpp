@@ -8,8 +8,8 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <fmt/format.h>
+#include <string_view>
 #include <utility>
 
 #include "engine.h"
@@ -21,11 +21,12 @@ namespace stoker::cli {
 
 namespace {
 
-// The user's own environment: the program added one entry for the engine.
+// The user's own environment, without what the program added for the engine.
 std::vector<char*> given_environment() {
     std::vector<char*> entries;
     for (char** entry = environ; *entry != nullptr; ++entry) {
-        if (std::strcmp(*entry, kLongSpin) != 0 && std::strcmp(*entry, kShortSpin) != 0) {
+        const std::string_view text = *entry;
+        if (text != kLongSpin && text != kShortSpin && text != kKeptMemory) {
             entries.push_back(*entry);
         }
     }

@@ -27,9 +27,18 @@ fs::path own_folder() {
 // somebody else (other jobs, a container's quota) that stalls training tenfold and more; there they shall sleep soon.
 // On free cores sleeping soon costs a tenth of a step, so there they spin for as long as it takes. The count is read
 // when the library is loaded, which is why it is set here. A user's own choice stays.
-void shorten_spinning() {
+void choose_spin() {
     if (std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr) {
         static std::string setting = cores_are_free() ? kLongSpin : kShortSpin;  // putenv keeps the pointer
+        putenv(setting.data());
+    }
+}
+
+// glibc gives large blocks back to the system when they are freed, and a step's activations are large blocks: each step
+// would pay for zeroed pages anew, a tenth of its time. Read when a program starts. A user's own choice stays.
+void keep_memory() {
+    if (std::getenv("GLIBC_TUNABLES") == nullptr) {
+        static std::string setting = kKeptMemory;
         putenv(setting.data());
     }
 }
@@ -71,7 +80,8 @@ void start_engine(char** argv) {
              .got = "no " + std::string(kEngineName) + " beside this program",
              .hint = "build and install with STOKER_ENGINE=ON"});
     }
-    shorten_spinning();
+    choose_spin();
+    keep_memory();
     execv(engine.c_str(), argv);
     throw IoError({.where = engine.string(), .expected = "an executable that starts", .got = errno_text()});
 }

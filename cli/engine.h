@@ -22,10 +22,13 @@ inline constexpr CommandName kStep = {"step", "a model's training step alone; --
 inline constexpr CommandName kBench = {"bench", "measure: the input pipeline, the ladder of techniques"};
 inline constexpr CommandName kLadder = {"ladder", "the published MNIST experiment, one technique after the other"};
 
-// The entry that the program adds to the engine's environment, for those who start other programs from there: on free
-// cores, and where somebody else wants them too.
+// What the program adds to the engine's environment, for those who start other programs from there. How long OpenMP's
+// threads spin: on free cores, and where somebody else wants them too.
 inline constexpr const char* kLongSpin = "GOMP_SPINCOUNT=10000";
 inline constexpr const char* kShortSpin = "GOMP_SPINCOUNT=1000";
+// Memory that a step frees stays with the process, for the next step, and is asked for in huge pages.
+inline constexpr const char* kKeptMemory =
+    "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1000000000000:glibc.malloc.hugetlb=1";
 
 // Asked this way, the engine prints the folder "torch" whose libtorch_cpu.so it was loaded with.
 inline constexpr const char* kAskLibTorch = "--libtorch";
