@@ -1,4 +1,4 @@
-"""The README's C++ example is the program that the tests compile and run, in both languages."""
+"""The C++ examples of the pages are the programs that the tests compile and run."""
 
 import re
 from pathlib import Path
@@ -8,10 +8,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
-def test_example_is_the_compiled_program(readme: str) -> None:
-    program = (ROOT / "tests/example/example.cpp").read_text().split("\n", 1)[1].strip()
-    assert f"```cpp\n{program}\n```" in (ROOT / readme).read_text()
+PAGES = [("README.md", "photos"), ("README.zh-CN.md", "photos"), ("docs/cpp.md", "squares")]
+
+
+@pytest.mark.parametrize(("page", "example"), PAGES)
+def test_example_is_the_compiled_program(page: str, example: str) -> None:
+    program = (ROOT / f"tests/example/{example}.cpp").read_text().split("\n", 1)[1].strip()
+    assert f"```cpp\n{program}\n```" in (ROOT / page).read_text()
+
+
+def test_the_readmes_example_is_short() -> None:
+    program = (ROOT / "tests/example/photos.cpp").read_text().split("\n", 1)[1].strip()
+    assert len(program.splitlines()) <= 40
 
 
 @pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])

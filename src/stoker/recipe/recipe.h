@@ -18,8 +18,8 @@ using OptionValue = std::variant<bool, double, std::string, std::vector<double>>
 // One entry of train_ops or val_ops: {op = "resize", size = 256}. The pipeline knows the ops.
 struct OpSpec {
     std::string name;
-    std::map<std::string, OptionValue> options;  // without "op"
-    std::string where;                           // "recipes/x.toml:12: data.train_ops[0]", for messages
+    std::map<std::string, OptionValue> options = {};  // without "op"
+    std::string where = {};                           // "recipes/x.toml:12: data.train_ops[0]", for messages
 };
 
 // How many samples may be bad in an epoch over all ranks: a number, or a percentage of the epoch's samples.

@@ -1,4 +1,4 @@
-// The README's C++ example, compiled and run as a test.
+// The example of docs/cpp.md, compiled and run as a test.
 #include "stoker/train/trainer.h"
 
 struct Squares : stoker::Source {  // bright squares left (0) or right (1)
