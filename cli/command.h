@@ -18,6 +18,7 @@ Command add_synth(CLI::App& app);
 Command add_doctor(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_runs(CLI::App& app);
+Command add_launch(CLI::App& app);
 
 // The text under a command's options: an example or two.
 inline void example(CLI::App& app, const std::string& lines) {

@@ -12,6 +12,7 @@ constexpr Entry kCommands[] = {
     {kEval.name, kEval.summary, in_engine},
     {kPredict.name, kPredict.summary, in_engine},
     {kExport.name, kExport.summary, in_engine},
+    {"launch", "start a command as several processes that train together", add_launch},
     {"inspect", "say what is in a data set; --verify decodes everything", add_inspect},
     {"show", "draw a batch, or write one sample, as the model sees it", add_show},
     {"pack", "write a data set in another format: stk, which reads fastest, WebDataset, LMDB, HDF5, npz", add_pack},

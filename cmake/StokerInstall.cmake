@@ -9,7 +9,8 @@ set_target_properties(stoker_all PROPERTIES EXPORT_NAME stoker)
 target_link_libraries(stoker_all INTERFACE ${stoker_targets})
 
 install(TARGETS ${stoker_targets} stoker_all EXPORT stoker_targets)
-install(DIRECTORY src/stoker DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY src/stoker DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+  PATTERN gloo_shim EXCLUDE)
 set(stoker_package ${CMAKE_INSTALL_LIBDIR}/cmake/stoker)
 install(EXPORT stoker_targets NAMESPACE stoker:: DESTINATION ${stoker_package})
 configure_package_config_file(cmake/stokerConfig.cmake.in ${CMAKE_BINARY_DIR}/stokerConfig.cmake

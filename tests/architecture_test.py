@@ -24,11 +24,12 @@ ARROWS = {
     # LibTorch begins here.
     "bridge": ["pipeline"],
     "models": ["bridge", "fused"],
-    "train": ["models", "track"],
+    "dist": ["bridge"],
+    "train": ["models", "dist", "track"],
     "engine": ["train", "pack"],  # cli/engine, the program stoker-engine
     "cli": ["pipeline", "pack", "track"],  # the program stoker
 }
-TORCH_FOLDERS = {"bridge", "models", "train", "engine"}
+TORCH_FOLDERS = {"bridge", "models", "dist", "train", "engine"}
 
 # Headers of LibTorch that cost about a gigabyte and ten seconds a file are for these files alone.
 # Everything else includes single operators (<ATen/ops/add.h>) and <ATen/core/Tensor.h>.

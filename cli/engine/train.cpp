@@ -66,15 +66,20 @@ void print_resumed(const Resumed& resumed) {
     }
 }
 
-int run(const Options& options) {
+int train(const Options& options, const std::shared_ptr<Group>& group) {
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
     const bool resumes =
         !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();
-    Trainer trainer(recipe, resumes);
+    Trainer trainer(recipe, resumes, group);
     ProgressBar progress;
     bool header = false;
     FitOptions fit{.out = out, .resume = options.resume};
+    fit.interrupt = &catch_signals();
+    if (!group->first()) {  // one rank speaks for all
+        const TrainResult result = trainer.fit(fit);
+        return result.interrupted ? 128 + result.signal : 0;
+    }
     if (!options.json) {
         print_plan(recipe, trainer, out, resumes);
     }
@@ -96,7 +101,6 @@ int run(const Options& options) {
                        bad == 1 ? "" : "s", out);
         }
     };
-    fit.interrupt = &catch_signals();
     const TrainResult result = trainer.fit(fit);
     progress.clear();
     if (const std::string trouble = trainer.train_loader().stats().cache_trouble; !trouble.empty()) {
@@ -108,7 +112,7 @@ int run(const Options& options) {
         fmt::print("{}", account_report(result));
     }
     if (result.interrupted) {
-        const int signal = *fit.interrupt;
+        const int signal = result.signal;
         fmt::print(stderr, "stoker: stopped by signal {} after step {}; checkpoint written, --resume auto goes on\n",
                    signal, result.steps);
         return 128 + signal;
@@ -118,6 +122,20 @@ int run(const Options& options) {
                    result.epochs.size(), result.epochs.size() == 1 ? "" : "s", result.run.string());
     }
     return 0;
+}
+
+int run(const Options& options) {
+    const std::shared_ptr<Group> group = join_group();
+    try {
+        return train(options, group);
+    } catch (const RankLost&) {
+        throw;
+    } catch (const std::exception& error) {
+        if (!group->leave(error.what())) {
+            return 1;  // what all ranks meet is said once
+        }
+        throw;
+    }
 }
 
 }  // namespace

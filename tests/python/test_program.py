@@ -11,7 +11,8 @@ import pytest
 from conftest import PROGRAM
 
 ENGINE = PROGRAM.parent / "stoker-engine"
-COMMANDS = ["train", "eval", "predict", "export", "inspect", "show", "pack", "unpack", "synth", "runs", "bench", "doctor"]
+COMMANDS = ["train", "eval", "predict", "export", "launch", "inspect", "show", "pack", "unpack", "synth", "runs", "bench"]
+COMMANDS += ["doctor"]
 
 
 @pytest.fixture(scope="module")

@@ -74,6 +74,12 @@ at::Tensor ExportedModel::forward(const at::Tensor& input) {
 }
 
 at::Tensor ExportedModel::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
+    if (options.autograd) {
+        throw Unsupported({.where = "model.exported",
+                           .expected = "one process",
+                           .got = "several, which train together",
+                           .hint = "its graph has the gradients in itself, where they cannot be averaged"});
+    }
     if (options.label_smoothing != 0) {
         throw InvalidArgument({.where = "train.label_smoothing",
                                .expected = "0: the loss of an exported model is in its file",

@@ -93,7 +93,7 @@ void Mlp::prepare(const at::Tensor& input) {
 }
 
 at::Tensor Mlp::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
-    if (!all_train() || chain_.activation != Activation::relu || options.label_smoothing != 0 ||
+    if (options.autograd || !all_train() || chain_.activation != Activation::relu || options.label_smoothing != 0 ||
         label.scalar_type() != at::kLong || at::autocast::is_autocast_enabled(input.device().type())) {
         label_.reset();
         return Model::loss(input, label, options);

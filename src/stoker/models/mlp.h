@@ -17,7 +17,7 @@ class Mlp final : public Model {
     at::Tensor forward(const at::Tensor& input) override;
 
     // The same values as Model's own, through autograd, within rounding. Under autocast, for smoothed or soft labels,
-    // with another activation than ReLU, and where a parameter is frozen, it is Model's own.
+    // with another activation than ReLU, where a parameter is frozen or autograd is asked for, it is Model's own.
     at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {}) override;
     void backward(const at::Tensor& loss, const at::Tensor& gradient = {}) override;
     // Null where a parameter is frozen.

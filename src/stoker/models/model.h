@@ -23,6 +23,7 @@ struct NamedTensor {
 
 struct LossOptions {
     double label_smoothing = 0;  // share of a label that is spread over all classes
+    bool autograd = false;       // gradients come from autograd in any case: somebody has hooks there
 };
 
 // Fully connected layers with one activation between them.

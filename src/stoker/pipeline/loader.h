@@ -67,6 +67,7 @@ class Loader {
     std::shared_ptr<Batch> next();
 
     std::int64_t batches_per_epoch() const { return sampler_.batches(); }
+    const Sampler& sampler() const { return sampler_; }
     const Source& source() const { return *source_; }
     const Shape& image_shape() const { return fields_.front().shape; }  // (C, H, W)
 

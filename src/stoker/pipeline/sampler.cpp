@@ -34,9 +34,13 @@ std::int64_t Sampler::max_slice() const {
     return (most - 1) / options_.world_size + 1;
 }
 
+std::int64_t Sampler::samples(std::int64_t batch) const {
+    return std::min(options_.batch_size, options_.size - batch * options_.batch_size);
+}
+
 Slice Sampler::slice(std::int64_t batch) const {
     const std::int64_t first = batch * options_.batch_size;
-    const std::int64_t count = std::min(options_.batch_size, options_.size - first);
+    const std::int64_t count = samples(batch);
     const std::int64_t begin = count * options_.rank / options_.world_size;
     const std::int64_t end = count * (options_.rank + 1) / options_.world_size;
     return {first + begin, end - begin};

@@ -29,6 +29,7 @@ class Sampler {
 
     std::int64_t batches() const;    // of an epoch, the same for every rank
     std::int64_t max_slice() const;  // samples of the largest slice of any rank
+    std::int64_t samples(std::int64_t batch) const;  // of global batch `batch` over all ranks
 
     // This rank's part of global batch `batch` in [0, batches()). A last batch that is not full is
     // divided as evenly as can be, so with many ranks a slice of it may be empty.

@@ -5,6 +5,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
+#include <array>
+
 #include "stoker/base/error.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/setup.h"
@@ -56,29 +58,35 @@ class EvaluationMode {
 }  // namespace
 
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
-                                   const std::atomic<int>* interrupt, const OnBadSamples& on_bad_samples) {
+                                   const EvaluateOptions& options, const Group& group) {
     const c10::InferenceMode inference;
     const EvaluationMode mode(model);
     rewind(loader);
     at::Tensor loss = device_zero(device);
     at::Tensor correct = device_zero(device);
-    Evaluation result;
+    std::int64_t samples = 0;
+    std::int64_t bad = 0;
     DeviceCopier copier(device);
-    while (const auto batch = next_batch(loader, on_bad_samples)) {
-        const DeviceBatch on_device = copier.copy(batch);
-        const at::Tensor logits = model.forward(on_device.image);  // (N, classes)
-        loss.add_(at::cross_entropy_loss(logits, on_device.label), static_cast<double>(batch->size()));
-        correct.add_(logits.argmax(1).eq(on_device.label).sum());
-        result.samples += batch->size();
-        result.bad_samples += replaced_items(batch->bad_samples());
-        if (interrupt != nullptr && *interrupt != 0) {
+    while (const auto batch = next_batch(loader, options.on_bad_samples)) {
+        if (batch->size() > 0) {  // of several ranks some may have none of the last batch
+            const DeviceBatch on_device = copier.copy(batch);
+            const at::Tensor logits = model.forward(on_device.image);  // (N, classes)
+            loss.add_(at::cross_entropy_loss(logits, on_device.label), static_cast<double>(batch->size()));
+            correct.add_(logits.argmax(1).eq(on_device.label).sum());
+        }
+        samples += batch->size();
+        bad += replaced_items(batch->bad_samples());
+        if (options.stop && options.stop()) {
             return std::nullopt;
         }
     }
-    const auto samples = static_cast<double>(result.samples);
-    result.loss = loss.item<double>() / samples;
-    result.accuracy = correct.item<double>() / samples;
-    return result;
+    std::array sums = {loss.item<double>(), correct.item<double>(), static_cast<double>(samples),
+                       static_cast<double>(bad)};
+    group.sum(sums);
+    return Evaluation{.loss = sums[0] / sums[2],
+                      .accuracy = sums[1] / sums[2],
+                      .samples = static_cast<std::int64_t>(sums[2]),
+                      .bad_samples = static_cast<std::int64_t>(sums[3])};
 }
 
 Evaluation evaluate_weights(const Recipe& given, const std::vector<NamedTensor>& weights,

@@ -1,7 +1,6 @@
 // The figures of a model on data: loss and accuracy, exact over all samples.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
 
@@ -23,12 +23,16 @@ struct Evaluation {
 
 using OnBadSamples = std::function<void(std::span<const BadSample>)>;
 
-// One pass over `loader` from its first batch, in inference mode; the model is back in training mode after.
-// Empty where `interrupt` became other than 0 on the way.
-// `on_bad_samples` is told of samples that were replaced, and of those that went past the budget.
+struct EvaluateOptions {
+    std::function<bool()> stop = nullptr;  // asked after each batch
+    // Told of samples that were replaced, and of those that went past the budget.
+    OnBadSamples on_bad_samples = nullptr;
+};
+
+// One pass over `loader` from its first batch, in inference mode; the model is back in training mode after. The figures
+// are of the samples of all ranks. Empty where `stop` was true on the way.
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
-                                   const std::atomic<int>* interrupt = nullptr,
-                                   const OnBadSamples& on_bad_samples = nullptr);
+                                   const EvaluateOptions& options = {}, const Group& group = Group());
 
 // The recipe's model with these weights on its validation data. Training data is opened only where the
 // validation data is a part of it. `classes`: those that the model was trained on; empty: not known. Throws

@@ -68,6 +68,7 @@ std::string to_json(const TrainResult& result) {
         {"peak_rss_mb", result.peak_rss_mb},
         {"device", result.device},
         {"threads", result.threads},
+        {"ranks", result.ranks},
     };
     return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -36,10 +37,7 @@ void Quarantine::open(const std::filesystem::path& file) {
     torn_ = std::filesystem::file_size(file, unknown) > 0 && !read_text(file).ends_with('\n');
 }
 
-void Quarantine::note(std::span<const BadSample> samples, const Source& source, int rank) {
-    if (file_.empty()) {
-        return;
-    }
+std::string Quarantine::lines(std::span<const BadSample> samples, const Source& source, int rank) {
     std::string lines;
     for (const BadSample& bad : samples) {
         const Json json = {{"source", source.path()},
@@ -48,7 +46,18 @@ void Quarantine::note(std::span<const BadSample> samples, const Source& source, 
                            {"reason", bad.reason},
                            {"replaced_by", bad.replaced_by ? Json(source.key(*bad.replaced_by)) : Json(nullptr)},
                            {"rank", rank}};
-        const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+        lines += json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    }
+    return lines;
+}
+
+void Quarantine::note(const std::string& all) {
+    if (file_.empty()) {
+        return;
+    }
+    std::istringstream given(all);
+    std::string lines;
+    for (std::string line; std::getline(given, line);) {
         if (listed_.insert(name_of(Json::parse(line))).second) {
             lines += line + "\n";
         }

@@ -17,9 +17,14 @@ class Quarantine {
     // Goes on with the file where it is there. Throws IoError.
     void open(const std::filesystem::path& file);
 
-    // Appends those that are not listed yet: {"source", "key", "offset", "reason", "replaced_by", "rank"}. Nothing
-    // without a file. Throws IoError.
-    void note(std::span<const BadSample> samples, const Source& source, int rank);
+    // A line for each: {"source", "key", "offset", "reason", "replaced_by", "rank"}.
+    static std::string lines(std::span<const BadSample> samples, const Source& source, int rank);
+
+    // Appends those lines whose samples are not listed yet. Nothing without a file. Throws IoError.
+    void note(const std::string& lines);
+    void note(std::span<const BadSample> samples, const Source& source, int rank) {
+        note(lines(samples, source, rank));
+    }
 
   private:
     std::filesystem::path file_;

@@ -21,7 +21,14 @@ namespace {
 
 std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
                                     const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
-                                    bool channels_last) {
+                                    bool channels_last, const Group& group) {
+    if (options.batch_size % group.size() != 0) {
+        throw InvalidArgument({.where = "data.batch_size",
+                               .expected = fmt::format("a multiple of the {} ranks", group.size()),
+                               .got = fmt::to_string(options.batch_size)});
+    }
+    options.rank = group.rank();
+    options.world_size = group.size();
     options.workers = recipe.data.workers.value_or(auto_workers(device.is_cuda()));
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
@@ -30,8 +37,14 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
 
 }  // namespace
 
-at::Device prepare_device(const Recipe& recipe) {
+at::Device prepare_device(const Recipe& recipe, const Group& group) {
     const at::Device device = pick_device(recipe.device);
+    if (!group.alone() && !device.is_cpu()) {
+        throw Unsupported({.where = "device",
+                           .expected = "the CPU, where several processes train together",
+                           .got = device.str(),
+                           .hint = "several GPUs are not supported yet: set device = \"cpu\", or start one process"});
+    }
     at::set_num_threads(recipe.train.threads.value_or(read_core_budget().usable));
     at::Context& context = at::globalContext();
     context.setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);
@@ -57,24 +70,24 @@ StepOptions step_options(const Recipe& recipe, const at::Device& device) {
 }
 
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
-                                          bool channels_last) {
+                                          bool channels_last, const Group& group) {
     LoaderOptions options = train_loader_options(recipe, data);
     options.classes = class_count(recipe, *data.train);
-    return make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last);
+    return make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last, group);
 }
 
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
-                                        bool channels_last) {
+                                        bool channels_last, const Group& group) {
     LoaderOptions options = val_loader_options(recipe, data);
     options.classes = class_count(recipe, data.train ? *data.train : *data.val);
-    return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last);
+    return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last, group);
 }
 
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
                                             const at::Device& device, bool channels_last) {
     LoaderOptions options = val_loader_options(recipe, {.train = nullptr, .val = source});
     options.bad_samples = source->size();
-    return make_loader(recipe, source, recipe.data.val_ops, options, device, channels_last);
+    return make_loader(recipe, source, recipe.data.val_ops, options, device, channels_last, Group());
 }
 
 std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const std::vector<NamedTensor>& weights,

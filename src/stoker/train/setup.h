@@ -8,23 +8,26 @@
 #include <vector>
 
 #include "stoker/bridge/device.h"
+#include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/data.h"
 #include "stoker/train/step.h"
 
 namespace stoker {
 
-// Picks the device and sets LibTorch's threads, determinism, cuDNN search and TF32 as the recipe says.
-at::Device prepare_device(const Recipe& recipe);
+// Picks the device and sets LibTorch's threads, determinism, cuDNN search and TF32 as the recipe says. Throws
+// Unsupported for several ranks on GPUs.
+at::Device prepare_device(const Recipe& recipe, const Group& group = Group());
 
 // Of the recipe, for that device.
 StepOptions step_options(const Recipe& recipe, const at::Device& device);
 
+// Of the batches each rank of `group` gets its slice.
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
-                                          bool channels_last);
+                                          bool channels_last, const Group& group = Group());
 // For one pass in order; `restore` begins the next. `data.train` may be null.
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
-                                        bool channels_last);
+                                        bool channels_last, const Group& group = Group());
 
 // Whether images lie channels-last in memory; `model` is null where the recipe's is still to be made.
 bool uses_channels_last(const Recipe& recipe, const Model* model);

@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -16,14 +17,33 @@ namespace {
 
 constexpr std::int64_t kOnDevice = 256;  // losses; then they are fetched whether anybody asks or not
 
+std::vector<at::Tensor> trained_tensors(const Model& model) {
+    std::vector<at::Tensor> tensors;
+    for (const auto& [name, tensor] : model.trained()) {
+        tensors.push_back(tensor);
+    }
+    return tensors;
+}
+
+[[noreturn]] void refuse_alone(const c10::OutOfMemoryError& error, std::int64_t accumulate) {
+    const std::string text = error.what_without_backtrace();
+    throw Error({.where = "memory",
+                 .expected = "room for this rank's part of the batch",
+                 .got = text.substr(0, text.find('\n')),
+                 .hint = "with several processes a batch is not split on the way: set train.accumulate to " +
+                         std::to_string(2 * accumulate)});
+}
+
 }  // namespace
 
-Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device, const StepOptions& options)
+Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device, const StepOptions& options,
+           const Group* group)
     : model_(model),
       optimizer_(optimizer),
       account_(account),
       device_(device),
       options_(options),
+      group_(group),
       losses_(at::zeros({kOnDevice}, at::TensorOptions().dtype(at::kFloat).device(device))) {
     if (options.precision.loss_scaling) {
         scaler_.emplace(device, options.scaler);
@@ -31,19 +51,24 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
     if (options.ema > 0) {
         ema_.emplace(model, options.ema);
     }
-    const bool plain = !options.precision.autocast && !options.precision.loss_scaling && options.accumulate == 1 &&
-                       options.clip_norm == 0 && options.clip_value == 0;
+    if (group != nullptr && !group->alone()) {
+        options_.loss.autograd = true;
+        ranks_ = group->size();
+        reducer_.emplace(*group, trained_tensors(model));
+    }
+    const bool plain = !reducer_ && !options.precision.autocast && !options.precision.loss_scaling &&
+                       options.accumulate == 1 && options.clip_norm == 0 && options.clip_value == 0;
     if (options.compile && plain) {
         fused_ = FusedStep::make(model, optimizer, device, options.loss);
     }
 }
 
-void Step::run(const DeviceBatch& batch, double lr) {
+void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
     if (on_device_ == kOnDevice) {
         fetch_losses();
     }
     if (!fused_) {
-        by_parts(batch, lr);
+        by_parts(batch, lr, samples);
         return;
     }
     const PhaseSpan span(account_, Phase::step);
@@ -53,12 +78,15 @@ void Step::run(const DeviceBatch& batch, double lr) {
     }
 }
 
-void Step::by_parts(const DeviceBatch& batch, double lr) {
+void Step::by_parts(const DeviceBatch& batch, double lr, std::int64_t samples) {
     for (;;) {
         try {
-            gradients(batch, losses_.select(0, on_device_));
+            gradients(batch, samples, losses_.select(0, on_device_));
             break;
-        } catch (const c10::OutOfMemoryError&) {
+        } catch (const c10::OutOfMemoryError& error) {
+            if (reducer_) {  // the others are in the middle of this step
+                refuse_alone(error, options_.accumulate);
+            }
             if (options_.accumulate >= batch.label.size(0)) {
                 throw;
             }
@@ -71,39 +99,62 @@ void Step::by_parts(const DeviceBatch& batch, double lr) {
     update(lr);
 }
 
-// Of the mean loss over the batch: each micro-batch counts by its share of the samples.
-void Step::gradients(const DeviceBatch& batch, at::Tensor mean) {
+// Of the mean loss over all ranks' batch of `all` samples: each micro-batch counts by its share of them.
+void Step::gradients(const DeviceBatch& batch, std::int64_t all, at::Tensor mean) {
     const std::int64_t samples = batch.label.size(0);
     const std::int64_t parts = std::min(options_.accumulate, samples);
+    mean.zero_();
     for (std::int64_t part = 0; part < parts; ++part) {
         const std::int64_t begin = samples * part / parts;
         const std::int64_t size = samples * (part + 1) / parts - begin;
-        at::Tensor loss;  // scalar, the mean over the micro-batch
-        {
-            const PhaseSpan span(account_, Phase::forward);
-            if (before_forward) {
-                before_forward(size);
-            }
-            const Autocast autocast(options_.precision, device_);
-            loss = model_.loss(batch.image.narrow(0, begin, size), batch.label.narrow(0, begin, size), options_.loss);
-        }
-        const PhaseSpan span(account_, Phase::backward);
-        const double share = static_cast<double>(size) / static_cast<double>(samples);
-        at::Tensor gradient;  // of the scaled mean over the batch with respect to this loss
-        if (parts > 1) {
-            gradient = at::full({}, share, loss.options());
-        }
-        if (scaler_) {
-            const at::Tensor scale = scaler_->scale().to(loss.scalar_type());
-            gradient = gradient.defined() ? gradient.mul(scale) : scale;
-        }
-        model_.backward(loss, gradient);
-        if (parts == 1) {
-            mean.copy_(loss.detach());
-        } else {
-            part == 0 ? mean.copy_(loss.detach()).mul_(share) : mean.add_(loss.detach(), share);
-        }
+        micro_batch({.image = batch.image.narrow(0, begin, size), .label = batch.label.narrow(0, begin, size)},
+                    static_cast<double>(size) / static_cast<double>(all), part + 1 == parts, mean);
     }
+    if (parts == 0) {
+        no_gradients();
+    }
+}
+
+void Step::micro_batch(const DeviceBatch& batch, double share, bool last, at::Tensor mean) {
+    at::Tensor loss;  // scalar, the mean over the micro-batch
+    {
+        const PhaseSpan span(account_, Phase::forward);
+        if (before_forward) {
+            before_forward(batch.label.size(0));
+        }
+        const Autocast autocast(options_.precision, device_);
+        loss = model_.loss(batch.image, batch.label, options_.loss);
+    }
+    const PhaseSpan span(account_, Phase::backward);
+    // Of the scaled mean over all samples with respect to this loss; the reducer divides by the ranks.
+    at::Tensor gradient;
+    if (const double factor = share * ranks_; factor != 1) {
+        gradient = at::full({}, factor, loss.options());
+    }
+    if (scaler_) {
+        const at::Tensor scale = scaler_->scale().to(loss.scalar_type());
+        gradient = gradient.defined() ? gradient.mul(scale) : scale;
+    }
+    if (!reducer_) {
+        model_.backward(loss, gradient);
+    } else {
+        if (last) {
+            reducer_->prepare();
+        }
+        group_->guard([&] { model_.backward(loss, gradient); });
+    }
+    mean.add_(loss.detach(), share);
+}
+
+// A rank without samples takes part with zeros.
+void Step::no_gradients() {
+    const PhaseSpan span(account_, Phase::backward);
+    at::Tensor sum;
+    for (const at::Tensor& parameter : trained_tensors(model_)) {
+        sum = sum.defined() ? sum.add(parameter.sum()) : parameter.sum();
+    }
+    reducer_->prepare();
+    group_->guard([&] { sum.backward(at::zeros({}, sum.options())); });
 }
 
 void Step::update(double lr) {

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "stoker/bridge/device.h"
+#include "stoker/dist/gradient_reducer.h"
+#include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/trace/account.h"
 #include "stoker/train/autocast.h"
@@ -34,16 +36,20 @@ struct StepOptions {
 
 class Step {
   public:
+    // With a `group` of several ranks all of them run each step together; it must outlive the step.
     Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
-         const StepOptions& options = {});
+         const StepOptions& options = {}, const Group* group = nullptr);
 
     // Trains on one batch with learning rate `lr`. Where the device's memory is too small, the batch is split into
     // twice as many micro-batches, and those after it too; gradients stay the same, but for what looks at a whole
     // batch, such as batch norm, whose statistics are then of micro-batches. Throws c10::OutOfMemoryError where a
-    // single sample is too much.
-    void run(const DeviceBatch& batch, double lr);
+    // single sample is too much; with several ranks, which would no longer agree, an Error at once. `samples` is the
+    // size of the batch over all ranks, of which `batch` is this one's part, and may be empty.
+    void run(const DeviceBatch& batch, double lr, std::int64_t samples);
+    void run(const DeviceBatch& batch, double lr) { run(batch, lr, batch.label.size(0)); }
 
-    // The mean loss of each `run` since the last call, in order. Waits for the device.
+    // The mean loss of each `run` since the last call, in order; with several ranks, what this rank's samples add to
+    // it. Waits for the device.
     std::vector<double> take_losses();
 
     // A checkpoint's state of the scaler and averaged weights. Throws InvalidArgument where they are of another kind of
@@ -59,8 +65,10 @@ class Step {
     std::function<void(std::int64_t samples)> before_forward;
 
   private:
-    void by_parts(const DeviceBatch& batch, double lr);
-    void gradients(const DeviceBatch& batch, at::Tensor mean);
+    void by_parts(const DeviceBatch& batch, double lr, std::int64_t samples);
+    void gradients(const DeviceBatch& batch, std::int64_t all, at::Tensor mean);
+    void micro_batch(const DeviceBatch& batch, double share, bool last, at::Tensor mean);
+    void no_gradients();
     void update(double lr);
     void fetch_losses();
 
@@ -69,9 +77,12 @@ class Step {
     Account& account_;
     at::Device device_;
     StepOptions options_;
+    const Group* group_;
     std::optional<Scaler> scaler_;
     std::optional<Ema> ema_;
     std::optional<FusedStep> fused_;
+    std::optional<GradientReducer> reducer_;  // where there are several ranks
+    int ranks_ = 1;
     at::Tensor losses_;            // (kOnDevice) float32 on the device
     std::int64_t on_device_ = 0;   // of them in use
     std::vector<double> fetched_;  // those before

@@ -36,24 +36,26 @@ double seconds(std::chrono::nanoseconds time) {
 
 }  // namespace
 
-Trainer::Trainer(const Recipe& recipe, bool resumes)
-    : Trainer(recipe, open_data(recipe.data), nullptr, OptimizerKernel::fused, resumes) {}
+Trainer::Trainer(const Recipe& recipe, bool resumes, std::shared_ptr<Group> group)
+    : Trainer(recipe, open_data(recipe.data), nullptr, OptimizerKernel::fused, resumes, std::move(group)) {}
 
 Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model, OptimizerKernel kernel,
-                 bool resumes) try
-    : recipe_(recipe),
+                 bool resumes, std::shared_ptr<Group> group) try
+    : group_(group != nullptr ? std::move(group) : join_group()),
+      recipe_(recipe),
       data_(std::move(data)),
-      device_(prepare_device(recipe)),
-      train_(make_train_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()))),
-      val_(data_.val == nullptr ? nullptr
-                                : make_val_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()))),
+      device_(prepare_device(recipe, *group_)),
+      train_(make_train_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()), *group_)),
+      val_(data_.val == nullptr
+               ? nullptr
+               : make_val_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()), *group_)),
       model_(model != nullptr
                  ? std::move(model)
                  : make_model(recipe.model, train_->image_shape(), class_count(recipe, *data_.train), recipe.seed)),
       has_weights_(recipe.model.weights.empty() || !resumes),
       fresh_(prepare_model(*model_, recipe, device_, resumes)),
       optimizer_(model_->trained(), recipe.optimizer, kernel),
-      step_(*model_, optimizer_, account_, device_, step_options(recipe, device_)),
+      step_((group_->meet(), *model_), optimizer_, account_, device_, step_options(recipe, device_), group_.get()),
       copier_(device_),
       mix_({.mixup = recipe.train.mixup,
             .cutmix = recipe.train.cutmix,
@@ -67,12 +69,13 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
 
 TrainResult Trainer::fit(const FitOptions& options) {
     folder_.reset();
-    if (!options.out.empty()) {
+    if (!options.out.empty() && group_->first()) {
         folder_.emplace(options.out);
     }
     try {
         TrainResult result = with_stoker_errors([&] {
             resume(options);
+            share_state();
             return run(options);
         });
         tracker_.reset();
@@ -96,7 +99,7 @@ TrainResult Trainer::run(const FitOptions& options) {
     while (!interrupted && !finished()) {
         interrupted = !train_epoch(options) || !finish_epoch(options);
     }
-    if (interrupted && folder_) {
+    if (interrupted && !options.out.empty()) {
         save();
     }
     account_.cut();
@@ -110,7 +113,9 @@ TrainResult Trainer::run(const FitOptions& options) {
                        .device = device_.str(),
                        .workers_used = train_->workers(),
                        .threads = at::get_num_threads(),
-                       .interrupted = interrupted};
+                       .ranks = group_->size(),
+                       .interrupted = interrupted,
+                       .signal = interrupted ? signal_ : 0};
     result.document = to_json(result);
     if (tracker_) {
         if (!nothing_left) {
@@ -148,25 +153,29 @@ bool Trainer::train_epoch(const FitOptions& options) {
         {
             const PhaseSpan span(account_, Phase::copy);
             on_device = copier_.copy(batch);
-            if (mix_.any()) {
+            if (mix_.any() && batch->size() > 0) {
                 mix(on_device, mix_, batch->epoch(), batch->number());
             }
         }
         seed_draws();
-        step_.run(on_device, lr);
+        step_.run(on_device, lr, train_->sampler().samples(batch->number()));
         after_step(*batch, lr, options);
-        if (options.interrupt != nullptr && *options.interrupt != 0) {
+        const PhaseSpan span(account_, group_->alone() ? Phase::unmeasured : Phase::communication);
+        if (stops(options)) {
             return false;
         }
     }
 }
 
-// What a model draws (dropout) is a function of seed and step, so that a resumed run draws the same.
+// What a model draws (dropout) is a function of seed, step and rank, so that a resumed run draws the same.
 void Trainer::seed_draws() {
     if (model_->linear_chain() != nullptr) {
         return;  // it draws nothing, and its steps are so short that this would count
     }
-    Rng rng({.seed = recipe_.seed, .sample = static_cast<std::uint64_t>(steps_), .op = kModelDraws});
+    Rng rng({.seed = recipe_.seed,
+             .epoch = static_cast<std::uint32_t>(group_->rank()),
+             .sample = static_cast<std::uint64_t>(steps_),
+             .op = kModelDraws});
     at::Generator generator = at::globalContext().defaultGenerator(device_);
     const std::lock_guard lock(generator.mutex());
     generator.set_current_seed(rng.next());
@@ -177,26 +186,27 @@ std::shared_ptr<Batch> Trainer::next_batch() {
     try {
         std::shared_ptr<Batch> batch = train_->next();
         if (batch != nullptr && !batch->bad_samples().empty()) {
-            quarantine_.note(batch->bad_samples(), *data_.train, /*rank=*/0);
-            running_.bad_samples += replaced_items(batch->bad_samples());
+            note_bad_samples(batch->bad_samples(), *data_.train);
+            bad_here_ += replaced_items(batch->bad_samples());
         }
         return batch;
     } catch (const TooManyBadSamples& error) {
-        quarantine_.note(error.samples(), *data_.train, /*rank=*/0);
+        note_bad_samples(error.samples(), *data_.train);
         throw;
     }
 }
 
 void Trainer::after_step(const Batch& batch, double lr, const FitOptions& options) {
     ++steps_;
-    running_.samples += batch.size();
+    const std::int64_t samples = train_->sampler().samples(batch.number());
+    running_.samples += samples;
     const StepRecord record = account_.cut();
     note_time(record);
     const TensorView index = batch.field(kIndexField);
     const auto* first = reinterpret_cast<const std::int64_t*>(index.data);
     pending_.push_back({.metric = {.step = steps_,
                                    .epoch = batch.epoch() + 1,
-                                   .samples = batch.size(),
+                                   .samples = samples,
                                    .lr = lr,
                                    .batch_hash = batch.hash(),
                                    .record = record},
@@ -214,7 +224,7 @@ void Trainer::after_step(const Batch& batch, double lr, const FitOptions& option
                          .images_per_second = static_cast<double>(running_.samples) / running_.seconds});
     }
     const Interval& every = recipe_.train.checkpoint_every;
-    if (folder_ && !every.epochs && steps_ % every.count == 0) {
+    if (!options.out.empty() && !every.epochs && steps_ % every.count == 0) {
         save();
     }
 }
@@ -238,7 +248,7 @@ bool Trainer::finish_epoch(const FitOptions& options) {
                        .bad_samples = running_.bad_samples};
     if (val_ != nullptr) {
         const PhaseSpan span(account_, Phase::evaluate);
-        const auto evaluation = evaluate_epoch(options);
+        const auto evaluation = evaluate_with([&] { return stops(options); });
         if (!evaluation) {
             return false;  // the checkpoint has the epoch's steps; resuming evaluates again
         }
@@ -251,6 +261,8 @@ bool Trainer::finish_epoch(const FitOptions& options) {
     running_ = {};
     if (tracker_) {
         tracker_->epoch(result, steps_);
+    }
+    if (!options.out.empty()) {
         const Interval& every = recipe_.train.checkpoint_every;
         const bool last = result.epoch == recipe_.train.epochs;
         if (last || (every.epochs && result.epoch % every.count == 0)) {
@@ -265,8 +277,12 @@ bool Trainer::finish_epoch(const FitOptions& options) {
 
 // What the device has done since the last time: writes the steps' lines, with their losses.
 void Trainer::settle() {
-    const std::vector<double> losses = step_.take_losses();
-    const std::vector<Pending> steps = std::exchange(pending_, {});
+    std::vector<double> losses = step_.take_losses();
+    std::vector<Pending> steps = std::exchange(pending_, {});
+    if (!group_->alone() && !steps.empty()) {
+        join_ranks(steps, losses);
+    }
+    running_.bad_samples += std::exchange(bad_here_, 0);
     for (std::size_t i = 0; i < steps.size(); ++i) {
         running_.loss_sum += losses[i] * static_cast<double>(steps[i].metric.samples);
         if (tracker_) {
@@ -302,11 +318,27 @@ std::vector<double> Trainer::val_losses() const {
     return losses;
 }
 
-// With the averaged weights, where there are any.
-std::optional<Evaluation> Trainer::evaluate_epoch(const FitOptions& options) {
+bool Trainer::stops(const FitOptions& options) {
+    signal_ = group_->agree(options.interrupt == nullptr ? 0 : options.interrupt->load());
+    return signal_ != 0;
+}
+
+// With the averaged weights, where there are any, and the first rank's buffers, which are those that it saves.
+std::optional<Evaluation> Trainer::evaluate_with(const std::function<bool()>& stop) {
     const AveragedWeights averaged(step_.ema());
-    return stoker::evaluate(*model_, *val_, device_, options.interrupt,
-                            [&](const auto& bad) { quarantine_.note(bad, *data_.val, /*rank=*/0); });
+    std::vector<at::Tensor> buffers;
+    for (const auto& [name, tensor] : model_->buffers()) {
+        buffers.push_back(tensor);
+    }
+    group_->share(buffers);
+    const auto evaluation = stoker::evaluate(
+        *model_, *val_, device_,
+        {.stop = stop, .on_bad_samples = [&](const auto& bad) { note_bad_samples(bad, *data_.val); }}, *group_);
+    gather_bad_samples();
+    if (evaluation) {
+        require_budget(*data_.val, data_.val->size(), evaluation->bad_samples);
+    }
+    return evaluation;
 }
 
 Evaluation Trainer::evaluate() {
@@ -316,10 +348,7 @@ Evaluation Trainer::evaluate() {
                                .got = "none",
                                .hint = "set data.val to a data set or to a share of train such as \"10%\""});
     }
-    return with_stoker_errors([&] {
-        const AveragedWeights averaged(step_.ema());
-        return stoker::evaluate(*model_, *val_, device_).value();
-    });
+    return with_stoker_errors([&] { return evaluate_with(nullptr).value(); });
 }
 
 }  // namespace stoker

@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "stoker/bridge/device.h"
+#include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/data.h"
 #include "stoker/trace/account.h"
@@ -64,7 +66,9 @@ struct TrainResult {
     std::string device;
     int workers_used = 0;
     int threads = 0;
+    int ranks = 1;
     bool interrupted = false;
+    int signal = 0;             // that FitOptions::interrupt had then, on this rank or on another
     std::string document = {};  // all of this as JSON; of a run that was finished before, its document of then
 };
 
@@ -74,11 +78,13 @@ std::string to_json(const TrainResult& result);
 class Trainer {
   public:
     // Opens what the recipe names. Throws before any training for whatever cannot be. `resumes`: `fit` will go on from
-    // a checkpoint, so that model.weights need not be there any more.
-    explicit Trainer(const Recipe& recipe, bool resumes = false);
+    // a checkpoint, so that model.weights need not be there any more. `group`: the processes that train together, of
+    // which each makes its Trainer and calls the same; null: those that the environment names.
+    explicit Trainer(const Recipe& recipe, bool resumes = false, std::shared_ptr<Group> group = nullptr);
     // With data and a model of your own: a null `model` is made from the recipe.
     Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model = nullptr,
-            OptimizerKernel kernel = OptimizerKernel::fused, bool resumes = false);
+            OptimizerKernel kernel = OptimizerKernel::fused, bool resumes = false,
+            std::shared_ptr<Group> group = nullptr);
 
     TrainResult fit(const FitOptions& options = {});
 
@@ -91,6 +97,7 @@ class Trainer {
     Loader& train_loader() { return *train_; }
     Account& account() { return account_; }
     const at::Device& device() const { return device_; }
+    const Group& group() const { return *group_; }
 
   private:
     // The part of an epoch's figures that a checkpoint has to carry.
@@ -113,18 +120,28 @@ class Trainer {
     void seed_draws();
     void after_step(const Batch& batch, double lr, const FitOptions& options);
     void settle();
+    bool stops(const FitOptions& options);
+    std::optional<Evaluation> evaluate_with(const std::function<bool()>& stop);
     [[noreturn]] void fail_at(const Pending& step, double loss) const;
     std::vector<double> val_losses() const;
-    std::optional<Evaluation> evaluate_epoch(const FitOptions& options);
     void save();
+    void write_checkpoint();
     void resume(const FitOptions& options);
+    std::filesystem::path find_start(const std::string& from);
     Resumed resumed_from(const std::filesystem::path& checkpoint, const std::string& state) const;
     std::string state_json() const;
     void load_step(const Checkpoint& saved);
     void restore_state(const std::string& text);
     void note_time(const StepRecord& record);
     std::shared_ptr<Batch> next_batch();
+    // Between ranks: trainer_ranks.cpp.
+    void share_state();
+    void join_ranks(std::vector<Pending>& steps, std::vector<double>& losses);
+    void note_bad_samples(std::span<const BadSample> samples, const Source& source);
+    void gather_bad_samples();
+    void require_budget(const Source& source, std::int64_t places, std::int64_t bad) const;
 
+    std::shared_ptr<Group> group_;
     Recipe recipe_;
     DataSets data_;
     at::Device device_;
@@ -138,12 +155,15 @@ class Trainer {
     Step step_;
     DeviceCopier copier_;
     MixOptions mix_;
-    std::optional<RunFolder> folder_;
-    std::optional<Tracker> tracker_;  // where there is a folder, once the run has begun
+    std::optional<RunFolder> folder_;  // of the first rank alone, as all that is written
+    std::optional<Tracker> tracker_;   // where there is a folder, once the run has begun
     Quarantine quarantine_;
     std::int64_t steps_ = 0;
     Running running_;
     std::vector<Pending> pending_;
+    std::int64_t bad_here_ = 0;   // this rank's bad samples since the last `settle`
+    std::string bad_lines_ = {};  // for quarantine.jsonl, of ranks that do not write it
+    int signal_ = 0;
     std::vector<EpochResult> epochs_;
     std::optional<std::int64_t> resumed_from_;
 };

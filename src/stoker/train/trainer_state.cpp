@@ -50,6 +50,13 @@ EpochResult epoch_from(const Json& json) {
 void Trainer::save() {
     const PhaseSpan span(account_, Phase::checkpoint);
     settle();
+    if (folder_) {
+        write_checkpoint();
+    }
+    group_->meet();  // the others wait here while the first writes, which may take longer than a step may
+}
+
+void Trainer::write_checkpoint() {
     tracker_->flush();
     std::vector<NamedTensor> optimizer = optimizer_.state();
     if (const Scaler* scaler = step_.scaler()) {
@@ -129,7 +136,9 @@ void Trainer::restore_state(const std::string& text) {
                 json.at("account_ns").value(phase_name(static_cast<Phase>(i)), std::int64_t{0}));
         }
         account_.restore(sum);
-        folder_->cut_metrics(json.at("metrics_bytes").get<std::int64_t>());
+        if (folder_) {
+            folder_->cut_metrics(json.at("metrics_bytes").get<std::int64_t>());
+        }
     } catch (const nlohmann::json::exception& error) {
         throw InvalidArgument(
             {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
@@ -162,18 +171,8 @@ Resumed Trainer::resumed_from(const std::filesystem::path& checkpoint, const std
     return resumed;
 }
 
-void Trainer::resume(const FitOptions& options) {
-    const std::string& from = options.resume;
-    if (!from.empty()) {  // what an earlier run of this process left behind is not this one's
-        pending_.clear();
-        step_.take_losses();
-    }
-    if (!folder_) {
-        if (!from.empty()) {
-            throw InvalidArgument({.where = "resume", .expected = "a run folder to go on in", .got = "none"});
-        }
-        return;
-    }
+// The first rank's folder, where there is one, and the checkpoint to go on from; empty: none.
+std::filesystem::path Trainer::find_start(const std::string& from) {
     folder_->lock();
     if (from.empty() && folder_->exists()) {
         throw InvalidArgument({.where = folder_->path().string(),
@@ -187,45 +186,65 @@ void Trainer::resume(const FitOptions& options) {
                                .got = "one with files of the same names and no recipe.toml",
                                .hint = "add --out DIR for another folder"});
     }
-    std::optional<std::filesystem::path> checkpoint;
-    if (!from.empty()) {
-        checkpoint = find_checkpoint(from == "auto" ? folder_->path() : std::filesystem::path(from));
-        if (!checkpoint && from != "auto") {
-            throw IoError({.where = from, .expected = "a checkpoint or a run folder with one", .got = "none"});
-        }
+    if (from.empty()) {
+        return {};
     }
-    if (checkpoint) {
-        if (folder_->exists() && !folder_->holds(*checkpoint)) {
-            throw InvalidArgument({.where = folder_->path().string(),
-                                   .expected = "a new folder, or the one that the checkpoint lies in",
-                                   .got = "one that holds another run",
-                                   .hint = "add --out DIR for a new folder"});
+    const auto checkpoint = find_checkpoint(from == "auto" ? folder_->path() : std::filesystem::path(from));
+    if (!checkpoint && from != "auto") {
+        throw IoError({.where = from, .expected = "a checkpoint or a run folder with one", .got = "none"});
+    }
+    if (checkpoint && folder_->exists() && !folder_->holds(*checkpoint)) {
+        throw InvalidArgument({.where = folder_->path().string(),
+                               .expected = "a new folder, or the one that the checkpoint lies in",
+                               .got = "one that holds another run",
+                               .hint = "add --out DIR for a new folder"});
+    }
+    return checkpoint.value_or("");
+}
+
+// The first rank says from where; all read it, and it alone changes the folder, after all that can be refused.
+void Trainer::resume(const FitOptions& options) {
+    const std::string& from = options.resume;
+    if (!from.empty()) {  // what an earlier run of this process left behind is not this one's
+        pending_.clear();
+        bad_here_ = 0;
+        step_.take_losses();
+    }
+    if (options.out.empty()) {
+        if (!from.empty()) {
+            throw InvalidArgument({.where = "resume", .expected = "a run folder to go on in", .got = "none"});
         }
-        // All that can be refused comes first, so that a resume with another recipe changes no file.
-        const Checkpoint saved = read_checkpoint(*checkpoint);
+        return;
+    }
+    const std::string checkpoint = group_->share(folder_ ? find_start(from).string() : "");
+    if (!checkpoint.empty()) {
+        const Checkpoint saved = read_checkpoint(checkpoint);
         model_->load(saved.model);
         load_step(saved);
         restore_state(saved.state);
-        folder_->create(recipe_to_toml(recipe_));
-        folder_->cut_checkpoints(steps_);
         has_weights_ = true;
+        if (folder_) {
+            folder_->create(recipe_to_toml(recipe_));
+            folder_->cut_checkpoints(steps_);
+        }
         if (options.on_resume) {
-            options.on_resume(resumed_from(*checkpoint, saved.state));
+            options.on_resume(resumed_from(checkpoint, saved.state));
         }
-    } else {
-        if (!has_weights_) {
-            throw InvalidArgument({.where = "resume",
-                                   .expected = "a checkpoint, as when the trainer was made",
-                                   .got = "none",
-                                   .hint = "begin again"});
-        }
+    } else if (!has_weights_) {
+        throw InvalidArgument({.where = "resume",
+                               .expected = "a checkpoint, as when the trainer was made",
+                               .got = "none",
+                               .hint = "begin again"});
+    } else if (folder_) {
         folder_->create(recipe_to_toml(recipe_));
         folder_->cut_metrics(0);
         std::error_code none;  // what an earlier run in this folder met is not this one's
         std::filesystem::remove(folder_->path() / kQuarantine, none);
     }
-    quarantine_.open(folder_->path() / kQuarantine);
-    tracker_.emplace(*folder_, steps_);
+    if (folder_) {
+        quarantine_.open(folder_->path() / kQuarantine);
+        tracker_.emplace(*folder_, steps_);
+    }
 }
 
 }  // namespace stoker

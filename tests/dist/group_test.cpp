@@ -1,0 +1,143 @@
+// What ranks say to each other, and what they notice when one of them is gone.
+#include "stoker/dist/group.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <gmock/gmock.h>
+
+#include <array>
+#include <atomic>
+
+#include "support/ranks.h"
+
+namespace stoker {
+namespace {
+
+using testing::as_ranks;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Group, OfOneGivesBackWhatItWasGiven) {
+    const Group group;
+    std::array values = {1.5, 2.0};
+    group.sum(values);
+    EXPECT_THAT(values, ElementsAre(1.5, 2.0));
+    EXPECT_EQ(group.share("text"), "text");
+    EXPECT_THAT(group.gather("text"), ElementsAre("text"));
+    EXPECT_EQ(group.agree(15), 15) << "nobody else to wait for";
+    EXPECT_TRUE(group.leave("why"));
+    group.meet();
+}
+
+TEST(Group, SumsGathersAndShares) {
+    EXPECT_THAT(as_ranks(3,
+                         [](const auto& group) {
+                             std::array values = {1.0 + group->rank(), 10.0};
+                             group->sum(values);
+                             EXPECT_THAT(values, ElementsAre(6.0, 30.0));
+                             EXPECT_THAT(group->gather(std::string(static_cast<std::size_t>(group->rank()), 'x')),
+                                         ElementsAre("", "x", "xx"));
+                             EXPECT_THAT(group->gather(std::string()), ElementsAre("", "", ""));
+                             EXPECT_EQ(group->share(group->first() ? "rank 0's" : "another"), "rank 0's");
+                             const at::Tensor gathered = group->gather(at::full({2}, group->rank(), at::kLong));
+                             EXPECT_EQ(gathered.sizes(), (std::vector<std::int64_t>{3, 2}));
+                             EXPECT_EQ(gathered[2][1].item<std::int64_t>(), 2);
+                         }),
+                Each(""));
+}
+
+TEST(Group, SharesTensorsOfAnyKind) {
+    EXPECT_THAT(as_ranks(2,
+                         [](const auto& group) {
+                             const auto fill = static_cast<double>(1 + group->rank());
+                             std::vector<at::Tensor> tensors = {at::full({3, 2}, fill), at::full({}, fill, at::kLong),
+                                                                at::full({5}, fill, at::kDouble)};
+                             tensors[0].requires_grad_(true);
+                             group->share(tensors);
+                             for (const at::Tensor& tensor : tensors) {
+                                 EXPECT_TRUE(tensor.detach().eq(1).all().template item<bool>());
+                             }
+                         }),
+                Each(""));
+}
+
+// Each rank learns at its next call what any said at the last.
+TEST(Group, AgreesOneCallLater) {
+    EXPECT_THAT(as_ranks(2,
+                         [](const auto& group) {
+                             EXPECT_EQ(group->agree(group->rank() == 1 ? 15 : 0), 0);
+                             EXPECT_EQ(group->agree(0), 15);
+                             EXPECT_EQ(group->agree(0), 0);
+                         }),
+                Each(""));
+}
+
+TEST(Group, ALostRankIsNoticedAtOnce) {
+    const auto errors = as_ranks(2, [](const auto& group) {
+        std::array value = {1.0};
+        group->sum(value);
+        if (group->rank() == 1) {
+            return;  // its connections close
+        }
+        const auto begin = std::chrono::steady_clock::now();
+        EXPECT_THROW(group->sum(value), RankLost);
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+        group->sum(value);
+    });
+    EXPECT_THAT(errors[0],
+                HasSubstr("[rank 0] expected all 2 ranks to go on, got a connection that another has closed"));
+    EXPECT_EQ(errors[1], "");
+}
+
+TEST(Group, ASilentRankIsLeftAfterTheTimeout) {
+    std::atomic<bool> left = false;
+    const auto errors = as_ranks(
+        2,
+        [&](const auto& group) {
+            std::array value = {1.0};
+            while (group->rank() == 1 && !left) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            }
+            try {
+                group->sum(value);
+            } catch (...) {
+                left = true;
+                throw;
+            }
+        },
+        std::chrono::seconds(1));
+    EXPECT_THAT(errors[0], HasSubstr("no answer from another for 1 s; STOKER_DIST_TIMEOUT=SECONDS waits longer"));
+}
+
+TEST(Group, RanksThatDoNotComeAreAnError) {
+    const World world{
+        .size = 2, .address = "127.0.0.1", .port = testing::free_port(), .timeout = std::chrono::milliseconds(50)};
+    try {
+        const Group group(world);
+        FAIL() << "one is not two";
+    } catch (const RankLost& error) {
+        EXPECT_THAT(error.what(), HasSubstr("[rank 0] expected all 2 ranks to meet at 127.0.0.1:"));
+    }
+}
+
+TEST(Group, WhyARankLeavesIsSaidOnce) {
+    std::atomic<int> said = 0;
+    as_ranks(3, [&](const auto& group) {
+        said += group->leave("the same on all ranks") ? 1 : 0;
+        group->meet();  // rank 0 keeps the store
+    });
+    EXPECT_EQ(said, 1);
+    const auto errors = as_ranks(2, [](const auto& group) {
+        std::array value = {1.0};
+        if (group->rank() == 1) {
+            EXPECT_TRUE(group->leave("bad data"));
+            return;
+        }
+        group->sum(value);
+    });
+    EXPECT_THAT(errors[0], HasSubstr("got rank 1 left"));
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,88 @@
+// What the environment may say of the world, and what it may not.
+#include "stoker/dist/world.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+using ::testing::HasSubstr;
+
+World read(const Variables& variables) {
+    return read_world([&](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+    });
+}
+
+const Variables kTorchrun = {{"RANK", "3"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_RANK", "1"},
+                             {"MASTER_ADDR", "host0"},
+                             {"MASTER_PORT", "29500"},
+                             {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                             {"TORCHELASTIC_RESTART_COUNT", "2"}};
+
+TEST(World, IsOneWithoutTheVariables) {
+    EXPECT_EQ(read({}).size, 1);
+    EXPECT_EQ(read({{"MASTER_ADDR", "host0"}, {"MASTER_PORT", "29500"}, {"LOCAL_RANK", "7"}}).size, 1)
+        << "a cluster may set these for everybody";
+    EXPECT_EQ(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).size, 1);
+}
+
+TEST(World, IsWhatTorchrunSays) {
+    const World world = read(kTorchrun);
+    EXPECT_EQ(world.rank, 3);
+    EXPECT_EQ(world.size, 4);
+    EXPECT_EQ(world.local_rank, 1);
+    EXPECT_EQ(world.address, "host0");
+    EXPECT_EQ(world.port, 29500);
+    EXPECT_TRUE(world.has_store);
+    EXPECT_EQ(world.attempt, "2");
+    EXPECT_EQ(world.timeout, std::chrono::seconds(60));
+    Variables by_hand = kTorchrun;
+    by_hand.erase("TORCHELASTIC_USE_AGENT_STORE");
+    by_hand["STOKER_DIST_TIMEOUT"] = "5";
+    EXPECT_FALSE(read(by_hand).has_store) << "rank 0 keeps it";
+    EXPECT_EQ(read(by_hand).timeout, std::chrono::seconds(5));
+}
+
+struct Wrong {
+    std::string name;
+    std::string value;  // empty: not set
+};
+
+class WorldRefuses : public ::testing::TestWithParam<Wrong> {};
+
+TEST_P(WorldRefuses, NamingTheVariable) {
+    Variables variables = kTorchrun;
+    const auto& [name, value] = GetParam();
+    if (value.empty()) {
+        variables.erase(name);
+    } else {
+        variables[name] = value;
+    }
+    try {
+        read(variables);
+        FAIL() << name << "=" << value << " was taken";
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("[" + name + "]"));
+        EXPECT_THAT(error.what(), HasSubstr(value.empty() ? "got none" : "got \"" + value + "\""));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, WorldRefuses,
+                         ::testing::Values(Wrong{"RANK", ""}, Wrong{"RANK", "4"}, Wrong{"RANK", "-1"},
+                                           Wrong{"RANK", "1x"}, Wrong{"WORLD_SIZE", ""}, Wrong{"WORLD_SIZE", "0"},
+                                           Wrong{"WORLD_SIZE", "two"}, Wrong{"LOCAL_RANK", "4"},
+                                           Wrong{"MASTER_ADDR", ""}, Wrong{"MASTER_PORT", ""},
+                                           Wrong{"MASTER_PORT", "0"}, Wrong{"MASTER_PORT", "65536"},
+                                           Wrong{"STOKER_DIST_TIMEOUT", "0"}, Wrong{"STOKER_DIST_TIMEOUT", "soon"}));
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,168 @@
+# Several processes of the program train one model: as torchrun starts them, and as anybody may who sets the
+# environment. How ranks end when one of them does is here; what they compute, in tests/train/ranks_test.cpp.
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+RECIPE = """
+seed = 9
+device = "cpu"
+[data]
+train = "synth:digits?count=997"
+val = "synth:digits?count=333&seed=2"
+batch_size = 32
+workers = 1
+train_ops = [{op = "normalize", preset = "mnist"}]
+val_ops = [{op = "normalize", preset = "mnist"}]
+[model]
+hidden = [32]
+[optimizer]
+name = "sgd"
+lr = 0.02
+momentum = 0.9
+[train]
+epochs = 2
+threads = 1
+precision = "fp32"
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Ranks:
+    """Two processes that share an environment as torchrun's would be."""
+
+    def __init__(self, program, cwd, *arguments, timeout=20):
+        port = free_port()
+        self.processes = []
+        for rank in range(2):
+            env = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2}
+            env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "STOKER_DIST_TIMEOUT": timeout}
+            self.processes.append(
+                subprocess.Popen(
+                    [program, "train", "r.toml", "--out", "run", *arguments],
+                    cwd=cwd,
+                    env={**os.environ, **{key: str(value) for key, value in env.items()}},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+
+    def ends(self):
+        """(status, stdout, lines of stderr) of each."""
+        outputs = [process.communicate(timeout=60) for process in self.processes]
+        return [(p.returncode, out, err.splitlines()) for p, (out, err) in zip(self.processes, outputs)]
+
+    def wait_for(self, path):
+        deadline = time.monotonic() + 30
+        while not path.exists():
+            assert all(process.poll() is None for process in self.processes), self.ends()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def steps(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["type"] == "step"]
+
+
+def test_launch_trains_what_one_process_trains(stoker, recipe, tmp_path):
+    one = stoker("train", "r.toml", "--out", "one", "--json").json()
+    command = ("--", "stoker", "train", "r.toml", "--out", "two", "--json")
+    two = stoker("launch", "--nproc-per-node", "2", *command).json()  # one document: rank 0 speaks
+    assert (one["ranks"], two["ranks"]) == (1, 2)
+    assert two["steps"] == one["steps"] == 64
+    for mine, whole in zip(two["epochs"], one["epochs"]):
+        for key in ("train_loss", "val_loss", "val_accuracy"):
+            assert mine[key] == pytest.approx(whole[key], abs=1e-6), key
+    for mine, whole in zip(steps(tmp_path / "two"), steps(tmp_path / "one"), strict=True):
+        assert mine["loss"] == pytest.approx(whole["loss"], abs=1e-6)
+        assert [mine[key] for key in ("step", "samples", "lr", "batch_hash")] == [
+            whole[key] for key in ("step", "samples", "lr", "batch_hash")
+        ]
+    files = [sorted(path.name.split(".")[0] for path in (tmp_path / run).iterdir()) for run in ("one", "two")]
+    assert files[0] == files[1], "rank 0 alone writes"
+
+
+def test_launch_needs_a_command_and_python(stoker):
+    assert "command is required" in stoker("launch", "--nproc-per-node", "2", status=2).err
+    assert "--nproc-per-node is required" in stoker("launch", "--", "true", status=2).err
+
+
+def test_an_error_of_all_ranks_is_said_once(stoker, program, recipe, tmp_path):
+    done = stoker("launch", "--nproc-per-node", "2", "--", "stoker", "train", "missing.toml", status=None)
+    assert done.status != 0
+    assert [line for line in done.err.splitlines() if line.startswith("stoker: ")] == [
+        "stoker: [missing.toml] expected a readable file, got No such file or directory"
+    ], done.err
+
+
+def test_a_killed_rank_ends_all(program, recipe, tmp_path):
+    ranks = Ranks(program, tmp_path, "--set", "train.epochs=100000")
+    ranks.wait_for(tmp_path / "run/checkpoints")
+    begin = time.monotonic()
+    ranks.processes[1].kill()
+    (status, _, err), (killed, _, _) = ranks.ends()
+    assert killed == -signal.SIGKILL
+    assert status == 1 and time.monotonic() - begin < 10
+    assert err[-1] == "stoker: [rank 0] expected all 2 ranks to go on, got a connection that another has closed"
+
+
+def test_a_rank_that_hangs_is_left_after_the_timeout(program, recipe, tmp_path):
+    never = ("--set", "train.checkpoint_every=1000000 steps")  # there a rank may take longer
+    ranks = Ranks(program, tmp_path, "--set", "train.epochs=100000", *never, timeout=2)
+    ranks.wait_for(tmp_path / "run/recipe.toml")
+    time.sleep(1)  # into the steps
+    os.kill(ranks.processes[1].pid, signal.SIGSTOP)
+    begin = time.monotonic()
+    _, err = ranks.processes[0].communicate(timeout=30)
+    ranks.processes[1].kill()
+    ranks.processes[1].communicate()
+    assert time.monotonic() - begin < 15
+    assert "no answer from another for 2 s" in err.splitlines()[-1]
+
+
+def test_a_signal_to_one_rank_stops_all_and_the_run_goes_on(stoker, program, recipe, tmp_path):
+    long = ("--set", "train.epochs=100000", "--json")
+    ranks = Ranks(program, tmp_path, *long)
+    ranks.wait_for(tmp_path / "run/checkpoints")
+    ranks.processes[1].send_signal(signal.SIGTERM)
+    ends = ranks.ends()
+    assert [status for status, _, _ in ends] == [128 + signal.SIGTERM] * 2, ends
+    assert ends[1][1:] == ("", []), "rank 0 speaks"
+    stopped = json.loads(ends[0][1])
+    epochs = len(stopped["epochs"]) + 1
+    again = stoker("train", "r.toml", "--out", "run", "--resume", "auto", "--set", f"train.epochs={epochs}", "--json")
+    whole = stoker("train", "r.toml", "--out", "whole", "--set", f"train.epochs={epochs}", "--json").json()
+    assert again.json()["resumed_from_step"] == stopped["steps"]
+    for mine, other in zip(again.json()["epochs"], whole["epochs"], strict=True):
+        assert mine["train_loss"] == pytest.approx(other["train_loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "env, message",
+    [
+        ({"RANK": "0"}, "[WORLD_SIZE] expected a number from 1 to 1048576, got none"),
+        ({"WORLD_SIZE": "2"}, "[RANK] expected a number from 0 to 1, got none"),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, "[MASTER_ADDR] expected the host of rank 0, got none"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, '[RANK] expected a number from 0 to 1, got "2"'),
+    ],
+)
+def test_half_an_environment_is_refused(stoker, recipe, env, message):
+    done = stoker("train", "r.toml", status=1, env=env)
+    assert done.err.count("\n") == 1 and message in done.err
