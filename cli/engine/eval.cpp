@@ -1,6 +1,11 @@
-// stoker eval: the figures of a checkpoint on a recipe's validation data.
+// stoker eval: the figures of a checkpoint on a recipe's validation data, and what it confuses.
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
 
 #include "checkpoint.h"
 #include "commands.h"
@@ -17,27 +22,75 @@ struct Options {
     bool json = false;
 };
 
+// "cat as dog (17 of 100)": what is taken for something else most often.
+std::vector<std::string> confused(const Evaluation& evaluation, const std::vector<std::string>& classes) {
+    constexpr std::size_t kShown = 3;
+    struct Pair {
+        std::int64_t count, label, predicted, of;
+    };
+    const auto size = static_cast<std::int64_t>(std::llround(std::sqrt(evaluation.confusion.size())));
+    std::vector<Pair> pairs;
+    for (std::int64_t label = 0; label < size; ++label) {
+        const auto row = evaluation.confusion.begin() + label * size;
+        const std::int64_t of = std::accumulate(row, row + size, std::int64_t{0});
+        for (std::int64_t predicted = 0; predicted < size; ++predicted) {
+            if (predicted != label && row[predicted] > 0) {
+                pairs.push_back({row[predicted], label, predicted, of});
+            }
+        }
+    }
+    std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::count);
+    const auto name = [&](std::int64_t label) {
+        const auto at = static_cast<std::size_t>(label);
+        return at < classes.size() ? classes[at] : fmt::to_string(label);
+    };
+    std::vector<std::string> text;
+    for (const Pair& pair : std::span(pairs).first(std::min(kShown, pairs.size()))) {
+        text.push_back(fmt::format("{} as {} ({} of {})", name(pair.label), name(pair.predicted), pair.count, pair.of));
+    }
+    return text;
+}
+
+nlohmann::ordered_json confusion_json(const Evaluation& evaluation) {
+    const auto size = static_cast<std::size_t>(std::llround(std::sqrt(evaluation.confusion.size())));
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (std::size_t row = 0; row < size; ++row) {
+        rows.push_back(std::vector(evaluation.confusion.begin() + static_cast<std::ptrdiff_t>(row * size),
+                                   evaluation.confusion.begin() + static_cast<std::ptrdiff_t>((row + 1) * size)));
+    }
+    return rows;
+}
+
 int run(const Options& options) {
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const auto checkpoint = open_checkpoint(options.checkpoint);
-    const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), read_classes(checkpoint));
+    const std::vector<std::string> classes = read_classes(checkpoint);
+    const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes);
     if (options.json) {
-        const nlohmann::ordered_json json = {{"run", checkpoint.string()},
-                                             {"samples", evaluation.samples},
-                                             {"bad_samples", evaluation.bad_samples},
-                                             {"val_loss", evaluation.loss},
-                                             {"val_accuracy", evaluation.accuracy},
-                                             {"device", pick_device(recipe.device).str()}};
-        fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-    } else {
-        fmt::print("{}: accuracy {:.2f} %, loss {:.4f} on {} samples\n", checkpoint.string(), 100 * evaluation.accuracy,
-                   evaluation.loss, evaluation.samples);
-        if (evaluation.bad_samples > 0) {
-            fmt::print(stderr,
-                       "{} bad ones among them, for which others stood in; `stoker inspect --verify` lists "
-                       "them\n",
-                       evaluation.bad_samples);
-        }
+        using Json = nlohmann::ordered_json;
+        const Json json = {{"run", checkpoint.string()},
+                           {"samples", evaluation.samples},
+                           {"bad_samples", evaluation.bad_samples},
+                           {"val_loss", evaluation.loss},
+                           {"val_accuracy", evaluation.accuracy},
+                           {"val_top5_accuracy", evaluation.top5 ? Json(*evaluation.top5) : Json(nullptr)},
+                           {"classes", classes},
+                           {"confusion", confusion_json(evaluation)},
+                           {"device", pick_device(recipe.device).str()}};
+        fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+        return 0;
+    }
+    fmt::print("{}: accuracy {:.2f} %{}, loss {:.4f} on {} samples\n", checkpoint.string(), 100 * evaluation.accuracy,
+               evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "", evaluation.loss,
+               evaluation.samples);
+    if (const auto pairs = confused(evaluation, classes); !pairs.empty()) {
+        fmt::print("most often taken for another: {}\n", fmt::join(pairs, ", "));
+    }
+    if (evaluation.bad_samples > 0) {
+        fmt::print(stderr,
+                   "{} bad ones among them, for which others stood in; `stoker inspect --verify` lists "
+                   "them\n",
+                   evaluation.bad_samples);
     }
     return 0;
 }

@@ -193,3 +193,22 @@ deterministic = true
         report = stoker("train", "r.toml", "--out", f"run{workers}", "--json").json()
         runs.append([(epoch["train_loss"], epoch["val_loss"], epoch["val_accuracy"]) for epoch in report["epochs"]])
     assert runs[0] == runs[1] == runs[2]
+
+
+def test_what_eval_counts_is_pytorchs(stoker, tmp_path, data):
+    folder, splits = data
+    _, weights = train_with_stoker(stoker, tmp_path, folder, 'name = "sgd"\nlr = 0.001', epochs=1)
+    found = stoker("eval", "r.toml", "--checkpoint", "run", "--json").json()
+    images, labels = splits["test"]
+    model = make_model()
+    model.load_state_dict(weights)
+    with torch.no_grad():
+        logits = forward(model, images)
+    top5 = (logits.topk(5, 1).indices == labels[:, None]).any(1).double().mean().item()
+    pairs = torch.bincount(labels * 10 + logits.argmax(1), minlength=100).reshape(10, 10)
+    assert found["val_top5_accuracy"] == pytest.approx(top5, abs=1e-12) and top5 < 1
+    assert found["confusion"] == pairs.tolist() and pairs.diagonal().sum() < len(labels)
+    worst = max((pairs[i, j].item(), i, j) for i in range(10) for j in range(10) if i != j)
+    told = stoker("eval", "r.toml", "--checkpoint", "run").out
+    assert f"top 5 {100 * top5:.2f} %" in told
+    assert f"({worst[0]} of " in told.split("most often taken for another: ")[1].split(",")[0]

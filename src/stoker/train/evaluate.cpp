@@ -2,10 +2,13 @@
 #include "stoker/train/evaluate.h"
 
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
 #include <array>
+#include <tuple>
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/torch_error.h"
@@ -55,6 +58,34 @@ class EvaluationMode {
     Model& model_;
 };
 
+constexpr std::int64_t kTop = 5;
+
+// What is counted on the device, over all batches.
+struct Sums {
+    explicit Sums(const at::Device& device) : loss(device_zero(device)), correct(loss.clone()), top5(loss.clone()) {}
+
+    void add(const at::Tensor& logits, const at::Tensor& label, bool confuse) {
+        const at::Tensor predicted = logits.argmax(1);  // (N)
+        classes = logits.size(1);
+        loss.add_(at::cross_entropy_loss(logits, label), static_cast<double>(label.size(0)));
+        correct.add_(predicted.eq(label).sum());
+        if (classes > kTop) {
+            const at::Tensor likeliest = std::get<1>(logits.topk(kTop, 1));  // (N, 5)
+            top5.add_(likeliest.eq(label.unsqueeze(1)).sum());
+        }
+        if (confuse) {
+            if (!confusion.defined()) {
+                confusion = at::zeros({classes * classes}, label.options());
+            }
+            confusion.scatter_add_(0, label.mul(classes).add_(predicted), at::ones_like(label));
+        }
+    }
+
+    at::Tensor loss, correct, top5;  // float64 scalars
+    at::Tensor confusion = {};       // int64 (classes * classes)
+    std::int64_t classes = 0;
+};
+
 }  // namespace
 
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
@@ -62,17 +93,14 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
     const c10::InferenceMode inference;
     const EvaluationMode mode(model);
     rewind(loader);
-    at::Tensor loss = device_zero(device);
-    at::Tensor correct = device_zero(device);
+    Sums counted(device);
     std::int64_t samples = 0;
     std::int64_t bad = 0;
     DeviceCopier copier(device);
     while (const auto batch = next_batch(loader, options.on_bad_samples)) {
         if (batch->size() > 0) {  // of several ranks some may have none of the last batch
             const DeviceBatch on_device = copier.copy(batch);
-            const at::Tensor logits = model.forward(on_device.image);  // (N, classes)
-            loss.add_(at::cross_entropy_loss(logits, on_device.label), static_cast<double>(batch->size()));
-            correct.add_(logits.argmax(1).eq(on_device.label).sum());
+            counted.add(model.forward(on_device.image), on_device.label, options.confusion);
         }
         samples += batch->size();
         bad += replaced_items(batch->bad_samples());
@@ -80,13 +108,22 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
             return std::nullopt;
         }
     }
-    std::array sums = {loss.item<double>(), correct.item<double>(), static_cast<double>(samples),
-                       static_cast<double>(bad)};
+    std::array sums = {counted.loss.item<double>(), counted.correct.item<double>(), counted.top5.item<double>(),
+                       static_cast<double>(samples), static_cast<double>(bad)};
     group.sum(sums);
-    return Evaluation{.loss = sums[0] / sums[2],
-                      .accuracy = sums[1] / sums[2],
-                      .samples = static_cast<std::int64_t>(sums[2]),
-                      .bad_samples = static_cast<std::int64_t>(sums[3])};
+    Evaluation result{.loss = sums[0] / sums[3],
+                      .accuracy = sums[1] / sums[3],
+                      .samples = static_cast<std::int64_t>(sums[3]),
+                      .bad_samples = static_cast<std::int64_t>(sums[4])};
+    if (counted.classes > kTop) {
+        result.top5 = sums[2] / sums[3];
+    }
+    if (counted.confusion.defined()) {
+        const at::Tensor matrix = counted.confusion.cpu();
+        const auto* first = matrix.const_data_ptr<std::int64_t>();
+        result.confusion.assign(first, first + matrix.numel());
+    }
+    return result;
 }
 
 Evaluation evaluate_weights(const Recipe& given, const std::vector<NamedTensor>& weights,
@@ -102,9 +139,10 @@ Evaluation evaluate_weights(const Recipe& given, const std::vector<NamedTensor>&
         }
         const at::Device device = prepare_device(recipe);
         const auto loader = make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr));
-        const auto model = make_trained_model(recipe, weights, loader->image_shape(),
-                                              class_count(recipe, data.train ? *data.train : *data.val), device);
-        return evaluate(*model, *loader, device).value();
+        const std::int64_t count = class_count(recipe, data.train ? *data.train : *data.val);
+        const auto model = make_trained_model(recipe, weights, loader->image_shape(), count, device);
+        constexpr std::int64_t kMostClasses = 1000;  // 8 MB
+        return evaluate(*model, *loader, device, {.confusion = count <= kMostClasses}).value();
     });
 }
 

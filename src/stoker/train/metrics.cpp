@@ -22,6 +22,7 @@ Json epoch_json(const EpochResult& epoch) {
             {"train_loss", epoch.train_loss},
             {"val_loss", optional(epoch.val_loss)},
             {"val_accuracy", optional(epoch.val_accuracy)},
+            {"val_top5_accuracy", optional(epoch.val_top5_accuracy)},
             {"bad_samples", epoch.bad_samples},
             {"val_bad_samples", epoch.val_bad_samples}};
 }

@@ -15,9 +15,10 @@ struct EpochResult {
     double images_per_second = 0;
     double train_loss = 0;  // mean over the epoch's samples
     std::optional<double> val_loss = std::nullopt;
-    std::optional<double> val_accuracy = std::nullopt;  // share in [0, 1]
-    std::int64_t bad_samples = 0;                       // of the training data, which others stood in for
-    std::int64_t val_bad_samples = 0;                   // of the validation data
+    std::optional<double> val_accuracy = std::nullopt;       // share in [0, 1]
+    std::optional<double> val_top5_accuracy = std::nullopt;  // of more than five classes
+    std::int64_t bad_samples = 0;                            // of the training data, which others stood in for
+    std::int64_t val_bad_samples = 0;                        // of the validation data
 };
 
 // What metrics.jsonl says of a step, but for its loss.

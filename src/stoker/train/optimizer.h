@@ -35,7 +35,8 @@ class Optimizer {
     const OptimizerRecipe& recipe() const { return recipe_; }
     OptimizerKernel kernel() const { return kernel_; }
 
-    // "exp_avg.<parameter>", "step.<parameter>" and so on: what a checkpoint keeps. The tensors are its own, not copies.
+    // "exp_avg.<parameter>", "step.<parameter>" and so on: what a checkpoint keeps. The tensors are its own, not
+    // copies.
     std::vector<NamedTensor> state() const;
     // Throws InvalidArgument where an entry is missing, has another shape, or is not of this optimiser.
     void load(const std::vector<NamedTensor>& state);

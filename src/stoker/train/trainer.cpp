@@ -254,6 +254,7 @@ bool Trainer::finish_epoch(const FitOptions& options) {
         }
         result.val_loss = evaluation->loss;
         result.val_accuracy = evaluation->accuracy;
+        result.val_top5_accuracy = evaluation->top5;
         result.val_bad_samples = evaluation->bad_samples;
     }
     account_.cut();  // the checkpoint's account has this epoch's evaluation

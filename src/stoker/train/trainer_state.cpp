@@ -41,6 +41,7 @@ EpochResult epoch_from(const Json& json) {
             .train_loss = number(json.at("train_loss")),
             .val_loss = optional("val_loss"),
             .val_accuracy = optional("val_accuracy"),
+            .val_top5_accuracy = optional("val_top5_accuracy"),
             .bad_samples = json.value("bad_samples", std::int64_t{0}),
             .val_bad_samples = json.value("val_bad_samples", std::int64_t{0})};
 }
