@@ -33,3 +33,16 @@ if(NOT TARGET stoker::torch)
     ${STOKER_TORCH}/lib/libtorch_cpu.so ${STOKER_TORCH}/lib/libc10.so)
   target_link_options(stoker::torch INTERFACE -Wl,--allow-shlib-undefined -Wl,-rpath,${STOKER_TORCH}/lib)
 endif()
+
+# LibTorch's CUDA side with the runtime's headers, which lie beside it in the wheel or come with the toolkit: enough to
+# compile and link against it without nvcc. Absent in a wheel for CPUs.
+if(NOT TARGET stoker::torch_cuda)
+  file(GLOB candidates ${STOKER_TORCH}/../nvidia/cu*/include ${STOKER_TORCH}/../nvidia/cuda_runtime/include)
+  find_path(STOKER_CUDA_INCLUDE cuda_runtime_api.h HINTS ${candidates} ${CUDAToolkit_INCLUDE_DIRS} NO_DEFAULT_PATH)
+  if(STOKER_CUDA_INCLUDE AND EXISTS ${STOKER_TORCH}/lib/libtorch_cuda.so)
+    add_library(stoker::torch_cuda INTERFACE IMPORTED)
+    target_compile_options(stoker::torch_cuda INTERFACE "SHELL:-idirafter ${STOKER_CUDA_INCLUDE}")
+    target_link_libraries(stoker::torch_cuda INTERFACE stoker::torch
+      ${STOKER_TORCH}/lib/libtorch_cuda.so ${STOKER_TORCH}/lib/libc10_cuda.so)
+  endif()
+endif()

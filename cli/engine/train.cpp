@@ -45,6 +45,7 @@ void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out, 
     fmt::print(stderr, "{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model), parameters,
                trained == parameters ? "" : fmt::format(", {} of them trained", trained), recipe.optimizer.name,
                trainer.device().str(), out);
+    fmt::print(stderr, "step: {}\n", trainer.compiled());
     if (!recipe.model.weights.empty() && !resumes) {
         fmt::print(
             stderr, "{}: the weights to begin with{}\n", recipe.model.weights,
@@ -84,7 +85,13 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
         print_plan(recipe, trainer, out, resumes);
     }
     fit.on_resume = print_resumed;
+    std::string compiled = trainer.compiled();
     fit.on_step = [&](const Progress& at) {
+        if (std::string now = trainer.compiled(); now != compiled) {  // a GPU's first steps tell
+            compiled = std::move(now);
+            progress.clear();
+            fmt::print(stderr, "step: {}\n", compiled);
+        }
         const double left =
             static_cast<double>((at.batches - at.batch) * recipe.data.batch_size) / at.images_per_second;
         progress.update(fmt::format("epoch {}/{}", at.epoch, at.epochs), at.batch, at.batches, at.images_per_second,

@@ -27,6 +27,14 @@ Json epoch_json(const EpochResult& epoch) {
             {"val_bad_samples", epoch.val_bad_samples}};
 }
 
+Json memory_json(const DeviceMemory& memory) {
+    return {{"allocated_bytes", memory.allocated},
+            {"reserved_bytes", memory.reserved},
+            {"peak_allocated_bytes", memory.peak_allocated},
+            {"peak_reserved_bytes", memory.peak_reserved},
+            {"retries", memory.retries}};
+}
+
 }  // namespace
 
 std::string step_metric(const StepMetric& metric, double loss) {
@@ -68,6 +76,8 @@ std::string to_json(const TrainResult& result) {
         {"workers", workers},
         {"peak_rss_mb", result.peak_rss_mb},
         {"device", result.device},
+        {"memory", result.memory ? memory_json(*result.memory) : Json(nullptr)},
+        {"compiled", result.compiled},
         {"threads", result.threads},
         {"ranks", result.ranks},
     };

@@ -66,7 +66,8 @@ StepOptions step_options(const Recipe& recipe, const at::Device& device) {
             .loss = {.label_smoothing = train.label_smoothing},
             .ema = train.ema,
             .scaler = {.initial_scale = train.loss_scale, .growth_interval = train.loss_scale_interval},
-            .compile = train.compile != "none" && train.mixup == 0 && train.cutmix == 0};
+            .compile = train.compile != "none",
+            .label_shares = train.mixup > 0 || train.cutmix > 0};
 }
 
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,

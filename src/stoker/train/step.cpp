@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/bridge/torch_cuda.h"
 #include "stoker/train/clip.h"
 
 namespace stoker {
@@ -32,6 +33,23 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
                  .got = text.substr(0, text.find('\n')),
                  .hint = "with several processes a batch is not split on the way: set train.accumulate to " +
                          std::to_string(2 * accumulate)});
+}
+
+// Empty where a step on this device may be a graph.
+std::string why_no_graph(const StepOptions& options, const Optimizer& optimizer, const at::Device& device, bool alone) {
+    if (!options.compile) {
+        return "train.compile is none";
+    }
+    if (!alone) {
+        return "several processes train one model";
+    }
+    if (!device.is_cuda()) {
+        return "on a CPU only the plain step of an mlp in float32 is one piece";
+    }
+    if (optimizer.kernel() != OptimizerKernel::fused) {
+        return "the optimizer reads its state on the host";
+    }
+    return "";
 }
 
 }  // namespace
@@ -58,9 +76,31 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
     }
     const bool plain = !reducer_ && !options.precision.autocast && !options.precision.loss_scaling &&
                        options.accumulate == 1 && options.clip_norm == 0 && options.clip_value == 0;
-    if (options.compile && plain) {
+    if (options.compile && plain && !options.label_shares) {
         fused_ = FusedStep::make(model, optimizer, device, options.loss);
     }
+    why_eager_ = why_no_graph(options, optimizer, device, !reducer_);
+    if (why_eager_.empty()) {
+        try {
+            capture_with(torch_cuda().make_graph(device));
+        } catch (const Unsupported& error) {
+            why_eager_ = error.what();
+        }
+    }
+}
+
+void Step::capture_with(std::unique_ptr<DeviceGraph> graph) {
+    graph_.emplace(std::move(graph), model_.state());
+}
+
+std::string Step::compiled() const {
+    if (fused_) {
+        return "fused";
+    }
+    if (graph_ && graph_->captured()) {
+        return "graph";
+    }
+    return "eager: " + (graph_ ? graph_->why_not() : why_eager_);
 }
 
 void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
@@ -68,7 +108,10 @@ void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
         fetch_losses();
     }
     if (!fused_) {
-        by_parts(batch, lr, samples);
+        optimizer_.set_lr(lr);
+        if (!as_graph(batch)) {
+            by_parts(batch, samples);
+        }
         return;
     }
     const PhaseSpan span(account_, Phase::step);
@@ -78,8 +121,27 @@ void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
     }
 }
 
-void Step::by_parts(const DeviceBatch& batch, double lr, std::int64_t samples) {
+bool Step::as_graph(const DeviceBatch& batch) {
+    if (!graph_) {
+        return false;
+    }
+    const PhaseSpan span(account_, Phase::step);
+    const bool done =
+        graph_->run(batch, losses_.select(0, on_device_), [this](const DeviceBatch& whole, const at::Tensor& mean) {
+            gradients(whole, whole.label.size(0), mean);
+            update();
+        });
+    if (done) {
+        ++on_device_;
+    } else {
+        optimizer_.zero_grad();  // what a capture that failed may have left
+    }
+    return done;
+}
+
+void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
     for (;;) {
+        const bool has_graph = graph_ && graph_->captured();
         try {
             gradients(batch, samples, losses_.select(0, on_device_));
             break;
@@ -87,16 +149,20 @@ void Step::by_parts(const DeviceBatch& batch, double lr, std::int64_t samples) {
             if (reducer_) {  // the others are in the middle of this step
                 refuse_alone(error, options_.accumulate);
             }
-            if (options_.accumulate >= batch.label.size(0)) {
+            if (!has_graph && options_.accumulate >= batch.label.size(0)) {
                 throw;
             }
         }
         optimizer_.zero_grad();
-        options_.accumulate = std::min(2 * options_.accumulate, batch.label.size(0));
+        if (has_graph) {
+            graph_->give_up("the device's memory is too small for a graph beside other steps");
+        } else {
+            options_.accumulate = std::min(2 * options_.accumulate, batch.label.size(0));
+        }
     }
     ++on_device_;
     const PhaseSpan span(account_, Phase::optimizer);
-    update(lr);
+    update();
 }
 
 // Of the mean loss over all ranks' batch of `all` samples: each micro-batch counts by its share of them.
@@ -157,7 +223,7 @@ void Step::no_gradients() {
     group_->guard([&] { sum.backward(at::zeros({}, sum.options())); });
 }
 
-void Step::update(double lr) {
+void Step::update() {
     at::Tensor found_inf;
     if (scaler_ || options_.clip_norm > 0 || options_.clip_value > 0) {
         std::vector<at::Tensor> gradients = optimizer_.gradients();
@@ -171,7 +237,6 @@ void Step::update(double lr) {
             clip_norm(gradients, options_.clip_norm);
         }
     }
-    optimizer_.set_lr(lr);
     optimizer_.step(found_inf);
     optimizer_.zero_grad();
     if (scaler_) {

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "stoker/bridge/device.h"
@@ -20,6 +22,7 @@
 #include "stoker/train/fused_step.h"
 #include "stoker/train/optimizer.h"
 #include "stoker/train/scaler.h"
+#include "stoker/train/step_graph.h"
 
 namespace stoker {
 
@@ -31,7 +34,8 @@ struct StepOptions {
     LossOptions loss = {};
     double ema = 0;             // decay; 0: none
     ScalerOptions scaler = {};  // where the precision scales losses
-    bool compile = true;        // runs fused what can be
+    bool compile = true;        // runs as one piece what can be
+    bool label_shares = false;  // labels are shares of the classes
 };
 
 class Step {
@@ -58,6 +62,10 @@ class Step {
 
     std::int64_t accumulate() const { return options_.accumulate; }
     bool fused() const { return fused_.has_value(); }
+    // How steps run: "fused", "graph" or "eager: " and why. A graph is made in an early step.
+    std::string compiled() const;
+    // Has `graph` record the step. The constructor does that itself on CUDA devices; another is for tests.
+    void capture_with(std::unique_ptr<DeviceGraph> graph);
     Ema* ema() { return ema_ ? &*ema_ : nullptr; }
     const Scaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
@@ -65,11 +73,12 @@ class Step {
     std::function<void(std::int64_t samples)> before_forward;
 
   private:
-    void by_parts(const DeviceBatch& batch, double lr, std::int64_t samples);
+    bool as_graph(const DeviceBatch& batch);
+    void by_parts(const DeviceBatch& batch, std::int64_t samples);
     void gradients(const DeviceBatch& batch, std::int64_t all, at::Tensor mean);
     void micro_batch(const DeviceBatch& batch, double share, bool last, at::Tensor mean);
     void no_gradients();
-    void update(double lr);
+    void update();
     void fetch_losses();
 
     Model& model_;
@@ -83,6 +92,8 @@ class Step {
     std::optional<FusedStep> fused_;
     std::optional<GradientReducer> reducer_;  // where there are several ranks
     int ranks_ = 1;
+    std::optional<StepGraph> graph_;
+    std::string why_eager_;
     at::Tensor losses_;            // (kOnDevice) float32 on the device
     std::int64_t on_device_ = 0;   // of them in use
     std::vector<double> fetched_;  // those before

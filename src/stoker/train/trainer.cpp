@@ -30,6 +30,14 @@ double peak_rss_mb() {
     return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
+std::optional<DeviceMemory> memory_of(const at::Device& device) {
+    try {
+        return device.is_cuda() ? std::optional(torch_cuda().memory(device)) : std::nullopt;
+    } catch (const Unsupported&) {
+        return std::nullopt;  // a build without the library that could tell
+    }
+}
+
 double seconds(std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
 }
@@ -111,6 +119,8 @@ TrainResult Trainer::run(const FitOptions& options) {
                        .workers = train_->stats().workers,
                        .peak_rss_mb = peak_rss_mb(),
                        .device = device_.str(),
+                       .memory = memory_of(device_),
+                       .compiled = step_.compiled(),
                        .workers_used = train_->workers(),
                        .threads = at::get_num_threads(),
                        .ranks = group_->size(),

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stoker/bridge/device.h"
+#include "stoker/bridge/torch_cuda.h"
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/data.h"
@@ -64,6 +65,8 @@ struct TrainResult {
     StageTimes workers;  // of this process
     double peak_rss_mb = 0;
     std::string device;
+    std::optional<DeviceMemory> memory = std::nullopt;  // of a GPU
+    std::string compiled = {};                          // Step::compiled at the end
     int workers_used = 0;
     int threads = 0;
     int ranks = 1;
@@ -72,7 +75,7 @@ struct TrainResult {
     std::string document = {};  // all of this as JSON; of a run that was finished before, its document of then
 };
 
-// {"run", "resumed_from_step", "epochs", "account", "workers", "peak_rss_mb", "device", ...}
+// {"run", "resumed_from_step", "epochs", "account", "workers", "peak_rss_mb", "device", "memory", "compiled", ...}
 std::string to_json(const TrainResult& result);
 
 class Trainer {
@@ -98,6 +101,8 @@ class Trainer {
     Account& account() { return account_; }
     const at::Device& device() const { return device_; }
     const Group& group() const { return *group_; }
+    // See Step::compiled.
+    std::string compiled() const { return step_.compiled(); }
 
   private:
     // The part of an epoch's figures that a checkpoint has to carry.

@@ -1,0 +1,101 @@
+// The library behind torch_cuda.h: plain C++ on LibTorch's CUDA headers, no kernels. Nothing else is linked against
+// CUDA's side of LibTorch.
+#include <ATen/Context.h>
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <exception>
+#include <mutex>
+#include <optional>
+
+#include "stoker/bridge/torch_cuda.h"
+
+namespace stoker {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+class CudaGraph final : public DeviceGraph {
+  public:
+    explicit CudaGraph(c10::DeviceIndex device) : device_(device) {}
+
+    // On a stream of its own, since the default one cannot be recorded, into memory of its own, which stays where it
+    // is.
+    void capture(const std::function<void()>& work) override {
+        const c10::cuda::CUDAGuard on_device(device_);
+        graph_.reset();
+        c10::cuda::device_synchronize();
+        allocator::emptyCache();  // the graph's memory comes on top of what is kept for the steps before
+        const c10::cuda::CUDAStreamGuard on_stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_));
+        const at::MempoolId_t pool = at::cuda::graph_pool_handle();
+        std::exception_ptr trouble;
+        graph_.emplace();
+        try {
+            // Other threads, such as the loader's, may ask CUDA for memory meanwhile.
+            graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+            work();
+        } catch (...) {
+            trouble = std::current_exception();
+        }
+        try {
+            graph_->capture_end();
+        } catch (...) {
+            trouble = trouble ? trouble : std::current_exception();
+            leave_capture(pool);
+        }
+        if (trouble) {
+            graph_.reset();
+            std::rethrow_exception(trouble);
+        }
+    }
+
+    void replay() override { graph_->replay(); }
+
+  private:
+    // Where the end of a capture fails, LibTorch's allocators and its generator still take themselves to be in it.
+    void leave_capture(at::MempoolId_t pool) {
+        try {
+            allocator::endAllocateToPool(device_, pool);
+            allocator::releasePool(device_, pool);
+            at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
+            at::getHostAllocator(at::kCUDA)->release_pool(pool);
+        } catch (const std::exception&) {
+            // It failed later than that; then the graph's own end gives the memory back.
+        }
+        at::Generator generator = at::globalContext().defaultGenerator({at::kCUDA, device_});
+        const std::lock_guard lock(generator.mutex());
+        generator.graphsafe_set_state(generator.clone());
+    }
+
+    c10::DeviceIndex device_;
+    std::optional<at::cuda::CUDAGraph> graph_;
+};
+
+class Library final : public TorchCuda {
+  public:
+    std::unique_ptr<DeviceGraph> make_graph(const at::Device& device) override {
+        return std::make_unique<CudaGraph>(device.index());
+    }
+
+    DeviceMemory memory(const at::Device& device) override {
+        constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+        const auto stats = allocator::getDeviceStats(device.index());
+        return {.allocated = stats.allocated_bytes[kAll].current,
+                .reserved = stats.reserved_bytes[kAll].current,
+                .peak_allocated = stats.allocated_bytes[kAll].peak,
+                .peak_reserved = stats.reserved_bytes[kAll].peak,
+                .retries = stats.num_alloc_retries};
+    }
+};
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" [[gnu::visibility("default")]] stoker::TorchCuda* stoker_torch_cuda() {
+    static stoker::Library library;
+    return &library;
+}

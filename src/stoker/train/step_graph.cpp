@@ -1,0 +1,95 @@
+// What the graph reads and writes lies in tensors that live as long as it does; everything else that a step makes lives
+// in the graph's own memory.
+#include "stoker/train/step_graph.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/util/Exception.h>
+
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/bridge/torch_error.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::int64_t kWarmUp = 3;  // steps
+
+bool same_form(const at::Tensor& a, const at::Tensor& b) {
+    return a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+}
+
+// On one line.
+std::string reason(const std::exception& error) {
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    return first_sentence(of_torch != nullptr ? of_torch->what_without_backtrace() : error.what());
+}
+
+}  // namespace
+
+StepGraph::StepGraph(std::unique_ptr<DeviceGraph> graph, std::vector<NamedTensor> state)
+    : graph_(std::move(graph)),
+      state_(std::move(state)),
+      why_not_(fmt::format("a graph is made after {} steps on whole batches", kWarmUp)) {}
+
+bool StepGraph::run(const DeviceBatch& batch, const at::Tensor& loss, const WholeStep& step) {
+    if (graph_ == nullptr || !suits(batch)) {
+        return false;
+    }
+    if (captured_ && memory() != recorded_) {  // somebody gave a parameter other memory
+        captured_ = false;
+    }
+    batch_.image.copy_(batch.image, /*non_blocking=*/true);
+    batch_.label.copy_(batch.label, /*non_blocking=*/true);
+    if (!captured_ && !capture(step)) {
+        return false;
+    }
+    graph_->replay();
+    loss.copy_(loss_, /*non_blocking=*/true);
+    return true;
+}
+
+// Chooses the shape that counts, too: a run that goes on within an epoch may begin with its smallest batch.
+bool StepGraph::suits(const DeviceBatch& batch) {
+    if (!captured_ && (!batch_.label.defined() || batch.label.size(0) > batch_.label.size(0))) {
+        batch_ = {at::empty_like(batch.image), at::empty_like(batch.label)};
+        loss_ = at::empty({}, batch.image.options().dtype(at::kFloat));
+        seen_ = 0;
+    }
+    if (!same_form(batch.image, batch_.image) || !same_form(batch.label, batch_.label)) {
+        return false;
+    }
+    return ++seen_ > kWarmUp;
+}
+
+bool StepGraph::capture(const WholeStep& step) {
+    try {
+        graph_->capture([&] { step(batch_, loss_); });
+    } catch (const std::exception& error) {
+        give_up("the step cannot be captured: " + reason(error));
+        return false;
+    }
+    recorded_ = memory();
+    captured_ = true;
+    why_not_.clear();
+    return true;
+}
+
+void StepGraph::give_up(std::string why) {
+    graph_.reset();
+    batch_ = {};
+    loss_ = at::Tensor();
+    captured_ = false;
+    why_not_ = std::move(why);
+}
+
+std::vector<const void*> StepGraph::memory() const {
+    std::vector<const void*> memory;
+    for (const NamedTensor& entry : state_) {
+        memory.push_back(entry.tensor.const_data_ptr());
+    }
+    return memory;
+}
+
+}  // namespace stoker
