@@ -63,7 +63,29 @@ def test_document(trained, tmp_path):
     assert sum(document["account"][phase] for phase in PHASES) == pytest.approx(1, abs=1e-9)
     assert document["workers"]["samples"] >= 3 * 640
     assert document["peak_rss_mb"] > 10 and document["device"]
+    on_cpu = document["device"] == "cpu"
+    assert document["compiled"] == ("fused" if on_cpu else "graph") and (document["memory"] is None) == on_cpu
     assert json.loads((tmp_path / "run/account.json").read_text()) == document
+
+
+def test_how_steps_run_is_told(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text('device = "cpu"\n' + RECIPE)
+    changes = {
+        "train.epochs=1": "fused",
+        "train.compile=none": "eager: train.compile is none",
+        "train.clip_norm=1": "eager: on a CPU only the plain step of an mlp in float32 is one piece",
+    }
+    for i, (change, how) in enumerate(changes.items()):
+        told = stoker("train", "r.toml", "--out", i, "--set", "train.epochs=1", "--set", change).err
+        assert told.count(f"step: {how}\n") == told.count("step: ") == 1
+        assert json.loads((tmp_path / str(i) / "account.json").read_text())["compiled"] == how
+
+
+def test_a_run_on_the_cpu_opens_nothing_of_cuda(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text('device = "cpu"\n' + RECIPE)
+    opened = stoker("train", "r.toml", "--out", "run", env={"LD_DEBUG": "files"}).err
+    assert "libtorch_cpu.so" in opened
+    assert "libtorch_cuda.so" not in opened and "libstoker_torch_cuda.so" not in opened
 
 
 def test_records(trained, tmp_path):

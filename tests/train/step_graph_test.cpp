@@ -102,7 +102,10 @@ class FakeGraph final : public DeviceGraph {
         for (const NamedTensor& entry : training_.state()) {
             before.push_back(entry.tensor.clone());
         }
+        at::Generator draws = at::globalContext().defaultGenerator(at::kCPU);
+        const at::Tensor drawn = draws.get_state();
         const auto take_back = [&] {
+            draws.set_state(drawn);
             const std::vector<NamedTensor> state = training_.state();
             for (std::size_t i = 0; i < state.size(); ++i) {
                 state[i].tensor.copy_(before[i]);
@@ -161,7 +164,8 @@ double lr_of(std::uint64_t step) {
 // Epochs of six batches, the last one small, and an evaluation with averaged weights after each.
 void train(Training& training, std::uint64_t from, std::uint64_t to, const at::Device& device = at::kCPU) {
     for (std::uint64_t i = from; i < to; ++i) {
-        at::globalContext().defaultGenerator(device).set_current_seed(i);
+        at::Generator draws = at::globalContext().defaultGenerator(device);
+        draws.set_current_seed(i);
         training.step.run(batch_of(i % 6 == 5 ? 5 : kFull, i, device), lr_of(i));
         if (i % 6 == 5) {
             const AveragedWeights averaged(training.step.ema());

@@ -65,7 +65,7 @@ bool StepGraph::suits(const DeviceBatch& batch) {
 
 bool StepGraph::capture(const WholeStep& step) {
     try {
-        graph_->capture([&] { step(batch_, loss_); });
+        graph_->capture([this, step] { step(batch_, loss_); });
     } catch (const std::exception& error) {
         give_up("the step cannot be captured: " + reason(error));
         return false;
