@@ -9,6 +9,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_BUILD_RPATH $ORIGIN)  # what is opened at run time lies beside the programs
 
 # LibTorch's headers cost up to 1.5 GB a file: the folders that include them compile one file at a time.
 set_property(GLOBAL APPEND PROPERTY JOB_POOLS heavy=1)

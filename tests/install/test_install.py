@@ -54,3 +54,31 @@ def test_the_program_runs_from_where_it_is_installed(prefix):
         pytest.skip("this build has no engine: STOKER_ENGINE=OFF")
     assert sorted(path.name for path in (prefix / "bin").iterdir()) == ["stoker"]
     assert "stoker train" in run(program, "train", "--help")
+
+
+FINDS_CUDA = {
+    "CMakeLists.txt": """
+cmake_minimum_required(VERSION 3.25)
+project(finds_cuda LANGUAGES CXX)
+find_package(stoker 0.1 REQUIRED)
+add_executable(finds_cuda main.cpp)
+target_link_libraries(finds_cuda PRIVATE stoker::bridge)
+""",
+    "main.cpp": """
+#include "stoker/bridge/torch_cuda.h"
+int main() { stoker::torch_cuda(); }
+""",
+}
+
+
+def test_the_library_for_cuda_is_found_where_it_is_installed(prefix, tmp_path):
+    if not (BUILD / "bin/libstoker_torch_cuda.so").is_file():
+        pytest.skip("built without LibTorch's CUDA headers")
+    [library] = prefix.rglob("libstoker_torch_cuda.so")
+    engine = library.parent / "stoker-engine"
+    assert engine.is_file() and "$ORIGIN" in run("readelf", "-d", engine)
+    for name, text in FINDS_CUDA.items():
+        (tmp_path / name).write_text(text)
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path / "build")
+    run(tmp_path / "build/finds_cuda")
