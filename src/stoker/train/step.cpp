@@ -166,7 +166,7 @@ void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
 }
 
 // Of the mean loss over all ranks' batch of `all` samples: each micro-batch counts by its share of them.
-void Step::gradients(const DeviceBatch& batch, std::int64_t all, at::Tensor mean) {
+void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean) {
     const std::int64_t samples = batch.label.size(0);
     const std::int64_t parts = std::min(options_.accumulate, samples);
     mean.zero_();
@@ -181,7 +181,7 @@ void Step::gradients(const DeviceBatch& batch, std::int64_t all, at::Tensor mean
     }
 }
 
-void Step::micro_batch(const DeviceBatch& batch, double share, bool last, at::Tensor mean) {
+void Step::micro_batch(const DeviceBatch& batch, double share, bool last, const at::Tensor& mean) {
     at::Tensor loss;  // scalar, the mean over the micro-batch
     {
         const PhaseSpan span(account_, Phase::forward);

@@ -75,8 +75,8 @@ class Step {
   private:
     bool as_graph(const DeviceBatch& batch);
     void by_parts(const DeviceBatch& batch, std::int64_t samples);
-    void gradients(const DeviceBatch& batch, std::int64_t all, at::Tensor mean);
-    void micro_batch(const DeviceBatch& batch, double share, bool last, at::Tensor mean);
+    void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
+    void micro_batch(const DeviceBatch& batch, double share, bool last, const at::Tensor& mean);
     void no_gradients();
     void update();
     void fetch_losses();
