@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -27,22 +28,25 @@ double processor_seconds() {
 
 bool cores_are_free() {
     std::atomic<bool> free = true;
-    std::vector<std::thread> threads;
-    for (int i = 0; i < std::max(read_core_budget().usable, 1); ++i) {
-        threads.emplace_back([&] {
-            const auto begin = std::chrono::steady_clock::now();
-            const double before = processor_seconds();
-            while (std::chrono::steady_clock::now() - begin < kTried) {
-            }
-            const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-            if (processor_seconds() - before < kFree * passed.count()) {
-                free = false;
-            }
-        });
+    std::vector<std::jthread> threads;
+    const auto try_core = [&free] {
+        const auto begin = std::chrono::steady_clock::now();
+        const double before = processor_seconds();
+        while (std::chrono::steady_clock::now() - begin < kTried) {
+        }
+        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+        if (processor_seconds() - before < kFree * passed.count()) {
+            free = false;
+        }
+    };
+    try {
+        for (int i = 0; i < std::max(read_core_budget().usable, 1); ++i) {
+            threads.emplace_back(try_core);
+        }
+    } catch (const std::system_error&) {  // no more threads: nobody's cores are free then
+        free = false;
     }
-    for (std::thread& thread : threads) {
-        thread.join();
-    }
+    threads.clear();
     return free;
 }
 

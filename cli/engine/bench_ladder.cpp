@@ -76,12 +76,17 @@ std::vector<Rung> ladder() {
         in_memory(recipe);
         recipe.train.compile = "auto";
     };
+    const auto no_workers = [fused_step](Recipe& recipe) {
+        fused_step(recipe);
+        recipe.data.workers = 0;
+    };
     return {{.name = "one thread", .set_up = alone},
             {.name = fmt::format("+ {} workers", workers), .set_up = with_workers},
             {.name = "+ pinned memory, non-blocking copies", .set_up = pinned, .gpu_only = true},
             {.name = "+ decoded data in memory", .set_up = in_memory},
             {.name = "+ fused optimizer", .set_up = in_memory, .kernel = OptimizerKernel::fused},
-            {.name = "+ fused step", .set_up = fused_step, .kernel = OptimizerKernel::fused}};
+            {.name = "+ fused step", .set_up = fused_step, .kernel = OptimizerKernel::fused},
+            {.name = "+ no workers, as the data is in memory", .set_up = no_workers, .kernel = OptimizerKernel::fused}};
 }
 
 // What all rungs of one call share.

@@ -4,11 +4,12 @@
 #include "stoker/base/error.h"
 #include "stoker/pipeline/data.h"
 #include "stoker/train/run_folder.h"
+#include "stoker/train/same_model.h"
 #include "stoker/train/setup.h"
 
 namespace stoker::cli {
 
-std::filesystem::path open_checkpoint(const std::string& path) {
+std::filesystem::path open_checkpoint(const std::string& path, const Recipe& recipe) {
     const auto checkpoint = find_checkpoint(path);
     if (!checkpoint) {
         throw IoError({.where = path,
@@ -16,6 +17,7 @@ std::filesystem::path open_checkpoint(const std::string& path) {
                        .got = "none",
                        .hint = "it is a folder such as runs/digits/checkpoints/4690"});
     }
+    require_same_model(read_trained_recipe(*checkpoint), recipe);
     return *checkpoint;
 }
 

@@ -11,8 +11,9 @@
 
 namespace stoker::cli {
 
-// A checkpoint's folder, or the newest of a run folder. Throws IoError where there is none.
-std::filesystem::path open_checkpoint(const std::string& path);
+// A checkpoint's folder, or the newest of a run folder. Throws IoError where there is none, and InvalidArgument where
+// the recipe says another model than it was trained by.
+std::filesystem::path open_checkpoint(const std::string& path, const Recipe& recipe);
 
 // The classes that a checkpoint was trained on, those of the recipe's training data where it does not tell, or numbers:
 // one for each output of the model.

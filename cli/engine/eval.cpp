@@ -63,7 +63,7 @@ nlohmann::ordered_json confusion_json(const Evaluation& evaluation) {
 
 int run(const Options& options) {
     const Recipe recipe = read_recipe(options.recipe, options.sets);
-    const auto checkpoint = open_checkpoint(options.checkpoint);
+    const auto checkpoint = open_checkpoint(options.checkpoint, recipe);
     const std::vector<std::string> classes = read_classes(checkpoint);
     const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes);
     if (options.json) {

@@ -39,7 +39,7 @@ int run(const Options& options) {
                                .got = options.out});
     }
     const Recipe recipe = read_recipe(options.recipe, options.sets);
-    const auto checkpoint = open_checkpoint(options.checkpoint);
+    const auto checkpoint = open_checkpoint(options.checkpoint, recipe);
     const std::vector<NamedTensor> weights = read_model(checkpoint);
     if (!script) {
         write_tensors(options.out, weights);

@@ -36,7 +36,7 @@ std::shared_ptr<const Source> open_images(const std::string& data, const DataRec
 int run(const Options& options) {
     Recipe recipe = read_recipe(options.recipe, options.sets);
     recipe.data.cache = "none";  // each image is read once
-    const auto checkpoint = open_checkpoint(options.checkpoint);
+    const auto checkpoint = open_checkpoint(options.checkpoint, recipe);
     const std::vector<std::string> classes = class_names(recipe, checkpoint);
     const auto source = open_images(options.data, recipe.data);
     const at::Device device = prepare_device(recipe);

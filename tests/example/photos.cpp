@@ -8,12 +8,10 @@ int main(int argc, char** argv) {
     recipe.data.train = argc > 1 ? argv[1] : "data/train";  // a folder with one subfolder of images for each class
     recipe.data.val = "10%";
     recipe.data.batch_size = 64;
-    recipe.data.train_ops = {{"random_resized_crop", {{"size", 224.0}}},
-                             {"horizontal_flip"},
-                             {"normalize", {{"preset", "imagenet"}}}};
-    recipe.data.val_ops = {{"resize", {{"size", 256.0}}},
-                           {"center_crop", {{"size", 224.0}}},
-                           {"normalize", {{"preset", "imagenet"}}}};
+    recipe.data.train_ops = {
+        {"random_resized_crop", {{"size", 224.0}}}, {"horizontal_flip"}, {"normalize", {{"preset", "imagenet"}}}};
+    recipe.data.val_ops = {
+        {"resize", {{"size", 256.0}}}, {"center_crop", {{"size", 224.0}}}, {"normalize", {{"preset", "imagenet"}}}};
     recipe.model.name = "resnet18";
     recipe.optimizer = {.name = "sgd", .lr = 0.025, .momentum = 0.9, .weight_decay = 1e-4};
     recipe.schedule = {.name = "cosine", .warmup = {.count = 1}};  // of one epoch

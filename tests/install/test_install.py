@@ -27,7 +27,7 @@ def prefix(tmp_path_factory):
 
 def test_every_header_is_installed(prefix):
     source, installed = ROOT / "src", prefix / "include"
-    wanted = {path.relative_to(source) for path in source.rglob("*.h")}
+    wanted = {path.relative_to(source) for path in source.rglob("*.h") if "gloo_shim" not in path.parts}
     assert wanted == {path.relative_to(installed) for path in installed.rglob("*.h")}
 
 

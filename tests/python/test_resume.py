@@ -187,7 +187,9 @@ CHANGES = [
     "data.shuffle=false",
     "data.train=synth:digits?count=1290",
     "model.hidden=[33]",
+    "model.activation=tanh",
     "optimizer.name=sgd",
+    "optimizer.name=adamw",
 ]
 
 

@@ -203,3 +203,8 @@ def test_state_json_is_small_and_readable(digits):
     assert state["version"] == 2 and state["step"] == 5
     assert state["loader"]["epoch"] == 1 and state["loader"]["batch"] == 0
     assert (digits / "state.json").stat().st_size < 10_000
+
+
+def test_another_activation_is_refused(stoker, digits):
+    done = stoker("eval", "r.toml", "--checkpoint", digits, "--set", "model.activation=gelu", status=1)
+    assert '[model.activation] expected "relu", as the checkpoint was trained with, got "gelu"' in done.err

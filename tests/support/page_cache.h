@@ -33,8 +33,8 @@ inline bool drop_from_cache(const std::filesystem::path& path) {
     if (fd < 0) {
         return false;
     }
-    const bool asked = ::fsync(fd) == 0 && File(path).in_memory(0, 1) &&
-                       ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+    const bool asked =
+        ::fsync(fd) == 0 && File(path).in_memory(0, 1) && ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
     ::close(fd);
     return asked && !in_memory(MappedFile(path).bytes());
 }

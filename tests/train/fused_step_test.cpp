@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "stoker/base/error.h"
 #include "stoker/models/init.h"
 #include "stoker/models/mlp.h"
 #include "stoker/train/step.h"
@@ -124,6 +125,14 @@ TEST(FusedStep, FollowsAParameterToOtherMemory) {
     for (std::size_t i = 0; i < training.model.parameters().size(); ++i) {
         EXPECT_TRUE(at::equal(training.model.parameters()[i].tensor, moved.model.parameters()[i].tensor));
     }
+}
+
+TEST(FusedStep, RefusesImagesOfAnotherSize) {
+    Training training(kOptimizers[0], {});
+    at::Generator generator = make_generator(1);
+    EXPECT_THROW(
+        training.step.run({.image = at::randn({4, 1, 5, 5}, generator), .label = at::arange(4, at::kLong)}, 0.1),
+        InvalidArgument);
 }
 
 TEST(FusedStep, IsLeftOutWhereItWouldNotBeTheSame) {

@@ -72,7 +72,6 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
 
 Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const LoaderOptions& options)
     : source_(std::move(source)),
-      keys_(keys_hash(*source_)),
       transform_(std::move(transform)),
       options_(options),
       order_(order_of(*source_, options)),
@@ -285,6 +284,9 @@ void Loader::count_bad(Batch& batch) {
 }
 
 LoaderState Loader::state() const {
+    if (keys_ == 0) {
+        keys_ = keys_hash(*source_);
+    }
     return {.epoch = sequence_ / batches_per_epoch(),
             .batch = sequence_ % batches_per_epoch(),
             .bad_samples = at_epoch_end_ || sequence_ % batches_per_epoch() == 0 ? 0 : bad_in_epoch_,

@@ -121,7 +121,7 @@ class Loader {
     void count_bad(Batch& batch);
 
     const std::shared_ptr<const Source> source_;
-    const std::uint64_t keys_;  // keys_hash
+    mutable std::uint64_t keys_ = 0;  // keys_hash, once asked for
     const Transform transform_;
     LoaderOptions options_;
     const std::shared_ptr<const Order> order_;

@@ -27,8 +27,8 @@ class Sampler {
 
     const SamplerOptions& options() const { return options_; }
 
-    std::int64_t batches() const;    // of an epoch, the same for every rank
-    std::int64_t max_slice() const;  // samples of the largest slice of any rank
+    std::int64_t batches() const;                    // of an epoch, the same for every rank
+    std::int64_t max_slice() const;                  // samples of the largest slice of any rank
     std::int64_t samples(std::int64_t batch) const;  // of global batch `batch` over all ranks
 
     // This rank's part of global batch `batch` in [0, batches()). A last batch that is not full is

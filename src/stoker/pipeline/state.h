@@ -25,7 +25,8 @@ struct LoaderState {
     bool operator==(const LoaderState&) const = default;
 };
 
-// Of the number of samples and of some thousand keys, evenly spread: tells another set of files from a moved one.
+// Of the number of samples and of some hundred keys, evenly spread: tells another set of files from a moved one. Where
+// keys are positions (IDX, arrays), it knows the number alone.
 std::uint64_t keys_hash(const Source& source);
 
 std::string to_json(const LoaderState& state);

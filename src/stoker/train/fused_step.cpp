@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "stoker/base/error.h"
+
 namespace stoker {
 namespace {
 
@@ -110,6 +112,12 @@ double FusedStep::run(const DeviceBatch& batch, double lr) {
     }
     const at::Tensor x = batch.image.flatten(1).contiguous();  // (N, inputs)
     const at::Tensor label = batch.label.contiguous();         // (N)
+    if (x.size(1) != options_.widths.front()) {
+        throw InvalidArgument(
+            {.where = "FusedStep",
+             .expected = std::to_string(options_.widths.front()) + " values a sample, as the model takes",
+             .got = std::to_string(x.size(1))});
+    }
     const float done = *layers_.front().weight.steps.const_data_ptr<float>();
     const double sum =
         mlp_->step({.x = x.const_data_ptr<float>(), .label = label.const_data_ptr<std::int64_t>(), .samples = samples},

@@ -307,13 +307,26 @@ Checkpoint read_checkpoint(const fs::path& path) {
             .state = read_text(path / kStateFile)};
 }
 
-std::vector<std::string> read_classes(const fs::path& checkpoint) {
+namespace {
+
+template <typename Value>
+Value read_state(const fs::path& checkpoint, const char* key) {
     try {
-        return nlohmann::json::parse(read_text(checkpoint / kStateFile)).value("classes", std::vector<std::string>());
+        return nlohmann::json::parse(read_text(checkpoint / kStateFile)).value(key, Value());
     } catch (const nlohmann::json::exception& error) {
         throw DataError({.path = (checkpoint / kStateFile).string()},
                         {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
     }
+}
+
+}  // namespace
+
+std::vector<std::string> read_classes(const fs::path& checkpoint) {
+    return read_state<std::vector<std::string>>(checkpoint, "classes");
+}
+
+std::string read_trained_recipe(const fs::path& checkpoint) {
+    return read_state<std::string>(checkpoint, "recipe");
 }
 
 std::vector<NamedTensor> read_model(const fs::path& checkpoint) {

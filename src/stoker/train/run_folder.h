@@ -88,6 +88,9 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
 // DataError.
 std::vector<std::string> read_classes(const std::filesystem::path& checkpoint);
 
+// The recipe (TOML) that it was trained by; empty where it does not tell. Throws IoError and DataError.
+std::string read_trained_recipe(const std::filesystem::path& checkpoint);
+
 // What is evaluated: the averaged weights where there are any, else model.safetensors.
 std::vector<NamedTensor> read_model(const std::filesystem::path& checkpoint);
 

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -61,6 +62,8 @@ class Step {
     void load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema);
 
     std::int64_t accumulate() const { return options_.accumulate; }
+    // What a run that goes on found out about its memory before.
+    void accumulate_at_least(std::int64_t parts) { options_.accumulate = std::max(options_.accumulate, parts); }
     bool fused() const { return fused_.has_value(); }
     // How steps run: "fused", "graph" or "eager: " and why. A graph is made in an early step.
     std::string compiled() const;

@@ -43,7 +43,8 @@ struct Resumed {
     std::int64_t step = 0;
     std::int64_t epochs = 0;                   // finished ones
     bool finished = false;                     // nothing is left to do
-    std::vector<DifferingKey> differing = {};  // of the recipe: values then and now
+    std::vector<DifferingKey> differing = {};  // of the recipe, but for model.weights, which is not read again: values
+                                               // then and now
 };
 
 struct FitOptions {
@@ -133,7 +134,7 @@ class Trainer {
     void write_checkpoint();
     void resume(const FitOptions& options);
     std::filesystem::path find_start(const std::string& from);
-    Resumed resumed_from(const std::filesystem::path& checkpoint, const std::string& state) const;
+    Resumed resumed_from(const std::filesystem::path& checkpoint, const std::string& trained_by) const;
     std::string state_json() const;
     void load_step(const Checkpoint& saved);
     void restore_state(const std::string& text);

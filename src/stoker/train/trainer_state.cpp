@@ -7,6 +7,7 @@
 #include "stoker/base/error.h"
 #include "stoker/pipeline/state.h"
 #include "stoker/train/metrics.h"
+#include "stoker/train/same_model.h"
 #include "stoker/train/setup.h"
 #include "stoker/train/trainer.h"
 
@@ -78,6 +79,7 @@ std::string Trainer::state_json() const {
     for (std::size_t i = 0; i < kPhases; ++i) {
         account[std::string(phase_name(static_cast<Phase>(i)))] = account_.sum().times[i].count();
     }
+    const std::int64_t found = step_.accumulate();  // by a memory that was too small for the recipe's
     const Json json = {{"version", kStateVersion},
                        {"step", steps_},
                        {"loader", Json::parse(to_json(train_->state()))},
@@ -90,6 +92,7 @@ std::string Trainer::state_json() const {
                          {"bad_samples", running_.bad_samples}}},
                        {"account_ns", account},
                        {"recipe", recipe_to_toml(recipe_)},
+                       {"accumulate", found > recipe_.train.accumulate ? found : 1},
                        {"metrics_bytes", folder_->metrics_bytes()}};
     return json.dump(2) + "\n";
 }
@@ -100,13 +103,13 @@ void Trainer::restore_state(const std::string& text) {
         if (json.at("version").get<int>() != kStateVersion) {
             throw InvalidArgument({.where = "checkpoint",
                                    .expected = "version " + std::to_string(kStateVersion),
-                                   .got = json.at("version").dump()});
+                                   .got = json.at("version").dump(),
+                                   .hint = "another version of Stoker wrote it: begin anew with --out DIR, and "
+                                           "model.weights for its weights"});
         }
         const LoaderState loader = loader_state_from_json(json.at("loader").dump());
         require_same_order(train_->state(), loader);
-        if (json.contains("classes")) {
-            require_classes(json.at("classes").get<std::vector<std::string>>(), "the checkpoint", *data_.train);
-        }
+        require_classes(json.at("classes").get<std::vector<std::string>>(), "the checkpoint", *data_.train);
         const auto step = json.at("step").get<std::int64_t>();
         const auto samples = json.at("epoch_so_far").at("samples").get<std::int64_t>();
         const auto finished = static_cast<std::int64_t>(json.at("epochs").size());
@@ -122,6 +125,7 @@ void Trainer::restore_state(const std::string& text) {
                                    .hint = "resume from another checkpoint"});
         }
         train_->restore(loader);
+        step_.accumulate_at_least(json.at("accumulate").get<std::int64_t>());
         steps_ = step;
         epochs_.clear();
         for (const auto& epoch : json.at("epochs")) {
@@ -159,15 +163,15 @@ void Trainer::load_step(const Checkpoint& saved) {
 }
 
 // Of the recipe's keys, those that may differ: what must not was refused.
-Resumed Trainer::resumed_from(const std::filesystem::path& checkpoint, const std::string& state) const {
-    const std::string then = Json::parse(state).value("recipe", std::string());
+Resumed Trainer::resumed_from(const std::filesystem::path& checkpoint, const std::string& trained_by) const {
     Resumed resumed{.checkpoint = checkpoint.string(),
                     .step = steps_,
                     .epochs = static_cast<std::int64_t>(epochs_.size()),
                     .finished = static_cast<std::int64_t>(epochs_.size()) >= recipe_.train.epochs};
-    if (!then.empty()) {
+    if (!trained_by.empty()) {
         resumed.differing = differing_keys(
-            {recipe_keys(then, "the checkpoint's recipe"), recipe_keys(recipe_to_toml(recipe_), "the recipe")});
+            {recipe_keys(trained_by, "the checkpoint's recipe"), recipe_keys(recipe_to_toml(recipe_), "the recipe")});
+        std::erase_if(resumed.differing, [](const DifferingKey& key) { return key.key == "model.weights"; });
     }
     return resumed;
 }
@@ -220,6 +224,9 @@ void Trainer::resume(const FitOptions& options) {
     const std::string checkpoint = group_->share(folder_ ? find_start(from).string() : "");
     if (!checkpoint.empty()) {
         const Checkpoint saved = read_checkpoint(checkpoint);
+        const std::string trained_by = read_trained_recipe(checkpoint);
+        require_same_model(trained_by, recipe_);
+        require_same_optimizer(trained_by, recipe_);
         model_->load(saved.model);
         load_step(saved);
         restore_state(saved.state);
@@ -229,7 +236,7 @@ void Trainer::resume(const FitOptions& options) {
             folder_->cut_checkpoints(steps_);
         }
         if (options.on_resume) {
-            options.on_resume(resumed_from(checkpoint, saved.state));
+            options.on_resume(resumed_from(checkpoint, trained_by));
         }
     } else if (!has_weights_) {
         throw InvalidArgument({.where = "resume",

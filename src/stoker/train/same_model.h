@@ -1,0 +1,18 @@
+// What a checkpoint's weights mean nothing without, though names and shapes fit: other keys show in a tensor's name or
+// shape when it is loaded.
+#pragma once
+
+#include <string>
+
+#include "stoker/recipe/recipe.h"
+
+namespace stoker {
+
+// Throws InvalidArgument, naming the key, where `now` says another model than `then`, the recipe (TOML) that a
+// checkpoint was trained by; empty: not known.
+void require_same_model(const std::string& then, const Recipe& now);
+
+// The same of the optimiser, whose state would be taken for another's.
+void require_same_optimizer(const std::string& then, const Recipe& now);
+
+}  // namespace stoker
