@@ -84,6 +84,12 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     if (!options.json) {
         print_plan(recipe, trainer, out, resumes);
     }
+    if (options.resume == "auto" && !resumes) {
+        fmt::print(stderr, "no checkpoint in {}: a new run begins\n", out);
+    }
+    if (recipe.train.precision == "fp16" && trainer.device().is_cpu()) {
+        fmt::print(stderr, "fp16 is emulated on a CPU, and many times slower than float32; bf16 is not\n");
+    }
     fit.on_resume = print_resumed;
     std::string compiled = trainer.compiled();
     fit.on_step = [&](const Progress& at) {

@@ -144,6 +144,9 @@ std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes
     if (bytes.size() < sizeof length) {
         refuse("a safetensors header", fmt::format("a file of {} bytes", bytes.size()));
     }
+    if (std::memcmp(bytes.data(), "PK\3\4", 4) == 0) {
+        refuse("a safetensors file", "a zip file, as torch.save writes; save it with safetensors.torch.save_file");
+    }
     std::memcpy(&length, bytes.data(), sizeof length);
     if (length > kMaxHeader || length > bytes.size() - sizeof length) {
         refuse("a header within the file", fmt::format("{} bytes of header", length));

@@ -163,7 +163,11 @@ bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& 
     } catch (const DataError& error) {
         bad.push_back(note_bad(index, error));
         if (options_.bad_samples == 0) {
-            throw TooManyBadSamples(error.place(), error.info(), {bad.back()});
+            ErrorInfo info = error.info();
+            if (info.hint.empty()) {
+                info.hint = "`stoker inspect --verify` lists all that are bad; data.bad_samples = 10 lets some pass";
+            }
+            throw TooManyBadSamples(error.place(), info, {bad.back()});
         }
         return false;
     }

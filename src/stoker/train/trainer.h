@@ -43,8 +43,8 @@ struct Resumed {
     std::int64_t step = 0;
     std::int64_t epochs = 0;                   // finished ones
     bool finished = false;                     // nothing is left to do
-    std::vector<DifferingKey> differing = {};  // of the recipe, but for model.weights, which is not read again: values
-                                               // then and now
+    std::vector<DifferingKey> differing = {};  // of an unfinished run's recipe, but for model.weights, which is not
+                                               // read again: values then and now
 };
 
 struct FitOptions {

@@ -168,7 +168,7 @@ Resumed Trainer::resumed_from(const std::filesystem::path& checkpoint, const std
                     .step = steps_,
                     .epochs = static_cast<std::int64_t>(epochs_.size()),
                     .finished = static_cast<std::int64_t>(epochs_.size()) >= recipe_.train.epochs};
-    if (!trained_by.empty()) {
+    if (!trained_by.empty() && !resumed.finished) {
         resumed.differing = differing_keys(
             {recipe_keys(trained_by, "the checkpoint's recipe"), recipe_keys(recipe_to_toml(recipe_), "the recipe")});
         std::erase_if(resumed.differing, [](const DifferingKey& key) { return key.key == "model.weights"; });
@@ -231,12 +231,13 @@ void Trainer::resume(const FitOptions& options) {
         load_step(saved);
         restore_state(saved.state);
         has_weights_ = true;
-        if (folder_) {
-            folder_->create(recipe_to_toml(recipe_));
+        const Resumed resumed = resumed_from(checkpoint, trained_by);
+        if (folder_) {  // a run that is finished stays what it was
+            folder_->create(resumed.finished && !trained_by.empty() ? trained_by : recipe_to_toml(recipe_));
             folder_->cut_checkpoints(steps_);
         }
         if (options.on_resume) {
-            options.on_resume(resumed_from(checkpoint, trained_by));
+            options.on_resume(resumed);
         }
     } else if (!has_weights_) {
         throw InvalidArgument({.where = "resume",
