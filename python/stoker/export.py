@@ -30,7 +30,8 @@ def export_training(model, loss, example, path, *, compiled=False):
     loss: a function of (logits, labels) that gives the mean over the batch, a scalar.
     example: a batch (images, labels) of at least two samples: float32 (N, C, H, W) and int64 (N), on the device that
         will train. Other batches may have other sizes.
-    compiled: has AOTInductor compile both graphs, which needs a C++ compiler; the file then runs on such machines only.
+    compiled: has AOTInductor compile both graphs, which needs a C++ compiler; the file then runs on such machines only,
+        and Stoker loads it only where STOKER_TRUST_NATIVE=1 is set.
 
     Batch norm, dropout and parameters with requires_grad = False do in Stoker what they do in PyTorch. Mixed precision
     is traced as well: call torch.autocast inside the model and inside the loss.
@@ -40,7 +41,7 @@ def export_training(model, loss, example, path, *, compiled=False):
     kept = model.state_dict().keys()
     buffer_names = [name for name, _ in model.named_buffers() if name in kept]
     everything = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    state = {name: everything[name].detach() for name in names + buffer_names}
+    state = {name: everything[name].detach().contiguous() for name in names + buffer_names}
 
     model = copy.deepcopy(model)
     unused = _unused(model.train(), loss, images, labels)

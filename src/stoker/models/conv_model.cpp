@@ -56,10 +56,11 @@ at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool
     const at::Tensor x = at::conv2d(input, layer.weight, {}, layer.stride, layer.padding);
     if (training() && x.numel() == x.size(1)) {
         // Its variance would be of one value: torch.nn refuses it too, ATen itself spoils the running one.
-        throw InvalidArgument({.where = "batch norm",
-                               .expected = "more than one value per channel in training",
-                               .got = "a batch of one sample that is down to one pixel",
-                               .hint = "set data.drop_last = true, another data.batch_size, or larger images"});
+        throw InvalidArgument(
+            {.where = "batch norm",
+             .expected = "more than one value per channel in training",
+             .got = "a batch of one sample that is down to one pixel",
+             .hint = "set data.drop_last = true, another data.batch_size, a lower train.accumulate, or larger images"});
     }
     const bool moves = !(again && training());
     return at::batch_norm(x, layer.gamma, layer.beta, moves ? std::optional(layer.mean) : std::nullopt,

@@ -3,15 +3,57 @@
 #include "stoker/models/exported_model.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "stoker/base/error.h"
 #include "stoker/models/exported_file.h"
 
 namespace stoker {
+namespace {
+
+void require_options(const at::Tensor& label, const LossOptions& options) {
+    if (options.autograd) {
+        throw Unsupported({.where = "model.exported",
+                           .expected = "one process",
+                           .got = "several, which train together",
+                           .hint = "its graph has the gradients in itself, where they cannot be averaged"});
+    }
+    if (options.label_smoothing != 0) {
+        throw InvalidArgument({.where = "train.label_smoothing",
+                               .expected = "0: the loss of an exported model is in its file",
+                               .got = fmt::to_string(options.label_smoothing),
+                               .hint = "export it with nn.CrossEntropyLoss(label_smoothing=...)"});
+    }
+    if (label.dim() != 1) {
+        throw InvalidArgument({.where = "model.export",
+                               .expected = "one class for each image, which its loss takes",
+                               .got = "shares of classes",
+                               .hint = "leave out train.mixup and train.cutmix"});
+    }
+}
+
+std::string kind_of(const at::Tensor& tensor) {
+    return fmt::format("{} [{}] on {}", at::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "),
+                       tensor.device().str());
+}
+
+// Optimisers and clipping walk a gradient's memory beside the parameter's and change it in place: it must lie as the
+// parameter does, and be nobody else's.
+at::Tensor laid_out_as(const at::Tensor& parameter, at::Tensor gradient) {
+    const bool plain = gradient.use_count() == 1 && gradient.storage().use_count() == 1 && !gradient.is_neg();
+    if (plain && gradient.strides() == parameter.strides()) {
+        return gradient;
+    }
+    return at::empty_like(parameter).copy_(gradient);
+}
+
+}  // namespace
 
 struct ExportedModel::Parts {
     ExportedFile file;
@@ -38,7 +80,7 @@ ExportedModel::ExportedModel(const std::string& path, const Shape& input, Parts 
         const at::Tensor value = parameter(file.parameters[i].name, file.parameters[i].tensor);
         value.requires_grad_(file.trained[i]);
         if (file.trained[i]) {
-            trained_.push_back(value);
+            trained_.push_back({file.parameters[i].name, value});
         }
     }
     for (const NamedTensor& entry : file.buffers) {
@@ -74,39 +116,17 @@ at::Tensor ExportedModel::forward(const at::Tensor& input) {
 }
 
 at::Tensor ExportedModel::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
-    if (options.autograd) {
-        throw Unsupported({.where = "model.exported",
-                           .expected = "one process",
-                           .got = "several, which train together",
-                           .hint = "its graph has the gradients in itself, where they cannot be averaged"});
-    }
-    if (options.label_smoothing != 0) {
-        throw InvalidArgument({.where = "train.label_smoothing",
-                               .expected = "0: the loss of an exported model is in its file",
-                               .got = fmt::to_string(options.label_smoothing),
-                               .hint = "export it with nn.CrossEntropyLoss(label_smoothing=...)"});
-    }
-    if (label.dim() != 1) {
-        throw InvalidArgument({.where = "model.export",
-                               .expected = "one class for each image, which its loss takes",
-                               .got = "shares of classes",
-                               .hint = "leave out train.mixup and train.cutmix"});
-    }
+    require_options(label, options);
     if (input.size(0) < smallest_batch_) {
         throw InvalidArgument(
             {.where = "model.export",
              .expected = fmt::format("batches of at least {} samples, for its batch norm", smallest_batch_),
              .got = fmt::to_string(input.size(0)),
-             .hint = "set data.drop_last = true, or another data.batch_size"});
+             .hint = "set data.drop_last = true, another data.batch_size, or a lower train.accumulate"});
     }
     std::vector<at::Tensor> outputs = train_.run(with_state({input, label}));
+    require_outputs(outputs);
     const std::size_t before_buffers = 1 + trained_.size();
-    if (outputs.size() != before_buffers + buffers().size()) {
-        throw DataError({.path = path_}, {.where = "model.export",
-                                          .expected = fmt::format("{} outputs of the graph of training",
-                                                                  before_buffers + buffers().size()),
-                                          .got = fmt::to_string(outputs.size())});
-    }
     const c10::NoGradGuard no_grad;
     for (std::size_t i = 0; i < buffers().size(); ++i) {
         at::Tensor own = buffers()[i].tensor;
@@ -117,18 +137,51 @@ at::Tensor ExportedModel::loss(const at::Tensor& input, const at::Tensor& label,
     return outputs.front();
 }
 
+// What follows goes by the sizes of the parameters and buffers.
+void ExportedModel::require_outputs(const std::vector<at::Tensor>& outputs) const {
+    const std::size_t before_buffers = 1 + trained_.size();
+    if (outputs.size() != before_buffers + buffers().size()) {
+        throw DataError({.path = path_}, {.where = "model.export",
+                                          .expected = fmt::format("{} outputs of the graph of training",
+                                                                  before_buffers + buffers().size()),
+                                          .got = fmt::to_string(outputs.size())});
+    }
+    if (outputs.front().dim() != 0 || !outputs.front().is_floating_point()) {
+        throw DataError(
+            {.path = path_},
+            {.where = "model.export", .expected = "a loss that is one number", .got = kind_of(outputs.front())});
+    }
+    for (std::size_t i = 1; i < outputs.size(); ++i) {
+        const bool gradient = i < before_buffers;
+        const NamedTensor& own = gradient ? trained_[i - 1] : buffers()[i - before_buffers];
+        const at::Tensor& given = outputs[i];
+        if (given.sizes() != own.tensor.sizes() || given.scalar_type() != own.tensor.scalar_type() ||
+            given.device() != own.tensor.device() || given.layout() != at::kStrided) {
+            throw DataError(
+                {.path = path_, .key = own.name},
+                {.where = "model.export",
+                 .expected = fmt::format("{} {}", gradient ? "a gradient" : "a buffer", kind_of(own.tensor)),
+                 .got = kind_of(given)});
+        }
+    }
+}
+
 void ExportedModel::backward(const at::Tensor& /*loss*/, const at::Tensor& gradient) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     for (std::size_t i = 0; i < trained_.size(); ++i) {
-        if (!trained_[i].requires_grad()) {  // frozen by the recipe
+        const at::Tensor& parameter = trained_[i].tensor;
+        if (!parameter.requires_grad()) {  // frozen by the recipe
             continue;
         }
-        at::Tensor& sum = trained_[i].mutable_grad();
-        at::Tensor own = gradient.defined() ? gradients_[i].mul(gradient) : gradients_[i];
+        at::Tensor& sum = parameter.mutable_grad();
+        at::Tensor own = std::exchange(gradients_[i], {});
+        if (gradient.defined()) {
+            own = own.mul(gradient);
+        }
         if (sum.defined()) {
             sum.add_(own);
         } else {
-            sum = std::move(own);
+            sum = laid_out_as(parameter, std::move(own));
         }
     }
     gradients_.clear();

@@ -26,13 +26,14 @@ class ExportedModel final : public Model {
     struct Parts;
     ExportedModel(const std::string& path, const Shape& input, Parts parts);
     std::vector<at::Tensor> with_state(std::vector<at::Tensor> batch) const;
+    void require_outputs(const std::vector<at::Tensor>& outputs) const;
 
     std::string path_;
     std::string device_;
     std::int64_t smallest_batch_;
     ExportedGraph train_;
     ExportedGraph eval_;
-    std::vector<at::Tensor> trained_;    // the parameters with a gradient
+    std::vector<NamedTensor> trained_;   // the parameters with a gradient
     std::vector<at::Tensor> gradients_;  // of the last loss, one for each of them
 };
 
