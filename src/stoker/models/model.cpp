@@ -64,7 +64,8 @@ void Model::load(const std::vector<NamedTensor>& given) {
     }
     const auto own = state();
     for (const auto& [name, tensor] : given) {
-        if (std::ranges::find(own, name, &NamedTensor::name) == own.end()) {
+        if (std::ranges::find(own, name, &NamedTensor::name) == own.end() &&
+            std::ranges::find(tied_, name) == tied_.end()) {
             throw InvalidArgument({.where = "model weights",
                                    .expected = fmt::format("the {} tensors of the model, no others", own.size()),
                                    .got = name,
@@ -75,7 +76,7 @@ void Model::load(const std::vector<NamedTensor>& given) {
 
 std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given) {
     // The last layer's tensors are those beside the last parameter: "fc.weight" and "fc.bias".
-    const std::string& last = parameters_.back().name;
+    const std::string last = parameters_.empty() ? "" : parameters_.back().name;
     const std::string layer = last.substr(0, last.rfind('.') + 1);
     std::vector<std::string> fresh;
     for (const auto& [name, tensor] : parameters_) {
@@ -101,13 +102,14 @@ void Model::freeze(const std::vector<std::string>& patterns) {
             }
         }
         if (!found) {
-            throw InvalidArgument({.where = "model.freeze",
-                                   .expected = "the name of a parameter, or a pattern such as \"layer1.*\"",
-                                   .got = "\"" + pattern + "\", which the model has not",
-                                   .hint = "its first parameter is " + parameters_.front().name});
+            throw InvalidArgument(
+                {.where = "model.freeze",
+                 .expected = "the name of a parameter, or a pattern such as \"layer1.*\"",
+                 .got = "\"" + pattern + "\", which the model has not",
+                 .hint = parameters_.empty() ? "" : "its first parameter is " + parameters_.front().name});
         }
     }
-    if (!patterns.empty() && trained().empty()) {
+    if (!parameters_.empty() && !patterns.empty() && trained().empty()) {
         throw InvalidArgument({.where = "model.freeze",
                                .expected = "at least one parameter that trains",
                                .got = "all of them frozen",
@@ -134,13 +136,21 @@ void Model::checkpoint_blocks() {
 
 at::Tensor Model::parameter(const std::string& name, at::Tensor value) {
     value.requires_grad_(true);
-    parameters_.push_back({name, value});
+    add(parameters_, name, value);
     return value;
 }
 
 at::Tensor Model::buffer(const std::string& name, at::Tensor value) {
-    buffers_.push_back({name, value});
+    add(buffers_, name, value);
     return value;
+}
+
+void Model::add(std::vector<NamedTensor>& list, const std::string& name, const at::Tensor& value) {
+    if (std::ranges::any_of(list, [&](const NamedTensor& entry) { return entry.tensor.is_same(value); })) {
+        tied_.push_back(name);
+    } else {
+        list.push_back({name, value});
+    }
 }
 
 namespace {

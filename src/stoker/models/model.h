@@ -78,8 +78,8 @@ class Model {
     // tensors keep their identity, so an optimiser made before stays right.
     void to(const at::Device& device, bool channels_last);
 
-    // Copies values in by name. Throws InvalidArgument where a name is missing, a shape differs, or a
-    // name is given that the model does not have.
+    // Copies values in by name; further names of tied weights are passed over. Throws InvalidArgument where a name is
+    // missing, a shape differs, or a name is given that the model does not have.
     void load(const std::vector<NamedTensor>& state);
     // The same from a model that may tell other classes apart: where their number differs, the last layer stays as it
     // is. Gives the names of its tensors then.
@@ -92,12 +92,16 @@ class Model {
     std::vector<NamedTensor> trained() const;
 
   protected:
+    // A tensor that comes again under another name (tied weights) is the model's once, under the first.
     at::Tensor parameter(const std::string& name, at::Tensor value);
     at::Tensor buffer(const std::string& name, at::Tensor value);
 
   private:
+    void add(std::vector<NamedTensor>& list, const std::string& name, const at::Tensor& value);
+
     std::vector<NamedTensor> parameters_;
     std::vector<NamedTensor> buffers_;
+    std::vector<std::string> tied_;  // further names of the same tensors
     bool training_ = true;
     bool checkpoints_blocks_ = false;
 };
