@@ -4,9 +4,13 @@
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <fmt/format.h>
+#include <optional>
 #include <string_view>
 
 #include "stoker/base/error.h"
@@ -23,6 +27,43 @@ namespace {
                                      .hint = "write it with torch.jit.script(net).save(path)"});
 }
 
+// Whether an operator that differs between training and evaluation, such as batch norm and dropout, has one of the two
+// as a constant. A script asks the module; a trace keeps what the module was when it was made.
+bool keeps_its_mode(const torch::jit::Node& node) {
+    const c10::FunctionSchema* schema = node.maybeSchema();
+    if (schema == nullptr) {
+        return false;
+    }
+    const auto constant = [&](const char* name) -> std::optional<c10::IValue> {
+        const auto index = schema->argumentIndexWithName(name);
+        return index ? torch::jit::toIValue(node.input(*index)) : std::nullopt;
+    };
+    if (constant("training") || constant("train")) {
+        return true;
+    }
+    if (constant("use_input_stats")) {  // instance norm: no matter where it has no others
+        const auto mean = constant("running_mean");
+        return !mean || !mean->isNone();
+    }
+    const auto share = constant("dropout_p");  // attention
+    return share && share->isDouble() && share->toDouble() > 0;
+}
+
+void require_both_modes(const std::string& path, at::ArrayRef<const torch::jit::Block*> blocks) {
+    for (const torch::jit::Block* block : blocks) {
+        for (const torch::jit::Node* node : block->nodes()) {
+            if (keeps_its_mode(*node)) {
+                throw DataError({.path = path}, {.where = "model.script",
+                                                 .expected = "a model that trains and evaluates",
+                                                 .got = fmt::format("a trace whose {} does only one of them",
+                                                                    node->kind().toQualString()),
+                                                 .hint = "script it instead (torch.jit.script)"});
+            }
+            require_both_modes(path, node->blocks());
+        }
+    }
+}
+
 torch::jit::Module load_module(const std::string& path) {
     const MappedFile readable(path);  // for IoError: LibTorch's own text tells of its sources
     try {
@@ -30,6 +71,12 @@ torch::jit::Module load_module(const std::string& path) {
         torch::jit::Module module = torch::jit::load(path, at::Device(at::kCPU));
         if (!module.find_method("forward")) {
             refuse(path, "a module without it");
+        }
+        for (const torch::jit::Module& part : module.modules()) {
+            for (const torch::jit::Method& method : part.get_methods()) {
+                const torch::jit::Block* whole = method.graph()->block();
+                require_both_modes(path, {whole});
+            }
         }
         return module;
     } catch (const c10::Error& error) {

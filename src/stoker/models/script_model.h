@@ -16,7 +16,7 @@ namespace stoker {
 class ScriptModel final : public Model {
   public:
     // Parameters have a gradient where they had one in the file. Throws IoError, and DataError for a file that is no
-    // TorchScript.
+    // TorchScript, or a trace that is bound to training or to evaluation.
     explicit ScriptModel(const std::string& path);
     ~ScriptModel() override;
 
