@@ -74,6 +74,12 @@ ExportedFile read_exported_file(const std::string& path) {
         }
         file.compiled = json.at("compiled").get<bool>();
         file.device = json.at("device").get<std::string>();
+        if (file.device != "cpu" && file.device != "cuda") {
+            throw DataError({.path = path}, {.where = "model.export",
+                                             .expected = "graphs for cpu or cuda",
+                                             .got = fmt::format("\"{}\"", file.device),
+                                             .hint = "export it with an example on such a device"});
+        }
         file.input = json.at("input").get<Shape>();
         file.smallest_batch = json.at("smallest_batch").get<std::int64_t>();
         for (const Json& parameter : json.at("parameters")) {

@@ -1,5 +1,5 @@
 // Both runners are in libtorch_cpu; a compiled graph is a shared library inside the file, which LibTorch unpacks and
-// opens.
+// opens: such a file is native code, and is loaded only where the environment says that it is trusted.
 #include "stoker/models/exported_graph.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -9,6 +9,7 @@
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/nativert/ModelRunnerHandle.h>
 
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,16 @@ class QuietLog {
                                      .got = first_sentence(why)});
 }
 
+void require_trust(const std::string& path) {
+    const char* trust = std::getenv("STOKER_TRUST_NATIVE");
+    if (trust == nullptr || std::string_view(trust) != "1") {
+        throw Unsupported({.where = "model.export",
+                           .expected = "a file of graphs that were not compiled",
+                           .got = path + ", which holds native code",
+                           .hint = "set STOKER_TRUST_NATIVE=1 if you trust whoever wrote it"});
+    }
+}
+
 }  // namespace
 
 struct ExportedGraph::Runner {
@@ -47,6 +58,9 @@ struct ExportedGraph::Runner {
 
 ExportedGraph::ExportedGraph(const std::string& path, const std::string& name, bool compiled)
     : runner_(std::make_unique<Runner>()) {
+    if (compiled) {
+        require_trust(path);
+    }
     const QuietLog quiet;
     try {
         if (compiled) {

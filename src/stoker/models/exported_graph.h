@@ -11,7 +11,8 @@ namespace stoker {
 
 class ExportedGraph {
   public:
-    // Throws DataError where the file's graph of that name cannot be loaded.
+    // Throws DataError where the file's graph of that name cannot be loaded, and Unsupported for a compiled one unless
+    // STOKER_TRUST_NATIVE=1 is set.
     ExportedGraph(const std::string& path, const std::string& name, bool compiled);
     ExportedGraph(ExportedGraph&&) noexcept;
     ~ExportedGraph();
