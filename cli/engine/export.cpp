@@ -39,6 +39,12 @@ int run(const Options& options) {
                                .got = options.out});
     }
     const Recipe recipe = read_recipe(options.recipe, options.sets);
+    if (script && !recipe.model.exported.empty()) {
+        throw Unsupported({.where = "-o",
+                           .expected = "the weights of an exported model, which fit the Python model that it came from",
+                           .got = "TorchScript",
+                           .hint = "-o OUT.safetensors"});
+    }
     const auto checkpoint = open_checkpoint(options.checkpoint, recipe);
     const std::vector<NamedTensor> weights = read_model(checkpoint);
     if (!script) {

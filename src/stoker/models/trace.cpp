@@ -10,8 +10,10 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <map>
+#include <sstream>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/exported_model.h"
 #include "stoker/models/script_model.h"
@@ -95,11 +97,9 @@ void require_equal(Model& model, Module& module, const at::Tensor& images) {
 }
 
 void save(const Module& module, const std::string& path) {
-    try {
-        module.save(path);
-    } catch (const c10::Error& error) {
-        throw IoError({.where = path, .expected = "a file that can be written", .got = error.what_without_backtrace()});
-    }
+    std::ostringstream bytes;
+    module.save(bytes);
+    write_file(path, bytes.view());
 }
 
 }  // namespace
