@@ -49,17 +49,21 @@ at::Device prepare_device(const Recipe& recipe, const Group& group) {
     at::Context& context = at::globalContext();
     context.setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);
     context.setBenchmarkCuDNN(!recipe.train.deterministic);
-    const Precision precision = choose_precision(recipe.train.precision, device);
+    const Precision precision = run_precision(recipe, device);
     context.setAllowTF32CuDNN(precision.tf32);
     context.setAllowTF32CuBLAS(precision.tf32);
     return device;
 }
 
+Precision run_precision(const Recipe& recipe, const at::Device& device) {
+    // An exported graph has its arithmetic in itself: what `auto` would cast stays as it is.
+    const bool own = !recipe.model.exported.empty() && recipe.train.precision == "auto";
+    return choose_precision(own ? "fp32" : recipe.train.precision, device);
+}
+
 StepOptions step_options(const Recipe& recipe, const at::Device& device) {
     const TrainRecipe& train = recipe.train;
-    // An exported graph has its arithmetic in itself: what `auto` would cast stays as it is.
-    const bool exported = !recipe.model.exported.empty() && train.precision == "auto";
-    return {.precision = choose_precision(exported ? "fp32" : train.precision, device),
+    return {.precision = run_precision(recipe, device),
             .accumulate = std::min(train.accumulate, recipe.data.batch_size),
             .clip_norm = train.clip_norm,
             .clip_value = train.clip_value,
@@ -107,6 +111,12 @@ bool uses_channels_last(const Recipe& recipe, const Model* model) {
 }
 
 std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, const at::Device& device, bool resumes) {
+    if (model.trained().empty()) {
+        throw InvalidArgument({.where = "model",
+                               .expected = "at least one parameter that trains",
+                               .got = model.parameters().empty() ? "a model without parameters"
+                                                                 : "requires_grad = False for all of them"});
+    }
     std::vector<std::string> fresh;
     if (!recipe.model.weights.empty() && !resumes) {
         fresh = model.load_pretrained(read_weights(recipe.model.weights));

@@ -19,6 +19,9 @@ namespace stoker {
 // Unsupported for several ranks on GPUs.
 at::Device prepare_device(const Recipe& recipe, const Group& group = Group());
 
+// The run's precision: that of the recipe, where an exported graph's "auto" is its own.
+Precision run_precision(const Recipe& recipe, const at::Device& device);
+
 // Of the recipe, for that device.
 StepOptions step_options(const Recipe& recipe, const at::Device& device);
 
@@ -34,7 +37,7 @@ bool uses_channels_last(const Recipe& recipe, const Model* model);
 
 // Brings a model that was made or given to where training begins: weights, unless they come from a checkpoint
 // (`resumes`), what is frozen, checkpointed blocks, device and layout. Gives the names of the tensors for which
-// model.weights had none that fit.
+// model.weights had none that fit. Throws InvalidArgument for a model that has nothing to train.
 std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, const at::Device& device, bool resumes);
 
 // model.classes, or the number of classes in the data. Throws InvalidArgument where the data has more.
