@@ -1,18 +1,21 @@
 # PyTorch's models train in Stoker: .pt2 training graphs and TorchScript, against the same run in Python. Batches, first
 # weights and the last one's batch norm are the same on both sides.
 import json
+import os
 import sys
+import zipfile
 
 import numpy as np
 import pytest
 import torch
 from conftest import ROOT, run_program
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from test_weights import newest
 from torch import nn
 from torchvision.models import resnet18
 
 sys.path.insert(0, str(ROOT / "python"))
+import stoker.export as stoker_export  # noqa: E402
 from stoker.export import export_training  # noqa: E402
 
 SIZE, SAMPLES, BATCH, EPOCHS, LR, MOMENTUM = 40, 27, 7, 5, 0.005, 0.9  # an epoch: three batches of 7 and one of 6
@@ -93,29 +96,37 @@ def images_of(folder, split):
     return torch.stack(images), labels
 
 
-def train_in_python(folder, name, make):
+@pytest.fixture(scope="module")
+def photos(folder):
+    return images_of(folder, "train")
+
+
+def train_in_python(net, photos, epochs=EPOCHS, clip_norm=None):
     torch.set_num_threads(1)
-    net = make()
-    net.load_state_dict(torch.load(folder / f"{name}.weights"))
     optimizer = torch.optim.SGD(net.parameters(), lr=LR, momentum=MOMENTUM)
-    images, labels = images_of(folder, "train")
+    images, labels = photos
     losses = []
-    for _ in range(EPOCHS):
+    for _ in range(epochs):
         for x, y in zip(images.split(BATCH), labels.split(BATCH), strict=True):
             loss = nn.functional.cross_entropy(net(x), y)
             optimizer.zero_grad()
             loss.backward()
+            if clip_norm is not None:
+                nn.utils.clip_grad_norm_(net.parameters(), clip_norm)
             optimizer.step()
             losses.append(loss.item())
+    return losses
+
+
+@pytest.fixture(scope="module")
+def in_python(folder, photos):
+    net = resnet18(num_classes=3)
+    net.load_state_dict(torch.load(folder / "resnet.weights"))
+    losses = train_in_python(net, photos)
     net.eval()
     with torch.no_grad():
         x, y = images_of(folder, "val")
         return net.state_dict(), losses, nn.functional.cross_entropy(net(x), y).item()
-
-
-@pytest.fixture(scope="module")
-def in_python(folder):
-    return train_in_python(folder, "resnet", lambda: resnet18(num_classes=3))
 
 
 # The same kernels on one thread over the same bits: losses were equal when this was written, weights to 5e-10, by the
@@ -138,12 +149,237 @@ def test_twenty_steps_of_resnet18_are_pytorchs(stoker, tmp_path, folder, in_pyth
             assert (state[name] - value).abs().max() <= 1e-6 * max(1, value.abs().max()), name
 
 
+def write_model(tmp_path, net, form):
+    """The net as a file in that form; the line of a recipe for it."""
+    if form == "export":
+        export_training(net, nn.CrossEntropyLoss(), EXAMPLE, tmp_path / "net.pt2")
+        return 'export = "net.pt2"'
+    torch.jit.script(net).save(tmp_path / "net.pt")
+    return 'script = "net.pt"'
+
+
+def require_same_weights(run, net, names=None):
+    state = load_file(newest(run) / "model.safetensors")
+    wanted = net.state_dict() if names is None else {name: net.state_dict()[name] for name in names}
+    assert state.keys() == wanted.keys()
+    for name, value in wanted.items():
+        torch.testing.assert_close(state[name], value, rtol=2e-5, atol=2e-6, msg=lambda m, name=name: f"{name}: {m}")
+
+
 @pytest.mark.parametrize("form", ["export", "script"])
 def test_micro_batches_add_up(stoker, tmp_path, folder, form):
+    torch.manual_seed(7)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, 3))
+    start = {name: value.clone() for name, value in net.state_dict().items()}
+    write_recipe(tmp_path, folder, write_model(tmp_path, net, form), epochs=2)
+    states = []
+    for parts in (1, 3):  # 7 samples are 2, 2 and 3
+        stoker("train", "r.toml", "--out", f"run{parts}", "--set", f"train.accumulate={parts}")
+        states.append(load_file(newest(tmp_path / f"run{parts}") / "model.safetensors"))
+    for name, value in states[0].items():
+        torch.testing.assert_close(states[1][name], value, rtol=1e-5, atol=1e-6)
+        assert (value - start[name]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("form", ["export", "script"])
+def test_each_micro_batch_moves_batch_norm(stoker, tmp_path, folder, form):
     write_recipe(tmp_path, folder, key(folder, "dropout", form), train="accumulate = 3", epochs=1)
     stoker("train", "r.toml", "--out", "run")
     state = load_file(newest(tmp_path / "run") / "model.safetensors")
     assert state["1.num_batches_tracked"] == 12
+
+
+class Layouts(nn.Module):
+    """Its gradients lie otherwise in memory than their parameters, are one number many times, or one for two."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 4, 4)
+        self.norm = nn.LayerNorm(8)
+        self.conv = nn.Conv2d(8, 12, 3)  # of channels-last images, and so is its gradient
+        self.mix = nn.Parameter(torch.randn(12, 6) / 4)
+        self.scale = nn.Parameter(torch.zeros(5))
+        self.one = nn.Parameter(torch.randn(3, 6) / 3)
+        self.two = nn.Parameter(torch.randn(3, 6) / 3)
+
+    def forward(self, x):
+        x = self.norm(self.stem(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        x = self.conv(x).relu()
+        x = torch.einsum("nchw,cd->ndhw", x, self.mix).mean((2, 3)) * (1 + self.scale.sum())
+        return nn.functional.linear(x, self.one + self.two)
+
+
+@pytest.mark.parametrize("train", ["", "clip_norm = 0.3", "accumulate = 2\nclip_norm = 0.3"])
+def test_gradients_of_any_layout_are_pytorchs(stoker, tmp_path, folder, photos, train):
+    torch.manual_seed(7)
+    net = Layouts()
+    write_recipe(tmp_path, folder, write_model(tmp_path, net, "export"), train=train, epochs=2)
+    stoker("train", "r.toml", "--out", "run")
+    losses = train_in_python(net, photos, epochs=2, clip_norm=0.3 if train else None)
+    assert step_losses(tmp_path / "run") == pytest.approx(losses, abs=1e-5)
+    require_same_weights(tmp_path / "run", net)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 6, 4, 4)
+        self.a = nn.Linear(6, 6)
+        self.b = nn.Linear(6, 6)
+        self.b.weight = self.a.weight
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(self.b(self.a(self.stem(x).relu().mean((2, 3))).relu()))
+
+
+@pytest.mark.parametrize("form", ["export", "script"])
+def test_tied_weights_are_one(stoker, tmp_path, folder, photos, form):
+    torch.manual_seed(7)
+    net = Tied()
+    torch.save(net.state_dict(), tmp_path / "both.pth")  # the tied one under both of its names
+    names = [name for name, _ in net.named_parameters()]
+    line = write_model(tmp_path, net, form) + '\nweights = "both.pth"'
+    write_recipe(tmp_path, folder, line, train="ema = 0.9", epochs=2)
+    stoker("train", "r.toml", "--out", "run")
+    losses = train_in_python(net, photos, epochs=2)
+    assert step_losses(tmp_path / "run") == pytest.approx(losses, abs=1e-6)
+    assert "b.weight" not in names
+    require_same_weights(tmp_path / "run", net, names)
+    stoker("train", "r.toml", "--out", "rest", "--resume", newest(tmp_path / "run"), "--set", "train.epochs=3")
+    if form == "script":
+        stoker("export", "r.toml", "--checkpoint", "run", "-o", "out.pt")
+        out = torch.jit.load(tmp_path / "out.pt")
+        assert out.a.weight is out.b.weight and out.state_dict().keys() == net.state_dict().keys()
+        averaged = load_file(newest(tmp_path / "run") / "ema.safetensors")
+        assert all(torch.equal(out.state_dict()[name], value) for name, value in averaged.items() if name in names)
+
+
+MODES = {
+    "batch_norm": nn.BatchNorm2d(3),
+    "dropout": nn.Dropout(),
+    "feature_dropout": nn.Dropout2d(),
+    "feature_alpha_dropout": nn.FeatureAlphaDropout(),
+    "instance_norm": nn.InstanceNorm2d(3, track_running_stats=True),
+    "rrelu": nn.RReLU(),
+}
+
+
+def with_head(*layers):
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 3))
+
+
+@pytest.mark.parametrize(("name", "training"), [*((name, True) for name in MODES), ("dropout", False)])
+def test_a_trace_bound_to_one_mode_is_refused(stoker, tmp_path, folder, name, training):
+    net = with_head(MODES[name]).train(training)
+    torch.jit.trace(net, EXAMPLE[0], check_trace=False).save(tmp_path / "net.pt")
+    write_recipe(tmp_path, folder, 'script = "net.pt"')
+    error = stoker("train", "r.toml", "--out", "run", status=1).err
+    assert f"aten::{name}" in error and "script it instead (torch.jit.script)" in error, error
+    assert error.count("\n") == 1, error
+
+
+def test_a_trace_of_what_has_one_mode_and_a_script_of_the_rest_train(stoker, tmp_path, folder):
+    plain = with_head(nn.Conv2d(3, 3, 3), nn.InstanceNorm2d(3), nn.ReLU())
+    torch.jit.trace(plain, EXAMPLE[0]).save(tmp_path / "trace.pt")
+    torch.jit.script(with_head(*MODES.values())).save(tmp_path / "script.pt")
+    for name in ("trace", "script"):
+        write_recipe(tmp_path, folder, f'script = "{name}.pt"', epochs=1)
+        stoker("train", "r.toml", "--out", name)
+        assert len(step_losses(tmp_path / name)) == 4
+
+
+@pytest.mark.parametrize("line", ["", 'freeze = ["x"]', 'weights = "w.safetensors"'])
+def test_a_model_with_nothing_to_train_is_refused(stoker, tmp_path, folder, line):
+    class Mean(nn.Module):
+        def forward(self, x):
+            return x.mean((2, 3))
+
+    torch.jit.script(Mean()).save(tmp_path / "net.pt")
+    save_file({"x": torch.zeros(1)}, tmp_path / "w.safetensors")
+    write_recipe(tmp_path, folder, f'script = "net.pt"\n{line}')
+    error = stoker("train", "r.toml", "--out", "run", status=1).err
+    assert "at least one parameter that trains" in error and error.count("\n") == 1, error
+
+
+# The graph of training gives, in this order: the loss, gradients of weight and bias, new buffers.
+@pytest.mark.parametrize(
+    ("output", "change", "text"),
+    [
+        (0, lambda x: x.expand(2), "a loss that is one number, got Float [2]"),
+        (1, lambda x: x[:, 1:], "a gradient Float [3, 48] on cpu, got Float [3, 47]"),
+        (2, lambda x: x.double(), "a gradient Float [3] on cpu, got Double [3]"),
+        (-1, lambda x: x.expand(5), "a buffer Long [] on cpu, got Long [5]"),
+    ],
+)
+def test_a_graph_with_other_outputs_is_refused(stoker, tmp_path, folder, monkeypatch, output, change, text):
+    def doctored(function, batch, *rest):
+        def train(*tensors):
+            outputs = list(function(*tensors))
+            outputs[output] = change(outputs[output])
+            return tuple(outputs)
+
+        return real(train if len(batch) == 2 else function, batch, *rest)
+
+    real = stoker_export._export
+    monkeypatch.setattr(stoker_export, "_export", doctored)
+    monkeypatch.setattr(stoker_export, "_compare", lambda *_: None)
+    net = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(48, 3), nn.BatchNorm1d(3, affine=False))
+    write_recipe(tmp_path, folder, write_model(tmp_path, net, "export"))
+    error = stoker("train", "r.toml", "--out", "run", status=1).err
+    assert "net.pt2" in error and text in error and error.count("\n") == 1, error
+
+
+def rewrite(source, target, **changes):
+    """A .pt2 file with other words in its stoker.json."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for entry in old.infolist():
+            data = old.read(entry)
+            if entry.filename.endswith("stoker.json"):
+                data = json.dumps({**json.loads(data), **changes}).encode()
+            new.writestr(entry, data)
+
+
+def test_other_devices_and_native_code_are_refused(stoker, tmp_path, folder):
+    write_recipe(tmp_path, folder, 'export = "net.pt2"')
+    for changes, text in (
+        ({"device": "abacus"}, 'expected graphs for cpu or cuda, got "abacus"'),
+        ({"compiled": True}, "native code; set STOKER_TRUST_NATIVE=1"),
+    ):
+        rewrite(folder / "dropout.pt2", tmp_path / "net.pt2", **changes)
+        error = stoker("train", "r.toml", "--out", "run", status=1).err
+        assert "net.pt2" in error and text in error and error.count("\n") == 1, error
+
+
+@pytest.mark.skipif("STOKER_SLOW_TESTS" not in os.environ, reason="compiles for a minute: set STOKER_SLOW_TESTS")
+def test_compiled_graphs_train_as_the_others(stoker, tmp_path, folder):
+    torch.manual_seed(7)
+    net = Layouts()
+    export_training(net, nn.CrossEntropyLoss(), EXAMPLE, tmp_path / "net.pt2")
+    export_training(net, nn.CrossEntropyLoss(), EXAMPLE, tmp_path / "compiled.pt2", compiled=True)
+    losses = []
+    for name in ("net", "compiled"):
+        write_recipe(tmp_path, folder, f'export = "{name}.pt2"', epochs=2)
+        stoker("train", "r.toml", "--out", name, env={"STOKER_TRUST_NATIVE": "1"})
+        losses.append(step_losses(tmp_path / name))
+    assert losses[1] == pytest.approx(losses[0], abs=1e-5)
+
+
+def test_an_exported_model_leaves_as_weights_alone(stoker, tmp_path, folder):
+    write_recipe(tmp_path, folder, 'export = "net.pt2"')
+    error = stoker("export", "r.toml", "--checkpoint", "none", "-o", "x.pt", status=1).err
+    assert "-o OUT.safetensors" in error and error.count("\n") == 1, error
+
+
+def test_an_export_that_fails_leaves_the_file_before(stoker, tmp_path, folder):
+    write_recipe(tmp_path, folder, key(folder, "dropout", "script"), epochs=1)
+    stoker("train", "r.toml", "--out", "run")
+    (tmp_path / "x.pt").write_text("before")
+    files = set(tmp_path.iterdir())
+    small = ("bash", "-c", 'trap "" XFSZ; ulimit -f 4; exec "$@"', "_")  # files of 4 KiB at most
+    error = stoker("export", "r.toml", "--checkpoint", "run", "-o", "x.pt", status=1, prefix=small).err
+    assert "x.pt" in error and "File too large" in error and error.count("\n") == 1, error
+    assert (tmp_path / "x.pt").read_text() == "before" and set(tmp_path.iterdir()) == files
 
 
 @pytest.mark.parametrize("form", ["export", "script"])
@@ -257,7 +493,7 @@ def test_one_sample_is_too_few_for_a_batch_norm_of_one_pixel(stoker, tmp_path, f
     )  # fmt: skip
     export_training(net, nn.CrossEntropyLoss(), EXAMPLE, tmp_path / "net.pt2")
     error = stoker("train", "r.toml", "--set", "model.export=net.pt2", "--set", "data.batch_size=13", status=1).err
-    assert "at least 2 samples" in error and "data.drop_last" in error, error
+    assert "at least 2 samples" in error and "data.drop_last" in error and "train.accumulate" in error, error
 
 
 @pytest.mark.parametrize(
