@@ -3,6 +3,7 @@
 #include "stoker/models/exported_model.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
@@ -44,11 +45,12 @@ std::string kind_of(const at::Tensor& tensor) {
 }
 
 // Optimisers and clipping walk a gradient's memory beside the parameter's and change it in place: it must lie as the
-// parameter does, and be nobody else's.
-at::Tensor laid_out_as(const at::Tensor& parameter, at::Tensor gradient) {
+// parameter does, be nobody else's, and not be a tensor of inference mode, in which graphs are interpreted.
+at::Tensor laid_out_as(const at::Tensor& parameter, const at::Tensor& gradient) {
     const bool plain = gradient.use_count() == 1 && gradient.storage().use_count() == 1 && !gradient.is_neg();
     if (plain && gradient.strides() == parameter.strides()) {
-        return gradient;
+        return at::empty({0}, parameter.options())
+            .set_(gradient.storage(), gradient.storage_offset(), gradient.sizes(), gradient.strides());
     }
     return at::empty_like(parameter).copy_(gradient);
 }
@@ -181,7 +183,7 @@ void ExportedModel::backward(const at::Tensor& /*loss*/, const at::Tensor& gradi
         if (sum.defined()) {
             sum.add_(own);
         } else {
-            sum = laid_out_as(parameter, std::move(own));
+            sum = laid_out_as(parameter, own);
         }
     }
     gradients_.clear();
