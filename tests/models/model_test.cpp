@@ -341,6 +341,30 @@ TEST(Model, FreezingTakesGradientsAway) {
     expect_refusal([&] { model->freeze({"*"}); }, "fc3.bias");
 }
 
+// Two layers with one weight.
+class TiedModel final : public Model {
+  public:
+    TiedModel() {
+        const at::Tensor weight = parameter("a.weight", at::zeros({2, 2}));
+        parameter("b.weight", weight);
+        buffer("a.scale", at::zeros({1}));
+    }
+    at::Tensor forward(const at::Tensor& input) override { return input; }
+};
+
+TEST(TiedWeights, AreOnceUnderTheirFirstName) {
+    TiedModel model;
+    EXPECT_EQ(shapes(model), (std::map<std::string, std::string>{{"a.weight", "2x2"}, {"a.scale", "1"}}));
+    EXPECT_EQ(model.trained().size(), 1);
+    std::vector<NamedTensor> state = {{"a.weight", at::zeros({2, 2}).fill_(3)}, {"a.scale", at::zeros({1})}};
+    model.load(state);
+    state.push_back({"b.weight", state[0].tensor});
+    model.load(state);
+    EXPECT_TRUE(at::equal(model.parameters()[0].tensor, state[0].tensor));
+    state.push_back({"c.weight", state[0].tensor});
+    expect_refusal([&] { model.load(state); }, "c.weight");
+}
+
 TEST(MakeModel, UnknownNameIsRefused) {
     ModelRecipe recipe;
     recipe.name = "resnet19";

@@ -124,5 +124,16 @@ TEST(EvaluateWeights, NeedsNoTrainingDataBesideDataOfItsOwn) {
     EXPECT_THROW(evaluate_weights(recipe, testing::weights_of(trainer)), Error);
 }
 
+TEST(RunPrecision, ExportedGraphHasItsOwnUnlessTf32IsAsked) {
+    const at::Device gpu(at::kCUDA, 0);  // need not be there
+    Recipe recipe = small_recipe();
+    EXPECT_TRUE(run_precision(recipe, gpu).tf32);
+    recipe.model.exported = "net.pt2";
+    EXPECT_EQ(run_precision(recipe, gpu).name(), "fp32");
+    EXPECT_EQ(step_options(recipe, gpu).precision.name(), "fp32");
+    recipe.train.precision = "tf32";
+    EXPECT_EQ(run_precision(recipe, gpu).name(), "tf32");
+}
+
 }  // namespace
 }  // namespace stoker
