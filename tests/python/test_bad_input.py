@@ -251,3 +251,22 @@ def test_errors_of_libtorch_are_one_line(stoker, recipe):
 @pytest.mark.parametrize("command", ["train", "eval", "inspect", "show", "synth", "bench", "doctor"])
 def test_help_has_an_example(stoker, command):
     assert f"Example:\n  stoker {command}" in stoker(command, "--help").out
+
+
+def test_validation_images_of_another_size_are_noticed_before_training(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text("""
+[data]
+train = "synth:digits?count=64"
+val_ops = [{op = "resize", size = 32}]
+""")
+    done = stoker("train", "r.toml", "--out", "run", status=1)
+    expected = "[data.val_ops] expected images that the model takes, such as those of training (1, 28, 28), got (1, 32, 32)"
+    assert expected in done.err and not (tmp_path / "run").exists()
+    stoker("train", "r.toml", "--set", "model.name=convnet", "--set", "train.epochs=1", "--out", "run")  # takes any
+
+
+def test_weights_of_torch_save_are_named(stoker, tmp_path):
+    (tmp_path / "w.safetensors").write_bytes(b"PK\x03\x04" + bytes(100))
+    (tmp_path / "r.toml").write_text('[data]\ntrain = "synth:digits?count=64"\n[model]\nweights = "w.safetensors"\n')
+    done = stoker("train", "r.toml", status=1)
+    assert "expected a safetensors file, got a zip file, as torch.save writes; save it with safetensors" in done.err

@@ -211,6 +211,9 @@ def test_a_run_that_goes_on_says_so(tmp_path, recipe):
     assert "going on" not in train("--set", "train.epochs=1", cwd=tmp_path).err
     again = train("--resume", "auto", "--set", "train.epochs=1", cwd=tmp_path).err
     assert "this run is finished after 1 epoch; a larger train.epochs would go on" in again
+    toml = (tmp_path / "run/recipe.toml").read_text()
+    kept = train("--resume", "auto", "--set", "train.epochs=1", "--set", "optimizer.lr=0.7", cwd=tmp_path).err
+    assert "from here on" not in kept and (tmp_path / "run/recipe.toml").read_text() == toml
     more = train("--resume", "auto", "--set", "train.epochs=2", "--set", "optimizer.lr=0.5", cwd=tmp_path).err
     assert "going on after step 40, from run/checkpoints/40" in more
     assert "  optimizer.lr was 0.001 and is 0.5 from here on" in more

@@ -20,7 +20,7 @@ namespace {
 
 void require_options(const at::Tensor& label, const LossOptions& options) {
     if (options.autograd) {
-        throw Unsupported({.where = "model.exported",
+        throw Unsupported({.where = "model.export",
                            .expected = "one process",
                            .got = "several, which train together",
                            .hint = "its graph has the gradients in itself, where they cannot be averaged"});

@@ -178,6 +178,29 @@ void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::in
     }
 }
 
+void require_val_fit(Model& model, const Shape& train, const Shape& val, const at::Device& device) {
+    if (val == train) {
+        return;
+    }
+    const c10::NoGradGuard no_grad;
+    std::vector<std::int64_t> one = val;
+    one.insert(one.begin(), 1);
+    const bool training = model.training();
+    model.train(false);
+    try {
+        model.forward(at::zeros(one, at::TensorOptions().device(device)));
+    } catch (const c10::OutOfMemoryError&) {
+        throw;
+    } catch (const std::exception&) {  // LibTorch's, or the model's own
+        throw InvalidArgument({.where = "data.val_ops",
+                               .expected = fmt::format("images that the model takes, such as those of training ({})",
+                                                       fmt::join(train, ", ")),
+                               .got = fmt::format("({})", fmt::join(val, ", ")),
+                               .hint = "let data.val_ops end in the size that data.train_ops end in"});
+    }
+    model.train(training);
+}
+
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Source& data) {
     const auto own = data.classes();
     if (own.size() <= trained.size() && std::equal(own.begin(), own.end(), trained.begin())) {

@@ -56,6 +56,11 @@ std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const std::vecto
 void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
                  const at::Device& device);
 
+// Where validation images have another shape (C, H, W) than those of training, runs one of zeros through the model, so
+// that a mistake shows before the first epoch and not after it. Throws InvalidArgument where the model does not take
+// it.
+void require_val_fit(Model& model, const Shape& train, const Shape& val, const at::Device& device);
+
 // Throws InvalidArgument where `data` has classes that are not in `trained`, the classes of the data in `origin`, or
 // others. Fewer are fine as long as the labels mean the same.
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Source& data);

@@ -71,6 +71,9 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
             .seed = recipe.seed}) {
     require_same_classes(data_);
     require_fit(recipe, *model_, train_->image_shape(), class_count(recipe, *data_.train), device_);
+    if (val_ != nullptr) {
+        require_val_fit(*model_, train_->image_shape(), val_->image_shape(), device_);
+    }
 } catch (const c10::Error& error) {
     rethrow_as_stoker(error);
 }
