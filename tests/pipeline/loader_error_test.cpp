@@ -45,8 +45,10 @@ TEST(LoaderErrors, ADataErrorHasItsPlace) {
             EXPECT_EQ(error.place().key, "pixels/00005");
             EXPECT_EQ(error.place().index, 5);
             EXPECT_EQ(error.place().offset, 77);
-            EXPECT_STREQ(error.what(),
-                         "[made-up: pixels/00005 (sample 5) @ byte 77] expected good bytes, got bad ones");
+            EXPECT_STREQ(
+                error.what(),
+                "[made-up: pixels/00005 (sample 5) @ byte 77] expected good bytes, got bad ones; `stoker inspect "
+                "--verify` lists all that are bad; data.bad_samples = 10 lets some pass");
         }
     });
 }

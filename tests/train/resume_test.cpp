@@ -235,7 +235,7 @@ TEST(Resume, DamagedStateIsRefused) {
     for (const std::string& damaged :
          {std::string("{}"), std::string(""), sound.substr(0, sound.size() / 2), std::string(R"({"version": 99})")}) {
         std::ofstream(state, std::ios::binary) << damaged;
-        EXPECT_THROW(live(every(1, true), run), InvalidArgument) << damaged;
+        EXPECT_THROW(live(every(1, true), run), Error) << damaged;
     }
     std::ofstream(state, std::ios::binary) << sound;
     EXPECT_EQ(live(every(1, true), run).result.resumed_from_step, 10);
