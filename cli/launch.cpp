@@ -2,6 +2,7 @@
 // ends them all when one fails. What it needs of Python is beside LibTorch's wheel.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -38,7 +39,8 @@ std::vector<std::string> command_line(const Options& options) {
     for (const auto& [name, value] : options.others) {
         line.push_back(name + "=" + value);
     }
-    if (options.others.empty()) {
+    const auto of_hosts = [](const auto& other) { return other.first != "--max-restarts"; };
+    if (std::ranges::none_of(options.others, of_hosts)) {
         line.emplace_back("--standalone");  // on this host, by a port that is free
     }
     line.emplace_back("--no-python");

@@ -45,7 +45,9 @@ void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out, 
     fmt::print(stderr, "{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model), parameters,
                trained == parameters ? "" : fmt::format(", {} of them trained", trained), recipe.optimizer.name,
                trainer.device().str(), out);
-    fmt::print(stderr, "step: {}\n", trainer.compiled());
+    if (const std::string compiled = trainer.compiled(); trainer.device().is_cuda() || !compiled.starts_with("eager")) {
+        fmt::print(stderr, "step: {}\n", compiled);
+    }
     if (!recipe.model.weights.empty() && !resumes) {
         fmt::print(
             stderr, "{}: the weights to begin with{}\n", recipe.model.weights,
