@@ -77,7 +77,8 @@ def test_how_steps_run_is_told(stoker, tmp_path):
     }
     for i, (change, how) in enumerate(changes.items()):
         told = stoker("train", "r.toml", "--out", i, "--set", "train.epochs=1", "--set", change).err
-        assert told.count(f"step: {how}\n") == told.count("step: ") == 1
+        # On a CPU, where there is no choice but for an mlp, the document alone tells.
+        assert told.count("step: ") == told.count("step: fused\n") == (how == "fused")
         assert json.loads((tmp_path / str(i) / "account.json").read_text())["compiled"] == how
 
 
