@@ -496,29 +496,3 @@ def test_one_sample_is_too_few_for_a_batch_norm_of_one_pixel(stoker, tmp_path, f
     export_training(net, nn.CrossEntropyLoss(), EXAMPLE, tmp_path / "net.pt2")
     error = stoker("train", "r.toml", "--set", "model.export=net.pt2", "--set", "data.batch_size=13", status=1).err
     assert "at least 2 samples" in error and "data.drop_last" in error and "train.accumulate" in error, error
-
-
-@pytest.mark.parametrize(
-    ("example", "path", "text"),
-    [
-        ((torch.zeros(4, 3, 8), LABELS), "x.pt2", "expected float32 images"),
-        ((torch.zeros(4, 3, 8, 8), LABELS[:2]), "x.pt2", "expected int64 labels (4,)"),
-        (EXAMPLE, "x.pt", "expected a name that ends in .pt2"),
-    ],
-)
-def test_the_exporter_refuses_what_cannot_be(tmp_path, example, path, text):
-    with pytest.raises(ValueError) as error:
-        export_training(dropout_net(), nn.CrossEntropyLoss(), example, tmp_path / path)
-    assert text in str(error.value)
-
-
-def test_exporting_changes_nothing_in_the_model(tmp_path):
-    net = dropout_net()
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    export_training(net, nn.CrossEntropyLoss(), EXAMPLE, tmp_path / "net.pt2")
-    assert net.training and all(p.grad is None for p in net.parameters())
-    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
-    assert torch.equal(torch.rand(3), expected)
