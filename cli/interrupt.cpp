@@ -2,6 +2,9 @@
 #include "interrupt.h"
 
 #include <csignal>
+#include <cstdio>
+#include <exception>
+#include <fmt/format.h>
 
 namespace stoker::cli {
 namespace {
@@ -31,6 +34,20 @@ void check_interrupt() {
     if (const int signal = interrupted; signal != 0) {
         throw Interrupted{signal};
     }
+}
+
+int until_interrupted(const std::function<int(const std::atomic<int>&)>& work) {
+    const std::atomic<int>& stop = catch_signals();
+    try {
+        return work(stop);
+    } catch (const std::exception&) {
+        if (stop == 0) {
+            throw;
+        }
+    } catch (const Interrupted&) {
+    }
+    fmt::print(stderr, "stoker: stopped by signal {}\n", stop.load());
+    return 128 + stop;
 }
 
 }  // namespace stoker::cli

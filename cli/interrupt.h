@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 
 namespace stoker::cli {
 
@@ -15,5 +16,9 @@ struct Interrupted {
 
 // Throws Interrupted once the flag is set.
 void check_interrupt();
+
+// Catches signals and does `work`, which gives the exit status. Where a signal ended it, be it by Interrupted or
+// because a child process fell to the signal too, says so and gives 128 + its number.
+int until_interrupted(const std::function<int(const std::atomic<int>&)>& work);
 
 }  // namespace stoker::cli

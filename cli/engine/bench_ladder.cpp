@@ -190,8 +190,7 @@ void report(const Options& options, const std::vector<Measured>& ours, const std
 
 int run(const Options& options) {
     const at::Device device = pick_device(options.device);
-    const std::atomic<int>& stop = catch_signals();
-    try {
+    return until_interrupted([&](const std::atomic<int>& stop) {
         std::optional<SharedData> shared;
         if (options.peer) {
             check_peer(options.peer_program);
@@ -208,14 +207,7 @@ int run(const Options& options) {
         run_rounds(course, rungs, ours, theirs);
         report(options, ours, theirs);
         return 0;
-    } catch (const std::exception&) {
-        if (stop == 0) {  // else the peer's script fell to the signal
-            throw;
-        }
-    } catch (const Interrupted&) {
-    }
-    fmt::print(stderr, "stoker: stopped by signal {}\n", stop.load());
-    return 128 + stop;
+    });
 }
 
 }  // namespace

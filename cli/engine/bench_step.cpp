@@ -124,12 +124,11 @@ void report(const Options& options, const std::vector<double>& ours, const std::
 }
 
 int run(const Options& options) {
-    const std::atomic<int>& stop = catch_signals();
     if (options.peer) {
         check_peer(options.peer_program);
     }
     at::set_num_threads(options.threads > 0 ? options.threads : read_core_budget().usable);
-    try {
+    return until_interrupted([&](const std::atomic<int>& stop) {
         Training training(options);
         std::vector<double> ours;
         std::vector<double> theirs;
@@ -142,14 +141,7 @@ int run(const Options& options) {
         }
         report(options, ours, theirs);
         return 0;
-    } catch (const std::exception&) {
-        if (stop == 0) {  // else the peer's script fell to the signal
-            throw;
-        }
-    } catch (const Interrupted&) {
-    }
-    fmt::print(stderr, "stoker: stopped by signal {}\n", stop.load());
-    return 128 + stop;
+    });
 }
 
 }  // namespace

@@ -9,6 +9,17 @@
 
 namespace stoker::cli {
 
+void add_trained_options(CLI::App& app, TrainedOptions& options) {
+    app.add_option("recipe", options.recipe, "the recipe (TOML) that the model was trained with")->required();
+    app.add_option("--checkpoint", options.checkpoint, "a checkpoint's folder, or a run folder for its newest")
+        ->type_name("DIR")
+        ->required();
+    app.add_option("--set", options.sets, "change a key of the recipe: --set data.val=DIR")
+        ->type_name("KEY=VALUE")
+        ->take_all()
+        ->allow_extra_args(false);
+}
+
 std::filesystem::path open_checkpoint(const std::string& path, const Recipe& recipe) {
     const auto checkpoint = find_checkpoint(path);
     if (!checkpoint) {

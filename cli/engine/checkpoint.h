@@ -1,6 +1,7 @@
 // A trained model as commands open it: a checkpoint with the names of its classes.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,6 +11,14 @@
 #include "stoker/recipe/recipe.h"
 
 namespace stoker::cli {
+
+// What all these commands are told: the recipe, changes of its keys, and the checkpoint.
+struct TrainedOptions {
+    std::string recipe;
+    std::vector<std::string> sets;
+    std::string checkpoint;
+};
+void add_trained_options(CLI::App& app, TrainedOptions& options);
 
 // A checkpoint's folder, or the newest of a run folder. Throws IoError where there is none, and InvalidArgument where
 // the recipe says another model than it was trained by.

@@ -15,10 +15,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
-    std::string recipe;
-    std::vector<std::string> sets;
-    std::string checkpoint;
+struct Options : TrainedOptions {
     bool json = false;
 };
 
@@ -99,14 +96,7 @@ int run(const Options& options) {
 
 Command add_eval(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
-    app.add_option("--checkpoint", options->checkpoint, "a checkpoint's folder, or a run folder for its newest")
-        ->type_name("DIR")
-        ->required();
-    app.add_option("--set", options->sets, "change a key of the recipe: --set data.val=DIR")
-        ->type_name("KEY=VALUE")
-        ->take_all()
-        ->allow_extra_args(false);
+    add_trained_options(app, *options);
     app.add_flag("--json", options->json, "one JSON document on stdout");
     example(app, "  stoker eval recipes/digits.toml --checkpoint runs/digits");
     return [options] { return run(*options); };

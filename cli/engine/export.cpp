@@ -13,10 +13,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
-    std::string recipe;
-    std::vector<std::string> sets;
-    std::string checkpoint;
+struct Options : TrainedOptions {
     std::string out;
 };
 
@@ -65,17 +62,10 @@ int run(const Options& options) {
 
 Command add_export(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
-    app.add_option("--checkpoint", options->checkpoint, "a checkpoint's folder, or a run folder for its newest")
-        ->type_name("DIR")
-        ->required();
+    add_trained_options(app, *options);
     app.add_option("-o,--out", options->out, "OUT.safetensors: the weights; OUT.pt: TorchScript, the whole model")
         ->type_name("OUT")
         ->required();
-    app.add_option("--set", options->sets, "change a key of the recipe: --set data.val=DIR")
-        ->type_name("KEY=VALUE")
-        ->take_all()
-        ->allow_extra_args(false);
     example(app,
             "  stoker export recipes/digits.toml --checkpoint runs/digits -o digits.pt\n"
             "  stoker export recipes/digits.toml --checkpoint runs/digits -o digits.safetensors\n"

@@ -17,10 +17,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
-    std::string recipe;
-    std::vector<std::string> sets;
-    std::string checkpoint;
+struct Options : TrainedOptions {
     std::string data;
     std::string out;
     std::int64_t top = 0;
@@ -73,19 +70,12 @@ int run(const Options& options) {
 
 Command add_predict(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("recipe", options->recipe, "the recipe (TOML) that the model was trained with")->required();
+    add_trained_options(app, *options);
     app.add_option("data", options->data, "an image, a folder of images, or any data set")->required();
-    app.add_option("--checkpoint", options->checkpoint, "a checkpoint's folder, or a run folder for its newest")
-        ->type_name("DIR")
-        ->required();
     app.add_option("-o,--out", options->out, "OUT.csv or OUT.json (default: CSV on stdout)")->type_name("OUT");
     app.add_option("--top", options->top, "only the K most probable classes (default: the probabilities of all)")
         ->type_name("K")
         ->check(CLI::PositiveNumber);
-    app.add_option("--set", options->sets, "change a key of the recipe: --set device=cpu")
-        ->type_name("KEY=VALUE")
-        ->take_all()
-        ->allow_extra_args(false);
     example(app,
             "  stoker predict recipes/digits.toml --checkpoint runs/digits scans -o scans.csv\n"
             "  stoker predict recipes/digits.toml --checkpoint runs/digits scan.png --top 3\n"
