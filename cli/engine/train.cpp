@@ -144,6 +144,7 @@ int run(const Options& options) {
     try {
         return train(options, group);
     } catch (const RankLost&) {
+        group->leave("");
         throw;
     } catch (const std::exception& error) {
         if (!group->leave(error.what())) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <stdexcept>
 
 #include "support/ranks.h"
 
@@ -19,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Group, OfOneGivesBackWhatItWasGiven) {
-    const Group group;
+    Group group;
     std::array values = {1.5, 2.0};
     group.sum(values);
     EXPECT_THAT(values, ElementsAre(1.5, 2.0));
@@ -121,22 +122,72 @@ TEST(Group, RanksThatDoNotComeAreAnError) {
     }
 }
 
+TEST(Group, VotesOfBeforeCanBeForgotten) {
+    EXPECT_THAT(as_ranks(2,
+                         [](const auto& group) {
+                             group->agree(15);
+                             group->agree_anew();
+                             EXPECT_EQ(group->agree(0), 0);
+                             EXPECT_EQ(group->agree(0), 0);
+                         }),
+                Each(""));
+}
+
 TEST(Group, WhyARankLeavesIsSaidOnce) {
     std::atomic<int> said = 0;
-    as_ranks(3, [&](const auto& group) {
-        said += group->leave("the same on all ranks") ? 1 : 0;
-        group->meet();  // rank 0 keeps the store
-    });
+    as_ranks(3, [&](const auto& group) { said += group->leave("the same on all ranks") ? 1 : 0; });
     EXPECT_EQ(said, 1);
-    const auto errors = as_ranks(2, [](const auto& group) {
+}
+
+// Whichever it is, also the one that keeps the store: at once, and with the reason.
+TEST(Group, ARankThatLeavesIsMissed) {
+    for (const int leaver : {0, 1}) {
+        const auto begin = std::chrono::steady_clock::now();
+        const auto errors = as_ranks(3, [&](const auto& group) {
+            std::array value = {1.0};
+            group->sum(value);
+            if (group->rank() == leaver) {
+                EXPECT_TRUE(group->leave("bad data"));
+                return;
+            }
+            try {
+                group->sum(value);
+            } catch (const RankLost&) {
+                EXPECT_TRUE(group->leave(""));
+                throw;
+            }
+        });
+        EXPECT_THAT(errors[2], HasSubstr("got rank " + std::to_string(leaver) + " left"));
+        EXPECT_THAT(errors[1 - leaver], HasSubstr("got rank " + std::to_string(leaver) + " left"));
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1500)) << "none is waited for";
+    }
+}
+
+TEST(Group, WhatRanksHaveToldOutlivesThem) {
+    std::vector<std::string> told;
+    as_ranks(3, [&](const auto& group) {
         std::array value = {1.0};
         if (group->rank() == 1) {
-            EXPECT_TRUE(group->leave("bad data"));
+            group->tell("of rank 1");
+            group->leave("bad data");
             return;
         }
-        group->sum(value);
+        EXPECT_THROW(group->sum(value), RankLost);
+        if (group->first()) {
+            told = group->told();
+        }
+        group->leave("");
     });
-    EXPECT_THAT(errors[0], HasSubstr("got rank 1 left"));
+    EXPECT_THAT(told, ElementsAre("", "of rank 1", ""));
+}
+
+// Words that are neither a lost connection nor a time-out are shown as they are, and other errors left alone.
+TEST(Group, KeepsTheWordsOfWhatItDoesNotKnow) {
+    const auto with = [](const std::string& words) {
+        return as_ranks(2, [words](const auto& group) { group->guard([&] { throw std::runtime_error(words); }); })[0];
+    };
+    EXPECT_THAT(with("[gloo/x.cc:7] an odd state"), HasSubstr("to go on, got [gloo/x.cc:7] an odd state"));
+    EXPECT_EQ(with("a model's own trouble"), "a model's own trouble");
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ World read(const Variables& variables) {
 
 const Variables kTorchrun = {{"RANK", "3"},
                              {"WORLD_SIZE", "4"},
-                             {"LOCAL_RANK", "1"},
                              {"MASTER_ADDR", "host0"},
                              {"MASTER_PORT", "29500"},
                              {"TORCHELASTIC_USE_AGENT_STORE", "True"},
@@ -30,7 +29,7 @@ const Variables kTorchrun = {{"RANK", "3"},
 
 TEST(World, IsOneWithoutTheVariables) {
     EXPECT_EQ(read({}).size, 1);
-    EXPECT_EQ(read({{"MASTER_ADDR", "host0"}, {"MASTER_PORT", "29500"}, {"LOCAL_RANK", "7"}}).size, 1)
+    EXPECT_EQ(read({{"MASTER_ADDR", "host0"}, {"MASTER_PORT", "29500"}}).size, 1)
         << "a cluster may set these for everybody";
     EXPECT_EQ(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).size, 1);
 }
@@ -39,7 +38,6 @@ TEST(World, IsWhatTorchrunSays) {
     const World world = read(kTorchrun);
     EXPECT_EQ(world.rank, 3);
     EXPECT_EQ(world.size, 4);
-    EXPECT_EQ(world.local_rank, 1);
     EXPECT_EQ(world.address, "host0");
     EXPECT_EQ(world.port, 29500);
     EXPECT_TRUE(world.has_store);
@@ -79,10 +77,10 @@ TEST_P(WorldRefuses, NamingTheVariable) {
 INSTANTIATE_TEST_SUITE_P(Each, WorldRefuses,
                          ::testing::Values(Wrong{"RANK", ""}, Wrong{"RANK", "4"}, Wrong{"RANK", "-1"},
                                            Wrong{"RANK", "1x"}, Wrong{"WORLD_SIZE", ""}, Wrong{"WORLD_SIZE", "0"},
-                                           Wrong{"WORLD_SIZE", "two"}, Wrong{"LOCAL_RANK", "4"},
-                                           Wrong{"MASTER_ADDR", ""}, Wrong{"MASTER_PORT", ""},
-                                           Wrong{"MASTER_PORT", "0"}, Wrong{"MASTER_PORT", "65536"},
-                                           Wrong{"STOKER_DIST_TIMEOUT", "0"}, Wrong{"STOKER_DIST_TIMEOUT", "soon"}));
+                                           Wrong{"WORLD_SIZE", "two"}, Wrong{"MASTER_ADDR", ""},
+                                           Wrong{"MASTER_PORT", ""}, Wrong{"MASTER_PORT", "0"},
+                                           Wrong{"MASTER_PORT", "65536"}, Wrong{"STOKER_DIST_TIMEOUT", "0"},
+                                           Wrong{"STOKER_DIST_TIMEOUT", "soon"}));
 
 }  // namespace
 }  // namespace stoker

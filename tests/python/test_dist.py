@@ -112,6 +112,14 @@ def test_an_error_of_all_ranks_is_said_once(stoker, program, recipe, tmp_path):
     ], done.err
 
 
+def test_it_is_said_once_without_torchrun_too(program, tmp_path):
+    ends = Ranks(program, tmp_path).ends()
+    assert [status for status, _, _ in ends] == [1, 1]
+    assert sum((err for _, _, err in ends), []) == [
+        "stoker: [r.toml] expected a readable file, got No such file or directory"
+    ]
+
+
 def test_a_killed_rank_ends_all(program, recipe, tmp_path):
     ranks = Ranks(program, tmp_path, "--set", "train.epochs=100000")
     ranks.wait_for(tmp_path / "run/checkpoints")
@@ -123,16 +131,17 @@ def test_a_killed_rank_ends_all(program, recipe, tmp_path):
     assert err[-1] == "stoker: [rank 0] expected all 2 ranks to go on, got a connection that another has closed"
 
 
-def test_a_rank_that_hangs_is_left_after_the_timeout(program, recipe, tmp_path):
+@pytest.mark.parametrize("frozen", [0, 1])  # the first keeps the store, which does not answer then
+def test_a_rank_that_hangs_is_left_after_the_timeout(program, recipe, tmp_path, frozen):
     never = ("--set", "train.checkpoint_every=1000000 steps")  # there a rank may take longer
     ranks = Ranks(program, tmp_path, "--set", "train.epochs=100000", *never, timeout=2)
     ranks.wait_for(tmp_path / "run/recipe.toml")
     time.sleep(1)  # into the steps
-    os.kill(ranks.processes[1].pid, signal.SIGSTOP)
+    os.kill(ranks.processes[frozen].pid, signal.SIGSTOP)
     begin = time.monotonic()
-    _, err = ranks.processes[0].communicate(timeout=30)
-    ranks.processes[1].kill()
-    ranks.processes[1].communicate()
+    _, err = ranks.processes[1 - frozen].communicate(timeout=30)
+    ranks.processes[frozen].kill()
+    ranks.processes[frozen].communicate()
     assert time.monotonic() - begin < 15
     assert "no answer from another for 2 s" in err.splitlines()[-1]
 

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <string>
@@ -32,6 +33,8 @@ inline int free_port() {
 // Runs `work` as each of `count` ranks and gives what each threw, "" for nothing.
 inline std::vector<std::string> as_ranks(int count, const std::function<void(const std::shared_ptr<Group>&)>& work,
                                          std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+    // c10d notes operations in a recorder of the whole process, which several groups at once corrupt.
+    setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
     const int port = free_port();
     std::vector<std::string> errors(static_cast<std::size_t>(count));
     std::vector<std::thread> threads;

@@ -215,6 +215,34 @@ TEST(RanksBadSamples, ShareOneBudget) {
     EXPECT_THAT(with_bad(4), Each(HasSubstr("at most 4 bad samples in an epoch, got 5 over all ranks")));
 }
 
+// They are not lost with the rank that met them, and a checkpoint within an epoch has those of all ranks.
+TEST(RanksBadSamples, AreOfAllRanks) {
+    const TempDir dir;
+    const auto train_two = [&](std::int64_t budget, bool on_both, const std::filesystem::path& out) {
+        return as_ranks(2, [&](const auto& group) {
+            auto source = std::make_shared<SquareSource>(kSamples);
+            source->before_read = [&](std::int64_t index) {
+                if (index % 8 == 7 && (on_both || !group->first())) {  // twelve of them
+                    throw DataError({.path = "squares"}, {.where = "test", .expected = "a good one", .got = "none"});
+                }
+            };
+            Recipe recipe = small_recipe(1);
+            recipe.data.bad_samples = {.count = budget};
+            recipe.train.checkpoint_every = {.count = 6, .epochs = false};
+            Trainer trainer(recipe, {source, nullptr}, nullptr, OptimizerKernel::fused, false, group);
+            trainer.fit({.out = out});
+        });
+    };
+    EXPECT_THAT(train_two(12, true, dir.path() / "good"), Each(""));
+    const auto saved = nlohmann::json::parse(testing::text_of(dir.path() / "good/checkpoints/6/state.json"));
+    EXPECT_GE(saved["loader"]["bad_samples"], 11) << "the seventh batch has one sample";
+    EXPECT_EQ(saved["loader"]["bad_samples"], saved["epoch_so_far"]["bad_samples"]);
+
+    const auto errors = train_two(1, false, dir.path() / "bad");
+    EXPECT_THAT(errors[1], HasSubstr("at most 1 bad sample in an epoch"));
+    EXPECT_THAT(testing::text_of(dir.path() / "bad/quarantine.jsonl"), HasSubstr(R"("rank":1)"));
+}
+
 TEST(RanksMemory, TooLittleEndsTheRun) {
     const auto errors = as_ranks(2, [](const auto& group) {
         const Recipe recipe = small_recipe(1);
@@ -231,14 +259,105 @@ TEST(RanksMemory, TooLittleEndsTheRun) {
     EXPECT_THAT(errors[0], HasSubstr("expected all 2 ranks to go on"));
 }
 
+// A model of one's own, which no recipe tells of.
 TEST(RanksModel, MustBeTheSame) {
+    EXPECT_THAT(
+        as_ranks(
+            2,
+            [](const auto& group) {
+                const Recipe recipe = small_recipe(1);
+                ModelRecipe mlp = recipe.model;
+                mlp.hidden = {group->first() ? 8 : 9};
+                Trainer(recipe, odd_data(), make_model(mlp, {1, 4, 4}, 4, 1), OptimizerKernel::fused, false, group);
+            }),
+        ::testing::Contains(HasSubstr("expected the same model on all ranks")));
+}
+
+TEST(RanksModel, NamesWhatNoGradientReaches) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
-                             Recipe recipe = small_recipe(1);
-                             recipe.model.hidden = {group->first() ? 8 : 9};
-                             Trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, false, group);
+                             auto model = std::make_unique<testing::LinearModel>();
+                             model->add_parameter("spare", at::full({3}, 1.0));
+                             Trainer trainer(small_recipe(1), odd_data(), std::move(model), OptimizerKernel::fused,
+                                             false, group);
+                             trainer.fit();
                          }),
-                ::testing::Contains(HasSubstr("expected the same model on all ranks")));
+                Each(HasSubstr("got spare without a gradient; name them in model.freeze")));
+}
+
+TEST(RanksRecipe, MustBeTheSameButForAHostsPart) {
+    const auto with = [](const std::function<void(Recipe&)>& change) {
+        return as_ranks(2, [&](const auto& group) {
+            Recipe recipe = small_recipe(1);
+            if (!group->first()) {
+                change(recipe);
+            }
+            Trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, false, group);
+        });
+    };
+    EXPECT_THAT(
+        with([](Recipe& recipe) { recipe.optimizer.lr = 0.5; }),
+        Each("[optimizer.lr] expected 0.01, as on rank 0, got 0.5 on rank 1; start all ranks with the same recipe "
+             "and data"));
+    EXPECT_THAT(with([](Recipe& recipe) {
+                    recipe.data.train = "elsewhere";
+                    recipe.data.workers = 2;
+                }),
+                Each(""));
+}
+
+TEST(RanksData, MustBeTheSame) {
+    for (const bool of_training : {true, false}) {
+        EXPECT_THAT(as_ranks(2,
+                             [&](const auto& group) {
+                                 DataSets data = odd_data();
+                                 if (!group->first()) {
+                                     (of_training ? data.train : data.val) = std::make_shared<SquareSource>(90);
+                                 }
+                                 Trainer(small_recipe(1), data, nullptr, OptimizerKernel::fused, false, group);
+                             }),
+                    Each(::testing::MatchesRegex(of_training ? "\\[data.train\\] expected 97 samples.*got 90.*"
+                                                             : "\\[data.val\\] expected 37 samples.*got 90.*")));
+    }
+}
+
+TEST(RanksStart, MustBeTheSame) {
+    const TempDir dir;
+    EXPECT_THAT(as_ranks(2,
+                         [&](const auto& group) {
+                             Trainer trainer(small_recipe(1), odd_data(), nullptr, OptimizerKernel::fused, false,
+                                             group);
+                             trainer.fit({.out = dir.path() / "run", .resume = group->first() ? "" : "auto"});
+                         }),
+                Each(HasSubstr("[resume] expected none, as on rank 0, got auto on rank 1")));
+}
+
+// The votes that stopped one run are not the next one's.
+TEST(RanksStart, ForgetsAnEarlierRunsSignal) {
+    EXPECT_THAT(as_ranks(2,
+                         [](const auto& group) {
+                             Trainer trainer(small_recipe(1), odd_data(), nullptr, OptimizerKernel::fused, false,
+                                             group);
+                             const std::atomic<int> stop = 15;
+                             EXPECT_TRUE(trainer.fit({.interrupt = &stop}).interrupted);
+                             EXPECT_FALSE(trainer.fit().interrupted);
+                         }),
+                Each(""));
+}
+
+// The first rank has no sample of a batch of one.
+TEST(RanksEvaluation, CountsTheTopFiveWhereOneHasNoSample) {
+    EXPECT_THAT(
+        as_ranks(
+            2,
+            [](const auto& group) {
+                Recipe recipe = small_recipe(1);
+                recipe.model.classes = 6;
+                const DataSets data = {std::make_shared<SquareSource>(kSamples), std::make_shared<SquareSource>(1, 2)};
+                Trainer trainer(recipe, data, nullptr, OptimizerKernel::fused, false, group);
+                EXPECT_TRUE(trainer.evaluate().top5.has_value());
+            }),
+        Each(""));
 }
 
 TEST(RanksBatch, IsDividedByThem) {

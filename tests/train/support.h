@@ -89,6 +89,7 @@ class LinearModel final : public Model {
         return logits;
     }
     bool wants_channels_last() const override { return true; }
+    void add_parameter(const std::string& name, const at::Tensor& value) { parameter(name, value); }
     void add_buffer(const std::string& name, const at::Tensor& value) { buffer(name, value); }
 
     std::function<void()> before_forward;

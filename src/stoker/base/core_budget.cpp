@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+
+#include "stoker/base/error.h"
 
 namespace stoker {
 namespace {
@@ -80,7 +84,19 @@ double cgroup_quota(const std::string& mount, const std::string& listing) {
 
 int environment_count(const char* name) {
     const char* text = std::getenv(name);
-    return text == nullptr ? 1 : std::max(std::atoi(text), 1);
+    if (text == nullptr || *text == '\0') {
+        return 1;
+    }
+    int count = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, count);
+    if (error != std::errc{} || stop != end || count < 1) {
+        throw InvalidArgument({.where = name,
+                               .expected = "how many processes share this host, at least 1",
+                               .got = "\"" + std::string(text) + "\"",
+                               .hint = "`stoker launch` and torchrun set it; unset it where there is one process"});
+    }
+    return count;
 }
 
 }  // namespace

@@ -45,4 +45,13 @@ void GradientReducer::prepare() {
     });
 }
 
+bool GradientReducer::complete() const {
+    try {
+        reducer_->check_finalized();
+    } catch (const c10::Error&) {  // there is no other way to ask
+        return false;
+    }
+    return true;
+}
+
 }  // namespace stoker

@@ -24,6 +24,8 @@ class GradientReducer {
     // Before a backward pass: the gradients that it leaves, with those of passes before it, are the mean over all
     // ranks. A pass without this before it stays this rank's own.
     void prepare();
+    // Whether that pass has reached every parameter. If not, gradients are not those of all ranks.
+    bool complete() const;
 
   private:
     const Group& group_;

@@ -11,18 +11,53 @@
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <stdexcept>
+#include <exception>
+#include <functional>
+#include <future>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "stoker/dist/links.h"
 
 namespace stoker {
 namespace {
 
-constexpr int kLong = 10;  // times the usual time-out
-constexpr const char* kLeft = "left";
-constexpr const char* kWhy = "why";
+constexpr int kLong = 10;               // times the usual time-out
+constexpr const char* kLeft = "left";   // how many have
+constexpr const char* kWhy = "why";     // the first did
+constexpr const char* kTold = "told/";  // by a rank
+
+constexpr auto kAnswer = std::chrono::seconds(5);     // a store answers in milliseconds or never
+constexpr auto kFarewell = std::chrono::seconds(2);   // that the store stays for the others
+constexpr auto kLook = std::chrono::milliseconds(5);  // between two looks whether they have left
+
+// What `question` finds in the store; nothing where that does not answer. c10d waits for ever for a host that is
+// frozen, so a thread of its own asks, which is left behind then.
+template <typename Answer>
+std::optional<Answer> ask(Group::Links& links, std::function<Answer(c10d::Store&)> question) {
+    if (links.silent) {
+        return std::nullopt;
+    }
+    auto promise = std::make_shared<std::promise<Answer>>();
+    std::future<Answer> answer = promise->get_future();
+    std::thread([promise, question = std::move(question), store = links.store] {
+        try {
+            promise->set_value(question(*store));
+        } catch (const std::exception&) {  // rank 0 has taken the store with it
+            promise->set_exception(std::current_exception());
+        }
+    }).detach();
+    links.silent = answer.wait_for(kAnswer) != std::future_status::ready;
+    try {
+        return links.silent ? std::nullopt : std::optional(answer.get());
+    } catch (const std::exception&) {
+        return std::nullopt;
+    }
+}
 
 c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
     c10d::TCPStoreOptions options;
@@ -81,29 +116,25 @@ Group::Group(const World& world) : world_(world) {
     links_->group->setDefaultBackend(c10d::ProcessGroup::GLOO);
 }
 
-// c10d's errors are DistErrors; Gloo's are runtime_errors, or LibTorch's by their text. An operation of a model throws
-// neither.
+// c10d's errors are DistErrors; Gloo's, whose types no header tells, name a file of Gloo's. An operation of a model
+// throws neither.
 void Group::explain(const std::exception& error) const {
     const std::string text = error.what();
-    const bool lost = dynamic_cast<const c10::DistError*>(&error) != nullptr ||
-                      dynamic_cast<const std::runtime_error*>(&error) != nullptr ||
-                      text.find("gloo") != std::string::npos || text.find("Gloo") != std::string::npos;
-    if (!lost) {
+    const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
+    if (dynamic_cast<const c10::DistError*>(&error) == nullptr && !says("gloo") && !says("Gloo")) {
         return;
     }
+    const bool late = says("imed out") || says("imeout");
+    const bool closed = says("closed by peer") || says("reset by peer") || says("Broken pipe");
+    const auto reason = ask<std::string>(
+        *links_, [](c10d::Store& store) { return store.check({kWhy}) ? store.get_to_str(kWhy) : std::string(); });
     std::string got;
-    try {
-        if (links_->store->check({kWhy})) {
-            got = links_->store->get_to_str(kWhy);
-            got = got.substr(0, got.find('\n')) + " left";  // which has said why
-        }
-    } catch (const std::exception&) {  // rank 0 has taken the store with it
-        got.clear();
-    }
-    const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
-    if (got.empty()) {
-        got = late ? fmt::format("no answer from another for {} s", world_.timeout.count() / 1000)
-                   : "a connection that another has closed";
+    if (reason && !reason->empty()) {
+        got = first_line(*reason) + " left";  // which has said why
+    } else if (late) {
+        got = fmt::format("no answer from another for {} s", world_.timeout.count() / 1000);
+    } else {
+        got = closed ? "a connection that another has closed" : first_line(text);
     }
     throw RankLost({.where = fmt::format("rank {}", world_.rank),
                     .expected = fmt::format("all {} ranks to go on", world_.size),
@@ -111,22 +142,57 @@ void Group::explain(const std::exception& error) const {
                     .hint = late ? "STOKER_DIST_TIMEOUT=SECONDS waits longer" : ""});
 }
 
-bool Group::leave(const std::string& why) const {
+void Group::tell(const std::string& text) const {
+    if (alone() || text.empty()) {
+        return;
+    }
+    const std::string key = kTold + std::to_string(world_.rank);
+    ask<bool>(*links_, [key, text](c10d::Store& store) {
+        store.set(key, text);
+        return true;
+    });
+}
+
+std::vector<std::string> Group::told() const {
+    std::vector<std::string> all(static_cast<std::size_t>(size()));
+    if (alone()) {
+        return all;
+    }
+    const auto told = ask<std::vector<std::string>>(*links_, [all](c10d::Store& store) {
+        std::vector<std::string> texts = all;
+        for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+            const std::string key = kTold + std::to_string(rank);
+            texts[rank] = store.check({key}) ? store.get_to_str(key) : "";
+        }
+        return texts;
+    });
+    return told.value_or(all);
+}
+
+bool Group::leave(const std::string& why) {
     if (alone()) {
         return true;
     }
-    try {
-        c10d::Store& store = *links_->store;
-        if (store.add(kLeft, 1) == 1) {
-            store.set(kWhy, fmt::format("rank {}\n{}", world_.rank, why));
-            return true;
+    const std::string mine = fmt::format("rank {}\n{}", world_.rank, why);
+    const auto said = ask<std::string>(*links_, [mine, why](c10d::Store& store) {
+        if (!why.empty()) {
+            store.compareSet(kWhy, "", mine);
         }
-        store.wait({kWhy}, world_.timeout);
-        const std::string first = store.get_to_str(kWhy);
-        return first.substr(first.find('\n') + 1) != why;
-    } catch (const std::exception&) {  // the store is gone with rank 0: nobody can be told, so it is said here
+        return store.check({kWhy}) ? store.get_to_str(kWhy) : std::string();
+    });
+    links_->vote.reset();
+    links_->group.reset();
+    links_->gloo.reset();
+    ask<bool>(*links_, [size = size(), keeps = first() && !world_.has_store](c10d::Store& store) {
+        const auto until = std::chrono::steady_clock::now() + kFarewell;
+        std::int64_t left = store.add(kLeft, 1);
+        while (keeps && left < size && std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(kLook);
+            left = store.add(kLeft, 0);
+        }
         return true;
-    }
+    });
+    return !said || *said == mine || said->substr(said->find('\n') + 1) != why;
 }
 
 void Group::sum(std::span<double> values) const {
@@ -201,7 +267,7 @@ void Group::meet() const {
     });
 }
 
-int Group::agree(int mine) const {
+int Group::agree(int mine) {
     if (alone()) {
         return mine;
     }
@@ -217,6 +283,13 @@ int Group::agree(int mine) const {
         links_->vote = links_->gloo->allreduce(links_->voted, options);
     });
     return agreed;
+}
+
+void Group::agree_anew() {
+    if (!alone() && links_->vote) {
+        guard([&] { links_->vote->wait(); });
+        links_->vote.reset();
+    }
 }
 
 std::shared_ptr<Group> join_group() {

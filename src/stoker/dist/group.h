@@ -1,5 +1,6 @@
 // The ranks that train one model together, and what they say to each other apart from gradients. All ranks make the
-// same calls in the same order. In a group of one nothing is started and every call gives back what it was given.
+// same calls in the same order. In a group of one nothing is started and every call gives back what it was given. A
+// process has one group at a time: c10d keeps things for the whole process.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,7 +31,6 @@ class Group {
 
     int rank() const { return world_.rank; }
     int size() const { return world_.size; }
-    int local_rank() const { return world_.local_rank; }
     bool alone() const { return world_.size == 1; }
     bool first() const { return world_.rank == 0; }
 
@@ -44,10 +44,17 @@ class Group {
 
     // The largest number that any rank gave at its call before: what is on its way while a step runs costs it nothing.
     // At once in a group of one.
-    int agree(int mine) const;
+    int agree(int mine);
+    // Forgets what was given to `agree` so far.
+    void agree_anew();
 
-    // Tells the others why this rank ends. False where another has said the same before.
-    bool leave(const std::string& why) const;
+    // For when this rank fails, and communicates no more. What a rank has told can be read until the group is gone; a
+    // rank that does not answer has told nothing. None of these throws.
+    void tell(const std::string& text) const;
+    std::vector<std::string> told() const;  // by all ranks, "" of those that told nothing
+    // The last call: closes the connections, so that the others notice at once, and says why; empty where another rank
+    // was lost. False where another has said the same before.
+    bool leave(const std::string& why);
 
     // Calls `work`, which communicates through LibTorch; a lost rank is a RankLost.
     template <typename Work>

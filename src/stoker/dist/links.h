@@ -16,6 +16,7 @@ struct Group::Links {
     c10::intrusive_ptr<c10d::ProcessGroup> group;  // around gloo
     c10::intrusive_ptr<c10d::Work> vote = {};      // of agree(), on its way
     std::vector<at::Tensor> voted = {};
+    bool silent = false;  // the store did not answer
 };
 
 }  // namespace stoker

@@ -56,8 +56,6 @@ World read_world(const Environment& environment) {
     }
     world.size = number(environment, "WORLD_SIZE", 1, kMostRanks);
     world.rank = number(environment, "RANK", 0, world.size - 1);
-    world.local_rank =
-        text(environment, "LOCAL_RANK").empty() ? 0 : number(environment, "LOCAL_RANK", 0, world.size - 1);
     world.timeout = timeout(environment, world.timeout);
     if (world.size == 1) {
         return world;

@@ -10,7 +10,6 @@ namespace stoker {
 struct World {
     int rank = 0;
     int size = 1;
-    int local_rank = 0;  // among those of this host
     std::string address = {};
     int port = 0;
     bool has_store = false;    // torchrun keeps the store there; else rank 0 does
@@ -22,7 +21,7 @@ struct World {
 
 using Environment = std::function<const char*(const char* name)>;
 
-// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and STOKER_DIST_TIMEOUT (seconds); a world of one where RANK
+// RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and STOKER_DIST_TIMEOUT (seconds); a world of one where RANK
 // and WORLD_SIZE are not set. Throws InvalidArgument where they do not fit each other, or some are missing.
 World read_world();
 World read_world(const Environment& environment);

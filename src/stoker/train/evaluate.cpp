@@ -108,14 +108,15 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
             return std::nullopt;
         }
     }
-    std::array sums = {counted.loss.item<double>(), counted.correct.item<double>(), counted.top5.item<double>(),
-                       static_cast<double>(samples), static_cast<double>(bad)};
+    std::array sums = {counted.loss.item<double>(), counted.correct.item<double>(),
+                       counted.top5.item<double>(), static_cast<double>(samples),
+                       static_cast<double>(bad),    counted.classes > kTop ? 1.0 : 0.0};
     group.sum(sums);
     Evaluation result{.loss = sums[0] / sums[3],
                       .accuracy = sums[1] / sums[3],
                       .samples = static_cast<std::int64_t>(sums[3]),
                       .bad_samples = static_cast<std::int64_t>(sums[4])};
-    if (counted.classes > kTop) {
+    if (sums[5] > 0) {  // a rank without samples has not seen how many classes there are
         result.top5 = sums[2] / sums[3];
     }
     if (counted.confusion.defined()) {

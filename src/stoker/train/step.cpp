@@ -35,6 +35,19 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
                          std::to_string(2 * accumulate)});
 }
 
+[[noreturn]] void refuse_unreached(const Model& model) {
+    std::string names;
+    for (const auto& [name, tensor] : model.trained()) {
+        if (!tensor.grad().defined()) {
+            names += (names.empty() ? "" : ", ") + name;
+        }
+    }
+    throw InvalidArgument({.where = "model",
+                           .expected = "a loss that every trained parameter has a part in, as several processes need",
+                           .got = (names.empty() ? "some" : names) + " without a gradient",
+                           .hint = "name them in model.freeze, or train with one process"});
+}
+
 // Empty where a step on this device may be a graph.
 std::string why_no_graph(const StepOptions& options, const Optimizer& optimizer, const at::Device& device, bool alone) {
     if (!options.compile) {
@@ -208,6 +221,9 @@ void Step::micro_batch(const DeviceBatch& batch, double share, bool last, const 
             reducer_->prepare();
         }
         group_->guard([&] { model_.backward(loss, gradient); });
+        if (last && !reducer_->complete()) {
+            refuse_unreached(model_);
+        }
     }
     mean.add_(loss.detach(), share);
 }

@@ -16,6 +16,7 @@
 #include "stoker/base/rng.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/metrics.h"
+#include "stoker/train/same_run.h"
 #include "stoker/train/schedule.h"
 #include "stoker/train/setup.h"
 
@@ -63,7 +64,8 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
       has_weights_(recipe.model.weights.empty() || !resumes),
       fresh_(prepare_model(*model_, recipe, device_, resumes)),
       optimizer_(model_->trained(), recipe.optimizer, kernel),
-      step_((group_->meet(), *model_), optimizer_, account_, device_, step_options(recipe, device_), group_.get()),
+      step_(*model_, optimizer_, account_, device_, step_options(recipe, device_),
+            &require_same_run(*group_, recipe, *train_, val_.get())),
       copier_(device_),
       mix_({.mixup = recipe.train.mixup,
             .cutmix = recipe.train.cutmix,
@@ -85,6 +87,7 @@ TrainResult Trainer::fit(const FitOptions& options) {
     }
     try {
         TrainResult result = with_stoker_errors([&] {
+            require_same_start(*group_, options.resume, !options.out.empty());
             resume(options);
             share_state();
             return run(options);
@@ -93,6 +96,7 @@ TrainResult Trainer::fit(const FitOptions& options) {
         folder_.reset();  // its lock is for the run, not for the trainer's life
         return result;
     } catch (...) {
+        tell_bad_samples();
         tracker_.reset();
         if (folder_) {
             folder_->discard();

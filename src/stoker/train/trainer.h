@@ -145,6 +145,7 @@ class Trainer {
     void join_ranks(std::vector<Pending>& steps, std::vector<double>& losses);
     void note_bad_samples(std::span<const BadSample> samples, const Source& source);
     void gather_bad_samples();
+    void tell_bad_samples();
     void require_budget(const Source& source, std::int64_t places, std::int64_t bad) const;
 
     std::shared_ptr<Group> group_;

@@ -12,11 +12,12 @@
 
 namespace stoker {
 
-// All begin with the first rank's state, to the bit.
+// All begin with the first rank's state, to the bit, and without the votes of an earlier run.
 void Trainer::share_state() {
     if (group_->alone()) {
         return;
     }
+    group_->agree_anew();
     std::vector<NamedTensor> state = model_->state();
     const auto add = [&](const std::vector<NamedTensor>& more) { state.insert(state.end(), more.begin(), more.end()); };
     add(optimizer_.state());
@@ -80,6 +81,20 @@ void Trainer::gather_bad_samples() {
     }
     for (const std::string& lines : group_->gather(std::exchange(bad_lines_, {}))) {
         quarantine_.note(lines);
+    }
+}
+
+// When a run fails: what the ranks have met since they last met each other would be lost, and may be why.
+void Trainer::tell_bad_samples() {
+    if (!group_->first()) {
+        group_->tell(std::exchange(bad_lines_, {}));
+    } else if (folder_) {
+        try {
+            for (const std::string& lines : group_->told()) {
+                quarantine_.note(lines);
+            }
+        } catch (const IoError&) {  // what ended the run is to be told, and not that this failed as well
+        }
     }
 }
 

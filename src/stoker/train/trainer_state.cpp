@@ -80,9 +80,11 @@ std::string Trainer::state_json() const {
         account[std::string(phase_name(static_cast<Phase>(i)))] = account_.sum().times[i].count();
     }
     const std::int64_t found = step_.accumulate();  // by a memory that was too small for the recipe's
+    LoaderState loader = train_->state();
+    loader.bad_samples = loader.batch == 0 ? 0 : running_.bad_samples;  // of all ranks
     const Json json = {{"version", kStateVersion},
                        {"step", steps_},
-                       {"loader", Json::parse(to_json(train_->state()))},
+                       {"loader", Json::parse(to_json(loader))},
                        {"classes", data_.train->classes()},
                        {"epochs", epochs},
                        {"epoch_so_far",
