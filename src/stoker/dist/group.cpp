@@ -19,6 +19,7 @@
 #include <future>
 #include <optional>
 #include <thread>
+#include <typeinfo>
 #include <utility>
 
 #include "stoker/dist/links.h"
@@ -116,12 +117,13 @@ Group::Group(const World& world) : world_(world) {
     links_->group->setDefaultBackend(c10d::ProcessGroup::GLOO);
 }
 
-// c10d's errors are DistErrors; Gloo's, whose types no header tells, name a file of Gloo's. An operation of a model
-// throws neither.
+// c10d's errors are DistErrors; Gloo's types no header of the wheel tells, but their names do, or, where c10d has
+// wrapped one, the file in its text. An operation of a model throws neither.
 void Group::explain(const std::exception& error) const {
     const std::string text = error.what();
     const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
-    if (dynamic_cast<const c10::DistError*>(&error) == nullptr && !says("gloo") && !says("Gloo")) {
+    const bool of_gloo = std::strstr(typeid(error).name(), "4gloo") != nullptr || says("gloo/");
+    if (dynamic_cast<const c10::DistError*>(&error) == nullptr && !of_gloo) {
         return;
     }
     const bool late = says("imed out") || says("imeout");
