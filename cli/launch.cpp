@@ -21,6 +21,31 @@ struct Options {
     std::vector<std::string> command;
 };
 
+// torchrun, but that a failure, of which the process itself has said why, is no traceback of the launcher's. Processes
+// have sessions of their own, so a terminal's Ctrl-C reaches them once, through it.
+constexpr const char* kTorchrun = R"(
+import logging, signal, sys
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.run import parse_args, run
+
+logging.disable(logging.ERROR)
+sys.argv[0] = "stoker launch"
+try:
+    run(parse_args(sys.argv[1:]))
+except ChildFailedError as error:
+    rank, failure = error.get_first_failure()
+    if failure.exitcode > 0:
+        sys.exit(failure.exitcode)
+    name = signal.Signals(-failure.exitcode).name
+    print(f"stoker: [launch] process {failure.pid}, rank {rank}, was ended by {name}", file=sys.stderr)
+    sys.exit(128 - failure.exitcode)
+except SignalException as error:
+    sys.exit(128 + error.sigval)
+except Exception as error:
+    sys.exit(f"stoker: [launch] {type(error).__name__}: {error}")
+)";
+
 // The Python of the environment whose site-packages hold LibTorch's wheel; empty where LibTorch lies elsewhere.
 fs::path python_of_torch() {
     // lib/pythonX/site-packages/torch
@@ -33,7 +58,7 @@ std::vector<std::string> command_line(const Options& options) {
     const fs::path python = python_of_torch();
     std::vector<std::string> line = {"torchrun"};
     if (!python.empty()) {
-        line = {python.string(), "-m", "torch.distributed.run"};
+        line = {python.string(), "-c", kTorchrun};
     }
     line.push_back("--nproc-per-node=" + options.processes);
     for (const auto& [name, value] : options.others) {

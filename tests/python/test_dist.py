@@ -2,6 +2,7 @@
 # environment. How ranks end when one of them does is here; what they compute, in tests/train/ranks_test.cpp.
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -106,10 +107,33 @@ def test_launch_needs_a_command_and_python(stoker):
 
 def test_an_error_of_all_ranks_is_said_once(stoker, program, recipe, tmp_path):
     done = stoker("launch", "--nproc-per-node", "2", "--", "stoker", "train", "missing.toml", status=None)
-    assert done.status != 0
-    assert [line for line in done.err.splitlines() if line.startswith("stoker: ")] == [
-        "stoker: [missing.toml] expected a readable file, got No such file or directory"
-    ], done.err
+    assert done.status == 1
+    assert done.err == "stoker: [missing.toml] expected a readable file, got No such file or directory\n"
+
+
+def test_launch_says_which_process_was_killed(stoker):
+    done = stoker("launch", "--nproc-per-node", "2", "--", "bash", "-c", "[ $RANK = 0 ] || kill -9 $BASHPID; sleep 5", status=137)
+    assert re.fullmatch(r"stoker: \[launch\] process \d+, rank 1, was ended by SIGKILL\n", done.err), done.err
+
+
+def test_launch_says_in_a_line_what_it_does_not_take(stoker):
+    done = stoker("launch", "--nproc-per-node", "many", "--", "true", status=1)
+    assert done.err == "stoker: [launch] ValueError: Unsupported nproc_per_node value: many\n"
+
+
+def test_an_interrupt_of_the_launcher_ends_the_run_with_a_checkpoint(program, recipe, tmp_path):
+    command = [program, "launch", "--nproc-per-node", "2", "--", "stoker", "train", "r.toml", "--out", "run"]
+    launch = subprocess.Popen(
+        [*command, "--set", "train.epochs=100000"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "run/checkpoints").exists():
+        assert launch.poll() is None and time.monotonic() < deadline, launch.communicate()
+        time.sleep(0.05)
+    launch.send_signal(signal.SIGINT)
+    _, err = launch.communicate(timeout=60)
+    assert launch.returncode == 128 + signal.SIGINT
+    assert re.search(r"\nstoker: stopped by signal 2 after step \d+; checkpoint written, --resume auto goes on\n$", err), err
 
 
 def test_it_is_said_once_without_torchrun_too(program, tmp_path):
