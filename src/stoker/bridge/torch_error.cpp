@@ -1,4 +1,5 @@
-// c10's CPU allocator has no exception type of its own for "no memory": its name in the text tells.
+// c10::OutOfMemoryError is the CUDA allocator's alone: c10's CPU allocator, CUDA's libraries and TorchScript's
+// interpreter have no type of their own for "no memory", and it is the text that tells.
 #include "stoker/bridge/torch_error.h"
 
 #include <algorithm>
@@ -8,18 +9,34 @@
 
 namespace stoker {
 
-void rethrow_as_stoker(const c10::Error& error) {
-    std::string text = error.what_without_backtrace();
-    const bool no_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                           text.find("DefaultCPUAllocator") != std::string::npos;
+bool is_out_of_memory(const std::exception& error) {
+    if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+        dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+        return true;
+    }
+    if (dynamic_cast<const Error*>(&error) != nullptr) {
+        return false;  // a refusal, which may name such an error
+    }
+    constexpr std::string_view kTexts[] = {"DefaultCPUAllocator: ", "out of memory", "_STATUS_ALLOC_FAILED"};
+    const std::string text = text_of(error);
+    return std::ranges::any_of(kTexts, [&](auto part) { return text.find(part) != std::string::npos; });
+}
+
+void rethrow_as_stoker(const std::exception& error) {
+    std::string text = text_of(error);
     text.resize(std::min(text.find('\n'), text.size()));
-    if (no_memory) {
+    if (is_out_of_memory(error)) {
         throw Error({.where = "memory",
                      .expected = "room for the model and its batch",
                      .got = text,
                      .hint = "use a smaller data.batch_size or a smaller model"});
     }
     throw Error({.where = "LibTorch", .expected = "the operation to succeed", .got = text});
+}
+
+std::string text_of(const std::exception& error) {
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
 }
 
 std::string first_sentence(std::string_view what) {

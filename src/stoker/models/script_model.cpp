@@ -92,11 +92,9 @@ torch::jit::Module load_module(const std::string& path) {
 [[noreturn]] void rethrow(const std::exception& error) {
     std::string text = error.what();
     text.resize(text.find_last_not_of(" \n") + 1);
-    const std::string last = first_sentence(std::string_view(text).substr(text.rfind('\n') + 1));
-    const bool no_memory =
-        text.find("out of memory") != std::string::npos || text.find("DefaultCPUAllocator") != std::string::npos;
-    TORCH_CHECK_WITH(OutOfMemoryError, !no_memory, last);  // a step tries again with smaller batches
-    TORCH_CHECK(false, last);
+    const std::string last = text.substr(text.rfind('\n') + 1);
+    TORCH_CHECK_WITH(OutOfMemoryError, !is_out_of_memory(error), last);  // a step tries again with smaller batches
+    TORCH_CHECK(false, first_sentence(last));
 }
 
 }  // namespace

@@ -1,0 +1,75 @@
+// What counts as too little memory, by errors that really happen and by those of devices that are not here.
+#include "stoker/bridge/torch_error.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::int64_t kTooMuch = std::int64_t{1} << 50;  // bytes
+
+template <typename Work>
+bool runs_out_of_memory(const Work& work) {
+    try {
+        work();
+    } catch (const std::exception& error) {
+        return is_out_of_memory(error);
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return false;
+}
+
+TEST(OutOfMemory, IsWhatTheHostsAllocatorsThrow) {
+    EXPECT_TRUE(runs_out_of_memory([] { at::empty({kTooMuch}, at::kByte); }));
+    EXPECT_TRUE(runs_out_of_memory([] { std::vector<char>().reserve(kTooMuch); }));
+}
+
+TEST(OutOfMemory, IsWhatADeviceSays) {
+    EXPECT_TRUE(runs_out_of_memory([] { C10_THROW_ERROR(OutOfMemoryError, "CUDA's caching allocator"); }));
+    for (const char* text : {"CUDA error: out of memory\nmore of it",
+                             "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+                             "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"}) {
+        EXPECT_TRUE(runs_out_of_memory([&] { C10_THROW_ERROR(Error, text); })) << text;
+        EXPECT_TRUE(runs_out_of_memory([&] { throw std::runtime_error(text); })) << text;
+    }
+}
+
+TEST(OutOfMemory, IsNothingElse) {
+    EXPECT_FALSE(runs_out_of_memory([] { at::mm(at::zeros({2, 3}), at::zeros({2, 3})); }));
+    EXPECT_FALSE(runs_out_of_memory([] { throw std::runtime_error("a file is missing"); }));
+    EXPECT_FALSE(runs_out_of_memory([] {
+        throw InvalidArgument({.where = "out of memory.toml", .expected = "a recipe", .got = "out of memory"});
+    }));
+}
+
+TEST(OutOfMemory, IsToldInOneLineWithAHint) {
+    const auto message = [](const auto& work) -> std::string {
+        try {
+            with_stoker_errors(work);
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "";
+    };
+    const auto told = AllOf(HasSubstr("[memory]"), HasSubstr("data.batch_size"), Not(HasSubstr("\\x0a")),
+                            Not(HasSubstr("Exception raised from")));
+    EXPECT_THAT(message([] { at::empty({kTooMuch}, at::kByte); }), told);
+    EXPECT_THAT(message([] { std::vector<char>().reserve(kTooMuch); }), told);
+}
+
+}  // namespace
+}  // namespace stoker
