@@ -1,6 +1,5 @@
-// The step as a graph against the same training step by step. Where there is no device, a fake stands in that does what
-// a graph does as far as a CPU can tell: it records without doing, and always replays the same calls on the same
-// memory.
+// The step as a graph against the same training step by step. Where there is no device, a fake stands in
+// (fake_graph.h).
 #include "stoker/train/step_graph.h"
 
 #include <ATen/Context.h>
@@ -8,21 +7,29 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/dropout.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "stoker/bridge/torch_cuda.h"
 #include "stoker/models/init.h"
 #include "stoker/train/step.h"
+#include "train/fake_graph.h"
 #include "train/support.h"
 
 namespace stoker {
 namespace {
+
+using testing::FakeCalls;
+using testing::FakeGraph;
 
 constexpr std::int64_t kFull = 24;
 
@@ -68,7 +75,7 @@ struct Training {
         return model;
     }
 
-    // All that a step reads and changes.
+    // All that a step changes.
     std::vector<NamedTensor> state() {
         std::vector<NamedTensor> all = model.state();
         const auto add = [&](const std::vector<NamedTensor>& more) { all.insert(all.end(), more.begin(), more.end()); };
@@ -88,69 +95,14 @@ struct Training {
     Step step;
 };
 
-struct Calls {
-    int captures = 0;
-    int replays = 0;
-};
-
-// What `work` does while it is recorded is taken back.
-class FakeGraph final : public DeviceGraph {
-  public:
-    FakeGraph(Training& training, Calls& calls) : training_(training), calls_(calls) {}
-
-    void capture(const std::function<void()>& work) override {
-        const c10::NoGradGuard no_grad;
-        ++calls_.captures;
-        std::vector<at::Tensor> before;
-        for (const NamedTensor& entry : training_.state()) {
-            before.push_back(entry.tensor.clone());
-        }
-        at::Generator draws = at::globalContext().defaultGenerator(at::kCPU);
-        const at::Tensor drawn = draws.get_state();
-        const auto take_back = [&] {
-            draws.set_state(drawn);
-            const std::vector<NamedTensor> state = training_.state();
-            for (std::size_t i = 0; i < state.size(); ++i) {
-                state[i].tensor.copy_(before[i]);
-            }
-        };
-        try {
-            const c10::AutoGradMode record(true);
-            work();
-        } catch (...) {
-            take_back();
-            throw;
-        }
-        take_back();
-        work_ = work;
-        memory_ = memory();
-    }
-
-    void replay() override {
-        ++calls_.replays;
-        ASSERT_EQ(memory(), memory_) << "a graph would change memory that is no longer the model's";
-        work_();
-    }
-
-  private:
-    std::vector<const void*> memory() const {
-        std::vector<const void*> memory;
-        for (const NamedTensor& entry : training_.state()) {
-            memory.push_back(entry.tensor.const_data_ptr());
-        }
-        return memory;
-    }
-
-    Training& training_;
-    Calls& calls_;
-    std::function<void()> work_;
-    std::vector<const void*> memory_;
-};
-
 DeviceBatch batch_of(std::int64_t samples, std::uint64_t seed, const at::Device& device = at::kCPU) {
     at::Generator generator = make_generator(seed);
     return {.image = at::randn({samples, 1, 4, 4}, generator).to(device),
             .label = at::arange(samples, at::kLong).add(static_cast<std::int64_t>(seed)).remainder(4).to(device)};
+}
+
+std::unique_ptr<FakeGraph> fake(Training& training, FakeCalls& calls, bool draws_on_host = false) {
+    return std::make_unique<FakeGraph>([&training] { return training.state(); }, calls, draws_on_host);
 }
 
 void expect_same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
@@ -197,8 +149,8 @@ TEST(StepGraph, IsTheEagerStep) {
         Training eager(kOptions[i]);
         Training graph(kOptions[i]);
         eager.model.dropout = graph.model.dropout = 0.3;
-        Calls calls;
-        graph.step.capture_with(std::make_unique<FakeGraph>(graph, calls));
+        FakeCalls calls;
+        graph.step.capture_with(fake(graph, calls));
         train(eager, 0, 20);
         train(graph, 0, 3);
         EXPECT_EQ(calls.captures, 0);
@@ -216,8 +168,8 @@ TEST(StepGraph, SkipsStepsThatOverflow) {
     const StepOptions options{.precision = {.loss_scaling = true}};
     Training eager(options);
     Training graph(options);
-    Calls calls;
-    graph.step.capture_with(std::make_unique<FakeGraph>(graph, calls));
+    FakeCalls calls;
+    graph.step.capture_with(fake(graph, calls));
     for (std::uint64_t i = 0; i < 12; ++i) {
         const DeviceBatch batch = batch_of(kFull, i);
         if (i % 4 == 3) {
@@ -236,8 +188,8 @@ TEST(StepGraph, WhatCannotBeCapturedStaysEager) {
     const StepOptions options{.accumulate = 2, .ema = 0.9};
     Training eager(options);
     Training graph(options);
-    Calls calls;
-    graph.step.capture_with(std::make_unique<FakeGraph>(graph, calls));
+    FakeCalls calls;
+    graph.step.capture_with(fake(graph, calls));
     int passes = 0;  // of the capture
     graph.model.on_forward = [&](const at::Tensor&) {
         if (calls.captures == 1 && ++passes == 2) {
@@ -257,8 +209,8 @@ TEST(StepGraph, WhatCannotBeCapturedStaysEager) {
 // A run that goes on within an epoch may begin with the last batch.
 TEST(StepGraph, IsOfTheLargestBatch) {
     Training training;
-    Calls calls;
-    training.step.capture_with(std::make_unique<FakeGraph>(training, calls));
+    FakeCalls calls;
+    training.step.capture_with(fake(training, calls));
     train(training, 5, 9);
     EXPECT_EQ(calls.captures, 0);
     train(training, 9, 11);
@@ -266,27 +218,95 @@ TEST(StepGraph, IsOfTheLargestBatch) {
     EXPECT_EQ(calls.replays, 2);
 }
 
-TEST(StepGraph, IsMadeAgainWhereAParameterGetsOtherMemory) {
-    Training training;
-    Training moved;
-    Calls calls;
-    moved.step.capture_with(std::make_unique<FakeGraph>(moved, calls));
+// Weights, the optimiser's and the scaler's state, averages: nothing that a step works on is left out.
+TEST(StepGraph, IsMadeAgainWhereAnythingGetsOtherMemory) {
+    const StepOptions options{.precision = {.loss_scaling = true}, .clip_norm = 1, .ema = 0.9};
+    Training training(options);
+    Training moved(options);
+    FakeCalls calls;
+    moved.step.capture_with(fake(moved, calls));
     train(training, 0, 5);
     train(moved, 0, 5);
-    at::Tensor parameter = moved.model.parameters()[0].tensor;
-    parameter.set_data(parameter.detach().clone());
-    train(training, 6, 11);
-    train(moved, 6, 11);
-    EXPECT_EQ(calls.captures, 2);
-    EXPECT_EQ(calls.replays, 7);
+    std::vector<at::Tensor> all = moved.optimizer.memory();
+    for (const at::Tensor& tensor : moved.step.scaler()->memory()) {
+        all.push_back(tensor);
+    }
+    for (const auto& entries : {moved.model.state(), moved.step.ema()->state()}) {
+        for (const NamedTensor& entry : entries) {
+            all.push_back(entry.tensor);
+        }
+    }
+    // Beside these, what was recorded knows the graph's own batch, labels and loss.
+    const std::set<const void*> outside = calls.outside;
+    const auto known = std::ranges::count_if(std::set<const void*>(outside), [&](const void* memory) {
+        return std::ranges::any_of(all, [&](const at::Tensor& t) { return t.const_data_ptr() == memory; });
+    });
+    EXPECT_EQ(static_cast<std::int64_t>(outside.size()) - known, 3);
+    int captures = calls.captures;
+    for (at::Tensor& tensor : all) {
+        tensor.set_data(tensor.detach().clone());
+        const DeviceBatch batch = batch_of(kFull, 1);
+        training.step.run(batch, 0.01);
+        moved.step.run(batch, 0.01);
+        EXPECT_EQ(calls.captures, ++captures);
+    }
     expect_same(moved.state(), training.state());
+}
+
+// Those that a step begins with are not the graph's.
+TEST(StepGraph, LeavesGradientsOfSomebodyElseToTheEagerStep) {
+    Training eager;
+    Training graph;
+    FakeCalls calls;
+    graph.step.capture_with(fake(graph, calls));
+    train(eager, 0, 5);
+    train(graph, 0, 5);
+    for (Training* training : {&eager, &graph}) {
+        at::Tensor parameter = training->model.parameters()[0].tensor;
+        parameter.mutable_grad() = at::ones_like(parameter).detach();
+    }
+    EXPECT_EQ(calls.replays, 2);
+    train(eager, 6, 7);
+    train(graph, 6, 7);
+    EXPECT_EQ(calls.replays, 2);
+    train(eager, 7, 9);
+    train(graph, 7, 9);
+    EXPECT_EQ(calls.replays, 4);
+    expect_same(graph.state(), eager.state());
+}
+
+TEST(StepGraph, IsMadeAgainForOtherMicroBatches) {
+    Training training;
+    FakeCalls calls;
+    training.step.capture_with(fake(training, calls));
+    train(training, 0, 5);
+    training.step.accumulate_at_least(3);
+    train(training, 6, 8);
+    EXPECT_EQ(calls.captures, 2);
+    EXPECT_EQ(calls.replays, 4);
+}
+
+// What the host drew while it was recorded would be drawn for ever.
+TEST(StepGraph, AModelThatDrawsOnTheHostStaysEager) {
+    Training eager;
+    Training graph;
+    eager.model.dropout = graph.model.dropout = 0.3;
+    FakeCalls calls;
+    graph.step.capture_with(fake(graph, calls, /*draws_on_host=*/true));
+    train(eager, 0, 20);
+    train(graph, 0, 20);
+    EXPECT_EQ(graph.step.compiled(), "eager: the step cannot be captured: it draws at random on the host");
+    EXPECT_EQ(calls.captures, 1);
+    EXPECT_EQ(calls.replays, 0);
+    EXPECT_EQ(graph.step.take_losses(), eager.step.take_losses());
+    expect_same(graph.state(), eager.state());
 }
 
 // Beside a graph's memory the small batches may find too little: then the graph goes, not the size of the steps.
 TEST(StepGraph, GivesItsMemoryBackBeforeBatchesAreSplit) {
     Training training;
-    Calls calls;
-    training.step.capture_with(std::make_unique<FakeGraph>(training, calls));
+    FakeCalls calls;
+    training.step.capture_with(fake(training, calls));
     training.step.before_forward = [&](std::int64_t samples) {
         if (samples < kFull && training.step.compiled() == "graph") {
             C10_THROW_ERROR(OutOfMemoryError, "a test's memory is full");
@@ -301,8 +321,8 @@ TEST(StepGraph, GivesItsMemoryBackBeforeBatchesAreSplit) {
 
 TEST(StepGraph, TheAccountCallsAReplayStep) {
     Training training;
-    Calls calls;
-    training.step.capture_with(std::make_unique<FakeGraph>(training, calls));
+    FakeCalls calls;
+    training.step.capture_with(fake(training, calls));
     train(training, 0, 3);
     const auto time = [](const StepRecord& record, Phase phase) {
         return record.times[static_cast<std::size_t>(phase)].count();
@@ -374,6 +394,23 @@ TEST_F(StepGraphCuda, AStepThatWaitsStaysEager) {
     Training after({}, device_);  // the device captures again
     train(after, 0, 5, device_);
     EXPECT_EQ(after.step.compiled(), "graph");
+}
+
+// Both runs draw the same, whatever drew before, and no draw is recorded.
+TEST_F(StepGraphCuda, WhatAModelDrawsOnTheHostIsSeededToo) {
+    std::vector<double> drawn[2];
+    for (std::uint64_t i = 0; i < 2; ++i) {
+        at::manual_seed(i);
+        auto model = std::make_unique<testing::LinearModel>();
+        model->before_forward = [&] { drawn[i].push_back(at::rand({}).item<double>()); };
+        Recipe recipe = testing::small_recipe(2);
+        recipe.device = device_.str();
+        Trainer trainer(recipe, {std::make_shared<testing::SquareSource>(100), nullptr}, std::move(model));
+        EXPECT_EQ(trainer.fit().compiled, "eager: the step cannot be captured: it draws at random on the host");
+    }
+    EXPECT_GE(drawn[0].size(), 14U);
+    EXPECT_NE(drawn[0][0], drawn[0][1]);
+    EXPECT_EQ(drawn[0], drawn[1]);
 }
 
 TEST_F(StepGraphCuda, TheMemoryIsCounted) {

@@ -2,16 +2,23 @@
 // twin, averages that can be swapped in and out.
 #include "stoker/train/step.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "stoker/bridge/torch_error.h"
 #include "stoker/train/clip.h"
 #include "train/support.h"
 
@@ -31,18 +38,60 @@ OptimizerRecipe sgd() {
     return {.name = "sgd", .lr = 0.1, .momentum = 0.9};
 }
 
+// Real memory that no machine has.
+void ask_for_too_much() {
+    at::empty({std::int64_t{1} << 50}, at::kByte);
+}
+
+// Batch norm and dropout: what changes and what draws in a forward pass. From pass `fails_at` on, a batch of more than
+// `most` is too large, which shows when both are done.
+class FullModel final : public Model {
+  public:
+    FullModel() {
+        at::Generator generator = make_generator(1);
+        first_ = parameter("first", default_uniform({8, 16}, 16, generator));
+        second_ = parameter("second", default_uniform({4, 8}, 8, generator));
+        mean_ = buffer("mean", at::zeros({8}));
+        variance_ = buffer("variance", at::ones({8}));
+        batches_ = buffer("batches", at::zeros({}, at::kLong));
+    }
+    at::Tensor forward(const at::Tensor& input) override {
+        batches_.add_(1);
+        at::Tensor hidden = at::linear(input.flatten(1), first_);  // (N, 8)
+        hidden = at::batch_norm(hidden, {}, {}, mean_, variance_, training(), 0.1, 1e-5, false);
+        hidden = at::dropout(hidden, 0.5, training());
+        if (passes++ >= fails_at && input.size(0) > most) {
+            ask_for_too_much();
+        }
+        return at::linear(hidden, second_);
+    }
+
+    std::int64_t passes = 0;
+    std::int64_t fails_at = 0;
+    std::int64_t most = 1000;
+
+  private:
+    at::Tensor first_;
+    at::Tensor second_;
+    at::Tensor mean_;
+    at::Tensor variance_;
+    at::Tensor batches_;
+};
+
 // One model with all that trains it.
-struct Training {
-    explicit Training(const StepOptions& options = {})
+template <typename TrainedModel>
+struct TrainingOf {
+    explicit TrainingOf(const StepOptions& options = {})
         : optimizer(model.parameters(), sgd()), step(model, optimizer, account, kCpu, options) {}
 
     at::Tensor weight() const { return model.parameters()[0].tensor.detach().clone(); }
 
-    LinearModel model;
+    TrainedModel model;
     Optimizer optimizer;
     Account account;
     Step step;
 };
+using Training = TrainingOf<LinearModel>;
 
 TEST(Step, MemoryThatIsTooSmallSplitsTheBatchAndLearnsTheSame) {
     Training whole;
@@ -51,7 +100,7 @@ TEST(Step, MemoryThatIsTooSmallSplitsTheBatchAndLearnsTheSame) {
     split.step.before_forward = [&](std::int64_t samples) {
         if (samples > 4) {
             ++failures;
-            C10_THROW_ERROR(OutOfMemoryError, "a test's memory is full");
+            ask_for_too_much();
         }
     };
     for (std::uint64_t i = 0; i < 5; ++i) {
@@ -70,13 +119,56 @@ TEST(Step, MemoryThatIsTooSmallSplitsTheBatchAndLearnsTheSame) {
     }
 }
 
-TEST(Step, ASampleThatIsTooMuchIsAnError) {
-    Training training;
-    const at::Tensor before = training.weight();
-    training.step.before_forward = [](std::int64_t) { C10_THROW_ERROR(OutOfMemoryError, "full"); };
-    EXPECT_THROW(training.step.run(batch_of(6, 1), 0.1), c10::OutOfMemoryError);
-    EXPECT_TRUE(at::equal(training.weight(), before));
+// The last bit of weights, statistics, losses and of what is drawn next.
+TEST(Step, AfterMemoryWasTooSmallItIsTheStepOfMoreMicroBatches) {
+    TrainingOf<FullModel> retried({.accumulate = 2, .ema = 0.9});
+    TrainingOf<FullModel> fitting({.accumulate = 8, .ema = 0.9});
+    retried.model.most = 4;
+    retried.model.fails_at = 1;  // the first micro-batch has moved statistics and drawn by then
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        const DeviceBatch batch = batch_of(32, i);
+        at::manual_seed(i);
+        fitting.step.run(batch, 0.1);
+        const at::Tensor next = at::randn({4});
+        at::manual_seed(i);
+        retried.step.run(batch, 0.1);
+        EXPECT_TRUE(at::equal(at::randn({4}), next)) << i;
+    }
+    EXPECT_EQ(retried.step.accumulate(), 8);
+    EXPECT_EQ(retried.model.passes, 2 + 1 + 3 * 8);
+    EXPECT_EQ(retried.step.take_losses(), fitting.step.take_losses());
+    EXPECT_TRUE(testing::same_weights(retried.model.state(), fitting.model.state()));
+    EXPECT_TRUE(testing::same_weights(retried.step.ema()->state(), fitting.step.ema()->state()));
+}
+
+TEST(Step, ASampleThatIsTooMuchIsAnErrorAndChangesNothing) {
+    TrainingOf<FullModel> training;
+    TrainingOf<FullModel> untouched;
+    training.model.most = 0;
+    at::manual_seed(1);
+    const at::Tensor next = at::randn({4});
+    at::manual_seed(1);
+    try {
+        training.step.run(batch_of(6, 1), 0.1);
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const std::exception& error) {
+        EXPECT_TRUE(is_out_of_memory(error)) << error.what();
+    }
+    EXPECT_TRUE(testing::same_weights(training.model.state(), untouched.model.state()));
+    EXPECT_TRUE(training.optimizer.gradients().empty());
+    EXPECT_TRUE(at::equal(at::randn({4}), next));
     EXPECT_TRUE(training.step.take_losses().empty());
+}
+
+TEST(Step, OtherErrorsAreNotTriedAgain) {
+    Training training;
+    int passes = 0;
+    training.step.before_forward = [&](std::int64_t) {
+        ++passes;
+        C10_THROW_ERROR(ValueError, "something else");
+    };
+    EXPECT_THROW(training.step.run(batch_of(6, 1), 0.1), c10::ValueError);
+    EXPECT_EQ(passes, 1);
 }
 
 TEST(Step, LossesAreFetchedBeforeTheDevicesRoomIsFull) {

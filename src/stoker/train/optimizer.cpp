@@ -186,6 +186,14 @@ void Optimizer::set_lr(double lr) {
     }
 }
 
+std::vector<at::Tensor> Optimizer::memory() const {
+    std::vector<at::Tensor> memory = {lr_};
+    for (const auto* list : {&first_, &second_, &steps_}) {
+        memory.insert(memory.end(), list->begin(), list->end());
+    }
+    return memory;
+}
+
 std::vector<NamedTensor> Optimizer::state() const {
     std::vector<NamedTensor> state;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -35,6 +35,8 @@ class Optimizer {
     const OptimizerRecipe& recipe() const { return recipe_; }
     OptimizerKernel kernel() const { return kernel_; }
 
+    // What `step` works on beside parameters and gradients.
+    std::vector<at::Tensor> memory() const;
     // "exp_avg.<parameter>", "step.<parameter>" and so on: what a checkpoint keeps. The tensors are its own, not
     // copies.
     std::vector<NamedTensor> state() const;

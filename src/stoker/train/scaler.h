@@ -29,6 +29,7 @@ class Scaler {
     // The scale of the next step, after `unscale`.
     void update();
 
+    std::vector<at::Tensor> memory() const { return {scale_, growth_tracker_, found_inf_}; }
     // "scaler.scale", "scaler.growth_tracker": what a checkpoint keeps.
     std::vector<NamedTensor> state() const;
     // Throws InvalidArgument where one of them is missing.

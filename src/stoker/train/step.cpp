@@ -3,7 +3,6 @@
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/torch_cuda.h"
+#include "stoker/bridge/torch_error.h"
 #include "stoker/train/clip.h"
 
 namespace stoker {
@@ -26,8 +26,8 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
     return tensors;
 }
 
-[[noreturn]] void refuse_alone(const c10::OutOfMemoryError& error, std::int64_t accumulate) {
-    const std::string text = error.what_without_backtrace();
+[[noreturn]] void refuse_alone(const std::exception& error, std::int64_t accumulate) {
+    const std::string text = text_of(error);
     throw Error({.where = "memory",
                  .expected = "room for this rank's part of the batch",
                  .got = text.substr(0, text.find('\n')),
@@ -75,6 +75,7 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
       device_(device),
       options_(options),
       group_(group),
+      start_(model, device),
       losses_(at::zeros({kOnDevice}, at::TensorOptions().dtype(at::kFloat).device(device))) {
     if (options.precision.loss_scaling) {
         scaler_.emplace(device, options.scaler);
@@ -103,7 +104,35 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
 }
 
 void Step::capture_with(std::unique_ptr<DeviceGraph> graph) {
-    graph_.emplace(std::move(graph), model_.state());
+    graph_.emplace(std::move(graph), memory());
+}
+
+// All that a whole step works on beside its batch. Gradients are not among it: they come and go within a step.
+std::vector<at::Tensor> Step::memory() const {
+    std::vector<at::Tensor> all = optimizer_.memory();
+    const auto add = [&](const std::vector<NamedTensor>& tensors) {
+        for (const NamedTensor& entry : tensors) {
+            all.push_back(entry.tensor);
+        }
+    };
+    add(model_.state());
+    if (scaler_) {
+        const std::vector<at::Tensor> own = scaler_->memory();
+        all.insert(all.end(), own.begin(), own.end());
+    }
+    if (ema_) {
+        add(ema_->state());
+    }
+    return all;
+}
+
+void Step::accumulate_at_least(std::int64_t parts) {
+    if (parts > options_.accumulate) {
+        options_.accumulate = parts;
+        if (graph_) {
+            graph_->forget();
+        }
+    }
 }
 
 std::string Step::compiled() const {
@@ -135,7 +164,7 @@ void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
 }
 
 bool Step::as_graph(const DeviceBatch& batch) {
-    if (!graph_) {
+    if (!graph_ || !optimizer_.gradients().empty()) {  // somebody's own gradients count in this step alone
         return false;
     }
     const PhaseSpan span(account_, Phase::step);
@@ -153,20 +182,27 @@ bool Step::as_graph(const DeviceBatch& batch) {
 }
 
 void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
+    if (!reducer_) {
+        start_.keep();
+    }
     for (;;) {
         const bool has_graph = graph_ && graph_->captured();
         try {
             gradients(batch, samples, losses_.select(0, on_device_));
             break;
-        } catch (const c10::OutOfMemoryError& error) {
+        } catch (const std::exception& error) {
+            if (!is_out_of_memory(error)) {
+                throw;
+            }
             if (reducer_) {  // the others are in the middle of this step
                 refuse_alone(error, options_.accumulate);
             }
+            optimizer_.zero_grad();
+            start_.restore();
             if (!has_graph && options_.accumulate >= batch.label.size(0)) {
                 throw;
             }
         }
-        optimizer_.zero_grad();
         if (has_graph) {
             graph_->give_up("the device's memory is too small for a graph beside other steps");
         } else {

@@ -5,7 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "stoker/train/ema.h"
 #include "stoker/train/fused_step.h"
 #include "stoker/train/optimizer.h"
+#include "stoker/train/rewind.h"
 #include "stoker/train/scaler.h"
 #include "stoker/train/step_graph.h"
 
@@ -45,11 +45,12 @@ class Step {
     Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
          const StepOptions& options = {}, const Group* group = nullptr);
 
-    // Trains on one batch with learning rate `lr`. Where the device's memory is too small, the batch is split into
-    // twice as many micro-batches, and those after it too; gradients stay the same, but for what looks at a whole
-    // batch, such as batch norm, whose statistics are then of micro-batches. Throws c10::OutOfMemoryError where a
-    // single sample is too much; with several ranks, which would no longer agree, an Error at once. `samples` is the
-    // size of the batch over all ranks, of which `batch` is this one's part, and may be empty.
+    // Trains on one batch with learning rate `lr`. Where memory is too small, the batch is split into twice as many
+    // micro-batches, and those after it too, just as if `accumulate` had said so: buffers and random generators are put
+    // back to where the step began. Gradients stay the same, but for what looks at a whole batch, such as batch norm,
+    // whose statistics are then of micro-batches. Throws what LibTorch threw (is_out_of_memory) where a single sample
+    // is too much; with several ranks, which would no longer agree, an Error at once. `samples` is the size of the
+    // batch over all ranks, of which `batch` is this one's part, and may be empty.
     void run(const DeviceBatch& batch, double lr, std::int64_t samples);
     void run(const DeviceBatch& batch, double lr) { run(batch, lr, batch.label.size(0)); }
 
@@ -63,7 +64,7 @@ class Step {
 
     std::int64_t accumulate() const { return options_.accumulate; }
     // What a run that goes on found out about its memory before.
-    void accumulate_at_least(std::int64_t parts) { options_.accumulate = std::max(options_.accumulate, parts); }
+    void accumulate_at_least(std::int64_t parts);
     bool fused() const { return fused_.has_value(); }
     // How steps run: "fused", "graph" or "eager: " and why. A graph is made in an early step.
     std::string compiled() const;
@@ -83,6 +84,7 @@ class Step {
     void no_gradients();
     void update();
     void fetch_losses();
+    std::vector<at::Tensor> memory() const;
 
     Model& model_;
     Optimizer& optimizer_;
@@ -95,6 +97,7 @@ class Step {
     std::optional<FusedStep> fused_;
     std::optional<GradientReducer> reducer_;  // where there are several ranks
     int ranks_ = 1;
+    Rewind start_;  // of the step
     std::optional<StepGraph> graph_;
     std::string why_eager_;
     at::Tensor losses_;            // (kOnDevice) float32 on the device

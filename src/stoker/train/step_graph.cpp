@@ -2,14 +2,16 @@
 // in the graph's own memory.
 #include "stoker/train/step_graph.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <c10/util/Exception.h>
+#include <ATen/ops/equal.h>
 
 #include <fmt/format.h>
 #include <utility>
 
 #include "stoker/bridge/torch_error.h"
+#include "stoker/train/rewind.h"
 
 namespace stoker {
 namespace {
@@ -20,15 +22,9 @@ bool same_form(const at::Tensor& a, const at::Tensor& b) {
     return a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
 }
 
-// On one line.
-std::string reason(const std::exception& error) {
-    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-    return first_sentence(of_torch != nullptr ? of_torch->what_without_backtrace() : error.what());
-}
-
 }  // namespace
 
-StepGraph::StepGraph(std::unique_ptr<DeviceGraph> graph, std::vector<NamedTensor> state)
+StepGraph::StepGraph(std::unique_ptr<DeviceGraph> graph, std::vector<at::Tensor> state)
     : graph_(std::move(graph)),
       state_(std::move(state)),
       why_not_(fmt::format("a graph is made after {} steps on whole batches", kWarmUp)) {}
@@ -64,10 +60,18 @@ bool StepGraph::suits(const DeviceBatch& batch) {
 }
 
 bool StepGraph::capture(const WholeStep& step) {
+    const at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
+    const at::Tensor drawn = state_of(host);
+    std::string trouble;
     try {
         graph_->capture([this, step] { step(batch_, loss_); });
+        trouble = at::equal(state_of(host), drawn) ? "" : "it draws at random on the host";
     } catch (const std::exception& error) {
-        give_up("the step cannot be captured: " + reason(error));
+        trouble = first_sentence(text_of(error));
+    }
+    if (!trouble.empty()) {
+        set_state(host, drawn);
+        give_up("the step cannot be captured: " + trouble);
         return false;
     }
     recorded_ = memory();
@@ -86,8 +90,8 @@ void StepGraph::give_up(std::string why) {
 
 std::vector<const void*> StepGraph::memory() const {
     std::vector<const void*> memory;
-    for (const NamedTensor& entry : state_) {
-        memory.push_back(entry.tensor.const_data_ptr());
+    for (const at::Tensor& tensor : state_) {
+        memory.push_back(tensor.const_data_ptr());
     }
     return memory;
 }

@@ -12,7 +12,6 @@
 
 #include "stoker/bridge/device.h"
 #include "stoker/bridge/torch_cuda.h"
-#include "stoker/models/model.h"
 
 namespace stoker {
 
@@ -22,14 +21,17 @@ class StepGraph {
     // is the batch: learning rates and the like have to lie in tensors.
     using WholeStep = std::function<void(const DeviceBatch& batch, const at::Tensor& loss)>;
 
-    // `state`: the tensors whose memory a step works on.
-    StepGraph(std::unique_ptr<DeviceGraph> graph, std::vector<NamedTensor> state);
+    // `state`: all tensors beside the batch that a step works on.
+    StepGraph(std::unique_ptr<DeviceGraph> graph, std::vector<at::Tensor> state);
 
     // Does `step` on the batch and writes its loss into `loss`; or false, and nothing is done: the caller's turn. That
     // is so in the first steps, in which libraries choose their algorithms and take their memory, for batches of
-    // another shape than the largest, and once a capture has failed.
+    // another shape than the largest, and once a capture has failed. A capture fails, too, where the step draws on the
+    // host, since the graph would have that one draw for ever.
     bool run(const DeviceBatch& batch, const at::Tensor& loss, const WholeStep& step);
 
+    // The next step records anew.
+    void forget() { captured_ = false; }
     // Forgets the graph and makes none any more.
     void give_up(std::string why);
 
@@ -43,7 +45,7 @@ class StepGraph {
     std::vector<const void*> memory() const;
 
     std::unique_ptr<DeviceGraph> graph_;  // null: given up
-    std::vector<NamedTensor> state_;
+    std::vector<at::Tensor> state_;
     std::string why_not_;
     DeviceBatch batch_;                  // the recorded step's own
     at::Tensor loss_;                    // scalar float32, likewise

@@ -193,9 +193,16 @@ void Trainer::seed_draws() {
              .epoch = static_cast<std::uint32_t>(group_->rank()),
              .sample = static_cast<std::uint64_t>(steps_),
              .op = kModelDraws});
-    at::Generator generator = at::globalContext().defaultGenerator(device_);
-    const std::lock_guard lock(generator.mutex());
-    generator.set_current_seed(rng.next());
+    const std::uint64_t seed = rng.next();
+    const auto seed_on = [seed](const at::Device& device) {
+        at::Generator generator = at::globalContext().defaultGenerator(device);
+        const std::lock_guard lock(generator.mutex());
+        generator.set_current_seed(seed);
+    };
+    seed_on(device_);
+    if (!device_.is_cpu()) {
+        seed_on(at::kCPU);  // a model may draw on the host, too
+    }
 }
 
 std::shared_ptr<Batch> Trainer::next_batch() {
