@@ -489,10 +489,11 @@ def test_a_model_of_other_images_or_classes_is_found_before_the_first_step(stoke
 
 
 def test_one_sample_is_too_few_for_a_batch_norm_of_one_pixel(stoker, tmp_path, folder):
-    write_recipe(tmp_path, folder, key(folder, "resnet", "export"))
-    net = nn.Sequential(
-        nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 3)
-    )  # fmt: skip
+    net = with_head(nn.Conv2d(3, 3, 3), nn.AdaptiveAvgPool2d(1), nn.BatchNorm2d(3))
     export_training(net, nn.CrossEntropyLoss(), EXAMPLE, tmp_path / "net.pt2")
-    error = stoker("train", "r.toml", "--set", "model.export=net.pt2", "--set", "data.batch_size=13", status=1).err
-    assert "at least 2 samples" in error and "data.drop_last" in error and "train.accumulate" in error, error
+    torch.jit.script(net).save(tmp_path / "net.pt")
+    for form in ('export = "net.pt2"', 'script = "net.pt"'):
+        write_recipe(tmp_path, folder, form)
+        error = stoker("train", "r.toml", "--out", "run", "--set", "data.batch_size=13", status=1).err
+        assert "epoch's last batch of 1" in error and "set data.drop_last = true" in error, error
+        assert error.count("\n") == 1 and not (tmp_path / "run").exists(), error

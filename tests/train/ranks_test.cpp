@@ -11,6 +11,7 @@
 namespace stoker {
 namespace {
 
+using ::testing::AllOf;
 using testing::as_ranks;
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -359,6 +360,22 @@ TEST(RanksEvaluation, CountsTheTopFiveWhereOneHasNoSample) {
                 EXPECT_TRUE(trainer.evaluate().top5.has_value());
             }),
         Each(""));
+}
+
+// 98 samples in batches of 16: the last has one for each of two ranks, and a batch norm nothing to look at.
+TEST(RanksBatch, IsLargeEnoughForTheModelToTheLast) {
+    const auto train = [](bool drop_last) {
+        return as_ranks(2, [=](const auto& group) {
+            Recipe recipe = small_recipe(1);
+            recipe.model.name = "resnet18";
+            recipe.data.drop_last = drop_last;
+            Trainer(recipe, {std::make_shared<SquareSource>(98), nullptr}, nullptr, OptimizerKernel::fused, false,
+                    group);
+        });
+    };
+    EXPECT_THAT(train(false), Each(AllOf(HasSubstr("[data.drop_last] expected at least two samples at a time"),
+                                         HasSubstr("one in an epoch's last batch of 2, over 2 ranks"))));
+    EXPECT_THAT(train(true), Each(""));
 }
 
 TEST(RanksBatch, IsDividedByThem) {

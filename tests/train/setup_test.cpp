@@ -2,6 +2,9 @@
 // out as Stoker's, in one line.
 #include "stoker/train/setup.h"
 
+#include <ATen/Context.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -122,6 +125,94 @@ TEST(EvaluateWeights, NeedsNoTrainingDataBesideDataOfItsOwn) {
     EXPECT_EQ(got.accuracy, want.accuracy);
     recipe.data.val = "10%";
     EXPECT_THROW(evaluate_weights(recipe, testing::weights_of(trainer)), Error);
+}
+
+// A model that takes one sample at a time badly or well, and that forward passes change.
+class Counting final : public Model {
+  public:
+    explicit Counting(std::int64_t fewest) : fewest_(fewest) {
+        at::Generator generator = make_generator(1);
+        weight_ = parameter("weight", default_uniform({4, 16}, 16, generator));
+        passes_ = buffer("passes", at::zeros({}));
+    }
+    at::Tensor forward(const at::Tensor& input) override {
+        passes_.add_(1);
+        ++calls;
+        TORCH_CHECK(input.size(0) >= fewest_, "a test's model takes no such batch. Nor another");
+        return at::linear(input.flatten(1), weight_);
+    }
+    int calls = 0;
+
+  private:
+    std::int64_t fewest_;
+    at::Tensor weight_;
+    at::Tensor passes_;
+};
+
+DataSets squares(std::int64_t samples) {
+    return {std::make_shared<SquareSource>(samples), nullptr};
+}
+
+TEST(SmallestBatch, ThatAModelDoesNotTakeIsRefusedAtTheStart) {
+    const auto message = [](std::int64_t samples, std::int64_t batch, std::int64_t accumulate) {
+        Recipe recipe = small_recipe(1);
+        recipe.data.batch_size = batch;
+        recipe.train.accumulate = accumulate;
+        return message_of([&] { Trainer(recipe, squares(samples), std::make_unique<Counting>(2)); });
+    };
+    EXPECT_EQ(message(97, 16, 1),
+              "[data.drop_last] expected at least two samples at a time, without which this model does not train, got "
+              "one in an epoch's last batch of 1 (a test's model takes no such batch); set data.drop_last = true, or "
+              "another data.batch_size");
+    EXPECT_THAT(message(99, 16, 2),
+                AllOf(HasSubstr("[train.accumulate]"), HasSubstr("one in an epoch's last batch of 3, in 2 parts"),
+                      HasSubstr("lower it, or set data.drop_last = true")));
+    EXPECT_THAT(message(96, 16, 9),
+                AllOf(HasSubstr("[train.accumulate]"), HasSubstr("one in a batch of 16, in 9 parts"),
+                      HasSubstr("lower it, or set a larger data.batch_size")));
+    EXPECT_THAT(message(5, 1, 1), AllOf(HasSubstr("[data.batch_size]"), HasSubstr("one in a batch of 1")));
+}
+
+TEST(SmallestBatch, IsNotTriedWhereItIsLargeEnough) {
+    Recipe recipe = small_recipe(1);
+    recipe.train.accumulate = 8;
+    const auto calls = [&](std::int64_t samples, bool drop_last) {
+        recipe.data.drop_last = drop_last;
+        auto model = std::make_unique<Counting>(1);
+        const Counting& counting = *model;
+        const Trainer trainer(recipe, squares(samples), std::move(model));
+        return counting.calls;
+    };
+    EXPECT_EQ(calls(96, false), 0);
+    EXPECT_EQ(calls(97, true), 0);
+    EXPECT_EQ(calls(97, false), 1);
+}
+
+TEST(SmallestBatch, ThatIsTriedLeavesTheModelAsItWas) {
+    auto model = std::make_unique<Counting>(1);
+    const Counting& counting = *model;
+    at::manual_seed(3);
+    const at::Tensor next = at::randn({4});
+    at::manual_seed(3);
+    const Trainer trainer(small_recipe(1), squares(97), std::move(model));
+    EXPECT_EQ(counting.calls, 1);
+    EXPECT_EQ(counting.buffers()[0].tensor.item<double>(), 0);
+    EXPECT_TRUE(at::equal(at::randn({4}), next));
+}
+
+// Other trouble is not the batch's: as before, a step tells of it.
+TEST(SmallestBatch, IsNotToBlameForAModelThatTakesNone) {
+    Trainer trainer(small_recipe(1), squares(97), std::make_unique<Counting>(1000));
+    EXPECT_THAT(message_of([&] { trainer.fit(); }), HasSubstr("[LibTorch]"));
+}
+
+TEST(SmallestBatch, OfBatchNormOverOnePixel) {
+    Recipe recipe = small_recipe(1);
+    recipe.model.name = "resnet18";
+    EXPECT_THAT(message_of([&] { Trainer(recipe, squares(97)); }),
+                AllOf(kIsOneLine, HasSubstr("[data.drop_last]"), HasSubstr("more than one value per channel")));
+    recipe.data.drop_last = true;
+    EXPECT_NO_THROW(Trainer(recipe, squares(97)));
 }
 
 TEST(RunPrecision, ExportedGraphHasItsOwnUnlessTf32IsAsked) {

@@ -15,6 +15,7 @@ namespace stoker {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::small_data;
 using testing::small_recipe;
 using testing::TempDir;
@@ -59,6 +60,21 @@ TEST(TorchModule, TrainsThroughTheTrainer) {
     EXPECT_FALSE(at::equal(net->head->weight, head));
     EXPECT_EQ(net->norm->num_batches_tracked.item<std::int64_t>(), 12 * testing::kStepsAnEpoch);
     EXPECT_EQ(net->modes.substr(0, 12), "ttttttteeett") << "seven steps, three batches of evaluation, and on";
+}
+
+TEST(TorchModule, BatchNormOfOneSampleIsRefusedAtTheStart) {
+    const DataSets data = {std::make_shared<testing::SquareSource>(97), nullptr};
+    Recipe recipe = small_recipe(1);
+    const auto model = [] { return std::make_unique<TorchModule<Net>>(std::make_shared<Net>()); };
+    try {
+        Trainer(recipe, data, model());
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("Expected more than 1 value per channel when training"));
+        EXPECT_THAT(error.what(), HasSubstr("set data.drop_last = true"));
+    }
+    recipe.data.drop_last = true;
+    EXPECT_NO_THROW(Trainer(recipe, data, model()));
 }
 
 TEST(TorchModule, NamesAreThoseOfTheModule) {

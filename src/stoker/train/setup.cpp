@@ -14,6 +14,8 @@
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/train/autocast.h"
+#include "stoker/train/rewind.h"
 #include "stoker/train/run_folder.h"
 
 namespace stoker {
@@ -33,6 +35,30 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
     return std::make_unique<Loader>(source, Transform(ops, transform_options(recipe.data)), options);
+}
+
+// Of all micro-batches of a batch, on any rank that has samples of it: both cuts are as even as can be.
+std::int64_t smallest_part(std::int64_t samples, std::int64_t ranks, std::int64_t accumulate) {
+    const std::int64_t slice = std::max<std::int64_t>(samples / ranks, 1);
+    return slice / std::min(accumulate, slice);
+}
+
+// What the model says against so many samples in training; empty: nothing.
+std::string trouble_with(std::int64_t samples, Model& model, const Shape& image, std::int64_t classes,
+                         const at::Device& device, const StepOptions& options) {
+    const c10::NoGradGuard no_grad;
+    const Autocast autocast(options.precision, device);
+    std::vector<std::int64_t> images = image;  // (N, C, H, W)
+    images.insert(images.begin(), samples);
+    const at::Tensor label = options.label_shares ? at::zeros({samples, classes}, device)
+                                                  : at::zeros({samples}, at::TensorOptions(device).dtype(at::kLong));
+    try {
+        model.loss(at::zeros(images, device), label, options.loss);
+    } catch (const std::exception& error) {
+        const std::string text = first_sentence(text_of(error));
+        return text.substr(0, text.find("; "));  // the model's own hint is not for this
+    }
+    return "";
 }
 
 }  // namespace
@@ -160,9 +186,10 @@ void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::in
     at::Tensor logits;
     try {
         logits = model.forward(at::zeros(one, at::TensorOptions().device(device)));
-    } catch (const c10::OutOfMemoryError&) {
-        throw;
     } catch (const c10::Error& error) {
+        if (is_out_of_memory(error)) {
+            throw;
+        }
         throw InvalidArgument({.where = where,
                                .expected = fmt::format("a model of images ({})", fmt::join(image, ", ")),
                                .got = first_sentence(error.what_without_backtrace()),
@@ -189,9 +216,10 @@ void require_val_fit(Model& model, const Shape& train, const Shape& val, const a
     model.train(false);
     try {
         model.forward(at::zeros(one, at::TensorOptions().device(device)));
-    } catch (const c10::OutOfMemoryError&) {
-        throw;
-    } catch (const std::exception&) {  // LibTorch's, or the model's own
+    } catch (const std::exception& error) {  // LibTorch's, or the model's own
+        if (is_out_of_memory(error)) {
+            throw;
+        }
         throw InvalidArgument({.where = "data.val_ops",
                                .expected = fmt::format("images that the model takes, such as those of training ({})",
                                                        fmt::join(train, ", ")),
@@ -199,6 +227,38 @@ void require_val_fit(Model& model, const Shape& train, const Shape& val, const a
                                .hint = "let data.val_ops end in the size that data.train_ops end in"});
     }
     model.train(training);
+}
+
+void require_smallest_batch(const Recipe& recipe, Model& model, const Sampler& sampler, const Shape& image,
+                            std::int64_t classes, const at::Device& device) {
+    const StepOptions options = step_options(recipe, device);
+    const int ranks = sampler.options().world_size;
+    const std::int64_t whole = sampler.samples(0);
+    const std::int64_t last = sampler.samples(sampler.batches() - 1);
+    const bool in_all = smallest_part(whole, ranks, options.accumulate) == 1;
+    if (model.linear_chain() != nullptr || (!in_all && smallest_part(last, ranks, options.accumulate) > 1)) {
+        return;
+    }
+    Rewind before(model, device);
+    before.keep();
+    const std::string trouble = trouble_with(1, model, image, classes, device, options);
+    const bool batch_is_why = !trouble.empty() && trouble_with(2, model, image, classes, device, options).empty();
+    before.restore();
+    if (!batch_is_why) {
+        return;  // other trouble is the first step's to tell
+    }
+    const bool parts_are_why = smallest_part(in_all ? whole : last, ranks, 1) > 1;
+    const std::string of_ranks = ranks > 1 ? fmt::format(", over {} ranks", ranks) : "";
+    const std::string in_parts = options.accumulate > 1 ? fmt::format(", in {} parts", options.accumulate) : "";
+    throw InvalidArgument(
+        {.where = parts_are_why ? "train.accumulate"
+                  : in_all      ? "data.batch_size"
+                                : "data.drop_last",
+         .expected = "at least two samples at a time, without which this model does not train",
+         .got = fmt::format("one in {} of {}{}{} ({})", in_all ? "a batch" : "an epoch's last batch",
+                            in_all ? whole : last, of_ranks, in_parts, trouble),
+         .hint = std::string(parts_are_why ? "lower it, or " : "") +
+                 (in_all ? "set a larger data.batch_size" : "set data.drop_last = true, or another data.batch_size")});
 }
 
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Source& data) {

@@ -61,6 +61,12 @@ void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::in
 // it.
 void require_val_fit(Model& model, const Shape& train, const Shape& val, const at::Device& device);
 
+// Where a run will train on one sample at a time, in an epoch's last batch, say, or on a rank's or a micro-batch's
+// share: tries that with an image (C, H, W) of zeros, since a batch norm may have nothing to look at but that one
+// value. Throws InvalidArgument where the model does not take it but takes two. The model stays as it is.
+void require_smallest_batch(const Recipe& recipe, Model& model, const Sampler& sampler, const Shape& image,
+                            std::int64_t classes, const at::Device& device);
+
 // Throws InvalidArgument where `data` has classes that are not in `trained`, the classes of the data in `origin`, or
 // others. Fewer are fine as long as the labels mean the same.
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Source& data);

@@ -72,7 +72,9 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
             .classes = class_count(recipe, *data_.train),
             .seed = recipe.seed}) {
     require_same_classes(data_);
-    require_fit(recipe, *model_, train_->image_shape(), class_count(recipe, *data_.train), device_);
+    const std::int64_t classes = class_count(recipe, *data_.train);
+    require_fit(recipe, *model_, train_->image_shape(), classes, device_);
+    require_smallest_batch(recipe, *model_, train_->sampler(), train_->image_shape(), classes, device_);
     if (val_ != nullptr) {
         require_val_fit(*model_, train_->image_shape(), val_->image_shape(), device_);
     }
