@@ -150,12 +150,15 @@ TEST(ImageFolder, SaysWhichLayoutIsExpected) {
     EXPECT_THAT(error_of(dir.path()),
                 HasSubstr("one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm images for each class"));
     put(dir / "1.jpg");
-    EXPECT_THAT(error_of(dir.path()), HasSubstr("no subfolder and 1 images; move the images into a subfolder"));
+    EXPECT_THAT(error_of(dir.path()), HasSubstr("no subfolder and 1 image; move the images into a subfolder"));
+    put(dir / "tables/1.csv");
+    EXPECT_THAT(error_of(dir.path()), HasSubstr("none in 1 of 1 subfolder: tables; give the folder whose subfolders"));
+    fs::remove_all(dir / "tables");
     put(dir / "full/1.jpg");
     EXPECT_EQ(error_of(dir.path()), "");
     put(dir / "texts/1.txt");
     fs::create_directories(dir / "void/below");
-    EXPECT_THAT(error_of(dir.path()), HasSubstr("none in 2 of 3 subfolders: texts, void; remove the empty"));
+    EXPECT_THAT(error_of(dir.path()), HasSubstr("none in 2 of 3 subfolders: texts, void; remove the subfolders"));
     EXPECT_THROW(ImageFolderSource(dir / "absent"), IoError);
     EXPECT_THROW(ImageFolderSource(dir / "1.jpg"), IoError);
 }

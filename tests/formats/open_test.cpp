@@ -118,13 +118,33 @@ TEST(Open, SaysWhatWouldWork) {
     EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kSaysWhatWorks, HasSubstr("got an empty folder")));
     const std::string file = (dir / "notes.txt").string();
     write_file(file, std::string_view("x"));
-    EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kSaysWhatWorks, HasSubstr("without any of these")));
-    EXPECT_THAT(error_of<Unsupported>(file), AllOf(kSaysWhatWorks, HasSubstr("got a file; give the folder")));
+    EXPECT_THAT(error_of<DataError>(dir.path().string()),
+                AllOf(kSaysWhatWorks, HasSubstr("without any of these, but with notes.txt")));
+    EXPECT_THAT(error_of<Unsupported>(file), AllOf(kSaysWhatWorks, HasSubstr("got a file of another kind")));
     EXPECT_FALSE(has_splits(file));
     EXPECT_THAT(error_of<Unsupported>("https://example.org/x.bin"), HasSubstr("behind a URL: x.stk, x.tar"));
 
     write_file(dir / "1.PNG", std::string_view("x"));
     EXPECT_THAT(error_of<DataError>(dir.path().string()), HasSubstr("move the images into a subfolder"));
+}
+
+TEST(Open, KnowsWhatIsTakenForADataSet) {
+    const TempDir dir;
+    for (const auto& [name, words] : std::vector<std::pair<std::string, std::string>>{
+             {"photos.zip", "got an archive; unpack it"},
+             {"labels.csv", "got a table; give the images"},
+             {"Film.MP4", "got a video; write its frames"},
+             {"cat.JPG", "got one image; give the folder"},
+             {"cat.gif", "got an image of a type that is not read; convert"},
+             {"train-images-idx3-ubyte.gz", "got one file of a data set; give the folder that holds it"},
+             {"r.toml", "got a recipe; give what it names as data.train"}}) {
+        const std::string file = (dir / name).string();
+        write_file(file, std::string_view("x"));
+        EXPECT_THAT(error_of<Unsupported>(file), HasSubstr("[" + file + "] expected a data set, " + words)) << name;
+    }
+    std::filesystem::create_directory(dir / "zipped");
+    write_file(dir / "zipped" / "photos.zip", std::string_view("x"));
+    EXPECT_THAT(error_of<DataError>((dir / "zipped").string()), HasSubstr("but with photos.zip; unpack it"));
 }
 
 }  // namespace

@@ -25,9 +25,10 @@ def train(stoker, recipe, tmp_path):
         path = recipe(ops, f"batch_size = 4\n{lines}", train=data, rest="[train]\nepochs = 1")
         options = [part for text in sets for part in ("--set", text)]
         refused(stoker("train", path, "--out", "run", "--json", *options, status=None), *words, status=status)
-        # The list of a bad sample met on the way is all that may stay.
+        # Where nothing was trained, the list of a bad sample met on the way is all that may stay.
         run = tmp_path / "run"
-        assert not run.exists() or [path.name for path in run.iterdir()] == ["quarantine.jsonl"]
+        left = {path.name for path in run.iterdir()} if run.exists() else set()
+        assert left <= {"quarantine.jsonl"} or (run / "metrics.jsonl").read_text().startswith('{"type":"step"'), left
 
     return run
 
@@ -65,7 +66,7 @@ def test_images_without_classes(train, folder):
 
 
 def test_a_file_instead_of_a_folder(train, folder):
-    train(folder / "stars/00000.jpg", "got a file")
+    train(folder / "stars/00000.jpg", "got one image", "give the folder")
 
 
 def test_truncated_jpeg(train, stoker, folder):

@@ -122,11 +122,12 @@ void check_filled(const std::string& root, const WalkedFolder& top,
         }
     }
     if (empty > 0) {
-        refuse(
-            root,
-            fmt::format("none in {} of {} subfolders: {}{}", empty, classes.size(), without, empty > 5 ? ", ..." : ""),
-            others > 0 ? fmt::format("convert the {} images of other types", others)
-                       : "remove the empty subfolders or fill them");
+        refuse(root,
+               fmt::format("none in {} of {} subfolder{}: {}{}", empty, classes.size(), classes.size() == 1 ? "" : "s",
+                           without, empty > 5 ? ", ..." : ""),
+               others > 0 ? fmt::format("convert the {} image{} of other types", others, others == 1 ? "" : "s")
+               : empty < classes.size() ? "remove the subfolders without images or fill them"
+                                        : "give the folder whose subfolders hold the images");
     }
 }
 
@@ -155,7 +156,7 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
     const std::vector<std::string>& names = listing.top.folders;
     if (names.empty()) {
         const std::size_t images = listing.top.images.size();
-        refuse(root.string(), fmt::format("no subfolder and {} images", images),
+        refuse(root.string(), fmt::format("no subfolder and {} image{}", images, images == 1 ? "" : "s"),
                images == 0 ? "" : "move the images into a subfolder for each class");
     }
     listing.classes.resize(names.size());

@@ -2,6 +2,7 @@
 #include "stoker/formats/open.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/array_file.h"
@@ -185,6 +187,70 @@ const Format* format_of(const std::string& data) {
     return found == std::end(kFormats) ? nullptr : found;
 }
 
+// What people take for a data set, by the ends of names.
+struct Mistake {
+    std::vector<std::string_view> ends;
+    const char* what;
+    const char* advice;
+};
+
+const Mistake* mistake_of(const fs::path& path) {
+    static const std::vector<Mistake> kMistakes = {
+        {{"ubyte", "ubyte.gz", "_batch", "_batch.bin", "_batch_1", "_batch_1.bin"},
+         "one file of a data set",
+         "give the folder that holds it"},
+        {{".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"},
+         "one image",
+         "give the folder that has a subfolder of images for each class"},
+        {{".gif", ".tif", ".tiff", ".heic", ".avif", ".svg"},
+         "an image of a type that is not read",
+         "convert such images to .png or .jpg, and put them into a subfolder for each class"},
+        {{".zip", ".rar", ".7z", ".tgz", ".gz", ".bz2", ".xz", ".zst"}, "an archive", "unpack it and give the folder"},
+        {{".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg"},
+         "a video",
+         "write its frames as .jpg or .png files into a subfolder for each class"},
+        {{".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx"},
+         "a table",
+         "give the images: a folder with one subfolder for each class"},
+        {{".toml"}, "a recipe", "give what it names as data.train"},
+    };
+    std::string name = path.filename().string();
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const auto found = std::ranges::find_if(kMistakes, [&](const Mistake& mistake) {
+        return std::ranges::any_of(mistake.ends, [&](std::string_view end) { return name.ends_with(end); });
+    });
+    return found == kMistakes.end() ? nullptr : &*found;
+}
+
+// The first of a folder's files by name; empty where it has none.
+std::string first_file(const std::string& folder) {
+    std::error_code error;
+    std::string first;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        first = first.empty() ? name : std::min(first, name);
+    }
+    return first;
+}
+
+[[noreturn]] void refuse_file(const std::string& data) {
+    if (const Mistake* mistake = mistake_of(data)) {
+        throw Unsupported({.where = data, .expected = "a data set", .got = mistake->what, .hint = mistake->advice});
+    }
+    throw Unsupported({.where = data, .expected = kReadable, .got = "a file of another kind", .hint = kHint});
+}
+
+[[noreturn]] void refuse_folder(const std::string& data) {
+    const std::string file = first_file(data);
+    const Mistake* mistake = mistake_of(file);
+    throw DataError(
+        {.path = data},
+        {.where = "data",
+         .expected = kReadable,
+         .got = file.empty() ? "an empty folder" : fmt::format("a folder without any of these, but with {}", file),
+         .hint = mistake == nullptr ? kHint : mistake->advice});
+}
+
 [[noreturn]] void refuse(const std::string& data) {
     if (is_remote(data)) {
         throw Unsupported({.where = "data",
@@ -201,16 +267,9 @@ const Format* format_of(const std::string& data) {
                        .hint = "a path, a URL or synth:digits; docs/data.md lists what can be read"});
     }
     if (!fs::is_directory(status)) {
-        throw Unsupported({.where = data,
-                           .expected = kReadable,
-                           .got = "a file",
-                           .hint = "give the folder that holds it; docs/data.md says what each looks like"});
+        refuse_file(data);
     }
-    throw DataError({.path = data},
-                    {.where = "data",
-                     .expected = kReadable,
-                     .got = fs::is_empty(data, error) ? "an empty folder" : "a folder without any of these",
-                     .hint = kHint});
+    refuse_folder(data);
 }
 
 }  // namespace
