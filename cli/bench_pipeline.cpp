@@ -88,9 +88,8 @@ void report(const Options& options, const Source& source, const Json& document) 
         fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
         return;
     }
-    fmt::print("{}: {} samples ({}), batch {}, {} worker{}\n\n", options.data,
-               with_commas(static_cast<double>(source.size())), source.format(), options.feed.batch,
-               document["workers"].get<int>(), document["workers"] == 1 ? "" : "s");
+    fmt::print("{}: {} ({}), batch {}, {}\n\n", options.data, counted(source.size(), "sample"), source.format(),
+               options.feed.batch, counted(document["workers"].get<int>(), "worker"));
     fmt::print("{:<10} {:>10} {:>20} {:>12} {:>12} {:>12}\n", "", "images/s", "CPU s/1,000 images", "first batch",
                "peak memory", "on disk");
     const auto row = [](const std::string& name, double rate, double cpu, const std::string& rest) {

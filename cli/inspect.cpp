@@ -24,10 +24,6 @@ struct Options {
     bool json = false;
 };
 
-std::string count(std::int64_t number, const char* noun) {
-    return fmt::format("{} {}{}", with_commas(static_cast<double>(number)), noun, number == 1 ? "" : "s");
-}
-
 std::string text(const Range& range) {
     return range.low == range.high ? fmt::to_string(range.low) : fmt::format("{} to {}", range.low, range.high);
 }
@@ -139,7 +135,7 @@ void print_classes(const Source& source, const Survey& found) {
 
 void print_table(const Source& source, const Survey& found, const std::string& data) {
     const bool all = found.read == source.size();
-    const std::string of = all ? "" : fmt::format("  (of {} spread evenly)", count(found.read, "sample"));
+    const std::string of = all ? "" : fmt::format("  (of {} spread evenly)", counted(found.read, "sample"));
     std::vector<std::string> codecs;
     for (const auto& [name, number] : found.codecs) {
         codecs.push_back(fmt::format("{} {}", name, with_commas(static_cast<double>(number))));
@@ -201,12 +197,12 @@ int run(const Options& options) {
     }
     if (!found.bad.empty()) {
         fmt::print(stderr, "stoker: [{}] expected good samples, got {} bad of {}\n", options.data, found.bad.size(),
-                   count(found.read, "sample"));
+                   counted(found.read, "sample"));
         return 1;
     }
     if (!options.json) {
         fmt::print("\n{}\n", options.verify  ? fmt::format("verified: {} decoded in {:.1f} s, none bad",
-                                                           count(found.read, "sample"), seconds.count())
+                                                           counted(found.read, "sample"), seconds.count())
                              : found.encoded ? "read: headers only; --verify decodes every sample"
                                              : "read: every sample");
     }

@@ -112,19 +112,18 @@ std::string counts(const std::map<std::string, std::int64_t>& of) {
 
 void print_summary(const PackResult& result, double seconds, const std::string& split) {
     constexpr std::size_t kListed = 20;
-    const std::string samples = with_commas(static_cast<double>(result.samples));
     if (result.nothing_to_do) {
-        fmt::print("{}: nothing to do, it is complete with {} samples; `stoker inspect --verify` checks every byte\n",
-                   result.path, samples);
+        fmt::print("{}: nothing to do, it is complete with {}; `stoker inspect --verify` checks every byte\n",
+                   result.path, counted(result.samples, "sample"));
         return;
     }
     fmt::print("{}\n", result.path);
-    fmt::print("  samples  {}{}{}\n", samples, split,
+    fmt::print("  samples  {}{}{}\n", with_commas(static_cast<double>(result.samples)), split,
                result.resumed_samples > 0 ? fmt::format(", {} of them from an earlier run",
                                                         with_commas(static_cast<double>(result.resumed_samples)))
                                           : "");
-    fmt::print("  bytes    {} from {}, in {} shard{}\n", with_unit(result.bytes_out), with_unit(result.bytes_in),
-               result.shards, result.shards == 1 ? "" : "s");
+    fmt::print("  bytes    {} from {}, in {}\n", with_unit(result.bytes_out), with_unit(result.bytes_in),
+               counted(result.shards, "shard"));
     fmt::print("  codecs   {}\n", counts(result.codecs));
     if (!result.kept.empty()) {
         fmt::print("  kept     as they were: {}\n", counts(result.kept));

@@ -53,6 +53,10 @@ std::string with_commas(double value) {
     return digits;
 }
 
+std::string counted(std::int64_t count, const std::string& noun) {
+    return with_commas(static_cast<double>(count)) + " " + noun + (count == 1 ? "" : "s");
+}
+
 std::string as_clock(double seconds) {
     const auto whole = static_cast<std::int64_t>(std::max(std::ceil(seconds), 0.0));
     return whole >= 3600 ? fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)

@@ -31,6 +31,8 @@ class ProgressBar {
 
 // 1234567.8 as "1,234,568".
 std::string with_commas(double value);
+// 1 and "image" as "1 image", 12345 as "12,345 images".
+std::string counted(std::int64_t count, const std::string& noun);
 // 75.2 as "1:15".
 std::string as_clock(double seconds);
 

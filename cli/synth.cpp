@@ -11,6 +11,7 @@
 #include "digits_files.h"
 #include "interrupt.h"
 #include "parallel.h"
+#include "progress.h"
 #include "staging.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -68,8 +69,9 @@ std::string make_photos(const Options& options, const fs::path& folder, Progress
             bytes += static_cast<std::int64_t>(jpeg.size());
         }
     });
-    return fmt::format("{} images in {} classes, {}", with_commas(static_cast<double>(count)),
-                       std::min(count, kClasses), with_unit(bytes));
+    const std::int64_t classes = std::min(count, kClasses);
+    return fmt::format("{} in {} class{}, {}", counted(count, "image"), classes, classes == 1 ? "" : "es",
+                       with_unit(bytes));
 }
 
 int run(const Options& options) {

@@ -41,7 +41,7 @@ void print_result(const Options& options, const UnpackResult& result, bool packe
         return;
     }
     const auto commas = [](std::int64_t number) { return with_commas(static_cast<double>(number)); };
-    fmt::print("{}: {} images, {}, in {:.1f} s\n", options.target, commas(result.samples), with_unit(result.bytes),
+    fmt::print("{}: {}, {}, in {:.1f} s\n", options.target, counted(result.samples, "image"), with_unit(result.bytes),
                seconds);
     fmt::print("  {} byte for byte the files {}\n", commas(result.original),
                packed ? "that were packed" : "of " + options.data);

@@ -15,6 +15,7 @@
 #include "figures.h"
 #include "interrupt.h"
 #include "peer.h"
+#include "progress.h"
 #include "stoker/base/core_budget.h"
 #include "stoker/models/init.h"
 #include "stoker/train/step.h"
@@ -114,9 +115,8 @@ void report(const Options& options, const std::vector<double>& ours, const std::
         fmt::print("{}\n", document.dump(2));
         return;
     }
-    fmt::print("{}, {} images of {} px, {}, {} thread{}: {:.1f} ms a step\n", options.model, options.batch,
-               options.size, options.precision, at::get_num_threads(), at::get_num_threads() == 1 ? "" : "s",
-               median(ours));
+    fmt::print("{}, {} of {} px, {}, {}: {:.1f} ms a step\n", options.model, counted(options.batch, "image"),
+               options.size, options.precision, counted(at::get_num_threads(), "thread"), median(ours));
     if (options.peer) {
         fmt::print("Python PyTorch: {:.1f} ms; ours takes {:.3f} of it\n", median(theirs),
                    median(ours) / median(theirs));

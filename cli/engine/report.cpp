@@ -52,8 +52,8 @@ std::string account_report(const TrainResult& result) {
     if (total.count() == 0) {
         return text;
     }
-    text += fmt::format("\nworkers: {} thread{}, {} samples\n", result.workers_used,
-                        result.workers_used == 1 ? "" : "s", with_commas(static_cast<double>(times.samples)));
+    text +=
+        fmt::format("\nworkers: {}, {}\n", counted(result.workers_used, "thread"), counted(times.samples, "sample"));
     for (std::size_t i = 0; i < kStages; ++i) {
         const Stage stage = static_cast<Stage>(i);
         const double share = static_cast<double>(times[stage].count()) / static_cast<double>(total.count());
