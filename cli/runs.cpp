@@ -4,9 +4,11 @@
 #include <cmath>
 #include <ctime>
 #include <fmt/format.h>
+#include <utility>
 
 #include "progress.h"
 #include "stoker/base/error.h"
+#include "table.h"
 
 namespace stoker::cli {
 namespace {
@@ -54,8 +56,8 @@ std::string state_text(const RunRecord& run) {
     if (run.metrics.last_step() == 0) {
         return "no step yet";
     }
-    return fmt::format("{} step {}", run.interrupted ? "stopped at" : "at",
-                       with_commas(static_cast<double>(run.metrics.last_step())));
+    const char* how = !run.error.empty() ? "failed at" : run.interrupted ? "stopped at" : "at";
+    return fmt::format("{} step {}", how, with_commas(static_cast<double>(run.metrics.last_step())));
 }
 
 std::string number_text(double value) {
@@ -105,6 +107,7 @@ Json run_json(const RunRecord& run) {
             {"device", or_null(run.device)},
             {"finished", run.finished},
             {"interrupted", run.interrupted},
+            {"error", or_null(run.error)},
             {"modified", run.modified_ns ? Json(utc_text(*run.modified_ns)) : Json(nullptr)},
             {"problems", run.problems}};
 }
@@ -121,6 +124,19 @@ Json epochs_json(const RunRecord& run) {
                           {"val_accuracy", or_null(epoch.val_accuracy)}});
     }
     return epochs;
+}
+
+void print_troubles(const std::vector<RunRecord>& runs) {
+    const char* gap = "\n";
+    for (const RunRecord& run : runs) {
+        std::vector<std::string> lines = run.problems;
+        if (!run.error.empty()) {
+            lines.insert(lines.begin(), "failed: " + run.error);
+        }
+        for (const std::string& line : lines) {
+            fmt::print("{}{}: {}\n", std::exchange(gap, ""), for_terminal(run.name, 40), for_terminal(line, 400));
+        }
+    }
 }
 
 void print_json(const Json& document) {

@@ -18,7 +18,7 @@ Command add_runs_export(CLI::App& app);
 RunRecord open_run(const std::string& path, MetricLines lines);
 
 std::string epochs_text(const RunRecord& run);  // "3/5"
-std::string state_text(const RunRecord& run);   // "finished", "stopped at step 120", "at step 96"
+std::string state_text(const RunRecord& run);   // "finished", "stopped at step 120", "failed at step 40", "at step 96"
 std::string number_text(double value);          // 0.4889, 123.4, 1,234; "-" where it is not finite
 std::string percent_text(const std::optional<double>& share);
 std::string rate_text(double per_second);
@@ -28,5 +28,7 @@ std::string time_text(const std::optional<std::int64_t>& ns);  // local: "2026-0
 nlohmann::ordered_json run_json(const RunRecord& run);
 nlohmann::ordered_json epochs_json(const RunRecord& run);
 void print_json(const nlohmann::ordered_json& document);
+// Below a table: why runs failed, and what is wrong with their files, a line each.
+void print_troubles(const std::vector<RunRecord>& runs);
 
 }  // namespace stoker::cli

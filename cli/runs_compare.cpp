@@ -3,8 +3,8 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <set>
-#include <utility>
 
+#include "out_path.h"
 #include "runs.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -204,15 +204,14 @@ void print_report(const std::vector<RunRecord>& runs) {
     print_epochs(runs, "val loss", [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
     print_epochs(runs, "train loss", [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
     print_epochs(runs, "seconds", [](const EpochLine& epoch) { return fmt::format("{:.2f}", epoch.seconds); });
-    const char* gap = "\n";
-    for (const RunRecord& run : runs) {
-        for (const std::string& problem : run.problems) {
-            fmt::print("{}{}: {}\n", std::exchange(gap, ""), for_terminal(run.name, 40), for_terminal(problem, 300));
-        }
-    }
+    print_troubles(runs);
 }
 
 int run(const Options& options) {
+    if (!options.out.empty()) {
+        require_svg_name("-o", options.out);
+        require_writable_file(options.out);
+    }
     const std::vector<RunRecord> runs = read_runs(options);
     if (!options.out.empty()) {
         std::vector<CurveRun> curves;
@@ -237,8 +236,8 @@ Command add_runs_compare(CLI::App& app) {
         ->required()
         ->expected(2, -1)
         ->type_name("RUN");
-    app.add_option("-o,--out", options->out, "draw the curves of all over each other into this file (SVG)")
-        ->type_name("FILE");
+    app.add_option("-o,--out", options->out, "draw the curves of all over each other into this file")
+        ->type_name("FILE.svg");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the tables");
     example(app, "  stoker runs compare runs/first runs/second -o compare.svg");
     return [options] { return run(*options); };

@@ -2,7 +2,6 @@
 // too, with what is wrong with them below the table.
 #include <algorithm>
 #include <fmt/format.h>
-#include <utility>
 
 #include "runs.h"
 #include "table.h"
@@ -54,12 +53,7 @@ void print_table(const std::vector<RunRecord>& runs) {
                    time_text(run.modified_ns)});
     }
     fmt::print("{}", table.text());
-    const char* gap = "\n";
-    for (const RunRecord& run : runs) {
-        for (const std::string& problem : run.problems) {
-            fmt::print("{}{}: {}\n", std::exchange(gap, ""), for_terminal(run.name, 40), for_terminal(problem, 300));
-        }
-    }
+    print_troubles(runs);
 }
 
 int run(const Options& options) {

@@ -1,11 +1,13 @@
 // stoker train: reads a recipe, runs the trainer, shows what happens. SIGINT, SIGTERM and
 // SIGHUP end the run after the current step, with a checkpoint.
 #include <cstdio>
+#include <filesystem>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "commands.h"
 #include "interrupt.h"
+#include "out_path.h"
+#include "plan.h"
 #include "progress.h"
 #include "report.h"
 #include "stoker/recipe/recipe.h"
@@ -22,43 +24,10 @@ struct Options {
     bool json = false;
 };
 
-std::string count_of(const std::vector<NamedTensor>& parameters) {
-    std::int64_t count = 0;
-    for (const auto& [name, tensor] : parameters) {
-        count += tensor.numel();
-    }
-    return with_commas(static_cast<double>(count));
-}
-
-// Its file, or its name.
-const std::string& model_label(const ModelRecipe& model) {
-    return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
-}
-
-void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
-    const std::string parameters = count_of(trainer.model().parameters());
-    const std::string trained = count_of(trainer.model().trained());
-    const Loader& loader = trainer.train_loader();
-    fmt::print(stderr, "{}: {} samples, batch {}, {} steps an epoch, {} workers\n", recipe.data.train,
-               with_commas(static_cast<double>(loader.source().size())), recipe.data.batch_size,
-               loader.batches_per_epoch(), loader.workers());
-    fmt::print(stderr, "{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model), parameters,
-               trained == parameters ? "" : fmt::format(", {} of them trained", trained), recipe.optimizer.name,
-               trainer.device().str(), out);
-    if (const std::string compiled = trainer.compiled(); trainer.device().is_cuda() || !compiled.starts_with("eager")) {
-        fmt::print(stderr, "step: {}\n", compiled);
-    }
-    if (!recipe.model.weights.empty() && !resumes) {
-        fmt::print(
-            stderr, "{}: the weights to begin with{}\n", recipe.model.weights,
-            trainer.fresh().empty() ? "" : fmt::format("; {} begin afresh", fmt::join(trainer.fresh(), " and ")));
-    }
-}
-
 void print_resumed(const Resumed& resumed) {
     if (resumed.finished) {
-        fmt::print(stderr, "{}: this run is finished after {} epoch{}; a larger train.epochs would go on\n",
-                   resumed.checkpoint, resumed.epochs, resumed.epochs == 1 ? "" : "s");
+        fmt::print(stderr, "{}: this run is finished after {}; a larger train.epochs would go on\n", resumed.checkpoint,
+                   counted(resumed.epochs, "epoch"));
     } else {
         fmt::print(stderr, "going on after step {}, from {}\n", with_commas(static_cast<double>(resumed.step)),
                    resumed.checkpoint);
@@ -69,14 +38,31 @@ void print_resumed(const Resumed& resumed) {
     }
 }
 
+// Where a run fails after a step, says what it leaves behind, if it shall `tell` anything but the error.
+TrainResult fit_or_tell(Trainer& trainer, const FitOptions& fit, ProgressBar& progress, const bool& tell) {
+    try {
+        return trainer.fit(fit);
+    } catch (const std::exception&) {
+        progress.clear();
+        if (std::error_code none; tell && std::filesystem::exists(fit.out / "metrics.jsonl", none)) {
+            fmt::print(stderr, "{}: metrics.jsonl and curves.svg tell of the run until it failed\n", fit.out.string());
+        }
+        throw;
+    }
+}
+
 int train(const Options& options, const std::shared_ptr<Group>& group) {
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
+    if (group->first()) {
+        require_writable_folder(out);
+    }
     const bool resumes =
         !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();
     Trainer trainer(recipe, resumes, group);
     ProgressBar progress;
     bool header = false;
+    bool tell = false;
     FitOptions fit{.out = out, .resume = options.resume};
     fit.interrupt = &catch_signals();
     if (!group->first()) {  // one rank speaks for all
@@ -88,6 +74,8 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     }
     if (options.resume == "auto" && !resumes) {
         fmt::print(stderr, "no checkpoint in {}: a new run begins\n", out);
+    } else if (options.resume.empty() && RunFolder(out).failed_early()) {
+        fmt::print(stderr, "{}: in place of the run that failed here without a checkpoint\n", out);
     }
     if (recipe.train.precision == "fp16" && trainer.device().is_cpu()) {
         fmt::print(stderr, "fp16 is emulated on a CPU, and many times slower than float32; bf16 is not\n");
@@ -95,6 +83,7 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     fit.on_resume = print_resumed;
     std::string compiled = trainer.compiled();
     fit.on_step = [&](const Progress& at) {
+        tell = !options.json;
         if (std::string now = trainer.compiled(); now != compiled) {  // a GPU's first steps tell
             compiled = std::move(now);
             progress.clear();
@@ -112,11 +101,10 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
         }
         fmt::print(stderr, "{}\n", epoch_line(epoch, recipe.train.epochs));
         if (const std::int64_t bad = epoch.bad_samples + epoch.val_bad_samples; bad > 0) {
-            fmt::print(stderr, "        {} bad sample{} replaced by others: {}/quarantine.jsonl\n", bad,
-                       bad == 1 ? "" : "s", out);
+            fmt::print(stderr, "        {} replaced by others: {}/quarantine.jsonl\n", counted(bad, "bad sample"), out);
         }
     };
-    const TrainResult result = trainer.fit(fit);
+    const TrainResult result = fit_or_tell(trainer, fit, progress, tell);
     progress.clear();
     if (const std::string trouble = trainer.train_loader().stats().cache_trouble; !trouble.empty()) {
         fmt::print(stderr, "stoker: the cache stopped growing: {}\n", trouble);
@@ -133,8 +121,8 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
         return 128 + signal;
     }
     if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
-        fmt::print("\naccuracy {:.2f} % after {} epoch{}; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
-                   result.epochs.size(), result.epochs.size() == 1 ? "" : "s", result.run.string());
+        fmt::print("\naccuracy {:.2f} % after {}; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
+                   counted(std::ssize(result.epochs), "epoch"), result.run.string());
     }
     return 0;
 }
@@ -165,7 +153,7 @@ Command add_train(CLI::App& app) {
         ->allow_extra_args(false);
     app.add_option("--out", options->out, "the run folder (default: runs/<recipe>)")->type_name("DIR");
     app.add_option("--resume", options->resume,
-                   "auto: the newest checkpoint in the run folder; or a checkpoint's folder")
+                   "auto: the newest checkpoint in the run folder; or a checkpoint's folder, or another run's")
         ->type_name("auto|DIR");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,

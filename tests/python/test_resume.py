@@ -181,6 +181,50 @@ def test_resume_into_another_folder(program, tmp_path, recipe, whole):
     assert steps(tmp_path / "run") == [step for step in steps(whole_run) if step[0] > int(older.name)]
 
 
+def test_the_folder_of_checkpoints_is_as_good_as_the_run(tmp_path, recipe):
+    train("--set", "train.epochs=1", cwd=tmp_path)
+    for name in ("run/checkpoints", "run/checkpoints/", "run"):
+        more = train("--resume", name, "--set", "train.epochs=2", "--json", cwd=tmp_path)
+        assert more.json()["resumed_from_step"] in (40, 80)
+    assert "this run is finished" in train("--resume", "run/checkpoints", "--set", "train.epochs=2", cwd=tmp_path).err
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_damaged_checkpoint_names_the_one_before(tmp_path, recipe, file):
+    train("--set", "train.epochs=1", cwd=tmp_path)  # checkpoints 15, 30 and 40
+    more = ["--set", "train.epochs=2", "--resume"]
+    for damaged, good in ((40, "run/checkpoints/30"), (30, "run/checkpoints/15"), (15, None)):
+        path = tmp_path / "run/checkpoints" / str(damaged) / file
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        for newest in ["auto", "run/checkpoints/"] if damaged == 40 else [f"run/checkpoints/{damaged}/"]:
+            error = train(*more, newest, cwd=tmp_path, status=1).err.splitlines()[-1]
+            advice = f"; --resume {good} goes on from the one before"
+            assert error.startswith("stoker: [") and file in error, error
+            assert error.endswith(advice) if good else "--resume" not in error, error
+    before = tmp_path / "run/checkpoints/15" / file
+    assert before.exists() and not (tmp_path / "run/failed.json").exists()  # nothing was begun
+
+
+def test_what_a_damaged_checkpoint_names_works(tmp_path, recipe):
+    train("--set", "train.epochs=1", cwd=tmp_path)
+    (tmp_path / "run/checkpoints/40/ema.safetensors").write_bytes(b"")
+    error = train("--resume", "auto", "--set", "train.epochs=2", cwd=tmp_path, status=1).err
+    named = error.split("--resume ")[1].split()[0]
+    done = train("--resume", named, "--set", "train.epochs=2", "--json", cwd=tmp_path).json()
+    assert named == "run/checkpoints/30" and done["resumed_from_step"] == 30 and done["steps"] == 80
+
+
+@pytest.mark.parametrize(("then", "now"), [(0, 0.99), (0.99, 0)])
+def test_averaged_weights_that_come_or_go_are_refused_by_name(tmp_path, recipe, then, now):
+    train("--set", "train.epochs=1", "--set", f"train.ema={then}", cwd=tmp_path)
+    more = ["--resume", "auto", "--set", "train.epochs=2", "--set"]
+    error = train(*more, f"train.ema={now}", cwd=tmp_path, status=1).err.splitlines()[-1]
+    assert error.startswith("stoker: [train.ema] expected "), error
+    assert f"{then}, as when the run began, got {now};" in error.replace(".0", "")
+    assert f"--set train.ema={then}" in error.replace(".0", "")
+    train(*more, f"train.ema={then / 2}", cwd=tmp_path)  # another decay is fine
+
+
 CHANGES = [
     "data.batch_size=64",
     "seed=10",

@@ -1,5 +1,5 @@
-# What a run leaves behind: the folder's files, the records in them, and nothing where a run failed
-# before it got anywhere.
+# What a run leaves behind: the folder's files, the records in them, what is told of a run that failed, and nothing
+# where it failed before it got anywhere.
 import json
 import os
 import subprocess
@@ -166,13 +166,61 @@ checkpoint_every = "{every}"
     assert done.err.splitlines()[-1].startswith("stoker: ") and "29.png" in done.err
     left = {path.name for path in (tmp_path / "runs/new").iterdir()}
     assert "quarantine.jsonl" in left
+    assert "failed.json" in left and "curves.svg" in left
     if stays:
         assert list((tmp_path / "runs/new/checkpoints").iterdir())
+        assert "--resume auto" in stoker("train", "r.toml", "--out", "runs/new", status=1).err
     else:
-        assert left == {"quarantine.jsonl"}
+        assert "checkpoints" not in left
         # Once the sample is repaired, the same command simply works.
         Image.new("RGB", (16, 16)).save(tmp_path / "photos/b/29.png")
-        stoker("train", "r.toml", "--out", "runs/new")
+        again = stoker("train", "r.toml", "--out", "runs/new").err
+        assert "runs/new: in place of the run that failed here without a checkpoint\n" in again
+        assert not {"failed.json", "quarantine.jsonl"} & {path.name for path in (tmp_path / "runs/new").iterdir()}
+
+
+def test_a_run_that_diverges_can_be_looked_at(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    diverges = ["--set", "optimizer.name=sgd", "--set", "optimizer.lr=1e30", "--set", "train.checkpoint_every=1 epoch"]
+    done = stoker("train", "r.toml", "--out", "runs/a", *diverges, status=1)
+    told, error = done.err.splitlines()[-2:]
+    assert told == "runs/a: metrics.jsonl and curves.svg tell of the run until it failed"
+    assert error.startswith("stoker: [train] expected a finite loss, got nan in step ")
+    last = records(tmp_path / "runs/a", "step")[-1]
+    assert last["loss"] is None and f"in step {last['step']}, of" in error
+    assert "<svg" in (tmp_path / "runs/a/curves.svg").read_text()
+    listed = stoker("runs", "list").out
+    assert f"failed at step {last['step']} " in listed and "\na: failed: [train] expected a finite loss, got" in listed
+    run = stoker("runs", "list", "--json").json()["runs"][0]
+    assert not run["finished"] and "stoker: " + run["error"] == error
+
+
+PLANS = {
+    ("schedule.name=multi_step", "schedule.milestones=[2, 3, 40]"): "schedule.milestones: 3, 40 change nothing in a run of 3 epochs",
+    ("schedule.name=step", "schedule.step_size=3"): "schedule.step_size: 3 changes nothing in a run of 3 epochs",
+    ("schedule.name=plateau", "schedule.patience=1"): "schedule.patience: 1 changes nothing in a run of 3 epochs",
+    ("schedule.warmup=30 steps",): "schedule.warmup: 30 steps in a run of 30 steps: optimizer.lr is never reached",
+    ("schedule.name=one_cycle", "schedule.warmup=1 epoch"): "schedule.warmup: without effect under the schedule one_cycle",
+    ("schedule.milestones=[2]",): "schedule.milestones: without effect under the schedule constant",
+    ("train.checkpoint_every=4 epochs",): "train.checkpoint_every: 4 epochs in a run of 3 epochs: the only checkpoint is",
+    ("schedule.name=multi_step", "schedule.milestones=[2]", "schedule.warmup=29 steps", "train.checkpoint_every=3 epochs"): "",
+}
+
+
+@pytest.mark.parametrize("settings", PLANS)
+def test_settings_without_effect_are_told(stoker, tmp_path, settings):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    told = stoker("train", "r.toml", "--out", "run", *[part for text in settings for part in ("--set", text)]).err
+    lines = [line for line in told.splitlines() if line.startswith(("schedule.", "train."))]
+    assert len(lines) == bool(PLANS[settings])
+    assert not lines or lines[0].startswith(PLANS[settings])
+
+
+def test_a_run_folder_that_cannot_be_is_refused_before_data_are_opened(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE.replace("synth:digits?count=640", "nowhere"))
+    (tmp_path / "file").write_text("")
+    done = stoker("train", "r.toml", "--out", "file/runs/a", status=1)
+    assert done.err == "stoker: [file/runs/a] expected a folder that can be made and written, got file, which is no folder\n"
 
 
 def test_run_without_validation_has_none(stoker, tmp_path):

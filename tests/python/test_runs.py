@@ -106,6 +106,32 @@ def test_a_run_of_the_engine_is_listed(stoker, recipe):
     assert run["seconds"] == pytest.approx(last["seconds"])
 
 
+def test_a_run_that_failed_says_where_and_why(stoker, make):
+    run = make("runs/a", epochs=1, account=False, more=[step(11, 2, None)])
+    (run / "failed.json").write_text(json.dumps({"error": "[train] expected a finite loss,\ngot nan"}))
+    out = stoker("runs", "list").out
+    assert "failed at step 11 " in out and "\na: failed: [train] expected a finite loss,?got nan\n" in out
+    assert stoker("runs", "list", "--json").json()["runs"][0]["error"] == "[train] expected a finite loss,\ngot nan"
+    make("runs/b")
+    assert "failed at step 11" in stoker("runs", "compare", "runs/a", "runs/b").out
+
+
+def test_pictures_are_svg_and_nothing_else(stoker, make, tmp_path):
+    make("a")
+    make("b")
+    for words, option in ((["compare", "a", "b", "-o"], "-o"), (["export", "a", "--svg"], "--svg")):
+        for name in ("c.png", "c", "c.svg.gz"):
+            refused = stoker("runs", *words, name, status=1)
+            assert refused.err == f"stoker: [{option}] expected a name that ends in .svg, as what is drawn, got {name}\n"
+            assert refused.out == "" and not (tmp_path / name).exists()
+        assert "no/c.svg" in stoker("runs", *words, "no/c.svg", status=1).err
+
+
+def test_one_of_them_is_not_many(stoker, make):
+    make("a", epochs=1, steps=1)
+    assert stoker("runs", "export", "a", "--svg", "a.svg").out == "a.svg: curves of 1 step, 1 epoch\n"
+
+
 def test_names_cannot_move_the_cursor(stoker, make):
     make("runs/a\x1b[2J\nb")
     out = stoker("runs", "list").out

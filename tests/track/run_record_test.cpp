@@ -68,6 +68,16 @@ TEST_F(RunRecordTest, AStopIsOfThePastOnceTheRunGoesOn) {
     EXPECT_FALSE(read_run(run_).finished);
 }
 
+TEST_F(RunRecordTest, AFailureTellsWhy) {
+    write_all();
+    EXPECT_EQ(read_run(run_).error, "");
+    write("failed.json", R"({"error": "nan in step 6"})");
+    EXPECT_EQ(read_run(run_).error, "nan in step 6");
+    EXPECT_FALSE(read_run(run_).finished);
+    write("failed.json", R"({"error": 3})");
+    EXPECT_THAT(read_run(run_).problems, ElementsAre(HasSubstr("failed.json")));
+}
+
 TEST_F(RunRecordTest, WhatIsMissingIsSaid) {
     EXPECT_FALSE(is_run_folder(run_));
     EXPECT_THAT(read_run(run_).problems, ElementsAre("no recipe.toml", "no metrics.jsonl"));

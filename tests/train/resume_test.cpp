@@ -70,7 +70,7 @@ TEST(Resume, AfterADeathGoesBackToTheNewestCheckpoint) {
         const Recipe recipe = every(c.count, c.epochs);
         const fs::path run = folder / what;
         die(recipe, run, c.death);
-        EXPECT_EQ(fs::exists(run), c.from > 0) << what;
+        EXPECT_EQ(find_checkpoint(run).has_value(), c.from > 0) << what;
         const Outcome rest = live(recipe, run);
         EXPECT_EQ(rest.result.resumed_from_step.value_or(0), c.from) << what;
         expect_same(whole, folder / "whole", rest, run, what);

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 
 #include "stoker/base/error.h"
+#include "stoker/track/event_file.h"
 #include "train/support.h"
 
 namespace stoker {
@@ -40,45 +42,89 @@ TEST(RunFolder, LeftoversOfADeathAreTakenAway) {
     EXPECT_TRUE(fs::exists(checkpoints / "14" / "state.json"));
 }
 
-TEST(RunFolder, FailedRunWithoutACheckpointLeavesNone) {
-    const TempDir folder;
-    const auto bad = std::make_shared<SquareSource>(100);
-    bad->before_read = [](std::int64_t index) {
-        if (index == 77) {
+// Without a shuffle, so that `index` says in which step it is met; the loader has read sample 0 before.
+Recipe in_order() {
+    Recipe recipe = every(1, true);
+    recipe.data.shuffle = false;
+    return recipe;
+}
+
+std::shared_ptr<SquareSource> bad_at(std::int64_t bad) {
+    auto source = std::make_shared<SquareSource>(100);
+    source->before_read = [bad](std::int64_t index) {
+        if (index == bad) {
             throw DataError({}, {.where = "source", .expected = "pixels", .got = "rubbish"});
         }
     };
+    return source;
+}
+
+std::set<std::string> names_in(const fs::path& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        names.insert(is_event_file(entry.path()) ? "events" : entry.path().filename().string());
+    }
+    return names;
+}
+
+TEST(RunFolder, ARunThatFailedInItsFirstStepLeavesNone) {
+    const TempDir folder;
     fs::create_directory(folder / "made");
     for (const char* name : {"run", "made"}) {
-        Trainer trainer(every(1, true), {bad, nullptr});
+        Trainer trainer(in_order(), {bad_at(3), nullptr});
         try {
             trainer.fit({.out = folder / name});
             ADD_FAILURE() << "a bad sample went unseen";
         } catch (const DataError& error) {
-            EXPECT_EQ(error.place().index, 77);
+            EXPECT_EQ(error.place().index, 3);
         }
-    }
-    for (const char* name : {"run", "made"}) {
-        std::vector<std::string> left;
-        for (const auto& entry : fs::directory_iterator(folder / name)) {
-            left.push_back(entry.path().filename().string());
-        }
-        EXPECT_EQ(left, std::vector<std::string>{"quarantine.jsonl"}) << "what was bad stays listed";
+        EXPECT_EQ(names_in(folder / name), std::set<std::string>{"quarantine.jsonl"}) << "what was bad stays listed";
         EXPECT_FALSE(RunFolder(folder / name).exists()) << "the next run may begin there";
     }
 }
 
-TEST(RunFolder, AFailureOfTheSystemLeavesNone) {
+TEST(RunFolder, WhatWasTrainedBeforeAFailureStaysUntilTheNextRun) {
+    const TempDir folder;
+    Trainer trainer(in_order(), {bad_at(77), nullptr});
+    EXPECT_THROW(trainer.fit({.out = folder / "run"}), DataError);
+    const std::set<std::string> left = {"curves.svg",    "events",           "failed.json",
+                                        "metrics.jsonl", "quarantine.jsonl", "recipe.toml"};
+    EXPECT_EQ(names_in(folder / "run"), left);
+    EXPECT_EQ(std::ranges::count(testing::metrics_of(folder / "run"), '\n'), 4) << "steps of 16 samples before it";
+    const auto why = nlohmann::json::parse(testing::text_of(folder / "run" / "failed.json"));
+    EXPECT_NE(why.at("error").get<std::string>().find("rubbish"), std::string::npos);
+
+    Trainer again(in_order(), small_data());
+    EXPECT_EQ(again.fit({.out = folder / "run"}).steps, 21);
+    Trainer alone(in_order(), small_data());
+    alone.fit({.out = folder / "alone"});
+    EXPECT_EQ(testing::metrics_of(folder / "run"), testing::metrics_of(folder / "alone"));
+    EXPECT_EQ(names_in(folder / "run"), names_in(folder / "alone")) << "nothing is left of the run that failed";
+    EXPECT_EQ(std::ranges::count_if(fs::directory_iterator(folder / "run"),
+                                    [](const auto& entry) { return is_event_file(entry.path()); }),
+              1);
+}
+
+TEST(RunFolder, AnotherFailureInPlaceOfOneLeavesNoneWhereNothingWasTrained) {
+    const TempDir folder;
+    Trainer first(in_order(), {bad_at(77), nullptr});
+    EXPECT_THROW(first.fit({.out = folder / "run"}), DataError);
+    Trainer second(in_order(), {bad_at(3), nullptr});
+    EXPECT_THROW(second.fit({.out = folder / "run"}), DataError);
+    EXPECT_EQ(names_in(folder / "run"), std::set<std::string>{"quarantine.jsonl"});
+}
+
+TEST(RunFolder, AFailureOfTheSystemInTheFirstStepLeavesNone) {
     const TempDir folder;
     const auto gone = std::make_shared<SquareSource>(100);
     gone->before_read = [](std::int64_t index) {
-        if (index == 77) {
+        if (index == 7) {
             throw IoError({.where = "disk", .expected = "bytes", .got = "no answer"});
         }
     };
     fs::create_directory(folder / "made");
     for (const char* name : {"run", "made"}) {
-        Trainer trainer(every(1, true), {gone, nullptr});
+        Trainer trainer(in_order(), {gone, nullptr});
         EXPECT_THROW(trainer.fit({.out = folder / name}), IoError);
     }
     EXPECT_FALSE(fs::exists(folder / "run"));
@@ -97,6 +143,13 @@ TEST(RunFolder, FailedRunWithACheckpointKeepsIt) {
     Trainer trainer(every(1, false), {bad, nullptr});
     EXPECT_THROW(trainer.fit({.out = folder / "run"}), DataError);
     EXPECT_TRUE(find_checkpoint(folder / "run"));
+    EXPECT_TRUE(fs::exists(folder / "run" / "failed.json"));
+    EXPECT_FALSE(RunFolder(folder / "run").failed_early());
+    bad->before_read = nullptr;
+    Trainer again(every(1, false), {bad, nullptr});
+    EXPECT_THROW(again.fit({.out = folder / "run"}), InvalidArgument) << "not to be replaced";
+    EXPECT_EQ(again.fit({.out = folder / "run", .resume = "auto"}).steps, 21);
+    EXPECT_FALSE(fs::exists(folder / "run" / "failed.json"));
 }
 
 TEST(RunFolder, ForeignFileOfARunsNameIsARunAndStays) {
@@ -131,7 +184,7 @@ TEST(RunFolder, WhoCameSecondTakesNothingAway) {
     RunFolder second(folder.path());
     EXPECT_THROW(second.create("second"), InvalidArgument);
     first.create("first");
-    second.discard();
+    second.fail("came second");
     EXPECT_EQ(testing::text_of(folder / "recipe.toml"), "first");
 }
 

@@ -161,7 +161,7 @@ inline Outcome live(const Recipe& recipe, const std::filesystem::path& run, std:
     return {std::move(result), weights_of(trainer)};
 }
 
-// The same, but it dies of an exception in the middle: nothing is written after.
+// The same, but it dies of an exception in the middle: no checkpoint is written after.
 inline void die(const Recipe& recipe, const std::filesystem::path& run, std::int64_t at_step) {
     Trainer trainer(recipe, small_data());
     std::int64_t steps = 0;

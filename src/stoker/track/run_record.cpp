@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 constexpr const char* kRecipeFile = "recipe.toml";
 constexpr const char* kMetricsFile = "metrics.jsonl";
 constexpr const char* kAccountFile = "account.json";
+constexpr const char* kFailedFile = "failed.json";
 
 // True where the file is there; its time is noted, and where it is missing that is.
 bool note(RunRecord& run, const char* name, bool expected) {
@@ -88,6 +89,20 @@ void read_account(RunRecord& run) {
     }
 }
 
+void read_failure(RunRecord& run) {
+    if (!note(run, kFailedFile, false)) {
+        return;
+    }
+    try {
+        run.error = Json::parse(read_text(run.path / kFailedFile)).at("error").get<std::string>();
+        run.interrupted = run.finished = false;
+    } catch (const Error& error) {
+        run.problems.emplace_back(error.what());
+    } catch (const Json::exception&) {
+        run.problems.push_back(fmt::format("{} is not one that Stoker wrote", kFailedFile));
+    }
+}
+
 }  // namespace
 
 std::string RunRecord::key(const std::string& recipe_key) const {
@@ -116,6 +131,7 @@ RunRecord read_run(const fs::path& path, MetricLines lines) {
     read_recipe_file(run);
     read_metrics_file(run, lines);
     read_account(run);
+    read_failure(run);
     return run;
 }
 

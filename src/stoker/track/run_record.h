@@ -1,5 +1,5 @@
-// What a run folder tells of its run, whole or broken: recipe.toml, metrics.jsonl and account.json are read each for
-// itself, and what one of them lacks is said and no reason to pass over the others.
+// What a run folder tells of its run, whole or broken: recipe.toml, metrics.jsonl, account.json and failed.json are
+// read each for itself, and what one of them lacks is said and no reason to pass over the others.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ struct RunRecord {
     std::optional<std::int64_t> planned = {};      // epochs
     bool finished = false;                         // all of them are done, and the run has said so
     bool interrupted = false;                      // stopped by a signal after metrics.last_step()
+    std::string error = {};                        // why it failed there; empty where it did not
     std::optional<std::int64_t> modified_ns = {};  // since 1970: when one of the files was last written
     std::vector<std::string> problems = {};        // one line each: "no metrics.jsonl", ...
 

@@ -24,10 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
+constexpr const char* kFailedFile = "failed.json";
 
 void make_directories(const fs::path& path) {
     std::error_code error;
@@ -57,11 +59,11 @@ std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
     return step;
 }
 
-// Complete checkpoints by step, oldest first.
-std::vector<std::pair<std::int64_t, fs::path>> checkpoints_in(const fs::path& run) {
+// The complete ones of a folder of checkpoints by step, oldest first.
+std::vector<std::pair<std::int64_t, fs::path>> checkpoints_in(const fs::path& folder) {
     std::vector<std::pair<std::int64_t, fs::path>> found;
     std::error_code none;
-    for (const auto& entry : fs::directory_iterator(run / "checkpoints", none)) {
+    for (const auto& entry : fs::directory_iterator(folder, none)) {
         if (const auto step = step_of(entry.path())) {
             found.emplace_back(*step, entry.path());
         }
@@ -153,8 +155,12 @@ RunFolder::~RunFolder() {
     }
 }
 
+bool RunFolder::failed_early() const {
+    return fs::exists(path_ / kFailedFile) && !find_checkpoint(path_);
+}
+
 bool RunFolder::exists() const {
-    const auto names = {"recipe.toml", "checkpoints", "metrics.jsonl", "account.json"};
+    const auto names = {"recipe.toml", kCheckpoints, "metrics.jsonl", "account.json"};
     return std::any_of(names.begin(), names.end(), [&](const char* name) { return fs::exists(path_ / name); });
 }
 
@@ -173,33 +179,64 @@ void RunFolder::lock() {
     }
 }
 
-void RunFolder::create(const std::string& recipe) {
+void RunFolder::open(const std::string& recipe) {
     const bool new_folder = !fs::exists(path_);
     make_directories(path_);
-    lock();  // first: what lies here may be another run's, begun a moment ago, and not ours to discard
-    new_run_ = !exists();
+    lock();  // first: what lies here may be another run's, begun a moment ago, and not ours to take away
     new_folder_ = new_folder;
+    new_run_ = !exists();
+    begun_ = true;
     write_file(path_ / "recipe.toml", recipe);
+    std::error_code none;
+    fs::remove(path_ / kFailedFile, none);
 }
 
-bool RunFolder::discard() {
-    if (!new_run_ || find_checkpoint(path_)) {
-        return false;
+void RunFolder::create(const std::string& recipe) {
+    open(recipe);
+    new_run_ = true;
+    std::error_code ignored;  // what an earlier run met is not this one's
+    for (const char* name : {"account.json", kCurves, kQuarantine}) {
+        fs::remove(path_ / name, ignored);
     }
+    remove_event_files(path_);
+    cut_metrics(0);
+}
+
+void RunFolder::go_on(const std::string& recipe) {
+    open(recipe);
+}
+
+void RunFolder::fail(const std::string& reason) {
+    const bool trained = metrics_bytes_ > 0 || find_checkpoint(path_).has_value();
+    if (!begun_ || (!trained && !new_run_)) {
+        return;
+    }
+    if (!trained) {
+        discard();
+        return;
+    }
+    try {
+        const nlohmann::json json = {{"error", reason}};
+        write_file(path_ / kFailedFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    } catch (const IoError&) {
+        // The error that ends the run is on its way, and says more.
+    }
+}
+
+void RunFolder::discard() {
     std::error_code ignored;  // another error is on its way
-    for (const char* name : {"recipe.toml", "metrics.jsonl", "checkpoints", kCurves}) {
+    for (const char* name : {"recipe.toml", "metrics.jsonl", kCheckpoints, kCurves}) {
         fs::remove_all(path_ / name, ignored);
     }
     remove_event_files(path_);
     if (new_folder_ && !fs::exists(path_ / kQuarantine, ignored)) {  // that list is what the user needs now
         fs::remove_all(path_, ignored);
     }
-    return true;
 }
 
 bool RunFolder::holds(const fs::path& checkpoint) const {
     std::error_code none;
-    return fs::equivalent(fs::weakly_canonical(checkpoint, none).parent_path(), path_ / "checkpoints", none);
+    return fs::equivalent(fs::weakly_canonical(checkpoint, none).parent_path(), path_ / kCheckpoints, none);
 }
 
 void RunFolder::metric(const std::string& line) {
@@ -256,7 +293,7 @@ std::string RunFolder::read_account() const {
 }
 
 void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
-    const fs::path all = path_ / "checkpoints";
+    const fs::path all = path_ / kCheckpoints;
     make_directories(all);
     const fs::path final_name = all / fmt::to_string(step);
     const fs::path temporary = all / fmt::format(".writing-{}", step);
@@ -272,7 +309,7 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
     sync_directory(all);
     sync_directory(path_);  // for the first one, which `checkpoints` is new with
     try {
-        const auto kept = checkpoints_in(path_);
+        const auto kept = checkpoints_in(path_ / kCheckpoints);
         for (std::size_t i = 0; i + kKept < kept.size(); ++i) {
             remove_checkpoint(kept[i].second);
         }
@@ -283,28 +320,74 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
 }
 
 void RunFolder::cut_checkpoints(std::int64_t step) const {
-    for (const auto& [at, checkpoint] : checkpoints_in(path_)) {
+    for (const auto& [at, checkpoint] : checkpoints_in(path_ / kCheckpoints)) {
         if (at > step) {
             remove_checkpoint(checkpoint);
         }
     }
-    remove_leftovers(path_ / "checkpoints");
+    remove_leftovers(path_ / kCheckpoints);
 }
 
 std::optional<fs::path> find_checkpoint(const fs::path& path) {
     if (fs::exists(path / kStateFile)) {
         return path;
     }
-    const auto found = checkpoints_in(path);
+    auto found = checkpoints_in(path / kCheckpoints);
+    if (found.empty()) {
+        found = checkpoints_in(path);
+    }
     return found.empty() ? std::nullopt : std::optional(found.back().second);
 }
 
-Checkpoint read_checkpoint(const fs::path& path) {
+namespace {
+
+[[noreturn]] void refuse_state(const fs::path& checkpoint, const std::string& got) {
+    throw DataError({.path = (checkpoint / kStateFile).string()},
+                    {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = got});
+}
+
+Checkpoint read_whole(const fs::path& path) {
     const bool averaged = fs::exists(path / kEmaFile);
-    return {.model = read_tensors(path / kModelFile),
-            .optimizer = read_tensors(path / kOptimizerFile),
-            .ema = averaged ? read_tensors(path / kEmaFile) : std::vector<NamedTensor>(),
-            .state = read_text(path / kStateFile)};
+    Checkpoint checkpoint{.model = read_tensors(path / kModelFile),
+                          .optimizer = read_tensors(path / kOptimizerFile),
+                          .ema = averaged ? read_tensors(path / kEmaFile) : std::vector<NamedTensor>(),
+                          .state = read_text(path / kStateFile)};
+    if (!nlohmann::json::accept(checkpoint.state)) {
+        refuse_state(path, "text that is no JSON");
+    }
+    return checkpoint;
+}
+
+// Which of those before a damaged checkpoint can be read; empty where none can.
+std::string advice_after_damage(const fs::path& damaged) {
+    const fs::path path = (damaged / "").lexically_normal().parent_path();
+    auto others = checkpoints_in(path.parent_path());
+    const std::optional<std::int64_t> step = step_of(path);
+    std::erase_if(others, [&](const auto& other) { return !step || other.first >= *step; });
+    for (auto other = others.rbegin(); other != others.rend(); ++other) {
+        try {
+            read_whole(other->second);
+            return fmt::format("--resume {} goes on from the one before", other->second.string());
+        } catch (const Error&) {
+            continue;  // damaged, too
+        }
+    }
+    return "";
+}
+
+}  // namespace
+
+Checkpoint read_checkpoint(const fs::path& path) {
+    try {
+        return read_whole(path);
+    } catch (const DataError& error) {
+        ErrorInfo info = error.info();
+        info.hint = advice_after_damage(path);
+        throw DataError(error.place(), info);
+    } catch (const IoError& error) {
+        const std::string advice = advice_after_damage(path);
+        throw IoError(error.what() + (advice.empty() ? "" : "; " + advice));
+    }
 }
 
 namespace {
@@ -314,8 +397,7 @@ Value read_state(const fs::path& checkpoint, const char* key) {
     try {
         return nlohmann::json::parse(read_text(checkpoint / kStateFile)).value(key, Value());
     } catch (const nlohmann::json::exception& error) {
-        throw DataError({.path = (checkpoint / kStateFile).string()},
-                        {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
+        refuse_state(checkpoint, error.what());
     }
 }
 

@@ -1,4 +1,4 @@
-// The folder of one run: recipe.toml as used, metrics.jsonl, account.json and checkpoints/<step>/.
+// The folder of one run: recipe.toml as used, metrics.jsonl, account.json, failed.json and checkpoints/<step>/.
 // A checkpoint appears complete or not at all, whatever moment the process dies at.
 #pragma once
 
@@ -35,14 +35,19 @@ class RunFolder {
     bool exists() const;
     // True where a run was begun here before.
     bool is_run() const;
+    // True where a run failed here and left no checkpoint to go on from: the next one may take its place.
+    bool failed_early() const;
     // Keeps other processes from running in this folder, where it is there, until this object goes. Throws
     // InvalidArgument where one does.
     void lock();
-    // Makes the folder, locks it, and writes recipe.toml.
+    // Begins a run: makes the folder, locks it, takes away what an earlier one without a checkpoint left, and writes
+    // recipe.toml.
     void create(const std::string& recipe);
-    // Takes away what `create` and `metric` made where no run was before and no checkpoint is now. False
-    // where it stays.
-    bool discard();
+    // The same for a run that goes on from a checkpoint: all that is here stays.
+    void go_on(const std::string& recipe);
+    // Ends a run that failed, and does not throw. What was trained stays, with `reason` in failed.json; a run that got
+    // nowhere leaves nothing but its list of bad samples.
+    void fail(const std::string& reason);
     // True where `checkpoint` is one of this folder's.
     bool holds(const std::filesystem::path& checkpoint) const;
 
@@ -66,19 +71,24 @@ class RunFolder {
     void cut_checkpoints(std::int64_t step) const;
 
   private:
+    void open(const std::string& recipe);
+    void discard();
+
     std::filesystem::path path_;
-    bool new_run_ = false;  // by `create`
+    bool begun_ = false;    // by `create` or `go_on`
+    bool new_run_ = false;  // nothing was here before
     bool new_folder_ = false;
     int lock_ = -1;  // a descriptor of the folder
     std::string pending_metrics_;
     std::int64_t metrics_bytes_ = 0;
 };
 
-// The newest complete checkpoint of a run folder, or `path` itself where that is a checkpoint. Empty
-// where there is none.
+// The newest complete checkpoint of a run folder or of its folder `checkpoints`, or `path` itself where that is one.
+// Empty where there is none.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
 
-// Throws IoError or DataError for a folder that is no checkpoint.
+// Throws IoError or DataError for a folder that is no checkpoint, or a damaged one; then it names the next older one of
+// the same run that can be read.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
 // Writes tensors as safetensors, durably. Throws IoError.

@@ -1,6 +1,9 @@
 // Keys are compared as text, so that a recipe of another version can be, too.
 #include "stoker/train/same_model.h"
 
+#include <cstdlib>
+#include <fmt/format.h>
+
 #include "stoker/base/error.h"
 #include "stoker/track/recipe_keys.h"
 
@@ -33,8 +36,21 @@ void require_same_model(const std::string& then, const Recipe& now) {
 }
 
 void require_same_optimizer(const std::string& then, const Recipe& now) {
-    if (!then.empty()) {
-        require_same(then, now, "optimizer.name", "resume with the optimizer that the run began with");
+    if (then.empty()) {
+        return;
+    }
+    require_same(then, now, "optimizer.name", "resume with the optimizer that the run began with");
+    const RecipeKeys before = recipe_keys(then, "the checkpoint's recipe");
+    const auto ema = before.find("train.ema");
+    const bool averaged = ema != before.end() && std::strtod(ema->second.c_str(), nullptr) > 0;
+    if (ema != before.end() && averaged != (now.train.ema > 0)) {  // any other decay goes on with the average there is
+        throw InvalidArgument(
+            {.where = "train.ema",
+             .expected = ema->second + ", as when the run began",
+             .got = fmt::to_string(now.train.ema),
+             .hint = averaged ? "a run with averaged weights goes on with them: --set train.ema=" + ema->second
+                              : "a run goes on without averaged weights where it began without: "
+                                "--set train.ema=0, or a new run with model.weights"});
     }
 }
 

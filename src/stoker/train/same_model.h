@@ -12,7 +12,7 @@ namespace stoker {
 // checkpoint was trained by; empty: not known.
 void require_same_model(const std::string& then, const Recipe& now);
 
-// The same of the optimiser, whose state would be taken for another's.
+// The same of the optimiser, whose state would be taken for another's, and of whether weights are averaged.
 void require_same_optimizer(const std::string& then, const Recipe& now);
 
 }  // namespace stoker

@@ -97,13 +97,9 @@ TrainResult Trainer::fit(const FitOptions& options) {
         tracker_.reset();
         folder_.reset();  // its lock is for the run, not for the trainer's life
         return result;
-    } catch (...) {
+    } catch (const std::exception& error) {
         tell_bad_samples();
-        tracker_.reset();
-        if (folder_) {
-            folder_->discard();
-            folder_.reset();
-        }
+        end_failed(error.what());
         throw;
     }
 }

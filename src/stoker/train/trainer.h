@@ -126,6 +126,7 @@ class Trainer {
     void seed_draws();
     void after_step(const Batch& batch, double lr, const FitOptions& options);
     void settle();
+    void end_failed(const std::string& reason);
     bool stops(const FitOptions& options);
     std::optional<Evaluation> evaluate_with(const std::function<bool()>& stop);
     [[noreturn]] void fail_at(const Pending& step, double loss) const;

@@ -181,7 +181,7 @@ Resumed Trainer::resumed_from(const std::filesystem::path& checkpoint, const std
 // The first rank's folder, where there is one, and the checkpoint to go on from; empty: none.
 std::filesystem::path Trainer::find_start(const std::string& from) {
     folder_->lock();
-    if (from.empty() && folder_->exists()) {
+    if (from.empty() && folder_->exists() && !folder_->failed_early()) {
         throw InvalidArgument({.where = folder_->path().string(),
                                .expected = "a folder for a new run",
                                .got = "one that holds a run already",
@@ -235,7 +235,7 @@ void Trainer::resume(const FitOptions& options) {
         has_weights_ = true;
         const Resumed resumed = resumed_from(checkpoint, trained_by);
         if (folder_) {  // a run that is finished stays what it was
-            folder_->create(resumed.finished && !trained_by.empty() ? trained_by : recipe_to_toml(recipe_));
+            folder_->go_on(resumed.finished && !trained_by.empty() ? trained_by : recipe_to_toml(recipe_));
             folder_->cut_checkpoints(steps_);
         }
         if (options.on_resume) {
@@ -248,13 +248,32 @@ void Trainer::resume(const FitOptions& options) {
                                .hint = "begin again"});
     } else if (folder_) {
         folder_->create(recipe_to_toml(recipe_));
-        folder_->cut_metrics(0);
-        std::error_code none;  // what an earlier run in this folder met is not this one's
-        std::filesystem::remove(folder_->path() / kQuarantine, none);
     }
     if (folder_) {
         quarantine_.open(folder_->path() / kQuarantine);
         tracker_.emplace(*folder_, steps_);
+    }
+}
+
+// What is known of the run is written before it ends; the error that ends it is on its way, so further ones are not
+// told.
+void Trainer::end_failed(const std::string& reason) {
+    try {
+        if (tracker_ && group_->alone()) {  // losses of several ranks need all of them
+            settle();
+        }
+    } catch (const std::exception&) {
+    }
+    try {
+        if (tracker_) {
+            tracker_->draw();
+        }
+    } catch (const std::exception&) {
+    }
+    tracker_.reset();
+    if (folder_) {
+        folder_->fail(reason);
+        folder_.reset();
     }
 }
 
