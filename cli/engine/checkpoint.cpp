@@ -9,27 +9,63 @@
 
 namespace stoker::cli {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+Recipe recipe_of(const TrainedOptions& options) {
+    const fs::path run = options.run;
+    std::error_code none;
+    if (!fs::is_directory(run, none)) {
+        return read_recipe(options.run, options.sets);
+    }
+    if (fs::exists(run / "recipe.toml", none)) {
+        return read_recipe(run / "recipe.toml", options.sets);
+    }
+    if (const auto checkpoint = find_checkpoint(run)) {  // or one of its checkpoints, which tell theirs
+        return parse_recipe(read_trained_recipe(*checkpoint), checkpoint->string(), options.sets);
+    }
+    throw IoError({.where = options.run,
+                   .expected = "a run folder, with a recipe.toml and checkpoints, or a recipe",
+                   .got = "a folder without them",
+                   .hint = "`stoker runs list DIR` names the runs below a folder"});
+}
+
+}  // namespace
+
 void add_trained_options(CLI::App& app, TrainedOptions& options) {
-    app.add_option("recipe", options.recipe, "the recipe (TOML) that the model was trained with")->required();
-    app.add_option("--checkpoint", options.checkpoint, "a checkpoint's folder, or a run folder for its newest")
-        ->type_name("DIR")
+    app.add_option("run", options.run, "the run folder of the training; or its recipe (TOML), with --checkpoint")
+        ->type_name("RUN|RECIPE")
         ->required();
+    app.add_option("--checkpoint", options.checkpoint,
+                   "a checkpoint's folder, or a run folder for its newest (default: the run's newest)")
+        ->type_name("DIR");
     app.add_option("--set", options.sets, "change a key of the recipe: --set data.val=DIR")
         ->type_name("KEY=VALUE")
         ->take_all()
         ->allow_extra_args(false);
 }
 
-std::filesystem::path open_checkpoint(const std::string& path, const Recipe& recipe) {
-    const auto checkpoint = find_checkpoint(path);
+Trained open_trained(const TrainedOptions& options) {
+    Trained trained{.recipe = recipe_of(options), .checkpoint = {}};
+    std::error_code none;
+    if (options.checkpoint.empty() && !fs::is_directory(options.run, none)) {
+        throw BadSetting({.where = options.run,
+                          .expected = "--checkpoint DIR with a recipe",
+                          .got = "none",
+                          .hint = "or give the run folder in place of the recipe"});
+    }
+    const std::string from = options.checkpoint.empty() ? options.run : options.checkpoint;
+    const auto checkpoint = find_checkpoint(from);
     if (!checkpoint) {
-        throw IoError({.where = path,
+        throw IoError({.where = from,
                        .expected = "a checkpoint or a run folder with one",
                        .got = "none",
                        .hint = "it is a folder such as runs/digits/checkpoints/4690"});
     }
-    require_same_model(read_trained_recipe(*checkpoint), recipe);
-    return *checkpoint;
+    require_same_model(read_trained_recipe(*checkpoint), trained.recipe);
+    trained.checkpoint = *checkpoint;
+    return trained;
 }
 
 std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint) {

@@ -1,4 +1,4 @@
-// A trained model as commands open it: a checkpoint with the names of its classes.
+// A trained model as commands open it: its recipe, a checkpoint, and the names of its classes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,17 +12,23 @@
 
 namespace stoker::cli {
 
-// What all these commands are told: the recipe, changes of its keys, and the checkpoint.
+// What all these commands are told: a run folder, or a recipe and a checkpoint; and changes of the recipe's keys.
 struct TrainedOptions {
-    std::string recipe;
+    std::string run;
     std::vector<std::string> sets;
     std::string checkpoint;
 };
 void add_trained_options(CLI::App& app, TrainedOptions& options);
 
-// A checkpoint's folder, or the newest of a run folder. Throws IoError where there is none, and InvalidArgument where
-// the recipe says another model than it was trained by.
-std::filesystem::path open_checkpoint(const std::string& path, const Recipe& recipe);
+struct Trained {
+    Recipe recipe;
+    std::filesystem::path checkpoint;
+};
+
+// Of a run folder its recipe.toml and its newest checkpoint, unless another is named; of a checkpoint the recipe that
+// it tells. Throws BadSetting for a recipe without a checkpoint, IoError where there is none, and InvalidArgument where
+// the recipe says another model than the checkpoint was trained by.
+Trained open_trained(const TrainedOptions& options);
 
 // The classes that a checkpoint was trained on, those of the recipe's training data where it does not tell, or numbers:
 // one for each output of the model.

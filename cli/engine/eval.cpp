@@ -9,7 +9,11 @@
 
 #include "checkpoint.h"
 #include "commands.h"
+#include "progress.h"
+#include "stoker/base/error.h"
+#include "stoker/formats/open.h"
 #include "stoker/recipe/recipe.h"
+#include "stoker/track/recipe_keys.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker::cli {
@@ -58,11 +62,34 @@ nlohmann::ordered_json confusion_json(const Evaluation& evaluation) {
     return rows;
 }
 
+// True where what is evaluated is the training data itself, and not a share of it or another split.
+bool evaluates_training_data(const Recipe& recipe, const std::filesystem::path& checkpoint) {
+    const std::string& val = recipe.data.val;
+    if (val.empty() || val_share(val) || has_splits(val)) {
+        return false;
+    }
+    const std::string told = read_trained_recipe(checkpoint);
+    const std::string train =
+        told.empty() ? recipe.data.train : recipe_keys(told, "the checkpoint's recipe")["data.train"];
+    std::error_code none;
+    return val == train || std::filesystem::equivalent(val, train, none);
+}
+
 int run(const Options& options) {
-    const Recipe recipe = read_recipe(options.recipe, options.sets);
-    const auto checkpoint = open_checkpoint(options.checkpoint, recipe);
+    const auto [recipe, checkpoint] = open_trained(options);
     const std::vector<std::string> classes = read_classes(checkpoint);
+    if (evaluates_training_data(recipe, checkpoint)) {
+        fmt::print(stderr, "{}: these are the samples that the model was trained on\n", recipe.data.val);
+    }
     const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes);
+    if (!std::isfinite(evaluation.loss)) {
+        throw DataError({.path = checkpoint.string()},
+                        {.where = "eval",
+                         .expected = "a finite loss",
+                         .got = std::isnan(evaluation.loss) ? "nan" : "infinity",
+                         .hint = "the training diverged: take an earlier checkpoint, or train with a lower "
+                                 "optimizer.lr"});
+    }
     if (options.json) {
         using Json = nlohmann::ordered_json;
         const Json json = {{"run", checkpoint.string()},
@@ -77,17 +104,15 @@ int run(const Options& options) {
         fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
         return 0;
     }
-    fmt::print("{}: accuracy {:.2f} %{}, loss {:.4f} on {} samples\n", checkpoint.string(), 100 * evaluation.accuracy,
+    fmt::print("{}: accuracy {:.2f} %{}, loss {:.4f} on {}\n", checkpoint.string(), 100 * evaluation.accuracy,
                evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "", evaluation.loss,
-               evaluation.samples);
+               counted(evaluation.samples, "sample"));
     if (const auto pairs = confused(evaluation, classes); !pairs.empty()) {
         fmt::print("most often taken for another: {}\n", fmt::join(pairs, ", "));
     }
     if (evaluation.bad_samples > 0) {
-        fmt::print(stderr,
-                   "{} bad ones among them, for which others stood in; `stoker inspect --verify` lists "
-                   "them\n",
-                   evaluation.bad_samples);
+        fmt::print(stderr, "{} among them, for which others stood in; `stoker inspect --verify` lists them\n",
+                   counted(evaluation.bad_samples, "bad one"));
     }
     return 0;
 }
@@ -98,7 +123,10 @@ Command add_eval(CLI::App& app) {
     auto options = std::make_shared<Options>();
     add_trained_options(app, *options);
     app.add_flag("--json", options->json, "one JSON document on stdout");
-    example(app, "  stoker eval recipes/digits.toml --checkpoint runs/digits");
+    example(app,
+            "  stoker eval runs/digits\n"
+            "  stoker eval runs/digits --set data.val=data/test\n"
+            "  stoker eval recipes/digits.toml --checkpoint runs/digits/checkpoints/938");
     return [options] { return run(*options); };
 }
 

@@ -3,6 +3,8 @@
 
 #include "checkpoint.h"
 #include "commands.h"
+#include "out_path.h"
+#include "progress.h"
 #include "stoker/base/error.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/trace.h"
@@ -35,14 +37,14 @@ int run(const Options& options) {
                                .expected = "a name that ends in .safetensors (the weights) or .pt (TorchScript)",
                                .got = options.out});
     }
-    const Recipe recipe = read_recipe(options.recipe, options.sets);
+    require_writable_file(options.out);
+    const auto [recipe, checkpoint] = open_trained(options);
     if (script && !recipe.model.exported.empty()) {
         throw Unsupported({.where = "-o",
                            .expected = "the weights of an exported model, which fit the Python model that it came from",
                            .got = "TorchScript",
                            .hint = "-o OUT.safetensors"});
     }
-    const auto checkpoint = open_checkpoint(options.checkpoint, recipe);
     const std::vector<NamedTensor> weights = read_model(checkpoint);
     if (!script) {
         write_tensors(options.out, weights);
@@ -54,7 +56,7 @@ int run(const Options& options) {
             save_torchscript(*model, image, options.out);
         });
     }
-    fmt::print(stderr, "{}: {} tensors of {}\n", options.out, weights.size(), checkpoint.string());
+    fmt::print(stderr, "{}: {} of {}\n", options.out, counted(std::ssize(weights), "tensor"), checkpoint.string());
     return 0;
 }
 
@@ -67,8 +69,8 @@ Command add_export(CLI::App& app) {
         ->type_name("OUT")
         ->required();
     example(app,
-            "  stoker export recipes/digits.toml --checkpoint runs/digits -o digits.pt\n"
-            "  stoker export recipes/digits.toml --checkpoint runs/digits -o digits.safetensors\n"
+            "  stoker export runs/digits -o digits.pt\n"
+            "  stoker export runs/digits -o digits.safetensors\n"
             "Averaged weights are taken where there are any (train.ema).");
     return [options] { return run(*options); };
 }

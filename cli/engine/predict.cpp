@@ -1,5 +1,4 @@
 // stoker predict: what a trained model says of images, one row each, in the order of the data.
-#include <cerrno>
 #include <chrono>
 #include <fmt/format.h>
 
@@ -9,10 +8,12 @@
 #include "progress.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/image_files.h"
+#include "stoker/formats/open.h"
 #include "stoker/pipeline/data.h"
 #include "stoker/train/predict.h"
 #include "stoker/train/run_folder.h"
 #include "stoker/train/setup.h"
+#include "table.h"
 
 namespace stoker::cli {
 namespace {
@@ -30,39 +31,74 @@ std::shared_ptr<const Source> open_images(const std::string& data, const DataRec
     return open_source(data, Split::test, open_options(recipe));
 }
 
-int run(const Options& options) {
-    Recipe recipe = read_recipe(options.recipe, options.sets);
-    recipe.data.cache = "none";  // each image is read once
-    const auto checkpoint = open_checkpoint(options.checkpoint, recipe);
-    const std::vector<std::string> classes = class_names(recipe, checkpoint);
-    const auto source = open_images(options.data, recipe.data);
-    const at::Device device = prepare_device(recipe);
-    const auto loader = make_predict_loader(recipe, source, device, uses_channels_last(recipe, nullptr));
-    const auto model = make_trained_model(recipe, read_model(checkpoint), loader->image_shape(),
-                                          static_cast<std::int64_t>(classes.size()), device);
-    PredictionFile file(options.out, classes, options.top);
-    ProgressBar progress;
-    const auto begin = std::chrono::steady_clock::now();
-    std::int64_t done = 0;
-    std::int64_t bad = 0;
-    predict(*model, *loader, device, [&](const std::vector<Prediction>& batch) {
+// Writes rows and tells how far it is.
+class Report {
+  public:
+    Report(PredictionFile& file, std::int64_t size) : file_(file), size_(size) {}
+
+    void add(const std::vector<Prediction>& batch) {
         for (const Prediction& prediction : batch) {
-            file.write(prediction);
+            file_.write(prediction);
             if (!prediction.error.empty()) {
-                ++bad;
-                progress.clear();
-                fmt::print(stderr, "{}: {}\n", prediction.key, prediction.error);
+                ++bad_;
+                progress_.clear();
+                fmt::print(stderr, "{}: {}\n", for_terminal(prediction.key, 100), for_terminal(prediction.error, 300));
             }
         }
-        done += static_cast<std::int64_t>(batch.size());
-        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-        const double rate = static_cast<double>(done) / spent.count();
-        progress.update("predict", done, source->size(), rate, "images",
-                        static_cast<double>(source->size() - done) / rate);
-    });
-    file.finish();
-    progress.clear();
-    fmt::print(stderr, "{}: {} images{}\n", source->path(), done, bad > 0 ? fmt::format(", {} of them bad", bad) : "");
+        done_ += std::ssize(batch);
+        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
+        const double rate = static_cast<double>(done_) / spent.count();
+        progress_.update("predict", done_, size_, rate, "images", static_cast<double>(size_ - done_) / rate);
+    }
+
+    void finish(const std::string& data) {
+        file_.finish();
+        progress_.clear();
+        fmt::print(stderr, "{}: {}{}\n", data, counted(done_, "image"),
+                   bad_ > 0 ? fmt::format(", {} of them bad", bad_) : "");
+    }
+
+  private:
+    PredictionFile& file_;
+    std::int64_t size_;
+    ProgressBar progress_ = {};
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+    std::int64_t done_ = 0;
+    std::int64_t bad_ = 0;
+};
+
+int run(const Options& options) {
+    PredictionFile::check(options.out);
+    auto [recipe, checkpoint] = open_trained(options);
+    recipe.data.cache = "none";  // each image is read once
+    const std::vector<std::string> classes = class_names(recipe, checkpoint);
+    const auto source = open_images(options.data, recipe.data);
+    if (has_splits(options.data)) {
+        fmt::print(stderr, "{}: its test split\n", options.data);
+    }
+    const at::Device device = prepare_device(recipe);
+    std::unique_ptr<Loader> loader;
+    std::vector<Prediction> bad;
+    try {
+        loader = make_predict_loader(recipe, source, device, uses_channels_last(recipe, nullptr));
+    } catch (const DataError&) {
+        bad = unreadable(*source, recipe.data);
+        if (bad.empty()) {
+            throw;
+        }
+    }
+    std::unique_ptr<Model> model;
+    if (loader != nullptr) {
+        model = make_trained_model(recipe, read_model(checkpoint), loader->image_shape(), std::ssize(classes), device);
+    }
+    PredictionFile file(options.out, classes, options.top);
+    Report report(file, source->size());
+    if (model != nullptr) {
+        predict(*model, *loader, device, [&](const std::vector<Prediction>& batch) { report.add(batch); });
+    } else {
+        report.add(bad);
+    }
+    report.finish(source->path());
     return 0;
 }
 
@@ -71,14 +107,16 @@ int run(const Options& options) {
 Command add_predict(CLI::App& app) {
     auto options = std::make_shared<Options>();
     add_trained_options(app, *options);
-    app.add_option("data", options->data, "an image, a folder of images, or any data set")->required();
+    app.add_option("data", options->data,
+                   "an image, a folder of images, or any data set; of one with two splits the test split")
+        ->required();
     app.add_option("-o,--out", options->out, "OUT.csv or OUT.json (default: CSV on stdout)")->type_name("OUT");
     app.add_option("--top", options->top, "only the K most probable classes (default: the probabilities of all)")
         ->type_name("K")
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, 1'000'000));
     example(app,
-            "  stoker predict recipes/digits.toml --checkpoint runs/digits scans -o scans.csv\n"
-            "  stoker predict recipes/digits.toml --checkpoint runs/digits scan.png --top 3\n"
+            "  stoker predict runs/digits scans -o scans.csv\n"
+            "  stoker predict runs/digits scan.png --top 3\n"
             "An image that cannot be read gets a row with the reason, and a line on stderr.");
     return [options] { return run(*options); };
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "out_path.h"
 #include "stoker/base/error.h"
 
 namespace stoker::cli {
@@ -23,11 +24,28 @@ std::string cell(const std::string& text) {
     return quoted + '"';
 }
 
+// What a file's name or bytes bring into a reason must not break the line that it stands in.
+std::string one_line(std::string text) {
+    std::ranges::replace_if(
+        text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+    return text;
+}
+
 std::string number(float probability) {
     return fmt::format("{:.7g}", probability);
 }
 
 }  // namespace
+
+void PredictionFile::check(const std::string& path) {
+    if (path.empty()) {
+        return;
+    }
+    if (!path.ends_with(".json") && !path.ends_with(".csv")) {
+        throw InvalidArgument({.where = "-o", .expected = "a name that ends in .csv or .json", .got = path});
+    }
+    require_writable_file(path);
+}
 
 PredictionFile::PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top)
     : path_(path),
@@ -35,9 +53,7 @@ PredictionFile::PredictionFile(const std::string& path, std::vector<std::string>
       top_(std::min(static_cast<std::size_t>(top), classes_.size())),
       json_(path.ends_with(".json")),
       file_(stdout) {
-    if (!path.empty() && !json_ && !path.ends_with(".csv")) {
-        throw InvalidArgument({.where = "-o", .expected = "a name that ends in .csv or .json", .got = path});
-    }
+    check(path);
     if (!path.empty()) {
         file_ = std::fopen(path.c_str(), "w");
         if (file_ == nullptr) {
@@ -84,7 +100,7 @@ std::string PredictionFile::csv_row(const Prediction& prediction) const {
     std::string row = cell(prediction.key);
     if (!prediction.error.empty()) {
         const std::size_t columns = top_ == 0 ? 2 + classes_.size() : 2 * top_;
-        return row + std::string(columns, ',') + "," + cell(prediction.error) + "\n";
+        return row + std::string(columns, ',') + "," + cell(one_line(prediction.error)) + "\n";
     }
     for (const std::size_t i : most_probable(prediction)) {
         row += fmt::format(",{},{}", cell(classes_[i]), number(prediction.probabilities[i]));
@@ -100,7 +116,7 @@ std::string PredictionFile::csv_row(const Prediction& prediction) const {
 std::string PredictionFile::json_row(const Prediction& prediction) {
     nlohmann::ordered_json row = {{"key", prediction.key}};
     if (!prediction.error.empty()) {
-        row["error"] = prediction.error;
+        row["error"] = one_line(prediction.error);
     } else {
         const std::vector<std::size_t> order = most_probable(prediction);
         row["class"] = classes_[order.front()];

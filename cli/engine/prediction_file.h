@@ -12,8 +12,11 @@ namespace stoker::cli {
 
 class PredictionFile {
   public:
+    // Throws InvalidArgument and IoError for a path that cannot be written or has no such name.
+    static void check(const std::string& path);
+
     // `path` ends in .csv or .json; empty: CSV on stdout. `top`: so many classes a row, 0 for all of them in their own
-    // order. Throws InvalidArgument and IoError.
+    // order. Throws what `check` throws.
     PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top);
     PredictionFile(const PredictionFile&) = delete;
     PredictionFile& operator=(const PredictionFile&) = delete;

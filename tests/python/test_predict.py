@@ -1,5 +1,6 @@
 # What leaves Stoker: predictions, weights and TorchScript files that Python runs without it.
 import csv
+import io
 import json
 import os
 import shutil
@@ -7,7 +8,7 @@ import shutil
 import pytest
 import torch
 from conftest import run_program
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from test_weights import IMAGENET, draw_photos, newest
 from torch import nn
 from torchvision.datasets import ImageFolder
@@ -131,6 +132,90 @@ def test_images_without_labels_and_bad_ones(here):
     assert float(one[0]["ash"]) == pytest.approx(float(found[1]["ash"]), abs=1e-6)
 
 
+def test_a_run_folder_tells_recipe_and_checkpoint(here):
+    by_hand = predict(here, "val").out
+    checkpoint = newest(here / "r").relative_to(here)
+    for run in ("r", checkpoint, checkpoint.parent):
+        assert run_program("predict", run, "val", cwd=here).out == by_hand
+    assert run_program("predict", "r", "--checkpoint", checkpoint, "val", cwd=here).out == by_hand
+    given = run_program("eval", "r.toml", "--checkpoint", "r", "--json", cwd=here).json()
+    for run in ("r", checkpoint):
+        assert run_program("eval", run, "--json", cwd=here).json() == given
+    assert run_program("eval", "r", "--json", "--set", "data.val=val/", cwd=here).json() == given
+    for out in ("by_run.pt", "by_run.safetensors"):
+        run_program("export", "r", "-o", out, cwd=here)
+    assert load_file(here / "by_run.safetensors").keys() == load_file(newest(here / "r") / "model.safetensors").keys()
+    other = run_program("predict", "r", "--checkpoint", "mlp", "val", cwd=here, status=1)
+    assert "[model.name]" in other.err
+    without = run_program("predict", "r.toml", "val", cwd=here, status=2)
+    assert "expected --checkpoint DIR with a recipe" in without.err and without.err.count("\n") == 1
+    none = run_program("eval", "val", cwd=here, status=1)
+    assert "[val] expected a run folder" in none.err and none.err.count("\n") == 1
+
+
+def test_what_cannot_be_read_gets_its_row_even_alone(here):
+    bad = here / "bad"
+    bad.mkdir()
+    (bad / "a.jpg").write_bytes(b"no\nimage")
+    whole = predict(here, "bad/a.jpg")
+    (row,) = rows(whole.out)
+    assert row["key"] == "a.jpg" and row["class"] == "" and row["error"].startswith("expected a JPEG, ")
+    assert len(whole.out.splitlines()) == 2 and "a.jpg: 1 image, 1 of them bad\n" in whole.err
+    shutil.copy(bad / "a.jpg", bad / "b.png")
+    found = rows(predict(here, "bad").out)
+    assert [(r["key"], r["error"] != "") for r in found] == [("a.jpg", True), ("b.png", True)]
+    predict(here, "bad/a.jpg", "-o", "out.json")
+    assert [sorted(r) for r in json.loads((here / "out.json").read_text())] == [["error", "key"]]
+
+
+def test_a_line_break_in_a_name_or_in_a_reason_breaks_no_line(here):
+    flat = here / "flat"
+    flat.mkdir()
+    shutil.copy(here / "val/ash/000.png", flat / "a\nb.png")
+    (flat / "c\nd.png").write_bytes(b"P6\n1 1\n255\nx")
+    done = predict(here, "flat")
+    assert [row["key"] for row in csv.DictReader(io.StringIO(done.out, newline=""))] == ["a\nb.png", "c\nd.png"]
+    assert "\n" not in rows(done.out.replace("a\nb", "ab").replace("c\nd", "cd"))[1]["error"]
+    assert "c?d.png: expected" in done.err
+
+
+def test_a_data_set_with_two_splits_says_which_is_taken(here):
+    run_program("synth", "digits", "digits", "--count", "30", cwd=here)
+    ops = '[{op = "resize", size = 64}, {op = "normalize", mean = [0.5], std = [0.5]}]'
+    done = predict(here, "digits", "--set", f"data.val_ops={ops}", "--set", "data.train=digits", status=None, name="mlp")
+    assert done.err.startswith("digits: its test split\n"), done.err
+    assert "split" not in predict(here, "val").err
+
+
+@pytest.mark.parametrize("command", [["predict", "r", "val"], ["export", "r"]])
+def test_a_place_that_cannot_be_written_is_found_before_the_work(here, command):
+    shutil.rmtree(here / "r/checkpoints")  # what would be read first
+    name = "no/out.csv" if command[0] == "predict" else "no/out.pt"
+    done = run_program(*command, "-o", name, cwd=here, status=1)
+    assert done.err == f"stoker: [{name}] expected a file that can be written, got no, a folder that is not there\n"
+
+
+def test_evaluating_the_training_data_is_told(here):
+    told = "these are the samples that the model was trained on"
+    assert told not in run_program("eval", "mlp", cwd=here).err
+    again = run_program("eval", "mlp", "--set", "data.val=./train/", cwd=here)
+    assert again.err == f"./train/: {told}\n" and "accuracy" in again.out
+    # What the recipe says now does not count, but what the model saw.
+    assert told not in run_program("eval", "mlp", "--set", "data.val=val", "--set", "data.train=val", cwd=here).err
+
+
+def test_a_model_that_diverged_has_no_accuracy(here):
+    file = newest(here / "mlp") / "model.safetensors"
+    weights = load_file(file)
+    weights["fc1.weight"][0, 0] = float("nan")
+    file.unlink()
+    save_file(weights, file)
+    for arguments in ([], ["--json"]):
+        done = run_program("eval", "mlp", *arguments, cwd=here, status=1)
+        assert done.out == "" and done.err.count("\n") == 1, done.err
+        assert "expected a finite loss, got nan" in done.err and "accuracy" not in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -144,6 +229,12 @@ def test_images_without_labels_and_bad_ones(here):
 def test_predict_refuses_in_one_line(trained, arguments, text):
     done = predict(trained, *arguments, status=1)
     assert done.err.startswith("stoker: ") and done.err.count("\n") == 1 and text in done.err, done.err
+
+
+def test_the_top_classes_are_at_least_one(trained):
+    for count in ("0", "-1", "x"):
+        done = predict(trained, "val", "--top", count, status=2)
+        assert "--top" in done.err and done.err.count("\n") == 1 and done.out == ""
 
 
 def test_a_checkpoint_knows_its_classes(here):

@@ -4,8 +4,10 @@
 #include <ATen/ops/softmax.h>
 #include <c10/core/InferenceMode.h>
 
+#include "stoker/base/error.h"
 #include "stoker/bridge/device.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/pipeline/transform.h"
 
 namespace stoker {
 namespace {
@@ -30,6 +32,29 @@ std::vector<Prediction> predictions(const Batch& batch, std::span<const Draw> dr
 }
 
 }  // namespace
+
+std::vector<Prediction> unreadable(const Source& source, const DataRecipe& recipe) {
+    const Transform transform(recipe.val_ops, transform_options(recipe));
+    TransformScratch scratch;
+    StageTimes times;
+    StageClock clock(times);
+    std::vector<Prediction> all;
+    for (std::int64_t index = 0; index < source.size(); ++index) {
+        Sample sample;
+        try {
+            source.read(index, sample);
+            transform.augment(transform.prepare(sample, scratch, clock), {}, scratch);
+            return {};
+        } catch (const DataError& error) {
+            all.push_back({.key = source.key(index),
+                           .probabilities = {},
+                           .error = "expected " + error.info().expected + ", got " + error.info().got});
+        } catch (const Unsupported& error) {
+            all.push_back({.key = source.key(index), .probabilities = {}, .error = error.what()});
+        }
+    }
+    return all;
+}
 
 void predict(Model& model, Loader& loader, const at::Device& device,
              const std::function<void(const std::vector<Prediction>&)>& on_batch) {

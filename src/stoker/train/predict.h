@@ -8,6 +8,7 @@
 
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
+#include "stoker/recipe/recipe.h"
 
 namespace stoker {
 
@@ -16,6 +17,9 @@ struct Prediction {
     std::vector<float> probabilities;  // of the classes; empty for a bad sample
     std::string error;                 // why it is bad
 };
+
+// For data in which not one sample can be read, so that no loader is made: why each cannot. Empty where one can.
+std::vector<Prediction> unreadable(const Source& source, const DataRecipe& recipe);
 
 // One pass over `loader`, which may replace bad samples: what the model says of their replacements is left out.
 void predict(Model& model, Loader& loader, const at::Device& device,
