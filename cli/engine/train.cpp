@@ -10,6 +10,7 @@
 #include "plan.h"
 #include "progress.h"
 #include "report.h"
+#include "stoker/base/error.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/train/trainer.h"
 
@@ -51,7 +52,22 @@ TrainResult fit_or_tell(Trainer& trainer, const FitOptions& fit, ProgressBar& pr
     }
 }
 
+// Other commands take a run folder; this one may not guess whether to begin anew or to go on.
+void require_recipe_file(const std::string& path) {
+    std::error_code none;
+    if (std::filesystem::is_directory(path, none)) {
+        const bool run = std::filesystem::exists(std::filesystem::path(path) / "recipe.toml", none);
+        throw InvalidArgument({.where = path,
+                               .expected = "a recipe (TOML)",
+                               .got = "a directory",
+                               .hint = run ? fmt::format("{0}/recipe.toml --out {0} --resume auto goes on with it",
+                                                         (std::filesystem::path(path) / "").parent_path().string())
+                                           : ""});
+    }
+}
+
 int train(const Options& options, const std::shared_ptr<Group>& group) {
+    require_recipe_file(options.recipe);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
     if (group->first()) {

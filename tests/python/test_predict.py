@@ -214,6 +214,24 @@ def test_a_model_that_diverged_has_no_accuracy(here):
         done = run_program("eval", "mlp", *arguments, cwd=here, status=1)
         assert done.out == "" and done.err.count("\n") == 1, done.err
         assert "expected a finite loss, got nan" in done.err and "accuracy" not in done.err
+    found = rows(predict(here, "val", "--top", 2, name="mlp").out)
+    assert [(row["class"], row["error"]) for row in found] == [("", "expected finite outputs of the model, got nan")] * 12
+
+
+def test_a_damaged_checkpoint_names_the_one_before(here):
+    more = ["--set", "train.epochs=2", "--resume", "auto", "--out", "mlp"]
+    run_program("train", "mlp.toml", *more, cwd=here)
+    last = newest(here / "mlp")
+    for name in ("model.safetensors", "state.json"):
+        whole = (last / name).read_bytes()
+        (last / name).unlink()
+        (last / name).write_bytes(whole[:50])
+        error = run_program("eval", "mlp", cwd=here, status=1).err
+        assert error.startswith(f"stoker: [mlp/checkpoints/{last.name}/{name}") and error.count("\n") == 1, error
+        assert error.endswith("; --checkpoint mlp/checkpoints/4 is the one before\n"), error
+        (last / name).write_bytes(whole)
+    (last / name).write_bytes(whole[:50])
+    run_program("eval", "mlp", "--checkpoint", "mlp/checkpoints/4", cwd=here)
 
 
 @pytest.mark.parametrize(

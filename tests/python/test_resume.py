@@ -198,7 +198,7 @@ def test_a_damaged_checkpoint_names_the_one_before(tmp_path, recipe, file):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         for newest in ["auto", "run/checkpoints/"] if damaged == 40 else [f"run/checkpoints/{damaged}/"]:
             error = train(*more, newest, cwd=tmp_path, status=1).err.splitlines()[-1]
-            advice = f"; --resume {good} goes on from the one before"
+            advice = f"; --resume {good} is the one before"
             assert error.startswith("stoker: [") and file in error, error
             assert error.endswith(advice) if good else "--resume" not in error, error
     before = tmp_path / "run/checkpoints/15" / file

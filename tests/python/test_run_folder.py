@@ -130,6 +130,16 @@ def test_a_name_that_is_not_utf8(program, trained, tmp_path):
     assert os.path.isdir(os.fsencode(tmp_path) + b"/x\xff/checkpoints")
 
 
+def test_train_says_how_to_go_on_with_a_run_folder(trained, stoker):
+    done = stoker("train", "run/", status=1)
+    assert done.err == (
+        "stoker: [run/] expected a recipe (TOML), got a directory; "
+        "run/recipe.toml --out run --resume auto goes on with it\n"
+    )
+    more = stoker("train", "run/recipe.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=4", "--json")
+    assert more.json()["resumed_from_step"] == 30
+
+
 def test_existing_run_is_refused(trained, stoker, tmp_path):
     metrics = (tmp_path / "run/metrics.jsonl").read_bytes()
     done = stoker("train", "r.toml", "--out", "run", "--json", status=1)

@@ -4,6 +4,10 @@
 #include <ATen/ops/softmax.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+
 #include "stoker/base/error.h"
 #include "stoker/bridge/device.h"
 #include "stoker/bridge/torch_error.h"
@@ -18,12 +22,17 @@ std::vector<Prediction> predictions(const Batch& batch, std::span<const Draw> dr
     const auto* values = probabilities.const_data_ptr<float>();
     std::vector<Prediction> all;
     for (const Draw& draw : draws) {
-        all.push_back({.key = source.key(draw.index), .probabilities = {values, values + classes}, .error = ""});
+        const std::vector<float> own(values, values + classes);
+        const bool finite = std::ranges::all_of(own, [](float value) { return std::isfinite(value); });
+        all.push_back({.key = source.key(draw.index),
+                       .probabilities = finite ? own : std::vector<float>(),
+                       .error = finite ? "" : "expected finite outputs of the model, got nan"});
         values += classes;
     }
+    std::set<std::int64_t> told;
     for (const BadSample& bad : batch.bad_samples()) {
         Prediction& own = all[static_cast<std::size_t>(bad.item)];
-        if (own.error.empty()) {  // the first is the one that was asked for
+        if (told.insert(bad.item).second) {  // the first is the one that was asked for
             own.probabilities.clear();
             own.error = bad.reason;
         }

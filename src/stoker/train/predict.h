@@ -14,8 +14,8 @@ namespace stoker {
 
 struct Prediction {
     std::string key;
-    std::vector<float> probabilities;  // of the classes; empty for a bad sample
-    std::string error;                 // why it is bad
+    std::vector<float> probabilities;  // of the classes; empty where there is an error
+    std::string error;                 // why the sample is bad, or that the model's outputs are
 };
 
 // For data in which not one sample can be read, so that no loader is made: why each cannot. Empty where one can.

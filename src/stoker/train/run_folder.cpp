@@ -8,15 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/bridge/tensor.h"
-#include "stoker/formats/safetensors.h"
 #include "stoker/track/event_file.h"
 
 namespace stoker {
@@ -25,10 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kCheckpoints = "checkpoints";
-constexpr const char* kModelFile = "model.safetensors";
-constexpr const char* kEmaFile = "ema.safetensors";
-constexpr const char* kOptimizerFile = "optimizer.safetensors";
-constexpr const char* kStateFile = "state.json";
 constexpr const char* kFailedFile = "failed.json";
 
 void make_directories(const fs::path& path) {
@@ -37,39 +30,6 @@ void make_directories(const fs::path& path) {
     if (error) {
         throw IoError({.where = path.string(), .expected = "a folder that can be made", .got = error.message()});
     }
-}
-
-std::vector<NamedTensor> read_tensors(const fs::path& path) {
-    const SafetensorsFile file(path);
-    std::vector<NamedTensor> tensors;
-    for (const auto& [name, view] : file.tensors()) {
-        tensors.push_back({name, copy_of(view)});
-    }
-    return tensors;
-}
-
-std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
-    const std::string name = checkpoint.filename().string();
-    std::int64_t step = 0;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), step);
-    if (parsed.ec != std::errc() || step < 0 || parsed.ptr != name.data() + name.size() ||
-        !fs::exists(checkpoint / kStateFile)) {
-        return std::nullopt;
-    }
-    return step;
-}
-
-// The complete ones of a folder of checkpoints by step, oldest first.
-std::vector<std::pair<std::int64_t, fs::path>> checkpoints_in(const fs::path& folder) {
-    std::vector<std::pair<std::int64_t, fs::path>> found;
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(folder, none)) {
-        if (const auto step = step_of(entry.path())) {
-            found.emplace_back(*step, entry.path());
-        }
-    }
-    std::sort(found.begin(), found.end());
-    return found;
 }
 
 void rename_folder(const fs::path& from, const fs::path& to) {
@@ -134,16 +94,6 @@ void remove_leftovers(const fs::path& checkpoints) {
 }
 
 }  // namespace
-
-void write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
-    std::vector<at::Tensor> on_host;  // keeps copies alive until they are written
-    std::vector<NamedView> views;
-    for (const auto& [name, tensor] : tensors) {
-        on_host.push_back(tensor.detach().to(at::kCPU).contiguous());
-        views.push_back({name, view_of(on_host.back())});
-    }
-    write_safetensors(path, views);
-}
 
 bool RunFolder::is_run() const {
     return fs::exists(path_ / "recipe.toml");
@@ -299,12 +249,7 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
     const fs::path temporary = all / fmt::format(".writing-{}", step);
     remove_folder(temporary);
     make_directories(temporary);
-    write_tensors(temporary / kModelFile, checkpoint.model);
-    write_tensors(temporary / kOptimizerFile, checkpoint.optimizer);
-    if (!checkpoint.ema.empty()) {
-        write_tensors(temporary / kEmaFile, checkpoint.ema);
-    }
-    write_file(temporary / kStateFile, checkpoint.state);
+    write_checkpoint(temporary, checkpoint);
     commit(temporary, final_name);
     sync_directory(all);
     sync_directory(path_);  // for the first one, which `checkpoints` is new with
@@ -326,106 +271,6 @@ void RunFolder::cut_checkpoints(std::int64_t step) const {
         }
     }
     remove_leftovers(path_ / kCheckpoints);
-}
-
-std::optional<fs::path> find_checkpoint(const fs::path& path) {
-    if (fs::exists(path / kStateFile)) {
-        return path;
-    }
-    auto found = checkpoints_in(path / kCheckpoints);
-    if (found.empty()) {
-        found = checkpoints_in(path);
-    }
-    return found.empty() ? std::nullopt : std::optional(found.back().second);
-}
-
-namespace {
-
-[[noreturn]] void refuse_state(const fs::path& checkpoint, const std::string& got) {
-    throw DataError({.path = (checkpoint / kStateFile).string()},
-                    {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = got});
-}
-
-Checkpoint read_whole(const fs::path& path) {
-    const bool averaged = fs::exists(path / kEmaFile);
-    Checkpoint checkpoint{.model = read_tensors(path / kModelFile),
-                          .optimizer = read_tensors(path / kOptimizerFile),
-                          .ema = averaged ? read_tensors(path / kEmaFile) : std::vector<NamedTensor>(),
-                          .state = read_text(path / kStateFile)};
-    if (!nlohmann::json::accept(checkpoint.state)) {
-        refuse_state(path, "text that is no JSON");
-    }
-    return checkpoint;
-}
-
-// Which of those before a damaged checkpoint can be read; empty where none can.
-std::string advice_after_damage(const fs::path& damaged) {
-    const fs::path path = (damaged / "").lexically_normal().parent_path();
-    auto others = checkpoints_in(path.parent_path());
-    const std::optional<std::int64_t> step = step_of(path);
-    std::erase_if(others, [&](const auto& other) { return !step || other.first >= *step; });
-    for (auto other = others.rbegin(); other != others.rend(); ++other) {
-        try {
-            read_whole(other->second);
-            return fmt::format("--resume {} goes on from the one before", other->second.string());
-        } catch (const Error&) {
-            continue;  // damaged, too
-        }
-    }
-    return "";
-}
-
-}  // namespace
-
-Checkpoint read_checkpoint(const fs::path& path) {
-    try {
-        return read_whole(path);
-    } catch (const DataError& error) {
-        ErrorInfo info = error.info();
-        info.hint = advice_after_damage(path);
-        throw DataError(error.place(), info);
-    } catch (const IoError& error) {
-        const std::string advice = advice_after_damage(path);
-        throw IoError(error.what() + (advice.empty() ? "" : "; " + advice));
-    }
-}
-
-namespace {
-
-template <typename Value>
-Value read_state(const fs::path& checkpoint, const char* key) {
-    try {
-        return nlohmann::json::parse(read_text(checkpoint / kStateFile)).value(key, Value());
-    } catch (const nlohmann::json::exception& error) {
-        refuse_state(checkpoint, error.what());
-    }
-}
-
-}  // namespace
-
-std::vector<std::string> read_classes(const fs::path& checkpoint) {
-    return read_state<std::vector<std::string>>(checkpoint, "classes");
-}
-
-std::string read_trained_recipe(const fs::path& checkpoint) {
-    return read_state<std::string>(checkpoint, "recipe");
-}
-
-std::vector<NamedTensor> read_model(const fs::path& checkpoint) {
-    return read_tensors(checkpoint / (fs::exists(checkpoint / kEmaFile) ? kEmaFile : kModelFile));
-}
-
-std::vector<NamedTensor> read_weights(const fs::path& path) {
-    if (!fs::is_directory(path)) {
-        return read_tensors(path);
-    }
-    const auto checkpoint = find_checkpoint(path);
-    if (!checkpoint) {
-        throw IoError({.where = path.string(),
-                       .expected = "a .safetensors file, a checkpoint or a run folder",
-                       .got = "a folder without a checkpoint"});
-    }
-    return read_model(*checkpoint);
 }
 
 }  // namespace stoker

@@ -4,20 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "stoker/models/model.h"
+#include "stoker/train/checkpoint.h"
 
 namespace stoker {
-
-struct Checkpoint {
-    std::vector<NamedTensor> model;
-    std::vector<NamedTensor> optimizer;
-    std::vector<NamedTensor> ema;  // the averaged weights; empty where there are none
-    std::string state;             // JSON
-};
 
 inline constexpr const char* kCurves = "curves.svg";            // tracker.h
 inline constexpr const char* kQuarantine = "quarantine.jsonl";  // quarantine.h
@@ -82,30 +73,5 @@ class RunFolder {
     std::string pending_metrics_;
     std::int64_t metrics_bytes_ = 0;
 };
-
-// The newest complete checkpoint of a run folder or of its folder `checkpoints`, or `path` itself where that is one.
-// Empty where there is none.
-std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
-
-// Throws IoError or DataError for a folder that is no checkpoint, or a damaged one; then it names the next older one of
-// the same run that can be read.
-Checkpoint read_checkpoint(const std::filesystem::path& path);
-
-// Writes tensors as safetensors, durably. Throws IoError.
-void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
-
-// The names of the classes that it was trained on, by label; empty where it does not tell. Throws IoError and
-// DataError.
-std::vector<std::string> read_classes(const std::filesystem::path& checkpoint);
-
-// The recipe (TOML) that it was trained by; empty where it does not tell. Throws IoError and DataError.
-std::string read_trained_recipe(const std::filesystem::path& checkpoint);
-
-// What is evaluated: the averaged weights where there are any, else model.safetensors.
-std::vector<NamedTensor> read_model(const std::filesystem::path& checkpoint);
-
-// The same for `path` itself, a .safetensors file, or the newest checkpoint of a run folder. Throws IoError where there
-// is none of these, and DataError for a damaged file.
-std::vector<NamedTensor> read_weights(const std::filesystem::path& path);
 
 }  // namespace stoker
