@@ -3,7 +3,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/pipeline/data.h"
-#include "stoker/train/run_folder.h"
+#include "stoker/train/checkpoint.h"
 #include "stoker/train/same_model.h"
 #include "stoker/train/setup.h"
 

@@ -9,7 +9,7 @@
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/trace.h"
 #include "stoker/pipeline/data.h"
-#include "stoker/train/run_folder.h"
+#include "stoker/train/checkpoint.h"
 #include "stoker/train/setup.h"
 
 namespace stoker::cli {

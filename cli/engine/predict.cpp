@@ -10,8 +10,8 @@
 #include "stoker/formats/image_files.h"
 #include "stoker/formats/open.h"
 #include "stoker/pipeline/data.h"
+#include "stoker/train/checkpoint.h"
 #include "stoker/train/predict.h"
-#include "stoker/train/run_folder.h"
 #include "stoker/train/setup.h"
 #include "table.h"
 

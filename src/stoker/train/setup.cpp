@@ -15,8 +15,8 @@
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/autocast.h"
+#include "stoker/train/checkpoint.h"
 #include "stoker/train/rewind.h"
-#include "stoker/train/run_folder.h"
 
 namespace stoker {
 namespace {
