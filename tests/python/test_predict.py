@@ -133,21 +133,18 @@ def test_images_without_labels_and_bad_ones(here):
 
 
 def test_a_run_folder_tells_recipe_and_checkpoint(here):
-    by_hand = predict(here, "val").out
-    checkpoint = newest(here / "r").relative_to(here)
-    for run in ("r", checkpoint, checkpoint.parent):
+    by_hand = predict(here, "val", name="mlp").out
+    checkpoint = newest(here / "mlp").relative_to(here)
+    for run in ("mlp", checkpoint, checkpoint.parent):
         assert run_program("predict", run, "val", cwd=here).out == by_hand
-    assert run_program("predict", "r", "--checkpoint", checkpoint, "val", cwd=here).out == by_hand
-    given = run_program("eval", "r.toml", "--checkpoint", "r", "--json", cwd=here).json()
-    for run in ("r", checkpoint):
-        assert run_program("eval", run, "--json", cwd=here).json() == given
-    assert run_program("eval", "r", "--json", "--set", "data.val=val/", cwd=here).json() == given
-    for out in ("by_run.pt", "by_run.safetensors"):
-        run_program("export", "r", "-o", out, cwd=here)
-    assert load_file(here / "by_run.safetensors").keys() == load_file(newest(here / "r") / "model.safetensors").keys()
-    other = run_program("predict", "r", "--checkpoint", "mlp", "val", cwd=here, status=1)
+    assert run_program("predict", "mlp", "--checkpoint", checkpoint, "val", cwd=here).out == by_hand
+    given = run_program("eval", "mlp.toml", "--checkpoint", "mlp", "--json", cwd=here).json()
+    assert run_program("eval", "mlp", "--json", "--set", "data.val=val/", cwd=here).json() == given
+    run_program("export", "mlp", "-o", "by_run.safetensors", cwd=here)
+    assert load_file(here / "by_run.safetensors").keys() == load_file(here / checkpoint / "model.safetensors").keys()
+    other = run_program("predict", "mlp", "--checkpoint", "r", "val", cwd=here, status=1)
     assert "[model.name]" in other.err
-    without = run_program("predict", "r.toml", "val", cwd=here, status=2)
+    without = run_program("predict", "mlp.toml", "val", cwd=here, status=2)
     assert "expected --checkpoint DIR with a recipe" in without.err and without.err.count("\n") == 1
     none = run_program("eval", "val", cwd=here, status=1)
     assert "[val] expected a run folder" in none.err and none.err.count("\n") == 1
