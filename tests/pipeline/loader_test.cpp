@@ -71,6 +71,12 @@ TEST(Loader, ABatchIsWhatItsIndicesSay) {
     EXPECT_EQ(all, every);
 }
 
+TEST(Loader, NormalizeForOtherChannelsIsRefused) {
+    const auto source = std::make_shared<PixelSource>(3, 4, 6, 1);
+    EXPECT_THROW(Loader(source, Transform(std::vector<Op>{kImageNetNormalize}), {.batch_size = 1}), InvalidArgument);
+    EXPECT_NO_THROW(Loader(source, Transform(std::vector<Op>{kMnistNormalize}), {.batch_size = 1}));
+}
+
 TEST(Loader, RanksTogetherMakeTheSameGlobalBatches) {
     for (const bool drop_last : {false, true}) {
         const LoaderOptions options{.batch_size = 12, .workers = 2, .seed = 9, .drop_last = drop_last};

@@ -86,6 +86,21 @@ TEST(OpTable, Normalize) {
     EXPECT_EQ(mixed.std[0], 2);
 }
 
+TEST(OpTable, NormalizeKnowsForHowManyChannelsItIs) {
+    const auto channels = [](const std::map<std::string, OptionValue>& options) {
+        return make<Normalize>("normalize", options).channels;
+    };
+    EXPECT_EQ(channels({}), 0);
+    EXPECT_EQ(channels({{"preset", "mnist"}}), 0);
+    EXPECT_EQ(channels({{"preset", "imagenet"}}), 3);
+    EXPECT_EQ(channels({{"mean", 0.5}, {"std", Numbers{0.5}}}), 0);
+    EXPECT_EQ(channels({{"mean", Numbers{0.5, 0.4}}, {"std", 0.5}}), 2);
+    EXPECT_EQ(channels({{"std", Numbers{1, 2, 3, 4}}}), 4);
+    expect_refused("normalize", {{"mean", Numbers{0, 1, 2}}, {"std", Numbers{1, 2}}},
+                   ".std] expected 3 numbers, or one for all channels, got [1, 2]");
+    expect_refused("normalize", {{"preset", "cifar10"}, {"mean", Numbers{0, 1}}}, ".mean] expected 3 numbers");
+}
+
 // MNIST's digits stored as PNG decode to RGB: all three channels are normalised alike.
 TEST(OpTable, MnistPresetServesGreyAsRgb) {
     const auto mnist = make<Normalize>("normalize", {{"preset", "mnist"}});

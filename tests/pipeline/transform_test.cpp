@@ -197,6 +197,44 @@ TEST_F(TransformTest, EncodedImagesAreDecodedFirst) {
     EXPECT_THROW(run(Transform(), sample, {}), DataError);
 }
 
+// Pillow's formula for convert("L"), and its place: before the resize, as there.
+TEST_F(TransformTest, EncodedImagesBecomeGrayWhereTheModelTakesOneChannel) {
+    const auto png = encode_png(image_.view());
+    Sample sample;
+    sample.bytes = std::as_bytes(std::span(png));
+    sample.encoded = true;
+    Image gray(37, 29, 1);
+    for (int y = 0; y < 37; ++y) {
+        for (int x = 0; x < 29; ++x) {
+            const std::uint8_t* rgb = &image_.view().row(y)[std::ptrdiff_t{3} * x];
+            gray.view().row(y)[x] =
+                static_cast<std::uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
+        }
+    }
+    for (const auto& ops : {std::vector<Op>{}, {Resize{.shorter = 13}, CenterCrop{10, 12}}}) {
+        const auto want = pixels(run(Transform(ops), raw_sample(gray), {}));
+        const ConstImageView got = run(Transform(ops, {.channels = 1}), sample, {});
+        EXPECT_EQ(got.channels, 1);
+        EXPECT_EQ(pixels(got), want);
+        EXPECT_EQ(run(Transform(ops, {.channels = 3}), sample, {}).channels, 3);
+    }
+}
+
+TEST_F(TransformTest, NormalizeForOtherChannelsNamesItsPlace) {
+    const std::vector<OpSpec> specs = {{.name = "normalize", .options = {{"preset", "imagenet"}}, .where = "x.toml:7"}};
+    const Transform transform(specs);
+    EXPECT_NO_THROW(transform.require_channels(3));
+    try {
+        transform.require_channels(1);
+        ADD_FAILURE();
+    } catch (const InvalidArgument& error) {
+        EXPECT_STREQ(error.what(),
+                     "[x.toml:7] expected normalize with a mean and a std for the 1 channel of the images, or with one "
+                     "for all, got figures for 3");
+    }
+    EXPECT_NO_THROW(Transform().require_channels(1));
+}
+
 TEST_F(TransformTest, NormalizeMustBeLast) {
     for (const auto& ops :
          {std::vector<Op>{kMnistNormalize, HorizontalFlip{}}, std::vector<Op>{kMnistNormalize, kMnistNormalize}}) {

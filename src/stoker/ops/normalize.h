@@ -12,12 +12,13 @@ namespace stoker {
 struct Normalize {
     std::array<float, 4> mean{0, 0, 0, 0};
     std::array<float, 4> std{1, 1, 1, 1};
+    int channels = 0;  // of the images that they are for; 0: any number
 };
 
 // torchvision's usual constants.
-inline constexpr Normalize kImageNetNormalize{{0.485f, 0.456f, 0.406f, 0}, {0.229f, 0.224f, 0.225f, 1}};
+inline constexpr Normalize kImageNetNormalize{{0.485f, 0.456f, 0.406f, 0}, {0.229f, 0.224f, 0.225f, 1}, 3};
 inline constexpr Normalize kMnistNormalize{{0.1307f, 0, 0, 0}, {0.3081f, 1, 1, 1}};
-inline constexpr Normalize kCifar10Normalize{{0.4914f, 0.4822f, 0.4465f, 0}, {0.2470f, 0.2435f, 0.2616f, 1}};
+inline constexpr Normalize kCifar10Normalize{{0.4914f, 0.4822f, 0.4465f, 0}, {0.2470f, 0.2435f, 0.2616f, 1}, 3};
 
 enum class Layout { chw, hwc };
 

@@ -98,6 +98,7 @@ Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const 
                                .got = std::string(dtype_name(options_.dtype))});
     }
     place_ = find_shape();
+    transform_.require_channels(place_.channels);
     fields_ = image_fields(place_);
     const auto capacity = static_cast<std::size_t>(sampler_.max_slice());
     place_.pixels.streamed = fields_.front().sample_bytes() >= kStreamBytes / capacity;

@@ -96,6 +96,11 @@ Op make_normalize(OpOptions& options) {
                 options.refuse(name, positive ? "finite numbers above 0" : "finite numbers");
             }
         }
+        const int count = static_cast<int>(list.size());
+        if (count > 1 && op.channels != 0 && op.channels != count) {
+            options.refuse(name, fmt::format("{} numbers, or one for all channels", op.channels));
+        }
+        op.channels = count > 1 ? count : op.channels;
         for (std::size_t i = 0; i < values.size() && !list.empty(); ++i) {
             values[i] = static_cast<float>(list[std::min(i, list.size() - 1)]);
         }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/ops/grayscale.h"
 #include "stoker/pipeline/op_table.h"
 
 namespace stoker {
@@ -154,7 +155,11 @@ TransformOptions transform_options(const DataRecipe& recipe) {
 }
 
 Transform::Transform(const std::vector<OpSpec>& specs, const TransformOptions& options)
-    : Transform(make_ops(specs), options) {}
+    : Transform(make_ops(specs), options) {
+    if (!specs.empty()) {
+        last_op_ = specs.back().where;
+    }
+}
 
 Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops_(std::move(ops)), options_(options) {
     Normalize last;
@@ -170,11 +175,22 @@ Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops
         }
     }
     factors_ = normalize_factors(last);
+    normalized_channels_ = last.channels;
     if (!ops_.empty() && std::holds_alternative<Normalize>(ops_.back())) {
         ops_.pop_back();
     }
     while (fixed_ < ops_.size() && !is_random(ops_[fixed_])) {
         ++fixed_;
+    }
+}
+
+void Transform::require_channels(int channels) const {
+    if (normalized_channels_ != 0 && normalized_channels_ != channels) {
+        throw InvalidArgument({.where = last_op_,
+                               .expected = fmt::format("normalize with a mean and a std for the {} channel{} of the "
+                                                       "images, or with one for all",
+                                                       channels, channels == 1 ? "" : "s"),
+                               .got = fmt::format("figures for {}", normalized_channels_)});
     }
 }
 
@@ -217,7 +233,8 @@ Transform::Draft Transform::open(const Sample& sample, std::size_t end, const Rn
     };
     RegionSink sink(fold_ops, options_.decode, scratch.decoded);
     scratch.decoder.decode(sample.bytes, sink, {.exif = options_.exif});
-    image.pixels = scratch.decoded.view();
+    const ImageView decoded = scratch.decoded.view();
+    image.pixels = options_.channels == 1 ? luma(decoded) : decoded;
     image.window = sink.window();
     image.geometry = sink.geometry();
     clock.lap(Stage::decode);

@@ -42,6 +42,7 @@ using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, N
 struct TransformOptions {
     bool exif = false;  // turn images as their EXIF orientation says
     DecodeMode decode = DecodeMode::exact;
+    std::int64_t channels = 0;  // 1: encoded images become gray; else they are RGB
 };
 
 TransformOptions transform_options(const DataRecipe& recipe);
@@ -78,6 +79,9 @@ class Transform {
 
     const std::vector<Op>& ops() const { return ops_; }
 
+    // Throws InvalidArgument, naming the op's place in the recipe, where `normalize` is for images of other channels.
+    void require_channels(int channels) const;
+
     // From the sample to its slot. `key.op` is ignored. Throws DataError for an image that is damaged,
     // SizeMismatch for one of another size than the slot.
     void run(const Sample& sample, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
@@ -110,6 +114,8 @@ class Transform {
     std::vector<Op> ops_;    // without the final normalize
     std::size_t fixed_ = 0;  // leading ops without randomness
     NormalizeFactors factors_;
+    int normalized_channels_ = 0;  // 0: any number
+    std::string last_op_ = "ops";  // its place in the recipe
     TransformOptions options_;
 };
 
