@@ -91,6 +91,46 @@ TEST(Safetensors, ReadsMetadataAndTrailingSpaces) {
     EXPECT_EQ(file.at("a").as<std::uint8_t>()[3], 3);
 }
 
+TEST(Safetensors, WritesMetadata) {
+    const TempDir folder;
+    const SafetensorsMetadata metadata = {{"classes", R"(["ash","b\"eech"])"}, {"format", "pt"}};
+    write_safetensors(folder / "x", {{"a", {nullptr, DType::uint8, {0}}}}, metadata);
+    const SafetensorsFile file(folder / "x");
+    EXPECT_EQ(file.metadata(), metadata);
+    EXPECT_EQ(file.tensors().size(), 1u);
+    write_safetensors(folder / "x", {}, {{"classes", "\xff"}});  // a folder's name need not be UTF-8
+    EXPECT_EQ(SafetensorsFile(folder / "x").metadata().at("classes"), "\xef\xbf\xbd");
+    put(folder / "x", file_of(R"({"__metadata__":{"a":1,"b":"c","d":{}}})", 0));
+    EXPECT_EQ(SafetensorsFile(folder / "x").metadata(), (SafetensorsMetadata{{"b", "c"}}));
+    put(folder / "x", file_of(R"({"__metadata__":"c"})", 0));
+    EXPECT_TRUE(SafetensorsFile(folder / "x").metadata().empty());
+}
+
+TEST(Safetensors, SaysWhatAFileIsThatItCannotRead) {
+    const TempDir folder;
+    const std::string whole = file_of(entry("F32", "[2,2]", "[0,16]"), 16);
+    const std::string header = fmt::format("{}", whole.size() - 16);
+    const std::pair<std::string, std::string> files[] = {
+        {whole.substr(0, whole.size() - 3),
+         fmt::format("got one that ends after {} of {} bytes: copied incompletely?", whole.size() - 3, whole.size())},
+        {whole.substr(0, whole.size() - 16), fmt::format("ends after {} of {} bytes", header, whole.size())},
+        {whole.substr(0, 20), fmt::format("ends after 20 of at least {} bytes: copied incompletely?", header)},
+        {"a text of some length, and no weights", "expected a safetensors file, got one that does not begin as such"},
+        {std::string("\x80\x02}q\0", 5), "got one that torch.save wrote; write it with safetensors.torch.save_file"},
+        {"PK\3\4 and the rest of a zip file", "got one that torch.save wrote"},
+        {std::string("\x20\0\0\0\0\0\0\0no JSON", 15), "one that does not begin as such"},
+    };
+    for (const auto& [bytes, text] : files) {
+        put(folder / "x", bytes);
+        try {
+            const SafetensorsFile file(folder / "x");
+            ADD_FAILURE() << text;
+        } catch (const DataError& error) {
+            EXPECT_THAT(error.what(), HasSubstr(text));
+        }
+    }
+}
+
 TEST(Safetensors, HostileHeadersAreRefused) {
     const TempDir folder;
     const std::string sound = entry("F32", "[2,2]", "[0,16]");

@@ -67,6 +67,8 @@ std::optional<std::uint64_t> size_of_name(std::string_view name) {
 
 constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // as the reference implementation limits it
+constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 62;
+constexpr const char* kMetadata = "__metadata__";
 
 [[noreturn]] void refuse(std::string expected, std::string got) {
     throw DataError({}, {.where = "safetensors", .expected = std::move(expected), .got = std::move(got)});
@@ -110,6 +112,59 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_js
     return entry;
 }
 
+[[noreturn]] void refuse_cut(std::uint64_t size, std::uint64_t least, const char* at_least) {
+    refuse("a complete safetensors file",
+           fmt::format("one that ends after {} of {}{} bytes: copied incompletely?", size, at_least, least));
+}
+
+std::uint64_t header_length(std::span<const std::byte> bytes) {
+    std::uint64_t length = 0;
+    const std::string_view start{reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 9)};
+    if (start.starts_with("PK\3\4") || start.starts_with("\x80\x02")) {
+        refuse("a safetensors file", "one that torch.save wrote; write it with safetensors.torch.save_file");
+    }
+    if (bytes.size() < sizeof length) {
+        refuse("a safetensors file", fmt::format("a file of {} bytes", bytes.size()));
+    }
+    std::memcpy(&length, bytes.data(), sizeof length);
+    if (length > kMaxHeader) {
+        refuse("a safetensors file", "one that does not begin as such");
+    }
+    if (length > bytes.size() - sizeof length) {
+        if (bytes.size() > sizeof length && start.back() != '{') {
+            refuse("a safetensors file", "one that does not begin as such");
+        }
+        refuse_cut(bytes.size(), sizeof length + length, "at least ");
+    }
+    return length;
+}
+
+// Whether the file reaches as far as its tensors do; what is wrong with a header otherwise, each tensor tells.
+void require_data(const nlohmann::ordered_json& header, std::uint64_t size, std::uint64_t begin) {
+    std::uint64_t end = 0;
+    for (const auto& [name, json] : header.items()) {
+        const auto offsets = json.is_object() ? json.find("data_offsets") : json.end();
+        if (offsets != json.end() && offsets->is_array() && offsets->size() == 2 &&
+            offsets->back().is_number_unsigned()) {
+            end = std::max(end, std::min(offsets->back().get<std::uint64_t>(), kMaxFile));
+        }
+    }
+    if (end > size - begin) {
+        refuse_cut(size, begin + end, "");
+    }
+}
+
+// Anything but texts has no place there.
+SafetensorsMetadata texts(const nlohmann::ordered_json& json) {
+    SafetensorsMetadata found;
+    for (const auto& [key, value] : json.items()) {
+        if (json.is_object() && value.is_string()) {
+            found.emplace(key, value.get<std::string>());
+        }
+    }
+    return found;
+}
+
 }  // namespace
 
 std::optional<DType> safetensors_dtype(std::string_view name) {
@@ -117,8 +172,12 @@ std::optional<DType> safetensors_dtype(std::string_view name) {
     return found == std::end(kTypes) ? std::nullopt : std::optional(found->dtype);
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors) {
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
+                       const SafetensorsMetadata& metadata) {
     nlohmann::ordered_json header = nlohmann::ordered_json::object();
+    if (!metadata.empty()) {
+        header[kMetadata] = metadata;
+    }
     std::uint64_t offset = 0;
     for (const auto& tensor : tensors) {
         const std::uint64_t end = offset + tensor.view.bytes();
@@ -126,7 +185,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
             {"dtype", type_name(tensor.view.dtype)}, {"shape", tensor.view.shape}, {"data_offsets", {offset, end}}};
         offset = end;
     }
-    std::string text = header.dump();
+    // A class may have the name of a folder, which need not be UTF-8.
+    std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     text.resize((text.size() + 7) / 8 * 8, ' ');
     const std::uint64_t length = text.size();
 
@@ -139,27 +199,21 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     write_file(path, pieces);
 }
 
-std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes) {
-    std::uint64_t length = 0;
-    if (bytes.size() < sizeof length) {
-        refuse("a safetensors header", fmt::format("a file of {} bytes", bytes.size()));
-    }
-    if (std::memcmp(bytes.data(), "PK\3\4", 4) == 0) {
-        refuse("a safetensors file", "a zip file, as torch.save writes; save it with safetensors.torch.save_file");
-    }
-    std::memcpy(&length, bytes.data(), sizeof length);
-    if (length > kMaxHeader || length > bytes.size() - sizeof length) {
-        refuse("a header within the file", fmt::format("{} bytes of header", length));
-    }
+std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes, SafetensorsMetadata* metadata) {
+    const std::uint64_t length = header_length(bytes);
     const auto data = bytes.subspan(sizeof length + length);
     const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof length);
     const auto header = nlohmann::ordered_json::parse(text, text + length, nullptr, /*allow_exceptions=*/false);
     if (!header.is_object()) {
-        refuse("a JSON object as header", "something else");
+        refuse("a safetensors file, whose header is a JSON object", "something else");
     }
+    require_data(header, bytes.size(), sizeof length + length);
     std::vector<SafetensorsEntry> entries;
     for (const auto& [name, json] : header.items()) {
-        if (name == "__metadata__") {
+        if (name == kMetadata) {
+            if (metadata != nullptr) {
+                *metadata = texts(json);
+            }
             continue;
         }
         try {
@@ -173,7 +227,7 @@ std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(path) {
     try {
-        for (SafetensorsEntry& entry : parse_safetensors(file_.bytes())) {
+        for (SafetensorsEntry& entry : parse_safetensors(file_.bytes(), &metadata_)) {
             const std::optional<DType> dtype = safetensors_dtype(entry.dtype);
             if (!dtype) {
                 refuse(fmt::format("a tensor of a type that Stoker computes with for {}", entry.name), entry.dtype);

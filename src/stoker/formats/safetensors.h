@@ -20,8 +20,12 @@ struct NamedView {
     TensorView view;
 };
 
+// What a file says of itself beside its tensors.
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
 // Writes atomically and durably, tensors in the given order. Throws IoError.
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors);
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
+                       const SafetensorsMetadata& metadata = {});
 
 // A tensor as a header names it: the types of the format that no DType stands for are there too.
 struct SafetensorsEntry {
@@ -32,8 +36,9 @@ struct SafetensorsEntry {
 };
 
 // The tensors in the bytes of a safetensors file, in the header's order; their bytes are views. Checks every name,
-// type, shape and offset first. Throws DataError.
-std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes);
+// type, shape and offset first. Throws DataError. `metadata`, where given, gets what the file has of it.
+std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes,
+                                                SafetensorsMetadata* metadata = nullptr);
 
 // Of a type as a header names it; empty for those that no DType stands for.
 std::optional<DType> safetensors_dtype(std::string_view name);
@@ -44,6 +49,7 @@ class SafetensorsFile {
     explicit SafetensorsFile(const std::filesystem::path& path);
 
     const std::vector<NamedView>& tensors() const { return tensors_; }
+    const SafetensorsMetadata& metadata() const { return metadata_; }
 
     // The tensor of that name; its bytes live as long as this object and are read-only. Throws
     // DataError where there is none.
@@ -54,6 +60,7 @@ class SafetensorsFile {
     std::filesystem::path path_;
     MappedFile file_;
     std::vector<NamedView> tensors_;
+    SafetensorsMetadata metadata_;
     std::map<std::string, std::size_t> by_name_;
 };
 
