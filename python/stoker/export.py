@@ -14,6 +14,7 @@ import struct
 import zipfile
 
 import torch
+from torch import nn
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.pt2_archive._package import package_pt2
@@ -33,10 +34,11 @@ def export_training(model, loss, example, path, *, compiled=False):
     compiled: has AOTInductor compile both graphs, which needs a C++ compiler; the file then runs on such machines only,
         and Stoker loads it only where STOKER_TRUST_NATIVE=1 is set.
 
-    Batch norm, dropout and parameters with requires_grad = False do in Stoker what they do in PyTorch. Mixed precision
-    is traced as well: call torch.autocast inside the model and inside the loss.
+    The model is in training mode, as it is when it is made. Batch norm, dropout and parameters with
+    requires_grad = False do in Stoker what they do in PyTorch. Mixed precision is traced as well: call torch.autocast
+    inside the model and inside the loss.
     """
-    images, labels = _check(model, example, path)
+    images, labels = _check(model, loss, example, path)
     names = [name for name, _ in model.named_parameters()]
     kept = model.state_dict().keys()
     buffer_names = [name for name, _ in model.named_buffers() if name in kept]
@@ -44,6 +46,7 @@ def export_training(model, loss, example, path, *, compiled=False):
     state = {name: everything[name].detach().contiguous() for name in names + buffer_names}
 
     model = copy.deepcopy(model)
+    _check_logits(model, images, labels)
     unused = _unused(model.train(), loss, images, labels)
     wanted = [name for name, p in model.named_parameters() if p.requires_grad and name not in unused]
 
@@ -87,10 +90,59 @@ def export_training(model, loss, example, path, *, compiled=False):
         archive.writestr(f"{root}/extra/weights.safetensors", _safetensors(state))
 
 
-def _check(model, example, path):
-    images, labels = example
+def _check(model, loss, example, path):
+    """The example's images and labels; one line for each mistake, before a minute goes into tracing."""
+    _check_path(path)
+    if not isinstance(model, nn.Module) or isinstance(model, torch.jit.ScriptModule):
+        raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}{_hint(model)}")
+    if isinstance(loss, type):
+        raise TypeError(f"loss: expected a function of (logits, labels), got a class; write {loss.__name__}()")
+    if not callable(loss):
+        raise TypeError(
+            f"loss: expected a function of (logits, labels), got {type(loss).__name__}; "
+            "such as torch.nn.CrossEntropyLoss()"
+        )
+    images, labels = _check_example(example)
+    asleep = next((name or "all of it" for name, part in model.named_modules() if not part.training), None)
+    if asleep is not None:
+        raise ValueError(
+            f"model: expected it in training mode, got evaluation mode for {asleep}; call model.train() first: "
+            "Stoker itself evaluates in evaluation mode"
+        )
+    for name, parameter in model.named_parameters():
+        if parameter.device != images.device or parameter.dtype != torch.float32:
+            do = "move one of the two" if parameter.device != images.device else "call model.float()"
+            if not parameter.is_floating_point():
+                do = "make it a buffer"
+            raise ValueError(
+                f"model: expected float32 parameters on {images.device}, as the example, got {name} of "
+                f"{parameter.dtype} on {parameter.device}; {do}"
+            )
+    return images.detach().contiguous(), labels.detach().contiguous()
+
+
+def _hint(model):
+    if isinstance(model, torch.jit.ScriptModule):
+        return "; save it and set model.script in the recipe instead"
+    return "; create an instance" if isinstance(model, type) else ""
+
+
+def _check_path(path):
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path: expected a name that ends in .pt2, got {type(path).__name__}")
     if not os.fspath(path).endswith(".pt2"):
         raise ValueError(f"path: expected a name that ends in .pt2, got {os.fspath(path)!r}")
+    folder = os.path.dirname(os.fspath(path)) or "."
+    if not os.path.isdir(folder):
+        raise ValueError(f"path: expected a file in a folder that exists, got {os.fspath(path)!r}")
+
+
+def _check_example(example):
+    parts = tuple(example) if isinstance(example, (tuple, list)) else (example,)
+    if len(parts) != 2 or not all(isinstance(part, torch.Tensor) for part in parts):
+        got = ", ".join(type(part).__name__ for part in parts)
+        raise TypeError(f"example: expected a batch of two tensors, (images, labels), got {got or 'none'}")
+    images, labels = parts
     if images.dim() != 4 or images.dtype != torch.float32 or len(images) < 2:
         raise ValueError(
             "example: expected float32 images (N, C, H, W) with N of at least 2, "
@@ -98,13 +150,58 @@ def _check(model, example, path):
         )
     if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
         raise ValueError(f"example: expected int64 labels ({len(images)},), got {labels.dtype} {tuple(labels.shape)}")
-    for name, parameter in model.named_parameters():
-        if parameter.device != images.device or parameter.dtype != torch.float32:
-            raise ValueError(
-                f"model: expected float32 parameters on {images.device}, as the example; "
-                f"{name} is {parameter.dtype} on {parameter.device}"
-            )
-    return images.detach().contiguous(), labels.detach().contiguous()
+    if labels.device != images.device:
+        raise ValueError(f"example: expected labels on {images.device}, as the images, got {labels.device}")
+    return images, labels
+
+
+def _run(model, images):
+    buffers = {name: b.clone() for name, b in model.named_buffers()}
+    try:
+        return functional_call(model, buffers, (images,))
+    except Exception as error:
+        shape = tuple(images.shape)
+        raise ValueError(f"model: expected one that takes images {shape}, got {_line(error)}") from error
+
+
+def _check_logits(model, images, labels):
+    """What evaluation gives: in training the loss alone has to understand the model."""
+    with torch.no_grad(), torch.random.fork_rng():
+        logits = _run(model.eval(), images)
+    if not isinstance(logits, torch.Tensor) or logits.dim() != 2 or len(logits) != len(images):
+        got = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise ValueError(f"model: expected one tensor of logits ({len(images)}, classes) in evaluation, got {got}")
+    classes = logits.shape[1]
+    if labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(
+            f"example: expected labels from 0 to {classes - 1}, for the {classes} outputs of the model, "
+            f"got {labels.min().item()} to {labels.max().item()}"
+        )
+
+
+def _first_loss(model, loss, images, labels):
+    """The loss of a step in training, with its gradient."""
+    with torch.random.fork_rng():
+        output = _run(model, images)
+        try:
+            value = loss(output, labels)
+        except Exception as error:
+            raise ValueError(f"loss: expected a function of (logits, labels), got {_line(error)}") from error
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"loss: expected a tensor, the mean over the batch, got {type(value).__name__}")
+    if value.dim() != 0:
+        raise ValueError(
+            f"loss: expected a scalar, the mean over the batch, got {tuple(value.shape)}; "
+            'use reduction="mean", or call .mean()'
+        )
+    if not value.requires_grad:
+        raise ValueError("loss: expected one with a gradient, got one without; leave out detach() and no_grad()")
+    return value
+
+
+def _line(error):
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 
 def _unused(model, loss, images, labels):
@@ -112,11 +209,7 @@ def _unused(model, loss, images, labels):
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
         raise ValueError("model: expected a parameter that requires a gradient, got none")
-    with torch.random.fork_rng():
-        buffers = {name: b.clone() for name, b in model.named_buffers()}
-        value = loss(functional_call(model, buffers, (images,)), labels)
-    if value.dim() != 0:
-        raise ValueError(f"loss: expected a scalar, the mean over the batch, got {tuple(value.shape)}")
+    value = _first_loss(model, loss, images, labels)
     gradients = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
     return {name for name, gradient in zip(trained, gradients, strict=True) if gradient is None}
 
