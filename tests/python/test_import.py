@@ -277,6 +277,7 @@ def test_a_trace_bound_to_one_mode_is_refused(stoker, tmp_path, folder, name, tr
     write_recipe(tmp_path, folder, 'script = "net.pt"')
     error = stoker("train", "r.toml", "--out", "run", status=1).err
     assert f"aten::{name}" in error and "script it instead (torch.jit.script)" in error, error
+    assert "to train on after `stoker export`, set model.weights to the run folder" in error, error
     assert error.count("\n") == 1, error
 
 
@@ -423,6 +424,32 @@ def test_frozen_parameters_stay(stoker, tmp_path, folder):
         state = load_file(newest(tmp_path / out) / "model.safetensors")
         assert torch.equal(state["0.weight"], start["0.weight"])
         assert not torch.equal(state["6.weight"], start["6.weight"])
+
+
+@pytest.mark.parametrize("train", ["", "ema = 0.9\nclip_norm = 0.5\naccumulate = 2"])
+@pytest.mark.parametrize("form", ["export", "script"])
+def test_a_recipe_freezes_parameters_of_an_imported_model(stoker, tmp_path, folder, form, train):
+    line = f'{key(folder, "dropout", form)}\nfreeze = ["0.*", "1.bias"]'
+    write_recipe(tmp_path, folder, line, train=train, epochs=2)
+    decay = ("--set", "optimizer.name=adamw", "--set", "optimizer.weight_decay=0.5")
+    done = stoker("train", "r.toml", "--out", "run", *decay)
+    frozen = {"0.weight", "0.bias", "1.bias"}
+    assert f"{3 * 8 * 9 + 8 + 16 + 387} parameters, {8 + 387} of them trained" in done.err, done.err
+    start = torch.load(folder / "dropout.weights")
+    checkpoint = newest(tmp_path / "run")
+    for file in ("model", "ema") if train else ("model",):
+        state = load_file(checkpoint / f"{file}.safetensors")
+        assert {name for name, value in state.items() if torch.equal(value, start[name])} == frozen
+    optimizer = load_file(checkpoint / "optimizer.safetensors")
+    assert {name.removeprefix("exp_avg.") for name in optimizer if name.startswith("exp_avg.")} == (
+        {"1.weight", "6.weight", "6.bias"}
+    )
+    resume = ("--resume", "auto", "--set", "train.epochs=3")
+    stoker("train", "r.toml", "--out", "run", *decay, *resume)
+    state = load_file(newest(tmp_path / "run") / "model.safetensors")
+    assert all(torch.equal(state[name], start[name]) for name in frozen)
+    error = stoker("train", "r.toml", "--out", "no", "--set", 'model.freeze=["fc.*"]', status=1).err
+    assert "[model.freeze]" in error and "its first parameter is 0.weight" in error and error.count("\n") == 1, error
 
 
 def test_bf16_trains_a_scripted_model(stoker, tmp_path, folder):

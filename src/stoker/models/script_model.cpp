@@ -57,7 +57,8 @@ void require_both_modes(const std::string& path, at::ArrayRef<const torch::jit::
                                                  .expected = "a model that trains and evaluates",
                                                  .got = fmt::format("a trace whose {} does only one of them",
                                                                     node->kind().toQualString()),
-                                                 .hint = "script it instead (torch.jit.script)"});
+                                                 .hint = "script it instead (torch.jit.script); to train on after "
+                                                         "`stoker export`, set model.weights to the run folder"});
             }
             require_both_modes(path, node->blocks());
         }
