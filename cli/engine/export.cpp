@@ -45,18 +45,18 @@ int run(const Options& options) {
                            .got = "TorchScript",
                            .hint = "-o OUT.safetensors"});
     }
-    const std::vector<NamedTensor> weights = read_model(checkpoint);
+    const ModelFile weights = read_model(checkpoint);
     if (!script) {
-        write_tensors(options.out, weights);
+        write_tensors(options.out, weights.tensors, weights.about);
     } else {
         with_stoker_errors([&] {
-            const Shape image = image_shape(recipe);
+            const Shape image = image_shape(recipe, channels_of(weights.about));
             const auto classes = static_cast<std::int64_t>(class_names(recipe, checkpoint).size());
             const auto model = make_trained_model(recipe, weights, image, classes, at::kCPU);
-            save_torchscript(*model, image, options.out);
+            save_torchscript(*model, image, options.out, to_json(weights.about));
         });
     }
-    fmt::print(stderr, "{}: {} of {}\n", options.out, counted(std::ssize(weights), "tensor"), checkpoint.string());
+    fmt::print(stderr, "{}: {} of {}\n", options.out, counted(std::ssize(weights.tensors), "tensor"), checkpoint.string());
     return 0;
 }
 

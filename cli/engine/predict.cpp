@@ -77,10 +77,12 @@ int run(const Options& options) {
         fmt::print(stderr, "{}: its test split\n", options.data);
     }
     const at::Device device = prepare_device(recipe);
+    const ModelFile weights = read_model(checkpoint);
     std::unique_ptr<Loader> loader;
     std::vector<Prediction> bad;
     try {
-        loader = make_predict_loader(recipe, source, device, uses_channels_last(recipe, nullptr));
+        loader = make_predict_loader(recipe, source, device, uses_channels_last(recipe, nullptr),
+                                     channels_of(weights.about));
     } catch (const DataError&) {
         bad = unreadable(*source, recipe.data);
         if (bad.empty()) {
@@ -89,7 +91,7 @@ int run(const Options& options) {
     }
     std::unique_ptr<Model> model;
     if (loader != nullptr) {
-        model = make_trained_model(recipe, read_model(checkpoint), loader->image_shape(), std::ssize(classes), device);
+        model = make_trained_model(recipe, weights, loader->image_shape(), std::ssize(classes), device);
     }
     PredictionFile file(options.out, classes, options.top);
     Report report(file, source->size());

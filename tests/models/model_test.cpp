@@ -6,6 +6,8 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +16,8 @@
 #include <fmt/ranges.h>
 #include <functional>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/models/init.h"
@@ -301,21 +305,103 @@ TEST(Model, PretrainedWeightsKeepAFreshLastLayerForOtherClasses) {
     const auto model = make_model(named("convnet"), {3, 16, 16}, 4, 1);
     const auto other = make_model(named("convnet"), {3, 16, 16}, 9, 2);
     const at::Tensor head = model->parameters().back().tensor.clone();
-    EXPECT_EQ(model->load_pretrained(other->state()), (std::vector<std::string>{"fc.weight", "fc.bias"}));
+    EXPECT_EQ(model->load_pretrained(other->state(), 4), (std::vector<std::string>{"fc.weight", "fc.bias"}));
     EXPECT_TRUE(at::equal(model->parameters().back().tensor, head));
     for (std::size_t i = 0; i + 2 < model->parameters().size(); ++i) {
         EXPECT_TRUE(at::equal(model->parameters()[i].tensor, other->parameters()[i].tensor));
     }
     const auto same = make_model(named("convnet"), {3, 16, 16}, 4, 3);
-    EXPECT_TRUE(model->load_pretrained(same->state()).empty());
+    EXPECT_TRUE(model->load_pretrained(same->state(), 4).empty());
     EXPECT_TRUE(at::equal(model->parameters().back().tensor, same->parameters().back().tensor));
 
     auto state = other->state();
     state[0].tensor = at::zeros({64, 3, 5, 5});  // not the last layer
-    expect_refusal([&] { model->load_pretrained(state); }, "conv1.weight of shape [64, 3, 3, 3]");
+    expect_refusal([&] { model->load_pretrained(state, 4); }, "conv1.weight of shape [64, 3, 3, 3]");
     state = other->state();
     std::erase_if(state, [](const NamedTensor& entry) { return entry.name == "fc.weight"; });
-    expect_refusal([&] { model->load_pretrained(state); }, "fc.weight");
+    expect_refusal([&] { model->load_pretrained(state, 4); }, "fc.weight");
+}
+
+// Parameters of any names and shapes, in that order.
+class Shapes final : public Model {
+  public:
+    explicit Shapes(const std::vector<std::pair<std::string, Shape>>& layers, double value = 0) {
+        for (const auto& [name, shape] : layers) {
+            parameter(name, at::full(shape, value));
+        }
+    }
+    at::Tensor forward(const at::Tensor& input) override { return input; }
+};
+
+TEST(Model, TheLayerThatBeginsAfreshIsTheOneWithAnOutputForEachClass) {
+    using Layers = std::vector<std::pair<std::string, Shape>>;
+    const auto fresh = [](const Layers& own, const Layers& given) {
+        return Shapes(own).load_pretrained(Shapes(given, 1).state(), /*classes=*/4);
+    };
+    // Wherever it comes in the order, and whatever it is called.
+    EXPECT_EQ(fresh({{"head.cls.weight", {4, 8}}, {"head.cls.bias", {4}}, {"body.weight", {8, 3}}},
+                    {{"head.cls.weight", {9, 8}}, {"head.cls.bias", {9}}, {"body.weight", {8, 3}}}),
+              (std::vector<std::string>{"head.cls.weight", "head.cls.bias"}));
+    const std::tuple<Layers, Layers, std::string> refused[] = {
+        // Positions of other images, the last parameter, without a layer of its own.
+        {{{"fc.weight", {4, 8}}, {"pos", {4, 8}}}, {{"fc.weight", {4, 8}}, {"pos", {9, 8}}}, "pos of shape [4, 8]"},
+        // A hidden layer, where the model has not as many outputs as there are classes.
+        {{{"fc.weight", {5, 8}}}, {{"fc.weight", {9, 8}}}, "fc.weight of shape [5, 8], got shape [9, 8]"},
+        {{{"fc.weight", {4, 8}}, {"fc.bias", {4}}}, {{"fc.weight", {9, 7}}, {"fc.bias", {9}}}, "fc.weight"},
+        {{{"fc.weight", {4, 8}}, {"fc.bias", {4}}}, {{"fc.weight", {4, 8}}, {"fc.bias", {9}}}, "fc.bias"},
+        {{{"fc.weight", {4, 8}}, {"fc.bias", {4}}}, {{"fc.weight", {9, 8}}, {"fc.bias", {8}}}, "fc.weight"},
+        {{{"aux.weight", {4, 8}}, {"fc.weight", {4, 8}}},
+         {{"aux.weight", {9, 8}}, {"fc.weight", {9, 8}}},
+         "aux.weight"},
+    };
+    for (const auto& [own, given, name] : refused) {
+        expect_refusal([&, &own = own, &given = given] { fresh(own, given); }, name);
+    }
+}
+
+TEST(Model, NamesOfPyTorchsWrappersAreTakenOff) {
+    const auto given = make_model(named("convnet"), {3, 16, 16}, 4, 2);
+    given->train(false);
+    at::Generator generator = make_generator(2);
+    const at::Tensor input = default_uniform({2, 3, 16, 16}, 1, generator);
+    for (const std::string prefix : {"module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."}) {
+        const auto model = make_model(named("convnet"), {3, 16, 16}, 4, 1);
+        auto state = given->state();
+        std::ranges::for_each(state, [&](NamedTensor& entry) { entry.name.insert(0, prefix); });
+        model->load_pretrained(state, 4);
+        model->train(false);
+        EXPECT_TRUE(at::equal(model->forward(input), given->forward(input))) << prefix;
+        state.back().name.erase(0, prefix.size());  // not all: then it is no wrapper's
+        expect_refusal([&] { model->load_pretrained(state, 4); }, "conv1.weight of shape");
+    }
+    Shapes own({{"module.fc.weight", {4, 8}}});  // names of its own
+    EXPECT_TRUE(own.load_pretrained({{"module.fc.weight", at::ones({4, 8})}}, 4).empty());
+    EXPECT_EQ(own.parameters()[0].tensor.sum().item<double>(), 32);
+}
+
+TEST(Model, WeightsThatDoNotFitTellWhatTheyAre) {
+    const auto refuse = [](const ModelRecipe& recipe, const Model& given, const std::string& text) {
+        const auto model = make_model(recipe, {3, 64, 64}, 4, 1);
+        expect_refusal([&] { model->load_pretrained(given.state(), 4, "model.weights: x.safetensors"); }, text);
+        expect_refusal([&] { model->load(given.state(), "x.safetensors"); }, "[x.safetensors]");
+    };
+    const auto imagenet = make_model(resnet18("imagenet"), {3, 64, 64}, 4, 1);
+    refuse(resnet18("cifar"), *imagenet, "large images: set model.stem = \"imagenet\"");
+    refuse(
+        resnet18("imagenet"), *make_model(resnet18("cifar"), {3, 64, 64}, 4, 1),
+        "[model.weights: x.safetensors] expected conv1.weight of shape [64, 3, 7, 7], got shape [64, 3, 3, 3]; a 3x3 "
+        "conv1 is a ResNet's stem for small images: set model.stem = \"cifar\"");
+    refuse(resnet18("cifar"), *make_model(resnet18("cifar"), {1, 64, 64}, 4, 1),
+           "images of 1 channels, and these have 3");
+    refuse(named("resnet34"), *imagenet,
+           "expected layer1.2.conv1.weight of shape [64, 64, 3, 3], got none: 96 of the model's 218 tensors are not "
+           "there; "
+           "they are of another model: set model.name");
+    refuse(resnet18(), *make_model(named("resnet34"), {3, 64, 64}, 4, 1),
+           "expected the 122 tensors of the model, no others, got 96 others, such as layer1.2.conv1.weight");
+    refuse(resnet18(), *make_model(named("vit_s_16"), {3, 64, 64}, 4, 1),
+           "expected conv1.weight of shape [64, 3, 3, 3], got none: 122 of the model's 122 tensors are not there, but "
+           "152 others, such as class_token");
 }
 
 TEST(Model, FreezingTakesGradientsAway) {

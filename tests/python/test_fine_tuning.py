@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from test_models_parity import ConvNet, Mlp, make_batch, make_twin, newest, write_recipe
+from test_models_parity import ConvNet, Mlp, cifar_resnet18, make_batch, make_twin, newest, write_recipe
+from torch import nn
 
 FEWER, SIDE = 3, 12
 
@@ -46,6 +47,15 @@ def test_all_but_the_last_layer_is_loaded(stoker, tmp_path, pretrained):
         assert f"{given}: the weights to begin with\n" in done.err
         assert torch.equal(weights_of(tmp_path, "again")["fc.weight"], weights["fc.weight"])
         shutil.rmtree(tmp_path / "again")
+
+
+def test_names_of_pytorchs_wrappers_are_taken_off(stoker, tmp_path, pretrained):
+    state = torch.compile(nn.DataParallel(make_twin(lambda: ConvNet(3)))).state_dict()
+    assert "_orig_mod.module.conv5.weight" in state
+    (tmp_path / "given.safetensors").unlink()  # the tensors of `pretrained` lie in it
+    save_file(state, tmp_path / "given.safetensors")
+    train(stoker, tmp_path, "optimizer.lr=1e-30", "optimizer.weight_decay=0")
+    assert torch.equal(weights_of(tmp_path)["conv5.weight"], pretrained["conv5.weight"])
 
 
 def test_averages_begin_with_the_weights(stoker, tmp_path, pretrained):
@@ -98,7 +108,10 @@ def test_a_resumed_run_reads_its_checkpoint_alone(stoker, tmp_path, pretrained):
     assert error.count("\n") <= 4 and "model.freeze" in error
 
 
-@pytest.mark.parametrize("damage", ["shape", "missing", "extra", "head", "no file", "no checkpoint", "cut"])
+DAMAGES = ["shape", "missing", "extra", "head", "no file", "no checkpoint", "cut", "cut header", "text", "torch.save"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_other_weights_are_refused_in_one_line(stoker, tmp_path, pretrained, damage):
     file = tmp_path / "given.safetensors"
     sets, named = (), ""
@@ -107,24 +120,51 @@ def test_other_weights_are_refused_in_one_line(stoker, tmp_path, pretrained, dam
         named = "conv1.weight of shape [64, 3, 3, 3], got shape [64, 1, 3, 3]"
     elif damage == "missing":
         save_file({name: value for name, value in pretrained.items() if name != "bn2.bias"}, file)
-        named = "bn2.bias"
+        named = "expected bn2.bias of shape [64], got none: 1 of the model's 38 tensors are not there; they are of"
     elif damage == "extra":
         save_file({**pretrained, "conv7.weight": torch.zeros(1)}, file)
         named = "conv7.weight"
     elif damage == "head":
         save_file({**pretrained, "fc.weight": torch.zeros(9, 255)}, file)
-        named = "fc.weight"
+        named = "[model.weights: given.safetensors] expected fc.weight of shape [3, 256], got shape [9, 255]"
     elif damage == "no file":
         sets, named = ("model.weights=nowhere.safetensors",), "nowhere.safetensors"
     elif damage == "no checkpoint":
         (tmp_path / "empty").mkdir()
         sets, named = ("model.weights=empty",), "empty"
-    else:
+    elif damage == "cut":
+        size = file.stat().st_size
         file.write_bytes(file.read_bytes()[:-100])
-        named = "given.safetensors"
+        named = f"got one that ends after {size - 100} of {size} bytes: copied incompletely?"
+    elif damage == "cut header":
+        file.write_bytes(file.read_bytes()[:100])
+        named = "got one that ends after 100 of at least "
+    elif damage == "text":
+        file.write_text("weights\n" * 20)
+        named = "expected a safetensors file, got one that does not begin as such"
+    else:
+        file.unlink()  # the tensors lie in it
+        torch.save(pretrained, file)
+        named = "got one that torch.save wrote; write it with safetensors.torch.save_file"
     error = train(stoker, tmp_path, *sets, status=1).err
-    assert error.startswith("stoker: ") and error.count("\n") == 1 and named in error, error
+    assert error.startswith("stoker: [model.weights") and error.count("\n") == 1 and named in error, error
+    assert "empty" in error or "nowhere" in error or "[model.weights: given.safetensors] " in error
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "stem", "texts"),
+    [
+        ("resnet18", "imagenet", ["conv1.weight of shape [64, 3, 7, 7], got shape [64, 3, 3, 3]", 'stem = "cifar"']),
+        ("resnet34", "cifar", ["96 of the model's 218 tensors are not there", "set model.name"]),
+        ("convnet", "auto", ["30 of the model's 38 tensors are not there, but 114 others, such as layer1.0.bn1"]),
+    ],
+)
+def test_weights_of_another_model_tell_which_key_to_set(stoker, tmp_path, pretrained, model, stem, texts):
+    save_file(make_twin(cifar_resnet18).state_dict(), tmp_path / "given.safetensors")
+    error = train(stoker, tmp_path, f"model.name={model}", f"model.stem={stem}", status=1).err
+    assert "[model.weights: given.safetensors] " in error and error.count("\n") == 1, error
+    assert all(text in error for text in texts), error
 
 
 def test_what_cannot_be_frozen_or_computed_again_is_refused(stoker, tmp_path, pretrained):

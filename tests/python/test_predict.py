@@ -8,6 +8,7 @@ import shutil
 import pytest
 import torch
 from conftest import run_program
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from test_weights import IMAGENET, draw_photos, newest
 from torch import nn
@@ -238,7 +239,7 @@ def test_a_damaged_checkpoint_names_the_one_before(here):
         (["val", "-o", "out.txt"], ".csv or .json"),
         (["val", "-o", "no/folder.csv"], "no/folder.csv"),
         (["r"], "r"),
-        (["val", "--set", "data.val_ops=[]", "--set", "model.stem=cifar"], "conv1.weight"),
+        (["val", "--set", "data.val_ops=[]", "--set", "model.stem=cifar"], 'set model.stem = "imagenet"'),
     ],
 )
 def test_predict_refuses_in_one_line(trained, arguments, text):
@@ -282,7 +283,9 @@ def export(folder, name, out, status=0):
 @pytest.mark.parametrize("name", ["r", "script"])
 def test_exported_torchscript_is_the_model(here, name):
     export(here, name, "out.pt")
-    loaded = torch.jit.load(here / "out.pt")
+    files = {"stoker.json": ""}
+    loaded = torch.jit.load(here / "out.pt", _extra_files=files)
+    assert json.loads(files["stoker.json"])["classes"] == CLASSES
     net = network(here / name)
     assert not loaded.training
     assert loaded.state_dict().keys() == net.state_dict().keys()
@@ -292,6 +295,29 @@ def test_exported_torchscript_is_the_model(here, name):
         assert (loaded(images) - net(images)).abs().max() <= 1e-5
     loaded.state_dict()["fc.bias"].fill_(50)  # the names are the weights that count, not copies of constants
     assert (loaded(images) - net(images)).abs().max() > 10
+
+
+@torch.no_grad()
+def test_a_file_alone_says_how_to_use_it(here):
+    """Weights and TorchScript carry the classes and what images are: the same predictions, without the recipe."""
+    export(here, "mlp", "out.pt")
+    export(here, "mlp", "out.safetensors")
+    files = {"stoker.json": ""}
+    net = torch.jit.load(here / "out.pt", _extra_files=files)
+    about = json.loads(files["stoker.json"])
+    assert about == {"classes": CLASSES, "input": [3, SIZE, SIZE], **IMAGENET}
+    checkpoint = newest(here / "mlp") / "model.safetensors"
+    for file in (here / "out.safetensors", checkpoint):
+        with safe_open(file, "pt") as weights:
+            metadata = weights.metadata()
+        assert metadata["format"] == "pt"
+        assert {key: json.loads(metadata[key]) for key in about} == about
+    found = rows(predict(here, "val", name="mlp").out)
+    photos = ImageFolder(here / "val")
+    for row, (image, _) in zip(found, photos, strict=True):
+        pixels = normalize(pil_to_tensor(image).float() / 255, about["mean"], about["std"])
+        assert list(pixels.shape) == about["input"]
+        assert row["class"] == about["classes"][net(pixels[None]).argmax()]
 
 
 def test_an_exported_model_trains_on_in_stoker(here):
@@ -309,6 +335,8 @@ def test_exported_weights_are_the_averaged_ones(here):
     out = load_file(here / "out.safetensors")
     checkpoint = newest(here / "ema")
     average, last = (load_file(checkpoint / f"{name}.safetensors") for name in ("ema", "model"))
+    with safe_open(here / "out.safetensors", "pt") as file:
+        assert json.loads(file.metadata()["classes"]) == CLASSES
     assert all(torch.equal(out[key], average[key]) for key in average)
     assert not torch.equal(out["fc1.weight"], last["fc1.weight"])
 

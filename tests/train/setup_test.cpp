@@ -118,13 +118,13 @@ TEST(EvaluateWeights, NeedsNoTrainingDataBesideDataOfItsOwn) {
     trainer.fit();
     const Evaluation want = trainer.evaluate();
     recipe.data.train = "/nonexistent/images";
-    const Evaluation got = evaluate_weights(recipe, testing::weights_of(trainer));
+    const Evaluation got = evaluate_weights(recipe, {.tensors = testing::weights_of(trainer)});
     EXPECT_GT(got.samples, 0);
     EXPECT_EQ(got.samples, want.samples);
     EXPECT_EQ(got.loss, want.loss);
     EXPECT_EQ(got.accuracy, want.accuracy);
     recipe.data.val = "10%";
-    EXPECT_THROW(evaluate_weights(recipe, testing::weights_of(trainer)), Error);
+    EXPECT_THROW(evaluate_weights(recipe, {.tensors = testing::weights_of(trainer)}), Error);
 }
 
 // A model that takes one sample at a time badly or well, and that forward passes change.

@@ -94,7 +94,7 @@ TEST(TorchModule, GoesThroughACheckpoint) {
     trainer.fit({.out = folder / "run"});
     const auto copy = std::make_shared<Net>();
     TorchModule<Net> model(copy);
-    model.load(read_model(*find_checkpoint(folder / "run")));
+    model.load(read_model(*find_checkpoint(folder / "run")).tensors);
     EXPECT_TRUE(at::equal(copy->head->weight, net->head->weight));
     EXPECT_TRUE(at::equal(copy->norm->running_mean, net->norm->running_mean));
 }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
 #include "stoker/models/convnet.h"
@@ -18,6 +17,7 @@
 #include "stoker/models/resnet.h"
 #include "stoker/models/script_model.h"
 #include "stoker/models/vit.h"
+#include "stoker/models/weights.h"
 
 namespace stoker {
 
@@ -48,47 +48,23 @@ void Model::to(const at::Device& device, bool channels_last) {
     }
 }
 
-void Model::load(const std::vector<NamedTensor>& given) {
+void Model::load(const std::vector<NamedTensor>& given, const std::string& where) {
     const c10::NoGradGuard no_grad;
+    require_weights(*this, given, where);
     for (const auto& [name, tensor] : state()) {
-        const auto found = std::ranges::find(given, name, &NamedTensor::name);
-        if (found == given.end() || found->tensor.sizes() != tensor.sizes()) {
-            throw InvalidArgument(
-                {.where = "model weights",
-                 .expected = fmt::format("{} of shape [{}]", name, fmt::join(tensor.sizes(), ", ")),
-                 .got =
-                     found == given.end() ? "none" : fmt::format("shape [{}]", fmt::join(found->tensor.sizes(), ", ")),
-                 .hint = "they must come from the same model, number of classes, model.stem and image size"});
-        }
-        tensor.copy_(found->tensor);
-    }
-    const auto own = state();
-    for (const auto& [name, tensor] : given) {
-        if (std::ranges::find(own, name, &NamedTensor::name) == own.end() &&
-            std::ranges::find(tied_, name) == tied_.end()) {
-            throw InvalidArgument({.where = "model weights",
-                                   .expected = fmt::format("the {} tensors of the model, no others", own.size()),
-                                   .got = name,
-                                   .hint = "they must come from the same model"});
-        }
+        tensor.copy_(std::ranges::find(given, name, &NamedTensor::name)->tensor);
     }
 }
 
-std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given) {
-    // The last layer's tensors are those beside the last parameter: "fc.weight" and "fc.bias".
-    const std::string last = parameters_.empty() ? "" : parameters_.back().name;
-    const std::string layer = last.substr(0, last.rfind('.') + 1);
-    std::vector<std::string> fresh;
-    for (const auto& [name, tensor] : parameters_) {
-        const auto found = std::ranges::find(given, name, &NamedTensor::name);
-        const bool classifies = name.starts_with(layer) && found != given.end() && tensor.dim() > 0 &&
-                                found->tensor.dim() == tensor.dim() && found->tensor.size(0) != tensor.size(0);
-        if (classifies && found->tensor.sizes().slice(1) == tensor.sizes().slice(1)) {
-            found->tensor = tensor.detach().clone();
-            fresh.push_back(name);
-        }
+std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given, std::int64_t classes,
+                                                const std::string& where) {
+    take_prefixes_off(given, *this);
+    const std::vector<std::string> fresh = fresh_layer(*this, given, classes);
+    for (const std::string& name : fresh) {
+        const auto own = std::ranges::find(parameters_, name, &NamedTensor::name);
+        std::ranges::find(given, name, &NamedTensor::name)->tensor = own->tensor.detach().clone();
     }
-    load(given);
+    load(given, where);
     return fresh;
 }
 

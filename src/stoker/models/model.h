@@ -73,17 +73,21 @@ class Model {
     const std::vector<NamedTensor>& parameters() const { return parameters_; }
     const std::vector<NamedTensor>& buffers() const { return buffers_; }
     std::vector<NamedTensor> state() const;
+    // Further names of tied weights.
+    const std::vector<std::string>& tied() const { return tied_; }
 
     // Moves everything to `device`, four-dimensional parameters to channels-last memory if asked. The
     // tensors keep their identity, so an optimiser made before stays right.
     void to(const at::Device& device, bool channels_last);
 
-    // Copies values in by name; further names of tied weights are passed over. Throws InvalidArgument where a name is
-    // missing, a shape differs, or a name is given that the model does not have.
-    void load(const std::vector<NamedTensor>& state);
-    // The same from a model that may tell other classes apart: where their number differs, the last layer stays as it
-    // is. Gives the names of its tensors then.
-    std::vector<std::string> load_pretrained(std::vector<NamedTensor> state);
+    // Copies values in by name; further names of tied weights are passed over. Throws InvalidArgument, naming `where`
+    // they come from, where a name is missing, a shape differs, or a name is given that the model does not have.
+    void load(const std::vector<NamedTensor>& state, const std::string& where = "model weights");
+    // The same from a model that may tell other classes apart: where nothing but their number differs, the layer that
+    // has an output for each of our `classes` stays as it is. Gives the names of its tensors then. A prefix that
+    // PyTorch's wrappers give to every name is taken off.
+    std::vector<std::string> load_pretrained(std::vector<NamedTensor> state, std::int64_t classes,
+                                             const std::string& where = "model weights");
 
     // Parameters whose names fit one of `patterns` (name_pattern.h) get no gradients any more. Throws InvalidArgument
     // for a pattern that fits none, and where none would be left to train.

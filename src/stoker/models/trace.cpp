@@ -96,17 +96,17 @@ void require_equal(Model& model, Module& module, const at::Tensor& images) {
     }
 }
 
-void save(const Module& module, const std::string& path) {
+void save(const Module& module, const std::string& path, const std::string& about) {
     std::ostringstream bytes;
-    module.save(bytes);
+    module.save(bytes, {{"stoker.json", about}});
     write_file(path, bytes.view());
 }
 
 }  // namespace
 
-void save_torchscript(Model& model, const Shape& image, const std::string& path) {
+void save_torchscript(Model& model, const Shape& image, const std::string& path, const std::string& about) {
     if (const auto* script = dynamic_cast<ScriptModel*>(&model)) {
-        save(script->for_saving(), path);
+        save(script->for_saving(), path, about);
         return;
     }
     if (dynamic_cast<ExportedModel*>(&model) != nullptr) {
@@ -127,7 +127,7 @@ void save_torchscript(Model& model, const Shape& image, const std::string& path)
     for (const std::int64_t batch : {1, 3}) {
         require_equal(model, module, images(batch));
     }
-    save(module, path);
+    save(module, path, about);
     model.train(training);
 }
 

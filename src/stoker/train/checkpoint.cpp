@@ -23,13 +23,17 @@ constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
 
-std::vector<NamedTensor> read_tensors(const fs::path& path) {
+ModelFile read_model_file(const fs::path& path) {
     const SafetensorsFile file(path);
-    std::vector<NamedTensor> tensors;
+    ModelFile model{.tensors = {}, .about = file.metadata(), .path = path.string()};
     for (const auto& [name, view] : file.tensors()) {
-        tensors.push_back({name, copy_of(view)});
+        model.tensors.push_back({name, copy_of(view)});
     }
-    return tensors;
+    return model;
+}
+
+std::vector<NamedTensor> read_tensors(const fs::path& path) {
+    return read_model_file(path).tensors;
 }
 
 std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
@@ -104,8 +108,8 @@ Value read_state(const fs::path& checkpoint, const char* key) {
     });
 }
 
-std::vector<NamedTensor> read_evaluated(const fs::path& checkpoint) {
-    return read_tensors(checkpoint / (fs::exists(checkpoint / kEmaFile) ? kEmaFile : kModelFile));
+ModelFile read_evaluated(const fs::path& checkpoint) {
+    return read_model_file(checkpoint / (fs::exists(checkpoint / kEmaFile) ? kEmaFile : kModelFile));
 }
 
 }  // namespace
@@ -133,21 +137,21 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
     return found.empty() ? std::nullopt : std::optional(found.back().second);
 }
 
-void write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
+void write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors, const ModelAbout& about) {
     std::vector<at::Tensor> on_host;  // keeps copies alive until they are written
     std::vector<NamedView> views;
     for (const auto& [name, tensor] : tensors) {
         on_host.push_back(tensor.detach().to(at::kCPU).contiguous());
         views.push_back({name, view_of(on_host.back())});
     }
-    write_safetensors(path, views);
+    write_safetensors(path, views, about);
 }
 
 void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
-    write_tensors(folder / kModelFile, checkpoint.model);
+    write_tensors(folder / kModelFile, checkpoint.model, checkpoint.about);
     write_tensors(folder / kOptimizerFile, checkpoint.optimizer);
     if (!checkpoint.ema.empty()) {
-        write_tensors(folder / kEmaFile, checkpoint.ema);
+        write_tensors(folder / kEmaFile, checkpoint.ema, checkpoint.about);
     }
     write_file(folder / kStateFile, checkpoint.state);
 }
@@ -164,21 +168,31 @@ std::string read_trained_recipe(const fs::path& checkpoint) {
     return read_state<std::string>(checkpoint, "recipe");
 }
 
-std::vector<NamedTensor> read_model(const fs::path& checkpoint) {
+ModelFile read_model(const fs::path& checkpoint) {
     return or_advise(checkpoint, "--checkpoint", [&] { return read_evaluated(checkpoint); });
 }
 
-std::vector<NamedTensor> read_weights(const fs::path& path) {
-    if (!fs::is_directory(path)) {
-        return read_tensors(path);
+ModelFile read_weights(const fs::path& path) {
+    constexpr const char* kWanted = "a .safetensors file, a checkpoint or a run folder";
+    std::error_code none;
+    if (!fs::exists(path, none)) {
+        throw IoError({.where = "model.weights",
+                       .expected = kWanted,
+                       .got = path.string() + ", which does not exist",
+                       .hint = "paths are relative to the working directory"});
     }
-    const auto checkpoint = find_checkpoint(path);
-    if (!checkpoint) {
-        throw IoError({.where = path.string(),
-                       .expected = "a .safetensors file, a checkpoint or a run folder",
-                       .got = "a folder without a checkpoint"});
+    try {
+        if (!fs::is_directory(path)) {
+            return read_model_file(path);
+        }
+        if (const auto checkpoint = find_checkpoint(path)) {
+            return read_evaluated(*checkpoint);
+        }
+    } catch (const DataError& error) {
+        throw DataError({.path = "model.weights: " + error.place().path}, error.info());
     }
-    return read_evaluated(*checkpoint);
+    throw IoError(
+        {.where = "model.weights: " + path.string(), .expected = kWanted, .got = "a folder without a checkpoint"});
 }
 
 }  // namespace stoker

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stoker/models/model.h"
+#include "stoker/train/model_about.h"
 
 namespace stoker {
 
@@ -17,6 +18,14 @@ struct Checkpoint {
     std::vector<NamedTensor> optimizer;
     std::vector<NamedTensor> ema;  // the averaged weights; empty where there are none
     std::string state;             // JSON
+    ModelAbout about = {};         // of both files of weights
+};
+
+// Weights with what their file says of them.
+struct ModelFile {
+    std::vector<NamedTensor> tensors;
+    ModelAbout about = {};
+    std::string path = "model weights";
 };
 
 // The complete ones of a folder of checkpoints by step, oldest first.
@@ -34,7 +43,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path);
 void write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 // Writes tensors as safetensors, durably. Throws IoError.
-void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                   const ModelAbout& about = {});
 
 // The names of the classes that it was trained on, by label; empty where it does not tell. Throws IoError and
 // DataError.
@@ -44,10 +54,10 @@ std::vector<std::string> read_classes(const std::filesystem::path& checkpoint);
 std::string read_trained_recipe(const std::filesystem::path& checkpoint);
 
 // What is evaluated: the averaged weights where there are any, else model.safetensors.
-std::vector<NamedTensor> read_model(const std::filesystem::path& checkpoint);
+ModelFile read_model(const std::filesystem::path& checkpoint);
 
-// The same for `path` itself, a .safetensors file, or the newest checkpoint of a run folder. Throws IoError where there
-// is none of these, and DataError for a damaged file.
-std::vector<NamedTensor> read_weights(const std::filesystem::path& path);
+// The same for model.weights: `path` itself, a .safetensors file, or the newest checkpoint of a run folder. Throws
+// IoError where there is none of these, and DataError for a damaged file, naming the key beside it.
+ModelFile read_weights(const std::filesystem::path& path);
 
 }  // namespace stoker

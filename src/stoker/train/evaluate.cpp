@@ -127,8 +127,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
     return result;
 }
 
-Evaluation evaluate_weights(const Recipe& given, const std::vector<NamedTensor>& weights,
-                            const std::vector<std::string>& classes) {
+Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const std::vector<std::string>& classes) {
     return with_stoker_errors([&] {
         Recipe recipe = given;
         if (!recipe.model.classes && !classes.empty()) {  // the data may have fewer
@@ -139,7 +138,8 @@ Evaluation evaluate_weights(const Recipe& given, const std::vector<NamedTensor>&
             require_classes(classes, "the checkpoint", *data.val);
         }
         const at::Device device = prepare_device(recipe);
-        const auto loader = make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr));
+        const auto loader =
+            make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr), channels_of(weights.about));
         const std::int64_t count = class_count(recipe, data.train ? *data.train : *data.val);
         const auto model = make_trained_model(recipe, weights, loader->image_shape(), count, device);
         constexpr std::int64_t kMostClasses = 1000;  // 8 MB

@@ -11,6 +11,7 @@
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
+#include "stoker/train/checkpoint.h"
 
 namespace stoker {
 
@@ -42,7 +43,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
 // The recipe's model with these weights on its validation data. Training data is opened only where the
 // validation data is a part of it; the confusion matrix of up to 1000 classes is counted. `classes`: those that the
 // model was trained on; empty: not known. Throws InvalidArgument where the data has others.
-Evaluation evaluate_weights(const Recipe& recipe, const std::vector<NamedTensor>& weights,
+Evaluation evaluate_weights(const Recipe& recipe, const ModelFile& weights,
                             const std::vector<std::string>& classes = {});
 
 }  // namespace stoker

@@ -23,7 +23,7 @@ namespace {
 
 std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
                                     const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
-                                    bool channels_last, const Group& group) {
+                                    bool channels_last, std::int64_t channels, const Group& group) {
     if (options.batch_size % group.size() != 0) {
         throw InvalidArgument({.where = "data.batch_size",
                                .expected = fmt::format("a multiple of the {} ranks", group.size()),
@@ -34,7 +34,9 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.workers = recipe.data.workers.value_or(auto_workers(device.is_cuda()));
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
-    return std::make_unique<Loader>(source, Transform(ops, transform_options(recipe.data)), options);
+    TransformOptions transform = transform_options(recipe.data);
+    transform.channels = channels;
+    return std::make_unique<Loader>(source, Transform(ops, transform), options);
 }
 
 // Of all micro-batches of a batch, on any rank that has samples of it: both cuts are as even as can be.
@@ -104,27 +106,35 @@ std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& 
                                           bool channels_last, const Group& group) {
     LoaderOptions options = train_loader_options(recipe, data);
     options.classes = class_count(recipe, *data.train);
-    return make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last, group);
+    constexpr std::int64_t kAsRead = 0;
+    return make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last, kAsRead, group);
 }
 
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
-                                        bool channels_last, const Group& group) {
+                                        bool channels_last, std::int64_t channels, const Group& group) {
     LoaderOptions options = val_loader_options(recipe, data);
     options.classes = class_count(recipe, data.train ? *data.train : *data.val);
-    return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last, group);
+    return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last, channels, group);
 }
 
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
-                                            const at::Device& device, bool channels_last) {
+                                            const at::Device& device, bool channels_last, std::int64_t channels) {
     LoaderOptions options = val_loader_options(recipe, {.train = nullptr, .val = source});
     options.bad_samples = source->size();
-    return make_loader(recipe, source, recipe.data.val_ops, options, device, channels_last, Group());
+    return make_loader(recipe, source, recipe.data.val_ops, options, device, channels_last, channels, Group());
 }
 
-std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const std::vector<NamedTensor>& weights,
-                                          const Shape& image, std::int64_t classes, const at::Device& device) {
+std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, const Shape& image,
+                                          std::int64_t classes, const at::Device& device) {
+    if (const std::int64_t channels = channels_of(weights.about); channels != 0 && channels != image.front()) {
+        throw InvalidArgument(
+            {.where = weights.path,
+             .expected = fmt::format("images of {} channel{}, as in training", channels, channels == 1 ? "" : "s"),
+             .got = fmt::to_string(image.front()),
+             .hint = "arrays have the channels that they were stored with"});
+    }
     std::unique_ptr<Model> model = make_model(recipe.model, image, classes, recipe.seed);
-    model->load(weights);
+    model->load(weights.tensors, weights.path);
     model->to(device, uses_channels_last(recipe, model.get()));
     require_fit(recipe, *model, image, classes, device);
     return model;
@@ -136,7 +146,8 @@ bool uses_channels_last(const Recipe& recipe, const Model* model) {
     return recipe.train.channels_last && convolutions;
 }
 
-std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, const at::Device& device, bool resumes) {
+std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::int64_t classes,
+                                       const at::Device& device, bool resumes) {
     if (model.trained().empty()) {
         throw InvalidArgument({.where = "model",
                                .expected = "at least one parameter that trains",
@@ -145,7 +156,8 @@ std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, const
     }
     std::vector<std::string> fresh;
     if (!recipe.model.weights.empty() && !resumes) {
-        fresh = model.load_pretrained(read_weights(recipe.model.weights));
+        ModelFile given = read_weights(recipe.model.weights);
+        fresh = model.load_pretrained(std::move(given.tensors), classes, "model.weights: " + given.path);
     }
     model.freeze(recipe.model.freeze);
     if (recipe.train.gradient_checkpointing) {

@@ -11,6 +11,7 @@
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/data.h"
+#include "stoker/train/checkpoint.h"
 #include "stoker/train/step.h"
 
 namespace stoker {
@@ -28,9 +29,10 @@ StepOptions step_options(const Recipe& recipe, const at::Device& device);
 // Of the batches each rank of `group` gets its slice.
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
                                           bool channels_last, const Group& group = Group());
-// For one pass in order; `restore` begins the next. `data.train` may be null.
+// For one pass in order; `restore` begins the next. `data.train` may be null. `channels`: what the model takes; 0: not
+// known.
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& data, const at::Device& device,
-                                        bool channels_last, const Group& group = Group());
+                                        bool channels_last, std::int64_t channels, const Group& group = Group());
 
 // Whether images lie channels-last in memory; `model` is null where the recipe's is still to be made.
 bool uses_channels_last(const Recipe& recipe, const Model* model);
@@ -38,18 +40,21 @@ bool uses_channels_last(const Recipe& recipe, const Model* model);
 // Brings a model that was made or given to where training begins: weights, unless they come from a checkpoint
 // (`resumes`), what is frozen, checkpointed blocks, device and layout. Gives the names of the tensors for which
 // model.weights had none that fit. Throws InvalidArgument for a model that has nothing to train.
-std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, const at::Device& device, bool resumes);
+std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::int64_t classes,
+                                       const at::Device& device, bool resumes);
 
 // model.classes, or the number of classes in the data. Throws InvalidArgument where the data has more.
 std::int64_t class_count(const Recipe& recipe, const Source& source);
 
-// For predictions: one pass in order over data that may have no labels, all of it bad where it must.
+// For predictions: one pass in order over data that may have no labels, all of it bad where it must. `channels` as
+// above.
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
-                                            const at::Device& device, bool channels_last);
+                                            const at::Device& device, bool channels_last, std::int64_t channels);
 
-// The recipe's model with a checkpoint's weights, on `device`, for images (C, H, W).
-std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const std::vector<NamedTensor>& weights,
-                                          const Shape& image, std::int64_t classes, const at::Device& device);
+// The recipe's model with a checkpoint's weights, on `device`, for images (C, H, W). Throws InvalidArgument where it
+// was trained on images of other channels, or is another model.
+std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, const Shape& image,
+                                          std::int64_t classes, const at::Device& device);
 
 // Runs one image through a model from a file (model.script, model.export) on `device`. Throws InvalidArgument where it
 // does not take images of that shape (C, H, W) or gives other than `classes` logits.

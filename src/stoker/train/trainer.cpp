@@ -55,14 +55,14 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
       data_(std::move(data)),
       device_(prepare_device(recipe, *group_)),
       train_(make_train_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()), *group_)),
-      val_(data_.val == nullptr
-               ? nullptr
-               : make_val_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()), *group_)),
+      val_(data_.val == nullptr ? nullptr
+                                : make_val_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()),
+                                                  train_->image_shape().front(), *group_)),
       model_(model != nullptr
                  ? std::move(model)
                  : make_model(recipe.model, train_->image_shape(), class_count(recipe, *data_.train), recipe.seed)),
       has_weights_(recipe.model.weights.empty() || !resumes),
-      fresh_(prepare_model(*model_, recipe, device_, resumes)),
+      fresh_(prepare_model(*model_, recipe, class_count(recipe, *data_.train), device_, resumes)),
       optimizer_(model_->trained(), recipe.optimizer, kernel),
       step_(*model_, optimizer_, account_, device_, step_options(recipe, device_),
             &require_same_run(*group_, recipe, *train_, val_.get())),

@@ -67,7 +67,9 @@ void Trainer::write_checkpoint() {
     folder_->save(steps_, {.model = model_->state(),
                            .optimizer = std::move(optimizer),
                            .ema = step_.ema() != nullptr ? step_.ema()->state() : std::vector<NamedTensor>(),
-                           .state = state_json()});
+                           .state = state_json(),
+                           .about = model_about(recipe_, (val_ != nullptr ? val_ : train_)->image_shape(),
+                                                data_.train->classes())});
 }
 
 std::string Trainer::state_json() const {
@@ -229,7 +231,7 @@ void Trainer::resume(const FitOptions& options) {
         const std::string trained_by = read_trained_recipe(checkpoint);
         require_same_model(trained_by, recipe_);
         require_same_optimizer(trained_by, recipe_);
-        model_->load(saved.model);
+        model_->load(saved.model, checkpoint);
         load_step(saved);
         restore_state(saved.state);
         has_weights_ = true;

@@ -1,0 +1,132 @@
+// Names are compared before shapes: where names are missing, a shape that differs is chance.
+#include "stoker/models/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+const NamedTensor* find(const std::vector<NamedTensor>& tensors, std::string_view name) {
+    const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
+    return found == tensors.end() ? nullptr : &*found;
+}
+
+std::string shape_of(const at::Tensor& tensor) {
+    return fmt::format("shape [{}]", fmt::join(tensor.sizes(), ", "));
+}
+
+constexpr const char* kAnotherModel = "they are of another model: set model.name, or model.hidden, to what they were trained with";
+
+// Names that the one side has and the other has not.
+void require_names(const Model& model, const std::vector<NamedTensor>& given, const std::string& where) {
+    const std::vector<NamedTensor> own = model.state();
+    const auto is_own = [&](const NamedTensor& entry) {
+        return find(own, entry.name) != nullptr || std::ranges::find(model.tied(), entry.name) != model.tied().end();
+    };
+    const auto is_missing = [&](const NamedTensor& entry) { return find(given, entry.name) == nullptr; };
+    const auto other = std::ranges::find_if_not(given, is_own);
+    const auto count = static_cast<std::int64_t>(given.size()) - std::ranges::count_if(given, is_own);
+    const std::string others = count == 0 ? "" : fmt::format("{} others, such as {}", count, other->name);
+    if (const auto missing = std::ranges::find_if(own, is_missing); missing != own.end()) {
+        throw InvalidArgument({.where = where,
+                               .expected = fmt::format("{} of {}", missing->name, shape_of(missing->tensor)),
+                               .got = fmt::format("none: {} of the model's {} tensors are not there{}",
+                                                  std::ranges::count_if(own, is_missing), own.size(),
+                                                  count == 0 ? "" : ", but " + others),
+                               .hint = kAnotherModel});
+    }
+    if (count != 0) {
+        throw InvalidArgument({.where = where,
+                               .expected = fmt::format("the {} tensors of the model, no others", own.size()),
+                               .got = others,
+                               .hint = kAnotherModel});
+    }
+}
+
+// What to do about it. A convolution's weight is (out, in, k, k).
+std::string why(const std::string& name, at::IntArrayRef own, at::IntArrayRef given) {
+    const bool first = name == "conv1.weight" && own.size() == 4 && given.size() == 4 && own[0] == given[0];
+    if (first && own[1] == given[1] && own[2] == 3 && given[2] == 7) {
+        return "a 7x7 conv1 is a ResNet's stem for large images: set model.stem = \"imagenet\"";
+    }
+    if (first && own[1] == given[1] && own[2] == 7 && given[2] == 3) {
+        return "a 3x3 conv1 is a ResNet's stem for small images: set model.stem = \"cifar\"";
+    }
+    if (first && own[1] != given[1] && own.slice(2) == given.slice(2)) {
+        return fmt::format("they are for images of {} channels, and these have {}", given[1], own[1]);
+    }
+    return "they must come from the same model, number of classes, model.stem and image size";
+}
+
+std::string_view layer_of(std::string_view name) {
+    return name.substr(0, name.rfind('.') == std::string_view::npos ? 0 : name.rfind('.'));
+}
+
+}  // namespace
+
+void require_weights(const Model& model, const std::vector<NamedTensor>& given, const std::string& where) {
+    require_names(model, given, where);
+    for (const auto& [name, tensor] : model.state()) {
+        const at::Tensor& other = find(given, name)->tensor;
+        if (other.sizes() != tensor.sizes()) {
+            throw InvalidArgument({.where = where,
+                                   .expected = fmt::format("{} of {}", name, shape_of(tensor)),
+                                   .got = shape_of(other),
+                                   .hint = why(name, tensor.sizes(), other.sizes())});
+        }
+    }
+}
+
+void take_prefixes_off(std::vector<NamedTensor>& given, const Model& model) {
+    const auto all_begin = [](const std::vector<NamedTensor>& tensors, std::string_view prefix) {
+        return std::ranges::all_of(tensors, [&](const NamedTensor& entry) { return entry.name.starts_with(prefix); });
+    };
+    const std::vector<NamedTensor> own = model.state();
+    for (bool taken = !given.empty(); taken;) {
+        taken = false;
+        for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+            if (all_begin(given, prefix) && !all_begin(own, prefix)) {
+                for (NamedTensor& entry : given) {
+                    entry.name.erase(0, prefix.size());
+                }
+                taken = true;
+            }
+        }
+    }
+}
+
+std::vector<std::string> fresh_layer(const Model& model, const std::vector<NamedTensor>& given, std::int64_t classes) {
+    std::optional<std::string_view> layer;
+    std::optional<std::int64_t> given_classes;
+    std::vector<std::string> fresh;
+    for (const auto& [name, tensor] : model.parameters()) {
+        const NamedTensor* other = find(given, name);
+        if (other == nullptr || other->tensor.sizes() == tensor.sizes()) {
+            continue;
+        }
+        const at::IntArrayRef own_sizes = tensor.sizes();
+        const at::IntArrayRef sizes = other->tensor.sizes();
+        const bool outputs_alone =
+            !sizes.empty() && sizes.size() == own_sizes.size() && sizes.slice(1) == own_sizes.slice(1);
+        if (!outputs_alone || own_sizes[0] != classes || layer_of(name).empty() ||
+            layer.value_or(layer_of(name)) != layer_of(name) || given_classes.value_or(sizes[0]) != sizes[0]) {
+            return {};
+        }
+        layer = layer_of(name);
+        given_classes = sizes[0];
+        fresh.push_back(name);
+    }
+    const auto same_layer = [&](const NamedTensor& entry) { return layer_of(entry.name) == *layer; };
+    const bool whole =
+        layer && static_cast<std::size_t>(std::ranges::count_if(model.parameters(), same_layer)) == fresh.size();
+    return whole ? fresh : std::vector<std::string>();
+}
+
+}  // namespace stoker

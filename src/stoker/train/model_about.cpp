@@ -1,0 +1,52 @@
+// Figures are written as the shortest decimals that give the same float again.
+#include "stoker/train/model_about.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <variant>
+#include <vector>
+
+#include "stoker/pipeline/op_table.h"
+
+namespace stoker {
+
+using Json = nlohmann::ordered_json;
+
+ModelAbout model_about(const Recipe& recipe, const Shape& input, std::span<const std::string> classes) {
+    Normalize normalize;
+    for (const Op& op : make_ops(recipe.data.val_ops)) {
+        if (const auto* found = std::get_if<Normalize>(&op)) {
+            normalize = *found;
+        }
+    }
+    const auto channels = std::span(normalize.mean).first(static_cast<std::size_t>(input.front()));
+    const auto scales = std::span(normalize.std).first(channels.size());
+    const Json names = std::vector<std::string>(classes.begin(), classes.end());
+    return {{"format", "pt"},  // as Python's libraries ask for
+            {"classes", names.dump(-1, ' ', false, Json::error_handler_t::replace)},
+            {"input", fmt::format("[{}]", fmt::join(input, ", "))},
+            {"mean", fmt::format("[{}]", fmt::join(channels, ", "))},
+            {"std", fmt::format("[{}]", fmt::join(scales, ", "))}};
+}
+
+std::string to_json(const ModelAbout& about) {
+    Json object = Json::object();
+    for (const auto& [key, value] : about) {
+        Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+        if (!parsed.is_discarded()) {  // "format" is none
+            object[key] = std::move(parsed);
+        }
+    }
+    return object.dump(2);
+}
+
+std::int64_t channels_of(const ModelAbout& about) {
+    const auto input = about.find("input");
+    const Json shape = input == about.end() ? Json() : Json::parse(input->second, nullptr, /*allow_exceptions=*/false);
+    const bool told = shape.is_array() && shape.size() == 3 && shape.front().is_number_unsigned();
+    return told ? shape.front().get<std::int64_t>() : 0;
+}
+
+}  // namespace stoker
