@@ -116,8 +116,8 @@ TEST(Safetensors, SaysWhatAFileIsThatItCannotRead) {
         {whole.substr(0, whole.size() - 16), fmt::format("ends after {} of {} bytes", header, whole.size())},
         {whole.substr(0, 20), fmt::format("ends after 20 of at least {} bytes: copied incompletely?", header)},
         {"a text of some length, and no weights", "expected a safetensors file, got one that does not begin as such"},
-        {std::string("\x80\x02}q\0", 5), "got one that torch.save wrote; write it with safetensors.torch.save_file"},
-        {"PK\3\4 and the rest of a zip file", "got one that torch.save wrote"},
+        {std::string("\x80\x02}q\0", 5), "got one as torch.save writes; save it with safetensors.torch.save_file"},
+        {"PK\3\4 and the rest of a zip file", "got one as torch.save writes"},
         {std::string("\x20\0\0\0\0\0\0\0no JSON", 15), "one that does not begin as such"},
     };
     for (const auto& [bytes, text] : files) {

@@ -145,7 +145,7 @@ def test_other_weights_are_refused_in_one_line(stoker, tmp_path, pretrained, dam
     else:
         file.unlink()  # the tensors lie in it
         torch.save(pretrained, file)
-        named = "got one that torch.save wrote; write it with safetensors.torch.save_file"
+        named = "got one as torch.save writes; save it with safetensors.torch.save_file"
     error = train(stoker, tmp_path, *sets, status=1).err
     assert error.startswith("stoker: [model.weights") and error.count("\n") == 1 and named in error, error
     assert "empty" in error or "nowhere" in error or "[model.weights: given.safetensors] " in error

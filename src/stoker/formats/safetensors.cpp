@@ -121,7 +121,7 @@ std::uint64_t header_length(std::span<const std::byte> bytes) {
     std::uint64_t length = 0;
     const std::string_view start{reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 9)};
     if (start.starts_with("PK\3\4") || start.starts_with("\x80\x02")) {
-        refuse("a safetensors file", "one that torch.save wrote; write it with safetensors.torch.save_file");
+        refuse("a safetensors file", "one as torch.save writes; save it with safetensors.torch.save_file");
     }
     if (bytes.size() < sizeof length) {
         refuse("a safetensors file", fmt::format("a file of {} bytes", bytes.size()));

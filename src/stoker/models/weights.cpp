@@ -22,7 +22,8 @@ std::string shape_of(const at::Tensor& tensor) {
     return fmt::format("shape [{}]", fmt::join(tensor.sizes(), ", "));
 }
 
-constexpr const char* kAnotherModel = "they are of another model: set model.name, or model.hidden, to what they were trained with";
+constexpr const char* kAnotherModel =
+    "they are of another model: set model.name, or model.hidden, to what they were trained with";
 
 // Names that the one side has and the other has not.
 void require_names(const Model& model, const std::vector<NamedTensor>& given, const std::string& where) {
