@@ -392,7 +392,7 @@ TEST(Model, WeightsThatDoNotFitTellWhatTheyAre) {
         "[model.weights: x.safetensors] expected conv1.weight of shape [64, 3, 7, 7], got shape [64, 3, 3, 3]; a 3x3 "
         "conv1 is a ResNet's stem for small images: set model.stem = \"cifar\"");
     refuse(resnet18("cifar"), *make_model(resnet18("cifar"), {1, 64, 64}, 4, 1),
-           "images of 1 channels, and these have 3");
+           "they are for images (1, H, W), and these are (3, H, W)");
     refuse(named("resnet34"), *imagenet,
            "expected layer1.2.conv1.weight of shape [64, 64, 3, 3], got none: 96 of the model's 218 tensors are not "
            "there; "

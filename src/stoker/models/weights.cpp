@@ -61,7 +61,7 @@ std::string why(const std::string& name, at::IntArrayRef own, at::IntArrayRef gi
         return "a 3x3 conv1 is a ResNet's stem for small images: set model.stem = \"cifar\"";
     }
     if (first && own[1] != given[1] && own.slice(2) == given.slice(2)) {
-        return fmt::format("they are for images of {} channels, and these have {}", given[1], own[1]);
+        return fmt::format("they are for images ({}, H, W), and these are ({}, H, W)", given[1], own[1]);
     }
     return "they must come from the same model, number of classes, model.stem and image size";
 }
