@@ -20,13 +20,13 @@ struct Options : TrainedOptions {
 };
 
 // (C, H, W) of what the recipe's validation ops, or else its training ops, make of its data.
-Shape image_shape(const Recipe& recipe) {
+Shape image_shape(const Recipe& recipe, std::int64_t channels) {
     const at::Device cpu = at::kCPU;
     DataSets data = open_data(recipe.data);
     Recipe one = recipe;
     one.data.workers = 0;
     one.data.cache = "none";
-    const auto loader = make_predict_loader(one, data.val != nullptr ? data.val : data.train, cpu, false);
+    const auto loader = make_predict_loader(one, data.val != nullptr ? data.val : data.train, cpu, false, channels);
     return loader->image_shape();
 }
 
@@ -56,7 +56,8 @@ int run(const Options& options) {
             save_torchscript(*model, image, options.out, to_json(weights.about));
         });
     }
-    fmt::print(stderr, "{}: {} of {}\n", options.out, counted(std::ssize(weights.tensors), "tensor"), checkpoint.string());
+    fmt::print(stderr, "{}: {} of {}\n", options.out, counted(std::ssize(weights.tensors), "tensor"),
+               checkpoint.string());
     return 0;
 }
 
