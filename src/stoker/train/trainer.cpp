@@ -80,6 +80,8 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
     }
 } catch (const c10::Error& error) {
     rethrow_as_stoker(error);
+} catch (const std::bad_alloc& error) {
+    rethrow_as_stoker(error);
 }
 
 TrainResult Trainer::fit(const FitOptions& options) {
