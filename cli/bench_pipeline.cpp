@@ -147,14 +147,10 @@ int run(const Options& options) {
                                                    .batches = options.batches,
                                                    .json = options.json});
     }
-    const std::atomic<int>& stop = catch_signals();
-    try {
+    return until_interrupted([&](const std::atomic<int>& /*stop*/) {
         const std::shared_ptr<const Source> source = open_source(options.data, Split::train);
         return options.serve ? serve(source, options) : measure(source, options);
-    } catch (const Interrupted&) {
-        fmt::print(stderr, "stoker: stopped by signal {}\n", stop.load());
-        return 128 + stop;
-    }
+    });
 }
 
 void add_peer_options(CLI::App& app, Options& options) {

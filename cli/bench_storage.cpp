@@ -287,8 +287,7 @@ void report(const Json& size, bool cold) {
 int run(const Options& options) {
     constexpr RecordShape kSmall{28, 28, 1};
     constexpr RecordShape kLarge{192, 192, 3};
-    const std::atomic<int>& stop = catch_signals();
-    try {
+    return until_interrupted([&](const std::atomic<int>& /*stop*/) {
         const Workplace workplace(options.data);
         Json document = {{"workers", options.workers}, {"cold", options.cold}, {"records", Json::array()}};
         for (const RecordShape& shape : {kSmall, kLarge}) {
@@ -304,10 +303,7 @@ int run(const Options& options) {
             fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
         }
         return 0;
-    } catch (const Interrupted&) {
-        fmt::print(stderr, "stoker: stopped by signal {}\n", stop.load());
-        return 128 + stop;
-    }
+    });
 }
 
 }  // namespace

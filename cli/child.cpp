@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "engine.h"
+#include "interrupt.h"
 #include "stoker/base/error.h"
 
 extern char** environ;
@@ -88,7 +89,11 @@ std::string run_child(const std::vector<std::string>& command, const std::atomic
     int ended = 0;
     while (waitpid(child, &ended, 0) < 0 && errno == EINTR) {
     }
-    if (!WIFEXITED(ended) || WEXITSTATUS(ended) != 0) {
+    const bool failed = !WIFEXITED(ended) || WEXITSTATUS(ended) != 0;
+    if (failed && stop != 0) {
+        throw Interrupted{stop};
+    }
+    if (failed) {
         fail(WIFEXITED(ended) ? fmt::format("exit status {}", WEXITSTATUS(ended))
                               : fmt::format("signal {}", WTERMSIG(ended)));
     }

@@ -3,7 +3,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <exception>
 #include <fmt/format.h>
 
 namespace stoker::cli {
@@ -40,14 +39,10 @@ int until_interrupted(const std::function<int(const std::atomic<int>&)>& work) {
     const std::atomic<int>& stop = catch_signals();
     try {
         return work(stop);
-    } catch (const std::exception&) {
-        if (stop == 0) {
-            throw;
-        }
-    } catch (const Interrupted&) {
+    } catch (const Interrupted& interrupted_by) {
+        fmt::print(stderr, "stoker: stopped by signal {}\n", interrupted_by.signal);
+        return 128 + interrupted_by.signal;
     }
-    fmt::print(stderr, "stoker: stopped by signal {}\n", stop.load());
-    return 128 + stop;
 }
 
 }  // namespace stoker::cli

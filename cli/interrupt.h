@@ -17,8 +17,8 @@ struct Interrupted {
 // Throws Interrupted once the flag is set.
 void check_interrupt();
 
-// Catches signals and does `work`, which gives the exit status. Where a signal ended it, be it by Interrupted or
-// because a child process fell to the signal too, says so and gives 128 + its number.
+// Catches signals and does `work`, which gives the exit status. Where Interrupted ends it, says so and gives 128 + the
+// signal's number.
 int until_interrupted(const std::function<int(const std::atomic<int>&)>& work);
 
 }  // namespace stoker::cli

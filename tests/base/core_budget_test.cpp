@@ -8,6 +8,7 @@
 #include <fstream>
 #include <optional>
 
+#include "stoker/base/error.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -125,9 +126,11 @@ TEST_F(CoreBudgetTest, RanksOfAHostShareItsCores) {
     const Environment ranks("LOCAL_WORLD_SIZE", "2");
     EXPECT_EQ(read().ranks_on_host, 2);
     EXPECT_EQ(read().usable, std::max(read().affinity / 2, 1));
-    for (const char* text : {"", "0", "-3", "many"}) {
+    const Environment none("LOCAL_WORLD_SIZE", "");
+    EXPECT_EQ(read().ranks_on_host, 1);
+    for (const char* text : {"0", "-3", "many", "2x"}) {
         const Environment wrong("LOCAL_WORLD_SIZE", text);
-        EXPECT_EQ(read().ranks_on_host, 1) << text;
+        EXPECT_THROW(read(), InvalidArgument) << text;
     }
 }
 

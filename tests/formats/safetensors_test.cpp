@@ -106,6 +106,18 @@ TEST(Safetensors, WritesMetadata) {
     EXPECT_TRUE(SafetensorsFile(folder / "x").metadata().empty());
 }
 
+// 0x280 and 0x04034b50 are how a pickle and a zip begin.
+TEST(Safetensors, ALengthMayLookLikeAnotherFormat) {
+    const TempDir dir;
+    const fs::path path = dir.path() / "x.safetensors";
+    for (const std::size_t length : {std::size_t{0x280}, std::size_t{0x10280}}) {
+        std::string header = entry("U8", "[4]", "[0,4]");
+        header.resize(length, ' ');
+        put(path, file_of(header, 4));
+        EXPECT_EQ(SafetensorsFile(path).tensors().size(), 1);
+    }
+}
+
 TEST(Safetensors, SaysWhatAFileIsThatItCannotRead) {
     const TempDir folder;
     const std::string whole = file_of(entry("F32", "[2,2]", "[0,16]"), 16);

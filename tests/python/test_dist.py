@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+import torch
 
 RECIPE = """
 seed = 9
@@ -45,9 +46,9 @@ def free_port():
 
 
 class Ranks:
-    """Two processes that share an environment as torchrun's would be."""
+    """Two processes that share an environment as torchrun's would be; the second may have a folder of its own."""
 
-    def __init__(self, program, cwd, *arguments, timeout=20):
+    def __init__(self, program, cwd, *arguments, timeout=20, other=None):
         port = free_port()
         self.processes = []
         for rank in range(2):
@@ -56,7 +57,7 @@ class Ranks:
             self.processes.append(
                 subprocess.Popen(
                     [program, "train", "r.toml", "--out", "run", *arguments],
-                    cwd=cwd,
+                    cwd=cwd if rank == 0 else other or cwd,
                     env={**os.environ, **{key: str(value) for key, value in env.items()}},
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -142,6 +143,31 @@ def test_it_is_said_once_without_torchrun_too(program, tmp_path):
     assert sum((err for _, _, err in ends), []) == [
         "stoker: [r.toml] expected a readable file, got No such file or directory"
     ]
+
+
+def test_nothing_is_cut_before_all_have_read_the_checkpoint(stoker, program, recipe, tmp_path):
+    stoker("train", "r.toml", "--out", "run")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/r.toml").write_text(RECIPE)
+    before = (tmp_path / "run/metrics.jsonl").read_text()
+    ends = Ranks(program, tmp_path, "--resume", "run/checkpoints/32", other=tmp_path / "other").ends()
+    assert [status for status, _, _ in ends] == [1, 1]
+    assert "run/checkpoints/32" in ends[1][2][-1], ends
+    assert (tmp_path / "run/metrics.jsonl").read_text() == before
+    assert sorted(path.name for path in (tmp_path / "run/checkpoints").iterdir()) == ["32", "64"]
+
+
+def test_ranks_with_different_model_files_are_refused(program, recipe, tmp_path):
+    nn = torch.nn
+    for folder, function in ((tmp_path, nn.ReLU), (tmp_path / "other", nn.Tanh)):
+        folder.mkdir(exist_ok=True)
+        (folder / "r.toml").write_text(RECIPE)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 8), function(), nn.Linear(8, 10))
+        torch.jit.script(model).save(folder / "net.pt")
+    ends = Ranks(program, tmp_path, "--set", "model.script=net.pt", other=tmp_path / "other").ends()
+    lines = sum((err for _, _, err in ends), [])
+    assert [status for status, _, _ in ends] == [1, 1]
+    assert len(lines) == 1 and "[model.script] expected a file of hash " in lines[0], lines
 
 
 def test_a_killed_rank_ends_all(program, recipe, tmp_path):

@@ -3,11 +3,20 @@
 #include "stoker/bridge/torch_error.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "stoker/base/error.h"
 
 namespace stoker {
+namespace {
+
+std::string text_of(const std::exception& error) {
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+}
+
+}  // namespace
 
 bool is_out_of_memory(const std::exception& error) {
     if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
@@ -23,20 +32,21 @@ bool is_out_of_memory(const std::exception& error) {
 }
 
 void rethrow_as_stoker(const std::exception& error) {
-    std::string text = text_of(error);
-    text.resize(std::min(text.find('\n'), text.size()));
     if (is_out_of_memory(error)) {
         throw Error({.where = "memory",
                      .expected = "room for the model and its batch",
-                     .got = text,
+                     .got = first_line_of(error),
                      .hint = "use a smaller data.batch_size or a smaller model"});
     }
-    throw Error({.where = "LibTorch", .expected = "the operation to succeed", .got = text});
+    if (dynamic_cast<const c10::Error*>(&error) == nullptr) {
+        throw;
+    }
+    throw Error({.where = "LibTorch", .expected = "the operation to succeed", .got = first_line_of(error)});
 }
 
-std::string text_of(const std::exception& error) {
-    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-    return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+std::string first_line_of(const std::exception& error) {
+    const std::string text = text_of(error);
+    return text.substr(0, text.find('\n'));
 }
 
 std::string first_sentence(std::string_view what) {

@@ -120,7 +120,8 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_js
 std::uint64_t header_length(std::span<const std::byte> bytes) {
     std::uint64_t length = 0;
     const std::string_view start{reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 9)};
-    if (start.starts_with("PK\3\4") || start.starts_with("\x80\x02")) {
+    const bool header = start.size() == 9 && start.back() == '{';  // a length may begin like anything
+    if (!header && (start.starts_with("PK\3\4") || start.starts_with("\x80\x02"))) {
         refuse("a safetensors file", "one as torch.save writes; save it with safetensors.torch.save_file");
     }
     if (bytes.size() < sizeof length) {
@@ -131,7 +132,7 @@ std::uint64_t header_length(std::span<const std::byte> bytes) {
         refuse("a safetensors file", "one that does not begin as such");
     }
     if (length > bytes.size() - sizeof length) {
-        if (bytes.size() > sizeof length && start.back() != '{') {
+        if (bytes.size() > sizeof length && !header) {
             refuse("a safetensors file", "one that does not begin as such");
         }
         refuse_cut(bytes.size(), sizeof length + length, "at least ");

@@ -17,7 +17,8 @@ struct Normalize {
 
 // torchvision's usual constants.
 inline constexpr Normalize kImageNetNormalize{{0.485f, 0.456f, 0.406f, 0}, {0.229f, 0.224f, 0.225f, 1}, 3};
-inline constexpr Normalize kMnistNormalize{{0.1307f, 0, 0, 0}, {0.3081f, 1, 1, 1}};
+inline constexpr Normalize kMnistNormalize{{0.1307f, 0.1307f, 0.1307f, 0.1307f},
+                                           {0.3081f, 0.3081f, 0.3081f, 0.3081f}};  // grey ones as RGB, too
 inline constexpr Normalize kCifar10Normalize{{0.4914f, 0.4822f, 0.4465f, 0}, {0.2470f, 0.2435f, 0.2616f, 1}, 3};
 
 enum class Layout { chw, hwc };

@@ -79,9 +79,7 @@ Op make_normalize(OpOptions& options) {
         if (preset == "imagenet") {
             op = kImageNetNormalize;
         } else if (preset == "mnist") {
-            // Grey images that are stored as RGB have the same figures in every channel.
-            op.mean.fill(kMnistNormalize.mean[0]);
-            op.std.fill(kMnistNormalize.std[0]);
+            op = kMnistNormalize;
         } else if (preset == "cifar10") {
             op = kCifar10Normalize;
         } else {

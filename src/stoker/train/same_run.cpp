@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/base/hash.h"
 #include "stoker/pipeline/state.h"
 #include "stoker/track/recipe_keys.h"
 
 namespace stoker {
 namespace {
 
+// Weights are rank 0's in any case.
 constexpr const char* kOfAHost[] = {
     "name",          "device",        "data.train",       "data.val",       "data.mix",
     "data.workers",  "data.cache",    "data.cache_bytes", "data.cache_dir", "data.cache_as",
@@ -22,7 +25,11 @@ constexpr const char* kOfAHost[] = {
 
 std::string identity(const Loader& loader) {
     const LoaderState state = loader.state();
-    return fmt::format("{} samples with keys of hash {:016x}", state.size, state.keys);
+    return fmt::format("{} samples (hash of their keys: {:016x})", state.size, state.keys);
+}
+
+std::string identity(const std::string& file) {
+    return file.empty() ? "" : fmt::format("a file of hash {:016x}", hash_text(read_text(file)));
 }
 
 std::string shown(const std::string& value) {
@@ -31,7 +38,8 @@ std::string shown(const std::string& value) {
 
 // `mine` has the same keys on all ranks.
 void require_same(const Group& group, const RecipeKeys& mine, const char* hint) {
-    const std::vector<std::string> all = group.gather(nlohmann::json(mine).dump());
+    const std::vector<std::string> all =
+        group.gather(nlohmann::json(mine).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
         if (all[rank] == all[0]) {
             continue;
@@ -56,6 +64,8 @@ const Group& require_same_run(const Group& group, const Recipe& recipe, const Lo
     for (const char* key : kOfAHost) {
         keys.erase(key);
     }
+    keys["model.script"] = identity(recipe.model.script);
+    keys["model.export"] = identity(recipe.model.exported);
     keys["data.train"] = identity(train);
     keys["data.val"] = val != nullptr ? identity(*val) : "";
     group.meet();

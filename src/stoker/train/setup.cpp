@@ -57,7 +57,7 @@ std::string trouble_with(std::int64_t samples, Model& model, const Shape& image,
     try {
         model.loss(at::zeros(images, device), label, options.loss);
     } catch (const std::exception& error) {
-        const std::string text = first_sentence(text_of(error));
+        const std::string text = first_sentence(first_line_of(error));
         return text.substr(0, text.find("; "));  // the model's own hint is not for this
     }
     return "";

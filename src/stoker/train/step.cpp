@@ -27,10 +27,9 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
 }
 
 [[noreturn]] void refuse_alone(const std::exception& error, std::int64_t accumulate) {
-    const std::string text = text_of(error);
     throw Error({.where = "memory",
                  .expected = "room for this rank's part of the batch",
-                 .got = text.substr(0, text.find('\n')),
+                 .got = first_line_of(error),
                  .hint = "with several processes a batch is not split on the way: set train.accumulate to " +
                          std::to_string(2 * accumulate)});
 }
@@ -182,6 +181,7 @@ bool Step::as_graph(const DeviceBatch& batch) {
 }
 
 void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
+    const bool own = optimizer_.gradients().empty();  // else somebody's, which could not be had again
     if (!reducer_) {
         start_.keep();
     }
@@ -191,7 +191,7 @@ void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
             gradients(batch, samples, losses_.select(0, on_device_));
             break;
         } catch (const std::exception& error) {
-            if (!is_out_of_memory(error)) {
+            if (!is_out_of_memory(error) || !own) {
                 throw;
             }
             if (reducer_) {  // the others are in the middle of this step

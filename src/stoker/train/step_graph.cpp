@@ -67,7 +67,7 @@ bool StepGraph::capture(const WholeStep& step) {
         graph_->capture([this, step] { step(batch_, loss_); });
         trouble = at::equal(state_of(host), drawn) ? "" : "it draws at random on the host";
     } catch (const std::exception& error) {
-        trouble = first_sentence(text_of(error));
+        trouble = first_sentence(first_line_of(error));
     }
     if (!trouble.empty()) {
         set_state(host, drawn);

@@ -78,9 +78,7 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
     if (val_ != nullptr) {
         require_val_fit(*model_, train_->image_shape(), val_->image_shape(), device_);
     }
-} catch (const c10::Error& error) {
-    rethrow_as_stoker(error);
-} catch (const std::bad_alloc& error) {
+} catch (const std::exception& error) {
     rethrow_as_stoker(error);
 }
 

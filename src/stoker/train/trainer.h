@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stoker/bridge/device.h"
@@ -138,7 +139,10 @@ class Trainer {
     Resumed resumed_from(const std::filesystem::path& checkpoint, const std::string& trained_by) const;
     std::string state_json() const;
     void load_step(const Checkpoint& saved);
-    void restore_state(const std::string& text);
+    struct Saved;
+    static Saved parse_state(const std::string& text);
+    void restore_state(Saved saved);
+    std::pair<std::string, std::int64_t> load(const std::string& checkpoint);
     void note_time(const StepRecord& record);
     std::shared_ptr<Batch> next_batch();
     // Between ranks: trainer_ranks.cpp.

@@ -31,7 +31,6 @@ void Trainer::share_state() {
     for (const auto& [name, tensor] : state) {
         tensors.push_back(tensor);
     }
-    group_->meet();  // a checkpoint may take long to read
     group_->share(tensors);
 }
 
@@ -79,9 +78,10 @@ void Trainer::gather_bad_samples() {
     if (group_->alone()) {
         return;
     }
-    for (const std::string& lines : group_->gather(std::exchange(bad_lines_, {}))) {
+    for (const std::string& lines : group_->gather(bad_lines_)) {
         quarantine_.note(lines);
     }
+    bad_lines_.clear();
 }
 
 // When a run fails: what the ranks have met since they last met each other would be lost, and may be why.

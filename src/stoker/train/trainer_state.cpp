@@ -101,7 +101,19 @@ std::string Trainer::state_json() const {
     return json.dump(2) + "\n";
 }
 
-void Trainer::restore_state(const std::string& text) {
+// What a state.json says.
+struct Trainer::Saved {
+    LoaderState loader;
+    std::vector<std::string> classes;
+    std::int64_t step;
+    std::vector<EpochResult> epochs;
+    Running running;
+    StepRecord account;
+    std::int64_t accumulate;
+    std::int64_t metrics_bytes;
+};
+
+Trainer::Saved Trainer::parse_state(const std::string& text) {
     try {
         const Json json = Json::parse(text);
         if (json.at("version").get<int>() != kStateVersion) {
@@ -111,47 +123,53 @@ void Trainer::restore_state(const std::string& text) {
                                    .hint = "another version of Stoker wrote it: begin anew with --out DIR, and "
                                            "model.weights for its weights"});
         }
-        const LoaderState loader = loader_state_from_json(json.at("loader").dump());
-        require_same_order(train_->state(), loader);
-        require_classes(json.at("classes").get<std::vector<std::string>>(), "the checkpoint", *data_.train);
-        const auto step = json.at("step").get<std::int64_t>();
-        const auto samples = json.at("epoch_so_far").at("samples").get<std::int64_t>();
-        const auto finished = static_cast<std::int64_t>(json.at("epochs").size());
-        // At an epoch's end its evaluation may still be missing.
-        const bool epochs_fit = finished == loader.epoch || (finished == loader.epoch - 1 && loader.batch == 0);
-        const std::int64_t batches = train_->batches_per_epoch();
-        const bool step_fits = step >= 0 && step / batches == loader.epoch && step % batches == loader.batch;
-        if (!step_fits || !epochs_fit || samples < 0) {
-            throw InvalidArgument({.where = "checkpoint",
-                                   .expected = "a state.json whose step, epochs and loader agree",
-                                   .got = "step " + std::to_string(step) + ", " + std::to_string(finished) +
-                                          " epochs, loader " + to_json(loader),
-                                   .hint = "resume from another checkpoint"});
-        }
-        train_->restore(loader);
-        step_.accumulate_at_least(json.at("accumulate").get<std::int64_t>());
-        steps_ = step;
-        epochs_.clear();
-        for (const auto& epoch : json.at("epochs")) {
-            epochs_.push_back(epoch_from(epoch));
-        }
-        running_ = {.loss_sum = number(json.at("epoch_so_far").at("loss_sum")),
-                    .seconds = json.at("epoch_so_far").at("seconds").get<double>(),
-                    .samples = samples,
-                    .bad_samples = json.at("epoch_so_far").value("bad_samples", std::int64_t{0})};
-        StepRecord sum;
+        const Json& so_far = json.at("epoch_so_far");
+        Saved saved{.loader = loader_state_from_json(json.at("loader").dump()),
+                    .classes = json.at("classes").get<std::vector<std::string>>(),
+                    .step = json.at("step").get<std::int64_t>(),
+                    .epochs = {},
+                    .running = {.loss_sum = number(so_far.at("loss_sum")),
+                                .seconds = so_far.at("seconds").get<double>(),
+                                .samples = so_far.at("samples").get<std::int64_t>(),
+                                .bad_samples = so_far.value("bad_samples", std::int64_t{0})},
+                    .account = {},
+                    .accumulate = json.at("accumulate").get<std::int64_t>(),
+                    .metrics_bytes = json.at("metrics_bytes").get<std::int64_t>()};
+        std::ranges::transform(json.at("epochs"), std::back_inserter(saved.epochs), epoch_from);
         for (std::size_t i = 0; i < kPhases; ++i) {
-            sum.times[i] = std::chrono::nanoseconds(
+            saved.account.times[i] = std::chrono::nanoseconds(
                 json.at("account_ns").value(phase_name(static_cast<Phase>(i)), std::int64_t{0}));
         }
-        account_.restore(sum);
-        if (folder_) {
-            folder_->cut_metrics(json.at("metrics_bytes").get<std::int64_t>());
-        }
+        return saved;
     } catch (const nlohmann::json::exception& error) {
         throw InvalidArgument(
             {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
     }
+}
+
+void Trainer::restore_state(Saved saved) {
+    require_same_order(train_->state(), saved.loader);
+    require_classes(saved.classes, "the checkpoint", *data_.train);
+    const auto finished = static_cast<std::int64_t>(saved.epochs.size());
+    // At an epoch's end its evaluation may still be missing.
+    const LoaderState& loader = saved.loader;
+    const bool epochs_fit = finished == loader.epoch || (finished == loader.epoch - 1 && loader.batch == 0);
+    const std::int64_t batches = train_->batches_per_epoch();
+    const bool step_fits =
+        saved.step >= 0 && saved.step / batches == loader.epoch && saved.step % batches == loader.batch;
+    if (!step_fits || !epochs_fit || saved.running.samples < 0) {
+        throw InvalidArgument({.where = "checkpoint",
+                               .expected = "a state.json whose step, epochs and loader agree",
+                               .got = "step " + std::to_string(saved.step) + ", " + std::to_string(finished) +
+                                      " epochs, loader " + to_json(loader),
+                               .hint = "resume from another checkpoint"});
+    }
+    train_->restore(loader);
+    step_.accumulate_at_least(saved.accumulate);
+    steps_ = saved.step;
+    epochs_ = std::move(saved.epochs);
+    running_ = saved.running;
+    account_.restore(saved.account);
     resumed_from_ = steps_;
 }
 
@@ -211,7 +229,23 @@ std::filesystem::path Trainer::find_start(const std::string& from) {
     return checkpoint.value_or("");
 }
 
-// The first rank says from where; all read it, and it alone changes the folder, after all that can be refused.
+// Reads it into all that training goes on with, and gives the recipe (TOML) that it was trained by and the length that
+// metrics.jsonl had.
+std::pair<std::string, std::int64_t> Trainer::load(const std::string& checkpoint) {
+    const Checkpoint saved = read_checkpoint(checkpoint);
+    std::string trained_by = read_trained_recipe(checkpoint);
+    require_same_model(trained_by, recipe_);
+    require_same_optimizer(trained_by, recipe_);
+    model_->load(saved.model, checkpoint);
+    load_step(saved);
+    Saved state = parse_state(saved.state);
+    const std::int64_t metrics_bytes = state.metrics_bytes;
+    restore_state(std::move(state));
+    has_weights_ = true;
+    return {std::move(trained_by), metrics_bytes};
+}
+
+// The first rank says from where; all read it, and once all have, it alone changes the folder.
 void Trainer::resume(const FitOptions& options) {
     const std::string& from = options.resume;
     if (!from.empty()) {  // what an earlier run of this process left behind is not this one's
@@ -227,16 +261,11 @@ void Trainer::resume(const FitOptions& options) {
     }
     const std::string checkpoint = group_->share(folder_ ? find_start(from).string() : "");
     if (!checkpoint.empty()) {
-        const Checkpoint saved = read_checkpoint(checkpoint);
-        const std::string trained_by = read_trained_recipe(checkpoint);
-        require_same_model(trained_by, recipe_);
-        require_same_optimizer(trained_by, recipe_);
-        model_->load(saved.model, checkpoint);
-        load_step(saved);
-        restore_state(saved.state);
-        has_weights_ = true;
+        const auto [trained_by, metrics_bytes] = load(checkpoint);
         const Resumed resumed = resumed_from(checkpoint, trained_by);
-        if (folder_) {  // a run that is finished stays what it was
+        group_->meet();  // it may take long to read
+        if (folder_) {   // a run that is finished stays what it was
+            folder_->cut_metrics(metrics_bytes);
             folder_->go_on(resumed.finished && !trained_by.empty() ? trained_by : recipe_to_toml(recipe_));
             folder_->cut_checkpoints(steps_);
         }
