@@ -116,7 +116,11 @@ constexpr std::array kHandedThrough = {
 Command add_launch(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("--nproc-per-node", options->processes, "processes on this host: a number, or auto, cpu, gpu")
-        ->required();
+        ->required()
+        ->check([](const std::string& given) {
+            const bool none = given.find_first_not_of("0-") == std::string::npos || given.starts_with('-');
+            return none ? "expected at least 1" : "";
+        });
     for (const auto& [name, about] : kHandedThrough) {
         app.add_option_function<std::string>(
             name, [options, name = name](const std::string& value) { options->others.emplace_back(name, value); },

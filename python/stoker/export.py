@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.pt2_archive._package import package_pt2
 from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, StatelessSymbolicContext
 
 VERSION = 1
 
@@ -84,7 +84,10 @@ def export_training(model, loss, example, path, *, compiled=False):
         contents = {"exported_programs": graphs}
         for graph in graphs.values():
             graph._example_inputs = None  # they would be in the file: a second copy of the weights
-    package_pt2(path, **contents, extra_files={"stoker.json": json.dumps(about)})
+    try:
+        package_pt2(path, **contents, extra_files={"stoker.json": json.dumps(about)})
+    except RuntimeError as error:  # of PyTorch's own archive writer
+        raise OSError(f"path: expected a file that can be written, got {os.fspath(path)!r}: {_line(error)}") from error
     with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:  # package_pt2 takes text alone
         root = archive.namelist()[0].split("/")[0]
         archive.writestr(f"{root}/extra/weights.safetensors", _safetensors(state))
@@ -93,7 +96,8 @@ def export_training(model, loss, example, path, *, compiled=False):
 def _check(model, loss, example, path):
     """The example's images and labels; one line for each mistake, before a minute goes into tracing."""
     _check_path(path)
-    if not isinstance(model, nn.Module) or isinstance(model, torch.jit.ScriptModule):
+    wrapped = (torch.jit.ScriptModule, nn.DataParallel, nn.parallel.DistributedDataParallel)
+    if not isinstance(model, nn.Module) or isinstance(model, wrapped) or hasattr(model, "_orig_mod"):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}{_hint(model)}")
     if isinstance(loss, type):
         raise TypeError(f"loss: expected a function of (logits, labels), got a class; write {loss.__name__}()")
@@ -122,6 +126,10 @@ def _check(model, loss, example, path):
 
 
 def _hint(model):
+    if hasattr(model, "_orig_mod"):
+        return "; give the model before torch.compile: Stoker compiles the step itself"
+    if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        return "; give model.module"
     if isinstance(model, torch.jit.ScriptModule):
         return "; save it and set model.script in the recipe instead"
     return "; create an instance" if isinstance(model, type) else ""
@@ -210,8 +218,28 @@ def _unused(model, loss, images, labels):
     if not trained:
         raise ValueError("model: expected a parameter that requires a gradient, got none")
     value = _first_loss(model, loss, images, labels)
+    _check_mean(model, loss, images, labels, value.item())
     gradients = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
     return {name for name, gradient in zip(trained, gradients, strict=True) if gradient is None}
+
+
+def _check_mean(model, loss, images, labels, value):
+    try:
+        twice = _first_loss(model, loss, torch.cat([images, images]), torch.cat([labels, labels])).item()
+    except ValueError as error:
+        raise _any_size(error, 2 * len(images)) from error
+    if 1.9 < twice / (value or 1) < 2.1:  # not 2: dropout draws anew
+        raise ValueError(
+            "loss: expected the mean over the batch, got one that is twice as large for twice the batch; "
+            'use reduction="mean"'
+        )
+
+
+def _any_size(error, size):
+    return ValueError(
+        f"model: expected one that takes batches of any size, got {_line(error.__cause__ or error)} for {size} samples; "
+        "in reshape and view the batch size is -1"
+    )
 
 
 def _takes_one_sample(model, images):
@@ -222,6 +250,8 @@ def _takes_one_sample(model, images):
         return True
     except ValueError:
         return False
+    except RuntimeError as error:
+        raise _any_size(error, 1) from error
 
 
 def _export(function, batch, weights, smallest):
@@ -236,8 +266,14 @@ def _export(function, batch, weights, smallest):
         return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
 
     arguments = [fake(tensor, True) for tensor in batch] + [fake(tensor, False) for tensor in weights]
-    with mode, enable_python_dispatcher():
-        graph = make_fx(function, _allow_non_fake_inputs=True)(*arguments)
+    try:
+        with mode, enable_python_dispatcher():
+            graph = make_fx(function, _allow_non_fake_inputs=True)(*arguments)
+    except GuardOnDataDependentSymNode as error:
+        raise ValueError(
+            "model: expected a step that is the same for all values of its tensors, got one whose branches or shapes "
+            "depend on them (an if, .item() or nonzero()); torch.where and masks do not"
+        ) from error
     size = torch.export.Dim("batch", min=smallest)
     shapes = (*({0: size} for _ in batch), *(None for _ in weights))
     return torch.export.export(graph, (*batch, *weights), dynamic_shapes=shapes)

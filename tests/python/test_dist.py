@@ -103,6 +103,7 @@ def test_launch_trains_what_one_process_trains(stoker, recipe, tmp_path):
 
 def test_launch_needs_a_command_and_python(stoker):
     assert "command is required" in stoker("launch", "--nproc-per-node", "2", status=2).err
+    assert "expected at least 1" in stoker("launch", "--nproc-per-node", "0", "--", "true", status=2).err
     assert "--nproc-per-node is required" in stoker("launch", "--", "true", status=2).err
 
 

@@ -29,6 +29,16 @@ def loose(logits, labels):
     return LOSS(logits.detach(), labels)
 
 
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = small_net()
+
+    def forward(self, x):
+        y = self.net(x)
+        return y if y.sum() > 0 else -y
+
+
 MISTAKES = {
     "flat images": ({"example": (torch.zeros(4, 3, 8), LABELS)}, "example: expected float32 images"),
     "bytes": ({"example": (IMAGES.byte(), LABELS)}, "example: expected float32 images (N, C, H, W)"),
@@ -86,6 +96,14 @@ MISTAKES = {
         {"model": lambda: nn.Conv2d(3, 3, 1)},
         "model: expected one tensor of logits (4, classes) in evaluation, got (4, 3, 8, 8)",
     ),
+    "a sum": ({"loss": nn.CrossEntropyLoss(reduction="sum")}, "loss: expected the mean over the batch, got one that is"),
+    "a batch written in": (
+        {"model": lambda: nn.Sequential(nn.Unflatten(0, (2, 2)), nn.Flatten(0, 1), nn.Flatten(), nn.Linear(192, 3))},
+        "model: expected one that takes batches of any size, got RuntimeError",
+    ),
+    "branches": ({"model": Branches}, "model: expected a step that is the same for all values of its tensors"),
+    "compiled": ({"model": lambda: torch.compile(small_net())}, "got OptimizedModule; give the model before"),
+    "in parallel": ({"model": lambda: nn.DataParallel(small_net())}, "got DataParallel; give model.module"),
     "nothing to train": (
         {"model": lambda: small_net().requires_grad_(False)},
         "model: expected a parameter that requires a gradient, got none",
@@ -105,6 +123,11 @@ def test_the_exporter_refuses_what_cannot_be_in_one_line(tmp_path, mistake):
         )  # fmt: skip
     assert text in str(error.value) and "\n" not in str(error.value), error.value
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_named():
+    with pytest.raises(OSError, match=r"^path: expected a file that can be written, got '/proc/x.pt2': [^\n]*$"):
+        export_training(small_net(), LOSS, (IMAGES, LABELS), "/proc/x.pt2")
 
 
 class TwoHeads(nn.Module):
