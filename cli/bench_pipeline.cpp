@@ -14,6 +14,7 @@
 #include "pipeline_feed.h"
 #include "pipeline_peers.h"
 #include "progress.h"
+#include "stoker/base/counted.h"
 #include "stoker/formats/open.h"
 #include "units.h"
 

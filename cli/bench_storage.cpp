@@ -15,7 +15,7 @@
 #include "child.h"
 #include "figures.h"
 #include "interrupt.h"
-#include "progress.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
 #include "storage_data.h"

@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "field_options.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/stk.h"
@@ -95,11 +96,11 @@ void print_json(const Source& source, const Survey& found, bool verified) {
 }
 
 std::string classes_text(const Source& source, const Survey& found) {
-    const std::size_t named = source.classes().size();
+    const std::int64_t named = std::ssize(source.classes());
     if (named == 0 && !found.per_class.empty()) {
         return fmt::format("with labels below {}, which have no names", found.per_class.size());
     }
-    return named == 0 ? "without names of classes" : fmt::format("in {} class{}", named, named == 1 ? "" : "es");
+    return named == 0 ? "without names of classes" : "in " + counted(named, "class");
 }
 
 // Labels without names by their numbers.

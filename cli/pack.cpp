@@ -13,6 +13,7 @@
 #include "interrupt.h"
 #include "progress.h"
 #include "stoker/base/core_budget.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
 #include "stoker/pack/target.h"
@@ -180,6 +181,27 @@ int run(const Options& given) {
     }
 }
 
+void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) {
+    app.add_option(
+           "--codec", options->codec,
+           "keep: the bytes as they are (default of .stk); jpeg: the same, but dct records become JPEGs again (default "
+           "of all others); dct, dct-zstd: JPEGs in a form that decodes faster, with the same pixels; raw: pixels")
+        ->check(CLI::IsMember({"keep", "jpeg", "dct", "dct-zstd", "raw"}));
+    app.add_option("--resize-shorter", options->resize_shorter,
+                   "reduce larger images until their shorter side has N pixels; JPEGs are then written anew")
+        ->type_name("N")
+        ->check(CLI::Range(1, 65'535));
+    auto* quality = app.add_option("--quality", options->quality,
+                                   "write every image anew as a JPEG of this quality, 1 to 100 (resized ones: 90)")
+                        ->type_name("Q")
+                        ->check(CLI::Range(1, 100));
+    app.callback([options, quality] {
+        if (!quality->empty() && options->codec == "raw") {
+            throw CLI::ValidationError("--quality", "raw pixels have none");
+        }
+    });
+}
+
 }  // namespace
 
 Command add_pack(CLI::App& app) {
@@ -191,32 +213,15 @@ Command add_pack(CLI::App& app) {
            "NAME.lmdb, NAME.h5, NAME.npz; an unfinished one is gone on with")
         ->required();
     add_field_options(app, options->fields);
-    app.add_option(
-           "--codec", options->codec,
-           "keep: the bytes as they are (default of .stk); jpeg: the same, but dct records become JPEGs again (default "
-           "of all others); dct, dct-zstd: JPEGs in a form that decodes faster, with the same pixels; raw: pixels")
-        ->check(CLI::IsMember({"keep", "jpeg", "dct", "dct-zstd", "raw"}));
+    add_recode_options(app, options);
     app.add_option("--shard-size", options->shard_size, "bytes in each file of a target with shards (default: 256MiB)")
         ->type_name("SIZE");
     app.add_option("--workers", options->workers, "threads (default: the cores that may be used)")
         ->type_name("N")
         ->check(CLI::Range(1, 1024));
-    app.add_option("--resize-shorter", options->resize_shorter,
-                   "reduce larger images until their shorter side has N pixels; JPEGs are then written anew")
-        ->type_name("N")
-        ->check(CLI::Range(1, 65'535));
-    auto* quality = app.add_option("--quality", options->quality,
-                                   "write every image anew as a JPEG of this quality, 1 to 100 (resized ones: 90)")
-                        ->type_name("Q")
-                        ->check(CLI::Range(1, 100));
     app.add_flag("--skip-bad", options->skip_bad, "leave out samples that cannot be decoded, and list them");
     app.add_flag("--test", options->test, "the test split instead of the training split");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the summary");
-    app.callback([options, quality] {
-        if (!quality->empty() && options->codec == "raw") {
-            throw CLI::ValidationError("--quality", "raw pixels have none");
-        }
-    });
     example(app,
             "  stoker pack data/train train.stk --codec dct\n"
             "  stoker pack data/train small.stk --resize-shorter 256 --quality 90 --codec dct-zstd\n"

@@ -1,5 +1,6 @@
 // Draws with a carriage return and "erase to the end of the line", which every terminal knows.
 #include "progress.h"
+#include "stoker/base/counted.h"
 
 #include <unistd.h>
 
@@ -43,18 +44,6 @@ void ProgressBar::clear() {
         std::fflush(stderr);
         drawn_ = false;
     }
-}
-
-std::string with_commas(double value) {
-    std::string digits = fmt::format("{:.0f}", value);
-    for (auto i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3) {
-        digits.insert(static_cast<std::size_t>(i), ",");
-    }
-    return digits;
-}
-
-std::string counted(std::int64_t count, const std::string& noun) {
-    return with_commas(static_cast<double>(count)) + " " + noun + (count == 1 ? "" : "s");
 }
 
 std::string as_clock(double seconds) {

@@ -29,10 +29,6 @@ class ProgressBar {
     Clock::time_point last_ = Clock::now();
 };
 
-// 1234567.8 as "1,234,568".
-std::string with_commas(double value);
-// 1 and "image" as "1 image", 12345 as "12,345 images".
-std::string counted(std::int64_t count, const std::string& noun);
 // 75.2 as "1:15".
 std::string as_clock(double seconds);
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "progress.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "table.h"
 

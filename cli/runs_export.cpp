@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "out_path.h"
-#include "progress.h"
 #include "runs.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/recipe/recipe.h"

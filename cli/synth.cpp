@@ -13,6 +13,7 @@
 #include "parallel.h"
 #include "progress.h"
 #include "staging.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/codecs/encode.h"
@@ -70,8 +71,7 @@ std::string make_photos(const Options& options, const fs::path& folder, Progress
         }
     });
     const std::int64_t classes = std::min(count, kClasses);
-    return fmt::format("{} in {} class{}, {}", counted(count, "image"), classes, classes == 1 ? "" : "es",
-                       with_unit(bytes));
+    return fmt::format("{} in {}, {}", counted(count, "image"), counted(classes, "class"), with_unit(bytes));
 }
 
 int run(const Options& options) {

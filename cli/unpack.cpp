@@ -12,6 +12,7 @@
 #include "progress.h"
 #include "staging.h"
 #include "stoker/base/core_budget.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
 #include "units.h"

@@ -15,8 +15,8 @@
 #include "figures.h"
 #include "interrupt.h"
 #include "peer.h"
-#include "progress.h"
 #include "stoker/base/core_budget.h"
+#include "stoker/base/counted.h"
 #include "stoker/models/init.h"
 #include "stoker/train/step.h"
 

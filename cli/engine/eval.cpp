@@ -9,7 +9,7 @@
 
 #include "checkpoint.h"
 #include "commands.h"
-#include "progress.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
 #include "stoker/recipe/recipe.h"
@@ -75,13 +75,7 @@ bool evaluates_training_data(const Recipe& recipe, const std::filesystem::path& 
     return val == train || std::filesystem::equivalent(val, train, none);
 }
 
-int run(const Options& options) {
-    const auto [recipe, checkpoint] = open_trained(options);
-    const std::vector<std::string> classes = read_classes(checkpoint);
-    if (evaluates_training_data(recipe, checkpoint)) {
-        fmt::print(stderr, "{}: these are the samples that the model was trained on\n", recipe.data.val);
-    }
-    const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes);
+void require_finite(const Evaluation& evaluation, const std::filesystem::path& checkpoint) {
     if (!std::isfinite(evaluation.loss)) {
         throw DataError({.path = checkpoint.string()},
                         {.where = "eval",
@@ -90,6 +84,16 @@ int run(const Options& options) {
                          .hint = "the training diverged: take an earlier checkpoint, or train with a lower "
                                  "optimizer.lr"});
     }
+}
+
+int run(const Options& options) {
+    const auto [recipe, checkpoint] = open_trained(options);
+    const std::vector<std::string> classes = read_classes(checkpoint);
+    if (evaluates_training_data(recipe, checkpoint)) {
+        fmt::print(stderr, "{}: these are the samples that the model was trained on\n", recipe.data.val);
+    }
+    const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes);
+    require_finite(evaluation, checkpoint);
     if (options.json) {
         using Json = nlohmann::ordered_json;
         const Json json = {{"run", checkpoint.string()},

@@ -4,7 +4,7 @@
 #include "checkpoint.h"
 #include "commands.h"
 #include "out_path.h"
-#include "progress.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/trace.h"

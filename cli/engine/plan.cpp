@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "progress.h"
+#include "stoker/base/counted.h"
+#include "stoker/recipe/values.h"
 
 namespace stoker::cli {
 namespace {
@@ -21,10 +22,6 @@ std::string count_of(const std::vector<NamedTensor>& parameters) {
 // Its file, or its name.
 const std::string& model_label(const ModelRecipe& model) {
     return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
-}
-
-std::string text_of(const Interval& interval) {
-    return counted(interval.count, interval.epochs ? "epoch" : "step");
 }
 
 }  // namespace
@@ -61,11 +58,11 @@ std::vector<std::string> without_effect(const Recipe& recipe, std::int64_t steps
     }
     if (schedule.warmup.count > 0 && schedule.name != "one_cycle" && schedule.warmup.count >= length(schedule.warmup)) {
         lines.push_back(fmt::format("schedule.warmup: {} in {}: optimizer.lr is never reached",
-                                    text_of(schedule.warmup), run_in(schedule.warmup)));
+                                    interval_text(schedule.warmup), run_in(schedule.warmup)));
     }
     if (const Interval& every = recipe.train.checkpoint_every; every.count > length(every)) {
         lines.push_back(fmt::format("train.checkpoint_every: {} in {}: the only checkpoint is that of the end",
-                                    text_of(every), run_in(every)));
+                                    interval_text(every), run_in(every)));
     }
     return lines;
 }

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "prediction_file.h"
 #include "progress.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/image_files.h"
 #include "stoker/formats/open.h"

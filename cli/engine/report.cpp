@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "progress.h"
+#include "stoker/base/counted.h"
 
 namespace stoker::cli {
 namespace {

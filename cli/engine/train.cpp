@@ -10,6 +10,7 @@
 #include "plan.h"
 #include "progress.h"
 #include "report.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/train/trainer.h"
@@ -39,18 +40,65 @@ void print_resumed(const Resumed& resumed) {
     }
 }
 
-// Where a run fails after a step, says what it leaves behind, if it shall `tell` anything but the error.
-TrainResult fit_or_tell(Trainer& trainer, const FitOptions& fit, ProgressBar& progress, const bool& tell) {
-    try {
-        return trainer.fit(fit);
-    } catch (const std::exception&) {
-        progress.clear();
-        if (std::error_code none; tell && std::filesystem::exists(fit.out / "metrics.jsonl", none)) {
-            fmt::print(stderr, "{}: metrics.jsonl and curves.svg tell of the run until it failed\n", fit.out.string());
+// What the first rank tells while it trains.
+class Report {
+  public:
+    Report(const Recipe& recipe, Trainer& trainer, std::string out, bool json)
+        : recipe_(recipe), trainer_(trainer), out_(std::move(out)), json_(json), compiled_(trainer.compiled()) {}
+
+    // The run itself. Where it fails after a step, it is said what it leaves behind.
+    TrainResult fit(FitOptions options) {
+        options.on_resume = print_resumed;
+        options.on_step = [this](const Progress& at) { step(at); };
+        options.on_epoch = [this](const EpochResult& result) { epoch(result); };
+        try {
+            TrainResult result = trainer_.fit(options);
+            progress_.clear();
+            return result;
+        } catch (const std::exception&) {
+            progress_.clear();
+            if (std::error_code none; trained_ && !json_ && std::filesystem::exists(options.out / kCurves, none)) {
+                fmt::print(stderr, "{}: metrics.jsonl and curves.svg tell of the run until it failed\n", out_);
+            }
+            throw;
         }
-        throw;
     }
-}
+
+  private:
+    void step(const Progress& at) {
+        trained_ = true;
+        if (std::string now = trainer_.compiled(); now != compiled_) {  // a GPU's first steps tell
+            compiled_ = std::move(now);
+            progress_.clear();
+            fmt::print(stderr, "step: {}\n", compiled_);
+        }
+        const double left =
+            static_cast<double>((at.batches - at.batch) * recipe_.data.batch_size) / at.images_per_second;
+        progress_.update(fmt::format("epoch {}/{}", at.epoch, at.epochs), at.batch, at.batches, at.images_per_second,
+                         "images", left);
+    }
+
+    void epoch(const EpochResult& result) {
+        progress_.clear();
+        if (!std::exchange(header_, true)) {
+            fmt::print(stderr, "{}\n", epoch_header());
+        }
+        fmt::print(stderr, "{}\n", epoch_line(result, recipe_.train.epochs));
+        if (const std::int64_t bad = result.bad_samples + result.val_bad_samples; bad > 0) {
+            fmt::print(stderr, "        {} replaced by others: {}/quarantine.jsonl\n", counted(bad, "bad sample"),
+                       out_);
+        }
+    }
+
+    const Recipe& recipe_;
+    Trainer& trainer_;
+    std::string out_;
+    bool json_;
+    ProgressBar progress_ = {};
+    std::string compiled_;
+    bool header_ = false;
+    bool trained_ = false;
+};
 
 // Other commands take a run folder; this one may not guess whether to begin anew or to go on.
 void require_recipe_file(const std::string& path) {
@@ -66,25 +114,7 @@ void require_recipe_file(const std::string& path) {
     }
 }
 
-int train(const Options& options, const std::shared_ptr<Group>& group) {
-    require_recipe_file(options.recipe);
-    const Recipe recipe = read_recipe(options.recipe, options.sets);
-    const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
-    if (group->first()) {
-        require_writable_folder(out);
-    }
-    const bool resumes =
-        !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();
-    Trainer trainer(recipe, resumes, group);
-    ProgressBar progress;
-    bool header = false;
-    bool tell = false;
-    FitOptions fit{.out = out, .resume = options.resume};
-    fit.interrupt = &catch_signals();
-    if (!group->first()) {  // one rank speaks for all
-        const TrainResult result = trainer.fit(fit);
-        return result.interrupted ? 128 + result.signal : 0;
-    }
+void print_start(const Options& options, const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
     if (!options.json) {
         print_plan(recipe, trainer, out, resumes);
     }
@@ -96,34 +126,11 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     if (recipe.train.precision == "fp16" && trainer.device().is_cpu()) {
         fmt::print(stderr, "fp16 is emulated on a CPU, and many times slower than float32; bf16 is not\n");
     }
-    fit.on_resume = print_resumed;
-    std::string compiled = trainer.compiled();
-    fit.on_step = [&](const Progress& at) {
-        tell = !options.json;
-        if (std::string now = trainer.compiled(); now != compiled) {  // a GPU's first steps tell
-            compiled = std::move(now);
-            progress.clear();
-            fmt::print(stderr, "step: {}\n", compiled);
-        }
-        const double left =
-            static_cast<double>((at.batches - at.batch) * recipe.data.batch_size) / at.images_per_second;
-        progress.update(fmt::format("epoch {}/{}", at.epoch, at.epochs), at.batch, at.batches, at.images_per_second,
-                        "images", left);
-    };
-    fit.on_epoch = [&](const EpochResult& epoch) {
-        progress.clear();
-        if (!std::exchange(header, true)) {
-            fmt::print(stderr, "{}\n", epoch_header());
-        }
-        fmt::print(stderr, "{}\n", epoch_line(epoch, recipe.train.epochs));
-        if (const std::int64_t bad = epoch.bad_samples + epoch.val_bad_samples; bad > 0) {
-            fmt::print(stderr, "        {} replaced by others: {}/quarantine.jsonl\n", counted(bad, "bad sample"), out);
-        }
-    };
-    const TrainResult result = fit_or_tell(trainer, fit, progress, tell);
-    progress.clear();
-    if (const std::string trouble = trainer.train_loader().stats().cache_trouble; !trouble.empty()) {
-        fmt::print(stderr, "stoker: the cache stopped growing: {}\n", trouble);
+}
+
+void print_end(const Options& options, const TrainResult& result, const std::string& cache_trouble) {
+    if (!cache_trouble.empty()) {
+        fmt::print(stderr, "stoker: the cache stopped growing: {}\n", cache_trouble);
     }
     if (options.json) {
         fmt::print("{}\n", result.document);
@@ -131,16 +138,34 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
         fmt::print("{}", account_report(result));
     }
     if (result.interrupted) {
-        const int signal = result.signal;
         fmt::print(stderr, "stoker: stopped by signal {} after step {}; checkpoint written, --resume auto goes on\n",
-                   signal, result.steps);
-        return 128 + signal;
-    }
-    if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
+                   result.signal, result.steps);
+    } else if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
         fmt::print("\naccuracy {:.2f} % after {}; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
                    counted(std::ssize(result.epochs), "epoch"), result.run.string());
     }
-    return 0;
+}
+
+int train(const Options& options, const std::shared_ptr<Group>& group) {
+    require_recipe_file(options.recipe);
+    const Recipe recipe = read_recipe(options.recipe, options.sets);
+    const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
+    if (group->first()) {
+        require_writable_folder(out);
+    }
+    const bool resumes =
+        !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();
+    Trainer trainer(recipe, resumes, group);
+    const FitOptions fit{.out = out, .resume = options.resume, .interrupt = &catch_signals()};
+    TrainResult result;
+    if (group->first()) {  // one rank speaks for all
+        print_start(options, recipe, trainer, out, resumes);
+        result = Report(recipe, trainer, out, options.json).fit(fit);
+        print_end(options, result, trainer.train_loader().stats().cache_trouble);
+    } else {
+        result = trainer.fit(fit);
+    }
+    return result.interrupted ? 128 + result.signal : 0;
 }
 
 int run(const Options& options) {

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "stoker/base/core_budget.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/base/thread_pool.h"
 #include "stoker/base/user_cache.h"
@@ -123,9 +124,9 @@ void check_filled(const std::string& root, const WalkedFolder& top,
     }
     if (empty > 0) {
         refuse(root,
-               fmt::format("none in {} of {} subfolder{}: {}{}", empty, classes.size(), classes.size() == 1 ? "" : "s",
-                           without, empty > 5 ? ", ..." : ""),
-               others > 0 ? fmt::format("convert the {} image{} of other types", others, others == 1 ? "" : "s")
+               fmt::format("none in {} of {}: {}{}", empty, counted(std::ssize(classes), "subfolder"), without,
+                           empty > 5 ? ", ..." : ""),
+               others > 0               ? fmt::format("convert the {} of other types", counted(others, "image"))
                : empty < classes.size() ? "remove the subfolders without images or fill them"
                                         : "give the folder whose subfolders hold the images");
     }
@@ -155,8 +156,8 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
     listing.top = walk_folder(root, "");
     const std::vector<std::string>& names = listing.top.folders;
     if (names.empty()) {
-        const std::size_t images = listing.top.images.size();
-        refuse(root.string(), fmt::format("no subfolder and {} image{}", images, images == 1 ? "" : "s"),
+        const std::int64_t images = std::ssize(listing.top.images);
+        refuse(root.string(), fmt::format("no subfolder and {}", counted(images, "image")),
                images == 0 ? "" : "move the images into a subfolder for each class");
     }
     listing.classes.resize(names.size());

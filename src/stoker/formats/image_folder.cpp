@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <system_error>
 
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 
@@ -50,11 +51,10 @@ void ImageFolderSource::prefetch(std::span<const std::int64_t> indices) const {
 
 std::string ImageFolderSource::advice() const {
     const std::int64_t others = index_.other_images();
-    return others == 0 ? ""
-                       : fmt::format(
-                             "{} image{} of types that are not read (.tif, .gif, .heic, ...) left out: convert "
-                             "to .png or .jpg",
-                             others, others == 1 ? "" : "s");
+    return others == 0
+               ? ""
+               : fmt::format("{} of types that are not read (.tif, .gif, .heic, ...) left out: convert to .png or .jpg",
+                             counted(others, "image"));
 }
 
 std::int64_t ImageFolderSource::bytes() const {

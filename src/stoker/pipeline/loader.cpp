@@ -8,6 +8,7 @@
 #include <set>
 #include <system_error>
 
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -62,7 +63,7 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
     throw TooManyBadSamples(
         {.path = source.path()},
         {.where = "data.bad_samples",
-         .expected = fmt::format("at most {} bad sample{} in an epoch", budget, budget == 1 ? "" : "s"),
+         .expected = fmt::format("at most {} in an epoch", counted(budget, "bad sample")),
          .got = fmt::format("more: {}{}", list, more ? "; ..." : ""),
          .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"},
         {found.begin(), found.end()});

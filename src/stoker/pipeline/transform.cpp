@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/ops/grayscale.h"
 #include "stoker/pipeline/op_table.h"
@@ -186,11 +187,11 @@ Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops
 
 void Transform::require_channels(int channels) const {
     if (normalized_channels_ != 0 && normalized_channels_ != channels) {
-        throw InvalidArgument({.where = last_op_,
-                               .expected = fmt::format("normalize with a mean and a std for the {} channel{} of the "
-                                                       "images, or with one for all",
-                                                       channels, channels == 1 ? "" : "s"),
-                               .got = fmt::format("figures for {}", normalized_channels_)});
+        throw InvalidArgument(
+            {.where = last_op_,
+             .expected = fmt::format("normalize with a mean and a std for the {} of the images, or with one for all",
+                                     counted(channels, "channel")),
+             .got = fmt::format("figures for {}", normalized_channels_)});
     }
 }
 

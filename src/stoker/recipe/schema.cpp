@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "stoker/base/counted.h"
 #include "stoker/recipe/schema_keys.h"
 
 namespace stoker {
@@ -68,7 +69,7 @@ SchemaKey bad_samples() {
 template <typename Field>
 SchemaKey interval(std::string name, Field at, std::int64_t least, std::string about) {
     const std::string allowed =
-        fmt::format("text such as \"{} epoch{}\", \"2 epochs\" or \"200 steps\"", least, least == 1 ? "" : "s");
+        fmt::format("text such as \"{}\", \"2 epochs\" or \"200 steps\"", counted(least, "epoch"));
     return {.name = std::move(name),
             .allowed = allowed,
             .about = std::move(about),

@@ -1,6 +1,7 @@
 // Reads and writes the text forms of values. Everything is decimal digits and a unit, so the
 // parsers are std::from_chars and a look at the rest.
 #include "stoker/recipe/values.h"
+#include "stoker/base/counted.h"
 
 #include <algorithm>
 #include <array>
@@ -106,7 +107,7 @@ std::optional<Interval> parse_interval(std::string_view text, std::int64_t least
 }
 
 std::string interval_text(const Interval& every) {
-    return fmt::format("{} {}{}", every.count, every.epochs ? "epoch" : "step", every.count == 1 ? "" : "s");
+    return fmt::format("{} {}", every.count, plural(every.count, every.epochs ? "epoch" : "step"));
 }
 
 bool looks_like_share(std::string_view text) {

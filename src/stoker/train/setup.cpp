@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/core_budget.h"
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
@@ -127,11 +128,10 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
 std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, const Shape& image,
                                           std::int64_t classes, const at::Device& device) {
     if (const std::int64_t channels = channels_of(weights.about); channels != 0 && channels != image.front()) {
-        throw InvalidArgument(
-            {.where = weights.path,
-             .expected = fmt::format("images of {} channel{}, as in training", channels, channels == 1 ? "" : "s"),
-             .got = fmt::to_string(image.front()),
-             .hint = "arrays have the channels that they were stored with"});
+        throw InvalidArgument({.where = weights.path,
+                               .expected = fmt::format("images of {}, as in training", counted(channels, "channel")),
+                               .got = fmt::to_string(image.front()),
+                               .hint = "arrays have the channels that they were stored with"});
     }
     std::unique_ptr<Model> model = make_model(recipe.model, image, classes, recipe.seed);
     model->load(weights.tensors, weights.path);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 #include "stoker/train/trainer.h"
@@ -105,7 +106,7 @@ void Trainer::require_budget(const Source& source, std::int64_t places, std::int
         throw DataError(
             {.path = source.path()},
             {.where = "data.bad_samples",
-             .expected = fmt::format("at most {} bad sample{} in an epoch", budget, budget == 1 ? "" : "s"),
+             .expected = fmt::format("at most {} in an epoch", counted(budget, "bad sample")),
              .got = fmt::format("{} over all ranks", bad),
              .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"});
     }
