@@ -144,6 +144,7 @@ TEST(Open, KnowsWhatIsTakenForADataSet) {
     }
     std::filesystem::create_directory(dir / "zipped");
     write_file(dir / "zipped" / "photos.zip", std::string_view("x"));
+    write_file(dir / "zipped" / ".DS_Store", std::string_view("x"));
     EXPECT_THAT(error_of<DataError>((dir / "zipped").string()), HasSubstr("but with photos.zip; unpack it"));
 }
 

@@ -222,13 +222,15 @@ const Mistake* mistake_of(const fs::path& path) {
     return found == kMistakes.end() ? nullptr : &*found;
 }
 
-// The first of a folder's files by name; empty where it has none.
+// The first of a folder's files by name, but for hidden ones; empty where it has none.
 std::string first_file(const std::string& folder) {
     std::error_code error;
     std::string first;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         const std::string name = entry->path().filename().string();
-        first = first.empty() ? name : std::min(first, name);
+        if (!name.starts_with('.')) {
+            first = first.empty() ? name : std::min(first, name);
+        }
     }
     return first;
 }
