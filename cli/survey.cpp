@@ -8,6 +8,7 @@
 #include "parallel.h"
 #include "stoker/base/error.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/formats/sample_key.h"
 #include "stoker/formats/stk.h"
 #include "stoker/pipeline/transform.h"
 
@@ -71,12 +72,12 @@ void survey_sample(const Source& source, std::int64_t index, bool verify, Reader
     try {
         look_at(source, index, verify, reader, found);
     } catch (const DataError& error) {
-        found.bad.push_back({index, source.key(index), error.place().offset,
+        found.bad.push_back({index, key_or_index(source, index), error.place().offset,
                              fmt::format("expected {}, got {}", error.info().expected, error.info().got)});
     } catch (const Unsupported& error) {
-        found.bad.push_back({index, source.key(index), std::nullopt, error.what()});
+        found.bad.push_back({index, key_or_index(source, index), std::nullopt, error.what()});
     } catch (const IoError& error) {
-        found.bad.push_back({index, source.key(index), std::nullopt, error.what()});
+        found.bad.push_back({index, key_or_index(source, index), std::nullopt, error.what()});
     }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/sample_key.h"
 #include "stoker/formats/subset.h"
 #include "stoker/pipeline/train_order.h"
 
@@ -58,7 +59,7 @@ ConstImageView TrainingData::pixels(Draw draw) {
         StageClock clock(times);
         return transform_.augment(transform_.prepare(sample_, scratch_, clock), key_of(draw), scratch_);
     } catch (const DataError& error) {
-        throw error.located({.path = source_->path(), .key = source_->key(index), .index = index});
+        throw error.located({.path = source_->path(), .key = key_or_index(*source_, index), .index = index});
     }
 }
 

@@ -1,6 +1,8 @@
 // stoker predict: what a trained model says of images, one row each, in the order of the data.
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <iterator>
 
 #include "checkpoint.h"
 #include "commands.h"
@@ -84,11 +86,8 @@ int run(const Options& options) {
     try {
         loader = make_predict_loader(recipe, source, device, uses_channels_last(recipe, nullptr),
                                      channels_of(weights.about));
-    } catch (const DataError&) {
-        bad = unreadable(*source, recipe.data);
-        if (bad.empty()) {
-            throw;
-        }
+    } catch (const TooManyBadSamples& error) {  // not one can be read
+        std::ranges::transform(error.samples(), std::back_inserter(bad), prediction_of);
     }
     std::unique_ptr<Model> model;
     if (loader != nullptr) {

@@ -159,7 +159,23 @@ TEST(BadSamples, ADataSetOfBadSamplesOnlyEndsWithAMessage) {
         EXPECT_EQ(error.samples().size(), 50) << "all ten, for each of five places";
         EXPECT_EQ(error.samples().front().replaced_by, std::nullopt);
     }
-    EXPECT_THROW(Loader(source, random_ops(), {.batch_size = 5, .bad_samples = 1000}), DataError);
+    try {
+        Loader(source, random_ops(), {.batch_size = 5, .bad_samples = 1000});
+        ADD_FAILURE() << "no sample tells the shape";
+    } catch (const TooManyBadSamples& error) {
+        EXPECT_EQ(error.samples().size(), 10) << "each with its reason";
+        EXPECT_EQ(error.samples().back().key, "pixels/00009");
+    }
+}
+
+TEST(BadSamples, MayHaveNoKey) {
+    const auto source = source_with_bad(20, {0, 5});
+    source->nameless = {0, 5};
+    Loader loader(source, Transform(), {.batch_size = 20, .workers = 2, .shuffle = false, .bad_samples = 2});
+    const auto batch = loader.next();
+    ASSERT_EQ(batch->bad_samples().size(), 2);
+    EXPECT_EQ(batch->bad_samples()[1].key, "5");
+    EXPECT_EQ(batch->bad_samples()[1].reason, "expected good bytes, got bad ones");
 }
 
 // The whole batch is listed, with what its other bad samples were replaced by.

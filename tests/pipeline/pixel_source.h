@@ -48,13 +48,19 @@ class PixelSource final : public Source {
         }
     }
 
-    std::string key(std::int64_t index) const override { return fmt::format("pixels/{:05}", index); }
+    std::string key(std::int64_t index) const override {
+        if (nameless.contains(index)) {
+            throw DataError({}, {.where = "key", .expected = "a key", .got = "none"});
+        }
+        return fmt::format("pixels/{:05}", index);
+    }
     std::string path() const override { return "made-up"; }
 
     std::function<std::chrono::microseconds(std::int64_t)> delay;
     std::map<std::int64_t, std::function<void()>> failures;
     std::set<std::int64_t> taller;      // one row more than the others
     std::set<std::int64_t> unlabelled;  // read leaves the label alone
+    std::set<std::int64_t> nameless;    // their keys cannot be read
     mutable std::atomic<std::int64_t> reads{0};
 
   private:

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/sample_key.h"
 #include "stoker/pipeline/loader.h"
 
 namespace stoker {
@@ -13,7 +14,7 @@ namespace {
 // Inside a catch block: throws on what a sample's bytes or its source threw, with its place. What the
 // system or the caller is to blame for stays what it is.
 [[noreturn]] void rethrow_located(const Source& source, std::int64_t index) {
-    const DataPlace place{.path = source.path(), .key = source.key(index), .index = index};
+    const DataPlace place{.path = source.path(), .key = key_or_index(source, index), .index = index};
     try {
         throw;
     } catch (const SizeMismatch& error) {
@@ -85,6 +86,7 @@ void check_label(std::int64_t label, std::int64_t classes) {
 ImageSlot Loader::find_shape() {
     StageTimes times;
     StageClock clock(times);
+    std::vector<BadSample> bad;
     for (std::int64_t index = 0;; ++index) {
         try {
             try {
@@ -100,10 +102,13 @@ ImageSlot Loader::find_shape() {
                 rethrow_located(*source_, index);
             }
         } catch (const DataError& error) {
-            if (options_.bad_samples == 0 || index + 1 == source_->size()) {
+            if (options_.bad_samples == 0) {
                 throw;
             }
-            note_bad(index, error);
+            bad.push_back(note_bad(index, error));
+            if (index + 1 == source_->size()) {
+                throw TooManyBadSamples(error.place(), error.info(), std::move(bad));
+            }
         }
     }
 }
@@ -174,8 +179,10 @@ bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& 
 }
 
 BadSample Loader::note_bad(std::int64_t index, const DataError& error) {
-    BadSample bad{
-        .index = index, .key = source_->key(index), .offset = error.place().offset, .reason = reason_of(error)};
+    BadSample bad{.index = index,
+                  .key = key_or_index(*source_, index),
+                  .offset = error.place().offset,
+                  .reason = reason_of(error)};
     if (options_.bad_samples > 0) {
         const std::lock_guard lock(bad_mutex_);
         known_bad_.emplace(index, bad);

@@ -6,12 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 
-#include "stoker/base/error.h"
 #include "stoker/bridge/device.h"
 #include "stoker/bridge/torch_error.h"
-#include "stoker/pipeline/transform.h"
 
 namespace stoker {
 namespace {
@@ -20,49 +18,30 @@ std::vector<Prediction> predictions(const Batch& batch, std::span<const Draw> dr
                                     const at::Tensor& probabilities) {
     const std::int64_t classes = probabilities.size(1);
     const auto* values = probabilities.const_data_ptr<float>();
+    std::map<std::int64_t, Prediction> bad;  // by item: of several, the first is the one that was asked for
+    for (const BadSample& sample : batch.bad_samples()) {
+        bad.emplace(sample.item, prediction_of(sample));
+    }
     std::vector<Prediction> all;
     for (const Draw& draw : draws) {
         const std::vector<float> own(values, values + classes);
+        values += classes;
+        if (const auto found = bad.find(std::ssize(all)); found != bad.end()) {
+            all.push_back(found->second);
+            continue;
+        }
         const bool finite = std::ranges::all_of(own, [](float value) { return std::isfinite(value); });
         all.push_back({.key = source.key(draw.index),
                        .probabilities = finite ? own : std::vector<float>(),
                        .error = finite ? "" : "expected finite outputs of the model, got nan"});
-        values += classes;
-    }
-    std::set<std::int64_t> told;
-    for (const BadSample& bad : batch.bad_samples()) {
-        Prediction& own = all[static_cast<std::size_t>(bad.item)];
-        if (told.insert(bad.item).second) {  // the first is the one that was asked for
-            own.probabilities.clear();
-            own.error = bad.reason;
-        }
     }
     return all;
 }
 
 }  // namespace
 
-std::vector<Prediction> unreadable(const Source& source, const DataRecipe& recipe) {
-    const Transform transform(recipe.val_ops, transform_options(recipe));
-    TransformScratch scratch;
-    StageTimes times;
-    StageClock clock(times);
-    std::vector<Prediction> all;
-    for (std::int64_t index = 0; index < source.size(); ++index) {
-        Sample sample;
-        try {
-            source.read(index, sample);
-            transform.augment(transform.prepare(sample, scratch, clock), {}, scratch);
-            return {};
-        } catch (const DataError& error) {
-            all.push_back({.key = source.key(index),
-                           .probabilities = {},
-                           .error = "expected " + error.info().expected + ", got " + error.info().got});
-        } catch (const Unsupported& error) {
-            all.push_back({.key = source.key(index), .probabilities = {}, .error = error.what()});
-        }
-    }
-    return all;
+Prediction prediction_of(const BadSample& sample) {
+    return {.key = sample.key, .probabilities = {}, .error = sample.reason};
 }
 
 void predict(Model& model, Loader& loader, const at::Device& device,

@@ -8,7 +8,6 @@
 
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
-#include "stoker/recipe/recipe.h"
 
 namespace stoker {
 
@@ -18,8 +17,8 @@ struct Prediction {
     std::string error;                 // why the sample is bad, or that the model's outputs are
 };
 
-// For data in which not one sample can be read, so that no loader is made: why each cannot. Empty where one can.
-std::vector<Prediction> unreadable(const Source& source, const DataRecipe& recipe);
+// Nothing but why it is bad.
+Prediction prediction_of(const BadSample& sample);
 
 // One pass over `loader`, which may replace bad samples: what the model says of their replacements is left out.
 void predict(Model& model, Loader& loader, const at::Device& device,
