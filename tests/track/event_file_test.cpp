@@ -112,6 +112,7 @@ TEST(EventFileTest, LaterFilesSortBehindAndStartAtTheirStep) {
     EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
     EXPECT_EQ(std::set(names.begin(), names.end()).size(), 12U);
     EXPECT_FALSE(is_event_file("metrics.jsonl"));
+    EXPECT_FALSE(is_event_file("events.out.tfevents.1700000000.host.7.0")) << "as TensorBoard's own writer names them";
 }
 
 TEST(EventFileTest, WritesAtTheEndAndInBetween) {

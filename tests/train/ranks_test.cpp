@@ -245,6 +245,25 @@ TEST(RanksBadSamples, AreOfAllRanks) {
     EXPECT_THAT(testing::text_of(dir.path() / "bad/quarantine.jsonl"), HasSubstr(R"("rank":1)"));
 }
 
+// The first losses of several ranks are added up after 50 steps; a run that failed before is one all the same.
+TEST(RanksFailure, StepsThatWereDoneAreARun) {
+    const TempDir dir;
+    const auto errors = as_ranks(2, [&](const auto& group) {
+        Trainer trainer(small_recipe(1), odd_data(), nullptr, OptimizerKernel::fused, false, group);
+        std::int64_t steps = 0;
+        FitOptions options{.out = dir.path() / "run"};
+        options.on_step = [&](const Progress&) {
+            if (++steps == 3) {
+                throw std::runtime_error("no more");
+            }
+        };
+        trainer.fit(options);
+    });
+    EXPECT_THAT(errors[0], HasSubstr("no more"));
+    EXPECT_TRUE(std::filesystem::exists(dir.path() / "run/recipe.toml"));
+    EXPECT_THAT(testing::text_of(dir.path() / "run/failed.json"), HasSubstr("no more"));
+}
+
 TEST(RanksMemory, TooLittleEndsTheRun) {
     const auto errors = as_ranks(2, [](const auto& group) {
         const Recipe recipe = small_recipe(1);

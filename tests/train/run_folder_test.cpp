@@ -1,8 +1,10 @@
 // What a run folder keeps, what it takes away, and that a run that got nowhere leaves none.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <set>
 
 #include "stoker/base/error.h"
@@ -78,8 +80,12 @@ TEST(RunFolder, ARunThatFailedInItsFirstStepLeavesNone) {
         } catch (const DataError& error) {
             EXPECT_EQ(error.place().index, 3);
         }
-        EXPECT_EQ(names_in(folder / name), std::set<std::string>{"quarantine.jsonl"}) << "what was bad stays listed";
+        EXPECT_EQ(names_in(folder / name), (std::set<std::string>{"failed.json", "quarantine.jsonl"}))
+            << "what was bad stays listed";
         EXPECT_FALSE(RunFolder(folder / name).exists()) << "the next run may begin there";
+        Trainer again(in_order(), small_data());
+        EXPECT_EQ(again.fit({.out = folder / name}).steps, 21);
+        EXPECT_FALSE(fs::exists(folder / name / "quarantine.jsonl")) << "what an earlier run met is not this one's";
     }
 }
 
@@ -105,13 +111,52 @@ TEST(RunFolder, WhatWasTrainedBeforeAFailureStaysUntilTheNextRun) {
               1);
 }
 
-TEST(RunFolder, AnotherFailureInPlaceOfOneLeavesNoneWhereNothingWasTrained) {
+TEST(RunFolder, AnotherFailureInPlaceOfOneLeavesARecipeThatWasThere) {
     const TempDir folder;
     Trainer first(in_order(), {bad_at(77), nullptr});
     EXPECT_THROW(first.fit({.out = folder / "run"}), DataError);
-    Trainer second(in_order(), {bad_at(3), nullptr});
-    EXPECT_THROW(second.fit({.out = folder / "run"}), DataError);
-    EXPECT_EQ(names_in(folder / "run"), std::set<std::string>{"quarantine.jsonl"});
+    std::ofstream(folder / "run" / "recipe.toml") << "mine\n";  // on the command line of those that follow
+    const std::set<std::string> left = {"failed.json", "quarantine.jsonl", "recipe.toml"};
+    for (int i = 0; i < 2; ++i) {
+        Trainer second(in_order(), {bad_at(3), nullptr});
+        EXPECT_THROW(second.fit({.out = folder / "run"}), DataError);
+        EXPECT_EQ(names_in(folder / "run"), left);
+        EXPECT_EQ(testing::text_of(folder / "run" / "recipe.toml"), "mine\n");
+    }
+}
+
+TEST(RunFolder, AFailureInTheFirstStepTakesOnlyWhatItMade) {
+    const TempDir folder;
+    fs::create_directories(folder / "run" / "checkpoints" / "mine");
+    std::ofstream(folder / "run" / "recipe.toml") << "mine\n";
+    Trainer trainer(in_order(), {bad_at(3), nullptr});
+    EXPECT_THROW(trainer.fit({.out = folder / "run", .resume = "auto"}), DataError);
+    const std::set<std::string> left = {"checkpoints", "failed.json", "quarantine.jsonl", "recipe.toml"};
+    EXPECT_EQ(names_in(folder / "run"), left);
+    EXPECT_EQ(testing::text_of(folder / "run" / "recipe.toml"), "mine\n");
+    EXPECT_TRUE(fs::exists(folder / "run" / "checkpoints" / "mine"));
+}
+
+TEST(RunFolder, AFailureRightAfterAResumeLeavesTheRun) {
+    const TempDir folder;
+    live(in_order(), folder / "run", 3);
+    const std::set<std::string> names = names_in(folder / "run");
+    const std::string metrics = testing::metrics_of(folder / "run");
+    const std::string recipe = testing::text_of(folder / "run" / "recipe.toml");
+    const auto gone = std::make_shared<SquareSource>(100);
+    Recipe longer = in_order();
+    longer.train.epochs = 5;
+    longer.data.workers = 0;
+    Trainer trainer(longer, {gone, small_data().val});
+    gone->before_read = [](std::int64_t) { throw IoError({.where = "disk", .expected = "bytes", .got = "no answer"}); };
+    EXPECT_THROW(trainer.fit({.out = folder / "run", .resume = "auto"}), IoError);
+    EXPECT_TRUE(find_checkpoint(folder / "run"));
+    EXPECT_EQ(testing::metrics_of(folder / "run"), metrics);
+    EXPECT_EQ(testing::text_of(folder / "run" / "recipe.toml"), recipe) << "not one step was of the longer one";
+    std::set<std::string> left = names;
+    left.insert("failed.json");
+    EXPECT_EQ(names_in(folder / "run"), left);
+    EXPECT_EQ(live(in_order(), folder / "run").result.steps, 21);
 }
 
 TEST(RunFolder, AFailureOfTheSystemInTheFirstStepLeavesNone) {
@@ -154,7 +199,7 @@ TEST(RunFolder, FailedRunWithACheckpointKeepsIt) {
 
 TEST(RunFolder, ForeignFileOfARunsNameIsARunAndStays) {
     const TempDir folder;
-    for (const char* name : {"metrics.jsonl", "account.json"}) {
+    for (const char* name : {"metrics.jsonl", "account.json", "curves.svg"}) {
         const fs::path run = folder / name;
         fs::create_directory(run);
         std::ofstream(run / name) << "mine\n";
@@ -163,6 +208,87 @@ TEST(RunFolder, ForeignFileOfARunsNameIsARunAndStays) {
         EXPECT_EQ(testing::text_of(run / name), "mine\n");
         EXPECT_FALSE(fs::exists(run / "recipe.toml"));
     }
+}
+
+TEST(RunFolder, OtherProgramsEventFilesStay) {
+    const TempDir folder;
+    const std::string theirs = "events.out.tfevents.1700000000.host.7.0";
+    std::ofstream(folder / theirs) << "theirs\n";
+    for (const std::int64_t bad : {3, 77, 3, -1}) {  // in the first step, in a later one, ..., in none
+        Trainer trainer(in_order(), {bad_at(bad), nullptr});
+        if (bad >= 0) {
+            EXPECT_THROW(trainer.fit({.out = folder.path()}), DataError);
+        } else {
+            EXPECT_EQ(trainer.fit({.out = folder.path()}).steps, 21);
+        }
+        EXPECT_EQ(testing::text_of(folder / theirs), "theirs\n") << bad;
+    }
+}
+
+TEST(RunFolder, CreateTakesNothingFromAFolderThatIsNoRun) {
+    const TempDir folder;
+    for (const char* name : {"curves.svg", "quarantine.jsonl", "notes"}) {
+        std::ofstream(folder / name) << "mine\n";
+    }
+    RunFolder run(folder.path());
+    run.create("recipe");
+    run.fail("nothing was done", /*trained=*/false);
+    for (const char* name : {"curves.svg", "quarantine.jsonl", "notes"}) {
+        EXPECT_EQ(testing::text_of(folder / name), "mine\n") << name;
+    }
+    EXPECT_FALSE(fs::exists(folder / "recipe.toml"));
+}
+
+// Files of at most so many bytes while it lives: a disk that is full.
+class FullDisk {
+  public:
+    explicit FullDisk(rlim_t bytes) {
+        EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &was_), 0);
+        const rlimit small{.rlim_cur = bytes, .rlim_max = was_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    }
+    FullDisk(const FullDisk&) = delete;
+    FullDisk& operator=(const FullDisk&) = delete;
+    ~FullDisk() {
+        EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &was_), 0);
+        std::signal(SIGXFSZ, signal_);
+    }
+
+  private:
+    rlimit was_{};
+    void (*signal_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+};
+
+TEST(RunFolder, AFullDiskLosesAndRepeatsNoLine) {
+    const TempDir folder;
+    RunFolder run(folder.path());
+    run.create("recipe");
+    std::string lines;
+    for (int i = 0; i < 20; ++i) {
+        const std::string line = fmt::format(R"({{"step":{}}})", i);
+        run.metric(line);
+        lines += line + "\n";
+    }
+    {
+        const FullDisk full(25);  // in the middle of a line
+        EXPECT_THROW(run.flush_metrics(), IoError);
+        EXPECT_EQ(run.metrics_bytes(), 25);
+        EXPECT_THROW(run.flush_metrics(), IoError);
+    }
+    run.flush_metrics();
+    EXPECT_EQ(testing::text_of(folder / "metrics.jsonl"), lines);
+    EXPECT_EQ(run.metrics_bytes(), std::ssize(lines));
+}
+
+TEST(RunFolder, FailingThrowsNothing) {
+    RunFolder impossible(std::string(300, 'x'));  // longer than a name may be
+    EXPECT_NO_THROW(impossible.fail("before it began", /*trained=*/false));
+    const TempDir folder;
+    RunFolder run(folder / "run");
+    run.create("recipe");
+    fs::remove_all(folder / "run");
+    EXPECT_NO_THROW(run.fail("the folder is gone", /*trained=*/true));
+    EXPECT_NO_THROW(run.fail("the folder is gone", /*trained=*/false));
 }
 
 TEST(RunFolder, LockKeepsASecondOneOutUntilItGoes) {
@@ -184,7 +310,7 @@ TEST(RunFolder, WhoCameSecondTakesNothingAway) {
     RunFolder second(folder.path());
     EXPECT_THROW(second.create("second"), InvalidArgument);
     first.create("first");
-    second.fail("came second");
+    second.fail("came second", /*trained=*/false);
     EXPECT_EQ(testing::text_of(folder / "recipe.toml"), "first");
 }
 

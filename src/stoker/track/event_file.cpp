@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
+constexpr std::string_view kSuffix = ".stoker";
 
 // ---- protobuf: a field is its number and kind, then the value ----
 
@@ -134,7 +135,7 @@ EventFile::EventFile(const EventFileOptions& options) {
     const double begun = options.wall_time > 0 ? options.wall_time : wall_time_now();
     auto seconds = std::max(static_cast<std::int64_t>(begun), newest_in(options.folder) + 1);
     do {
-        path_ = options.folder / fmt::format("{}{:010}.{}.{}", kPrefix, seconds++, host_name(), ::getpid());
+        path_ = options.folder / fmt::format("{}{:010}.{}.{}{}", kPrefix, seconds++, host_name(), ::getpid(), kSuffix);
         file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
     } while (file_.get() < 0 && errno == EEXIST);
     if (file_.get() < 0) {
@@ -190,7 +191,8 @@ void EventFile::flush() {
 }
 
 bool is_event_file(const fs::path& path) {
-    return path.filename().string().starts_with(kPrefix);
+    const std::string name = path.filename().string();
+    return name.starts_with(kPrefix) && name.ends_with(kSuffix);
 }
 
 double wall_time_now() {

@@ -49,7 +49,7 @@ class EventFile {
     std::string pending_;
 };
 
-// True for the name of an event file, whoever wrote it.
+// True for the name of a file that an EventFile wrote; other programs' have other endings.
 bool is_event_file(const std::filesystem::path& path);
 
 // Seconds since 1970.

@@ -16,11 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr const char* kRecipeFile = "recipe.toml";
-constexpr const char* kMetricsFile = "metrics.jsonl";
-constexpr const char* kAccountFile = "account.json";
-constexpr const char* kFailedFile = "failed.json";
-
 // True where the file is there; its time is noted, and where it is missing that is.
 bool note(RunRecord& run, const char* name, bool expected) {
     std::error_code none;

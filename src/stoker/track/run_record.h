@@ -13,6 +13,11 @@
 
 namespace stoker {
 
+inline constexpr const char* kRecipeFile = "recipe.toml";
+inline constexpr const char* kMetricsFile = "metrics.jsonl";
+inline constexpr const char* kAccountFile = "account.json";
+inline constexpr const char* kFailedFile = "failed.json";
+
 struct RunRecord {
     std::filesystem::path path;
     std::string name;   // set by who lists it

@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";

@@ -13,6 +13,8 @@
 
 namespace stoker {
 
+inline constexpr const char* kCheckpoints = "checkpoints";  // the folder of a run that holds them
+
 struct Checkpoint {
     std::vector<NamedTensor> model;
     std::vector<NamedTensor> optimizer;

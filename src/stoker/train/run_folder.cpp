@@ -10,19 +10,18 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/track/event_file.h"
+#include "stoker/track/run_record.h"
 
 namespace stoker {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kCheckpoints = "checkpoints";
-constexpr const char* kFailedFile = "failed.json";
 
 void make_directories(const fs::path& path) {
     std::error_code error;
@@ -40,11 +39,11 @@ void rename_folder(const fs::path& from, const fs::path& to) {
     }
 }
 
-void remove_folder(const fs::path& path) {
+void remove_whole(const fs::path& path) {
     std::error_code error;
     fs::remove_all(path, error);
     if (error) {
-        throw IoError({.where = path.string(), .expected = "a folder that can be removed", .got = error.message()});
+        throw IoError({.where = path.string(), .expected = "something that can be removed", .got = error.message()});
     }
 }
 
@@ -56,31 +55,33 @@ void commit(const fs::path& temporary, const fs::path& final_name) {
         return;
     }
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) != 0) {
-        remove_folder(final_name);  // a file system that cannot exchange
+        remove_whole(final_name);  // a file system that cannot exchange
         rename_folder(temporary, final_name);
         return;
     }
-    remove_folder(temporary);
+    remove_whole(temporary);
 }
 
 // By way of another name, so that a half-deleted checkpoint is none.
 void remove_checkpoint(const fs::path& checkpoint) {
     const fs::path old = checkpoint.parent_path() / (".old-" + checkpoint.filename().string());
     rename_folder(checkpoint, old);
-    remove_folder(old);
+    remove_whole(old);
 }
 
-void remove_event_files(const fs::path& run) {
-    std::error_code ignored;
-    std::vector<fs::path> found;
-    for (const auto& entry : fs::directory_iterator(run, ignored)) {
-        if (is_event_file(entry.path())) {
-            found.push_back(entry.path());
-        }
+std::set<std::string> names_in(const fs::path& folder) {
+    std::set<std::string> names;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder, none)) {
+        names.insert(entry.path().filename().string());
     }
-    for (const fs::path& file : found) {
-        fs::remove(file, ignored);
-    }
+    return names;
+}
+
+// What a run tells of itself: nothing of it is for the run that takes its place.
+bool is_told(const std::string& name) {
+    const auto names = {kMetricsFile, kAccountFile, kCurves, kQuarantine};
+    return is_event_file(name) || std::ranges::find(names, name) != names.end();
 }
 
 void remove_leftovers(const fs::path& checkpoints) {
@@ -88,7 +89,7 @@ void remove_leftovers(const fs::path& checkpoints) {
     for (const auto& entry : fs::directory_iterator(checkpoints, none)) {
         const std::string name = entry.path().filename().string();
         if (name.starts_with(".writing-") || name.starts_with(".old-")) {
-            remove_folder(entry.path());
+            remove_whole(entry.path());
         }
     }
 }
@@ -96,7 +97,7 @@ void remove_leftovers(const fs::path& checkpoints) {
 }  // namespace
 
 bool RunFolder::is_run() const {
-    return fs::exists(path_ / "recipe.toml");
+    return fs::exists(path_ / kRecipeFile);
 }
 
 RunFolder::~RunFolder() {
@@ -110,7 +111,7 @@ bool RunFolder::failed_early() const {
 }
 
 bool RunFolder::exists() const {
-    const auto names = {"recipe.toml", kCheckpoints, "metrics.jsonl", "account.json"};
+    const auto names = {kRecipeFile, kCheckpoints, kMetricsFile, kAccountFile, kCurves};
     return std::any_of(names.begin(), names.end(), [&](const char* name) { return fs::exists(path_ / name); });
 }
 
@@ -134,53 +135,59 @@ void RunFolder::open(const std::string& recipe) {
     make_directories(path_);
     lock();  // first: what lies here may be another run's, begun a moment ago, and not ours to take away
     new_folder_ = new_folder;
-    new_run_ = !exists();
+    recipe_before_ = is_run() ? std::optional(read_text(path_ / kRecipeFile)) : std::nullopt;
+    before_ = names_in(path_);
     begun_ = true;
-    write_file(path_ / "recipe.toml", recipe);
-    std::error_code none;
-    fs::remove(path_ / kFailedFile, none);
+    write_file(path_ / kRecipeFile, recipe);
 }
 
 void RunFolder::create(const std::string& recipe) {
     open(recipe);
-    new_run_ = true;
-    std::error_code ignored;  // what an earlier run met is not this one's
-    for (const char* name : {"account.json", kCurves, kQuarantine}) {
-        fs::remove(path_ / name, ignored);
+    if (recipe_before_ || failed_early()) {  // else what lies here is other programs'
+        for (const std::string& name : names_in(path_)) {
+            if (is_told(name)) {
+                remove_whole(path_ / name);
+                before_.erase(name);
+            }
+        }
     }
-    remove_event_files(path_);
-    cut_metrics(0);
+    remove_whole(path_ / kFailedFile);
 }
 
 void RunFolder::go_on(const std::string& recipe) {
     open(recipe);
+    remove_whole(path_ / kFailedFile);
 }
 
-void RunFolder::fail(const std::string& reason) {
-    const bool trained = metrics_bytes_ > 0 || find_checkpoint(path_).has_value();
-    if (!begun_ || (!trained && !new_run_)) {
+void RunFolder::fail(const std::string& reason, bool trained) {
+    if (!begun_) {
         return;
     }
-    if (!trained) {
-        discard();
-        return;
-    }
+    std::error_code ignored;  // the error that ends the run is on its way, and says more
     try {
-        const nlohmann::json json = {{"error", reason}};
-        write_file(path_ / kFailedFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-    } catch (const IoError&) {
-        // The error that ends the run is on its way, and says more.
+        if (!trained) {
+            discard();
+        }
+        if (fs::exists(path_ / kRecipeFile, ignored) || fs::exists(path_ / kQuarantine, ignored)) {
+            const nlohmann::json json = {{"error", reason}};
+            write_file(path_ / kFailedFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+        } else if (new_folder_) {
+            fs::remove(path_, ignored);  // where nobody else put anything
+        }
+    } catch (const std::exception&) {
     }
 }
 
+// Takes away what this process made, but for the list of bad samples, which the user needs now.
 void RunFolder::discard() {
-    std::error_code ignored;  // another error is on its way
-    for (const char* name : {"recipe.toml", "metrics.jsonl", kCheckpoints, kCurves}) {
-        fs::remove_all(path_ / name, ignored);
+    for (const std::string& name : names_in(path_)) {
+        const bool ours = name == kRecipeFile || name == kCheckpoints || (is_told(name) && name != kQuarantine);
+        if (ours && !before_.contains(name)) {
+            remove_whole(path_ / name);
+        }
     }
-    remove_event_files(path_);
-    if (new_folder_ && !fs::exists(path_ / kQuarantine, ignored)) {  // that list is what the user needs now
-        fs::remove_all(path_, ignored);
+    if (recipe_before_) {
+        write_file(path_ / kRecipeFile, *recipe_before_);
     }
 }
 
@@ -199,7 +206,7 @@ void RunFolder::metric(const std::string& line) {
 }
 
 void RunFolder::flush_metrics() {
-    const fs::path file = path_ / "metrics.jsonl";
+    const fs::path file = path_ / kMetricsFile;
     const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     std::size_t done = 0;
     while (fd >= 0 && done < pending_metrics_.size()) {
@@ -213,15 +220,15 @@ void RunFolder::flush_metrics() {
     if (fd >= 0) {
         ::close(fd);
     }
-    if (fd < 0 || done < pending_metrics_.size()) {
+    metrics_bytes_ += static_cast<std::int64_t>(done);
+    pending_metrics_.erase(0, done);  // a later try goes on in the middle of the line
+    if (fd < 0 || !pending_metrics_.empty()) {
         throw IoError({.where = file.string(), .expected = "room to write", .got = reason});
     }
-    metrics_bytes_ += static_cast<std::int64_t>(done);
-    pending_metrics_.clear();
 }
 
 void RunFolder::cut_metrics(std::int64_t bytes) {
-    const fs::path file = path_ / "metrics.jsonl";
+    const fs::path file = path_ / kMetricsFile;
     std::error_code error;
     const auto size = fs::exists(file) ? static_cast<std::int64_t>(fs::file_size(file)) : 0;
     metrics_bytes_ = std::clamp<std::int64_t>(bytes, 0, size);
@@ -234,11 +241,11 @@ void RunFolder::cut_metrics(std::int64_t bytes) {
 }
 
 void RunFolder::write_account(const std::string& json) const {
-    write_file(path_ / "account.json", json + "\n");
+    write_file(path_ / kAccountFile, json + "\n");
 }
 
 std::string RunFolder::read_account() const {
-    const fs::path file = path_ / "account.json";
+    const fs::path file = path_ / kAccountFile;
     return fs::exists(file) ? read_text(file) : "";
 }
 
@@ -247,7 +254,7 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
     make_directories(all);
     const fs::path final_name = all / fmt::to_string(step);
     const fs::path temporary = all / fmt::format(".writing-{}", step);
-    remove_folder(temporary);
+    remove_whole(temporary);
     make_directories(temporary);
     write_checkpoint(temporary, checkpoint);
     commit(temporary, final_name);

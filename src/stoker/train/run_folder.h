@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "stoker/train/checkpoint.h"
@@ -31,14 +33,14 @@ class RunFolder {
     // Keeps other processes from running in this folder, where it is there, until this object goes. Throws
     // InvalidArgument where one does.
     void lock();
-    // Begins a run: makes the folder, locks it, takes away what an earlier one without a checkpoint left, and writes
-    // recipe.toml.
+    // Begins a run: makes the folder, locks it, writes recipe.toml, and takes away what an earlier run told here.
     void create(const std::string& recipe);
     // The same for a run that goes on from a checkpoint: all that is here stays.
     void go_on(const std::string& recipe);
-    // Ends a run that failed, and does not throw. What was trained stays, with `reason` in failed.json; a run that got
-    // nowhere leaves nothing but its list of bad samples.
-    void fail(const std::string& reason);
+    // Ends a run that failed, and does not throw. Where it `trained` a step, all of it stays, with `reason` in
+    // failed.json. Else the folder is as it was, but for its list of bad samples; failed.json is there if that is, or
+    // if a recipe was here before.
+    void fail(const std::string& reason, bool trained);
     // True where `checkpoint` is one of this folder's.
     bool holds(const std::filesystem::path& checkpoint) const;
 
@@ -66,10 +68,11 @@ class RunFolder {
     void discard();
 
     std::filesystem::path path_;
-    bool begun_ = false;    // by `create` or `go_on`
-    bool new_run_ = false;  // nothing was here before
+    bool begun_ = false;  // by `create` or `go_on`
     bool new_folder_ = false;
-    int lock_ = -1;  // a descriptor of the folder
+    std::set<std::string> before_;              // names that were here before, and still are
+    std::optional<std::string> recipe_before_;  // recipe.toml, where it was
+    int lock_ = -1;                             // a descriptor of the folder
     std::string pending_metrics_;
     std::int64_t metrics_bytes_ = 0;
 };

@@ -87,10 +87,12 @@ TrainResult Trainer::fit(const FitOptions& options) {
     if (!options.out.empty() && group_->first()) {
         folder_.emplace(options.out);
     }
+    std::optional<std::int64_t> first;  // the step to begin after
     try {
         TrainResult result = with_stoker_errors([&] {
             require_same_start(*group_, options.resume, !options.out.empty());
             resume(options);
+            first = steps_;
             share_state();
             return run(options);
         });
@@ -99,7 +101,7 @@ TrainResult Trainer::fit(const FitOptions& options) {
         return result;
     } catch (const std::exception& error) {
         tell_bad_samples();
-        end_failed(error.what());
+        end_failed(error.what(), first && steps_ > *first);
         throw;
     }
 }
@@ -116,6 +118,23 @@ TrainResult Trainer::run(const FitOptions& options) {
         save();
     }
     account_.cut();
+    TrainResult result = result_of(options, interrupted);
+    if (tracker_) {
+        if (!nothing_left) {
+            tracker_->draw();
+        }
+        // A finished run tells again what it told when it ended, not what this process did.
+        std::string again = nothing_left ? told_again(folder_->read_account(), result.document) : "";
+        if (again.empty()) {
+            folder_->write_account(result.document);
+        } else {
+            result.document = std::move(again);
+        }
+    }
+    return result;
+}
+
+TrainResult Trainer::result_of(const FitOptions& options, bool interrupted) const {
     TrainResult result{.run = options.out,
                        .resumed_from_step = resumed_from_,
                        .steps = steps_,
@@ -132,18 +151,6 @@ TrainResult Trainer::run(const FitOptions& options) {
                        .interrupted = interrupted,
                        .signal = interrupted ? signal_ : 0};
     result.document = to_json(result);
-    if (tracker_) {
-        if (!nothing_left) {
-            tracker_->draw();
-        }
-        // A finished run tells again what it told when it ended, not what this process did.
-        std::string again = nothing_left ? told_again(folder_->read_account(), result.document) : "";
-        if (again.empty()) {
-            folder_->write_account(result.document);
-        } else {
-            result.document = std::move(again);
-        }
-    }
     return result;
 }
 

@@ -122,12 +122,13 @@ class Trainer {
     };
 
     TrainResult run(const FitOptions& options);
+    TrainResult result_of(const FitOptions& options, bool interrupted) const;
     bool train_epoch(const FitOptions& options);
     bool finish_epoch(const FitOptions& options);
     void seed_draws();
     void after_step(const Batch& batch, double lr, const FitOptions& options);
     void settle();
-    void end_failed(const std::string& reason);
+    void end_failed(const std::string& reason, bool trained);
     bool stops(const FitOptions& options);
     std::optional<Evaluation> evaluate_with(const std::function<bool()>& stop);
     [[noreturn]] void fail_at(const Pending& step, double loss) const;

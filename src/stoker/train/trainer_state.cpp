@@ -201,17 +201,17 @@ Resumed Trainer::resumed_from(const std::filesystem::path& checkpoint, const std
 // The first rank's folder, where there is one, and the checkpoint to go on from; empty: none.
 std::filesystem::path Trainer::find_start(const std::string& from) {
     folder_->lock();
-    if (from.empty() && folder_->exists() && !folder_->failed_early()) {
-        throw InvalidArgument({.where = folder_->path().string(),
-                               .expected = "a folder for a new run",
-                               .got = "one that holds a run already",
-                               .hint = "add --resume auto to go on with it, or --out DIR for another folder"});
-    }
     if (folder_->exists() && !folder_->is_run()) {
         throw InvalidArgument({.where = folder_->path().string(),
                                .expected = "a run folder, or a new one",
                                .got = "one with files of the same names and no recipe.toml",
                                .hint = "add --out DIR for another folder"});
+    }
+    if (from.empty() && folder_->exists() && !folder_->failed_early()) {
+        throw InvalidArgument({.where = folder_->path().string(),
+                               .expected = "a folder for a new run",
+                               .got = "one that holds a run already",
+                               .hint = "add --resume auto to go on with it, or --out DIR for another folder"});
     }
     if (from.empty()) {
         return {};
@@ -288,7 +288,7 @@ void Trainer::resume(const FitOptions& options) {
 
 // What is known of the run is written before it ends; the error that ends it is on its way, so further ones are not
 // told.
-void Trainer::end_failed(const std::string& reason) {
+void Trainer::end_failed(const std::string& reason, bool trained) {
     try {
         if (tracker_ && group_->alone()) {  // losses of several ranks need all of them
             settle();
@@ -303,7 +303,7 @@ void Trainer::end_failed(const std::string& reason) {
     }
     tracker_.reset();
     if (folder_) {
-        folder_->fail(reason);
+        folder_->fail(reason, trained);
         folder_.reset();
     }
 }
