@@ -30,21 +30,25 @@ std::string why_not_into(const fs::path& folder) {
     return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : errno_text();
 }
 
-}  // namespace
+std::string why_no_file_beside(const fs::path& path) {
+    return is_folder(path) ? "a folder" : why_not_into(path.has_parent_path() ? path.parent_path() : fs::path("."));
+}
 
-void require_writable_file(const fs::path& path) {
-    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-    std::string trouble;
-    if (is_folder(path)) {
-        trouble = "a folder";
-    } else if (is_there(path)) {
-        trouble = ::access(path.c_str(), W_OK) == 0 ? "" : errno_text();
-    } else {
-        trouble = why_not_into(folder);
-    }
+void refuse_file(const fs::path& path, const std::string& trouble) {
     if (!trouble.empty()) {
         throw IoError({.where = path.string(), .expected = "a file that can be written", .got = trouble});
     }
+}
+
+}  // namespace
+
+void require_writable_file(const fs::path& path) {
+    refuse_file(path, why_no_file_beside(path));
+}
+
+void require_openable_file(const fs::path& path) {
+    const bool there = is_there(path) && !is_folder(path);
+    refuse_file(path, !there ? why_no_file_beside(path) : ::access(path.c_str(), W_OK) != 0 ? errno_text() : "");
 }
 
 void require_writable_folder(const fs::path& path) {

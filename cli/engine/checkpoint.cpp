@@ -9,11 +9,22 @@
 
 namespace stoker::cli {
 
-namespace {
-
 namespace fs = std::filesystem;
 
-Recipe recipe_of(const TrainedOptions& options) {
+void add_trained_options(CLI::App& app, TrainedOptions& options) {
+    app.add_option("run", options.run, "the run folder of the training; or its recipe (TOML), with --checkpoint")
+        ->type_name("RUN|RECIPE")
+        ->required();
+    app.add_option("--checkpoint", options.checkpoint,
+                   "a checkpoint's folder, or a run folder for its newest (default: the run's newest)")
+        ->type_name("DIR");
+    app.add_option("--set", options.sets, "change a key of the recipe: --set data.val=DIR")
+        ->type_name("KEY=VALUE")
+        ->take_all()
+        ->allow_extra_args(false);
+}
+
+Recipe open_recipe(const TrainedOptions& options) {
     const fs::path run = options.run;
     std::error_code none;
     if (!fs::is_directory(run, none)) {
@@ -31,23 +42,8 @@ Recipe recipe_of(const TrainedOptions& options) {
                    .hint = "`stoker runs list DIR` names the runs below a folder"});
 }
 
-}  // namespace
-
-void add_trained_options(CLI::App& app, TrainedOptions& options) {
-    app.add_option("run", options.run, "the run folder of the training; or its recipe (TOML), with --checkpoint")
-        ->type_name("RUN|RECIPE")
-        ->required();
-    app.add_option("--checkpoint", options.checkpoint,
-                   "a checkpoint's folder, or a run folder for its newest (default: the run's newest)")
-        ->type_name("DIR");
-    app.add_option("--set", options.sets, "change a key of the recipe: --set data.val=DIR")
-        ->type_name("KEY=VALUE")
-        ->take_all()
-        ->allow_extra_args(false);
-}
-
 Trained open_trained(const TrainedOptions& options) {
-    Trained trained{.recipe = recipe_of(options), .checkpoint = {}};
+    Trained trained{.recipe = open_recipe(options), .checkpoint = {}};
     std::error_code none;
     if (options.checkpoint.empty() && !fs::is_directory(options.run, none)) {
         throw BadSetting({.where = options.run,

@@ -20,14 +20,17 @@ struct TrainedOptions {
 };
 void add_trained_options(CLI::App& app, TrainedOptions& options);
 
+// Of a run folder its recipe.toml; of a checkpoint the recipe that it tells.
+Recipe open_recipe(const TrainedOptions& options);
+
 struct Trained {
     Recipe recipe;
     std::filesystem::path checkpoint;
 };
 
-// Of a run folder its recipe.toml and its newest checkpoint, unless another is named; of a checkpoint the recipe that
-// it tells. Throws BadSetting for a recipe without a checkpoint, IoError where there is none, and InvalidArgument where
-// the recipe says another model than the checkpoint was trained by.
+// The recipe, and of a run folder its newest checkpoint, unless another is named. Throws BadSetting for a recipe
+// without a checkpoint, IoError where there is none, and InvalidArgument where the recipe says another model than the
+// checkpoint was trained by.
 Trained open_trained(const TrainedOptions& options);
 
 // The classes that a checkpoint was trained on, those of the recipe's training data where it does not tell, or numbers:

@@ -38,13 +38,13 @@ int run(const Options& options) {
                                .got = options.out});
     }
     require_writable_file(options.out);
-    const auto [recipe, checkpoint] = open_trained(options);
-    if (script && !recipe.model.exported.empty()) {
+    if (script && !open_recipe(options).model.exported.empty()) {
         throw Unsupported({.where = "-o",
                            .expected = "the weights of an exported model, which fit the Python model that it came from",
                            .got = "TorchScript",
                            .hint = "-o OUT.safetensors"});
     }
+    const auto [recipe, checkpoint] = open_trained(options);
     const ModelFile weights = read_model(checkpoint);
     if (!script) {
         write_tensors(options.out, weights.tensors, weights.about);

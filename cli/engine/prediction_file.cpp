@@ -44,7 +44,7 @@ void PredictionFile::check(const std::string& path) {
     if (!path.ends_with(".json") && !path.ends_with(".csv")) {
         throw InvalidArgument({.where = "-o", .expected = "a name that ends in .csv or .json", .got = path});
     }
-    require_writable_file(path);
+    require_openable_file(path);
 }
 
 PredictionFile::PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top)

@@ -1,11 +1,15 @@
 # Whatever is wrong from outside ends in one line on stderr that names it, with status 1 (or 2 for
 # wrong usage), no crash, and no run folder.
+import os
 import re
 import shutil
 import struct
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
+from conftest import run_program
 
 MLP = '{op = "resize", size = [8, 8]}'
 
@@ -25,10 +29,12 @@ def train(stoker, recipe, tmp_path):
         path = recipe(ops, f"batch_size = 4\n{lines}", train=data, rest="[train]\nepochs = 1")
         options = [part for text in sets for part in ("--set", text)]
         refused(stoker("train", path, "--out", "run", "--json", *options, status=None), *words, status=status)
-        # Where nothing was trained, the list of a bad sample met on the way is all that may stay.
+        # Where nothing was trained, the list of a bad sample met on the way and the reason are all that may stay.
         run = tmp_path / "run"
         left = {path.name for path in run.iterdir()} if run.exists() else set()
-        assert left <= {"quarantine.jsonl"} or (run / "metrics.jsonl").read_text().startswith('{"type":"step"'), left
+        if not left <= {"failed.json", "quarantine.jsonl"}:
+            assert "failed.json" in left, left
+            assert (run / "metrics.jsonl").read_text().startswith('{"type":"step"'), left
 
     return run
 
@@ -239,6 +245,33 @@ def test_output_that_cannot_be_written(program, tmp_path, options):
     with open("/dev/full", "w") as full:
         done = subprocess.run([program, *options], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1 and re.fullmatch(r"stoker: [^\n]*No space left on device\n", done.stderr), done.stderr
+
+
+# What is written beside its name and renamed needs a folder to do so in; predictions are written into the file itself.
+@pytest.mark.parametrize(
+    "options, name, refused_in",
+    [
+        (["export", "nowhere", "-o"], "x.pt", "folder"),
+        (["runs", "export", "nowhere", "--svg"], "x.svg", "folder"),
+        (["runs", "compare", "nowhere", "there", "-o"], "x.svg", "folder"),
+        (["predict", "nowhere", "there", "-o"], "x.csv", "file"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_first(program, options, name, refused_in):
+    prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+    if prefix and subprocess.run([*prefix, program, "--version"], capture_output=True).returncode != 0:
+        pytest.skip("another user cannot run the program")
+    trouble = f"stoker: [{name}] expected a file that can be written, got Permission denied\n"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        file.write_text("before")
+        for closed in ("folder", "file"):
+            Path(folder).chmod(0o555 if closed == "folder" else 0o777)
+            file.chmod(0o444 if closed == "file" else 0o666)
+            error = run_program(*options, name, cwd=folder, status=1, prefix=prefix).err
+            assert (error == trouble) == (closed == refused_in) and error.count("\n") == 1, error
+        Path(folder).chmod(0o755)
+        assert file.read_text() == "before"
 
 
 def test_errors_of_libtorch_are_one_line(stoker, recipe):
