@@ -2,6 +2,7 @@
 #include "checkpoint.h"
 
 #include "stoker/base/error.h"
+#include "stoker/models/own_model.h"
 #include "stoker/pipeline/data.h"
 #include "stoker/train/checkpoint.h"
 #include "stoker/train/same_model.h"
@@ -60,6 +61,8 @@ Trained open_trained(const TrainedOptions& options) {
                        .hint = "it is a folder such as runs/digits/checkpoints/4690"});
     }
     require_same_model(read_trained_recipe(*checkpoint), trained.recipe);
+    const ModelRecipe& model = trained.recipe.model;
+    require_same_file(read_model_hash(*checkpoint), own_model_hash(model), model);
     trained.checkpoint = *checkpoint;
     return trained;
 }

@@ -9,8 +9,8 @@ import pytest
 import torch
 from conftest import run_program
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
-from test_weights import IMAGENET, draw_photos, newest
+from safetensors.torch import load_file
+from test_weights import IMAGENET, draw_photos, newest, put_file
 from torch import nn
 from torchvision.datasets import ImageFolder
 from torchvision.models import resnet18
@@ -203,11 +203,9 @@ def test_evaluating_the_training_data_is_told(here):
 
 
 def test_a_model_that_diverged_has_no_accuracy(here):
-    file = newest(here / "mlp") / "model.safetensors"
-    weights = load_file(file)
+    weights = load_file(newest(here / "mlp") / "model.safetensors")
     weights["fc1.weight"][0, 0] = float("nan")
-    file.unlink()
-    save_file(weights, file)
+    put_file(newest(here / "mlp"), weights)
     for arguments in ([], ["--json"]):
         done = run_program("eval", "mlp", *arguments, cwd=here, status=1)
         assert done.out == "" and done.err.count("\n") == 1, done.err

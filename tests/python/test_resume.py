@@ -205,6 +205,21 @@ def test_a_damaged_checkpoint_names_the_one_before(tmp_path, recipe, file):
     assert before.exists() and not (tmp_path / "run/failed.json").exists()  # nothing was begun
 
 
+@pytest.mark.parametrize("file", ["model", "optimizer", "ema"])
+def test_a_changed_byte_is_found(tmp_path, recipe, file):
+    train("--set", "train.epochs=1", "--set", "train.ema=0.9", cwd=tmp_path)
+    path = tmp_path / f"run/checkpoints/40/{file}.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 0x40  # of the last float's exponent
+    path.write_bytes(data)
+    error = train("--resume", "auto", "--set", "train.epochs=2", "--set", "train.ema=0.9", cwd=tmp_path, status=1).err
+    assert f"{file}.safetensors" in error and "expected the file as it was written" in error, error
+    assert error.endswith("; --resume run/checkpoints/30 is the one before\n"), error
+    status = {"model": 0, "optimizer": 0, "ema": 1}[file]  # what is evaluated is the average
+    error = run_program("eval", "run", cwd=tmp_path, status=status).err
+    assert ("--checkpoint run/checkpoints/30 is the one before" in error) == (status == 1), error
+
+
 def test_what_a_damaged_checkpoint_names_works(tmp_path, recipe):
     train("--set", "train.epochs=1", cwd=tmp_path)
     (tmp_path / "run/checkpoints/40/ema.safetensors").write_bytes(b"")

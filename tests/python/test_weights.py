@@ -22,6 +22,16 @@ def newest(run):
     return max((run / "checkpoints").iterdir(), key=lambda path: int(path.name))
 
 
+def put_file(checkpoint, weights, **options):
+    """Gives a checkpoint other weights: one without hashes, as they were written before, takes them."""
+    state = json.loads((checkpoint / "state.json").read_text())
+    state.pop("files", None)
+    for file, write in (("state.json", lambda path: path.write_text(json.dumps(state))),
+                        ("model.safetensors", lambda path: save_file(weights, path, **options))):  # fmt: skip
+        (checkpoint / file).unlink()  # it may be linked elsewhere, and its tensors be in `weights`
+        write(checkpoint / file)
+
+
 def draw_photos(folder, count, size):
     """Three classes told apart by the direction and colour of a gradient."""
     random = np.random.default_rng(count + size)
@@ -154,12 +164,12 @@ def test_stoker_reads_what_safetensors_writes(stoker, tmp_path, digits):
     weights = load_file(digits / "model.safetensors")
     other = tmp_path / "other"
     shutil.copytree(digits, other)
-    save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
+    put_file(other, weights, metadata={"format": "pt"})
     assert evaluation(stoker, other).json()["val_loss"] == before["val_loss"]
     # A model that always says "3": its figures are known.
     weights = {name: torch.zeros_like(value) for name, value in weights.items()}
     weights["fc3.bias"][3] = 50
-    save_file(weights, other / "model.safetensors")
+    put_file(other, weights)
     after = evaluation(stoker, other).json()
     share = after["val_accuracy"]
     assert 0.02 < share < 0.3
@@ -177,13 +187,13 @@ def test_weights_that_do_not_fit_are_refused_in_one_line(stoker, tmp_path, digit
     elif damage == "empty":
         file.write_bytes(b"")
     elif damage == "shape":
-        save_file({**weights, "fc3.bias": torch.zeros(11)}, file)
+        put_file(other, {**weights, "fc3.bias": torch.zeros(11)})
     elif damage == "missing":
-        save_file({name: value for name, value in weights.items() if name != "fc2.bias"}, file)
+        put_file(other, {name: value for name, value in weights.items() if name != "fc2.bias"})
     elif damage == "extra":
-        save_file({**weights, "fc4.bias": torch.zeros(3)}, file)
+        put_file(other, {**weights, "fc4.bias": torch.zeros(3)})
     elif damage == "dtype":
-        save_file({**weights, "fc3.bias": torch.zeros(10, dtype=torch.complex64)}, file)
+        put_file(other, {**weights, "fc3.bias": torch.zeros(10, dtype=torch.complex64)})
     done = evaluation(stoker, other, status=1)
     assert done.out == ""
     assert done.err.startswith("stoker: ") and done.err.count("\n") == 1, done.err
@@ -193,7 +203,7 @@ def test_half_precision_weights_are_widened(stoker, tmp_path, digits):
     other = tmp_path / "other"
     shutil.copytree(digits, other)
     weights = load_file(digits / "model.safetensors")
-    save_file({name: value.to(torch.bfloat16) for name, value in weights.items()}, other / "model.safetensors")
+    put_file(other, {name: value.to(torch.bfloat16) for name, value in weights.items()})
     ours = evaluation(stoker, other).json()
     assert ours["val_loss"] == pytest.approx(evaluation(stoker, digits).json()["val_loss"], rel=0.05)
 
@@ -203,6 +213,48 @@ def test_state_json_is_small_and_readable(digits):
     assert state["version"] == 2 and state["step"] == 5
     assert state["loader"]["epoch"] == 1 and state["loader"]["batch"] == 0
     assert (digits / "state.json").stat().st_size < 10_000
+
+
+def test_a_file_that_is_not_the_one_written_is_refused(stoker, tmp_path, digits):
+    """Same names, same shapes: without its hash it would be taken."""
+    weights = load_file(digits / "model.safetensors")
+    (digits / "model.safetensors").unlink()
+    save_file({name: value + 1 for name, value in weights.items()}, digits / "model.safetensors")
+    for command in (["eval", "run"], ["predict", "run", "synth:digits?count=3"], ["export", "run", "-o", "x.pt"],
+                    ["train", "r.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=2"],
+                    ["train", "r.toml", "--out", "other", "--set", "model.weights=run"]):  # fmt: skip
+        done = stoker(*command, status=1)
+        line = done.err.splitlines()[-1]
+        assert "run/checkpoints/5/model.safetensors" in line and "expected the file as it was written" in line, line
+        assert "model.weights takes weights of your own" in line and done.out == "", line
+    stoker("train", "r.toml", "--out", "other", "--set", f"model.weights={digits}/model.safetensors")
+
+
+def test_averages_that_are_gone_are_missed(stoker, digits):
+    stoker("train", "r.toml", "--out", "average", "--set", "train.ema=0.9")
+    (newest(digits.parents[2] / "average") / "ema.safetensors").unlink()
+    error = stoker("eval", "average", status=1).err
+    assert "ema.safetensors" in error and error.count("\n") == 1, error
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ('"version"', "version", "got text that is no JSON"),
+        ('"step": 5', '"step": -5', "got a step of -5"),
+        ('"step": 5', '"step": "5"', "got a step of string"),
+        ('"classes": [', '"classes": [7,', "got type must be string"),
+    ],
+)
+def test_a_state_json_that_is_none_is_refused_in_the_same_words(stoker, digits, old, new, text):
+    state = (digits / "state.json").read_text()
+    assert old in state
+    (digits / "state.json").write_text(state.replace(old, new))
+    for command in (["eval", "run"], ["predict", "run", "synth:digits?count=3"],
+                    ["train", "r.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=2"]):  # fmt: skip
+        line = stoker(*command, status=1).err.splitlines()[-1]
+        assert "a state.json that Stoker wrote" in line and text in line and "json.exception" not in line, line
+        assert len(line) < 250, line
 
 
 def test_another_activation_is_refused(stoker, digits):

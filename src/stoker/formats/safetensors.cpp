@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/hash.h"
 
 namespace stoker {
 namespace {
@@ -173,8 +174,8 @@ std::optional<DType> safetensors_dtype(std::string_view name) {
     return found == std::end(kTypes) ? std::nullopt : std::optional(found->dtype);
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
-                       const SafetensorsMetadata& metadata) {
+std::uint64_t write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
+                                const SafetensorsMetadata& metadata) {
     nlohmann::ordered_json header = nlohmann::ordered_json::object();
     if (!metadata.empty()) {
         header[kMetadata] = metadata;
@@ -197,7 +198,12 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     for (const auto& tensor : tensors) {
         pieces.emplace_back(tensor.view.data, tensor.view.bytes());
     }
+    StreamHash hash;
+    for (const auto piece : pieces) {
+        hash.update(piece);
+    }
     write_file(path, pieces);
+    return hash.value();
 }
 
 std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes, SafetensorsMetadata* metadata) {

@@ -23,9 +23,10 @@ struct NamedView {
 // What a file says of itself beside its tensors.
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// Writes atomically and durably, tensors in the given order. Throws IoError.
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
-                       const SafetensorsMetadata& metadata = {});
+// Writes atomically and durably, tensors in the given order, and gives the hash (XXH3) of the file's bytes. Throws
+// IoError.
+std::uint64_t write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
+                                const SafetensorsMetadata& metadata = {});
 
 // A tensor as a header names it: the types of the format that no DType stands for are there too.
 struct SafetensorsEntry {
@@ -50,6 +51,8 @@ class SafetensorsFile {
 
     const std::vector<NamedView>& tensors() const { return tensors_; }
     const SafetensorsMetadata& metadata() const { return metadata_; }
+    // Of the whole file.
+    std::span<const std::byte> bytes() const { return file_.bytes(); }
 
     // The tensor of that name; its bytes live as long as this object and are read-only. Throws
     // DataError where there is none.

@@ -9,10 +9,14 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/hash.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/safetensors.h"
 
 namespace stoker {
+
+using Json = nlohmann::ordered_json;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -21,18 +25,26 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
+constexpr const char* kFiles = "files";  // in it: the hashes of the others
 
-ModelFile read_model_file(const fs::path& path) {
+std::string to_hex(std::uint64_t hash) {
+    return fmt::format("{:016x}", hash);
+}
+
+// `hash` is the file's when it was written; empty: not known.
+ModelFile read_model_file(const fs::path& path, const std::string& hash = "") {
     const SafetensorsFile file(path);
+    if (!hash.empty() && to_hex(hash_bytes(file.bytes())) != hash) {
+        throw DataError({.path = path.string()},
+                        {.where = "checkpoint",
+                         .expected = "the file as it was written",
+                         .got = "another: it is damaged, or was replaced (model.weights takes weights of your own)"});
+    }
     ModelFile model{.tensors = {}, .about = file.metadata(), .path = path.string()};
     for (const auto& [name, view] : file.tensors()) {
         model.tensors.push_back({name, copy_of(view)});
     }
     return model;
-}
-
-std::vector<NamedTensor> read_tensors(const fs::path& path) {
-    return read_model_file(path).tensors;
 }
 
 std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
@@ -51,16 +63,44 @@ std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
                     {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = got});
 }
 
-Checkpoint read_whole(const fs::path& path) {
-    const bool averaged = fs::exists(path / kEmaFile);
-    Checkpoint checkpoint{.model = read_tensors(path / kModelFile),
-                          .optimizer = read_tensors(path / kOptimizerFile),
-                          .ema = averaged ? read_tensors(path / kEmaFile) : std::vector<NamedTensor>(),
-                          .state = read_text(path / kStateFile)};
-    if (!nlohmann::json::accept(checkpoint.state)) {
-        refuse_state(path, "text that is no JSON");
+// Gives what `use` makes of a checkpoint's state.json.
+template <typename Use>
+auto from_state(const fs::path& checkpoint, Use use) {
+    const Json state = Json::parse(read_text(checkpoint / kStateFile), nullptr, /*allow_exceptions=*/false);
+    if (state.is_discarded()) {
+        refuse_state(checkpoint, "text that is no JSON");
     }
-    return checkpoint;
+    try {
+        if (const Json& step = state.at("step"); !step.is_number_unsigned()) {
+            refuse_state(checkpoint, fmt::format("a step of {}", step.is_number() ? step.dump() : step.type_name()));
+        }
+        return use(state);
+    } catch (const Json::exception& error) {
+        refuse_state(checkpoint, json_reason(error));
+    }
+}
+
+// One of a checkpoint's files of tensors. Checkpoints of before hashes were noted are read too.
+ModelFile read_part(const fs::path& checkpoint, const Json& state, const char* name) {
+    return read_model_file(checkpoint / name,
+                           state.contains(kFiles) ? state.at(kFiles).at(name).get<std::string>() : "");
+}
+
+bool has_averages(const fs::path& checkpoint, const Json& state) {
+    return state.contains(kFiles) ? state.at(kFiles).contains(kEmaFile) : fs::exists(checkpoint / kEmaFile);
+}
+
+Checkpoint read_whole(const fs::path& path) {
+    return from_state(path, [&](const Json& state) -> Checkpoint {
+        std::vector<NamedTensor> ema;
+        if (has_averages(path, state)) {
+            ema = read_part(path, state, kEmaFile).tensors;
+        }
+        return {.model = read_part(path, state, kModelFile).tensors,
+                .optimizer = read_part(path, state, kOptimizerFile).tensors,
+                .ema = std::move(ema),
+                .state = state.dump()};
+    });
 }
 
 // Which of those before a damaged checkpoint can be read; empty where none can.
@@ -97,21 +137,26 @@ auto or_advise(const fs::path& path, const char* option, Read read) {
 }
 
 template <typename Value>
-Value read_state(const fs::path& checkpoint, const char* key) {
+Value read_state(const fs::path& checkpoint, const char* pointer) {
     return or_advise(checkpoint, "--checkpoint", [&] {
-        try {
-            return nlohmann::json::parse(read_text(checkpoint / kStateFile)).value(key, Value());
-        } catch (const nlohmann::json::exception& error) {
-            refuse_state(checkpoint, error.what());
-        }
+        return from_state(checkpoint,
+                          [&](const Json& state) { return state.value(Json::json_pointer(pointer), Value()); });
     });
 }
 
 ModelFile read_evaluated(const fs::path& checkpoint) {
-    return read_model_file(checkpoint / (fs::exists(checkpoint / kEmaFile) ? kEmaFile : kModelFile));
+    return from_state(checkpoint, [&](const Json& state) {
+        return read_part(checkpoint, state, has_averages(checkpoint, state) ? kEmaFile : kModelFile);
+    });
 }
 
 }  // namespace
+
+std::string json_reason(const std::exception& error) {
+    const std::string text = error.what();  // "[json.exception.type_error.302] type must be ..."
+    const std::size_t number = text.find("] ");
+    return number == std::string::npos ? text : text.substr(number + 2);
+}
 
 std::vector<std::pair<std::int64_t, fs::path>> checkpoints_in(const fs::path& folder) {
     std::vector<std::pair<std::int64_t, fs::path>> found;
@@ -136,23 +181,27 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
     return found.empty() ? std::nullopt : std::optional(found.back().second);
 }
 
-void write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors, const ModelAbout& about) {
+std::uint64_t write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors, const ModelAbout& about) {
     std::vector<at::Tensor> on_host;  // keeps copies alive until they are written
     std::vector<NamedView> views;
     for (const auto& [name, tensor] : tensors) {
         on_host.push_back(tensor.detach().to(at::kCPU).contiguous());
         views.push_back({name, view_of(on_host.back())});
     }
-    write_safetensors(path, views, about);
+    return write_safetensors(path, views, about);
 }
 
 void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
-    write_tensors(folder / kModelFile, checkpoint.model, checkpoint.about);
-    write_tensors(folder / kOptimizerFile, checkpoint.optimizer);
+    Json state = Json::parse(checkpoint.state);
+    const auto write = [&](const char* name, const std::vector<NamedTensor>& tensors, const ModelAbout& about) {
+        state[kFiles][name] = to_hex(write_tensors(folder / name, tensors, about));
+    };
+    write(kModelFile, checkpoint.model, checkpoint.about);
+    write(kOptimizerFile, checkpoint.optimizer, {});
     if (!checkpoint.ema.empty()) {
-        write_tensors(folder / kEmaFile, checkpoint.ema, checkpoint.about);
+        write(kEmaFile, checkpoint.ema, checkpoint.about);
     }
-    write_file(folder / kStateFile, checkpoint.state);
+    write_file(folder / kStateFile, state.dump(2) + "\n");
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {
@@ -160,11 +209,15 @@ Checkpoint read_checkpoint(const fs::path& path) {
 }
 
 std::vector<std::string> read_classes(const fs::path& checkpoint) {
-    return read_state<std::vector<std::string>>(checkpoint, "classes");
+    return read_state<std::vector<std::string>>(checkpoint, "/classes");
 }
 
 std::string read_trained_recipe(const fs::path& checkpoint) {
-    return read_state<std::string>(checkpoint, "recipe");
+    return read_state<std::string>(checkpoint, "/recipe");
+}
+
+std::string read_model_hash(const fs::path& checkpoint) {
+    return read_state<std::string>(checkpoint, "/model_file/hash");
 }
 
 ModelFile read_model(const fs::path& checkpoint) {

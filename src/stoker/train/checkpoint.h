@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -41,12 +42,16 @@ std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path
 // the same run that can be read.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
-// Writes the files of a checkpoint into a folder that is there, durably. Throws IoError.
+// Writes the files of a checkpoint into a folder that is there, durably; state.json gets the hashes of the others, by
+// which all that read them know them again. Throws IoError.
 void write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-// Writes tensors as safetensors, durably. Throws IoError.
-void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                   const ModelAbout& about = {});
+// Writes tensors as safetensors, durably, and gives the hash of the file's bytes. Throws IoError.
+std::uint64_t write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                            const ModelAbout& about = {});
+
+// What the JSON library says of a state.json of another shape, without the library's number for it.
+std::string json_reason(const std::exception& error);
 
 // The names of the classes that it was trained on, by label; empty where it does not tell. Throws IoError and
 // DataError.
@@ -54,6 +59,10 @@ std::vector<std::string> read_classes(const std::filesystem::path& checkpoint);
 
 // The recipe (TOML) that it was trained by; empty where it does not tell. Throws IoError and DataError.
 std::string read_trained_recipe(const std::filesystem::path& checkpoint);
+
+// The hash of the file of a model of one's own (models/own_model.h) that it was trained with; empty where there was
+// none, or it does not tell. Throws IoError and DataError.
+std::string read_model_hash(const std::filesystem::path& checkpoint);
 
 // What is evaluated: the averaged weights where there are any, else model.safetensors.
 ModelFile read_model(const std::filesystem::path& checkpoint);

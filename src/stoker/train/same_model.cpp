@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/models/own_model.h"
 #include "stoker/track/recipe_keys.h"
 
 namespace stoker {
@@ -33,6 +34,18 @@ void require_same_model(const std::string& then, const Recipe& now) {
             require_same(then, now, "model.activation", "use the recipe that the checkpoint was trained by");
         }
     }
+}
+
+void require_same_file(const std::string& then, const std::string& now, const ModelRecipe& recipe) {
+    if (then.empty() || now.empty() || then == now) {
+        return;
+    }
+    const std::string key = own_model_key(recipe);
+    throw InvalidArgument(
+        {.where = key,
+         .expected = "the file that the run began with",
+         .got = (recipe.script.empty() ? recipe.exported : recipe.script) + ", which is another",
+         .hint = fmt::format("put it back or name it, --set {}=FILE; another network is another run", key)});
 }
 
 void require_same_optimizer(const std::string& then, const Recipe& now) {

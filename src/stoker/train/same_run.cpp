@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
-#include "stoker/base/file.h"
-#include "stoker/base/hash.h"
+#include "stoker/models/own_model.h"
 #include "stoker/pipeline/state.h"
 #include "stoker/track/recipe_keys.h"
 
@@ -26,10 +25,6 @@ constexpr const char* kOfAHost[] = {
 std::string identity(const Loader& loader) {
     const LoaderState state = loader.state();
     return fmt::format("{} samples (hash of their keys: {:016x})", state.size, state.keys);
-}
-
-std::string identity(const std::string& file) {
-    return file.empty() ? "" : fmt::format("a file of hash {:016x}", hash_text(read_text(file)));
 }
 
 std::string shown(const std::string& value) {
@@ -62,10 +57,11 @@ const Group& require_same_run(const Group& group, const Recipe& recipe, const Lo
     }
     RecipeKeys keys = recipe_keys(recipe_to_toml(recipe), "the recipe");
     for (const char* key : kOfAHost) {
-        keys.erase(key);
+        keys[key] = "";
     }
-    keys["model.script"] = identity(recipe.model.script);
-    keys["model.export"] = identity(recipe.model.exported);
+    if (const char* key = own_model_key(recipe.model)) {
+        keys[key] = "a file of hash " + own_model_hash(recipe.model);
+    }
     keys["data.train"] = identity(train);
     keys["data.val"] = val != nullptr ? identity(*val) : "";
     group.meet();

@@ -15,6 +15,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/models/own_model.h"
 #include "stoker/train/metrics.h"
 #include "stoker/train/same_run.h"
 #include "stoker/train/schedule.h"
@@ -58,6 +59,7 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
       val_(data_.val == nullptr ? nullptr
                                 : make_val_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()),
                                                   train_->image_shape().front(), *group_)),
+      model_hash_(own_model_hash(recipe.model)),
       model_(model != nullptr
                  ? std::move(model)
                  : make_model(recipe.model, train_->image_shape(), class_count(recipe, *data_.train), recipe.seed)),

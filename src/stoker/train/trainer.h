@@ -160,6 +160,7 @@ class Trainer {
     at::Device device_;
     std::unique_ptr<Loader> train_;
     std::unique_ptr<Loader> val_;
+    std::string model_hash_;  // of its file, where that is one's own
     std::unique_ptr<Model> model_;
     bool has_weights_;  // those that training begins with; else `fit` has to resume
     std::vector<std::string> fresh_;

@@ -1,5 +1,6 @@
 // What a checkpoint holds of a run, and how a run begins: afresh, or from a checkpoint.
 #include <algorithm>
+#include <fmt/format.h>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -84,20 +85,23 @@ std::string Trainer::state_json() const {
     const std::int64_t found = step_.accumulate();  // by a memory that was too small for the recipe's
     LoaderState loader = train_->state();
     loader.bad_samples = loader.batch == 0 ? 0 : running_.bad_samples;  // of all ranks
-    const Json json = {{"version", kStateVersion},
-                       {"step", steps_},
-                       {"loader", Json::parse(to_json(loader))},
-                       {"classes", data_.train->classes()},
-                       {"epochs", epochs},
-                       {"epoch_so_far",
-                        {{"loss_sum", running_.loss_sum},
-                         {"samples", running_.samples},
-                         {"seconds", running_.seconds},
-                         {"bad_samples", running_.bad_samples}}},
-                       {"account_ns", account},
-                       {"recipe", recipe_to_toml(recipe_)},
-                       {"accumulate", found > recipe_.train.accumulate ? found : 1},
-                       {"metrics_bytes", folder_->metrics_bytes()}};
+    Json json = {{"version", kStateVersion},
+                 {"step", steps_},
+                 {"loader", Json::parse(to_json(loader))},
+                 {"classes", data_.train->classes()},
+                 {"epochs", epochs},
+                 {"epoch_so_far",
+                  {{"loss_sum", running_.loss_sum},
+                   {"samples", running_.samples},
+                   {"seconds", running_.seconds},
+                   {"bad_samples", running_.bad_samples}}},
+                 {"account_ns", account},
+                 {"recipe", recipe_to_toml(recipe_)},
+                 {"accumulate", found > recipe_.train.accumulate ? found : 1},
+                 {"metrics_bytes", folder_->metrics_bytes()}};
+    if (!model_hash_.empty()) {
+        json["model_file"] = {{"hash", model_hash_}};
+    }
     return json.dump(2) + "\n";
 }
 
@@ -143,7 +147,7 @@ Trainer::Saved Trainer::parse_state(const std::string& text) {
         return saved;
     } catch (const nlohmann::json::exception& error) {
         throw InvalidArgument(
-            {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = error.what()});
+            {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = json_reason(error)});
     }
 }
 
@@ -160,8 +164,8 @@ void Trainer::restore_state(Saved saved) {
     if (!step_fits || !epochs_fit || saved.running.samples < 0) {
         throw InvalidArgument({.where = "checkpoint",
                                .expected = "a state.json whose step, epochs and loader agree",
-                               .got = "step " + std::to_string(saved.step) + ", " + std::to_string(finished) +
-                                      " epochs, loader " + to_json(loader),
+                               .got = fmt::format("step {} and {} whole epochs, but a loader in epoch {} at batch {}",
+                                                  saved.step, finished, loader.epoch, loader.batch),
                                .hint = "resume from another checkpoint"});
     }
     train_->restore(loader);
@@ -235,6 +239,7 @@ std::pair<std::string, std::int64_t> Trainer::load(const std::string& checkpoint
     const Checkpoint saved = read_checkpoint(checkpoint);
     std::string trained_by = read_trained_recipe(checkpoint);
     require_same_model(trained_by, recipe_);
+    require_same_file(read_model_hash(checkpoint), model_hash_, recipe_.model);
     require_same_optimizer(trained_by, recipe_);
     model_->load(saved.model, checkpoint);
     load_step(saved);

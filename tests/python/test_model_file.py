@@ -1,0 +1,79 @@
+# A run with a model of one's own: the file that model.script or model.export names is a part of the run, and is known
+# again; what cannot be such a file is told what it is.
+import json
+
+import pytest
+import torch
+from test_import import export_training
+from test_weights import newest
+from torch import nn
+
+SETS = {"script": "model.script=own.pt", "export": "model.export=own.pt2"}
+
+
+def save(path, activation, form="script"):
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 8), activation(), nn.Linear(8, 10))
+    if form == "script":
+        torch.jit.script(net).save(path / "own.pt")
+    else:
+        example = (torch.randn(4, 1, 28, 28), torch.tensor([0, 1, 2, 0]))
+        export_training(net, nn.CrossEntropyLoss(), example, path / "own.pt2")
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "r.toml").write_text("""
+device = "cpu"
+[data]
+train = "synth:digits?count=300"
+val = "synth:digits?count=60&seed=2"
+[train]
+epochs = 1
+threads = 1
+""")
+
+
+COMMANDS = {
+    "train": ["train", "r.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=2"],
+    "eval": ["eval", "run"],
+    "predict": ["predict", "run", "synth:digits?count=3"],
+    "export": ["export", "run", "-o", "x.safetensors"],
+}
+
+
+@pytest.mark.parametrize("form", SETS)
+def test_another_network_of_the_same_tensors_is_refused(stoker, tmp_path, recipe, form):
+    save(tmp_path, nn.ReLU, form)
+    stoker("train", "r.toml", "--out", "run", "--set", SETS[form])
+    before = stoker("eval", "run", "--json").json()
+    file = tmp_path / SETS[form].split("=")[1]
+    first = file.read_bytes()
+    save(tmp_path, nn.Tanh, form)
+    for name, command in COMMANDS.items():
+        more = ["--set", SETS[form]] if name == "train" else []
+        done = stoker(*command, *more, status=1)
+        line = done.err.splitlines()[-1]
+        assert line.startswith(f"stoker: [model.{form}] expected the file that the run began with, got {file.name}"), line
+        assert f"--set model.{form}=FILE" in line and done.out == "", line
+    (tmp_path / "moved").write_bytes(first)  # a name is nothing
+    again = stoker("eval", "run", "--json", "--set", f"model.{form}=moved").json()
+    assert again["val_loss"] == before["val_loss"]
+
+
+def test_a_checkpoint_that_does_not_tell_its_file_is_read(stoker, tmp_path, recipe):
+    save(tmp_path, nn.ReLU)
+    stoker("train", "r.toml", "--out", "run", "--set", SETS["script"])
+    file = newest(tmp_path / "run") / "state.json"
+    state = json.loads(file.read_text())
+    assert len(state.pop("model_file")["hash"]) == 16
+    file.write_text(json.dumps(state))
+    save(tmp_path, nn.Tanh)
+    stoker("eval", "run")
+    assert "going on after step" in stoker(*COMMANDS["train"], "--set", SETS["script"]).err
+    assert "model_file" in json.loads((newest(tmp_path / "run") / "state.json").read_text())
+
+
+def test_a_model_of_stokers_has_no_file(stoker, tmp_path, recipe):
+    stoker("train", "r.toml", "--out", "run")
+    assert "model_file" not in json.loads((newest(tmp_path / "run") / "state.json").read_text())
