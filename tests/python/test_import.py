@@ -464,8 +464,8 @@ REFUSED = {
     ),
     "smoothing": ('export = "{0}/dropout.pt2"', "label_smoothing = 0.1", "train.label_smoothing] expected 0", ""),
     "precision": ('export = "{0}/dropout.pt2"', 'precision = "bf16"', "train.precision] expected auto, fp32", ""),
-    "no export": ('export = "none.pt2"', "", "none.pt2", "No such file"),
-    "no script": ('script = "none.pt"', "", "none.pt", "No such file"),
+    "no export": ('export = "none.pt2"', "", "[model.export] expected", "none.pt2, which does not exist"),
+    "no script": ('script = "none.pt"', "", "[model.script] expected", "none.pt, which does not exist"),
     "a state dict": ('script = "{0}/resnet.weights"', "", "resnet.weights", "a TorchScript module"),
     "not ours": ('export = "{0}/dropout.pt"', "", "dropout.pt", "export_training"),
 }

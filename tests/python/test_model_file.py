@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from conftest import run_program
 from test_import import export_training
 from test_weights import newest
 from torch import nn
@@ -77,3 +78,56 @@ def test_a_checkpoint_that_does_not_tell_its_file_is_read(stoker, tmp_path, reci
 def test_a_model_of_stokers_has_no_file(stoker, tmp_path, recipe):
     stoker("train", "r.toml", "--out", "run")
     assert "model_file" not in json.loads((newest(tmp_path / "run") / "state.json").read_text())
+
+
+@pytest.mark.parametrize("form", SETS)
+def test_a_run_from_another_folder_says_what_it_misses(stoker, tmp_path, recipe, form):
+    save(tmp_path, nn.ReLU, form)
+    stoker("train", "r.toml", "--out", "run", "--set", SETS[form])
+    (tmp_path / "below").mkdir()
+    name = SETS[form].split("=")[1]
+    for command in (["eval", "../run"], ["export", "../run", "-o", "x.pt"], ["train", "../r.toml", "--set", SETS[form]]):
+        done = run_program(*command, cwd=tmp_path / "below", status=1)
+        assert done.err.startswith(f"stoker: [model.{form}] expected ") and done.err.count("\n") == 1, done.err
+        assert f"got {name}, which does not exist; paths are relative to the working directory" in done.err, done.err
+        assert f"--set model.{form}=FILE" in done.err, done.err
+    run_program("eval", "../run", "--set", f"model.{form}=../{name}", cwd=tmp_path / "below")
+
+
+def other_file(kind, path):
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 10))
+    match kind:
+        case "net":
+            torch.save(net, path)
+        case "weights":
+            torch.save(net.state_dict(), path)
+        case "old":
+            torch.save(net.state_dict(), path, _use_new_zipfile_serialization=False)
+        case "exported":
+            torch.export.save(torch.export.export(net, (torch.zeros(2, 1, 28, 28),)), path)
+
+
+SAVED = "got one that torch.save wrote; write it with torch.jit.script(net).save(path)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("net", SAVED),
+        ("weights", SAVED),
+        ("old", SAVED),
+        ("exported", "got a .pt2 file of torch.export; model.export takes such files as export_training writes"),
+        ("training", "got a .pt2 file of export_training; set model.export in place of model.script"),
+    ],
+)
+def test_what_is_no_torchscript_is_told_what_it_is(stoker, tmp_path, recipe, kind, text):
+    if kind == "training":
+        save(tmp_path, nn.ReLU, "export")
+        (tmp_path / "own.pt2").rename(tmp_path / "own.pt")
+    else:
+        other_file(kind, str(tmp_path / "own.pt2" if kind == "exported" else tmp_path / "own.pt"))
+    name = "own.pt2" if kind == "exported" else "own.pt"
+    error = stoker("train", "r.toml", "--set", f"model.script={name}", status=1).err
+    assert error.startswith(f"stoker: [model.script: {name}] expected ") and error.count("\n") == 1, error
+    assert text in error, error

@@ -9,6 +9,8 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <optional>
 #include <string_view>
@@ -16,15 +18,54 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/formats/zip.h"
+#include "stoker/models/own_model.h"
 
 namespace stoker {
 namespace {
 
-[[noreturn]] void refuse(const std::string& path, std::string_view why) {
-    throw DataError({.path = path}, {.where = "model.script",
-                                     .expected = "a TorchScript module with `forward`",
-                                     .got = first_sentence(why),
-                                     .hint = "write it with torch.jit.script(net).save(path)"});
+constexpr const char* kWriteIt = "write it with torch.jit.script(net).save(path)";
+
+[[noreturn]] void refuse(const std::string& path, std::string_view why, const char* hint = kWriteIt) {
+    throw DataError({.path = "model.script: " + path}, {.where = "model.script",
+                                                        .expected = "a TorchScript module with `forward`",
+                                                        .got = first_sentence(why),
+                                                        .hint = hint});
+}
+
+// What else PyTorch writes; null: none of these. All but the oldest are zips of members below one folder.
+struct OtherFile {
+    const char* is = nullptr;
+    const char* hint = nullptr;
+};
+
+OtherFile other_kind(std::span<const std::byte> bytes) {
+    constexpr OtherFile kSaved{"one that torch.save wrote", kWriteIt};
+    constexpr std::array kPickle{std::byte{0x80}, std::byte{2}};
+    if (!is_zip(bytes)) {
+        return bytes.size() > kPickle.size() && std::ranges::equal(bytes.first(kPickle.size()), kPickle) ? kSaved
+                                                                                                         : OtherFile();
+    }
+    try {
+        const ZipFile zip(bytes);
+        const auto has = [&](std::string_view name) {
+            return std::ranges::any_of(zip.entries(),
+                                       [&](const ZipEntry& entry) { return entry.name.ends_with(name); });
+        };
+        if (has("/constants.pkl")) {
+            return {};
+        }
+        if (has("/extra/stoker.json")) {
+            return {"a .pt2 file of export_training", "set model.export in place of model.script"};
+        }
+        if (has("/archive_format")) {
+            return {"a .pt2 file of torch.export",
+                    "model.export takes such files as export_training writes (python/stoker/export.py)"};
+        }
+        return has("/data.pkl") ? kSaved : OtherFile();
+    } catch (const Error&) {
+        return {};  // damaged: LibTorch says where
+    }
 }
 
 // Whether an operator that differs between training and evaluation, such as batch norm and dropout, has one of the two
@@ -53,12 +94,13 @@ void require_both_modes(const std::string& path, at::ArrayRef<const torch::jit::
     for (const torch::jit::Block* block : blocks) {
         for (const torch::jit::Node* node : block->nodes()) {
             if (keeps_its_mode(*node)) {
-                throw DataError({.path = path}, {.where = "model.script",
-                                                 .expected = "a model that trains and evaluates",
-                                                 .got = fmt::format("a trace whose {} does only one of them",
-                                                                    node->kind().toQualString()),
-                                                 .hint = "script it instead (torch.jit.script); to train on after "
-                                                         "`stoker export`, set model.weights to the run folder"});
+                throw DataError(
+                    {.path = "model.script: " + path},
+                    {.where = "model.script",
+                     .expected = "a model that trains and evaluates",
+                     .got = fmt::format("a trace whose {} does only one of them", node->kind().toQualString()),
+                     .hint = "script it instead (torch.jit.script); to train on after "
+                             "`stoker export`, set model.weights to the run folder"});
             }
             require_both_modes(path, node->blocks());
         }
@@ -66,7 +108,10 @@ void require_both_modes(const std::string& path, at::ArrayRef<const torch::jit::
 }
 
 torch::jit::Module load_module(const std::string& path) {
-    const MappedFile readable(path);  // for IoError: LibTorch's own text tells of its sources
+    const MappedFile file = open_own_model("model.script", path);  // LibTorch's own text tells of its sources
+    if (const OtherFile other = other_kind(file.bytes()); other.is != nullptr) {
+        refuse(path, other.is, other.hint);
+    }
     try {
         // Straight to a GPU it would wait for every tensor.
         torch::jit::Module module = torch::jit::load(path, at::Device(at::kCPU));
