@@ -162,9 +162,11 @@ TEST(RecipeErrors, SetsAreNamed) {
     EXPECT_EQ(set_refusal("data.batch_sise=3"),
               "[--set data.batch_sise] expected a known key, got \"data.batch_sise\"; did you mean "
               "\"data.batch_size\"?");
+    EXPECT_EQ(set_refusal("model=mlp"),
+              "[--set model] expected a key of [model], got the table itself; for example --set model.name=VALUE");
     EXPECT_THAT(set_refusal("batch_size=3"), HasSubstr("did you mean \"data.batch_size\"?"));
     EXPECT_THAT(set_refusal("optimiser.lr=3"), HasSubstr("did you mean \"optimizer.lr\"?"));
-    EXPECT_THAT(set_refusal("data=3"), StartsWith("[--set data] expected a known key"));
+    EXPECT_THAT(set_refusal("data=3"), StartsWith("[--set data] expected a key of [data]"));
     EXPECT_THAT(set_refusal("data.train_ops[0].size=3"), StartsWith("[--set data.train_ops[0].size] expected a known"));
     EXPECT_EQ(set_refusal("data.batch_size"),
               "[--set data.batch_size] expected key=value, got \"data.batch_size\"; for example data.batch_size=128");

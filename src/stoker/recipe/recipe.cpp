@@ -134,6 +134,10 @@ void apply_set(Recipe& recipe, GivenKeys& given, const std::string& set) {
     }
     const SchemaKey* key = find_schema_key(name);
     if (key == nullptr) {
+        if (is_table(name)) {
+            throw InvalidArgument({place.text(), fmt::format("a key of [{}]", name), "the table itself",
+                                   fmt::format("for example --set {}.{}=VALUE", name, names_in(name).front())});
+        }
         const std::size_t dot = name.rfind('.');
         const std::string table = dot == std::string::npos ? "" : name.substr(0, dot);
         const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
