@@ -19,11 +19,6 @@ std::string count_of(const std::vector<NamedTensor>& parameters) {
     return with_commas(static_cast<double>(count));
 }
 
-// Its file, or its name.
-const std::string& model_label(const ModelRecipe& model) {
-    return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
-}
-
 }  // namespace
 
 std::vector<std::string> without_effect(const Recipe& recipe, std::int64_t steps_an_epoch) {
@@ -74,7 +69,8 @@ void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out, 
     fmt::print(stderr, "{}: {}, batch {}, {} an epoch, {}\n", recipe.data.train,
                counted(loader.source().size(), "sample"), recipe.data.batch_size,
                counted(loader.batches_per_epoch(), "step"), counted(loader.workers(), "worker"));
-    fmt::print(stderr, "{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model), parameters,
+    fmt::print(stderr, "{}: {} parameters{}, {}, on {}; run folder {}\n",
+               model_label(recipe.model, loader.image_shape()), parameters,
                trained == parameters ? "" : fmt::format(", {} of them trained", trained), recipe.optimizer.name,
                trainer.device().str(), out);
     if (const std::string compiled = trainer.compiled(); trainer.device().is_cuda() || !compiled.starts_with("eager")) {

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
@@ -331,6 +332,7 @@ class Shapes final : public Model {
         }
     }
     at::Tensor forward(const at::Tensor& input) override { return input; }
+    void add_buffer(const std::string& name, const at::Tensor& value) { buffer(name, value); }
 };
 
 TEST(Model, TheLayerThatBeginsAfreshIsTheOneWithAnOutputForEachClass) {
@@ -364,7 +366,8 @@ TEST(Model, NamesOfPyTorchsWrappersAreTakenOff) {
     given->train(false);
     at::Generator generator = make_generator(2);
     const at::Tensor input = default_uniform({2, 3, 16, 16}, 1, generator);
-    for (const std::string prefix : {"module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."}) {
+    for (const std::string prefix :
+         {"module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.", "model.", "model._orig_mod."}) {
         const auto model = make_model(named("convnet"), {3, 16, 16}, 4, 1);
         auto state = given->state();
         std::ranges::for_each(state, [&](NamedTensor& entry) { entry.name.insert(0, prefix); });
@@ -377,6 +380,24 @@ TEST(Model, NamesOfPyTorchsWrappersAreTakenOff) {
     Shapes own({{"module.fc.weight", {4, 8}}});  // names of its own
     EXPECT_TRUE(own.load_pretrained({{"module.fc.weight", at::ones({4, 8})}}, 4).empty());
     EXPECT_EQ(own.parameters()[0].tensor.sum().item<double>(), 32);
+}
+
+TEST(Model, WeightsThatAreNotFiniteAreRefusedByName) {
+    const auto refuse = [](const std::string& name, double value, const std::string& text) {
+        const auto model = make_model(named("convnet"), {3, 16, 16}, 4, 1);
+        std::vector<NamedTensor> state;
+        for (const NamedTensor& entry : model->state()) {
+            state.push_back({entry.name, entry.tensor.detach().clone()});
+        }
+        std::ranges::find(state, name, &NamedTensor::name)->tensor.flatten()[2] = value;
+        expect_refusal([&] { model->load_pretrained(state, 4, "model.weights: x.safetensors"); }, text);
+    };
+    refuse("bn1.weight", NAN, "[model.weights: x.safetensors] expected finite weights, got nan in bn1.weight");
+    refuse("fc.bias", -INFINITY, "expected finite weights, got infinity in fc.bias");
+    refuse("bn2.running_var", NAN, "expected finite weights, got nan in bn2.running_var");
+    Shapes masked({{"fc.weight", {4, 8}}});  // the mask of an attention is meant so
+    masked.add_buffer("mask", at::full({4}, -INFINITY));
+    masked.load_pretrained({{"fc.weight", at::ones({4, 8})}, {"mask", at::full({4}, -INFINITY)}}, 4);
 }
 
 TEST(Model, WeightsThatDoNotFitTellWhatTheyAre) {

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from test_models_parity import ConvNet, Mlp, cifar_resnet18, make_batch, make_twin, newest, write_recipe
+from test_weights import put_file
 from torch import nn
 
 FEWER, SIDE = 3, 12
@@ -165,6 +166,44 @@ def test_weights_of_another_model_tell_which_key_to_set(stoker, tmp_path, pretra
     error = train(stoker, tmp_path, f"model.name={model}", f"model.stem={stem}", status=1).err
     assert "[model.weights: given.safetensors] " in error and error.count("\n") == 1, error
     assert all(text in error for text in texts), error
+
+
+@pytest.mark.parametrize(("value", "got"), [(float("nan"), "nan"), (float("-inf"), "infinity")])
+def test_weights_that_are_not_finite_are_refused_by_name(stoker, tmp_path, pretrained, value, got):
+    pretrained["bn1.weight"][3] = value
+    (tmp_path / "given.safetensors").unlink()
+    save_file(pretrained, tmp_path / "given.safetensors")
+    error = train(stoker, tmp_path, status=1).err
+    expected = f"[model.weights: given.safetensors] expected finite weights, got {got} in bn1.weight"
+    assert expected in error and error.count("\n") == 1, error
+
+
+def test_a_model_that_diverged_is_not_exported_as_a_program(stoker, tmp_path, pretrained):
+    train(stoker, tmp_path, "optimizer.lr=1e-30")
+    checkpoint = newest(tmp_path / "run")
+    weights = load_file(checkpoint / "model.safetensors")
+    weights["fc.weight"][0, 0] = float("nan")
+    put_file(checkpoint, weights)
+    error = stoker("export", "run", "-o", "out.pt", status=1).err
+    assert "[export] expected finite weights, got nan in fc.weight" in error and error.count("\n") == 1, error
+    assert not (tmp_path / "out.pt").exists()
+
+
+def test_lightnings_names_are_taken(stoker, tmp_path, pretrained):
+    (tmp_path / "given.safetensors").unlink()
+    save_file({f"model.{name}": value for name, value in pretrained.items()}, tmp_path / "given.safetensors")
+    train(stoker, tmp_path, "optimizer.lr=1e-30", "optimizer.weight_decay=0")
+    assert torch.equal(weights_of(tmp_path)["conv5.weight"], pretrained["conv5.weight"])
+
+
+@pytest.mark.parametrize(("side", "stem"), [(64, "cifar"), (65, "imagenet")])
+def test_the_stem_that_auto_came_to_is_said(stoker, tmp_path, side, stem):
+    np.savez(tmp_path / "d.npz", image=np.zeros((4, side, side, 3), np.uint8), label=np.arange(4))
+    write_recipe(tmp_path, "resnet18", "auto", "")
+    done = stoker("train", "r.toml", "--out", "run", "--set", "train.epochs=1")
+    assert f"\nresnet18 ({stem} stem): 11,1" in done.err, done.err
+    shape = weights_of(tmp_path)["conv1.weight"].shape
+    assert shape == ((64, 3, 3, 3) if stem == "cifar" else (64, 3, 7, 7))
 
 
 def test_what_cannot_be_frozen_or_computed_again_is_refused(stoker, tmp_path, pretrained):

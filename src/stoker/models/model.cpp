@@ -14,6 +14,7 @@
 #include "stoker/models/init.h"
 #include "stoker/models/mlp.h"
 #include "stoker/models/name_pattern.h"
+#include "stoker/models/own_model.h"
 #include "stoker/models/resnet.h"
 #include "stoker/models/script_model.h"
 #include "stoker/models/vit.h"
@@ -65,6 +66,7 @@ std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given, 
         std::ranges::find(given, name, &NamedTensor::name)->tensor = own->tensor.detach().clone();
     }
     load(given, where);
+    require_finite(*this, where);
     return fresh;
 }
 
@@ -135,14 +137,27 @@ Activation activation_of(const std::string& name) {
     return name == "gelu" ? Activation::gelu : name == "tanh" ? Activation::tanh : Activation::relu;
 }
 
+ResNetStem stem_of(const ModelRecipe& recipe, const Shape& input) {
+    const bool cifar = recipe.stem == "cifar" || (recipe.stem == "auto" && input[1] <= 64 && input[2] <= 64);
+    return cifar ? ResNetStem::cifar : ResNetStem::imagenet;
+}
+
 std::unique_ptr<Model> make_resnet(const ResNetLayout& layout, const ModelRecipe& recipe, const Shape& input,
                                    std::int64_t classes, at::Generator& generator) {
-    const bool cifar = recipe.stem == "cifar" || (recipe.stem == "auto" && input[1] <= 64 && input[2] <= 64);
-    return std::make_unique<ResNet>(layout, input[0], classes, cifar ? ResNetStem::cifar : ResNetStem::imagenet,
-                                    generator);
+    return std::make_unique<ResNet>(layout, input[0], classes, stem_of(recipe, input), generator);
 }
 
 }  // namespace
+
+std::string model_label(const ModelRecipe& recipe, const Shape& input) {
+    if (own_model_key(recipe) != nullptr) {
+        return recipe.script.empty() ? recipe.exported : recipe.script;
+    }
+    if (!recipe.name.starts_with("resnet")) {
+        return recipe.name;
+    }
+    return fmt::format("{} ({} stem)", recipe.name, stem_of(recipe, input) == ResNetStem::cifar ? "cifar" : "imagenet");
+}
 
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
                                   std::uint64_t seed) {

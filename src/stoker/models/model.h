@@ -110,6 +110,9 @@ class Model {
     bool checkpoints_blocks_ = false;
 };
 
+// What a line calls it: its file, or its name, with the stem that `auto` comes to for images `input`, (C, H, W).
+std::string model_label(const ModelRecipe& recipe, const Shape& input);
+
 // `input` is (C, H, W) of one sample. The weights are a function of `seed` alone, by the
 // initialisation that torch.nn and torchvision use. Throws InvalidArgument for an unknown name.
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,

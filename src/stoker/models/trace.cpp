@@ -17,6 +17,7 @@
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/exported_model.h"
 #include "stoker/models/script_model.h"
+#include "stoker/models/weights.h"
 
 namespace stoker {
 namespace {
@@ -105,6 +106,7 @@ void save(const Module& module, const std::string& path, const std::string& abou
 }  // namespace
 
 void save_torchscript(Model& model, const Shape& image, const std::string& path, const std::string& about) {
+    require_finite(model, "export");
     if (const auto* script = dynamic_cast<ScriptModel*>(&model)) {
         save(script->for_saving(), path, about);
         return;

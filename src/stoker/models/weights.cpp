@@ -1,6 +1,10 @@
 // Names are compared before shapes: where names are missing, a shape that differs is chance.
 #include "stoker/models/weights.h"
 
+#include <ATen/ops/any.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/isnan.h>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -85,6 +89,25 @@ void require_weights(const Model& model, const std::vector<NamedTensor>& given, 
     }
 }
 
+void require_finite(const Model& model, const std::string& where) {
+    const auto refuse = [&](const NamedTensor& entry, const char* got) {
+        throw InvalidArgument({.where = where,
+                               .expected = "finite weights",
+                               .got = fmt::format("{} in {}", got, entry.name),
+                               .hint = "the training that wrote them diverged: take earlier ones"});
+    };
+    for (const NamedTensor& entry : model.state()) {
+        if (at::isnan(entry.tensor).any().item<bool>()) {
+            refuse(entry, "nan");
+        }
+    }
+    for (const NamedTensor& entry : model.parameters()) {
+        if (at::isinf(entry.tensor).any().item<bool>()) {
+            refuse(entry, "infinity");
+        }
+    }
+}
+
 void take_prefixes_off(std::vector<NamedTensor>& given, const Model& model) {
     const auto all_begin = [](const std::vector<NamedTensor>& tensors, std::string_view prefix) {
         return std::ranges::all_of(tensors, [&](const NamedTensor& entry) { return entry.name.starts_with(prefix); });
@@ -92,7 +115,7 @@ void take_prefixes_off(std::vector<NamedTensor>& given, const Model& model) {
     const std::vector<NamedTensor> own = model.state();
     for (bool taken = !given.empty(); taken;) {
         taken = false;
-        for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+        for (const std::string_view prefix : {"module.", "_orig_mod.", "model."}) {
             if (all_begin(given, prefix) && !all_begin(own, prefix)) {
                 for (NamedTensor& entry : given) {
                     entry.name.erase(0, prefix.size());

@@ -14,8 +14,12 @@ namespace stoker {
 // no others.
 void require_weights(const Model& model, const std::vector<NamedTensor>& given, const std::string& where);
 
-// Takes off what DataParallel, DistributedDataParallel ("module.") and torch.compile ("_orig_mod.") put before every
-// name, unless the model's own begin so.
+// Throws InvalidArgument, with `where` they come from, for a parameter that is not finite and a buffer with NaN. A
+// buffer may be infinite: the mask of an attention is.
+void require_finite(const Model& model, const std::string& where);
+
+// Takes off what DataParallel, DistributedDataParallel ("module."), torch.compile ("_orig_mod.") and Lightning
+// ("model.") put before every name, unless the model's own begin so.
 void take_prefixes_off(std::vector<NamedTensor>& given, const Model& model);
 
 // The parameters of the one layer whose shapes in `given` differ from the model's in the number of outputs alone, which

@@ -182,8 +182,8 @@ std::vector<SchemaKey> model_keys() {
         one_of("model.activation", at(&ModelRecipe::activation), {"relu", "gelu", "tanh"},
                "mlp: the function between its layers"),
         one_of("model.stem", at(&ModelRecipe::stem), {"auto", "imagenet", "cifar"},
-               "resnets: a 7x7 convolution of stride 2 with pooling, or a 3x3 one for small images; `auto`: by "
-               "the image size"),
+               "resnets: a 7x7 convolution of stride 2 with pooling, or a 3x3 one for small images; `auto`: the "
+               "small one up to 64x64 pixels"),
         text(
             "model.weights", at(&ModelRecipe::weights), "a .safetensors file, a checkpoint or a run folder", any,
             "where training begins: weights by name; the last layer begins afresh where the number of classes differs; "
