@@ -55,7 +55,8 @@ def test_another_network_of_the_same_tensors_is_refused(stoker, tmp_path, recipe
         more = ["--set", SETS[form]] if name == "train" else []
         done = stoker(*command, *more, status=1)
         line = done.err.splitlines()[-1]
-        assert line.startswith(f"stoker: [model.{form}] expected the file that the run began with, got {file.name}"), line
+        told = f"stoker: [model.{form}] expected the file that the run began with, got {file.name}"
+        assert line.startswith(told), line
         assert f"--set model.{form}=FILE" in line and done.out == "", line
     (tmp_path / "moved").write_bytes(first)  # a name is nothing
     again = stoker("eval", "run", "--json", "--set", f"model.{form}=moved").json()
@@ -86,7 +87,8 @@ def test_a_run_from_another_folder_says_what_it_misses(stoker, tmp_path, recipe,
     stoker("train", "r.toml", "--out", "run", "--set", SETS[form])
     (tmp_path / "below").mkdir()
     name = SETS[form].split("=")[1]
-    for command in (["eval", "../run"], ["export", "../run", "-o", "x.pt"], ["train", "../r.toml", "--set", SETS[form]]):
+    export, train = ["export", "../run", "-o", "x.safetensors"], ["train", "../r.toml", "--set", SETS[form]]
+    for command in (["eval", "../run"], export, train):
         done = run_program(*command, cwd=tmp_path / "below", status=1)
         assert done.err.startswith(f"stoker: [model.{form}] expected ") and done.err.count("\n") == 1, done.err
         assert f"got {name}, which does not exist; paths are relative to the working directory" in done.err, done.err
