@@ -28,6 +28,12 @@ void add_trained_options(CLI::App& app, TrainedOptions& options) {
 Recipe open_recipe(const TrainedOptions& options) {
     const fs::path run = options.run;
     std::error_code none;
+    if (!fs::exists(run, none)) {
+        throw IoError({.where = options.run,
+                       .expected = "a run folder, a checkpoint or a recipe",
+                       .got = "nothing of that name",
+                       .hint = "`stoker runs list DIR` names the runs below a folder"});
+    }
     if (!fs::is_directory(run, none)) {
         return read_recipe(options.run, options.sets);
     }

@@ -20,13 +20,13 @@ struct Options : TrainedOptions {
 };
 
 // (C, H, W) of what the recipe's validation ops, or else its training ops, make of its data.
-Shape image_shape(const Recipe& recipe, std::int64_t channels) {
+Shape image_shape(const Recipe& recipe, const ModelAbout& about) {
     const at::Device cpu = at::kCPU;
     DataSets data = open_data(recipe.data);
     Recipe one = recipe;
     one.data.workers = 0;
     one.data.cache = "none";
-    const auto loader = make_predict_loader(one, data.val != nullptr ? data.val : data.train, cpu, false, channels);
+    const auto loader = make_predict_loader(one, data.val != nullptr ? data.val : data.train, cpu, false, about);
     return loader->image_shape();
 }
 
@@ -50,7 +50,7 @@ int run(const Options& options) {
         write_tensors(options.out, weights.tensors, weights.about);
     } else {
         with_stoker_errors([&] {
-            const Shape image = image_shape(recipe, channels_of(weights.about));
+            const Shape image = image_shape(recipe, weights.about);
             const auto classes = static_cast<std::int64_t>(class_names(recipe, checkpoint).size());
             const auto model = make_trained_model(recipe, weights, image, classes, at::kCPU);
             save_torchscript(*model, image, options.out, to_json(weights.about));

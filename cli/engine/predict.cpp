@@ -13,6 +13,7 @@
 #include "stoker/formats/image_files.h"
 #include "stoker/formats/open.h"
 #include "stoker/pipeline/data.h"
+#include "stoker/recipe/op_spec.h"
 #include "stoker/train/checkpoint.h"
 #include "stoker/train/predict.h"
 #include "stoker/train/setup.h"
@@ -46,6 +47,7 @@ class Report {
                 ++bad_;
                 progress_.clear();
                 fmt::print(stderr, "{}: {}\n", for_terminal(prediction.key, 100), for_terminal(prediction.error, 300));
+                other_size_ = other_size_ || prediction.other_size;
             }
         }
         done_ += std::ssize(batch);
@@ -54,11 +56,16 @@ class Report {
         progress_.update("predict", done_, size_, rate, "images", static_cast<double>(size_ - done_) / rate);
     }
 
-    void finish(const std::string& data) {
+    // Gives the exit status.
+    int finish(const std::string& data, const std::string& resizing) {
         file_.finish();
         progress_.clear();
         fmt::print(stderr, "{}: {}{}\n", data, counted(done_, "image"),
                    bad_ > 0 ? fmt::format(", {} of them bad", bad_) : "");
+        if (other_size_) {
+            fmt::print(stderr, "images of another size: {}\n", resizing);
+        }
+        return bad_ == done_ ? 1 : 0;
     }
 
   private:
@@ -68,7 +75,21 @@ class Report {
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
     std::int64_t done_ = 0;
     std::int64_t bad_ = 0;
+    bool other_size_ = false;
 };
+
+// What makes images of any size those of the model.
+std::string resizing(const DataRecipe& recipe, const ModelAbout& about) {
+    const std::optional<ImageSize> size = required_size(recipe, about);
+    if (!size) {
+        return "";
+    }
+    std::string ops = fmt::format("{{op = \"resize\", size = [{}, {}]}}", size->height, size->width);
+    for (const OpSpec& op : recipe.val_ops) {
+        ops += ", " + op_to_toml(op);
+    }
+    return fmt::format("--set 'data.val_ops=[{}]'", ops);
+}
 
 int run(const Options& options) {
     PredictionFile::check(options.out);
@@ -84,9 +105,8 @@ int run(const Options& options) {
     std::unique_ptr<Loader> loader;
     std::vector<Prediction> bad;
     try {
-        loader = make_predict_loader(recipe, source, device, uses_channels_last(recipe, nullptr),
-                                     channels_of(weights.about));
-    } catch (const TooManyBadSamples& error) {  // not one can be read
+        loader = make_predict_loader(recipe, source, device, uses_channels_last(recipe, nullptr), weights.about);
+    } catch (const TooManyBadSamples& error) {  // not one can be taken
         std::ranges::transform(error.samples(), std::back_inserter(bad), prediction_of);
     }
     std::unique_ptr<Model> model;
@@ -100,8 +120,7 @@ int run(const Options& options) {
     } else {
         report.add(bad);
     }
-    report.finish(source->path());
-    return 0;
+    return report.finish(source->path(), resizing(recipe.data, weights.about));
 }
 
 }  // namespace
@@ -119,7 +138,8 @@ Command add_predict(CLI::App& app) {
     example(app,
             "  stoker predict runs/digits scans -o scans.csv\n"
             "  stoker predict runs/digits scan.png --top 3\n"
-            "An image that cannot be read gets a row with the reason, and a line on stderr.");
+            "An image that cannot be read gets a row with the reason, and a line on stderr; where none can be, the\n"
+            "exit status is 1.");
     return [options] { return run(*options); };
 }
 

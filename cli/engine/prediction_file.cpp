@@ -13,6 +13,24 @@
 namespace stoker::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
+// The file that a link leads to.
+fs::path target_of(const std::string& path) {
+    std::error_code none;
+    const fs::path target = fs::canonical(path, none);
+    return none ? fs::path(path) : target;
+}
+
+fs::path written_of(const fs::path& target) {
+    std::error_code none;
+    if (fs::exists(target, none) && !fs::is_regular_file(target, none)) {
+        return target;
+    }
+    fs::path part = target;
+    return part += ".part";
+}
+
 std::string cell(const std::string& text) {
     if (text.find_first_of(",\"\r\n") == std::string::npos) {
         return text;
@@ -45,17 +63,19 @@ void PredictionFile::check(const std::string& path) {
         throw InvalidArgument({.where = "-o", .expected = "a name that ends in .csv or .json", .got = path});
     }
     require_openable_file(path);
+    require_openable_file(written_of(target_of(path)));
 }
 
 PredictionFile::PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top)
-    : path_(path),
+    : path_(target_of(path)),
+      written_(written_of(path_)),
       classes_(std::move(classes)),
       top_(std::min(static_cast<std::size_t>(top), classes_.size())),
       json_(path.ends_with(".json")),
       file_(stdout) {
     check(path);
     if (!path.empty()) {
-        file_ = std::fopen(path.c_str(), "w");
+        file_ = std::fopen(written_.c_str(), "w");
         if (file_ == nullptr) {
             throw IoError({.where = path, .expected = "a file that can be written", .got = errno_text()});
         }
@@ -66,6 +86,10 @@ PredictionFile::PredictionFile(const std::string& path, std::vector<std::string>
 PredictionFile::~PredictionFile() {
     if (file_ != nullptr && file_ != stdout) {
         std::fclose(file_);
+        std::error_code none;
+        if (written_ != path_) {
+            fs::remove(written_, none);
+        }
     }
 }
 
@@ -145,10 +169,15 @@ void PredictionFile::finish() {
         return;  // the program checks it at its end
     }
     errno = 0;
-    const bool failed = std::ferror(file_) != 0;
-    if (std::fclose(std::exchange(file_, nullptr)) != 0 || failed) {
-        throw IoError({.where = path_, .expected = "room to write", .got = errno_text()});
+    if (std::fflush(file_) != 0 || std::ferror(file_) != 0) {
+        throw IoError({.where = path_.string(), .expected = "room to write", .got = errno_text()});
     }
+    std::error_code trouble;
+    fs::rename(written_, path_, trouble);
+    if (trouble) {
+        throw IoError({.where = path_.string(), .expected = "a file that can be written", .got = trouble.message()});
+    }
+    std::fclose(std::exchange(file_, nullptr));
 }
 
 }  // namespace stoker::cli

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ class PredictionFile {
     ~PredictionFile();
 
     void write(const Prediction& prediction);
-    // Throws IoError where not all could be written.
+    // Throws IoError where not all could be written. Until then a file of that name stays what it was.
     void finish();
 
   private:
@@ -32,7 +33,8 @@ class PredictionFile {
     std::string csv_row(const Prediction& prediction) const;
     std::string json_row(const Prediction& prediction);
 
-    std::string path_;
+    std::filesystem::path path_;
+    std::filesystem::path written_;  // beside it until the end; the same for what is no regular file
     std::vector<std::string> classes_;
     std::size_t top_;
     bool json_;

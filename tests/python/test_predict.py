@@ -3,11 +3,14 @@ import csv
 import io
 import json
 import os
+import re
+import shlex
 import shutil
 
 import pytest
 import torch
 from conftest import run_program
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 from test_weights import IMAGENET, draw_photos, newest, put_file
@@ -149,21 +152,72 @@ def test_a_run_folder_tells_recipe_and_checkpoint(here):
     assert "expected --checkpoint DIR with a recipe" in without.err and without.err.count("\n") == 1
     none = run_program("eval", "val", cwd=here, status=1)
     assert "[val] expected a run folder" in none.err and none.err.count("\n") == 1
+    none = run_program("eval", "nope", cwd=here, status=1)
+    assert "[nope] expected a run folder, a checkpoint or a recipe, got nothing of that name" in none.err
 
 
 def test_what_cannot_be_read_gets_its_row_even_alone(here):
     bad = here / "bad"
     bad.mkdir()
     (bad / "a.jpg").write_bytes(b"no\nimage")
-    whole = predict(here, "bad/a.jpg")
+    whole = predict(here, "bad/a.jpg", status=1)
     (row,) = rows(whole.out)
     assert row["key"] == "a.jpg" and row["class"] == "" and row["error"].startswith("expected a JPEG, ")
     assert len(whole.out.splitlines()) == 2 and "a.jpg: 1 image, 1 of them bad\n" in whole.err
     shutil.copy(bad / "a.jpg", bad / "b.png")
-    found = rows(predict(here, "bad").out)
+    found = rows(predict(here, "bad", status=1).out)
     assert [(r["key"], r["error"] != "") for r in found] == [("a.jpg", True), ("b.png", True)]
-    predict(here, "bad/a.jpg", "-o", "out.json")
+    predict(here, "bad/a.jpg", "-o", "out.json", status=1)
     assert [sorted(r) for r in json.loads((here / "out.json").read_text())] == [["error", "key"]]
+
+
+@pytest.fixture
+def sizes(here):
+    """A folder with images of other sizes among those of the model: the first and the last."""
+    flat = here / "flat"
+    flat.mkdir()
+    for name in ("b", "c"):
+        shutil.copy(here / "val/ash/000.png", flat / f"{name}.png")
+    for name, size in (("a", (100, 100)), ("d", (32, 64))):
+        Image.new("RGB", size, "red").save(flat / f"{name}.png")
+    return flat
+
+
+@pytest.mark.parametrize("name", ["mlp", "r"])
+def test_images_of_another_size_get_their_rows(here, sizes, name):
+    done = predict(here, "flat", "-o", "out.csv", name=name)
+    found = rows((here / "out.csv").read_text())
+    assert [row["error"] for row in found] == [
+        "expected 3 x 64 x 64, got 3 x 100 x 100",
+        "",
+        "",
+        "expected 3 x 64 x 64, got 3 x 64 x 32",
+    ]
+    (alone,) = rows(predict(here, "flat/b.png", name=name).out)
+    assert [float(row["ash"]) for row in found[1:3]] == pytest.approx([float(alone["ash"])] * 2, abs=1e-6)
+    assert "flat: 4 images, 2 of them bad\nimages of another size: --set 'data.val_ops=" in done.err
+    assert sorted(path.name for path in here.glob("out.csv*")) == ["out.csv"]
+
+
+def test_what_is_told_of_another_size_helps(here, sizes):
+    done = predict(here, "flat/a.png", name="mlp", status=1)
+    assert [row["error"] for row in rows(done.out)] == ["expected 3 x 64 x 64, got 3 x 100 x 100"]
+    (words,) = re.findall(r"^images of another size: (--set .*)$", done.err, re.M)
+    again = predict(here, "flat", *shlex.split(words), name="mlp")
+    assert [row["error"] for row in rows(again.out)] == [""] * 4 and "bad" not in again.err
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.json"])
+def test_a_full_disk_leaves_the_predictions_of_before(here, name):
+    (here / name).write_text("of before")
+    full = ("sh", "-c", 'trap "" XFSZ; ulimit -f 0; exec "$@"', "sh")
+    words = ["predict", "mlp", "val", "-o", name]
+    error = run_program(*words, cwd=here, status=1, prefix=full).err.splitlines()[-1]
+    assert error.startswith("stoker: [") and name in error and "room to write" in error
+    assert (here / name).read_text() == "of before" and len(list(here.glob("out.*"))) == 1
+    (here / "link.csv").symlink_to(name)
+    predict(here, "val", "-o", "link.csv", name="mlp")
+    assert (here / "link.csv").is_symlink() and (here / name).read_text().startswith("key,")
 
 
 def test_a_line_break_in_a_name_or_in_a_reason_breaks_no_line(here):
@@ -210,7 +264,7 @@ def test_a_model_that_diverged_has_no_accuracy(here):
         done = run_program("eval", "mlp", *arguments, cwd=here, status=1)
         assert done.out == "" and done.err.count("\n") == 1, done.err
         assert "expected a finite loss, got nan" in done.err and "accuracy" not in done.err
-    found = rows(predict(here, "val", "--top", 2, name="mlp").out)
+    found = rows(predict(here, "val", "--top", 2, name="mlp", status=1).out)
     assert [(row["class"], row["error"]) for row in found] == [("", "expected finite outputs of the model, got nan")] * 12
 
 

@@ -45,7 +45,8 @@ struct BadSample {
     std::optional<std::int64_t> offset;  // of the damage, in bytes, where known
     std::string reason;                  // "expected X, got Y"
     std::optional<std::int64_t> replaced_by =
-        {};  // index, the same for all that were tried at this place; empty where none was good
+        {};                   // index, the same for all that were tried at this place; empty where none was good
+    bool other_size = false;  // of its image, and nothing else: LoaderOptions::size
 };
 
 // Places of a batch that were filled by others: all that were tried for one place count as one. In order of the items.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -33,6 +34,8 @@ struct LoaderOptions {
     std::shared_ptr<const Order> order = nullptr;  // null: of (seed, shuffle) over the whole source
     // Places of an epoch, of this rank, whose bad sample may be replaced; 0: the first bad one ends it.
     std::int64_t bad_samples = 0;
+    // That images must have, and those of another are bad samples; none: that of the first, and one of another ends it.
+    std::optional<ImageSize> size = {};
     std::int64_t classes = 0;  // a sample whose label is not below is bad; 0: any label, or none, is good
     bool drop_last = false;
     int rank = 0;

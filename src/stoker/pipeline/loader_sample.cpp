@@ -94,10 +94,14 @@ ImageSlot Loader::find_shape() {
                 const ConstImageView image = transform_.augment(
                     transform_.prepare(own_hands_.sample, own_hands_.scratch, clock),
                     {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_hands_.scratch);
-                return {.pixels = {.dtype = options_.dtype, .layout = options_.layout},
-                        .channels = image.channels,
-                        .height = image.height,
-                        .width = image.width};
+                const ImageSize size = options_.size.value_or(ImageSize{image.height, image.width});
+                const ImageSlot slot{.pixels = {.dtype = options_.dtype, .layout = options_.layout},
+                                     .channels = image.channels,
+                                     .height = size.height,
+                                     .width = size.width,
+                                     .given = options_.size.has_value()};
+                require_size(slot, image.channels, {image.height, image.width});
+                return slot;
             } catch (...) {
                 rethrow_located(*source_, index);
             }
@@ -163,9 +167,10 @@ bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& 
         } catch (...) {
             rethrow_located(*source_, index);
         }
-    } catch (const SizeMismatch&) {
-        throw;
     } catch (const DataError& error) {
+        if (!options_.size && dynamic_cast<const SizeMismatch*>(&error) != nullptr) {
+            throw;
+        }
         bad.push_back(note_bad(index, error));
         if (options_.bad_samples == 0) {
             ErrorInfo info = error.info();
@@ -182,7 +187,8 @@ BadSample Loader::note_bad(std::int64_t index, const DataError& error) {
     BadSample bad{.index = index,
                   .key = key_or_index(*source_, index),
                   .offset = error.place().offset,
-                  .reason = reason_of(error)};
+                  .reason = reason_of(error),
+                  .other_size = dynamic_cast<const SizeMismatch*>(&error) != nullptr};
     if (options_.bad_samples > 0) {
         const std::lock_guard lock(bad_mutex_);
         known_bad_.emplace(index, bad);

@@ -151,6 +151,25 @@ ConstImageView made(ConstImageView pixels, const Box& window, const Geometry& ge
 
 }  // namespace
 
+void require_size(const ImageSlot& slot, int channels, ImageSize size) {
+    if (channels != slot.channels || size.height != slot.height || size.width != slot.width) {
+        throw SizeMismatch({}, {.where = "image",
+                                .expected = fmt::format("{} x {} x {}{}", slot.channels, slot.height, slot.width,
+                                                        slot.given ? "" : " (channels, height, width), as of sample 0"),
+                                .got = fmt::format("{} x {} x {}", channels, size.height, size.width),
+                                .hint = "add an op that gives all images one size, such as center_crop or "
+                                        "resize with size = [height, width]"});
+    }
+}
+
+bool gives_one_size(const std::vector<Op>& ops) {
+    return std::ranges::any_of(ops, [](const Op& op) {
+        const auto* resize = std::get_if<Resize>(&op);
+        return (resize != nullptr && resize->size) || std::holds_alternative<CenterCrop>(op) ||
+               std::holds_alternative<RandomResizedCrop>(op) || std::holds_alternative<RandomCrop>(op);
+    });
+}
+
 TransformOptions transform_options(const DataRecipe& recipe) {
     return {.exif = recipe.exif, .decode = recipe.decode == "fast" ? DecodeMode::fast : DecodeMode::exact};
 }
@@ -278,15 +297,7 @@ void Transform::settle(Draft& image, std::size_t end, const RngKey& key, Transfo
 }
 
 void Transform::write(const Draft& image, TransformScratch& scratch, const ImageSlot& slot) const {
-    const auto [height, width] = image.geometry.size();
-    if (image.pixels.channels != slot.channels || height != slot.height || width != slot.width) {
-        throw SizeMismatch({}, {.where = "image",
-                                .expected = fmt::format("{} x {} x {} (channels, height, width), as of sample 0",
-                                                        slot.channels, slot.height, slot.width),
-                                .got = fmt::format("{} x {} x {}", image.pixels.channels, height, width),
-                                .hint = "add an op that gives all images one size, such as center_crop or "
-                                        "resize with size = [height, width]"});
-    }
+    require_size(slot, image.pixels.channels, image.geometry.size());
     resize_into(image.pixels, image.window, image.geometry, factors_, slot.pixels, scratch.resize);
 }
 

@@ -53,6 +53,7 @@ struct ImageSlot {
     int channels = 0;
     int height = 0;
     int width = 0;
+    bool given = false;  // the size; else it is that of sample 0
 };
 
 // What one worker keeps from sample to sample.
@@ -69,6 +70,12 @@ struct TransformScratch {
 class SizeMismatch : public DataError {
     using DataError::DataError;
 };
+
+// Throws SizeMismatch.
+void require_size(const ImageSlot& slot, int channels, ImageSize size);
+
+// True where the ops bring all images to one size, whatever theirs is.
+bool gives_one_size(const std::vector<Op>& ops);
 
 class Transform {
   public:

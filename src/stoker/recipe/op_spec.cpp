@@ -98,17 +98,21 @@ std::vector<OpSpec> read_ops(const TomlValue& value, const Place& place) {
     return ops;
 }
 
+std::string op_to_toml(const OpSpec& op) {
+    std::string text = fmt::format("{{op = {}", toml_string(op.name));
+    for (const auto& [name, value] : op.options) {
+        text += fmt::format(", {} = {}", toml_key(name), std::visit(OptionWriter{}, value));
+    }
+    return text + "}";
+}
+
 std::string ops_to_toml(const std::vector<OpSpec>& ops) {
     if (ops.empty()) {
         return "[]";
     }
     std::string text = "[\n";
     for (const OpSpec& op : ops) {
-        text += fmt::format("    {{op = {}", toml_string(op.name));
-        for (const auto& [name, value] : op.options) {
-            text += fmt::format(", {} = {}", toml_key(name), std::visit(OptionWriter{}, value));
-        }
-        text += "},\n";
+        text += fmt::format("    {},\n", op_to_toml(op));
     }
     return text + "]";
 }

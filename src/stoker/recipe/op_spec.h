@@ -14,6 +14,9 @@ namespace stoker {
 // option ("data.train_ops[1].size").
 std::vector<OpSpec> read_ops(const TomlValue& value, const Place& place);
 
+// {op = "resize", size = 256}
+std::string op_to_toml(const OpSpec& op);
+
 // An array, one op to a line.
 std::string ops_to_toml(const std::vector<OpSpec>& ops);
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <variant>
 #include <vector>
 
@@ -42,11 +43,17 @@ std::string to_json(const ModelAbout& about) {
     return object.dump(2);
 }
 
-std::int64_t channels_of(const ModelAbout& about) {
+Shape input_of(const ModelAbout& about) {
     const auto input = about.find("input");
     const Json shape = input == about.end() ? Json() : Json::parse(input->second, nullptr, /*allow_exceptions=*/false);
-    const bool told = shape.is_array() && shape.size() == 3 && shape.front().is_number_unsigned();
-    return told ? shape.front().get<std::int64_t>() : 0;
+    const bool told = shape.is_array() && shape.size() == 3 &&
+                      std::ranges::all_of(shape, [](const Json& side) { return side.is_number_unsigned(); });
+    return told ? shape.get<Shape>() : Shape();
+}
+
+std::int64_t channels_of(const ModelAbout& about) {
+    const Shape input = input_of(about);
+    return input.empty() ? 0 : input.front();
 }
 
 }  // namespace stoker

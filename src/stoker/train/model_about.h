@@ -22,7 +22,9 @@ ModelAbout model_about(const Recipe& recipe, const Shape& input, std::span<const
 // The same as one JSON object.
 std::string to_json(const ModelAbout& about);
 
-// Of the images that it takes; 0 where it does not tell.
+// Of the images that it takes, (C, H, W); empty where it does not tell.
+Shape input_of(const ModelAbout& about);
+// 0 where it does not tell.
 std::int64_t channels_of(const ModelAbout& about);
 
 }  // namespace stoker

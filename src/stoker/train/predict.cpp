@@ -41,7 +41,7 @@ std::vector<Prediction> predictions(const Batch& batch, std::span<const Draw> dr
 }  // namespace
 
 Prediction prediction_of(const BadSample& sample) {
-    return {.key = sample.key, .probabilities = {}, .error = sample.reason};
+    return {.key = sample.key, .probabilities = {}, .error = sample.reason, .other_size = sample.other_size};
 }
 
 void predict(Model& model, Loader& loader, const at::Device& device,

@@ -15,6 +15,7 @@ struct Prediction {
     std::string key;
     std::vector<float> probabilities;  // of the classes; empty where there is an error
     std::string error;                 // why the sample is bad, or that the model's outputs are
+    bool other_size = false;           // it is bad, and for its size alone
 };
 
 // Nothing but why it is bad.

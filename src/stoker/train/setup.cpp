@@ -15,6 +15,7 @@
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/pipeline/op_table.h"
 #include "stoker/train/autocast.h"
 #include "stoker/train/checkpoint.h"
 #include "stoker/train/rewind.h"
@@ -118,11 +119,21 @@ std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const DataSets& da
     return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last, channels, group);
 }
 
+std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelAbout& about) {
+    const Shape input = input_of(about);
+    if (input.empty() || gives_one_size(make_ops(recipe.val_ops))) {
+        return std::nullopt;
+    }
+    return ImageSize{static_cast<int>(input[1]), static_cast<int>(input[2])};
+}
+
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
-                                            const at::Device& device, bool channels_last, std::int64_t channels) {
+                                            const at::Device& device, bool channels_last, const ModelAbout& about) {
     LoaderOptions options = val_loader_options(recipe, {.train = nullptr, .val = source});
     options.bad_samples = source->size();
-    return make_loader(recipe, source, recipe.data.val_ops, options, device, channels_last, channels, Group());
+    options.size = required_size(recipe.data, about);
+    return make_loader(recipe, source, recipe.data.val_ops, options, device, channels_last, channels_of(about),
+                       Group());
 }
 
 std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, const Shape& image,
@@ -288,6 +299,16 @@ void require_classes(std::span<const std::string> trained, const std::string& or
                                  origin),
          .got = at < own.size() ? fmt::format("\"{}\"", own[at]) : "fewer classes",
          .hint = "training and validation data must have the same classes"});
+}
+
+void require_several_classes(const Recipe& recipe, const Source& data) {
+    if (class_count(recipe, data) == 1 && recipe.model.exported.empty()) {
+        throw InvalidArgument(
+            {.where = recipe.data.train,
+             .expected = "at least two classes, without which there is nothing to learn",
+             .got = data.classes().empty() ? "one" : fmt::format("one, \"{}\"", data.classes().front()),
+             .hint = "if others are to come, set model.classes to their number"});
+    }
 }
 
 void require_same_classes(const DataSets& data) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,10 +47,14 @@ std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::
 // model.classes, or the number of classes in the data. Throws InvalidArgument where the data has more.
 std::int64_t class_count(const Recipe& recipe, const Source& source);
 
-// For predictions: one pass in order over data that may have no labels, all of it bad where it must. `channels` as
-// above.
+// That images must have as data.val_ops leave them: that of training, where the ops do not give all images one size.
+// None where the model's file does not tell it.
+std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelAbout& about);
+
+// For predictions: one pass in order over data that may have no labels, all of it bad where it must, as images of
+// another size than required are.
 std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::shared_ptr<const Source>& source,
-                                            const at::Device& device, bool channels_last, std::int64_t channels);
+                                            const at::Device& device, bool channels_last, const ModelAbout& about);
 
 // The recipe's model with a checkpoint's weights, on `device`, for images (C, H, W). Throws InvalidArgument where it
 // was trained on images of other channels, or is another model.
@@ -75,6 +80,10 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const Sampler& s
 // Throws InvalidArgument where `data` has classes that are not in `trained`, the classes of the data in `origin`, or
 // others. Fewer are fine as long as the labels mean the same.
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Source& data);
+
+// Throws InvalidArgument for a training set of one class, of which any model's loss is 0; an exported graph has a loss
+// of its own.
+void require_several_classes(const Recipe& recipe, const Source& data);
 
 // Throws InvalidArgument where the validation data has classes that the training data has not, or others.
 void require_same_classes(const DataSets& data);
