@@ -213,7 +213,12 @@ TEST(ImageFolder, SplitsAreNoClasses) {
     EXPECT_THAT(error_of(dir.path()), AllOf(HasSubstr("the splits train, val with folders of their own"),
                                             HasSubstr("data.train = \"" + (dir / "train").string() + "\"")));
     fs::remove_all(dir / "val/cat");
-    put(dir / "val/1.jpg");  // without folders of their own they may be what they are called
+    put(dir / "val/1.jpg");  // as images to be predicted are
+    EXPECT_THAT(error_of(dir.path()), AllOf(HasSubstr("the splits train, val with folders of their own in train"),
+                                            HasSubstr("data.train = \"" + (dir / "train").string() + "\""),
+                                            HasSubstr("such as those in val")));
+    fs::remove_all(dir / "train");
+    put(dir / "train/1.jpg");  // without folders of their own they may be what they are called
     EXPECT_EQ(ImageFolderSource(dir.path()).classes().size(), 2U);
     EXPECT_EQ(ImageFolderSource(dir.path()).advice(), "");
 }

@@ -132,7 +132,7 @@ void check_filled(const std::string& root, const WalkedFolder& top,
     }
 }
 
-// train/cat/001.jpg: these are no classes.
+// train/cat/001.jpg: these are no classes. One of them may be flat, as a test set without labels is.
 void check_no_splits(const std::string& root, const std::vector<std::string>& names,
                      const std::vector<std::vector<WalkedFolder>>& classes) {
     constexpr std::string_view kSplits[] = {"train", "training", "val",     "valid", "validation",
@@ -140,13 +140,25 @@ void check_no_splits(const std::string& root, const std::vector<std::string>& na
     const bool splits = names.size() >= 2 && std::ranges::all_of(names, [&](const std::string& name) {
                             return std::ranges::find(kSplits, name) != std::end(kSplits);
                         });
-    const bool nested = std::ranges::all_of(classes, [](const auto& folders) { return folders.size() > 1; });
-    if (splits && nested) {
-        const auto train = std::ranges::find_if(names, [](const auto& name) { return name.starts_with("train"); });
-        refuse(root, fmt::format("the splits {} with folders of their own", fmt::join(names, ", ")),
-               fmt::format("data.train = \"{}\", and data.val another of them",
-                           (fs::path(root) / (train == names.end() ? names.front() : *train)).string()));
+    std::vector<std::string> nested;
+    std::vector<std::string> flat;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        (classes[i].size() > 1 ? nested : flat).push_back(names[i]);
     }
+    if (!splits || nested.empty()) {
+        return;
+    }
+    const auto train = std::ranges::find_if(nested, [](const auto& name) { return name.starts_with("train"); });
+    const std::string path = (fs::path(root) / (train == nested.end() ? nested.front() : *train)).string();
+    const std::string val =
+        nested.size() > 1
+            ? "another of them"
+            : fmt::format("\"10%\" of it: `stoker predict` is for images without classes, such as those in {}",
+                          flat.front());
+    refuse(root,
+           fmt::format("the splits {} with folders of their own{}", fmt::join(names, ", "),
+                       flat.empty() ? "" : fmt::format(" in {}", fmt::join(nested, ", "))),
+           fmt::format("data.train = \"{}\", and data.val {}", path, val));
 }
 
 }  // namespace
