@@ -10,6 +10,7 @@
 #include "stoker/base/error.h"
 #include "stoker/pipeline/make_pixel_op.h"
 #include "stoker/pipeline/op_options.h"
+#include "stoker/recipe/suggest.h"
 
 namespace stoker {
 namespace {
@@ -132,21 +133,34 @@ constexpr Entry kOps[] = {
     {"normalize", make_normalize},
 };
 
+const Entry& entry_of(const OpSpec& spec) {
+    const auto* entry = std::ranges::find(kOps, spec.name, &Entry::name);
+    if (entry == std::end(kOps)) {
+        const std::vector<std::string> names = op_names();
+        const std::string meant = nearest_name(spec.name, names);
+        throw InvalidArgument({.where = spec.where,
+                               .expected = fmt::format("an op: {}", fmt::join(names, ", ")),
+                               .got = fmt::format("\"{}\"", spec.name),
+                               .hint = meant.empty() ? "" : fmt::format("did you mean \"{}\"?", meant)});
+    }
+    return *entry;
+}
+
 }  // namespace
 
 std::vector<Op> make_ops(const std::vector<OpSpec>& specs) {
     std::vector<Op> ops;
     for (const auto& spec : specs) {
-        const auto* entry =
-            std::find_if(std::begin(kOps), std::end(kOps), [&](const Entry& e) { return spec.name == e.name; });
-        if (entry == std::end(kOps)) {
-            throw InvalidArgument({.where = spec.where,
-                                   .expected = fmt::format("an op: {}", fmt::join(op_names(), ", ")),
-                                   .got = fmt::format("\"{}\"", spec.name)});
+        try {
+            OpOptions options(spec);
+            ops.push_back(entry_of(spec).make(options));
+            options.finish();
+        } catch (const InvalidArgument& error) {
+            if (spec.where.starts_with("--set")) {
+                throw BadSetting(error.what());
+            }
+            throw;
         }
-        OpOptions options(spec);
-        ops.push_back(entry->make(options));
-        options.finish();
     }
     return ops;
 }

@@ -14,6 +14,11 @@ using namespace schema;
 constexpr std::int64_t kMost = std::int64_t{1} << 30;
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 
+// A share without its sign, most probably.
+bool is_plain_number(std::string_view text) {
+    return text.find_first_of("0123456789") != text.npos && text.find_first_not_of("0123456789.") == text.npos;
+}
+
 bool is_device(std::string_view name) {
     if (name == "auto" || name == "cpu" || name == "cuda") {
         return true;
@@ -121,7 +126,9 @@ std::vector<SchemaKey> data_keys() {
             "the data set to train on"),
         text(
             "data.val", at(&DataRecipe::val), "a data set, or a share above 0% and below 100% such as \"10%\"",
-            [](std::string_view given) { return !looks_like_share(given) || parse_share(given); },
+            [](std::string_view given) {
+                return !(looks_like_share(given) || is_plain_number(given)) || parse_share(given);
+            },
             "the data set to evaluate on, or the share of `train` held back for it; empty: the test split of "
             "`train` where it has one, else no evaluation"),
         integer("data.batch_size", at(&DataRecipe::batch_size), {1, kMost},
