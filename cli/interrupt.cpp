@@ -45,4 +45,8 @@ int until_interrupted(const std::function<int(const std::atomic<int>&)>& work) {
     }
 }
 
+void outlive_readers() {
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace stoker::cli

@@ -21,4 +21,7 @@ void check_interrupt();
 // signal's number.
 int until_interrupted(const std::function<int(const std::atomic<int>&)>& work);
 
+// From now on a pipe that nobody reads any more fails the write into it, and does not end the program.
+void outlive_readers();
+
 }  // namespace stoker::cli

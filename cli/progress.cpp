@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "say.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -28,19 +29,19 @@ void ProgressBar::update(const std::string& label, std::int64_t done, std::int64
     const std::string rate =
         fmt::format("{:3.0f}%  {} {}/s  {} left", 100 * share, with_commas(per_second), unit, as_clock(seconds_left));
     if (!terminal_) {
-        fmt::print(stderr, "{}  {}\n", label, rate);
+        say("{}  {}\n", label, rate);
         return;
     }
     constexpr std::size_t kWidth = 28;
     const auto filled = static_cast<std::size_t>(share * kWidth);
-    fmt::print(stderr, "\r{} {:━<{}}{:╌<{}} {}\x1b[K", label, "", filled, "", kWidth - filled, rate);
+    say("\r{} {:━<{}}{:╌<{}} {}\x1b[K", label, "", filled, "", kWidth - filled, rate);
     std::fflush(stderr);
     drawn_ = true;
 }
 
 void ProgressBar::clear() {
     if (drawn_) {
-        fmt::print(stderr, "\r\x1b[K");
+        say("\r\x1b[K");
         std::fflush(stderr);
         drawn_ = false;
     }

@@ -71,6 +71,10 @@ std::string number_text(double value) {
     return size < 1e-3 && size > 0 ? fmt::format("{:.2e}", value) : fmt::format("{:.{}f}", value, size >= 100 ? 1 : 4);
 }
 
+std::optional<double> accuracy_of(const EpochLine& epoch) {
+    return epoch.val_loss && std::isfinite(*epoch.val_loss) ? epoch.val_accuracy : std::nullopt;
+}
+
 std::string percent_text(const std::optional<double>& share) {
     return share && std::isfinite(*share) ? fmt::format("{:.2f} %", 100 * *share) : "-";
 }
@@ -101,7 +105,7 @@ Json run_json(const RunRecord& run) {
             {"step", run.metrics.last_step()},
             {"train_loss", last == nullptr ? Json(nullptr) : Json(last->train_loss)},
             {"val_loss", last == nullptr ? Json(nullptr) : or_null(last->val_loss)},
-            {"val_accuracy", last == nullptr ? Json(nullptr) : or_null(last->val_accuracy)},
+            {"val_accuracy", last == nullptr ? Json(nullptr) : or_null(accuracy_of(*last))},
             {"images_per_second", last == nullptr ? Json(nullptr) : Json(run.images_per_second())},
             {"seconds", run.seconds()},
             {"device", or_null(run.device)},

@@ -120,7 +120,8 @@ std::string of_last(const RunRecord& run, std::string (*text)(const EpochLine&))
 std::string best_accuracy(const RunRecord& run) {
     std::optional<double> best;
     for (const EpochLine& epoch : run.metrics.epochs) {
-        best = epoch.val_accuracy && !(best > epoch.val_accuracy) ? epoch.val_accuracy : best;
+        const std::optional<double> accuracy = accuracy_of(epoch);
+        best = accuracy && !(best > accuracy) ? accuracy : best;
     }
     return percent_text(best);
 }
@@ -133,7 +134,7 @@ void print_figures(const std::vector<RunRecord>& runs) {
     add_row(table, runs, "device",
             [](const RunRecord& run) { return run.device.empty() ? "-" : for_terminal(run.device, 28); });
     add_row(table, runs, "val accuracy", [](const RunRecord& run) {
-        return of_last(run, [](const EpochLine& epoch) { return percent_text(epoch.val_accuracy); });
+        return of_last(run, [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
     });
     add_row(table, runs, "  best epoch's", best_accuracy);
     add_row(table, runs, "val loss", [](const RunRecord& run) {
@@ -200,7 +201,7 @@ void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::st
 void print_report(const std::vector<RunRecord>& runs) {
     print_figures(runs);
     print_recipes(runs);
-    print_epochs(runs, "val accuracy", [](const EpochLine& epoch) { return percent_text(epoch.val_accuracy); });
+    print_epochs(runs, "val accuracy", [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
     print_epochs(runs, "val loss", [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
     print_epochs(runs, "train loss", [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
     print_epochs(runs, "seconds", [](const EpochLine& epoch) { return fmt::format("{:.2f}", epoch.seconds); });

@@ -9,6 +9,7 @@
 
 #include "checkpoint.h"
 #include "commands.h"
+#include "report.h"
 #include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
@@ -92,7 +93,10 @@ int run(const Options& options) {
     if (evaluates_training_data(recipe, checkpoint)) {
         fmt::print(stderr, "{}: these are the samples that the model was trained on\n", recipe.data.val);
     }
-    const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes);
+    ProgressBar progress;
+    const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes,
+                                                   [&](const EvaluationProgress& at) { show(progress, at); });
+    progress.clear();
     require_finite(evaluation, checkpoint);
     if (options.json) {
         using Json = nlohmann::ordered_json;

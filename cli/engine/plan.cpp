@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "say.h"
 #include "stoker/base/counted.h"
 #include "stoker/recipe/values.h"
 
@@ -17,6 +18,13 @@ std::string count_of(const std::vector<NamedTensor>& parameters) {
         count += tensor.numel();
     }
     return with_commas(static_cast<double>(count));
+}
+
+// "96 samples in 8 classes", where the data tells its classes.
+std::string samples_text(const Source& source) {
+    const auto classes = std::ssize(source.classes());
+    const std::string samples = counted(source.size(), "sample");
+    return classes == 0 ? samples : fmt::format("{} in {}", samples, counted(classes, "class"));
 }
 
 }  // namespace
@@ -66,23 +74,20 @@ void print_plan(const Recipe& recipe, Trainer& trainer, const std::string& out, 
     const std::string parameters = count_of(trainer.model().parameters());
     const std::string trained = count_of(trainer.model().trained());
     const Loader& loader = trainer.train_loader();
-    fmt::print(stderr, "{}: {}, batch {}, {} an epoch, {}\n", recipe.data.train,
-               counted(loader.source().size(), "sample"), recipe.data.batch_size,
-               counted(loader.batches_per_epoch(), "step"), counted(loader.workers(), "worker"));
-    fmt::print(stderr, "{}: {} parameters{}, {}, on {}; run folder {}\n",
-               model_label(recipe.model, loader.image_shape()), parameters,
-               trained == parameters ? "" : fmt::format(", {} of them trained", trained), recipe.optimizer.name,
-               trainer.device().str(), out);
+    say("{}: {}, batch {}, {} an epoch, {}\n", recipe.data.train, samples_text(loader.source()), recipe.data.batch_size,
+        counted(loader.batches_per_epoch(), "step"), counted(loader.workers(), "worker"));
+    say("{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model, loader.image_shape()), parameters,
+        trained == parameters ? "" : fmt::format(", {} of them trained", trained), recipe.optimizer.name,
+        trainer.device().str(), out);
     if (const std::string compiled = trainer.compiled(); trainer.device().is_cuda() || !compiled.starts_with("eager")) {
-        fmt::print(stderr, "step: {}\n", compiled);
+        say("step: {}\n", compiled);
     }
     if (!recipe.model.weights.empty() && !resumes) {
-        fmt::print(
-            stderr, "{}: the weights to begin with{}\n", recipe.model.weights,
+        say("{}: the weights to begin with{}\n", recipe.model.weights,
             trainer.fresh().empty() ? "" : fmt::format("; {} begin afresh", fmt::join(trainer.fresh(), " and ")));
     }
     for (const std::string& line : without_effect(recipe, loader.batches_per_epoch())) {
-        fmt::print(stderr, "{}\n", line);
+        say("{}\n", line);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "stoker/base/counted.h"
@@ -17,17 +18,22 @@ std::string bar(double share) {
 
 }  // namespace
 
+std::optional<double> accuracy_of(const EpochResult& epoch) {
+    return epoch.val_loss && std::isfinite(*epoch.val_loss) ? epoch.val_accuracy : std::nullopt;
+}
+
 std::string epoch_header() {
     return "epoch   seconds    images/s   train loss   val loss   val accuracy";
 }
 
 std::string epoch_line(const EpochResult& epoch, std::int64_t epochs) {
     const auto number = [](const std::optional<double>& value, const char* format) {
-        return value ? fmt::format(fmt::runtime(format), *value) : std::string("-");
+        return !value ? "-" : std::isnan(*value) ? "nan" : fmt::format(fmt::runtime(format), *value);
     };
-    const auto percent = epoch.val_accuracy ? std::optional(100 * *epoch.val_accuracy) : std::nullopt;
-    return fmt::format("{:>5} {:>9.2f} {:>11} {:>12.4f} {:>10} {:>14}", fmt::format("{}/{}", epoch.epoch, epochs),
-                       epoch.seconds, with_commas(epoch.images_per_second), epoch.train_loss,
+    const std::optional<double> accuracy = accuracy_of(epoch);
+    const auto percent = accuracy ? std::optional(100 * *accuracy) : std::nullopt;
+    return fmt::format("{:>5} {:>9.2f} {:>11} {:>12} {:>10} {:>14}", fmt::format("{}/{}", epoch.epoch, epochs),
+                       epoch.seconds, with_commas(epoch.images_per_second), number(epoch.train_loss, "{:.4f}"),
                        number(epoch.val_loss, "{:.4f}"), number(percent, "{:.2f} %"));
 }
 
@@ -60,6 +66,11 @@ std::string account_report(const TrainResult& result) {
         text += fmt::format("  {:<14} {:>5.1f} %{}\n", stage_name(stage), 100 * share, bar(share));
     }
     return text;
+}
+
+void show(ProgressBar& bar, const EvaluationProgress& at) {
+    bar.update("evaluating", at.samples, at.of, at.images_per_second, "images",
+               static_cast<double>(at.of - at.samples) / at.images_per_second);
 }
 
 }  // namespace stoker::cli

@@ -10,6 +10,7 @@
 #include "plan.h"
 #include "progress.h"
 #include "report.h"
+#include "say.h"
 #include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/recipe/recipe.h"
@@ -28,15 +29,14 @@ struct Options {
 
 void print_resumed(const Resumed& resumed) {
     if (resumed.finished) {
-        fmt::print(stderr, "{}: this run is finished after {}; a larger train.epochs would go on\n", resumed.checkpoint,
-                   counted(resumed.epochs, "epoch"));
+        say("{}: this run is finished after {}; a larger train.epochs would go on\n", resumed.checkpoint,
+            counted(resumed.epochs, "epoch"));
     } else {
-        fmt::print(stderr, "going on after step {}, from {}\n", with_commas(static_cast<double>(resumed.step)),
-                   resumed.checkpoint);
+        say("going on after step {}, from {}\n", with_commas(static_cast<double>(resumed.step)), resumed.checkpoint);
     }
     for (const auto& [key, values] : resumed.differing) {
-        fmt::print(stderr, "  {} was {} and is {} from here on\n", key, values[0].empty() ? "not set" : values[0],
-                   values[1].empty() ? "not set" : values[1]);
+        say("  {} was {} and is {} from here on\n", key, values[0].empty() ? "not set" : values[0],
+            values[1].empty() ? "not set" : values[1]);
     }
 }
 
@@ -50,6 +50,7 @@ class Report {
     TrainResult fit(FitOptions options) {
         options.on_resume = print_resumed;
         options.on_step = [this](const Progress& at) { step(at); };
+        options.on_evaluation = [this](const EvaluationProgress& at) { show(progress_, at); };
         options.on_epoch = [this](const EpochResult& result) { epoch(result); };
         try {
             TrainResult result = trainer_.fit(options);
@@ -58,7 +59,7 @@ class Report {
         } catch (const std::exception&) {
             progress_.clear();
             if (std::error_code none; trained_ && !json_ && std::filesystem::exists(options.out / kCurves, none)) {
-                fmt::print(stderr, "{}: metrics.jsonl and curves.svg tell of the run until it failed\n", out_);
+                say("{}: metrics.jsonl and curves.svg tell of the run until it failed\n", out_);
             }
             throw;
         }
@@ -70,7 +71,7 @@ class Report {
         if (std::string now = trainer_.compiled(); now != compiled_) {  // a GPU's first steps tell
             compiled_ = std::move(now);
             progress_.clear();
-            fmt::print(stderr, "step: {}\n", compiled_);
+            say("step: {}\n", compiled_);
         }
         const double left =
             static_cast<double>((at.batches - at.batch) * recipe_.data.batch_size) / at.images_per_second;
@@ -81,12 +82,11 @@ class Report {
     void epoch(const EpochResult& result) {
         progress_.clear();
         if (!std::exchange(header_, true)) {
-            fmt::print(stderr, "{}\n", epoch_header());
+            say("{}\n", epoch_header());
         }
-        fmt::print(stderr, "{}\n", epoch_line(result, recipe_.train.epochs));
+        say("{}\n", epoch_line(result, recipe_.train.epochs));
         if (const std::int64_t bad = result.bad_samples + result.val_bad_samples; bad > 0) {
-            fmt::print(stderr, "        {} replaced by others: {}/quarantine.jsonl\n", counted(bad, "bad sample"),
-                       out_);
+            say("        {} replaced by others: {}/quarantine.jsonl\n", counted(bad, "bad sample"), out_);
         }
     }
 
@@ -119,18 +119,18 @@ void print_start(const Options& options, const Recipe& recipe, Trainer& trainer,
         print_plan(recipe, trainer, out, resumes);
     }
     if (options.resume == "auto" && !resumes) {
-        fmt::print(stderr, "no checkpoint in {}: a new run begins\n", out);
+        say("no checkpoint in {}: a new run begins\n", out);
     } else if (options.resume.empty() && RunFolder(out).failed_early()) {
-        fmt::print(stderr, "{}: in place of the run that failed here without a checkpoint\n", out);
+        say("{}: in place of the run that failed here without a checkpoint\n", out);
     }
     if (recipe.train.precision == "fp16" && trainer.device().is_cpu()) {
-        fmt::print(stderr, "fp16 is emulated on a CPU, and many times slower than float32; bf16 is not\n");
+        say("fp16 is emulated on a CPU, and many times slower than float32; bf16 is not\n");
     }
 }
 
 void print_end(const Options& options, const TrainResult& result, const std::string& cache_trouble) {
     if (!cache_trouble.empty()) {
-        fmt::print(stderr, "stoker: the cache stopped growing: {}\n", cache_trouble);
+        say("stoker: the cache stopped growing: {}\n", cache_trouble);
     }
     if (options.json) {
         fmt::print("{}\n", result.document);
@@ -138,10 +138,12 @@ void print_end(const Options& options, const TrainResult& result, const std::str
         fmt::print("{}", account_report(result));
     }
     if (result.interrupted) {
-        fmt::print(stderr, "stoker: stopped by signal {} after step {}; checkpoint written, --resume auto goes on\n",
-                   result.signal, result.steps);
+        say("stoker: stopped by signal {} after step {}; checkpoint written, --resume auto goes on\n", result.signal,
+            result.steps);
     } else if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
-        fmt::print("\naccuracy {:.2f} % after {}; run folder {}\n", 100 * *result.epochs.back().val_accuracy,
+        const std::optional<double> accuracy = accuracy_of(result.epochs.back());
+        fmt::print("\n{} after {}; run folder {}\n",
+                   accuracy ? fmt::format("accuracy {:.2f} %", 100 * *accuracy) : "no accuracy: the loss is not finite",
                    counted(std::ssize(result.epochs), "epoch"), result.run.string());
     }
 }
@@ -169,6 +171,7 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
 }
 
 int run(const Options& options) {
+    outlive_readers();
     const std::shared_ptr<Group> group = join_group();
     try {
         return train(options, group);

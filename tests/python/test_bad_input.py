@@ -139,6 +139,14 @@ def test_images_of_several_sizes(train, folder):
     train(folder, "as of sample 0", "center_crop", ops="")
 
 
+def test_one_class_is_nothing_to_learn(train, stoker, folder, recipe):
+    for other in list(folder.iterdir())[1:]:
+        shutil.rmtree(other)
+    train(folder, "at least two classes", f'one, "{next(folder.iterdir()).name}"')
+    path = recipe(MLP, "batch_size = 4", train=folder, rest="[train]\nepochs = 1")
+    assert "3 samples in 1 class," in stoker("train", path, "--set", "model.classes=2").err
+
+
 # Recipes.
 
 
@@ -170,6 +178,9 @@ def test_bad_ops(train, ops, words):
         ("data.batch_size", ["--set"]),
         ("=3", ["--set"]),
         ("data.val=110%", ["data.val", "110%"]),
+        ("data.val=10", ["data.val", 'such as "10%"', '"10"']),
+        ('data.train_ops=[{op="normalise"}]', ["data.train_ops[0]", 'did you mean "normalize"?']),
+        ('data.val_ops=[{op="resize", size=0}]', ["data.val_ops[0]", "size"]),
         ("model.name=resnet9000", ["model.name", "resnet18"]),
         ("device=tpu", ["device", "tpu"]),
         ("train.checkpoint_every=often", ["checkpoint_every", "often"]),

@@ -241,3 +241,35 @@ def test_run_without_validation_has_none(stoker, tmp_path):
     assert document["epochs"][0]["val_loss"] is None and document["epochs"][0]["val_accuracy"] is None
     assert document["account"]["evaluate"] == 0
     assert stoker("eval", "r.toml", "--checkpoint", "run", status=1).err.count("\n") == 1
+
+
+def test_the_plan_tells_the_classes(stoker, drawn, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE.replace("synth:digits?count=640", str(drawn)))
+    ops = '[{op="resize",size=[8,8]}]'
+    sets = [f"data.train_ops={ops}", f"data.val_ops={ops}", "train.epochs=1"]
+    done = stoker("train", "r.toml", *[word for text in sets for word in ("--set", text)])
+    assert "24 samples in 8 classes, batch 64, 1 step an epoch" in done.err
+
+
+def test_training_goes_on_when_nobody_reads(program, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    for out, status in ((subprocess.DEVNULL, 0), (subprocess.STDOUT, 1)):
+        command = [program, "train", "r.toml", "--out", f"run{status}"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if status else {"stdout": out, "stderr": -1}
+        with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
+            pipe = process.stdout or process.stderr
+            assert b"samples in 10 classes" in pipe.readline()
+            pipe.close()
+            assert process.wait(60) == status  # the report that could not be written is an error, after all
+        run = tmp_path / f"run{status}"
+        assert (run / "account.json").exists() and (run / "checkpoints/30/state.json").exists()
+
+
+def test_a_loss_that_is_nan_has_no_accuracy(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    sets = ["optimizer.lr=1e30", "train.stop_at_nan=false", "train.epochs=2"]
+    done = stoker("train", "r.toml", "--out", "run", *[word for text in sets for word in ("--set", text)])
+    (line,) = [line for line in done.err.splitlines() if line.lstrip().startswith("2/2")]
+    assert line.split()[-3:] == ["nan", "nan", "-"], line
+    assert "no accuracy: the loss is not finite after 2 epochs; run folder run" in done.out
+    assert "%" not in stoker("runs", "list", "run").out

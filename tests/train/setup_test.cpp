@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::LinearModel;
 using ::testing::Not;
@@ -125,6 +126,24 @@ TEST(EvaluateWeights, NeedsNoTrainingDataBesideDataOfItsOwn) {
     EXPECT_EQ(got.accuracy, want.accuracy);
     recipe.data.val = "10%";
     EXPECT_THROW(evaluate_weights(recipe, {.tensors = testing::weights_of(trainer)}), Error);
+}
+
+TEST(Evaluation, TellsHowFarItIs) {
+    Recipe recipe = small_recipe(2);
+    recipe.data.train = recipe.data.val = "synth:digits?count=600";
+    recipe.data.batch_size = 32;  // 100 samples of the test split: 4 batches
+    Trainer trainer(recipe);
+    std::vector<std::int64_t> told;
+    const auto note = [&](const EvaluationProgress& at) {
+        told.push_back(at.samples);
+        EXPECT_EQ(at.of, 100);
+        EXPECT_GT(at.images_per_second, 0);
+    };
+    trainer.fit({.on_evaluation = note});
+    EXPECT_THAT(told, ElementsAre(32, 64, 96, 100, 32, 64, 96, 100));
+    told.clear();
+    evaluate_weights(recipe, {.tensors = testing::weights_of(trainer)}, {}, note);
+    EXPECT_THAT(told, ElementsAre(32, 64, 96, 100));
 }
 
 // A model that takes one sample at a time badly or well, and that forward passes change.

@@ -8,6 +8,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <array>
+#include <chrono>
 #include <tuple>
 
 #include "stoker/base/error.h"
@@ -97,6 +98,8 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
     std::int64_t samples = 0;
     std::int64_t bad = 0;
     DeviceCopier copier(device);
+    EvaluationProgress progress{.of = loader.sampler().options().size};
+    const auto begin = std::chrono::steady_clock::now();
     while (const auto batch = next_batch(loader, options.on_bad_samples)) {
         if (batch->size() > 0) {  // of several ranks some may have none of the last batch
             const DeviceBatch on_device = copier.copy(batch);
@@ -104,6 +107,12 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
         }
         samples += batch->size();
         bad += replaced_items(batch->bad_samples());
+        if (options.on_batch) {
+            const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+            progress.samples += loader.sampler().samples(batch->number());
+            progress.images_per_second = static_cast<double>(progress.samples) / spent.count();
+            options.on_batch(progress);
+        }
         if (options.stop && options.stop()) {
             return std::nullopt;
         }
@@ -127,7 +136,8 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
     return result;
 }
 
-Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const std::vector<std::string>& classes) {
+Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const std::vector<std::string>& classes,
+                            const OnEvaluation& on_batch) {
     return with_stoker_errors([&] {
         Recipe recipe = given;
         if (!recipe.model.classes && !classes.empty()) {  // the data may have fewer
@@ -143,7 +153,7 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
         const std::int64_t count = class_count(recipe, data.train ? *data.train : *data.val);
         const auto model = make_trained_model(recipe, weights, loader->image_shape(), count, device);
         constexpr std::int64_t kMostClasses = 1000;  // 8 MB
-        return evaluate(*model, *loader, device, {.confusion = count <= kMostClasses}).value();
+        return evaluate(*model, *loader, device, {.on_batch = on_batch, .confusion = count <= kMostClasses}).value();
     });
 }
 

@@ -26,13 +26,22 @@ struct Evaluation {
         {};  // (classes, classes): samples by label, then by prediction; where asked for
 };
 
+// How far an evaluation is, over all ranks.
+struct EvaluationProgress {
+    std::int64_t samples = 0;  // done
+    std::int64_t of = 0;
+    double images_per_second = 0;
+};
+
+using OnEvaluation = std::function<void(const EvaluationProgress&)>;
 using OnBadSamples = std::function<void(std::span<const BadSample>)>;
 
 struct EvaluateOptions {
     std::function<bool()> stop = nullptr;  // asked after each batch
     // Told of samples that were replaced, and of those that went past the budget.
     OnBadSamples on_bad_samples = nullptr;
-    bool confusion = false;  // of one process
+    OnEvaluation on_batch = nullptr;  // told after each batch
+    bool confusion = false;           // of one process
 };
 
 // One pass over `loader` from its first batch, in inference mode; the model is back in training mode after. The figures
@@ -44,6 +53,6 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
 // validation data is a part of it; the confusion matrix of up to 1000 classes is counted. `classes`: those that the
 // model was trained on; empty: not known. Throws InvalidArgument where the data has others.
 Evaluation evaluate_weights(const Recipe& recipe, const ModelFile& weights,
-                            const std::vector<std::string>& classes = {});
+                            const std::vector<std::string>& classes = {}, const OnEvaluation& on_batch = nullptr);
 
 }  // namespace stoker

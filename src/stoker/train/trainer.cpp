@@ -73,6 +73,7 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
             .cutmix = recipe.train.cutmix,
             .classes = class_count(recipe, *data_.train),
             .seed = recipe.seed}) {
+    require_several_classes(recipe, *data_.train);
     require_same_classes(data_);
     const std::int64_t classes = class_count(recipe, *data_.train);
     require_fit(recipe, *model_, train_->image_shape(), classes, device_);
@@ -279,7 +280,7 @@ bool Trainer::finish_epoch(const FitOptions& options) {
                        .bad_samples = running_.bad_samples};
     if (val_ != nullptr) {
         const PhaseSpan span(account_, Phase::evaluate);
-        const auto evaluation = evaluate_with([&] { return stops(options); });
+        const auto evaluation = evaluate_with([&] { return stops(options); }, options.on_evaluation);
         if (!evaluation) {
             return false;  // the checkpoint has the epoch's steps; resuming evaluates again
         }
@@ -356,16 +357,19 @@ bool Trainer::stops(const FitOptions& options) {
 }
 
 // With the averaged weights, where there are any, and the first rank's buffers, which are those that it saves.
-std::optional<Evaluation> Trainer::evaluate_with(const std::function<bool()>& stop) {
+std::optional<Evaluation> Trainer::evaluate_with(const std::function<bool()>& stop, const OnEvaluation& on_batch) {
     const AveragedWeights averaged(step_.ema());
     std::vector<at::Tensor> buffers;
     for (const auto& [name, tensor] : model_->buffers()) {
         buffers.push_back(tensor);
     }
     group_->share(buffers);
-    const auto evaluation = stoker::evaluate(
-        *model_, *val_, device_,
-        {.stop = stop, .on_bad_samples = [&](const auto& bad) { note_bad_samples(bad, *data_.val); }}, *group_);
+    const auto evaluation =
+        stoker::evaluate(*model_, *val_, device_,
+                         {.stop = stop,
+                          .on_bad_samples = [&](const auto& bad) { note_bad_samples(bad, *data_.val); },
+                          .on_batch = on_batch},
+                         *group_);
     gather_bad_samples();
     if (evaluation) {
         require_budget(*data_.val, data_.val->size(), evaluation->bad_samples);
@@ -380,7 +384,7 @@ Evaluation Trainer::evaluate() {
                                .got = "none",
                                .hint = "set data.val to a data set or to a share of train such as \"10%\""});
     }
-    return with_stoker_errors([&] { return evaluate_with(nullptr).value(); });
+    return with_stoker_errors([&] { return evaluate_with(nullptr, nullptr).value(); });
 }
 
 }  // namespace stoker

@@ -54,6 +54,7 @@ struct FitOptions {
                                      // checkpoint or run folder
     std::function<void(const Resumed&)> on_resume = nullptr;
     std::function<void(const Progress&)> on_step = nullptr;
+    OnEvaluation on_evaluation = nullptr;  // told after each batch of an epoch's evaluation
     std::function<void(const EpochResult&)> on_epoch = nullptr;
     const std::atomic<int>* interrupt = nullptr;  // not 0: write a checkpoint and return
 };
@@ -130,7 +131,7 @@ class Trainer {
     void settle();
     void end_failed(const std::string& reason, bool trained);
     bool stops(const FitOptions& options);
-    std::optional<Evaluation> evaluate_with(const std::function<bool()>& stop);
+    std::optional<Evaluation> evaluate_with(const std::function<bool()>& stop, const OnEvaluation& on_batch);
     [[noreturn]] void fail_at(const Pending& step, double loss) const;
     std::vector<double> val_losses() const;
     void save();
