@@ -213,6 +213,26 @@ TEST(BadSamples, AreReadOnce) {
     EXPECT_EQ(source->reads, 1 + 1000 + 200) << "the first, each good one at its place, each bad one, its replacement";
 }
 
+// Long runs of them cost nothing but themselves, and all may be bad.
+TEST(BadSamples, MayLeaveTheirPlacesEmpty) {
+    const auto source = std::make_shared<PixelSource>(40);
+    Loader loader(source, random_ops(),
+                  {.batch_size = 8, .workers = 0, .shuffle = false, .bad_samples = 40, .replace = false});
+    for (std::int64_t index = 0; index < 40; ++index) {
+        source->failures[index] = [] {
+            throw DataError({}, {.where = "x", .expected = "good bytes", .got = "bad ones"});
+        };
+    }
+    for (int batches = 0; batches < 5; ++batches) {
+        const auto batch = loader.next();
+        ASSERT_EQ(batch->bad_samples().size(), 8) << "one for each place";
+        const Seen seen = see(*batch);
+        EXPECT_THAT(seen.labels, ::testing::Each(-1));
+        EXPECT_THAT(seen.image, ::testing::Each(0.0F));
+    }
+    EXPECT_EQ(source->reads, 1 + 40);
+}
+
 // The place keeps the draws of the sample that was asked for: no other place has them.
 TEST(BadSamples, AReplacementIsAugmentedInItsOwnWay) {
     Loader loader(source_with_bad(400, {7}), random_ops(), {.batch_size = 400, .workers = 1, .bad_samples = 1});

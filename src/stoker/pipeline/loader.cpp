@@ -278,8 +278,8 @@ std::shared_ptr<Batch> Loader::next() {
 void Loader::count_bad(Batch& batch) {
     std::ranges::stable_sort(batch.bad_samples(), {}, &BadSample::item);  // workers end as they like
     bad_in_epoch_ += replaced_items(batch.bad_samples());
-    const bool without =
-        std::ranges::any_of(batch.bad_samples(), [](const BadSample& bad) { return !bad.replaced_by; });
+    const bool without = options_.replace && std::ranges::any_of(batch.bad_samples(),
+                                                                 [](const BadSample& bad) { return !bad.replaced_by; });
     if (bad_in_epoch_ > options_.bad_samples || without) {
         refuse_bad(*source_, options_.bad_samples, batch.bad_samples());
     }

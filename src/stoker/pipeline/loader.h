@@ -34,6 +34,7 @@ struct LoaderOptions {
     std::shared_ptr<const Order> order = nullptr;  // null: of (seed, shuffle) over the whole source
     // Places of an epoch, of this rank, whose bad sample may be replaced; 0: the first bad one ends it.
     std::int64_t bad_samples = 0;
+    bool replace = true;  // false: the place of a bad sample is left empty, zeros without a label
     // That images must have, and those of another are bad samples; none: that of the first, and one of another ends it.
     std::optional<ImageSize> size = {};
     std::int64_t classes = 0;  // a sample whose label is not below is bad; 0: any label, or none, is good

@@ -1,6 +1,7 @@
 // The loader's way of one sample into its slot: from the cache or the source, through the transform; and what becomes
 // of a sample that is bad.
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <new>
 
@@ -131,12 +132,17 @@ void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Ha
     std::vector<BadSample> bad;
     std::int64_t index = draw.index;
     bool found = try_sample(index, key, place, hands, times, bad);
-    while (!found && !ring_->stopped()) {
+    while (!found && options_.replace && !ring_->stopped()) {
         index = order_->next(index);
         if (index == draw.index) {
             break;  // none is good
         }
         found = try_sample(index, key, place, hands, times, bad);
+    }
+    if (!found && !options_.replace) {
+        std::memset(place.pixels.data, 0, fields_.front().sample_bytes());
+        slot.labels[at] = -1;
+        slot.indices[at] = draw.index;
     }
     if (found) {
         slot.labels[at] = hands.sample.label;

@@ -18,7 +18,7 @@ std::vector<Prediction> predictions(const Batch& batch, std::span<const Draw> dr
                                     const at::Tensor& probabilities) {
     const std::int64_t classes = probabilities.size(1);
     const auto* values = probabilities.const_data_ptr<float>();
-    std::map<std::int64_t, Prediction> bad;  // by item: of several, the first is the one that was asked for
+    std::map<std::int64_t, Prediction> bad;  // by item
     for (const BadSample& sample : batch.bad_samples()) {
         bad.emplace(sample.item, prediction_of(sample));
     }

@@ -131,6 +131,7 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
                                             const at::Device& device, bool channels_last, const ModelAbout& about) {
     LoaderOptions options = val_loader_options(recipe, {.train = nullptr, .val = source});
     options.bad_samples = source->size();
+    options.replace = false;
     options.size = required_size(recipe.data, about);
     return make_loader(recipe, source, recipe.data.val_ops, options, device, channels_last, channels_of(about),
                        Group());
