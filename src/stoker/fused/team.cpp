@@ -12,8 +12,8 @@
 namespace stoker {
 namespace {
 
-constexpr int kSpins = 200;   // some microseconds
-constexpr int kYields = 200;  // some tenths of a millisecond, unless others want the core
+constexpr int kSpins = 200;    // some microseconds
+constexpr int kYields = 1500;  // some tenths of a millisecond, unless others want the core
 
 void relax() {
 #if defined(__x86_64__)
