@@ -13,8 +13,8 @@
 
 #include "stoker/base/file.h"
 #include "stoker/codecs/codec.h"
-#include "stoker/codecs/dct.h"
-#include "stoker/codecs/jpeg.h"
+#include "stoker/codecs/dct/dct.h"
+#include "stoker/codecs/jpeg/jpeg.h"
 
 namespace {
 

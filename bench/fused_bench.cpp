@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "stoker/base/rng.h"
+#include "stoker/fused/fused_kernels.h"
 #include "stoker/fused/fused_mlp.h"
-#include "stoker/fused/kernels.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-// What a sample's place costs: each order over 10^9 samples, asked for single positions anywhere in the epoch and for
+// What a sample's place costs: each sampler over 10^9 samples, asked for single positions anywhere in the epoch and for
 // whole batches. Orders take turns, so a noisy machine slows all of them alike.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "stoker/base/rng.h"
-#include "stoker/pipeline/order.h"
+#include "stoker/pipeline/sampling/sampler.h"
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr int kRounds = 301;
 
 struct Row {
     std::string name;
-    std::shared_ptr<const Order> order;
+    std::shared_ptr<const Sampler> sampler;
     std::vector<double> single = {};  // ns a draw
     std::vector<double> batch = {};
 };
@@ -31,15 +31,15 @@ double median(std::vector<double> values) {
 }
 
 // Draws of `length` positions each, from anywhere.
-double draw_ns(const Order& order, std::int64_t epoch, std::size_t length) {
+double draw_ns(const Sampler& sampler, std::int64_t epoch, std::size_t length) {
     constexpr std::size_t kDraws = 2048;
     std::vector<Draw> draws(length);
     Rng rng({.seed = 7, .epoch = static_cast<std::uint32_t>(epoch)});
     std::int64_t sum = 0;
     const auto start = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < kDraws; i += length) {
-        const auto room = static_cast<std::uint32_t>(order.size() - static_cast<std::int64_t>(length));
-        order.draw(epoch, rng.below(room), draws);
+        const auto room = static_cast<std::uint32_t>(sampler.size() - static_cast<std::int64_t>(length));
+        sampler.draw(epoch, rng.below(room), draws);
         sum += draws.back().index;
     }
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
@@ -51,18 +51,19 @@ double draw_ns(const Order& order, std::int64_t epoch, std::size_t length) {
 int main() {
     std::vector<std::int64_t> shards(100'000, kSamples / 100'000);
     std::vector<Row> rows = {
-        {"shuffled", make_order({.size = kSamples, .seed = 1})},
-        {"in windows of 1,000", make_order({.size = kSamples, .seed = 1, .window = 1000, .shards = shards})},
-        {"weighted, 2 sources", make_order({.size = kSamples,
-                                            .seed = 1,
-                                            .epoch_samples = kSamples / 2,
-                                            .groups = {{.weight = 3, .first = 0, .size = kSamples / 2},
-                                                       {.weight = 1, .first = kSamples / 2, .size = kSamples / 2}}})}};
+        {"shuffled", make_sampler({.size = kSamples, .seed = 1})},
+        {"in windows of 1,000", make_sampler({.size = kSamples, .seed = 1, .window = 1000, .shards = shards})},
+        {"weighted, 2 sources",
+         make_sampler({.size = kSamples,
+                       .seed = 1,
+                       .epoch_samples = kSamples / 2,
+                       .groups = {{.weight = 3, .first = 0, .size = kSamples / 2},
+                                  {.weight = 1, .first = kSamples / 2, .size = kSamples / 2}}})}};
     for (int round = 0; round < kRounds; ++round) {
         for (Row& row : rows) {
-            draw_ns(*row.order, 5, 64);  // makes the epoch's sequence of shards, where there is one
-            row.single.push_back(draw_ns(*row.order, 5, 1));
-            row.batch.push_back(draw_ns(*row.order, 5, 64));
+            draw_ns(*row.sampler, 5, 64);  // makes the epoch's sequence of shards, where there is one
+            row.single.push_back(draw_ns(*row.sampler, 5, 1));
+            row.batch.push_back(draw_ns(*row.sampler, 5, 64));
         }
     }
     fmt::print("ns a sample, of {} samples; medians of {} rounds\n", kSamples, kRounds);

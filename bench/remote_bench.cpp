@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/byte_file.h"
+#include "stoker/io/byte_file.h"
 
 namespace {
 

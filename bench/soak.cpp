@@ -88,7 +88,7 @@ std::vector<Use> run_epochs(const std::string& data, const Options& options) {
         std::vector<OpSpec>{{.name = "random_resized_crop", .options = {{"size", 64.0}}, .where = "soak"},
                             {.name = "horizontal_flip", .options = {}, .where = "soak"},
                             {.name = "normalize", .options = {{"preset", "imagenet"}}, .where = "soak"}});
-    Loader loader(open_source(data, Split::train), transform, {.batch_size = 16, .workers = options.workers});
+    Loader loader(open_dataset(data, Split::train), transform, {.batch_size = 16, .workers = options.workers});
     std::vector<Use> uses;
     for (std::int64_t epoch = 1; epoch <= options.epochs; ++epoch) {
         while (loader.next() != nullptr) {

@@ -1,5 +1,5 @@
 // Load averages look back a minute, and know nothing of containers; so the cores are tried.
-#include "free_cores.h"
+#include "cli/free_cores.h"
 
 #include <time.h>
 

@@ -1,7 +1,7 @@
 // The stoker program: a table of commands, one file each. Those that need LibTorch live in the engine
 // (engine/main.cpp), so that all others start at once.
-#include "engine.h"
-#include "program.h"
+#include "cli/engine_exec.h"
+#include "cli/program.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Errors become one line here, whoever threw them: a command, the parser, LibTorch, or standard output itself.
-#include "program.h"
+#include "cli/program.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "command.h"
+#include "cli/command.h"
 
 namespace stoker::cli {
 

@@ -80,13 +80,13 @@ endif()
 message(STATUS "Stoker: CUDA sources ${STOKER_HAS_CUDA}")
 
 # stoker_folder(NAME DEPENDS folder... LIBRARIES target... PRIVATE target... EXCLUDE file...)
-# The target stoker::NAME from every .cpp of this folder, and every .cu where CUDA is built.
+# The target stoker::NAME from every .cpp of this folder and its sub-folders, and every .cu where CUDA is built.
 # Files named no_X.cpp stand in for X.cpp where X cannot be built; EXCLUDE leaves one of them out.
 function(stoker_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;PRIVATE;EXCLUDE" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(STOKER_HAS_CUDA)
-    file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
+    file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
     list(APPEND sources ${cuda_sources})
   endif()
   foreach(file IN LISTS ARG_EXCLUDE)

@@ -1,6 +1,6 @@
-# The layers of ARCHITECTURE.md as a test: which folder may include which, where LibTorch
-# begins, which files may pay for its heavy headers, and how long a file may grow. The checker is
-# tested too, on small made-up trees that each break one rule.
+# The layers of ARCHITECTURE.md as a test: which folder and sub-folder may include which, where
+# LibTorch begins, which files may include its heavy headers, how long a file may grow, and which
+# folders need a README. The checker is tested too, on small trees that each break one rule.
 import re
 from pathlib import Path
 
@@ -15,7 +15,8 @@ ARROWS = {
     "trace": ["base"],
     "track": ["recipe"],
     "cuda": ["trace"],
-    "formats": ["base"],
+    "io": ["base"],
+    "formats": ["io"],
     "codecs": ["cuda"],
     "ops": ["cuda"],
     "fused": ["base"],
@@ -26,8 +27,29 @@ ARROWS = {
     "models": ["bridge", "fused"],
     "dist": ["bridge"],
     "train": ["models", "dist", "track"],
-    "engine": ["train", "pack"],  # cli/engine, the program stoker-engine
+    "engine": ["train", "pack", "cli"],  # the program stoker-engine
     "cli": ["pipeline", "pack", "track"],  # the program stoker
+}
+# Sub-folders: which others of the same folder each may include; "." is the folder itself. Where "." is not listed, its
+# headers include no sub-folder, and its sources may include all of them: they choose among formats or codecs.
+SUB_ARROWS = {
+    "io": {"remote": ["."]},
+    "formats": {
+        "arrays": [".", "pickle"],
+        "folder": ["."],
+        "hdf5": ["."],
+        "idx_cifar": [".", "pickle"],
+        "lmdb": [".", "pickle"],
+        "pickle": ["."],
+        "stk": ["."],
+        "synth": ["."],
+        "webdataset": [".", "arrays"],
+    },
+    "codecs": {"jpeg": ["."], "dct": [".", "jpeg"]},
+    "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": []},
+    "train": {".": ["run", "step"], "run": ["step"], "step": []},
+    "cli": {"terminal": ["."], "commands": [".", "bench", "terminal"], "bench": [".", "terminal"]},
+    "engine": {"commands": ["."], "bench": ["."]},
 }
 TORCH_FOLDERS = {"bridge", "models", "dist", "train", "engine"}
 
@@ -39,6 +61,7 @@ HEAVY_ALLOWED = {
 }
 
 MAX_LINES = 500
+MAX_WITHOUT_README = 10
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -70,31 +93,64 @@ def sources(root, *tops):
                 yield path
 
 
+def place_of(parts):
+    """The folder and the sub-folder ("." for none) of a path below src/stoker, or of one that begins with cli or engine."""
+    return parts[0], parts[1] if len(parts) > 2 else "."
+
+
 def folder_of(root, path):
     parts = path.relative_to(root).parts
-    if parts[:2] == ("cli", "engine"):
-        return "engine"
-    return parts[0] if parts[0] != "src" else parts[2]
+    return place_of(parts if parts[0] != "src" else parts[2:])
 
 
-def check_include(folder, file, quote, header):
-    """What is wrong with `header` included by `file` (relative to the root) in `folder`, or None."""
+def check_sub_folder(folder, sub, used, is_header):
+    """What is wrong with sub-folder `sub` of `folder` including sub-folder `used`, or None."""
+    arrows = SUB_ARROWS.get(folder, {})
+    for name in {sub, used} - {"."}:
+        if name not in arrows:
+            return f"{folder}/{name}/ has no entry in SUB_ARROWS"
+    if sub == used:
+        return None
+    if sub == "." and "." not in arrows:
+        return f"a header of {folder}/ includes none of its sub-folders" if is_header else None
+    if used not in arrows[sub]:
+        return f"no arrow leads from {folder}/{sub}/ to {folder}/{used}/"
+    return None
+
+
+def check_include(place, file, quote, header):
+    """What is wrong with `header` included by `file` (relative to the root) at `place`, or None."""
+    folder, sub = place
     if is_torch(header):
         if folder not in TORCH_FOLDERS:
             return f"<{header}>: {folder}/ lies below bridge/ and knows no LibTorch"
         if is_heavy(header) and file not in HEAVY_ALLOWED:
             return f"<{header}> is a heavy header: include single headers of ATen, or list the file in HEAVY_ALLOWED"
         return None
-    if header.startswith("stoker/"):
-        used = header.split("/")[1]
+    parts = header.split("/")
+    if parts[0] in ("stoker", "cli", "engine"):
+        used, used_sub = place_of(parts[1:] if parts[0] == "stoker" else parts)
         if used not in ARROWS:
             return f'"{header}": {used}/ has no entry in ARROWS'
-        if used != folder and used not in reachable(folder):
+        if used == folder:
+            problem = check_sub_folder(folder, sub, used_sub, file.endswith(".h"))
+            return f'"{header}": {problem}' if problem else None
+        if used not in reachable(folder):
             return f'"{header}": no arrow leads from {folder}/ to {used}/'
         return None
-    if quote == '"' and (folder not in ("cli", "engine") or ".." in header):
-        return f'"{header}": our own headers are included as "stoker/folder/name.h"'
+    if quote == '"':
+        return f'"{header}": our own headers are included as "stoker/folder/name.h", "cli/folder/name.h"'
     return None
+
+
+def readme_needed(root, top):
+    """Folders with more than MAX_WITHOUT_README sources of their own and no README.md of 10 to 40 lines."""
+    for folder in [root / top, *sorted(p for p in (root / top).rglob("*") if p.is_dir())]:
+        count = sum(1 for path in folder.iterdir() if path.suffix in SUFFIXES)
+        readme = folder / "README.md"
+        lines = len(readme.read_text().splitlines()) if readme.is_file() else 0
+        if count > MAX_WITHOUT_README and not 10 <= lines <= 40:
+            yield f"{folder.relative_to(root).as_posix()}: {count} sources need a README.md of 10 to 40 lines, not {lines}"
 
 
 def violations(root):
@@ -102,19 +158,28 @@ def violations(root):
     for path in sorted((root / "src/stoker").iterdir()):
         if path.name not in ARROWS and (path.is_dir() or path.suffix in SUFFIXES):
             found.append(f"src/stoker/{path.name}: has no entry in ARROWS")
-    for path in sources(root, "src/stoker", "cli"):
-        file, folder = path.relative_to(root).as_posix(), folder_of(root, path)
-        if folder not in ARROWS:
+    headers = {}
+    for path in sources(root, "src/stoker", "cli", "engine"):
+        file, place = path.relative_to(root).as_posix(), folder_of(root, path)
+        if path.suffix == ".h" and "gloo_shim" not in path.parts:
+            headers.setdefault(path.name, []).append(file)
+        if place[0] not in ARROWS:
             continue  # reported above
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)
-            problem = check_include(folder, file, *match.groups()) if match else None
+            problem = check_include(place, file, *match.groups()) if match else None
             if problem:
                 found.append(f"{file}:{number}: {problem}")
-    for path in sources(root, "src", "cli", "tests", "bench"):
+    for name, files in headers.items():
+        if len(files) > 1:
+            found.append(f"{name}: the name of several headers: {', '.join(files)}")
+    for path in sources(root, "src", "cli", "engine", "tests", "bench", "fuzz"):
         lines = len(path.read_text().splitlines())
         if lines > MAX_LINES:
             found.append(f"{path.relative_to(root).as_posix()}:{MAX_LINES + 1}: {lines} lines, {MAX_LINES} at most")
+    for top in ("src/stoker", "cli", "engine"):
+        if (root / top).is_dir():
+            found += readme_needed(root, top)
     return found
 
 
@@ -150,7 +215,11 @@ ALLOWED = [
     ("src/stoker/train/a.cpp", "#include <torch/csrc/autograd/variable.h>"),
     ("src/stoker/ops/a.cpp", "// #include <torch/torch.h>"),
     ("src/stoker/models/torch_module.h", "#include <torch/nn.h>"),
-    ("cli/a.cpp", '#include "commands.h"'),
+    ("cli/a.cpp", '#include "cli/terminal/table.h"'),
+    ("engine/commands/a.cpp", '#include "cli/terminal/table.h"'),
+    ("src/stoker/formats/a.cpp", '#include "stoker/formats/lmdb/lmdb.h"'),  # chooses among formats
+    ("src/stoker/formats/lmdb/a.cpp", '#include "stoker/formats/pickle/pickle.h"'),
+    ("src/stoker/train/a.h", '#include "stoker/train/step/step.h"'),
 ]
 
 
@@ -167,7 +236,14 @@ REFUSED = [
     ("src/stoker/models/a.cpp", '#include "stoker/train/step.h"', "no arrow"),
     ("src/stoker/train/a.cpp", "  #  include <stoker/cli/a.h>", "no arrow"),
     ("src/stoker/ops/a.cu", '#include "stoker/codecs/codec.h"', "no arrow"),
-    ("src/stoker/ops/deep/a.h", '#include "stoker/codecs/codec.h"', "no arrow"),
+    ("src/stoker/codecs/jpeg/a.h", '#include "stoker/ops/crop.h"', "no arrow"),
+    ("src/stoker/codecs/jpeg/a.h", '#include "stoker/codecs/dct/dct.h"', "no arrow"),
+    ("src/stoker/formats/hdf5/a.cpp", '#include "stoker/formats/lmdb/lmdb.h"', "no arrow"),
+    ("src/stoker/formats/a.h", '#include "stoker/formats/lmdb/lmdb.h"', "includes none of its sub-folders"),
+    ("src/stoker/formats/new/a.cpp", '#include "stoker/formats/dataset.h"', "no entry in SUB_ARROWS"),
+    ("src/stoker/train/step/a.cpp", '#include "stoker/train/trainer.h"', "no arrow"),
+    ("cli/a.cpp", '#include "engine/commands.h"', "no arrow"),
+    ("cli/a.cpp", '#include "program.h"', "are included as"),
     ("src/stoker/ops/a.cpp", '#include "../codecs/codec.h"', "are included as"),
     ("cli/a.cpp", '#include "../src/stoker/base/error.h"', "are included as"),
     ("src/stoker/base/a.cpp", '#include "stoker/nowhere/a.h"', "no entry"),
@@ -178,7 +254,7 @@ REFUSED = [
     ("src/stoker/train/a.cpp", "#include <torch/nn/modules/linear.h>", "heavy"),
     ("src/stoker/train/a.cpp", '#include "torch/csrc/api/include/torch/optim.h"', "heavy"),
     ("src/stoker/models/a.h", "#include <ATen/ATen.h>", "heavy"),
-    ("cli/engine/a.cpp", "#include <torch/script.h>", "heavy"),
+    ("engine/a.cpp", "#include <torch/script.h>", "heavy"),
     ("cli/a.cpp", "#include <ATen/core/Tensor.h>", "knows no LibTorch"),
 ]
 
@@ -201,3 +277,21 @@ def test_refuses_a_file_outside_the_folders(tmp_path):
 def test_refuses_a_long_file(tmp_path, file):
     assert tree(tmp_path, file, "\n" * 500) == []
     assert tree(tmp_path, file, "\n" * 501) == [f"{file}:501: 501 lines, 500 at most"]
+
+
+def test_refuses_two_headers_of_one_name(tmp_path):
+    (tmp_path / "src/stoker/ops").mkdir(parents=True)
+    (tmp_path / "src/stoker/ops/crop.h").write_text("")
+    found = tree(tmp_path, "src/stoker/codecs/crop.h", "")
+    assert found == ["crop.h: the name of several headers: src/stoker/codecs/crop.h, src/stoker/ops/crop.h"]
+
+
+def test_refuses_a_large_folder_without_a_readme(tmp_path):
+    folder = tmp_path / "src/stoker/ops"
+    folder.mkdir(parents=True)
+    for i in range(10):
+        (folder / f"{i}.cpp").write_text("")
+    assert tree(tmp_path, "src/stoker/base/a.cpp", "") == []
+    assert tree(tmp_path, "src/stoker/ops/a.cpp", "") == ["src/stoker/ops: 11 sources need a README.md of 10 to 40 lines, not 0"]
+    (folder / "README.md").write_text("x\n" * 10)
+    assert violations(tmp_path) == []

@@ -16,10 +16,10 @@ namespace stoker {
 namespace {
 
 using testing::CountingAllocator;
-using testing::PixelSource;
+using testing::PixelDataset;
 
 std::unique_ptr<Loader> make_loader(Allocator* allocator = nullptr, Layout layout = Layout::chw) {
-    return std::make_unique<Loader>(std::make_shared<PixelSource>(40), Transform{},
+    return std::make_unique<Loader>(std::make_shared<PixelDataset>(40), Transform{},
                                     LoaderOptions{.batch_size = 8, .layout = layout, .allocator = allocator});
 }
 
@@ -52,7 +52,7 @@ TEST(AsTensor, ChannelsLastFieldHasThoseStridesAndTheSameValues) {
 }
 
 TEST(AsTensor, LastBatchHasOnlyTheSamplesThatAreLeft) {
-    const auto loader = std::make_unique<Loader>(std::make_shared<PixelSource>(11), Transform{},
+    const auto loader = std::make_unique<Loader>(std::make_shared<PixelDataset>(11), Transform{},
                                                  LoaderOptions{.batch_size = 8, .layout = Layout::hwc});
     loader->next();
     EXPECT_EQ(as_tensor(loader->next(), kImageField).sizes(), (at::IntArrayRef{3, 3, 12, 10}));

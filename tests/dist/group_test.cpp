@@ -22,26 +22,26 @@ using ::testing::HasSubstr;
 TEST(Group, OfOneGivesBackWhatItWasGiven) {
     Group group;
     std::array values = {1.5, 2.0};
-    group.sum(values);
+    group.all_reduce(values);
     EXPECT_THAT(values, ElementsAre(1.5, 2.0));
-    EXPECT_EQ(group.share("text"), "text");
-    EXPECT_THAT(group.gather("text"), ElementsAre("text"));
+    EXPECT_EQ(group.broadcast("text"), "text");
+    EXPECT_THAT(group.all_gather("text"), ElementsAre("text"));
     EXPECT_EQ(group.agree(15), 15) << "nobody else to wait for";
     EXPECT_TRUE(group.leave("why"));
-    group.meet();
+    group.barrier();
 }
 
 TEST(Group, SumsGathersAndShares) {
     EXPECT_THAT(as_ranks(3,
                          [](const auto& group) {
                              std::array values = {1.0 + group->rank(), 10.0};
-                             group->sum(values);
+                             group->all_reduce(values);
                              EXPECT_THAT(values, ElementsAre(6.0, 30.0));
-                             EXPECT_THAT(group->gather(std::string(static_cast<std::size_t>(group->rank()), 'x')),
+                             EXPECT_THAT(group->all_gather(std::string(static_cast<std::size_t>(group->rank()), 'x')),
                                          ElementsAre("", "x", "xx"));
-                             EXPECT_THAT(group->gather(std::string()), ElementsAre("", "", ""));
-                             EXPECT_EQ(group->share(group->first() ? "rank 0's" : "another"), "rank 0's");
-                             const at::Tensor gathered = group->gather(at::full({2}, group->rank(), at::kLong));
+                             EXPECT_THAT(group->all_gather(std::string()), ElementsAre("", "", ""));
+                             EXPECT_EQ(group->broadcast(group->first() ? "rank 0's" : "another"), "rank 0's");
+                             const at::Tensor gathered = group->all_gather(at::full({2}, group->rank(), at::kLong));
                              EXPECT_EQ(gathered.sizes(), (std::vector<std::int64_t>{3, 2}));
                              EXPECT_EQ(gathered[2][1].item<std::int64_t>(), 2);
                          }),
@@ -55,7 +55,7 @@ TEST(Group, SharesTensorsOfAnyKind) {
                              std::vector<at::Tensor> tensors = {at::full({3, 2}, fill), at::full({}, fill, at::kLong),
                                                                 at::full({5}, fill, at::kDouble)};
                              tensors[0].requires_grad_(true);
-                             group->share(tensors);
+                             group->broadcast(tensors);
                              for (const at::Tensor& tensor : tensors) {
                                  EXPECT_TRUE(tensor.detach().eq(1).all().template item<bool>());
                              }
@@ -77,14 +77,14 @@ TEST(Group, AgreesOneCallLater) {
 TEST(Group, ALostRankIsNoticedAtOnce) {
     const auto errors = as_ranks(2, [](const auto& group) {
         std::array value = {1.0};
-        group->sum(value);
+        group->all_reduce(value);
         if (group->rank() == 1) {
             return;  // its connections close
         }
         const auto begin = std::chrono::steady_clock::now();
-        EXPECT_THROW(group->sum(value), RankLost);
+        EXPECT_THROW(group->all_reduce(value), RankLost);
         EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
-        group->sum(value);
+        group->all_reduce(value);
     });
     EXPECT_THAT(errors[0],
                 HasSubstr("[rank 0] expected all 2 ranks to go on, got a connection that another has closed"));
@@ -101,7 +101,7 @@ TEST(Group, ASilentRankIsLeftAfterTheTimeout) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(10));
             }
             try {
-                group->sum(value);
+                group->all_reduce(value);
             } catch (...) {
                 left = true;
                 throw;
@@ -144,7 +144,7 @@ TEST(Group, ARankThatLeavesIsMissed) {
     for (const int leaver : {0, 1}) {
         const auto errors = as_ranks(3, [&](const auto& group) {
             std::array value = {1.0};
-            group->sum(value);
+            group->all_reduce(value);
             const auto begin = std::chrono::steady_clock::now();
             if (group->rank() == leaver) {
                 EXPECT_TRUE(group->leave("bad data"));
@@ -153,7 +153,7 @@ TEST(Group, ARankThatLeavesIsMissed) {
                 return;
             }
             try {
-                group->sum(value);
+                group->all_reduce(value);
             } catch (const RankLost&) {
                 EXPECT_TRUE(group->leave(""));
                 throw;
@@ -173,7 +173,7 @@ TEST(Group, WhatRanksHaveToldOutlivesThem) {
             group->leave("bad data");
             return;
         }
-        EXPECT_THROW(group->sum(value), RankLost);
+        EXPECT_THROW(group->all_reduce(value), RankLost);
         if (group->first()) {
             told = group->told();
         }

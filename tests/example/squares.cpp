@@ -1,7 +1,7 @@
 // The example of docs/cpp.md, compiled and run as a test.
 #include "stoker/train/trainer.h"
 
-struct Squares : stoker::Source {  // bright squares left (0) or right (1)
+struct Squares : stoker::Dataset {  // bright squares left (0) or right (1)
     std::int64_t size() const override { return 2048; }
     void read(std::int64_t i, stoker::Sample& sample) const override {
         sample.storage.resize(16 * 16);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/npy_support.h"
+#include "formats/arrays/npy_support.h"
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -31,17 +31,17 @@ std::string error_of(Call call) {
 
 TEST(Array, NamesOfTypes) {
     EXPECT_EQ(array_type_name({ArrayKind::boolean, 1}), "bool");
-    EXPECT_EQ(array_type_name({ArrayKind::natural, 1}), "uint8");
-    EXPECT_EQ(array_type_name({ArrayKind::integer, 2, true}), "int16 (big-endian)");
-    EXPECT_EQ(array_type_name({ArrayKind::natural, 1, true}), "uint8");
-    EXPECT_EQ(array_type_name({ArrayKind::real, 8}), "float64");
+    EXPECT_EQ(array_type_name({ArrayKind::unsigned_integer, 1}), "uint8");
+    EXPECT_EQ(array_type_name({ArrayKind::signed_integer, 2, true}), "int16 (big-endian)");
+    EXPECT_EQ(array_type_name({ArrayKind::unsigned_integer, 1, true}), "uint8");
+    EXPECT_EQ(array_type_name({ArrayKind::floating, 8}), "float64");
     EXPECT_TRUE(kUint8.is_uint8());
     EXPECT_FALSE((ArrayType{ArrayKind::boolean, 1}.is_uint8()));
-    EXPECT_FALSE((ArrayType{ArrayKind::natural, 2}.is_uint8()));
+    EXPECT_FALSE((ArrayType{ArrayKind::unsigned_integer, 2}.is_uint8()));
 }
 
 TEST(Array, BytesOfShapes) {
-    const ArrayType wide{ArrayKind::real, 8};
+    const ArrayType wide{ArrayKind::floating, 8};
     constexpr std::int64_t kLarge = std::int64_t{1} << 40;
     EXPECT_EQ(checked_array_bytes(wide, {}), 8U);
     EXPECT_EQ(checked_array_bytes(wide, {3, 5}), 120U);
@@ -73,15 +73,15 @@ TEST(Array, IntegersOfEveryWidthAndOrder) {
         for (const bool big : {false, true}) {
             const int bits = 8 * size;
             const std::uint64_t top = std::uint64_t{1} << (bits - 1);
-            EXPECT_EQ(integer(ArrayKind::integer, size, big, top), -static_cast<std::int64_t>(top - 1) - 1);
-            EXPECT_EQ(integer(ArrayKind::integer, size, big, top - 1), static_cast<std::int64_t>(top - 1));
-            EXPECT_EQ(integer(ArrayKind::integer, size, big, ~std::uint64_t{0}), -1);
-            EXPECT_EQ(integer(ArrayKind::natural, size, big, top), static_cast<std::int64_t>(top));
-            EXPECT_EQ(integer(ArrayKind::natural, size, big, 0x12), 0x12);
+            EXPECT_EQ(integer(ArrayKind::signed_integer, size, big, top), -static_cast<std::int64_t>(top - 1) - 1);
+            EXPECT_EQ(integer(ArrayKind::signed_integer, size, big, top - 1), static_cast<std::int64_t>(top - 1));
+            EXPECT_EQ(integer(ArrayKind::signed_integer, size, big, ~std::uint64_t{0}), -1);
+            EXPECT_EQ(integer(ArrayKind::unsigned_integer, size, big, top), static_cast<std::int64_t>(top));
+            EXPECT_EQ(integer(ArrayKind::unsigned_integer, size, big, 0x12), 0x12);
         }
     }
     EXPECT_EQ(integer(ArrayKind::boolean, 1, false, 1), 1);
-    EXPECT_THAT(error_of([] { integer(ArrayKind::real, 4, false, 0); }), HasSubstr("integers, got float32"));
+    EXPECT_THAT(error_of([] { integer(ArrayKind::floating, 4, false, 0); }), HasSubstr("integers, got float32"));
 }
 
 TEST(Array, ShapesOfImages) {
@@ -107,7 +107,7 @@ TEST(Array, ShapesOfImages) {
     for (const Shape& shape : {Shape{0, 7}, Shape{5, 0, 3}, Shape{65536, 1}, Shape{3, 1, 65536}}) {
         EXPECT_THAT(error_of([&] { image_array(kUint8, shape); }), HasSubstr("sides of 1 to 65535"));
     }
-    EXPECT_THAT(error_of([] { image_array({ArrayKind::real, 4}, {5, 7}); }), HasSubstr("got float32 of (5, 7)"));
+    EXPECT_THAT(error_of([] { image_array({ArrayKind::floating, 4}, {5, 7}); }), HasSubstr("got float32 of (5, 7)"));
 }
 
 // Every shape, order and place: what element (y, x, c) is, counted out index by index.

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class Numbers final : public Source {
+class Numbers final : public Dataset {
   public:
     Numbers(std::int64_t size, std::int64_t first, std::vector<std::string> classes = {"a", "b"},
             std::vector<std::int64_t> shards = {})
@@ -33,10 +33,10 @@ class Numbers final : public Source {
     std::vector<std::int64_t> shards_;
 };
 
-TEST(Concat, SamplesFollowOneAnother) {
+TEST(ConcatDataset, SamplesFollowOneAnother) {
     const auto first = std::make_shared<Numbers>(3, 0);
     const auto second = std::make_shared<Numbers>(2, 100);
-    const Concat both({first, second});
+    const ConcatDataset both({first, second});
     ASSERT_EQ(both.size(), 5);
     Sample sample;
     std::vector<std::int64_t> labels;
@@ -58,24 +58,24 @@ TEST(Concat, SamplesFollowOneAnother) {
     EXPECT_THAT(second->wanted, ElementsAre(1, 0));
 }
 
-TEST(Concat, OtherClassesAreRefused) {
+TEST(ConcatDataset, OtherClassesAreRefused) {
     try {
-        const Concat both(
+        const ConcatDataset both(
             {std::make_shared<Numbers>(3, 0), std::make_shared<Numbers>(2, 0, std::vector<std::string>{"a", "c"})});
         ADD_FAILURE() << "accepted";
     } catch (const InvalidArgument& error) {
         EXPECT_THAT(error.what(), HasSubstr("a, b, got a, c"));
     }
-    EXPECT_THROW(Concat({}), InvalidArgument);
+    EXPECT_THROW(ConcatDataset({}), InvalidArgument);
 }
 
-// A window over the stored order of a source without shards would hold one class.
-TEST(Concat, HasShardsWhereAllHave) {
+// A window over the stored order of a dataset without shards would hold one class.
+TEST(ConcatDataset, HasShardsWhereAllHave) {
     const std::vector<std::string> classes = {"a", "b"};
     const auto sharded = std::make_shared<Numbers>(5, 0, classes, std::vector<std::int64_t>{2, 3});
     const auto plain = std::make_shared<Numbers>(4, 0);
-    EXPECT_THAT(Concat({sharded, sharded}).shard_sizes(), ElementsAre(2, 3, 2, 3));
-    EXPECT_THAT(Concat({sharded, plain}).shard_sizes(), ElementsAre());
+    EXPECT_THAT(ConcatDataset({sharded, sharded}).shard_sizes(), ElementsAre(2, 3, 2, 3));
+    EXPECT_THAT(ConcatDataset({sharded, plain}).shard_sizes(), ElementsAre());
 }
 
 }  // namespace

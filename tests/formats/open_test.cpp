@@ -25,7 +25,7 @@ using testing::TempDir;
 template <typename Kind>
 std::string error_of(const std::string& data) {
     try {
-        open_source(data, Split::train);
+        open_dataset(data, Split::train);
     } catch (const Kind& error) {
         return error.what();
     }
@@ -43,11 +43,11 @@ TEST(Open, ImageFolder) {
     fs::create_directories(dir / "cat");
     write_file(dir / "cat/1.jpg", std::string_view("x"));
     for (const Split split : {Split::train, Split::test}) {
-        const auto source = open_source(dir.path().string(), split);
-        EXPECT_EQ(source->format(), "image_folder");
-        EXPECT_EQ(source->key(0), "cat/1.jpg");
+        const auto dataset = open_dataset(dir.path().string(), split);
+        EXPECT_EQ(dataset->format(), "image_folder");
+        EXPECT_EQ(dataset->key(0), "cat/1.jpg");
     }
-    EXPECT_EQ(open_source(dir.path().string() + "/", Split::train)->key(0), "cat/1.jpg");
+    EXPECT_EQ(open_dataset(dir.path().string() + "/", Split::train)->key(0), "cat/1.jpg");
     EXPECT_FALSE(has_splits(dir.path().string()));
 }
 
@@ -56,18 +56,18 @@ TEST(Open, IdxDirectory) {
     const std::string image{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 77};
     write_file(dir / "train-images-idx3-ubyte", image);
     write_file(dir / "train-labels-idx1-ubyte", std::string{0, 0, 8, 1, 0, 0, 0, 1, 4});
-    const auto source = open_source(dir.path().string(), Split::train);
-    EXPECT_EQ(source->format(), "idx");
-    EXPECT_EQ(source->key(0), "train/0");
+    const auto dataset = open_dataset(dir.path().string(), Split::train);
+    EXPECT_EQ(dataset->format(), "idx");
+    EXPECT_EQ(dataset->key(0), "train/0");
     EXPECT_TRUE(has_splits(dir.path().string()));
-    EXPECT_THROW(open_source(dir.path().string(), Split::test), DataError);
+    EXPECT_THROW(open_dataset(dir.path().string(), Split::test), DataError);
 }
 
 TEST(Open, Mnist) {
     STOKER_SKIP_WITHOUT(mnist, "mnist");
     EXPECT_TRUE(has_splits(mnist.string()));
-    const auto train = open_source(mnist.string(), Split::train);
-    const auto test = open_source(mnist.string(), Split::test);
+    const auto train = open_dataset(mnist.string(), Split::train);
+    const auto test = open_dataset(mnist.string(), Split::test);
     EXPECT_EQ(train->size(), 60'000);
     EXPECT_EQ(test->size(), 10'000);
     EXPECT_EQ(test->key(9'999), "test/9999");
@@ -76,15 +76,15 @@ TEST(Open, Mnist) {
 TEST(Open, SynthDigits) {
     EXPECT_TRUE(has_splits("synth:digits"));
     EXPECT_TRUE(has_splits("synth:digits?count=5"));
-    EXPECT_EQ(open_source("synth:digits", Split::train)->size(), 60'000);
-    EXPECT_EQ(open_source("synth:digits", Split::test)->size(), 10'000);
-    EXPECT_EQ(open_source("synth:digits?count=1200", Split::train)->size(), 1200);
-    EXPECT_EQ(open_source("synth:digits?count=1200", Split::test)->size(), 200);
-    EXPECT_EQ(open_source("synth:digits?count=3", Split::test)->size(), 1);
+    EXPECT_EQ(open_dataset("synth:digits", Split::train)->size(), 60'000);
+    EXPECT_EQ(open_dataset("synth:digits", Split::test)->size(), 10'000);
+    EXPECT_EQ(open_dataset("synth:digits?count=1200", Split::train)->size(), 1200);
+    EXPECT_EQ(open_dataset("synth:digits?count=1200", Split::test)->size(), 200);
+    EXPECT_EQ(open_dataset("synth:digits?count=3", Split::test)->size(), 1);
 
     const auto pixels = [](const std::string& data) {
         Sample sample;
-        open_source(data, Split::train)->read(1, sample);
+        open_dataset(data, Split::train)->read(1, sample);
         return std::string(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size());
     };
     const std::string seed_0 = pixels("synth:digits");

@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 
 // `size` samples with the keys first, first + step, first + 2 step, ...; the label is the index.
-class Numbers final : public Source {
+class Numbers final : public Dataset {
   public:
     explicit Numbers(std::int64_t size, std::int64_t first = 0, std::int64_t step = 1)
         : size_(size), first_(first), step_(step) {}
@@ -42,10 +42,10 @@ class Numbers final : public Source {
     std::vector<std::string> classes_ = {"one", "two"};
 };
 
-std::set<std::string> keys(const Source& source) {
+std::set<std::string> keys(const Dataset& dataset) {
     std::set<std::string> set;
-    for (std::int64_t i = 0; i < source.size(); ++i) {
-        set.insert(source.key(i));
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        set.insert(dataset.key(i));
     }
     return set;
 }

@@ -7,7 +7,7 @@
 
 #include "fused/reference.h"
 #include "stoker/base/error.h"
-#include "stoker/fused/kernels.h"
+#include "stoker/fused/fused_kernels.h"
 
 namespace stoker {
 namespace {

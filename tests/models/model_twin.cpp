@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "stoker/bridge/tensor.h"
-#include "stoker/formats/safetensors.h"
+#include "stoker/formats/arrays/safetensors.h"
 #include "stoker/models/model.h"
 
 namespace stoker {
@@ -80,7 +80,7 @@ void run(const std::vector<std::string>& arguments) {
         given.image = given.image.to(given.image.options(), false, false, at::MemoryFormat::ChannelsLast);
     }
     if (asked("checkpointing")) {
-        model->checkpoint_blocks();
+        model->enable_gradient_checkpointing();
     }
     std::vector<NamedTensor> found;
     model->train(false);

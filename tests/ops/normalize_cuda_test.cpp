@@ -10,7 +10,7 @@
 #include "ops/support.h"
 #include "stoker/base/buffer.h"
 #include "stoker/base/error.h"
-#include "stoker/cuda/device.h"
+#include "stoker/cuda/cuda_device.h"
 
 namespace stoker {
 namespace {

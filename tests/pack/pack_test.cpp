@@ -10,10 +10,10 @@
 #include "pack/support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/formats/image_folder.h"
+#include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/open.h"
-#include "stoker/formats/stk.h"
-#include "stoker/formats/stk_writer.h"
+#include "stoker/formats/stk/stk.h"
+#include "stoker/formats/stk/stk_writer.h"
 #include "stoker/pack/target.h"
 #include "support/temp_dir.h"
 
@@ -51,41 +51,41 @@ class Pack : public ::testing::Test {
   protected:
     void SetUp() override { make_folder(dir_ / "images"); }
 
-    ImageFolderSource folder() const { return ImageFolderSource(dir_ / "images"); }
+    ImageFolder folder() const { return ImageFolder(dir_ / "images"); }
 
     TempDir dir_;
 };
 
 TEST_F(Pack, EveryCodecKeepsOrderKeysLabelsAndPixels) {
-    const ImageFolderSource source = folder();
-    const auto expected = all_of(source);
+    const ImageFolder dataset = folder();
+    const auto expected = all_of(dataset);
     for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::dct_zstd, PackCodec::raw}) {
         const fs::path target = dir_ / fmt::format("{}.stk", pack_codec_name(codec));
         const PackResult result =
-            pack(source, target, {.recode = {.codec = codec}, .shard_size = 20'000, .workers = 3});
-        const StkSource packed(target);
+            pack(dataset, target, {.recode = {.codec = codec}, .shard_size = 20'000, .workers = 3});
+        const StkDataset packed(target);
         EXPECT_EQ(all_of(packed), expected) << pack_codec_name(codec);
-        EXPECT_TRUE(std::ranges::equal(packed.classes(), source.classes()));
+        EXPECT_TRUE(std::ranges::equal(packed.classes(), dataset.classes()));
         EXPECT_EQ(result.samples, 12);
-        EXPECT_EQ(result.bytes_in, source.bytes());
+        EXPECT_EQ(result.bytes_in, dataset.bytes());
         EXPECT_EQ(result.bytes_out, packed.bytes());
         EXPECT_EQ(result.codecs, packed.codecs());
         EXPECT_GT(result.shards, 1);
         EXPECT_TRUE(result.skipped.empty());
     }
-    EXPECT_THAT(StkSource(dir_ / "keep.stk").codecs(), ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
-    EXPECT_THAT(StkSource(dir_ / "dct.stk").codecs(), ElementsAre(Pair("dct", 10), Pair("png", 2)));
-    EXPECT_THAT(StkSource(dir_ / "dct-zstd.stk").codecs(), ElementsAre(Pair("dct-zstd", 10), Pair("png", 2)));
-    EXPECT_THAT(StkSource(dir_ / "raw.stk").codecs(), ElementsAre(Pair("raw", 12)));
+    EXPECT_THAT(StkDataset(dir_ / "keep.stk").codecs(), ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
+    EXPECT_THAT(StkDataset(dir_ / "dct.stk").codecs(), ElementsAre(Pair("dct", 10), Pair("png", 2)));
+    EXPECT_THAT(StkDataset(dir_ / "dct-zstd.stk").codecs(), ElementsAre(Pair("dct-zstd", 10), Pair("png", 2)));
+    EXPECT_THAT(StkDataset(dir_ / "raw.stk").codecs(), ElementsAre(Pair("raw", 12)));
 }
 
 TEST_F(Pack, KeptImagesAreTheBytesOfTheirFiles) {
-    const ImageFolderSource source = folder();
-    pack(source, dir_ / "x.stk", {});
-    const StkSource packed(dir_ / "x.stk");
-    for (std::int64_t i = 0; i < source.size(); ++i) {
+    const ImageFolder dataset = folder();
+    pack(dataset, dir_ / "x.stk", {});
+    const StkDataset packed(dir_ / "x.stk");
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
         Sample sample;
-        source.read(i, sample);
+        dataset.read(i, sample);
         EXPECT_TRUE(std::ranges::equal(packed.image(i).bytes, sample.bytes));
         EXPECT_TRUE(packed.image(i).original_file);
     }
@@ -94,63 +94,63 @@ TEST_F(Pack, KeptImagesAreTheBytesOfTheirFiles) {
 TEST_F(Pack, SaysWhyImagesStayAsTheyAre) {
     const PackResult result = pack(folder(), dir_ / "x.stk", {.recode = {.codec = PackCodec::dct}});
     EXPECT_THAT(result.kept, ElementsAre(Pair("png image", 2)));
-    const auto digits = open_source("synth:digits?count=5", Split::train);
+    const auto digits = open_dataset("synth:digits?count=5", Split::train);
     const PackResult raw = pack(*digits, dir_ / "y.stk", {.recode = {.codec = PackCodec::dct}});
     EXPECT_THAT(raw.kept, ElementsAre(Pair("raw pixels", 5)));
-    EXPECT_EQ(all_of(StkSource(dir_ / "y.stk")), all_of(*digits));
+    EXPECT_EQ(all_of(StkDataset(dir_ / "y.stk")), all_of(*digits));
 }
 
 TEST_F(Pack, FromOnePackedFormToAnother) {
-    const ImageFolderSource source = folder();
-    const auto expected = all_of(source);
-    pack(source, dir_ / "a.stk", {.recode = {.codec = PackCodec::dct}});
-    const StkSource a(dir_ / "a.stk");
+    const ImageFolder dataset = folder();
+    const auto expected = all_of(dataset);
+    pack(dataset, dir_ / "a.stk", {.recode = {.codec = PackCodec::dct}});
+    const StkDataset a(dir_ / "a.stk");
     pack(a, dir_ / "b.stk", {.recode = {.codec = PackCodec::dct_zstd}});
     pack(a, dir_ / "c.stk", {.recode = {.codec = PackCodec::keep}});
     pack(a, dir_ / "d.stk", {.recode = {.codec = PackCodec::raw}});
-    const StkSource b(dir_ / "b.stk");
+    const StkDataset b(dir_ / "b.stk");
     EXPECT_EQ(all_of(b), expected);
     EXPECT_THAT(b.codecs(), ElementsAre(Pair("dct-zstd", 10), Pair("png", 2)));
-    EXPECT_EQ(all_of(StkSource(dir_ / "c.stk")), expected);
-    EXPECT_EQ(all_of(StkSource(dir_ / "d.stk")), expected);
+    EXPECT_EQ(all_of(StkDataset(dir_ / "c.stk")), expected);
+    EXPECT_EQ(all_of(StkDataset(dir_ / "d.stk")), expected);
     for (std::int64_t i = 0; i < a.size(); ++i) {
         EXPECT_EQ(b.image(i).original_file, a.image(i).original_file) << i;
-        EXPECT_FALSE(StkSource(dir_ / "d.stk").image(i).original_file);
+        EXPECT_FALSE(StkDataset(dir_ / "d.stk").image(i).original_file);
     }
 }
 
 // For programs that know no dct: the files as they once were.
 TEST_F(Pack, DctRecordsBecomeTheirFilesAgain) {
-    const ImageFolderSource source = folder();
-    pack(source, dir_ / "dct.stk", {.recode = {.codec = PackCodec::dct}});
-    pack(source, dir_ / "zstd.stk", {.recode = {.codec = PackCodec::dct_zstd}});
+    const ImageFolder dataset = folder();
+    pack(dataset, dir_ / "dct.stk", {.recode = {.codec = PackCodec::dct}});
+    pack(dataset, dir_ / "zstd.stk", {.recode = {.codec = PackCodec::dct_zstd}});
     EXPECT_EQ(target_format(dir_ / "x.stk").codec, PackCodec::keep);
     for (const char* name : {"x.tar", "x-{000000..}.tar", "x.lmdb", "x.h5", "x.npz"}) {
         EXPECT_EQ(target_format(dir_ / name).codec, PackCodec::jpeg);
     }
     for (const char* packed : {"dct.stk", "zstd.stk"}) {
         const fs::path target = dir_ / (std::string(packed) + ".tar");
-        const PackResult result = pack(StkSource(dir_ / packed), target, {.recode = {.codec = PackCodec::jpeg}});
+        const PackResult result = pack(StkDataset(dir_ / packed), target, {.recode = {.codec = PackCodec::jpeg}});
         EXPECT_THAT(result.codecs, ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
-        const auto files = open_source(target.string(), Split::train);
+        const auto files = open_dataset(target.string(), Split::train);
         Sample expected;
         Sample found;
-        for (std::int64_t i = 0; i < source.size(); ++i) {
-            source.read(i, expected);
+        for (std::int64_t i = 0; i < dataset.size(); ++i) {
+            dataset.read(i, expected);
             files->read(i, found);
             const bool exact =
-                source.key(i) != "c2/9.jpg";  // a progressive one: the same coefficients, but its scans are others
-            EXPECT_EQ(std::ranges::equal(found.bytes, expected.bytes), exact) << source.key(i);
+                dataset.key(i) != "c2/9.jpg";  // a progressive one: the same coefficients, but its scans are others
+            EXPECT_EQ(std::ranges::equal(found.bytes, expected.bytes), exact) << dataset.key(i);
         }
-        EXPECT_EQ(all_of(*files), all_of(source));
+        EXPECT_EQ(all_of(*files), all_of(dataset));
     }
 }
 
 TEST_F(Pack, ResizesOnlyWhatIsLarger) {
-    const ImageFolderSource source = folder();
-    pack(source, dir_ / "x.stk", {.recode = {.resize_shorter = 60}});
-    const StkSource packed(dir_ / "x.stk");
-    const auto before = all_of(source);
+    const ImageFolder dataset = folder();
+    pack(dataset, dir_ / "x.stk", {.recode = {.resize_shorter = 60}});
+    const StkDataset packed(dir_ / "x.stk");
+    const auto before = all_of(dataset);
     const auto after = all_of(packed);
     for (std::size_t i = 0; i < before.size(); ++i) {
         const auto [key, label, height, width, pixels] = before[i];
@@ -166,17 +166,17 @@ TEST_F(Pack, ResizesOnlyWhatIsLarger) {
     EXPECT_THAT(packed.codecs(), ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
 
     // As raw pixels they are exactly what the op gives.
-    pack(source, dir_ / "y.stk", {.recode = {.codec = PackCodec::raw, .resize_shorter = 60}});
-    const StkSource raw(dir_ / "y.stk");
+    pack(dataset, dir_ / "y.stk", {.recode = {.codec = PackCodec::raw, .resize_shorter = 60}});
+    const StkDataset raw(dir_ / "y.stk");
     TransformScratch scratch;
     StageTimes times;
     StageClock clock(times);
     const Transform resize({Resize{.shorter = 60}});
     Sample from;
-    for (std::int64_t i = 0; i < source.size(); ++i) {
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
         const auto& [key, label, height, width, pixels] = before[static_cast<std::size_t>(i)];
         if (std::min(height, width) > 60) {
-            source.read(i, from);
+            dataset.read(i, from);
             const ConstImageView view = resize.prepare(from, scratch, clock);
             const StkImage image = raw.image(i);
             ASSERT_EQ((std::array{image.height, image.width}), (std::array{view.height, view.width}));
@@ -194,54 +194,54 @@ TEST_F(Pack, QualityMakesEverythingAJpeg) {
     EXPECT_LT(small.bytes_out, small.bytes_in);
     const PackResult dct = pack(folder(), dir_ / "y.stk", {.recode = {.codec = PackCodec::dct, .quality = 20}});
     EXPECT_THAT(dct.codecs, ElementsAre(Pair("dct", 12)));
-    EXPECT_EQ(all_of(StkSource(dir_ / "x.stk")), all_of(StkSource(dir_ / "y.stk")));
+    EXPECT_EQ(all_of(StkDataset(dir_ / "x.stk")), all_of(StkDataset(dir_ / "y.stk")));
     EXPECT_THROW(pack(folder(), dir_ / "z.stk", {.recode = {.codec = PackCodec::raw, .quality = 20}}), InvalidArgument);
     EXPECT_THROW(pack(folder(), dir_ / "z.stk", {.recode = {.quality = 101}}), InvalidArgument);
 }
 
 TEST_F(Pack, ResumedItGivesTheSameBytes) {
-    const ImageFolderSource source = folder();
+    const ImageFolder dataset = folder();
     const PackOptions options{.recode = {.codec = PackCodec::dct}, .shard_size = 9'000, .workers = 2};
-    pack(source, dir_ / "whole.stk", options);
+    pack(dataset, dir_ / "whole.stk", options);
     for (std::int64_t at = 1; at <= 12; ++at) {
         const fs::path target = dir_ / fmt::format("{}.stk", at);
         PackOptions stopped = options;
         stopped.progress = stop_at(at);
-        EXPECT_THROW(pack(source, target, stopped), Stopped);
+        EXPECT_THROW(pack(dataset, target, stopped), Stopped);
         EXPECT_FALSE(fs::exists(target / "stk.json"));
         PackOptions other = options;
         other.recode.codec = PackCodec::keep;
-        EXPECT_THAT([&] { pack(source, target, other); }, ::testing::Throws<InvalidArgument>());
+        EXPECT_THAT([&] { pack(dataset, target, other); }, ::testing::Throws<InvalidArgument>());
 
-        const PackResult result = pack(source, target, options);
+        const PackResult result = pack(dataset, target, options);
         EXPECT_EQ(files_in(target), files_in(dir_ / "whole.stk")) << at;
         EXPECT_LT(result.resumed_samples, at);
         EXPECT_TRUE(at < 10 || result.resumed_samples > 0) << at;
         EXPECT_EQ(result.samples, 12);
-        EXPECT_EQ(result.bytes_in, source.bytes());
+        EXPECT_EQ(result.bytes_in, dataset.bytes());
         EXPECT_THAT(result.kept, ElementsAre(Pair("png image", 2)));
     }
 }
 
 TEST_F(Pack, SaysWhichOptionsAreOthersThanThoseItWasBegunWith) {
-    const ImageFolderSource source = folder();
+    const ImageFolder dataset = folder();
     const PackOptions options{.recode = {.codec = PackCodec::dct_zstd, .resize_shorter = 50}};
     PackOptions stopped = options;
     stopped.progress = stop_at(2);
-    EXPECT_THROW(pack(source, dir_ / "x.stk", stopped), Stopped);
-    const auto said = [&](const Source& from, const PackOptions& other, const std::string& text) {
+    EXPECT_THROW(pack(dataset, dir_ / "x.stk", stopped), Stopped);
+    const auto said = [&](const Dataset& from, const PackOptions& other, const std::string& text) {
         EXPECT_THAT([&] { pack(from, dir_ / "x.stk", other); },
                     ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("x.stk] expected " + text)));
     };
     PackOptions other = options;
     other.recode.codec = PackCodec::dct;
-    said(source, other,
+    said(dataset, other,
          "--codec dct-zstd, as the data set was begun with, got --codec dct; finish it so, or name another target");
     other = options;
     other.recode.resize_shorter = 0;
     other.recode.quality = 80;
     other.shard_size = 500'000;
-    said(source, other,
+    said(dataset, other,
          "--resize-shorter 50 and no --quality and --shard-size 256MiB, as the data set was begun with, got no "
          "--resize-shorter and --quality 80 and --shard-size 500000; finish");
     fs::remove(dir_ / "images/c0/0.jpg");
@@ -249,32 +249,32 @@ TEST_F(Pack, SaysWhichOptionsAreOthersThanThoseItWasBegunWith) {
          "the same source, as the data set was begun with, got another source, or one that has changed since; finish");
 }
 
-// A source with the labels and classes of another day.
-class Relabelled final : public Source {
+// A dataset with the labels and classes of another day.
+class Relabelled final : public Dataset {
   public:
-    Relabelled(const Source& source, std::int64_t first, std::string name) : source_(source), first_(first) {
+    Relabelled(const Dataset& dataset, std::int64_t first, std::string name) : dataset_(dataset), first_(first) {
         classes_ = {std::move(name), "b", "c"};
     }
-    std::int64_t size() const override { return source_.size(); }
+    std::int64_t size() const override { return dataset_.size(); }
     void read(std::int64_t index, Sample& sample) const override {
-        source_.read(index, sample);
+        dataset_.read(index, sample);
         sample.label = *label(index);
     }
-    std::string key(std::int64_t index) const override { return source_.key(index); }
+    std::string key(std::int64_t index) const override { return dataset_.key(index); }
     std::optional<std::int64_t> label(std::int64_t index) const override {
-        return index == 0 ? first_ : *source_.label(index);
+        return index == 0 ? first_ : *dataset_.label(index);
     }
     std::span<const std::string> classes() const override { return classes_; }
 
   private:
-    const Source& source_;
+    const Dataset& dataset_;
     std::int64_t first_;
     std::vector<std::string> classes_;
 };
 
 TEST_F(Pack, OtherLabelsOrClassesAreAnotherSource) {
-    const ImageFolderSource source = folder();
-    const Relabelled before(source, 0, "a");
+    const ImageFolder dataset = folder();
+    const Relabelled before(dataset, 0, "a");
     for (const bool finished : {true, false}) {
         const fs::path target = dir_ / (finished ? "finished.tar" : "part.tar");
         PackOptions options{.shard_size = 5'000};
@@ -285,7 +285,7 @@ TEST_F(Pack, OtherLabelsOrClassesAreAnotherSource) {
             EXPECT_THROW(pack(before, target, options), Stopped);
         }
         options.progress = {};
-        for (const Relabelled& now : {Relabelled(source, 1, "a"), Relabelled(source, 0, "other")}) {
+        for (const Relabelled& now : {Relabelled(dataset, 1, "a"), Relabelled(dataset, 0, "other")}) {
             EXPECT_THAT([&] { pack(now, target, options); },
                         ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("or one that has changed since")));
         }
@@ -295,19 +295,19 @@ TEST_F(Pack, OtherLabelsOrClassesAreAnotherSource) {
 
 TEST_F(Pack, AFileWrittenAnewIsAnotherSource) {
     const fs::path file = dir_ / "x.npz";
-    pack(*open_source("synth:digits?count=5", Split::train), file, {});
-    pack(*open_source(file.string(), Split::train), dir_ / "x.stk", {});
-    EXPECT_TRUE(pack(*open_source(file.string(), Split::train), dir_ / "x.stk", {}).nothing_to_do);
+    pack(*open_dataset("synth:digits?count=5", Split::train), file, {});
+    pack(*open_dataset(file.string(), Split::train), dir_ / "x.stk", {});
+    EXPECT_TRUE(pack(*open_dataset(file.string(), Split::train), dir_ / "x.stk", {}).nothing_to_do);
     fs::last_write_time(file,
                         fs::last_write_time(file) + std::chrono::seconds(1));  // as many bytes, and keys, as before
-    EXPECT_THAT([&] { pack(*open_source(file.string(), Split::train), dir_ / "x.stk", {}); },
+    EXPECT_THAT([&] { pack(*open_dataset(file.string(), Split::train), dir_ / "x.stk", {}); },
                 ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("or one that has changed since")));
 }
 
 TEST_F(Pack, OtherFieldsAreAnotherPacking) {
-    const ImageFolderSource source = folder();
-    pack(source, dir_ / "x.stk", {.fields = {.image = {}, .label = "fine"}});
-    EXPECT_THAT([&] { pack(source, dir_ / "x.stk", {.fields = {.image = "small", .label = {}}}); },
+    const ImageFolder dataset = folder();
+    pack(dataset, dir_ / "x.stk", {.fields = {.image = {}, .label = "fine"}});
+    EXPECT_THAT([&] { pack(dataset, dir_ / "x.stk", {.fields = {.image = "small", .label = {}}}); },
                 ::testing::ThrowsMessage<InvalidArgument>(
                     HasSubstr("expected no --image-field and --label-field fine, as the data set was packed with, got "
                               "--image-field small and no --label-field;")));
@@ -328,32 +328,32 @@ TEST_F(Pack, LeavesTheDataSetsOfOtherProgramsAlone) {
 }
 
 TEST_F(Pack, ADamagedShardIsPackedAgain) {
-    const ImageFolderSource source = folder();
+    const ImageFolder dataset = folder();
     const PackOptions options{.shard_size = 5'000};
-    pack(source, dir_ / "whole.stk", options);
+    pack(dataset, dir_ / "whole.stk", options);
     PackOptions stopped = options;
     stopped.progress = stop_at(12);
-    EXPECT_THROW(pack(source, dir_ / "x.stk", stopped), Stopped);
+    EXPECT_THROW(pack(dataset, dir_ / "x.stk", stopped), Stopped);
     const fs::path shard = dir_ / "x.stk/shard-000001.stk";
     std::string bytes = read_text(shard);
     bytes[100] = static_cast<char>(bytes[100] ^ 1);
     write_file(shard, bytes);
-    const PackResult result = pack(source, dir_ / "x.stk", options);
+    const PackResult result = pack(dataset, dir_ / "x.stk", options);
     EXPECT_EQ(result.resumed_samples, StkShard(dir_ / "x.stk/shard-000000.stk").samples());
     EXPECT_EQ(files_in(dir_ / "x.stk"), files_in(dir_ / "whole.stk"));
 }
 
 TEST_F(Pack, ACompletePackingHasNothingToDo) {
-    const ImageFolderSource source = folder();
-    const PackResult first = pack(source, dir_ / "x.stk", {});
+    const ImageFolder dataset = folder();
+    const PackResult first = pack(dataset, dir_ / "x.stk", {});
     const auto files = files_in(dir_ / "x.stk");
-    const PackResult again = pack(source, dir_ / "x.stk", {});
+    const PackResult again = pack(dataset, dir_ / "x.stk", {});
     EXPECT_FALSE(first.nothing_to_do);
     EXPECT_TRUE(again.nothing_to_do);
     EXPECT_EQ(again.codecs, first.codecs);
     EXPECT_EQ(again.bytes_in, first.bytes_in);
     EXPECT_EQ(files_in(dir_ / "x.stk"), files);
-    EXPECT_THAT([&] { pack(source, dir_ / "x.stk", {.recode = {.codec = PackCodec::raw}}); },
+    EXPECT_THAT([&] { pack(dataset, dir_ / "x.stk", {.recode = {.codec = PackCodec::raw}}); },
                 ::testing::ThrowsMessage<InvalidArgument>(
                     HasSubstr("x.stk] expected --codec keep, as the data set was packed with, got --codec raw; name "
                               "another target, or remove it first")));
@@ -385,7 +385,7 @@ TEST_F(Pack, ABadSampleEndsItUnlessBadOnesAreSkipped) {
         const PackResult again = pack(folder(), target, options);
         EXPECT_TRUE(again.nothing_to_do);
         EXPECT_EQ(again.skipped.size(), 2u);
-        const StkSource packed(target);
+        const StkDataset packed(target);
         for (std::int64_t i = 0; i < packed.size(); ++i) {
             EXPECT_NE(packed.key(i), "c1/5.jpg");
             EXPECT_EQ(packed.label(i), packed.key(i)[1] - '0');
@@ -402,17 +402,17 @@ TEST_F(Pack, NothingButBadSamples) {
 }
 
 TEST_F(Pack, NotIntoItsOwnSource) {
-    const ImageFolderSource source = folder();
+    const ImageFolder dataset = folder();
     for (const fs::path& target : {dir_ / "images/x.stk", dir_ / "images/c0/x.tar", dir_ / "other/../images/x.stk"}) {
         try {
-            pack(source, target, {});
+            pack(dataset, target, {});
             ADD_FAILURE() << target;
         } catch (const InvalidArgument& error) {
             EXPECT_THAT(error.what(), HasSubstr("expected a target outside of the source"));
         }
         EXPECT_FALSE(fs::exists(target));
     }
-    EXPECT_EQ(pack(source, dir_ / "images.stk", {}).samples, 12);
+    EXPECT_EQ(pack(dataset, dir_ / "images.stk", {}).samples, 12);
 }
 
 }  // namespace

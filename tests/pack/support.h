@@ -1,4 +1,4 @@
-// Small folders of images of several kinds, and what the samples of a source are, as comparable values.
+// Small folders of images of several kinds, and what the samples of a dataset are, as comparable values.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "stoker/codecs/encode.h"
-#include "stoker/formats/source.h"
-#include "stoker/pipeline/transform.h"
+#include "stoker/formats/dataset.h"
+#include "stoker/pipeline/transforms/transform.h"
 
 namespace stoker::testing {
 
@@ -48,20 +48,20 @@ inline void make_folder(const std::filesystem::path& root) {
 // Key, label, height, width and RGB pixels of one sample.
 using Seen = std::tuple<std::string, std::int64_t, int, int, std::string>;
 
-inline std::vector<Seen> all_of(const Source& source) {
+inline std::vector<Seen> all_of(const Dataset& dataset) {
     std::vector<Seen> seen;
     TransformScratch scratch;
     StageTimes times;
     StageClock clock(times);
-    for (std::int64_t i = 0; i < source.size(); ++i) {
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
         Sample sample;
-        source.read(i, sample);
+        dataset.read(i, sample);
         const ConstImageView view = Transform().prepare(sample, scratch, clock);
         std::string pixels;
         for (int y = 0; y < view.height; ++y) {
             pixels.append(reinterpret_cast<const char*>(view.row(y)), view.row_bytes());
         }
-        seen.emplace_back(source.key(i), sample.label, view.height, view.width, std::move(pixels));
+        seen.emplace_back(dataset.key(i), sample.label, view.height, view.width, std::move(pixels));
     }
     return seen;
 }

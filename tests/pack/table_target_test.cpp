@@ -31,7 +31,7 @@ struct One {
     int channels = 1;
 };
 
-class Pixels final : public Source {
+class Pixels final : public Dataset {
   public:
     explicit Pixels(std::vector<One> samples) : samples_(std::move(samples)) {}
     std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
@@ -65,18 +65,18 @@ TEST(TableTarget, PixelsOfSeveralSizesAreRefusedAtTheFirstThatDiffers) {
         ASSERT_EQ(rest.skipped.size(), 1U);
         EXPECT_EQ(rest.skipped[0].key, "c");
         EXPECT_THAT(rest.skipped[0].reason, AllOf(HasSubstr("(sample 2)"), HasSubstr("4 x 3 x 1")));
-        EXPECT_EQ(open_source((dir / name).string(), Split::train)->key(2), "d");
+        EXPECT_EQ(open_dataset((dir / name).string(), Split::train)->key(2), "d");
     }
     for (const char* name : {"x.tar", "x.lmdb"}) {
         const PackResult result = pack(several, dir / name, {});
-        EXPECT_EQ(all_of(*open_source(result.path, Split::train)), all_of(several));
+        EXPECT_EQ(all_of(*open_dataset(result.path, Split::train)), all_of(several));
     }
 }
 
 TEST(TableTarget, EncodedImagesAreNoArray) {
     const TempDir dir;
     make_folder(dir / "images");
-    const auto folder = open_source((dir / "images").string(), Split::train);
+    const auto folder = open_dataset((dir / "images").string(), Split::train);
     EXPECT_THAT([&] { pack(*folder, dir / "x.npz", {}); },
                 ThrowsMessage<DataError>(AllOf(HasSubstr("raw pixels, all of one size"), HasSubstr("--codec raw"))));
     EXPECT_THAT([&] { pack(*folder, dir / "x.npz", {.recode = {.codec = PackCodec::raw}}); },
@@ -88,11 +88,11 @@ TEST(TableTarget, EncodedImagesAreNoArray) {
 TEST(TableTarget, LabelsAreLeftOutWhereNoSampleHasOne) {
     const TempDir dir;
     for (const std::int64_t label : {-1, 3}) {
-        const Pixels source({{"ä/1"}, {"日本", label}, {"x"}});
+        const Pixels dataset({{"ä/1"}, {"日本", label}, {"x"}});
         for (const char* name : {"x.h5", "x.npz"}) {
             const fs::path path = dir / fmt::format("{}{}", label + 1, name);
-            pack(source, path, {});
-            EXPECT_EQ(all_of(*open_source(path.string(), Split::train)), all_of(source)) << path;
+            pack(dataset, path, {});
+            EXPECT_EQ(all_of(*open_dataset(path.string(), Split::train)), all_of(dataset)) << path;
             EXPECT_EQ(read_text(path).find("labels") != std::string::npos, label >= 0) << path;
         }
     }
@@ -106,39 +106,39 @@ TEST(TableTarget, KeysAreText) {
                         ThrowsMessage<DataError>(HasSubstr("keys of UTF-8 text without a NUL")))
                 << name;
         }
-        const Pixels source({{key}});
-        EXPECT_EQ(all_of(*open_source(pack(source, dir / "x.tar", {}).path, Split::train)), all_of(source));
+        const Pixels dataset({{key}});
+        EXPECT_EQ(all_of(*open_dataset(pack(dataset, dir / "x.tar", {}).path, Split::train)), all_of(dataset));
         for (const char* name : {"x.tar", "x.tar.pack.json"}) {
             fs::remove(dir / name);
         }
     }
 }
 
-class Counted final : public Source {
+class Counted final : public Dataset {
   public:
-    explicit Counted(Pixels source) : source_(std::move(source)) {}
-    std::int64_t size() const override { return source_.size(); }
-    std::string key(std::int64_t index) const override { return source_.key(index); }
+    explicit Counted(Pixels dataset) : dataset_(std::move(dataset)) {}
+    std::int64_t size() const override { return dataset_.size(); }
+    std::string key(std::int64_t index) const override { return dataset_.key(index); }
     void read(std::int64_t index, Sample& sample) const override {
         ++reads;
-        source_.read(index, sample);
+        dataset_.read(index, sample);
     }
     mutable std::atomic<int> reads = 0;
 
   private:
-    Pixels source_;
+    Pixels dataset_;
 };
 
 TEST(TableTarget, KeysAreCheckedBeforeTheFirstSample) {
     const TempDir dir;
     for (const char* name : {"x.h5", "x.npz", "x.lmdb"}) {
-        const Counted source(Pixels({{"a"}, {"b"}, {"\xff"}}));
+        const Counted dataset(Pixels({{"a"}, {"b"}, {"\xff"}}));
         EXPECT_THAT(
-            [&] { pack(source, dir / name, {}); },
+            [&] { pack(dataset, dir / name, {}); },
             ThrowsMessage<DataError>(AllOf(HasSubstr(name), HasSubstr("(sample 2)"), HasSubstr("keys of UTF-8"))));
-        EXPECT_EQ(source.reads, 0);
+        EXPECT_EQ(dataset.reads, 0);
         EXPECT_TRUE(fs::is_empty(dir.path()));
-        const PackResult rest = pack(source, dir / name, {.skip_bad = true});
+        const PackResult rest = pack(dataset, dir / name, {.skip_bad = true});
         EXPECT_EQ(rest.samples, 2);
         ASSERT_EQ(rest.skipped.size(), 1U);
         fs::remove_all(dir / name);
@@ -150,35 +150,35 @@ TEST(TableTarget, KeysAreCheckedBeforeTheFirstSample) {
 TEST(TableTarget, EqualKeysAreRefusedBeforeTheFirstSample) {
     const TempDir dir;
     for (const char* name : {"x.h5", "x.npz", "x.tar", "x-{000000..}.tar"}) {
-        const Counted source(Pixels({{"a"}, {"b"}, {"a"}}));
-        EXPECT_THAT([&] { pack(source, dir / name, {.skip_bad = true}); },
+        const Counted dataset(Pixels({{"a"}, {"b"}, {"a"}}));
+        EXPECT_THAT([&] { pack(dataset, dir / name, {.skip_bad = true}); },
                     ThrowsMessage<DataError>(AllOf(HasSubstr("a (sample 2)"), HasSubstr("got the key of sample 0"))));
-        EXPECT_EQ(source.reads, 0);
+        EXPECT_EQ(dataset.reads, 0);
         EXPECT_TRUE(fs::is_empty(dir.path()));
     }
-    const Pixels source({{"a"}, {"b"}, {"a"}});
-    EXPECT_EQ(pack(source, dir / "x.stk", {}).samples, 3);
+    const Pixels dataset({{"a"}, {"b"}, {"a"}});
+    EXPECT_EQ(pack(dataset, dir / "x.stk", {}).samples, 3);
 }
 
-class Unlabelled final : public Source {
+class Unlabelled final : public Dataset {
   public:
-    std::int64_t size() const override { return source_.size(); }
-    std::string key(std::int64_t index) const override { return source_.key(index); }
-    void read(std::int64_t index, Sample& sample) const override { source_.read(index, sample); }
+    std::int64_t size() const override { return dataset_.size(); }
+    std::string key(std::int64_t index) const override { return dataset_.key(index); }
+    void read(std::int64_t index, Sample& sample) const override { dataset_.read(index, sample); }
     std::span<const std::string> classes() const override { return classes_; }
 
   private:
-    Pixels source_{{{"a"}, {"b"}}};
+    Pixels dataset_{{{"a"}, {"b"}}};
     std::vector<std::string> classes_ = {"cat", "dog"};
 };
 
 TEST(TableTarget, ClassesWithoutLabelsAreKept) {
     const TempDir dir;
-    const Unlabelled source;
+    const Unlabelled dataset;
     for (const char* name : {"x.h5", "x.npz", "x.tar", "x.lmdb", "x.stk"}) {
-        const auto packed = open_source(pack(source, dir / name, {}).path, Split::train);
-        EXPECT_TRUE(std::ranges::equal(packed->classes(), source.classes())) << name;
-        EXPECT_EQ(all_of(*packed), all_of(source)) << name;
+        const auto packed = open_dataset(pack(dataset, dir / name, {}).path, Split::train);
+        EXPECT_TRUE(std::ranges::equal(packed->classes(), dataset.classes())) << name;
+        EXPECT_EQ(all_of(*packed), all_of(dataset)) << name;
     }
 }
 
@@ -192,11 +192,11 @@ TEST(TableTarget, ManySamplesAndLargeOnes) {
     const Pixels small(samples);
     const Pixels large({{"a", 0, 2100, 1400, 3}, {"b", 1, 2100, 1400, 3}, {"c", 0, 2100, 1400, 3}});
     for (const char* name : {"x.h5", "x.npz"}) {
-        for (const Pixels* source : {&small, &large}) {
-            const fs::path path = dir / fmt::format("{}{}", source->size(), name);
-            const PackResult result = pack(*source, path, {.shard_size = 10'000});
-            EXPECT_EQ(result.samples, source->size());  // contents: verified by pack itself
-            EXPECT_EQ(open_source(path.string(), Split::train)->key(2), source->key(2));
+        for (const Pixels* dataset : {&small, &large}) {
+            const fs::path path = dir / fmt::format("{}{}", dataset->size(), name);
+            const PackResult result = pack(*dataset, path, {.shard_size = 10'000});
+            EXPECT_EQ(result.samples, dataset->size());  // contents: verified by pack itself
+            EXPECT_EQ(open_dataset(path.string(), Split::train)->key(2), dataset->key(2));
         }
     }
 }

@@ -11,7 +11,7 @@
 #include "pack/support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/formats/image_folder.h"
+#include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/open.h"
 #include "stoker/pack/pack.h"
 #include "support/temp_dir.h"
@@ -29,14 +29,14 @@ struct Stopped {};
 // Key, label, height, width, channels and bytes, as stored.
 using Stored = std::tuple<std::string, std::int64_t, int, int, int, std::string>;
 
-std::vector<Stored> stored(const Source& source) {
+std::vector<Stored> stored(const Dataset& dataset) {
     std::vector<Stored> all;
     Sample sample;
-    for (std::int64_t i = 0; i < source.size(); ++i) {
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
         sample.label = -1;
-        source.read(i, sample);
+        dataset.read(i, sample);
         const bool raw = !sample.encoded;
-        all.emplace_back(source.key(i), sample.label, raw ? sample.height : 0, raw ? sample.width : 0,
+        all.emplace_back(dataset.key(i), sample.label, raw ? sample.height : 0, raw ? sample.width : 0,
                          raw ? sample.channels : 0,
                          std::string(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size()));
     }
@@ -69,7 +69,7 @@ class Target : public ::testing::TestWithParam<Case> {
     void SetUp() override {
         make_folder(dir_ / "images");
         const std::string data = GetParam().data;
-        source_ = open_source(data.empty() ? (dir_ / "images").string() : data, Split::train);
+        dataset_ = open_dataset(data.empty() ? (dir_ / "images").string() : data, Split::train);
         options_ = {.shard_size = data.empty() ? 9'000U : 6'000U, .workers = 2};
     }
 
@@ -96,23 +96,23 @@ class Target : public ::testing::TestWithParam<Case> {
     }
 
     TempDir dir_;
-    std::unique_ptr<Source> source_;
+    std::unique_ptr<Dataset> dataset_;
     PackOptions options_;
 };
 
 TEST_P(Target, TheSameSamplesComeBack) {
-    const PackResult result = pack(*source_, target(), options_);
-    const auto packed = open_source(result.path, Split::train);
-    EXPECT_TRUE(stored(*packed) == stored(*source_));
-    EXPECT_TRUE(std::ranges::equal(packed->classes(), source_->classes()));
-    EXPECT_EQ(result.samples, source_->size());
+    const PackResult result = pack(*dataset_, target(), options_);
+    const auto packed = open_dataset(result.path, Split::train);
+    EXPECT_TRUE(stored(*packed) == stored(*dataset_));
+    EXPECT_TRUE(std::ranges::equal(packed->classes(), dataset_->classes()));
+    EXPECT_EQ(result.samples, dataset_->size());
     EXPECT_EQ(result.resumed_samples, 0);
     EXPECT_EQ(result.shards > 1, std::string_view(GetParam().target).find('{') != std::string_view::npos);
     std::int64_t codecs = 0;
     for (const auto& [name, count] : result.codecs) {
         codecs += count;
     }
-    EXPECT_EQ(codecs, source_->size());
+    EXPECT_EQ(codecs, dataset_->size());
     std::int64_t bytes = 0;
     for (const auto& [name, content] : files_in(dir_ / "out")) {
         bytes += name.ends_with(".json") || name.ends_with("-lock") ? 0 : static_cast<std::int64_t>(content.size());
@@ -121,23 +121,23 @@ TEST_P(Target, TheSameSamplesComeBack) {
 }
 
 TEST_P(Target, AStoppedPackingGoesOn) {
-    const PackResult whole = pack(*source_, target("whole"), options_);
+    const PackResult whole = pack(*dataset_, target("whole"), options_);
     const auto expected = files_in(dir_ / "whole");
-    const std::int64_t size = source_->size();
+    const std::int64_t size = dataset_->size();
     std::int64_t resumed = 0;
     for (std::int64_t at = 1; at <= size; at += size / 6) {
         fs::remove_all(dir_ / "out");
-        EXPECT_THROW(pack(*source_, target(), stopping("pack", at)), Stopped);
+        EXPECT_THROW(pack(*dataset_, target(), stopping("pack", at)), Stopped);
         expect_nothing_but_the_working_folder();
         const std::int64_t again = std::min(size, at + size / 3);
-        EXPECT_THROW(pack(*source_, target(), stopping("pack", again)), Stopped);
-        const PackResult result = pack(*source_, target(), options_);
+        EXPECT_THROW(pack(*dataset_, target(), stopping("pack", again)), Stopped);
+        const PackResult result = pack(*dataset_, target(), options_);
         EXPECT_LT(result.resumed_samples, again);
         resumed += result.resumed_samples;
         EXPECT_EQ(result.samples, size);
         EXPECT_EQ(result.bytes_in, whole.bytes_in);
         EXPECT_EQ(result.codecs, whole.codecs);
-        EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
+        EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_));
         if (GetParam().same_bytes) {
             EXPECT_TRUE(files_in(dir_ / "out") == expected) << at;  // too long to print
         }
@@ -150,20 +150,20 @@ TEST_P(Target, StoppedAtTheEndItGoesOnToo) {
         fs::remove_all(dir_ / "out");
         bool stopped = false;
         try {
-            pack(*source_, target(), stopping(phase, 1));
+            pack(*dataset_, target(), stopping(phase, 1));
         } catch (const Stopped&) {
             stopped = true;
             expect_nothing_but_the_working_folder();
         }
         EXPECT_TRUE(stopped || std::string_view(phase) == "write");  // some targets have nothing to write then
-        const PackResult result = pack(*source_, target(), options_);
-        EXPECT_EQ(result.resumed_samples, source_->size());
-        EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
+        const PackResult result = pack(*dataset_, target(), options_);
+        EXPECT_EQ(result.resumed_samples, dataset_->size());
+        EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_));
     }
 }
 
 TEST_P(Target, ALineOfTheJournalThatIsTornCountsForNothing) {
-    EXPECT_THROW(pack(*source_, target(), stopping("pack", source_->size())), Stopped);
+    EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
     fs::path journal;
     for (const auto& entry : fs::recursive_directory_iterator(dir_ / "out")) {
         journal = entry.path().filename() == "journal.jsonl" ? entry.path() : journal;
@@ -179,8 +179,8 @@ TEST_P(Target, ALineOfTheJournalThatIsTornCountsForNothing) {
             write_file(dir_ / "out" / name, content);
         }
         write_file(journal, text.substr(0, size));
-        const PackResult result = pack(*source_, target(), options_);
-        EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_)) << size;
+        const PackResult result = pack(*dataset_, target(), options_);
+        EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_)) << size;
         resumed.insert(result.resumed_samples);
     }
     EXPECT_GT(resumed.size(), 2U);
@@ -190,37 +190,37 @@ TEST_P(Target, ADamagedPartIsPackedAgain) {
     if (GetParam().payload == nullptr) {
         GTEST_SKIP() << "LMDB trusts the pages of its file";
     }
-    pack(*source_, target("whole"), options_);
-    EXPECT_THROW(pack(*source_, target(), stopping("pack", source_->size())), Stopped);
+    pack(*dataset_, target("whole"), options_);
+    EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
     const fs::path payload = dir_ / "out" / GetParam().payload;
     std::string bytes = read_text(payload);
     bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
     write_file(payload, bytes);
-    const PackResult result = pack(*source_, target(), options_);
-    EXPECT_LT(result.resumed_samples, source_->size());
-    EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
+    const PackResult result = pack(*dataset_, target(), options_);
+    EXPECT_LT(result.resumed_samples, dataset_->size());
+    EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_));
 }
 
 TEST_P(Target, APartThatIsGoneIsPackedAgainAndOneThatCannotBeReadIsNot) {
     if (GetParam().payload == nullptr) {
         GTEST_SKIP() << "LMDB has one file of all parts";
     }
-    EXPECT_THROW(pack(*source_, target(), stopping("pack", source_->size())), Stopped);
+    EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
     const fs::path payload = dir_ / "out" / GetParam().payload;
     fs::rename(payload, dir_ / "kept");
     fs::create_directory(payload);  // an error, but none that tells of other bytes
-    EXPECT_THROW(pack(*source_, target(), options_), IoError);
+    EXPECT_THROW(pack(*dataset_, target(), options_), IoError);
     fs::remove(payload);
     fs::rename(dir_ / "kept", payload);
-    EXPECT_THROW(pack(*source_, target(), stopping("check", source_->size() / 3)), Stopped);  // there are still parts
+    EXPECT_THROW(pack(*dataset_, target(), stopping("check", dataset_->size() / 3)), Stopped);  // there are still parts
     fs::remove(payload);
-    const PackResult result = pack(*source_, target(), options_);
+    const PackResult result = pack(*dataset_, target(), options_);
     EXPECT_EQ(result.resumed_samples, 0);
-    EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
+    EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_));
 }
 
 TEST_P(Target, NotesThatAreNoJsonCountForNothing) {
-    EXPECT_THROW(pack(*source_, target(), stopping("pack", source_->size())), Stopped);
+    EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
     for (const auto& entry : fs::recursive_directory_iterator(dir_ / "out")) {
         if (entry.path().filename() == "journal.jsonl") {
             std::string text = read_text(entry.path());
@@ -230,18 +230,18 @@ TEST_P(Target, NotesThatAreNoJsonCountForNothing) {
             write_file(entry.path(), text.replace(at, before.size(), R"("notes":"[{)"));
         }
     }
-    EXPECT_EQ(pack(*source_, target(), options_).resumed_samples, 0);
+    EXPECT_EQ(pack(*dataset_, target(), options_).resumed_samples, 0);
 }
 
 TEST_P(Target, BracesInTheNameOfAFolderAreNoRange) {
-    const PackResult result = pack(*source_, target("run{1..3}"), options_);
-    EXPECT_EQ(result.samples, source_->size());
+    const PackResult result = pack(*dataset_, target("run{1..3}"), options_);
+    EXPECT_EQ(result.samples, dataset_->size());
 }
 
 TEST_P(Target, ACompleteOneHasNothingToDo) {
-    const PackResult first = pack(*source_, target(), options_);
+    const PackResult first = pack(*dataset_, target(), options_);
     const auto files = files_in(dir_ / "out");
-    const PackResult again = pack(*source_, target(), options_);
+    const PackResult again = pack(*dataset_, target(), options_);
     EXPECT_TRUE(again.nothing_to_do);
     EXPECT_FALSE(first.nothing_to_do);
     EXPECT_EQ(again.codecs, first.codecs);
@@ -250,18 +250,18 @@ TEST_P(Target, ACompleteOneHasNothingToDo) {
     EXPECT_EQ(again.path, first.path);
     PackOptions other = options_;
     other.recode.resize_shorter = 8;
-    EXPECT_THAT([&] { pack(*source_, target(), other); },
+    EXPECT_THAT([&] { pack(*dataset_, target(), other); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("no --resize-shorter, as the data set was packed with")));
     EXPECT_TRUE(files_in(dir_ / "out") == files);
 }
 
 TEST_P(Target, AnUnfinishedOneKeepsItsOptions) {
-    EXPECT_THROW(pack(*source_, target(), stopping("pack", source_->size())), Stopped);
+    EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
     PackOptions other = options_;
     other.recode.resize_shorter = 8;
-    EXPECT_THAT([&] { pack(*source_, target(), other); },
+    EXPECT_THAT([&] { pack(*dataset_, target(), other); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("no --resize-shorter, as the data set was begun with")));
-    EXPECT_NO_THROW(pack(*source_, target(), options_));
+    EXPECT_NO_THROW(pack(*dataset_, target(), options_));
 }
 
 TEST_P(Target, OnePackingAtATime) {
@@ -270,12 +270,12 @@ TEST_P(Target, OnePackingAtATime) {
     outer.progress = [&](const PackProgress& progress) {
         if (tried++ == 0) {
             EXPECT_STREQ(progress.phase, "pack");
-            EXPECT_THAT([&] { pack(*source_, target(), options_); },
+            EXPECT_THAT([&] { pack(*dataset_, target(), options_); },
                         ThrowsMessage<IoError>(HasSubstr("another process is writing")));
         }
     };
-    const PackResult result = pack(*source_, target(), outer);
-    EXPECT_TRUE(stored(*open_source(result.path, Split::train)) == stored(*source_));
+    const PackResult result = pack(*dataset_, target(), outer);
+    EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_));
 }
 
 TEST_P(Target, WhatIsThereIsNotTouched) {
@@ -285,13 +285,13 @@ TEST_P(Target, WhatIsThereIsNotTouched) {
     }
     fs::create_directories(dir_ / "out");
     write_file(dir_ / "out" / name, "mine");
-    EXPECT_THAT([&] { pack(*source_, target(), options_); }, ThrowsMessage<IoError>(HasSubstr("remove it first")));
+    EXPECT_THAT([&] { pack(*dataset_, target(), options_); }, ThrowsMessage<IoError>(HasSubstr("remove it first")));
     EXPECT_EQ(read_text(dir_ / "out" / name), "mine");
     EXPECT_EQ(std::distance(fs::directory_iterator(dir_ / "out"), fs::directory_iterator()), 1);
 }
 
 TEST_P(Target, KilledBetweenTwoRenamesItIsFinishedLater) {
-    const PackResult first = pack(*source_, target(), options_);
+    const PackResult first = pack(*dataset_, target(), options_);
     const auto whole = files_in(dir_ / "out");
     for (std::size_t moved = 0; moved < whole.size(); ++moved) {  // back into the working folder, all but some
         fs::path record;
@@ -309,7 +309,7 @@ TEST_P(Target, KilledBetweenTwoRenamesItIsFinishedLater) {
                 fs::rename(dir_ / "out" / name, folder / name);
             }
         }
-        const PackResult again = pack(*source_, target(), options_);
+        const PackResult again = pack(*dataset_, target(), options_);
         EXPECT_TRUE(again.nothing_to_do);
         EXPECT_TRUE(files_in(dir_ / "out") == whole);
         EXPECT_FALSE(fs::exists(folder));
@@ -317,14 +317,14 @@ TEST_P(Target, KilledBetweenTwoRenamesItIsFinishedLater) {
 }
 
 TEST_P(Target, ARemovedOneIsPackedAnew) {
-    pack(*source_, target(), options_);
+    pack(*dataset_, target(), options_);
     const auto whole = files_in(dir_ / "out");
     for (const auto& [name, content] : whole) {
         if (!name.ends_with(".json")) {
             fs::remove(dir_ / "out" / name);
         }
     }
-    EXPECT_FALSE(pack(*source_, target(), options_).nothing_to_do);
+    EXPECT_FALSE(pack(*dataset_, target(), options_).nothing_to_do);
     if (GetParam().same_bytes) {
         EXPECT_TRUE(files_in(dir_ / "out") == whole);
     }
@@ -333,7 +333,7 @@ TEST_P(Target, ARemovedOneIsPackedAnew) {
             write_file(dir_ / "out" / name, content + "x");
         }
     }
-    EXPECT_THAT([&] { pack(*source_, target(), options_); },
+    EXPECT_THAT([&] { pack(*dataset_, target(), options_); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("pack.json tells of, got ")));
 }
 
@@ -343,23 +343,23 @@ TEST_P(Target, BadSamplesAreLeftOutAndListed) {
     }
     write_file(dir_ / "images/c1/5.jpg", std::string_view("no image"));
     write_file(dir_ / "images/c2/9.jpg", std::string_view("no image"));
-    source_ = std::make_unique<ImageFolderSource>(dir_ / "images");
-    EXPECT_THAT([&] { pack(*source_, target(), options_); }, ThrowsMessage<DataError>(HasSubstr("c1/5.jpg")));
+    dataset_ = std::make_unique<ImageFolder>(dir_ / "images");
+    EXPECT_THAT([&] { pack(*dataset_, target(), options_); }, ThrowsMessage<DataError>(HasSubstr("c1/5.jpg")));
     options_.skip_bad = true;
-    EXPECT_THROW(pack(*source_, target(), stopping("pack", 11)), Stopped);
-    const PackResult result = pack(*source_, target(), options_);
+    EXPECT_THROW(pack(*dataset_, target(), stopping("pack", 11)), Stopped);
+    const PackResult result = pack(*dataset_, target(), options_);
     ASSERT_EQ(result.skipped.size(), 2U);
     EXPECT_EQ(result.skipped[1].key, "c2/9.jpg");
     auto expected = std::vector<Stored>();
     Sample sample;
-    const auto packed = open_source(result.path, Split::train);
+    const auto packed = open_dataset(result.path, Split::train);
     ASSERT_EQ(packed->size(), 10);
     for (std::int64_t i = 0; i < 10; ++i) {
         packed->read(i, sample);
         EXPECT_EQ(packed->key(i)[1] - '0', sample.label);
         EXPECT_NE(packed->key(i), "c1/5.jpg");
     }
-    EXPECT_EQ(pack(*source_, target(), options_).skipped.size(), 2U);
+    EXPECT_EQ(pack(*dataset_, target(), options_).skipped.size(), 2U);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -377,12 +377,12 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(TarClasses, AreFoundWhateverTheNameEndsIn) {
     const TempDir dir;
     make_folder(dir / "images");
-    const ImageFolderSource source(dir / "images");
+    const ImageFolder dataset(dir / "images");
     for (const char* name : {"imagenet2012.tar", "v2.tar", "2012.tar", "x-7.tar", "v3-{000000..}.tar",
                              "x-2012-{000000..}.tar", "x--{000000..}.tar", "7-{000000..}.tar"}) {
-        const PackResult result = pack(source, dir / name, {});
-        const auto packed = open_source(result.path, Split::train);
-        EXPECT_TRUE(std::ranges::equal(packed->classes(), source.classes())) << name;
+        const PackResult result = pack(dataset, dir / name, {});
+        const auto packed = open_dataset(result.path, Split::train);
+        EXPECT_TRUE(std::ranges::equal(packed->classes(), dataset.classes())) << name;
     }
 }
 

@@ -7,10 +7,10 @@
 #include "pack/support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/formats/image_folder.h"
+#include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/open.h"
-#include "stoker/formats/stk.h"
-#include "stoker/formats/stk_writer.h"
+#include "stoker/formats/stk/stk.h"
+#include "stoker/formats/stk/stk_writer.h"
 #include "stoker/pack/pack.h"
 #include "support/temp_dir.h"
 
@@ -25,22 +25,22 @@ using ::testing::HasSubstr;
 TEST(Unpack, GivesTheFolderBack) {
     const TempDir dir;
     make_folder(dir / "images");
-    const ImageFolderSource source(dir / "images");
+    const ImageFolder dataset(dir / "images");
     for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::dct_zstd}) {
         const std::string name(pack_codec_name(codec));
-        pack(source, dir / (name + ".stk"), {.recode = {.codec = codec}});
+        pack(dataset, dir / (name + ".stk"), {.recode = {.codec = codec}});
         fs::create_directories(dir / name);
-        const StkSource packed(dir / (name + ".stk"));
+        const StkDataset packed(dir / (name + ".stk"));
         const UnpackResult result = unpack(packed, dir / name, {.workers = 2});
-        const ImageFolderSource back(dir / name);
-        EXPECT_EQ(all_of(back), all_of(source)) << name;
+        const ImageFolder back(dir / name);
+        EXPECT_EQ(all_of(back), all_of(dataset)) << name;
         EXPECT_EQ(result.samples, 12);
         EXPECT_EQ(result.original + result.same_pixels, 12);
         EXPECT_EQ(result.bytes, back.bytes());
         std::int64_t equal = 0;
-        for (std::int64_t i = 0; i < source.size(); ++i) {
-            const bool same = read_text(dir / "images" / source.key(i)) == read_text(dir / name / source.key(i));
-            EXPECT_EQ(same, packed.image(i).original_file) << name << " " << source.key(i);
+        for (std::int64_t i = 0; i < dataset.size(); ++i) {
+            const bool same = read_text(dir / "images" / dataset.key(i)) == read_text(dir / name / dataset.key(i));
+            EXPECT_EQ(same, packed.image(i).original_file) << name << " " << dataset.key(i);
             equal += same ? 1 : 0;
         }
         EXPECT_EQ(result.original, equal);
@@ -52,14 +52,14 @@ TEST(Unpack, ADamagedSampleIsNotWritten) {
     make_folder(dir / "images");
     for (const auto codec : {PackCodec::keep, PackCodec::raw}) {
         const fs::path target = dir / fmt::format("{}.stk", pack_codec_name(codec));
-        pack(ImageFolderSource(dir / "images"), target, {.recode = {.codec = codec}});
+        pack(ImageFolder(dir / "images"), target, {.recode = {.codec = codec}});
         std::string bytes = read_text(target / "shard-000000.stk");
-        const std::size_t last = static_cast<std::size_t>(StkSource(target).image(0).bytes.size()) - 1;
+        const std::size_t last = static_cast<std::size_t>(StkDataset(target).image(0).bytes.size()) - 1;
         bytes[64 + last] = static_cast<char>(bytes[64 + last] ^ 1);  // the end of the first payload
         write_file(target / "shard-000000.stk", bytes);
         const fs::path back = dir / fmt::format("{}-back", pack_codec_name(codec));
         fs::create_directories(back);
-        const StkSource damaged(target);
+        const StkDataset damaged(target);
         EXPECT_THAT([&] { unpack(damaged, back, {}); },
                     ::testing::ThrowsMessage<DataError>(
                         AllOf(HasSubstr("shard-000000.stk: c0/0.jpg (sample 0) @ byte 64"), HasSubstr("of hash"),
@@ -75,16 +75,16 @@ TEST(Unpack, ADamagedSampleIsNotWritten) {
 TEST(Unpack, RawPixelsBecomePng) {
     const TempDir dir;
     make_folder(dir / "images");
-    const ImageFolderSource source(dir / "images");
-    pack(source, dir / "x.stk", {.recode = {.codec = PackCodec::raw}});
+    const ImageFolder dataset(dir / "images");
+    pack(dataset, dir / "x.stk", {.recode = {.codec = PackCodec::raw}});
     fs::create_directories(dir / "back");
-    const UnpackResult result = unpack(StkSource(dir / "x.stk"), dir / "back", {});
+    const UnpackResult result = unpack(StkDataset(dir / "x.stk"), dir / "back", {});
     EXPECT_EQ(result.original, 0);
     EXPECT_EQ(result.same_pixels, 12);
     EXPECT_TRUE(fs::exists(dir / "back/c0/0.jpg.png"));
     EXPECT_TRUE(fs::exists(dir / "back/c0/3.png"));
-    const auto before = all_of(source);
-    for (const auto& [key, label, height, width, pixels] : all_of(ImageFolderSource(dir / "back"))) {
+    const auto before = all_of(dataset);
+    for (const auto& [key, label, height, width, pixels] : all_of(ImageFolder(dir / "back"))) {
         const std::string name = key.ends_with(".jpg.png") ? key.substr(0, key.size() - 4) : key;
         EXPECT_TRUE(std::ranges::find(before, Seen{name, label, height, width, pixels}) != before.end()) << key;
     }
@@ -92,17 +92,17 @@ TEST(Unpack, RawPixelsBecomePng) {
 
 TEST(Unpack, DigitsIntoClassFolders) {
     const TempDir dir;
-    const auto digits = open_source("synth:digits?count=20", Split::train);
+    const auto digits = open_dataset("synth:digits?count=20", Split::train);
     const UnpackResult result = unpack(*digits, dir.path(), {});
     EXPECT_EQ(result.same_pixels, 20);
-    const ImageFolderSource back(dir.path());
+    const ImageFolder back(dir.path());
     EXPECT_EQ(back.size(), 20);
     for (std::int64_t i = 0; i < back.size(); ++i) {
         EXPECT_THAT(back.key(i), ::testing::MatchesRegex("[0-9]/.*\\.png"));
     }
 }
 
-class Unnamed final : public Source {
+class Unnamed final : public Dataset {
   public:
     std::int64_t size() const override { return 3; }
     void read(std::int64_t index, Sample& sample) const override {
@@ -163,7 +163,7 @@ TEST(Unpack, HostileDataSets) {
     write(dir / "file-and-folder.stk", {"c/1.jpg", "c/1.jpg/2.jpg"}, {"c"});
     for (const char* name : {"up.stk", "twice.stk", "file-and-folder.stk"}) {
         fs::create_directories(dir / "deep/out");
-        EXPECT_THROW(unpack(StkSource(dir / name), dir / "deep/out", {}), Error) << name;
+        EXPECT_THROW(unpack(StkDataset(dir / name), dir / "deep/out", {}), Error) << name;
         fs::remove_all(dir / "deep/out");
     }
     EXPECT_FALSE(fs::exists(dir / "escaped.jpg"));
@@ -173,7 +173,7 @@ TEST(Unpack, HostileDataSets) {
     fs::create_directories(dir / "elsewhere");
     fs::create_directories(dir / "out/c");
     fs::create_symlink(dir / "elsewhere/1.jpg", dir / "out/c/1.jpg");
-    EXPECT_THROW(unpack(StkSource(dir / "twice.stk"), dir / "out", {}), IoError);
+    EXPECT_THROW(unpack(StkDataset(dir / "twice.stk"), dir / "out", {}), IoError);
     EXPECT_FALSE(fs::exists(dir / "elsewhere/1.jpg"));
 }
 

@@ -11,13 +11,13 @@
 #include <new>
 
 #include "stoker/codecs/encode.h"
-#include "stoker/pipeline/transform.h"
+#include "stoker/pipeline/transforms/transform.h"
 
 namespace {
 
 std::atomic<long> allocations{0};
 
-void* counted(std::size_t bytes, std::size_t alignment) {
+void* pluralize(std::size_t bytes, std::size_t alignment) {
     ++allocations;
     void* memory = nullptr;
     if (posix_memalign(&memory, std::max(alignment, sizeof(void*)), bytes) != 0) {
@@ -29,13 +29,13 @@ void* counted(std::size_t bytes, std::size_t alignment) {
 }  // namespace
 
 void* operator new(std::size_t bytes) {
-    return counted(bytes, alignof(std::max_align_t));
+    return pluralize(bytes, alignof(std::max_align_t));
 }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
     return std::malloc(bytes);  // as what is given back by free
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-    return counted(bytes, static_cast<std::size_t>(alignment));
+    return pluralize(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept {
     std::free(memory);

@@ -4,19 +4,19 @@
 #include <gtest/gtest.h>
 
 #include "pipeline/pixel_source.h"
-#include "stoker/pipeline/state.h"
+#include "stoker/pipeline/loader_state.h"
 
 namespace stoker {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::PixelSource;
+using testing::PixelDataset;
 using testing::random_ops;
 using testing::see;
 using testing::Seen;
 
-std::shared_ptr<PixelSource> source_with_bad(std::int64_t size, const std::set<std::int64_t>& bad) {
-    auto source = std::make_shared<PixelSource>(size);
+std::shared_ptr<PixelDataset> source_with_bad(std::int64_t size, const std::set<std::int64_t>& bad) {
+    auto source = std::make_shared<PixelDataset>(size);
     for (const std::int64_t index : bad) {
         source->failures[index] = [] {
             throw DataError({.path = "", .offset = 7}, {.where = "x", .expected = "good bytes", .got = "bad ones"});
@@ -65,7 +65,7 @@ TEST(BadSamples, AreReplacedByTheNextGoodOneForAnyNumberOfWorkers) {
 }
 
 TEST(BadSamples, TheBatchHoldsTheReplacement) {
-    const auto good = std::make_shared<PixelSource>(20);
+    const auto good = std::make_shared<PixelDataset>(20);
     Loader loader(source_with_bad(20, {5}), Transform(),
                   {.batch_size = 20, .workers = 2, .shuffle = false, .bad_samples = 1});
     Loader clean(good, Transform(), {.batch_size = 20, .workers = 2, .shuffle = false});
@@ -109,7 +109,7 @@ TEST(BadSamples, PastTheBudgetTheRunStopsWithAList) {
 
 // Past the classes of the model, or none at all: a loss function would only say that something is out of bounds.
 TEST(BadSamples, ALabelThatNoClassHasIsOne) {
-    const auto source = std::make_shared<PixelSource>(20);
+    const auto source = std::make_shared<PixelDataset>(20);
     std::int64_t largest = 0;
     for (std::int64_t i = 0; i < source->size(); ++i) {
         Sample sample;
@@ -215,7 +215,7 @@ TEST(BadSamples, AreReadOnce) {
 
 // Long runs of them cost nothing but themselves, and all may be bad.
 TEST(BadSamples, MayLeaveTheirPlacesEmpty) {
-    const auto source = std::make_shared<PixelSource>(40);
+    const auto source = std::make_shared<PixelDataset>(40);
     Loader loader(source, random_ops(),
                   {.batch_size = 8, .workers = 0, .shuffle = false, .bad_samples = 40, .replace = false});
     for (std::int64_t index = 0; index < 40; ++index) {
@@ -251,7 +251,7 @@ TEST(BadSamples, AReplacementIsAugmentedInItsOwnWay) {
 
 TEST(BadSamples, AreReplacedWithinTheirGroup) {
     LoaderOptions options{.batch_size = 20, .workers = 2, .bad_samples = 4};
-    options.order = make_order({.size = 20, .groups = {{.indices = {3, 4, 15}}, {.indices = {5, 6}}}});
+    options.sampler = make_sampler({.size = 20, .groups = {{.indices = {3, 4, 15}}, {.indices = {5, 6}}}});
     Loader loader(source_with_bad(20, {4}), random_ops(), options);
     for (const auto& [index, by] : run_epochs(loader, 2).bad) {
         EXPECT_EQ(index, 4);
@@ -270,7 +270,7 @@ TEST(BadSamples, AnEpochThatBeginsWithAnErrorCountsAfresh) {
 }
 
 TEST(BadSamples, ImagesOfAnotherSizeAreNone) {
-    const auto source = std::make_shared<PixelSource>(20);
+    const auto source = std::make_shared<PixelDataset>(20);
     source->taller.insert(5);
     Loader loader(source, Transform(), {.batch_size = 20, .workers = 1, .shuffle = false, .bad_samples = 10});
     try {
@@ -285,13 +285,13 @@ TEST(BadSamples, ABadFirstSampleDoesNotHideTheShape) {
     Loader loader(source_with_bad(10, {0, 1}), random_ops(),
                   {.batch_size = 10, .workers = 1, .shuffle = false, .bad_samples = 2});
     EXPECT_EQ(see(*loader.next()).indices, (std::vector<std::int64_t>{2, 2, 2, 3, 4, 5, 6, 7, 8, 9}));
-    const auto odd = std::make_shared<PixelSource>(10);
+    const auto odd = std::make_shared<PixelDataset>(10);
     odd->failures[0] = [] { throw std::runtime_error("my reader gave up"); };
     EXPECT_NO_THROW(Loader(odd, random_ops(), {.batch_size = 10, .bad_samples = 1}));
 }
 
 TEST(BadSamples, ErrorsOfTheSystemAreNotTheSamplesFault) {
-    const auto source = std::make_shared<PixelSource>(10);
+    const auto source = std::make_shared<PixelDataset>(10);
     source->failures[4] = [] { throw IoError({.where = "disk", .expected = "bytes", .got = "no answer"}); };
     Loader loader(source, random_ops(), {.batch_size = 10, .workers = 1, .bad_samples = 10});
     EXPECT_THROW(loader.next(), IoError);

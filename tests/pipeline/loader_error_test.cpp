@@ -12,7 +12,7 @@ namespace {
 
 using testing::CountingAllocator;
 using ::testing::HasSubstr;
-using testing::PixelSource;
+using testing::PixelDataset;
 using testing::random_ops;
 using testing::see;
 
@@ -20,9 +20,9 @@ using testing::see;
 template <typename Check>
 void with_failure(const std::function<void()>& failure, Check check) {
     for (const int workers : {0, 1, 3}) {
-        const auto source = std::make_shared<PixelSource>(10);
-        source->failures[5] = failure;
-        Loader loader(source, random_ops(), {.batch_size = 4, .workers = workers, .shuffle = false});
+        const auto dataset = std::make_shared<PixelDataset>(10);
+        dataset->failures[5] = failure;
+        Loader loader(dataset, random_ops(), {.batch_size = 4, .workers = workers, .shuffle = false});
         for (int epoch = 0; epoch < 2; ++epoch) {
             EXPECT_EQ(see(*loader.next()).indices, (std::vector<std::int64_t>{0, 1, 2, 3}));
             check(loader);
@@ -74,14 +74,14 @@ TEST(LoaderErrors, ErrorsOfTheSystemStayWhatTheyAre) {
 
 TEST(LoaderErrors, TheFirstBadSampleOfABatchIsReportedForAnyNumberOfWorkers) {
     for (const int workers : {0, 1, 2, 8}) {
-        const auto source = std::make_shared<PixelSource>(64);
+        const auto dataset = std::make_shared<PixelDataset>(64);
         for (const std::int64_t index : {21, 40, 63}) {
-            source->failures[index] = [index] {
+            dataset->failures[index] = [index] {
                 std::this_thread::sleep_for(std::chrono::milliseconds(index == 21 ? 10 : 0));
                 throw std::runtime_error("bad");
             };
         }
-        Loader loader(source, random_ops(), {.batch_size = 64, .workers = workers, .shuffle = false});
+        Loader loader(dataset, random_ops(), {.batch_size = 64, .workers = workers, .shuffle = false});
         try {
             loader.next();
             ADD_FAILURE() << "no error";
@@ -92,9 +92,9 @@ TEST(LoaderErrors, TheFirstBadSampleOfABatchIsReportedForAnyNumberOfWorkers) {
 }
 
 TEST(LoaderErrors, AnErrorInAnEpochsLastBatchEndsTheEpochToo) {
-    const auto source = std::make_shared<PixelSource>(8);
-    source->failures[7] = [] { throw std::runtime_error("bad"); };
-    Loader loader(source, random_ops(), {.batch_size = 4, .workers = 1, .epochs = 1, .shuffle = false});
+    const auto dataset = std::make_shared<PixelDataset>(8);
+    dataset->failures[7] = [] { throw std::runtime_error("bad"); };
+    Loader loader(dataset, random_ops(), {.batch_size = 4, .workers = 1, .epochs = 1, .shuffle = false});
     EXPECT_NE(loader.next(), nullptr);
     EXPECT_THROW(loader.next(), DataError);
     EXPECT_EQ(loader.state().epoch, 1);
@@ -103,10 +103,10 @@ TEST(LoaderErrors, AnErrorInAnEpochsLastBatchEndsTheEpochToo) {
 }
 
 TEST(LoaderErrors, ABadFirstSampleFailsAtOnceWithItsPlace) {
-    const auto source = std::make_shared<PixelSource>(8);
-    source->failures[0] = [] { throw std::runtime_error("bad"); };
+    const auto dataset = std::make_shared<PixelDataset>(8);
+    dataset->failures[0] = [] { throw std::runtime_error("bad"); };
     try {
-        Loader loader(source, random_ops(), {});
+        Loader loader(dataset, random_ops(), {});
         ADD_FAILURE() << "no error";
     } catch (const DataError& error) {
         EXPECT_EQ(error.place().key, "pixels/00000");
@@ -115,9 +115,9 @@ TEST(LoaderErrors, ABadFirstSampleFailsAtOnceWithItsPlace) {
 }
 
 TEST(LoaderErrors, AnImageOfAnotherSizeSaysWhatToAdd) {
-    const auto source = std::make_shared<PixelSource>(8);
-    source->taller.insert(6);
-    Loader loader(source, Transform(), {.batch_size = 8, .workers = 2});
+    const auto dataset = std::make_shared<PixelDataset>(8);
+    dataset->taller.insert(6);
+    Loader loader(dataset, Transform(), {.batch_size = 8, .workers = 2});
     try {
         loader.next();
         ADD_FAILURE() << "no error";
@@ -128,12 +128,12 @@ TEST(LoaderErrors, AnImageOfAnotherSizeSaysWhatToAdd) {
                      "0, got 3 x 13 x 10; add an op that gives all images one size, such as center_crop or resize with "
                      "size = [height, width]");
     }
-    Loader cropped(source, Transform(std::vector<Op>{CenterCrop{8, 8}}), {.batch_size = 8, .workers = 2});
+    Loader cropped(dataset, Transform(std::vector<Op>{CenterCrop{8, 8}}), {.batch_size = 8, .workers = 2});
     EXPECT_NE(cropped.next(), nullptr);
 }
 
 TEST(LoaderErrors, RawPixelsThatDoNotFitTheirShape) {
-    class Odd final : public Source {
+    class Odd final : public Dataset {
       public:
         std::int64_t size() const override { return 2; }
         void read(std::int64_t index, Sample& sample) const override {
@@ -146,11 +146,11 @@ TEST(LoaderErrors, RawPixelsThatDoNotFitTheirShape) {
         int height = 2, width = 2, channels = 3;
     };
     const auto expect_error = [](int height, int width, int channels, const std::string& part) {
-        const auto source = std::make_shared<Odd>();
-        source->height = height;
-        source->width = width;
-        source->channels = channels;
-        Loader loader(source, Transform(), {.batch_size = 2, .workers = 1});
+        const auto dataset = std::make_shared<Odd>();
+        dataset->height = height;
+        dataset->width = width;
+        dataset->channels = channels;
+        Loader loader(dataset, Transform(), {.batch_size = 2, .workers = 1});
         try {
             loader.next();
             ADD_FAILURE() << "no error";
@@ -166,9 +166,9 @@ TEST(LoaderErrors, RawPixelsThatDoNotFitTheirShape) {
 
 TEST(LoaderErrors, NothingStaysOfTheSampleBefore) {
     for (const int workers : {0, 1}) {
-        const auto source = std::make_shared<PixelSource>(10);
-        source->unlabelled = {3, 4, 8};
-        Loader loader(source, random_ops(), {.batch_size = 10, .workers = workers, .shuffle = false});
+        const auto dataset = std::make_shared<PixelDataset>(10);
+        dataset->unlabelled = {3, 4, 8};
+        Loader loader(dataset, random_ops(), {.batch_size = 10, .workers = workers, .shuffle = false});
         EXPECT_EQ(see(*loader.next()).labels, (std::vector<std::int64_t>{0, 3, 6, -1, -1, 5, 8, 1, -1, 7}));
     }
 }
@@ -177,7 +177,7 @@ TEST(LoaderErrors, NoMemoryForASlotIsAnErrorOfNext) {
     for (const int workers : {0, 2}) {
         CountingAllocator allocator;
         allocator.most = 0;
-        Loader loader(std::make_shared<PixelSource>(40), random_ops(),
+        Loader loader(std::make_shared<PixelDataset>(40), random_ops(),
                       {.batch_size = 4, .workers = workers, .prefetch = 2, .allocator = &allocator});
         EXPECT_THROW(loader.next(), IoError);
         allocator.most = 1000;
@@ -196,7 +196,7 @@ TEST(LoaderErrors, NoMemoryForASlotIsAnErrorOfNext) {
 TEST(LoaderErrors, RefusesOptionsThatCannotBe) {
     const auto expect_refused = [](const LoaderOptions& options, const std::string& part) {
         try {
-            Loader loader(std::make_shared<PixelSource>(10), random_ops(), options);
+            Loader loader(std::make_shared<PixelDataset>(10), random_ops(), options);
             ADD_FAILURE() << "accepted, instead of an error about " << part;
         } catch (const InvalidArgument& error) {
             EXPECT_THAT(error.what(), HasSubstr(part));
@@ -210,7 +210,8 @@ TEST(LoaderErrors, RefusesOptionsThatCannotBe) {
 }
 
 TEST(LoaderErrors, ABatchSizeFarBeyondTheDataTakesNoMemoryForIt) {
-    Loader loader(std::make_shared<PixelSource>(10), random_ops(), {.batch_size = std::int64_t{1} << 40, .workers = 2});
+    Loader loader(std::make_shared<PixelDataset>(10), random_ops(),
+                  {.batch_size = std::int64_t{1} << 40, .workers = 2});
     EXPECT_EQ(loader.next()->size(), 10);
     EXPECT_EQ(loader.next(), nullptr);
 }

@@ -1,4 +1,5 @@
-// The loader under orders that draw samples more than once, and with every kind of cache: the same bytes in each case.
+// The loader under samplers that draw samples more than once, and with every kind of cache: the same bytes in each
+// case.
 #include <gtest/gtest.h>
 
 #include "pipeline/pixel_source.h"
@@ -8,31 +9,31 @@
 namespace stoker {
 namespace {
 
-using testing::PixelSource;
+using testing::PixelDataset;
 using testing::random_ops;
 using testing::see;
 using testing::see_epochs;
 using testing::Seen;
 
-std::vector<OrderOptions> orders() {
+std::vector<SamplerOptions> samplers() {
     return {{.size = 60, .seed = 4, .epoch_samples = 150},
             {.size = 60, .seed = 4, .window = 10, .shards = {20, 1, 30, 9}},
             {.size = 60, .seed = 4, .groups = {{.weight = 5, .first = 0, .size = 6}, {.first = 6, .size = 54}}}};
 }
 
-std::vector<Seen> run(const OrderOptions& order, LoaderOptions options, int epochs) {
+std::vector<Seen> run(const SamplerOptions& sampler, LoaderOptions options, int epochs) {
     options.batch_size = 8;
     options.seed = 4;
-    options.order = make_order(order);
-    Loader loader(std::make_shared<PixelSource>(60), random_ops(), options);
+    options.sampler = make_sampler(sampler);
+    Loader loader(std::make_shared<PixelDataset>(60), random_ops(), options);
     return see_epochs(loader, epochs);
 }
 
 TEST(LoaderOrder, AnyNumberOfWorkersSeesTheSame) {
-    for (const OrderOptions& order : orders()) {
-        const auto alone = run(order, {.workers = 0}, 3);
+    for (const SamplerOptions& sampler : samplers()) {
+        const auto alone = run(sampler, {.workers = 0}, 3);
         for (const int workers : {1, 3, 8}) {
-            EXPECT_EQ(testing::difference(run(order, {.workers = workers}, 3), alone), "");
+            EXPECT_EQ(testing::difference(run(sampler, {.workers = workers}, 3), alone), "");
         }
     }
 }
@@ -53,12 +54,12 @@ TEST(LoaderOrder, ARepeatedSampleIsAugmentedAnew) {
 }
 
 TEST(LoaderOrder, RestoreGoesOnInAnyOrder) {
-    for (const OrderOptions& order : orders()) {
+    for (const SamplerOptions& sampler : samplers()) {
         LoaderOptions options{.batch_size = 8, .workers = 2, .seed = 4};
-        options.order = make_order(order);
-        const auto all = run(order, {.workers = 0}, 3);
+        options.sampler = make_sampler(sampler);
+        const auto all = run(sampler, {.workers = 0}, 3);
         for (std::size_t cut = 0; cut < all.size(); cut += 5) {
-            Loader loader(std::make_shared<PixelSource>(60), random_ops(), options);
+            Loader loader(std::make_shared<PixelDataset>(60), random_ops(), options);
             LoaderState state = loader.state();
             state.epoch = all[cut].epoch;
             state.batch = all[cut].number;
@@ -69,35 +70,35 @@ TEST(LoaderOrder, RestoreGoesOnInAnyOrder) {
 }
 
 TEST(LoaderOrder, AStateFitsItsOrderAlone) {
-    for (const OrderOptions& order : orders()) {
+    for (const SamplerOptions& sampler : samplers()) {
         LoaderOptions options{.batch_size = 8, .workers = 0, .seed = 4};
-        Loader plain(std::make_shared<PixelSource>(60), random_ops(), options);
-        options.order = make_order(order);
-        Loader other(std::make_shared<PixelSource>(60), random_ops(), options);
+        Loader plain(std::make_shared<PixelDataset>(60), random_ops(), options);
+        options.sampler = make_sampler(sampler);
+        Loader other(std::make_shared<PixelDataset>(60), random_ops(), options);
         EXPECT_THROW(other.restore(plain.state()), InvalidArgument);
         EXPECT_NO_THROW(other.restore(other.state()));
     }
 }
 
 TEST(LoaderOrder, AnOrderOfOtherDataOrSeedIsRefused) {
-    const auto source = std::make_shared<PixelSource>(60);
+    const auto source = std::make_shared<PixelDataset>(60);
     LoaderOptions options{.batch_size = 8, .workers = 0, .seed = 4};
-    options.order = make_order({.size = 61, .seed = 4});
+    options.sampler = make_sampler({.size = 61, .seed = 4});
     EXPECT_THROW(Loader(source, random_ops(), options), InvalidArgument);
-    options.order = make_order({.size = 60, .seed = 5});
+    options.sampler = make_sampler({.size = 60, .seed = 5});
     EXPECT_THROW(Loader(source, random_ops(), options), InvalidArgument);
 }
 
 TEST(LoaderOrder, EveryCacheGivesTheSameBytes) {
     const testing::TempDir directory;
-    for (const OrderOptions& order : orders()) {
-        const auto alone = run(order, {.workers = 0}, 3);
+    for (const SamplerOptions& sampler : samplers()) {
+        const auto alone = run(sampler, {.workers = 0}, 3);
         for (const std::string& where : {std::string(), directory.path().string()}) {
             for (const bool encoded : {false, true}) {
                 for (const std::int64_t bytes : {3000, 1 << 20}) {
                     LoaderOptions options{.workers = 2};
                     options.cache = {.bytes = bytes, .directory = where, .encoded = encoded};
-                    EXPECT_EQ(testing::difference(run(order, options, 3), alone), "") << where << encoded << bytes;
+                    EXPECT_EQ(testing::difference(run(sampler, options, 3), alone), "") << where << encoded << bytes;
                 }
             }
         }
@@ -108,7 +109,7 @@ TEST(LoaderOrder, ACacheServesTheLaterEpochs) {
     const testing::TempDir directory;
     for (const std::string& where : {std::string(), directory.path().string()}) {
         for (const bool encoded : {false, true}) {
-            const auto source = std::make_shared<PixelSource>(60);
+            const auto source = std::make_shared<PixelDataset>(60);
             LoaderOptions options{.batch_size = 60, .workers = 0, .seed = 4};
             options.cache = {.bytes = 1 << 20, .directory = where, .encoded = encoded};
             Loader loader(source, random_ops(), options);
@@ -120,7 +121,7 @@ TEST(LoaderOrder, ACacheServesTheLaterEpochs) {
 }
 
 TEST(LoaderOrder, ACacheKeepsTheReasonOfABadSampleOut) {
-    const auto source = std::make_shared<PixelSource>(60);
+    const auto source = std::make_shared<PixelDataset>(60);
     source->failures[3] = [] { throw DataError({}, {.where = "x", .expected = "good bytes", .got = "bad ones"}); };
     LoaderOptions options{.batch_size = 60, .workers = 0, .seed = 4, .bad_samples = 1};
     options.cache.bytes = 1 << 20;

@@ -16,14 +16,14 @@ namespace {
 using std::chrono::milliseconds;
 using testing::CountingAllocator;
 using testing::difference;
-using testing::PixelSource;
+using testing::PixelDataset;
 using testing::random_ops;
 using testing::see;
 using testing::see_epochs;
 using testing::Seen;
 
 std::vector<Seen> run(std::int64_t size, const LoaderOptions& options, int epochs) {
-    auto source = std::make_shared<PixelSource>(size);
+    auto source = std::make_shared<PixelDataset>(size);
     source->delay = [](std::int64_t index) { return std::chrono::microseconds(index % 5 == 0 ? 200 : 0); };
     Loader loader(source, random_ops(), options);
     return see_epochs(loader, epochs);
@@ -44,7 +44,7 @@ TEST(Loader, TheSameBytesForAnyNumberOfWorkers) {
 }
 
 TEST(Loader, ABatchIsWhatItsIndicesSay) {
-    const auto source = std::make_shared<PixelSource>(23, 4, 6, 2);
+    const auto source = std::make_shared<PixelDataset>(23, 4, 6, 2);
     Loader loader(source, Transform(), {.batch_size = 5, .workers = 2, .seed = 1});
     EXPECT_EQ(loader.batches_per_epoch(), 5);
     EXPECT_EQ(loader.image_shape(), (Shape{2, 4, 6}));
@@ -72,7 +72,7 @@ TEST(Loader, ABatchIsWhatItsIndicesSay) {
 }
 
 TEST(Loader, NormalizeForOtherChannelsIsRefused) {
-    const auto source = std::make_shared<PixelSource>(3, 4, 6, 1);
+    const auto source = std::make_shared<PixelDataset>(3, 4, 6, 1);
     EXPECT_THROW(Loader(source, Transform(std::vector<Op>{kImageNetNormalize}), {.batch_size = 1}), InvalidArgument);
     EXPECT_NO_THROW(Loader(source, Transform(std::vector<Op>{kMnistNormalize}), {.batch_size = 1}));
 }
@@ -106,11 +106,11 @@ TEST(Loader, RanksTogetherMakeTheSameGlobalBatches) {
 }
 
 TEST(Loader, EpochsDifferInOrderAndAugmentation) {
-    Loader loader(std::make_shared<PixelSource>(20), random_ops(), {.batch_size = 20, .workers = 1, .seed = 2});
+    Loader loader(std::make_shared<PixelDataset>(20), random_ops(), {.batch_size = 20, .workers = 1, .seed = 2});
     const auto shuffled = see_epochs(loader, 2);
     EXPECT_NE(shuffled[0].indices, shuffled[1].indices);
 
-    Loader in_order(std::make_shared<PixelSource>(20), random_ops(),
+    Loader in_order(std::make_shared<PixelDataset>(20), random_ops(),
                     {.batch_size = 20, .workers = 1, .seed = 2, .shuffle = false});
     const auto plain = see_epochs(in_order, 2);
     EXPECT_EQ(plain[0].indices, plain[1].indices);
@@ -127,9 +127,9 @@ TEST(Loader, EpochsDifferInOrderAndAugmentation) {
 
 // A sample's augmentation does not depend on where in which batch it is.
 TEST(Loader, AugmentationFollowsTheSampleNotItsPlace) {
-    Loader in_order(std::make_shared<PixelSource>(20), random_ops(),
+    Loader in_order(std::make_shared<PixelDataset>(20), random_ops(),
                     {.batch_size = 20, .workers = 0, .seed = 2, .shuffle = false});
-    Loader shuffled(std::make_shared<PixelSource>(20), random_ops(), {.batch_size = 7, .workers = 3, .seed = 2});
+    Loader shuffled(std::make_shared<PixelDataset>(20), random_ops(), {.batch_size = 7, .workers = 3, .seed = 2});
     const Seen whole = see_epochs(in_order, 1).front();
     const auto pixels = static_cast<std::ptrdiff_t>(whole.image.size() / 20);
     for (const Seen& batch : see_epochs(shuffled, 1)) {
@@ -142,7 +142,7 @@ TEST(Loader, AugmentationFollowsTheSampleNotItsPlace) {
 
 TEST(Loader, NullEndsEachEpochOnceAndTheLastForEver) {
     for (const int workers : {0, 2}) {
-        Loader loader(std::make_shared<PixelSource>(10), random_ops(),
+        Loader loader(std::make_shared<PixelDataset>(10), random_ops(),
                       {.batch_size = 4, .workers = workers, .epochs = 2});
         for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
             for (std::int64_t number = 0; number < 3; ++number) {
@@ -161,7 +161,7 @@ TEST(Loader, NullEndsEachEpochOnceAndTheLastForEver) {
 }
 
 TEST(Loader, ReadsNothingBeyondTheLastEpoch) {
-    const auto source = std::make_shared<PixelSource>(10);
+    const auto source = std::make_shared<PixelDataset>(10);
     Loader loader(source, random_ops(), {.batch_size = 4, .workers = 2, .prefetch = 8, .epochs = 2});
     see_epochs(loader, 2);
     EXPECT_EQ(source->reads, 1 + 20) << "one to learn the shape, and each sample twice";
@@ -170,7 +170,7 @@ TEST(Loader, ReadsNothingBeyondTheLastEpoch) {
 TEST(Loader, WorkersAndPrefetchChangeNothingWhileItRuns) {
     const LoaderOptions options{.batch_size = 8, .workers = 0, .seed = 4};
     const auto alone = run(60, options, 4);
-    Loader loader(std::make_shared<PixelSource>(60), random_ops(), {.batch_size = 8, .workers = 2, .seed = 4});
+    Loader loader(std::make_shared<PixelDataset>(60), random_ops(), {.batch_size = 8, .workers = 2, .seed = 4});
     std::vector<Seen> seen;
     for (std::size_t step = 0; seen.size() < alone.size(); ++step) {
         constexpr int kWorkers[] = {3, 1, 0, 5, 2, 0, 1};
@@ -191,7 +191,7 @@ TEST(Loader, CacheChangesNoByte) {
             LoaderOptions cached = options;
             cached.cache.bytes = budget;
             cached.workers = workers;
-            const auto source = std::make_shared<PixelSource>(60);
+            const auto source = std::make_shared<PixelDataset>(60);
             Loader loader(source, random_ops(), cached);
             std::vector<Seen> seen;
             for (int nulls = 0; nulls < 3;) {
@@ -215,8 +215,8 @@ TEST(Loader, CacheWithLeadingFixedOps) {
     const auto ops = [] {
         return Transform(std::vector<Op>{Resize{.shorter = 9}, CenterCrop{8, 8}, HorizontalFlip{}, kImageNetNormalize});
     };
-    Loader plain(std::make_shared<PixelSource>(30), ops(), {.batch_size = 8, .workers = 0, .seed = 4});
-    Loader cached(std::make_shared<PixelSource>(30), ops(),
+    Loader plain(std::make_shared<PixelDataset>(30), ops(), {.batch_size = 8, .workers = 0, .seed = 4});
+    Loader cached(std::make_shared<PixelDataset>(30), ops(),
                   {.batch_size = 8, .workers = 2, .seed = 4, .cache = {.bytes = 1 << 20}});
     EXPECT_EQ(difference(see_epochs(cached, 3), see_epochs(plain, 3)), "");
     EXPECT_LE(cached.stats().cached_bytes, 30 * (8 + 32 + 8 * 8 * 3));
@@ -226,7 +226,7 @@ TEST(Loader, HeldBatchesStayAsTheyAre) {
     const auto alone = run(40, {.batch_size = 8, .workers = 0, .seed = 3}, 1);
     std::vector<std::shared_ptr<Batch>> held;
     {
-        Loader loader(std::make_shared<PixelSource>(40), random_ops(), {.batch_size = 8, .workers = 2, .seed = 3});
+        Loader loader(std::make_shared<PixelDataset>(40), random_ops(), {.batch_size = 8, .workers = 2, .seed = 3});
         while (auto batch = loader.next()) {
             held.push_back(std::move(batch));
         }
@@ -243,7 +243,7 @@ TEST(Loader, SlotsComeFromTheGivenAllocatorAndAreReused) {
     for (const int workers : {0, 1, 4}) {
         CountingAllocator allocator;
         {
-            Loader loader(std::make_shared<PixelSource>(64), random_ops(),
+            Loader loader(std::make_shared<PixelDataset>(64), random_ops(),
                           {.batch_size = 8, .workers = workers, .prefetch = 3, .allocator = &allocator});
             EXPECT_TRUE(loader.next()->pinned());
             see_epochs(loader, 20);
@@ -254,7 +254,7 @@ TEST(Loader, SlotsComeFromTheGivenAllocatorAndAreReused) {
 }
 
 TEST(Loader, EndsQuicklyInTheMiddleOfItsWork) {
-    const auto source = std::make_shared<PixelSource>(10'000);
+    const auto source = std::make_shared<PixelDataset>(10'000);
     source->delay = [](std::int64_t) { return milliseconds(5); };
     for (int round = 0; round < 5; ++round) {
         auto loader = std::make_unique<Loader>(source, random_ops(),
@@ -267,7 +267,7 @@ TEST(Loader, EndsQuicklyInTheMiddleOfItsWork) {
 }
 
 TEST(Loader, EndsWithFullQueues) {
-    const auto source = std::make_shared<PixelSource>(100);
+    const auto source = std::make_shared<PixelDataset>(100);
     auto loader =
         std::make_unique<Loader>(source, random_ops(), LoaderOptions{.batch_size = 10, .workers = 4, .prefetch = 4});
     const auto held = loader->next();
@@ -282,7 +282,7 @@ TEST(Loader, EndsWithFullQueues) {
 
 TEST(Loader, StatsCountTheWork) {
     for (const int workers : {0, 2}) {
-        const auto source = std::make_shared<PixelSource>(20);
+        const auto source = std::make_shared<PixelDataset>(20);
         source->delay = [](std::int64_t) { return milliseconds(1); };
         Loader loader(source, random_ops(), {.batch_size = 5, .workers = workers, .epochs = 1});
         see_epochs(loader, 1);
@@ -298,7 +298,7 @@ TEST(Loader, StatsCountTheWork) {
 
 TEST(Loader, OtherTypesAreTheFloatsRoundedAndThePixelsThemselves) {
     const auto batch_of = [](Layout layout, DType dtype) {
-        Loader loader(std::make_shared<PixelSource>(12), random_ops(),
+        Loader loader(std::make_shared<PixelDataset>(12), random_ops(),
                       {.batch_size = 6, .workers = 2, .seed = 8, .dtype = dtype, .layout = layout});
         return loader.next();
     };
@@ -329,8 +329,8 @@ TEST(Loader, ChannelsLastIsTheSameImageTransposed) {
     const LoaderOptions options{.batch_size = 6, .workers = 1, .seed = 8};
     LoaderOptions last = options;
     last.layout = Layout::hwc;
-    Loader planes(std::make_shared<PixelSource>(12), random_ops(), options);
-    Loader interleaved(std::make_shared<PixelSource>(12), random_ops(), last);
+    Loader planes(std::make_shared<PixelDataset>(12), random_ops(), options);
+    Loader interleaved(std::make_shared<PixelDataset>(12), random_ops(), last);
     EXPECT_EQ(interleaved.image_shape(), planes.image_shape()) << "the shape is (C, H, W) either way";
     const auto batch = interleaved.next();
     EXPECT_EQ(batch->fields().front().layout, FieldLayout::channels_last);

@@ -1,4 +1,4 @@
-// A source of made-up pixels for tests of the loader: every sample known from its index, with
+// A dataset of made-up pixels for tests of the loader: every sample known from its index, with
 // samples that are slow, fail, or have another size where a test asks for them.
 #pragma once
 
@@ -18,9 +18,9 @@
 
 namespace stoker::testing {
 
-class PixelSource final : public Source {
+class PixelDataset final : public Dataset {
   public:
-    explicit PixelSource(std::int64_t size, int height = 12, int width = 10, int channels = 3)
+    explicit PixelDataset(std::int64_t size, int height = 12, int width = 10, int channels = 3)
         : size_(size), height_(height), width_(width), channels_(channels) {}
 
     std::int64_t size() const override { return size_; }

@@ -1,4 +1,4 @@
-// A source that fetches ahead is told of every batch, in order, before its samples are read, and of no other.
+// A dataset that fetches ahead is told of every batch, in order, before its samples are read, and of no other.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -9,11 +9,11 @@
 namespace stoker {
 namespace {
 
-using testing::PixelSource;
+using testing::PixelDataset;
 
-class FetchingSource final : public Source {
+class FetchingDataset final : public Dataset {
   public:
-    explicit FetchingSource(std::int64_t size) : pixels_(size) {}
+    explicit FetchingDataset(std::int64_t size) : pixels_(size) {}
 
     std::int64_t size() const override { return pixels_.size(); }
     void read(std::int64_t index, Sample& sample) const override {
@@ -33,7 +33,7 @@ class FetchingSource final : public Source {
     std::int64_t unannounced() const { return unannounced_; }
 
   private:
-    PixelSource pixels_;
+    PixelDataset pixels_;
     mutable std::mutex mutex_;
     mutable std::vector<std::vector<std::int64_t>> batches_;
     mutable std::set<std::int64_t> announced_;
@@ -42,33 +42,33 @@ class FetchingSource final : public Source {
 
 TEST(Prefetch, IsToldOfEachBatchInOrder) {
     for (const int workers : {0, 1, 3}) {
-        const auto source = std::make_shared<FetchingSource>(40);
-        Loader loader(source, Transform{}, {.batch_size = 16, .workers = workers, .epochs = 2});
+        const auto dataset = std::make_shared<FetchingDataset>(40);
+        Loader loader(dataset, Transform{}, {.batch_size = 16, .workers = workers, .epochs = 2});
         std::vector<std::vector<std::int64_t>> want;
         for (const auto& seen : testing::see_epochs(loader, 2)) {
             want.push_back(seen.indices);
         }
         EXPECT_EQ(want.size(), 6u);
-        EXPECT_EQ(source->batches(), want) << workers << " workers";
+        EXPECT_EQ(dataset->batches(), want) << workers << " workers";
         if (workers <= 1) {  // of several, one may read before another has told
-            EXPECT_EQ(source->unannounced(), 1) << "sample 0, for its shape";
+            EXPECT_EQ(dataset->unannounced(), 1) << "sample 0, for its shape";
         }
     }
 }
 
 // Every batch is told of while the one before it is read, and what the cache holds is not told of again.
 TEST(Prefetch, IsToldABatchAheadOfWhatHasToBeRead) {
-    const auto source = std::make_shared<FetchingSource>(40);
-    Loader loader(source, Transform{},
+    const auto dataset = std::make_shared<FetchingDataset>(40);
+    Loader loader(dataset, Transform{},
                   {.batch_size = 16, .workers = 0, .epochs = 2, .cache = {.bytes = std::int64_t{1} << 20}});
-    EXPECT_EQ(source->batches().size(), 1U);
+    EXPECT_EQ(dataset->batches().size(), 1U);
     loader.next();
-    EXPECT_EQ(source->batches().size(), 2U);
+    EXPECT_EQ(dataset->batches().size(), 2U);
     loader.next();
-    EXPECT_EQ(source->batches().size(), 3U);
+    EXPECT_EQ(dataset->batches().size(), 3U);
     testing::see_epochs(loader, 2);
     std::int64_t told = 0;
-    for (const auto& batch : source->batches()) {
+    for (const auto& batch : dataset->batches()) {
         told += static_cast<std::int64_t>(batch.size());
     }
     EXPECT_GE(told, 40);
@@ -76,11 +76,11 @@ TEST(Prefetch, IsToldABatchAheadOfWhatHasToBeRead) {
 }
 
 TEST(Prefetch, ThroughASubsetNamesTheSamplesOfTheWhole) {
-    const auto source = std::make_shared<FetchingSource>(40);
-    Loader loader(std::make_shared<Subset>(source, std::vector<std::int64_t>{30, 7, 21}), Transform{},
+    const auto dataset = std::make_shared<FetchingDataset>(40);
+    Loader loader(std::make_shared<Subset>(dataset, std::vector<std::int64_t>{30, 7, 21}), Transform{},
                   {.batch_size = 2, .epochs = 1, .shuffle = false});
     testing::see_epochs(loader, 1);
-    EXPECT_EQ(source->batches(), (std::vector<std::vector<std::int64_t>>{{30, 7}, {21}}));
+    EXPECT_EQ(dataset->batches(), (std::vector<std::vector<std::int64_t>>{{30, 7}, {21}}));
 }
 
 }  // namespace

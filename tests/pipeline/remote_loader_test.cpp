@@ -10,12 +10,12 @@
 #include <mutex>
 #include <random>
 
-#include "formats/tar_support.h"
+#include "formats/webdataset/tar_support.h"
 #include "pipeline/pixel_source.h"
 #include "stoker/base/file.h"
 #include "stoker/codecs/encode.h"
 #include "stoker/formats/open.h"
-#include "stoker/formats/stk_writer.h"
+#include "stoker/formats/stk/stk_writer.h"
 #include "support/http_server.h"
 #include "support/temp_dir.h"
 
@@ -130,25 +130,25 @@ class RemoteLoaderTest : public ::testing::TestWithParam<const char*> {
     bool stk() const { return data().ends_with(".stk"); }
 
     // With nothing in memory but a tar's index: finding that reads all of so small a file.
-    std::shared_ptr<const Source> open(const RemoteOptions& options = quick()) const {
+    std::shared_ptr<const Dataset> open(const RemoteOptions& options = quick()) const {
         if (!stk()) {
-            open_source(server_.url("/" + data()), Split::train, {.remote = quick()});
+            open_dataset(server_.url("/" + data()), Split::train, {.remote = quick()});
         }
-        return open_source(server_.url("/" + data()), Split::train, {.remote = options});
+        return open_dataset(server_.url("/" + data()), Split::train, {.remote = options});
     }
 
-    std::unique_ptr<Loader> loader(std::shared_ptr<const Source> source, std::uint64_t seed) const {
+    std::unique_ptr<Loader> loader(std::shared_ptr<const Dataset> dataset, std::uint64_t seed) const {
         LoaderOptions options{.batch_size = 8, .workers = 3, .epochs = 2, .seed = seed};
-        options.order = make_order({.size = kCount, .seed = seed, .window = 24, .shards = shards_});
-        return std::make_unique<Loader>(std::move(source), random_ops(), options);
+        options.sampler = make_sampler({.size = kCount, .seed = seed, .window = 24, .shards = shards_});
+        return std::make_unique<Loader>(std::move(dataset), random_ops(), options);
     }
 
     // What the same files give from the disk, in the same order.
     std::vector<Seen> local(std::uint64_t seed) const {
-        const auto source = open_source((dir_ / data()).string(), Split::train);
-        return see_epochs(*loader(std::shared_ptr<const Source>(open_local()), seed), 2);
+        const auto dataset = open_dataset((dir_ / data()).string(), Split::train);
+        return see_epochs(*loader(std::shared_ptr<const Dataset>(open_local()), seed), 2);
     }
-    std::unique_ptr<Source> open_local() const { return open_source((dir_ / data()).string(), Split::train); }
+    std::unique_ptr<Dataset> open_local() const { return open_dataset((dir_ / data()).string(), Split::train); }
 
     std::uint64_t payload_requests() const {
         std::uint64_t count = 0;
@@ -166,11 +166,11 @@ class RemoteLoaderTest : public ::testing::TestWithParam<const char*> {
 TEST_P(RemoteLoaderTest, TheSameBatchesWhateverTheServerDoes) {
     for (unsigned seed = 1; seed <= 4; ++seed) {
         const auto faults = std::make_shared<RandomFaults>(seed, stk());
-        const auto source = open();
-        shards_ = source->shard_sizes();
+        const auto dataset = open();
+        shards_ = dataset->shard_sizes();
         ASSERT_GT(shards_.size(), 2U);
         server_.set_faults([faults](const SeenRequest& request) { return (*faults)(request); });
-        const auto remote = loader(source, seed);
+        const auto remote = loader(dataset, seed);
         std::vector<Seen> seen;
         std::thread restart;
         for (int ended = 0; ended < 2;) {
@@ -202,9 +202,9 @@ TEST_P(RemoteLoaderTest, TheSameBatchesWhateverTheServerDoes) {
 TEST_P(RemoteLoaderTest, AServerThatStaysAwayIsOneClearLine) {
     RemoteOptions options = quick();
     options.patience = std::chrono::milliseconds(400);
-    const auto source = open(options);
-    shards_ = source->shard_sizes();
-    const auto remote = loader(source, 5);
+    const auto dataset = open(options);
+    shards_ = dataset->shard_sizes();
+    const auto remote = loader(dataset, 5);
     std::vector<Seen> seen = {see(*remote->next())};
     server_.stop();
     std::string message;
@@ -242,9 +242,9 @@ TEST_P(RemoteLoaderTest, TheSecondRunOverACachedSetNeedsNoPayloads) {
     options.cache_bytes = 10 << 20;
     for (int run = 0; run < 3; ++run) {
         server_.forget_seen();
-        const auto source = open(options);
-        shards_ = source->shard_sizes();
-        EXPECT_EQ(difference(see_epochs(*loader(source, 7), 2), local(7)), "");
+        const auto dataset = open(options);
+        shards_ = dataset->shard_sizes();
+        EXPECT_EQ(difference(see_epochs(*loader(dataset, 7), 2), local(7)), "");
         EXPECT_EQ(payload_requests() > 0, run == 0);
     }
 }
@@ -253,9 +253,9 @@ TEST_P(RemoteLoaderTest, TheCachesBudgetIsKeptAllTheTime) {
     RemoteOptions options = quick();
     options.cache_dir = dir_ / "cache";
     options.cache_bytes = 100'000;  // a third of the data, as blocks are kept
-    const auto source = open(options);
-    shards_ = source->shard_sizes();
-    const auto remote = loader(source, 8);
+    const auto dataset = open(options);
+    shards_ = dataset->shard_sizes();
+    const auto remote = loader(dataset, 8);
     std::vector<Seen> seen;
     for (int ended = 0; ended < 2;) {
         const auto batch = remote->next();
@@ -280,8 +280,8 @@ TEST_P(RemoteLoaderTest, AKillInMidEpochLeavesAUsableCache) {
         ASSERT_GE(child, 0);
         if (child == 0) {
             try {
-                const auto source = open(options);
-                see_epochs(*loader(source, 1), 2);
+                const auto dataset = open(options);
+                see_epochs(*loader(dataset, 1), 2);
             } catch (...) {  // the parent sees too few requests
             }
             ::pause();
@@ -295,9 +295,9 @@ TEST_P(RemoteLoaderTest, AKillInMidEpochLeavesAUsableCache) {
     }
     for (int run = 0; run < 2; ++run) {
         server_.forget_seen();
-        const auto source = open(options);
-        shards_ = source->shard_sizes();
-        EXPECT_EQ(difference(see_epochs(*loader(source, 9), 2), local(9)), "");
+        const auto dataset = open(options);
+        shards_ = dataset->shard_sizes();
+        EXPECT_EQ(difference(see_epochs(*loader(dataset, 9), 2), local(9)), "");
         EXPECT_TRUE(run == 0 || payload_requests() == 0);
     }
     EXPECT_LE(bytes_in(options.cache_dir), options.cache_bytes);

@@ -16,7 +16,7 @@ using testing::kStepsAnEpoch;
 using testing::LinearModel;
 using testing::small_data;
 using testing::small_recipe;
-using testing::SquareSource;
+using testing::SquareDataset;
 using testing::TempDir;
 
 constexpr auto kSleep = 20ms;
@@ -73,7 +73,7 @@ void expect_only_in(Phase phase, int sleeps, const TrainResult& result) {
 }
 
 TEST(AccountOfARun, SlowSourceIsWait) {
-    const auto slow = std::make_shared<SquareSource>(100);
+    const auto slow = std::make_shared<SquareDataset>(100);
     slow->before_read = [](std::int64_t index) {
         if (index % 10 == 0) {
             sleep_now();
@@ -110,7 +110,7 @@ TEST(AccountOfARun, SlowOptimizer) {
 }
 
 TEST(AccountOfARun, SlowValidationDataIsEvaluate) {
-    const auto slow = std::make_shared<SquareSource>(40, 2);
+    const auto slow = std::make_shared<SquareDataset>(40, 2);
     slow->before_read = [](std::int64_t index) {
         if (index % 4 == 0) {
             sleep_now();
@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(AccountOfARun, HealthyRun, ::testing::Values("auto", "n
 
 TEST(AccountOfARun, EpochSecondsLeaveEvaluationAndCheckpointsOut) {
     const TempDir folder;
-    const auto slow = std::make_shared<SquareSource>(40, 2);
+    const auto slow = std::make_shared<SquareDataset>(40, 2);
     slow->before_read = [](std::int64_t) { sleep_now(); };
     auto model = std::make_unique<LinearModel>();
     model->add_buffer("image", at::zeros({2, 3, 4, 5}));

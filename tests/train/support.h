@@ -18,9 +18,9 @@
 
 namespace stoker::testing {
 
-class SquareSource final : public Source {
+class SquareDataset final : public Dataset {
   public:
-    explicit SquareSource(std::int64_t size, std::uint64_t seed = 1) : size_(size), seed_(seed) {}
+    explicit SquareDataset(std::int64_t size, std::uint64_t seed = 1) : size_(size), seed_(seed) {}
 
     std::int64_t size() const override { return size_; }
     void read(std::int64_t index, Sample& sample) const override {
@@ -67,8 +67,8 @@ inline Recipe small_recipe(std::int64_t epochs = 3) {
     return recipe;
 }
 
-inline DataSets small_data() {
-    return {std::make_shared<SquareSource>(100), std::make_shared<SquareSource>(40, 2)};
+inline RecipeData small_data() {
+    return {std::make_shared<SquareDataset>(100), std::make_shared<SquareDataset>(40, 2)};
 }
 
 // A linear model into which a test puts what it wants to see measured.

@@ -63,7 +63,7 @@ TEST(TorchModule, TrainsThroughTheTrainer) {
 }
 
 TEST(TorchModule, BatchNormOfOneSampleIsRefusedAtTheStart) {
-    const DataSets data = {std::make_shared<testing::SquareSource>(97), nullptr};
+    const RecipeData data = {std::make_shared<testing::SquareDataset>(97), nullptr};
     Recipe recipe = small_recipe(1);
     const auto model = [] { return std::make_unique<TorchModule<Net>>(std::make_shared<Net>()); };
     try {

@@ -12,7 +12,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
-#include "stoker/cuda/device.h"
+#include "stoker/cuda/cuda_device.h"
 
 namespace stoker {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "stoker/base/error.h"
+#include "stoker/codecs/byte_order.h"
 #include "stoker/codecs/check_pixels.h"
-#include "stoker/codecs/load.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {

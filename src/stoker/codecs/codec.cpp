@@ -8,8 +8,8 @@
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/bmp.h"
-#include "stoker/codecs/dct.h"
-#include "stoker/codecs/jpeg.h"
+#include "stoker/codecs/dct/dct.h"
+#include "stoker/codecs/jpeg/jpeg.h"
 #include "stoker/codecs/orientation.h"
 #include "stoker/codecs/png.h"
 #include "stoker/codecs/pnm.h"

@@ -11,7 +11,7 @@
 #include <new>
 
 #include "stoker/base/error.h"
-#include "stoker/codecs/jpeg_guard.h"
+#include "stoker/codecs/jpeg/jpeg_guard.h"
 
 namespace stoker {
 namespace {

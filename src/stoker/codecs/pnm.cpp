@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/codecs/byte_order.h"
 #include "stoker/codecs/check_pixels.h"
-#include "stoker/codecs/load.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "stoker/base/error.h"
-#include "stoker/cuda/device.h"
+#include "stoker/cuda/cuda_device.h"
 
 namespace stoker {
 namespace {

@@ -1,6 +1,6 @@
 // Stands in for cuda.cpp where nvcc was not found.
 #include "stoker/base/error.h"
-#include "stoker/cuda/device.h"
+#include "stoker/cuda/cuda_device.h"
 
 namespace stoker {
 

@@ -6,14 +6,14 @@
 
 #include <algorithm>
 
-#include "stoker/dist/links.h"
+#include "stoker/dist/group_backend.h"
 
 namespace stoker {
 namespace {
 
 void require_same(const Group& group, const std::vector<at::Tensor>& parameters) {
     try {
-        group.guard([&] { c10d::verify_params_across_processes(group.links().group, parameters, std::nullopt); });
+        group.guard([&] { c10d::verify_params_across_processes(group.backend().group, parameters, std::nullopt); });
     } catch (const c10::Error& error) {
         throw InvalidArgument({.where = fmt::format("rank {}", group.rank()),
                                .expected = "the same model on all ranks",
@@ -32,7 +32,7 @@ GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tenso
     auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {kFirst, kOthers}, sparse));
     std::ranges::reverse(buckets);  // gradients come from the last layer to the first
     reducer_ = std::make_shared<c10d::Reducer>(
-        parameters, std::move(buckets), group.links().group, sparse, c10d::kDefaultBucketBytesCap,
+        parameters, std::move(buckets), group.backend().group, sparse, c10d::kDefaultBucketBytesCap,
         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
         std::unordered_map<std::size_t, std::string>{}, c10d::kDefaultFirstBucketBytes,
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});

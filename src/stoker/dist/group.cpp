@@ -22,7 +22,7 @@
 #include <typeinfo>
 #include <utility>
 
-#include "stoker/dist/links.h"
+#include "stoker/dist/group_backend.h"
 
 namespace stoker {
 namespace {
@@ -39,22 +39,22 @@ constexpr auto kLook = std::chrono::milliseconds(5);  // between two looks wheth
 // What `question` finds in the store; nothing where that does not answer. c10d waits for ever for a host that is
 // frozen, so a thread of its own asks, which is left behind then.
 template <typename Answer>
-std::optional<Answer> ask(Group::Links& links, std::function<Answer(c10d::Store&)> question) {
-    if (links.silent) {
+std::optional<Answer> ask(Group::Backend& backend, std::function<Answer(c10d::Store&)> question) {
+    if (backend.silent) {
         return std::nullopt;
     }
     auto promise = std::make_shared<std::promise<Answer>>();
     std::future<Answer> answer = promise->get_future();
-    std::thread([promise, question = std::move(question), store = links.store] {
+    std::thread([promise, question = std::move(question), store = backend.store] {
         try {
             promise->set_value(question(*store));
         } catch (const std::exception&) {  // rank 0 has taken the store with it
             promise->set_exception(std::current_exception());
         }
     }).detach();
-    links.silent = answer.wait_for(kAnswer) != std::future_status::ready;
+    backend.silent = answer.wait_for(kAnswer) != std::future_status::ready;
     try {
-        return links.silent ? std::nullopt : std::optional(answer.get());
+        return backend.silent ? std::nullopt : std::optional(answer.get());
     } catch (const std::exception&) {
         return std::nullopt;
     }
@@ -99,12 +99,12 @@ Group::Group(const World& world) : world_(world) {
         constexpr int kErrors = 2;
         FLAGS_caffe2_log_level = kErrors;  // what becomes an error of ours is no warning with a backtrace before
     }
-    links_ = std::make_unique<Links>();
+    backend_ = std::make_unique<Backend>();
     try {
-        links_->store = open_store(world);
-        wait_for_ranks(*links_->store, world);
-        links_->gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(
-            links_->store, world.rank, world.size, c10d::ProcessGroupGloo::Options::create_default(world.timeout));
+        backend_->store = open_store(world);
+        wait_for_ranks(*backend_->store, world);
+        backend_->gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(
+            backend_->store, world.rank, world.size, c10d::ProcessGroupGloo::Options::create_default(world.timeout));
     } catch (const std::exception& error) {
         throw RankLost(
             {.where = fmt::format("rank {}", world.rank),
@@ -112,9 +112,9 @@ Group::Group(const World& world) : world_(world) {
              .got = first_line(error.what()),
              .hint = "MASTER_ADDR and MASTER_PORT must be the same on all ranks, and free on rank 0's host"});
     }
-    links_->group = c10::make_intrusive<c10d::ProcessGroup>(links_->store, world.rank, world.size);
-    links_->group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, links_->gloo);
-    links_->group->setDefaultBackend(c10d::ProcessGroup::GLOO);
+    backend_->group = c10::make_intrusive<c10d::ProcessGroup>(backend_->store, world.rank, world.size);
+    backend_->group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, backend_->gloo);
+    backend_->group->setDefaultBackend(c10d::ProcessGroup::GLOO);
 }
 
 // c10d's errors are DistErrors; Gloo's types no header of the wheel tells, but their names do, or, where c10d has
@@ -129,7 +129,7 @@ void Group::explain(const std::exception& error) const {
     const bool late = says("imed out") || says("imeout");
     const bool closed = says("closed by peer") || says("reset by peer") || says("Broken pipe");
     const auto reason = ask<std::string>(
-        *links_, [](c10d::Store& store) { return store.check({kWhy}) ? store.get_to_str(kWhy) : std::string(); });
+        *backend_, [](c10d::Store& store) { return store.check({kWhy}) ? store.get_to_str(kWhy) : std::string(); });
     std::string got;
     if (reason && !reason->empty()) {
         got = first_line(*reason) + " left";  // which has said why
@@ -149,7 +149,7 @@ void Group::tell(const std::string& text) const {
         return;
     }
     const std::string key = kTold + std::to_string(world_.rank);
-    ask<bool>(*links_, [key, text](c10d::Store& store) {
+    ask<bool>(*backend_, [key, text](c10d::Store& store) {
         store.set(key, text);
         return true;
     });
@@ -160,7 +160,7 @@ std::vector<std::string> Group::told() const {
     if (alone()) {
         return all;
     }
-    const auto told = ask<std::vector<std::string>>(*links_, [all](c10d::Store& store) {
+    const auto told = ask<std::vector<std::string>>(*backend_, [all](c10d::Store& store) {
         std::vector<std::string> texts = all;
         for (std::size_t rank = 0; rank < texts.size(); ++rank) {
             const std::string key = kTold + std::to_string(rank);
@@ -176,16 +176,16 @@ bool Group::leave(const std::string& why) {
         return true;
     }
     const std::string mine = fmt::format("rank {}\n{}", world_.rank, why);
-    const auto said = ask<std::string>(*links_, [mine, why](c10d::Store& store) {
+    const auto said = ask<std::string>(*backend_, [mine, why](c10d::Store& store) {
         if (!why.empty()) {
             store.compareSet(kWhy, "", mine);
         }
         return store.check({kWhy}) ? store.get_to_str(kWhy) : std::string();
     });
-    links_->vote.reset();
-    links_->group.reset();
-    links_->gloo.reset();
-    ask<bool>(*links_, [size = size(), keeps = first() && !world_.has_store](c10d::Store& store) {
+    backend_->vote.reset();
+    backend_->group.reset();
+    backend_->gloo.reset();
+    ask<bool>(*backend_, [size = size(), keeps = first() && !world_.has_store](c10d::Store& store) {
         const auto until = std::chrono::steady_clock::now() + kFarewell;
         std::int64_t left = store.add(kLeft, 1);
         while (keeps && left < size && std::chrono::steady_clock::now() < until) {
@@ -197,18 +197,18 @@ bool Group::leave(const std::string& why) {
     return !said || *said == mine || said->substr(said->find('\n') + 1) != why;
 }
 
-void Group::sum(std::span<double> values) const {
+void Group::all_reduce(std::span<double> values) const {
     if (alone()) {
         return;
     }
     guard([&] {
         const auto count = static_cast<std::int64_t>(values.size());
         std::vector<at::Tensor> tensors = {at::from_blob(values.data(), {count}, at::kDouble)};
-        links_->gloo->allreduce(tensors)->wait();
+        backend_->gloo->allreduce(tensors)->wait();
     });
 }
 
-at::Tensor Group::gather(const at::Tensor& mine) const {
+at::Tensor Group::all_gather(const at::Tensor& mine) const {
     if (alone()) {
         return mine.unsqueeze(0);
     }
@@ -217,12 +217,12 @@ at::Tensor Group::gather(const at::Tensor& mine) const {
     for (int rank = 0; rank < size(); ++rank) {
         outputs[0].push_back(at::empty_like(inputs[0]));
     }
-    guard([&] { links_->gloo->allgather(outputs, inputs)->wait(); });
+    guard([&] { backend_->gloo->allgather(outputs, inputs)->wait(); });
     return at::stack(outputs[0]);
 }
 
 // First how long they are, then all padded to the longest.
-std::vector<std::string> Group::gather(const std::string& mine) const {
+std::vector<std::string> Group::all_gather(const std::string& mine) const {
     if (alone()) {
         return {mine};
     }
@@ -244,20 +244,20 @@ std::vector<std::string> Group::gather(const std::string& mine) const {
     return all;
 }
 
-std::string Group::share(const std::string& text) const {
+std::string Group::broadcast(const std::string& text) const {
     return gather(first() ? text : "").front();
 }
 
-void Group::share(const std::vector<at::Tensor>& tensors) const {
+void Group::broadcast(const std::vector<at::Tensor>& tensors) const {
     if (alone() || tensors.empty()) {
         return;
     }
     constexpr std::size_t kPieces = std::size_t{25} << 20;  // bytes that go together
     const c10::NoGradGuard no_grad;
-    guard([&] { c10d::broadcast_coalesced(links_->group, tensors, kPieces); });
+    guard([&] { c10d::broadcast_coalesced(backend_->group, tensors, kPieces); });
 }
 
-void Group::meet() const {
+void Group::barrier() const {
     if (alone()) {
         return;
     }
@@ -265,7 +265,7 @@ void Group::meet() const {
         std::vector<at::Tensor> nothing = {at::zeros({1})};
         c10d::AllreduceOptions options;
         options.timeout = kLong * world_.timeout;
-        links_->gloo->allreduce(nothing, options)->wait();
+        backend_->gloo->allreduce(nothing, options)->wait();
     });
 }
 
@@ -275,22 +275,22 @@ int Group::agree(int mine) {
     }
     int agreed = 0;
     guard([&] {
-        if (links_->vote) {
-            links_->vote->wait();
-            agreed = links_->voted[0].item<int>();
+        if (backend_->vote) {
+            backend_->vote->wait();
+            agreed = backend_->voted[0].item<int>();
         }
-        links_->voted = {at::full({1}, mine, at::kInt)};
+        backend_->voted = {at::full({1}, mine, at::kInt)};
         c10d::AllreduceOptions options;
         options.reduceOp = c10d::ReduceOp::MAX;
-        links_->vote = links_->gloo->allreduce(links_->voted, options);
+        backend_->vote = backend_->gloo->allreduce(backend_->voted, options);
     });
     return agreed;
 }
 
 void Group::agree_anew() {
-    if (!alone() && links_->vote) {
-        guard([&] { links_->vote->wait(); });
-        links_->vote.reset();
+    if (!alone() && backend_->vote) {
+        guard([&] { backend_->vote->wait(); });
+        backend_->vote.reset();
     }
 }
 

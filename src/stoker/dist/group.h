@@ -35,12 +35,12 @@ class Group {
     bool first() const { return world_.rank == 0; }
 
     // All of these throw RankLost.
-    void sum(std::span<double> values) const;         // over the ranks, in place
-    at::Tensor gather(const at::Tensor& mine) const;  // of one shape on all ranks: (size(), shape...)
-    std::vector<std::string> gather(const std::string& mine) const;
-    void share(const std::vector<at::Tensor>& tensors) const;  // makes them rank 0's
-    std::string share(const std::string& text) const;          // rank 0's
-    void meet() const;                                         // waits for all, ten times as long as the others do
+    void all_reduce(std::span<double> values) const;      // over the ranks, in place
+    at::Tensor all_gather(const at::Tensor& mine) const;  // of one shape on all ranks: (size(), shape...)
+    std::vector<std::string> all_gather(const std::string& mine) const;
+    void broadcast(const std::vector<at::Tensor>& tensors) const;  // makes them rank 0's
+    std::string broadcast(const std::string& text) const;          // rank 0's
+    void barrier() const;                                          // waits for all, ten times as long as the others do
 
     // The largest number that any rank gave at its call before: what is on its way while a step runs costs it nothing.
     // At once in a group of one.
@@ -69,14 +69,14 @@ class Group {
         }
     }
 
-    struct Links;  // links.h
-    const Links& links() const { return *links_; }
+    struct Backend;  // backend.h
+    const Backend& backend() const { return *backend_; }
 
   private:
     void explain(const std::exception& error) const;
 
     World world_;
-    std::unique_ptr<Links> links_;
+    std::unique_ptr<Backend> backend_;
 };
 
 // The group that the environment asks for.

@@ -32,10 +32,10 @@ std::uint64_t read_natural(const std::byte* from, int size, bool big_endian) {
 }  // namespace
 
 std::string array_type_name(const ArrayType& type) {
-    const char* kind = type.kind == ArrayKind::boolean   ? "bool"
-                       : type.kind == ArrayKind::integer ? "int"
-                       : type.kind == ArrayKind::natural ? "uint"
-                                                         : "float";
+    const char* kind = type.kind == ArrayKind::boolean            ? "bool"
+                       : type.kind == ArrayKind::signed_integer   ? "int"
+                       : type.kind == ArrayKind::unsigned_integer ? "uint"
+                                                                  : "float";
     const std::string bits = type.kind == ArrayKind::boolean ? "" : fmt::format("{}", 8 * type.item_size);
     return fmt::format("{}{}{}", kind, bits, type.big_endian && type.item_size > 1 ? " (big-endian)" : "");
 }
@@ -61,7 +61,7 @@ std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape) {
 
 std::int64_t integer_at(const ArrayView& array, std::int64_t at) {
     const ArrayType& type = array.type;
-    if (type.kind == ArrayKind::real) {
+    if (type.kind == ArrayKind::floating) {
         throw DataError(
             {},
             {.where = array.name.empty() ? "array" : array.name, .expected = "integers", .got = array_type_name(type)});
@@ -69,7 +69,7 @@ std::int64_t integer_at(const ArrayView& array, std::int64_t at) {
     const std::byte* from =
         array.bytes.data() + static_cast<std::size_t>(at) * static_cast<std::size_t>(type.item_size);
     const std::uint64_t natural = read_natural(from, type.item_size, type.big_endian);
-    if (type.kind != ArrayKind::integer) {
+    if (type.kind != ArrayKind::signed_integer) {
         return static_cast<std::int64_t>(natural);
     }
     const int unused = 64 - 8 * type.item_size;

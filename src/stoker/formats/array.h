@@ -10,19 +10,19 @@
 #include "stoker/base/buffer.h"
 #include "stoker/base/file.h"
 #include "stoker/base/tensor_view.h"
-#include "stoker/formats/source.h"
+#include "stoker/formats/dataset.h"
 
 namespace stoker {
 
-enum class ArrayKind : std::uint8_t { boolean, integer, natural, real };
+enum class ArrayKind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating };
 
 struct ArrayType {
-    ArrayKind kind = ArrayKind::natural;
+    ArrayKind kind = ArrayKind::unsigned_integer;
     int item_size = 1;  // bytes: 1, 2, 4 or 8
     bool big_endian = false;
 
     bool operator==(const ArrayType&) const = default;
-    bool is_uint8() const { return kind == ArrayKind::natural && item_size == 1; }
+    bool is_uint8() const { return kind == ArrayKind::unsigned_integer && item_size == 1; }
 };
 
 // "uint8", "float32", "int64 (big-endian)": for messages.

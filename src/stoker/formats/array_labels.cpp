@@ -41,7 +41,7 @@ struct Bits {
 };
 
 Bits bits_of(const ArrayType& type) {
-    if (type.kind != ArrayKind::real) {
+    if (type.kind != ArrayKind::floating) {
         return {};
     }
     const auto sign = static_cast<std::int64_t>(std::uint64_t{1} << (8 * type.item_size - 1));
@@ -56,7 +56,7 @@ std::vector<std::int64_t> one_hot(const ArrayView& array, std::int64_t first) {
     const std::int64_t columns = array.shape[1];
     const Bits bits = bits_of(array.type);
     ArrayView raw = array;
-    raw.type.kind = ArrayKind::natural;
+    raw.type.kind = ArrayKind::unsigned_integer;
     std::vector<std::int64_t> labels(static_cast<std::size_t>(rows), -1);
     for (std::int64_t row = 0; row < rows; ++row) {
         std::int64_t ones = 0;
@@ -81,7 +81,7 @@ std::vector<std::int64_t> one_hot(const ArrayView& array, std::int64_t first) {
 }  // namespace
 
 bool may_be_labels(const ArrayView& array, std::int64_t count) {
-    return (is_column(array) ? array.type.kind != ArrayKind::real : is_rows(array)) && array.shape[0] == count;
+    return (is_column(array) ? array.type.kind != ArrayKind::floating : is_rows(array)) && array.shape[0] == count;
 }
 
 std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t count, std::int64_t first) {
@@ -95,7 +95,7 @@ std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t coun
     std::vector<std::int64_t> labels(static_cast<std::size_t>(count));
     for (std::int64_t row = 0; row < count; ++row) {
         const std::int64_t label = integer_at(array, row);
-        const bool wrapped = array.type.kind == ArrayKind::natural && label < 0;
+        const bool wrapped = array.type.kind == ArrayKind::unsigned_integer && label < 0;
         if (wrapped || label < -1) {
             refuse(array, "labels of 0 or more, or -1 for none", wrapped ? "2^63 or more" : fmt::format("{}", label),
                    first + row);

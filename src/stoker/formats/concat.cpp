@@ -1,4 +1,4 @@
-// Finds the source of an index by its beginning; everything else is the source's own answer.
+// Finds the dataset of an index by its beginning; everything else is the dataset's own answer.
 #include "stoker/formats/concat.h"
 
 #include <algorithm>
@@ -9,64 +9,65 @@
 
 namespace stoker {
 
-Concat::Concat(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)), begins_{0} {
-    if (sources_.empty()) {
+ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets)
+    : datasets_(std::move(datasets)), begins_{0} {
+    if (datasets_.empty()) {
         throw InvalidArgument({.where = "Concat", .expected = "at least one source", .got = "none"});
     }
-    for (const auto& source : sources_) {
-        if (!std::ranges::equal(source->classes(), classes())) {
-            throw InvalidArgument(
-                {.where = source->path(),
-                 .expected = fmt::format("the classes of {}: {}", sources_.front()->path(), fmt::join(classes(), ", ")),
-                 .got = fmt::format("{}", fmt::join(source->classes(), ", ")),
-                 .hint = "only data sets of the same classes can be mixed"});
+    for (const auto& dataset : datasets_) {
+        if (!std::ranges::equal(dataset->classes(), classes())) {
+            throw InvalidArgument({.where = dataset->path(),
+                                   .expected = fmt::format("the classes of {}: {}", datasets_.front()->path(),
+                                                           fmt::join(classes(), ", ")),
+                                   .got = fmt::format("{}", fmt::join(dataset->classes(), ", ")),
+                                   .hint = "only data sets of the same classes can be mixed"});
         }
-        begins_.push_back(begins_.back() + source->size());
+        begins_.push_back(begins_.back() + dataset->size());
     }
 }
 
-Concat::Place Concat::place(std::int64_t index) const {
+ConcatDataset::Place ConcatDataset::place(std::int64_t index) const {
     if (index < 0 || index >= size()) {
         throw InvalidArgument(
             {.where = path(), .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
     }
     const auto number = static_cast<std::size_t>(std::ranges::upper_bound(begins_, index) - begins_.begin() - 1);
-    return {*sources_[number], number, index - begins_[number]};
+    return {*datasets_[number], number, index - begins_[number]};
 }
 
-void Concat::read(std::int64_t index, Sample& sample) const {
+void ConcatDataset::read(std::int64_t index, Sample& sample) const {
     const Place at = place(index);
-    at.source.read(at.index, sample);
+    at.dataset.read(at.index, sample);
 }
 
-std::string Concat::key(std::int64_t index) const {
+std::string ConcatDataset::key(std::int64_t index) const {
     const Place at = place(index);
-    return fmt::format("{}:{}", at.number, at.source.key(at.index));
+    return fmt::format("{}:{}", at.number, at.dataset.key(at.index));
 }
 
-void Concat::prefetch(std::span<const std::int64_t> indices) const {
-    std::vector<std::vector<std::int64_t>> wanted(sources_.size());
+void ConcatDataset::prefetch(std::span<const std::int64_t> indices) const {
+    std::vector<std::vector<std::int64_t>> wanted(datasets_.size());
     for (const std::int64_t index : indices) {
         const Place at = place(index);
         wanted[at.number].push_back(at.index);
     }
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
+    for (std::size_t i = 0; i < datasets_.size(); ++i) {
         if (!wanted[i].empty()) {
-            sources_[i]->prefetch(wanted[i]);
+            datasets_[i]->prefetch(wanted[i]);
         }
     }
 }
 
-std::optional<std::int64_t> Concat::label(std::int64_t index) const {
+std::optional<std::int64_t> ConcatDataset::label(std::int64_t index) const {
     const Place at = place(index);
-    return at.source.label(at.index);
+    return at.dataset.label(at.index);
 }
 
-// Only where every source has shards: a window over the others' stored order would hold little but one class.
-std::vector<std::int64_t> Concat::shard_sizes() const {
+// Only where every dataset has shards: a window over the others' stored order would hold little but one class.
+std::vector<std::int64_t> ConcatDataset::shard_sizes() const {
     std::vector<std::int64_t> all;
-    for (const auto& source : sources_) {
-        const std::vector<std::int64_t> sizes = source->shard_sizes();
+    for (const auto& dataset : datasets_) {
+        const std::vector<std::int64_t> sizes = dataset->shard_sizes();
         if (sizes.empty()) {
             return {};
         }
@@ -75,16 +76,16 @@ std::vector<std::int64_t> Concat::shard_sizes() const {
     return all;
 }
 
-std::string Concat::path() const {
+std::string ConcatDataset::path() const {
     std::vector<std::string> paths;
-    std::ranges::transform(sources_, std::back_inserter(paths), [](const auto& source) { return source->path(); });
+    std::ranges::transform(datasets_, std::back_inserter(paths), [](const auto& dataset) { return dataset->path(); });
     return fmt::format("{}", fmt::join(paths, " + "));
 }
 
-std::int64_t Concat::bytes() const {
+std::int64_t ConcatDataset::bytes() const {
     std::int64_t sum = 0;
-    for (const auto& source : sources_) {
-        sum += source->bytes();
+    for (const auto& dataset : datasets_) {
+        sum += dataset->bytes();
     }
     return sum;
 }

@@ -1,40 +1,40 @@
-// Several data sets as one, sample after sample: what a mix of sources draws from.
+// Several data sets as one, sample after sample: what a mix of datasets draws from.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "stoker/formats/source.h"
+#include "stoker/formats/dataset.h"
 
 namespace stoker {
 
-class Concat final : public Source {
+class ConcatDataset final : public Dataset {
   public:
-    // All with the same classes. Throws InvalidArgument where they differ, or for no source at all.
-    explicit Concat(std::vector<std::shared_ptr<const Source>> sources);
+    // All with the same classes. Throws InvalidArgument where they differ, or for no dataset at all.
+    explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
 
     std::int64_t size() const override { return begins_.back(); }
     void read(std::int64_t index, Sample& sample) const override;
-    // "1:cat/001.jpg": the source's number from 0, since two sources may hold the same keys.
+    // "1:cat/001.jpg": the dataset's number from 0, since two datasets may hold the same keys.
     std::string key(std::int64_t index) const override;
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;
     std::vector<std::int64_t> shard_sizes() const override;
-    std::span<const std::string> classes() const override { return sources_.front()->classes(); }
+    std::span<const std::string> classes() const override { return datasets_.front()->classes(); }
     std::string_view format() const override { return "concat"; }
     std::string path() const override;  // all of them
     std::int64_t bytes() const override;
 
   private:
     struct Place {
-        const Source& source;
+        const Dataset& dataset;
         std::size_t number;
         std::int64_t index;
     };
     Place place(std::int64_t index) const;
 
-    std::vector<std::shared_ptr<const Source>> sources_;
-    std::vector<std::int64_t> begins_;  // of each source, and the end
+    std::vector<std::shared_ptr<const Dataset>> datasets_;
+    std::vector<std::int64_t> begins_;  // of each dataset, and the end
 };
 
 }  // namespace stoker

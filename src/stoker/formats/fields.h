@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "stoker/formats/open.h"
+#include "stoker/formats/dataset.h"
 
 namespace stoker {
 

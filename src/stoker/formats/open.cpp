@@ -13,18 +13,19 @@
 #include <vector>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/array_file.h"
-#include "stoker/formats/array_source.h"
-#include "stoker/formats/cifar.h"
-#include "stoker/formats/hdf5.h"
-#include "stoker/formats/idx.h"
-#include "stoker/formats/image_folder.h"
-#include "stoker/formats/lmdb.h"
+#include "stoker/formats/arrays/array_dataset.h"
+#include "stoker/formats/arrays/array_file.h"
+#include "stoker/formats/folder/image_folder.h"
+#include "stoker/formats/hdf5/hdf5.h"
+#include "stoker/formats/idx_cifar/cifar.h"
+#include "stoker/formats/idx_cifar/idx.h"
+#include "stoker/formats/image_kind.h"
+#include "stoker/formats/lmdb/lmdb.h"
 #include "stoker/formats/shard_names.h"
-#include "stoker/formats/stk.h"
-#include "stoker/formats/stk_manifest.h"
-#include "stoker/formats/synth_digits.h"
-#include "stoker/formats/webdataset.h"
+#include "stoker/formats/stk/stk.h"
+#include "stoker/formats/stk/stk_manifest.h"
+#include "stoker/formats/synth/synth_digits.h"
+#include "stoker/formats/webdataset/webdataset.h"
 
 namespace stoker {
 namespace {
@@ -89,7 +90,7 @@ bool is_synth_digits(std::string_view data) {
     return data == kSynthDigits || data.starts_with("synth:digits?");
 }
 
-std::unique_ptr<Source> open_synth(const std::string& data, Split split) {
+std::unique_ptr<Dataset> open_synth(const std::string& data, Split split) {
     if (!is_synth_digits(data)) {
         throw InvalidArgument({.where = "data", .expected = "synth:digits", .got = fmt::format("\"{}\"", data)});
     }
@@ -126,7 +127,7 @@ bool is_file(const std::string& data) {
 // where there never are any.
 struct Format {
     bool (*holds)(const std::string& data);
-    std::unique_ptr<Source> (*open)(const std::string& data, Split split, const OpenOptions& options);
+    std::unique_ptr<Dataset> (*open)(const std::string& data, Split split, const OpenOptions& options);
     bool (*splits)(const std::string& data);
 };
 
@@ -135,49 +136,49 @@ constexpr Format kFormats[] = {
      .open = [](const std::string& data, Split split, const OpenOptions&) { return open_synth(data, split); },
      .splits = [](const std::string& data) { return is_synth_digits(data); }},
     {.holds = [](const std::string& data) { return is_folder(data) && holds_stk(data); },
-     .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Source> {
-         return std::make_unique<StkSource>(data);
+     .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Dataset> {
+         return std::make_unique<StkDataset>(data);
      },
      .splits = nullptr},
     {.holds = [](const std::string& data) { return is_stk_url(data); },
-     .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Source> {
-         return std::make_unique<StkSource>(data, options.remote);
+     .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
+         return std::make_unique<StkDataset>(data, options.remote);
      },
      .splits = nullptr},
     {.holds = [](const std::string& data) { return holds_lmdb(data); },
-     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
-         return std::make_unique<LmdbSource>(data, options.fields, split);
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
+         return std::make_unique<LmdbDataset>(data, options.fields, split);
      },
      .splits = nullptr},
     {.holds = [](const std::string& data) { return is_folder(data) && holds_idx(data); },
-     .open = [](const std::string& data, Split split, const OpenOptions&) -> std::unique_ptr<Source> {
+     .open = [](const std::string& data, Split split, const OpenOptions&) -> std::unique_ptr<Dataset> {
          const IdxPaths paths = find_idx(data, split);
-         return std::make_unique<IdxSource>(paths.images, paths.labels, split);
+         return std::make_unique<IdxDataset>(paths.images, paths.labels, split);
      },
      .splits = [](const std::string&) { return true; }},
     {.holds = [](const std::string& data) { return is_folder(data) ? is_tar_folder(data) : is_tar_spec(data); },
-     .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Source> {
-         return std::make_unique<WebDatasetSource>(data, options);
+     .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
+         return std::make_unique<WebDataset>(data, options);
      },
      .splits = nullptr},
     {.holds = [](const std::string& data) { return is_array_path(data); },
-     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
-         return std::make_unique<ArraySource>(data, split, options.fields);
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
+         return std::make_unique<ArrayDataset>(data, split, options.fields);
      },
      .splits = [](const std::string& data) { return arrays_have_splits(data); }},
     {.holds = [](const std::string& data) { return is_folder(data) && holds_cifar(data); },
-     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
-         return std::make_unique<CifarSource>(data, split, options.fields);
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
+         return std::make_unique<CifarDataset>(data, split, options.fields);
      },
      .splits = [](const std::string&) { return true; }},
     {.holds = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
-     .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Source> {
-         return std::make_unique<ImageFolderSource>(data);
+     .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Dataset> {
+         return std::make_unique<ImageFolder>(data);
      },
      .splits = nullptr},
     {.holds = [](const std::string& data) { return is_file(data) && is_hdf5_name(data); },
-     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Source> {
-         return std::make_unique<Hdf5Source>(data, split, options.fields);
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
+         return std::make_unique<Hdf5Dataset>(data, split, options.fields);
      },
      .splits = hdf5_has_splits},
 };
@@ -276,7 +277,7 @@ std::string first_file(const std::string& folder) {
 
 }  // namespace
 
-std::unique_ptr<Source> open_source(const std::string& data, Split split, const OpenOptions& options) {
+std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options) {
     if (const Format* format = format_of(data)) {
         return format->open(data, split, options);
     }

@@ -4,25 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "stoker/formats/byte_file.h"
-#include "stoker/formats/source.h"
+#include "stoker/formats/dataset.h"
+#include "stoker/formats/open_options.h"
 
 namespace stoker {
-
-// Which half of a data set that has two: MNIST's train-* or t10k-* files, synth's training or test images.
-enum class Split { train, test };
-
-// What the image and the label of a sample are called, where a data set has fields of several names (HDF5, npz, stk,
-// WebDataset, pickled dicts). Empty: found among the usual names, as fields.h lists them.
-struct FieldNames {
-    std::string image;
-    std::string label;
-};
-
-struct OpenOptions {
-    FieldNames fields = {};
-    RemoteOptions remote = {};
-};
 
 // `data` is a folder of images (one subfolder a class), a directory of IDX files, a packed set (x.stk), an LMDB
 // database (x.lmdb, x.mdb, a folder with data.mdb), WebDataset shards (x.tar, x-{000..127}.tar, a folder of them), a
@@ -30,7 +15,7 @@ struct OpenOptions {
 // "synth:digits[?count=N&seed=S]". Packed sets and shards may lie behind http://, https:// and s3://. Throws IoError
 // for a path that is not there, DataError or Unsupported for one that holds nothing readable; the message says what
 // would be.
-std::unique_ptr<Source> open_source(const std::string& data, Split split, const OpenOptions& options = {});
+std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options = {});
 
 // Where the two splits of `data` are different data: an IDX directory, synth:digits, an npz with x_train and x_test. A
 // folder of images has only one.

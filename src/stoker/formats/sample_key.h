@@ -5,14 +5,14 @@
 #include <string>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/source.h"
+#include "stoker/formats/dataset.h"
 
 namespace stoker {
 
 // Its key; its index where the key lies in a record that is damaged.
-inline std::string key_or_index(const Source& source, std::int64_t index) {
+inline std::string key_or_index(const Dataset& dataset, std::int64_t index) {
     try {
-        return source.key(index);
+        return dataset.key(index);
     } catch (const DataError&) {
         return std::to_string(index);
     }

@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/byte_file.h"
-#include "stoker/formats/image_folder.h"
+#include "stoker/formats/image_kind.h"
+#include "stoker/io/byte_file.h"
 
 namespace stoker {
 namespace {

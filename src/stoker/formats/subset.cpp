@@ -1,4 +1,4 @@
-// A view of chosen samples of another source, and the split of a source into two such views.
+// A view of chosen samples of another dataset, and the split of a dataset into two such views.
 #include "stoker/formats/subset.h"
 
 #include <algorithm>
@@ -18,12 +18,12 @@ double place_of(const std::string& key) {
 
 }  // namespace
 
-Subset::Subset(std::shared_ptr<const Source> source, std::vector<std::int64_t> indices)
-    : source_(std::move(source)), indices_(std::move(indices)) {
+Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices)
+    : dataset_(std::move(dataset)), indices_(std::move(indices)) {
     for (const std::int64_t index : indices_) {
-        if (index < 0 || index >= source_->size()) {
+        if (index < 0 || index >= dataset_->size()) {
             throw InvalidArgument({.where = "Subset",
-                                   .expected = fmt::format("indices below {}", source_->size()),
+                                   .expected = fmt::format("indices below {}", dataset_->size()),
                                    .got = fmt::format("{}", index)});
         }
     }
@@ -34,26 +34,26 @@ std::int64_t Subset::size() const {
 }
 
 void Subset::read(std::int64_t index, Sample& sample) const {
-    source_->read(source_index(index), sample);
+    dataset_->read(source_index(index), sample);
 }
 
 std::string Subset::key(std::int64_t index) const {
-    return source_->key(source_index(index));
+    return dataset_->key(source_index(index));
 }
 
 void Subset::prefetch(std::span<const std::int64_t> indices) const {
     std::vector<std::int64_t> wanted(indices.size());
     std::ranges::transform(indices, wanted.begin(), [&](std::int64_t index) { return source_index(index); });
-    source_->prefetch(wanted);
+    dataset_->prefetch(wanted);
 }
 
 std::optional<std::int64_t> Subset::label(std::int64_t index) const {
-    return source_->label(source_index(index));
+    return dataset_->label(source_index(index));
 }
 
-// What is left of each shard. Only where the samples stand in the source's order is it read one after the other.
+// What is left of each shard. Only where the samples stand in the dataset's order is it read one after the other.
 std::vector<std::int64_t> Subset::shard_sizes() const {
-    std::vector<std::int64_t> sizes = source_->shard_sizes();
+    std::vector<std::int64_t> sizes = dataset_->shard_sizes();
     if (sizes.empty() || !std::ranges::is_sorted(indices_)) {
         return {};
     }
@@ -70,20 +70,20 @@ std::vector<std::int64_t> Subset::shard_sizes() const {
 }
 
 std::span<const std::string> Subset::classes() const {
-    return source_->classes();
+    return dataset_->classes();
 }
 
 std::string_view Subset::format() const {
-    return source_->format();
+    return dataset_->format();
 }
 
 std::string Subset::path() const {
-    return source_->path();
+    return dataset_->path();
 }
 
 std::int64_t Subset::bytes() const {
-    const double part = source_->size() == 0 ? 0 : static_cast<double>(size()) / static_cast<double>(source_->size());
-    return static_cast<std::int64_t>(static_cast<double>(source_->bytes()) * part);
+    const double part = dataset_->size() == 0 ? 0 : static_cast<double>(size()) / static_cast<double>(dataset_->size());
+    return static_cast<std::int64_t>(static_cast<double>(dataset_->bytes()) * part);
 }
 
 std::int64_t Subset::source_index(std::int64_t index) const {
@@ -94,24 +94,24 @@ std::int64_t Subset::source_index(std::int64_t index) const {
     return indices_[static_cast<std::size_t>(index)];
 }
 
-SplitSources split_by_key(std::shared_ptr<const Source> source, double share) {
+SplitSources split_by_key(std::shared_ptr<const Dataset> dataset, double share) {
     if (!(share > 0 && share < 1)) {
         throw InvalidArgument(
             {.where = "split_by_key", .expected = "a share between 0 and 1", .got = fmt::format("{}", share)});
     }
     std::vector<std::int64_t> rest;
     std::vector<std::int64_t> chosen;
-    for (std::int64_t index = 0; index < source->size(); ++index) {
-        (place_of(source->key(index)) < share ? chosen : rest).push_back(index);
+    for (std::int64_t index = 0; index < dataset->size(); ++index) {
+        (place_of(dataset->key(index)) < share ? chosen : rest).push_back(index);
     }
     if (rest.empty() || chosen.empty()) {
-        throw InvalidArgument({.where = source->path(),
+        throw InvalidArgument({.where = dataset->path(),
                                .expected = fmt::format("samples on both sides of a share of {}", share),
-                               .got = fmt::format("all {} on one side", source->size()),
+                               .got = fmt::format("all {} on one side", dataset->size()),
                                .hint = "use another share, or more data"});
     }
-    return {.rest = std::make_shared<Subset>(source, std::move(rest)),
-            .share = std::make_shared<Subset>(source, std::move(chosen))};
+    return {.rest = std::make_shared<Subset>(dataset, std::move(rest)),
+            .share = std::make_shared<Subset>(dataset, std::move(chosen))};
 }
 
 }  // namespace stoker

@@ -1,20 +1,20 @@
-// A share of another source, chosen by the hash of each sample's key: the same samples whatever the
+// A share of another dataset, chosen by the hash of each sample's key: the same samples whatever the
 // order or number of the others, so a split survives new files.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "stoker/formats/source.h"
+#include "stoker/formats/dataset.h"
 
 namespace stoker {
 
-class Subset final : public Source {
+class Subset final : public Dataset {
   public:
-    // `indices` into `source`, in the order this source presents them.
-    Subset(std::shared_ptr<const Source> source, std::vector<std::int64_t> indices);
+    // `indices` into `dataset`, in the order this dataset presents them.
+    Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices);
 
-    const std::shared_ptr<const Source>& source() const { return source_; }
+    const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
     const std::vector<std::int64_t>& indices() const { return indices_; }
 
     std::int64_t size() const override;
@@ -26,13 +26,13 @@ class Subset final : public Source {
     std::span<const std::string> classes() const override;
     std::string_view format() const override;
     std::string path() const override;
-    // The source's bytes in proportion to the samples: an estimate where their sizes differ.
+    // The dataset's bytes in proportion to the samples: an estimate where their sizes differ.
     std::int64_t bytes() const override;
 
   private:
     std::int64_t source_index(std::int64_t index) const;
 
-    std::shared_ptr<const Source> source_;
+    std::shared_ptr<const Dataset> dataset_;
     std::vector<std::int64_t> indices_;
 };
 
@@ -43,6 +43,6 @@ struct SplitSources {
 
 // Splits by key hash: `share` in (0, 1) is the expected part that goes to `.share`. Throws
 // InvalidArgument where either part would be empty.
-SplitSources split_by_key(std::shared_ptr<const Source> source, double share);
+SplitSources split_by_key(std::shared_ptr<const Dataset> dataset, double share);
 
 }  // namespace stoker

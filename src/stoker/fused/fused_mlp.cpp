@@ -8,9 +8,9 @@
 
 #include "stoker/base/error.h"
 #include "stoker/fused/flush_denormals.h"
-#include "stoker/fused/kernels.h"
+#include "stoker/fused/fused_kernels.h"
+#include "stoker/fused/fused_setup.h"
 #include "stoker/fused/loss.h"
-#include "stoker/fused/setup.h"
 
 namespace stoker {
 namespace {

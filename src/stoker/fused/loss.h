@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "stoker/fused/kernels.h"
+#include "stoker/fused/fused_kernels.h"
 
 namespace stoker {
 

@@ -2,7 +2,7 @@
 // once over a register type V; the plain set's register is a float.
 #pragma once
 
-#include "stoker/fused/kernels.h"
+#include "stoker/fused/fused_kernels.h"
 #include "stoker/fused/vector_math.h"
 
 namespace stoker {

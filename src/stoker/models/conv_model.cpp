@@ -70,7 +70,7 @@ at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool
 
 at::Tensor ConvModel::run_block(const BlockPass& pass, const at::Tensor& input,
                                 const std::vector<at::Tensor>& parameters) const {
-    return checkpoints_blocks() ? checkpointed(pass, input, parameters) : pass(input, false);
+    return gradient_checkpointing() ? gradient_checkpoint(pass, input, parameters) : pass(input, false);
 }
 
 at::Tensor ConvModel::classify(const at::Tensor& features) const {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stoker/models/checkpointing.h"
+#include "stoker/models/gradient_checkpointing.h"
 #include "stoker/models/model.h"
 
 namespace stoker {
@@ -34,7 +34,7 @@ class ConvModel : public Model {
     // Once for each forward pass.
     void count_batch();
     at::Tensor apply(const ConvNorm& layer, const at::Tensor& input, bool again) const;
-    // `pass` by way of `checkpointed` where activations are not to be kept.
+    // `pass` by way of `gradient_checkpoint` where activations are not to be kept.
     at::Tensor run_block(const BlockPass& pass, const at::Tensor& input,
                          const std::vector<at::Tensor>& parameters) const;
     at::Tensor classify(const at::Tensor& features) const;

@@ -7,9 +7,9 @@
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
-#include "stoker/formats/safetensors.h"
-#include "stoker/formats/zip.h"
-#include "stoker/models/own_model.h"
+#include "stoker/formats/arrays/safetensors.h"
+#include "stoker/io/zip.h"
+#include "stoker/models/custom_model.h"
 
 namespace stoker {
 namespace {
@@ -61,7 +61,7 @@ at::Tensor take(const std::vector<NamedTensor>& tensors, const std::string& name
 }  // namespace
 
 ExportedFile read_exported_file(const std::string& path) {
-    open_own_model("model.export", path);  // its error names the key
+    open_custom_model("model.export", path);  // its error names the key
     const ZipFile zip(path);
     const Buffer about = member(zip, path, "stoker.json");
     const Buffer weights = member(zip, path, "weights.safetensors");

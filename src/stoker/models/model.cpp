@@ -10,13 +10,13 @@
 
 #include "stoker/base/error.h"
 #include "stoker/models/convnet.h"
+#include "stoker/models/custom_model.h"
 #include "stoker/models/exported_model.h"
 #include "stoker/models/init.h"
 #include "stoker/models/mlp.h"
 #include "stoker/models/name_pattern.h"
-#include "stoker/models/own_model.h"
 #include "stoker/models/resnet.h"
-#include "stoker/models/script_model.h"
+#include "stoker/models/torchscript_model.h"
 #include "stoker/models/vit.h"
 #include "stoker/models/weights.h"
 
@@ -102,14 +102,14 @@ std::vector<NamedTensor> Model::trained() const {
     return some;
 }
 
-void Model::checkpoint_blocks() {
+void Model::enable_gradient_checkpointing() {
     if (!has_blocks()) {
         throw InvalidArgument({.where = "train.gradient_checkpointing",
                                .expected = "a model of blocks: convnet, a resnet or vit_s_16",
                                .got = "one without",
                                .hint = "set it to false"});
     }
-    checkpoints_blocks_ = true;
+    gradient_checkpointing_ = true;
 }
 
 at::Tensor Model::parameter(const std::string& name, at::Tensor value) {
@@ -150,7 +150,7 @@ std::unique_ptr<Model> make_resnet(const ResNetLayout& layout, const ModelRecipe
 }  // namespace
 
 std::string model_label(const ModelRecipe& recipe, const Shape& input) {
-    if (own_model_key(recipe) != nullptr) {
+    if (custom_model_key(recipe) != nullptr) {
         return recipe.script.empty() ? recipe.exported : recipe.script;
     }
     if (!recipe.name.starts_with("resnet")) {
@@ -162,7 +162,7 @@ std::string model_label(const ModelRecipe& recipe, const Shape& input) {
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
                                   std::uint64_t seed) {
     if (!recipe.script.empty()) {
-        return std::make_unique<ScriptModel>(recipe.script);
+        return std::make_unique<TorchScriptModel>(recipe.script);
     }
     if (!recipe.exported.empty()) {
         return std::make_unique<ExportedModel>(recipe.exported, input);

@@ -62,8 +62,8 @@ class Model {
     // True for models of blocks whose activations the backward pass can compute again.
     virtual bool has_blocks() const { return false; }
     // From now on it does, which takes less memory and more time. Throws InvalidArgument for a model without blocks.
-    void checkpoint_blocks();
-    bool checkpoints_blocks() const { return checkpoints_blocks_; }
+    void enable_gradient_checkpointing();
+    bool gradient_checkpointing() const { return gradient_checkpointing_; }
 
     // Batch norm and the like behave differently in training (the default) and evaluation.
     virtual void train(bool training) { training_ = training; }
@@ -107,7 +107,7 @@ class Model {
     std::vector<NamedTensor> buffers_;
     std::vector<std::string> tied_;  // further names of the same tensors
     bool training_ = true;
-    bool checkpoints_blocks_ = false;
+    bool gradient_checkpointing_ = false;
 };
 
 // What a line calls it: its file, or its name, with the stem that `auto` comes to for images `input`, (C, H, W).

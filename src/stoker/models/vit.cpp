@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
-#include "stoker/models/checkpointing.h"
+#include "stoker/models/gradient_checkpointing.h"
 #include "stoker/models/init.h"
 
 namespace stoker {
@@ -116,7 +116,7 @@ at::Tensor VisionTransformer::forward(const at::Tensor& input) {
     x = x.add(positions_);                                           // (N, 1 + patches, kHidden)
     for (const Block& block : blocks_) {
         const auto pass = [&block](const at::Tensor& from, bool /*again*/) { return run(block, from); };
-        x = checkpoints_blocks() ? checkpointed(pass, x, block.parameters()) : run(block, x);
+        x = gradient_checkpointing() ? gradient_checkpoint(pass, x, block.parameters()) : run(block, x);
     }
     return at::linear(normalized(x, norm_).select(1, 0), head_.weight, head_.bias);  // (N, classes)
 }

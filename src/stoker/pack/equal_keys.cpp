@@ -12,20 +12,20 @@
 
 namespace stoker {
 
-void refuse_equal_keys(const Source& source, std::string_view format) {
+void refuse_equal_keys(const Dataset& dataset, std::string_view format) {
     std::vector<std::pair<std::uint64_t, std::int64_t>> keys;
-    keys.reserve(static_cast<std::size_t>(source.size()));
-    for (std::int64_t i = 0; i < source.size(); ++i) {
-        keys.emplace_back(hash_text(source.key(i)), i);
+    keys.reserve(static_cast<std::size_t>(dataset.size()));
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        keys.emplace_back(hash_text(dataset.key(i)), i);
     }
     std::ranges::sort(keys);
     for (std::size_t i = 1; i < keys.size(); ++i) {
         if (keys[i].first != keys[i - 1].first) {
             continue;
         }
-        std::string key = source.key(keys[i].second);
-        if (key == source.key(keys[i - 1].second)) {
-            throw DataError({.path = source.path(), .key = std::move(key), .index = keys[i].second},
+        std::string key = dataset.key(keys[i].second);
+        if (key == dataset.key(keys[i - 1].second)) {
+            throw DataError({.path = dataset.path(), .key = std::move(key), .index = keys[i].second},
                             {.where = std::string(format),
                              .expected = "a key of its own for each sample",
                              .got = fmt::format("the key of sample {}", keys[i - 1].second),

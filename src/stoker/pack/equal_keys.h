@@ -3,11 +3,11 @@
 
 #include <string_view>
 
-#include "stoker/formats/source.h"
+#include "stoker/formats/dataset.h"
 
 namespace stoker {
 
 // Throws DataError that names two samples with one key. `format`: of the target, for the message.
-void refuse_equal_keys(const Source& source, std::string_view format);
+void refuse_equal_keys(const Dataset& dataset, std::string_view format);
 
 }  // namespace stoker

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/pickle_writer.h"
+#include "stoker/formats/pickle/pickle_writer.h"
 
 namespace stoker {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "stoker/base/hash.h"
-#include "stoker/formats/lmdb_writer.h"
+#include "stoker/formats/lmdb/lmdb_writer.h"
 #include "stoker/pack/staged_target.h"
 
 namespace stoker {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/stk.h"
+#include "stoker/formats/stk/stk.h"
 #include "stoker/pack/equal_keys.h"
 #include "stoker/pack/ordered.h"
-#include "stoker/pack/plan.h"
+#include "stoker/pack/pack_plan.h"
 #include "stoker/pack/tally.h"
 #include "stoker/pack/target.h"
 
@@ -54,13 +54,13 @@ PackOptions resolved(PackOptions options, const TargetFormat& format) {
 
 class Packing {
   public:
-    Packing(const Source& source, const fs::path& path, const PackOptions& options)
-        : source_(source),
-          stk_(dynamic_cast<const StkSource*>(&source)),
+    Packing(const Dataset& dataset, const fs::path& path, const PackOptions& options)
+        : dataset_(dataset),
+          stk_(dynamic_cast<const StkDataset*>(&dataset)),
           path_(path),
           format_(target_format(path)),
           options_(resolved(options, format_)),
-          plan_(plan_of(source, options_, format_.shards)) {}
+          plan_(plan_of(dataset, options_, format_.shards)) {}
 
     PackResult run() {
         refuse_inside_source();
@@ -72,8 +72,8 @@ class Packing {
         }
         {
             const auto target = format_.open(path_, {.origin = text_of({{"plan", plan_}}),
-                                                     .classes = source_.classes(),
-                                                     .samples = source_.size(),
+                                                     .classes = dataset_.classes(),
+                                                     .samples = dataset_.size(),
                                                      .shard_size = options_.shard_size,
                                                      .workers = options_.workers});
             take_up(*target);
@@ -90,17 +90,17 @@ class Packing {
     }
 
   private:
-    // There it would be taken for a part of the source from then on.
+    // There it would be taken for a part of the dataset from then on.
     void refuse_inside_source() const {
         std::error_code unknown;
-        if (!fs::is_directory(source_.path(), unknown)) {
+        if (!fs::is_directory(dataset_.path(), unknown)) {
             return;
         }
-        const fs::path source = fs::weakly_canonical(source_.path(), unknown);
-        const fs::path within = fs::weakly_canonical(path_, unknown).lexically_relative(source);
+        const fs::path dataset = fs::weakly_canonical(dataset_.path(), unknown);
+        const fs::path within = fs::weakly_canonical(path_, unknown).lexically_relative(dataset);
         if (!within.empty() && *within.begin() != "..") {
             throw InvalidArgument({.where = path_.string(),
-                                   .expected = "a target outside of the source " + source_.path(),
+                                   .expected = "a target outside of the source " + dataset_.path(),
                                    .got = "one within it",
                                    .hint = "the source would be another data set with it"});
         }
@@ -124,7 +124,7 @@ class Packing {
                 target.check_part(part, told("check"));
                 const PackTally tally = tally_from_json(Json::parse(target.part_notes(part), nullptr, false));
                 if (tally.samples_in != target.part_samples(part) + static_cast<std::int64_t>(tally.skipped.size()) ||
-                    tally.samples_in > source_.size() - total_.samples_in) {
+                    tally.samples_in > dataset_.size() - total_.samples_in) {
                     throw DataError({}, {.where = "pack", .expected = "notes that fit the part", .got = "others"});
                 }
                 total_.add(tally);
@@ -136,21 +136,21 @@ class Packing {
 
     // Before the first sample: a key at the end that the format cannot hold shall not cost all the work before it.
     void check_keys(const PackTarget& target) const {
-        for (std::int64_t i = 0; !options_.skip_bad && i < source_.size(); ++i) {
-            const std::string key = source_.key(i);
+        for (std::int64_t i = 0; !options_.skip_bad && i < dataset_.size(); ++i) {
+            const std::string key = dataset_.key(i);
             try {
                 target.check_key(key);
             } catch (const DataError& error) {
-                throw error.located({.path = source_.path(), .key = key, .index = i});
+                throw error.located({.path = dataset_.path(), .key = key, .index = i});
             }
         }
         if (target.needs_different_keys()) {
-            refuse_equal_keys(source_, format_.name);
+            refuse_equal_keys(dataset_, format_.name);
         }
     }
 
     void stream(PackTarget& target) {
-        const OrderedWork range{.begin = total_.samples_in, .end = source_.size(), .threads = options_.workers};
+        const OrderedWork range{.begin = total_.samples_in, .end = dataset_.size(), .threads = options_.workers};
         std::vector<Slot> slots(static_cast<std::size_t>(range.places()));
         std::vector<Recoder> recoders;
         for (int i = 0; i < range.threads; ++i) {
@@ -175,19 +175,19 @@ class Packing {
     void work(std::int64_t index, Recoder& recoder, Slot& slot) const {
         slot.bad.reset();
         slot.bytes_in = 0;
-        slot.key = source_.key(index);
+        slot.key = dataset_.key(index);
         slot.sample.label = -1;
         try {
             if (stk_ != nullptr) {
                 stk_->reader().verify(index);  // else damage would get a good hash
             }
-            source_.read(index, slot.sample);
+            dataset_.read(index, slot.sample);
             slot.bytes_in = static_cast<std::int64_t>(slot.sample.bytes.size());
             const bool original = stk_ == nullptr || stk_->image(index).original_file;
             recoder.run(slot.sample, original, slot.recoded);
         } catch (const DataError& error) {
             if (!options_.skip_bad) {
-                throw with_skip_hint(error.located({.path = source_.path(), .key = slot.key, .index = index}));
+                throw with_skip_hint(error.located({.path = dataset_.path(), .key = slot.key, .index = index}));
             }
             slot.bad = skipped(slot.key, index, error);
         } catch (const IoError& error) {
@@ -207,7 +207,7 @@ class Packing {
             return std::nullopt;
         } catch (const DataError& error) {
             if (!options_.skip_bad) {
-                throw error.located({.path = source_.path(), .key = std::string(sample.key), .index = index});
+                throw error.located({.path = dataset_.path(), .key = std::string(sample.key), .index = index});
             }
             return skipped(std::string(sample.key), index, error);
         }
@@ -243,7 +243,7 @@ class Packing {
 
     PackResult report() {
         const PackedFigures packed = format_.figures(path_);
-        const std::int64_t expected = source_.size() - static_cast<std::int64_t>(total_.skipped.size());
+        const std::int64_t expected = dataset_.size() - static_cast<std::int64_t>(total_.skipped.size());
         if (packed.samples != expected) {
             throw DataError({.path = path_.string()}, {.where = "pack",
                                                        .expected = fmt::format("{} samples", expected),
@@ -264,7 +264,7 @@ class Packing {
 
     void tell(const char* phase, std::int64_t done, std::int64_t bytes) const {
         if (options_.progress) {
-            options_.progress({.phase = phase, .done = done, .total = source_.size(), .bytes = bytes});
+            options_.progress({.phase = phase, .done = done, .total = dataset_.size(), .bytes = bytes});
         }
     }
 
@@ -272,8 +272,8 @@ class Packing {
         return [this, phase](std::int64_t done, std::int64_t bytes) { tell(phase, done, bytes); };
     }
 
-    const Source& source_;
-    const StkSource* stk_;  // the source, where it is packed already
+    const Dataset& dataset_;
+    const StkDataset* stk_;  // the dataset, where it is packed already
     const fs::path path_;
     const TargetFormat& format_;
     const PackOptions options_;
@@ -286,8 +286,8 @@ class Packing {
 
 }  // namespace
 
-PackResult pack(const Source& source, const fs::path& target, const PackOptions& options) {
-    return Packing(source, target, options).run();
+PackResult pack(const Dataset& dataset, const fs::path& target, const PackOptions& options) {
+    return Packing(dataset, target, options).run();
 }
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// From any readable source to a data set of another format: order, keys, labels and pixels stay. Streams with many
+// From any readable dataset to a data set of another format: order, keys, labels and pixels stay. Streams with many
 // threads, survives being killed, and reads back what it wrote before it says that it is done.
 #pragma once
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "stoker/formats/dataset.h"
 #include "stoker/formats/open.h"
-#include "stoker/formats/source.h"
 #include "stoker/pack/recode.h"
 
 namespace stoker {
@@ -20,11 +20,11 @@ struct PackProgress {
     const char* phase = "";
     std::int64_t done = 0;  // samples
     std::int64_t total = 0;
-    std::int64_t bytes = 0;  // read from the source so far in this run, or verified
+    std::int64_t bytes = 0;  // read from the dataset so far in this run, or verified
 };
 
 struct PackOptions {
-    FieldNames fields = {};  // that the source was opened with: a packing of other fields is another one
+    FieldNames fields = {};  // that the dataset was opened with: a packing of other fields is another one
     RecodeOptions recode = {};
     std::uint64_t shard_size = std::uint64_t{256} << 20;
     int workers = 1;
@@ -43,7 +43,7 @@ struct PackResult {
     std::string format;  // "stk", ...
     std::string path;    // as the data set is opened
     std::int64_t samples = 0;
-    std::int64_t bytes_in = 0;   // of the samples as the source gave them
+    std::int64_t bytes_in = 0;   // of the samples as the dataset gave them
     std::int64_t bytes_out = 0;  // of all files
     std::int64_t shards = 0;
     std::map<std::string, std::int64_t> codecs;
@@ -56,7 +56,7 @@ struct PackResult {
 
 // `target` says by its ending what is written: x.stk, x.tar, x-{000000..}.tar, x.lmdb, x.h5, x.npz. Throws DataError
 // (path, key and index of a bad sample; a sample that the format cannot hold), IoError, InvalidArgument where `target`
-// is something else or an unfinished packing of another source or other options, or has another ending.
-PackResult pack(const Source& source, const std::filesystem::path& target, const PackOptions& options);
+// is something else or an unfinished packing of another dataset or other options, or has another ending.
+PackResult pack(const Dataset& dataset, const std::filesystem::path& target, const PackOptions& options);
 
 }  // namespace stoker

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/codecs/dct.h"
+#include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/encode.h"
 #include "stoker/ops/resize.h"
 

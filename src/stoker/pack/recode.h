@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "stoker/formats/source.h"
-#include "stoker/formats/stk_value.h"
-#include "stoker/pipeline/transform.h"
+#include "stoker/formats/dataset.h"
+#include "stoker/formats/stk/stk_value.h"
+#include "stoker/pipeline/transforms/transform.h"
 
 namespace stoker {
 

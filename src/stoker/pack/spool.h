@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include "stoker/formats/append_file.h"
+#include "stoker/io/append_file.h"
 
 namespace stoker {
 

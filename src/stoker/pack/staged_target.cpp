@@ -1,4 +1,4 @@
-// Samples are hashed twice: as the caller gave them and as `open_source` gives them back; the numbers must meet at the
+// Samples are hashed twice: as the caller gave them and as `open_dataset` gives them back; the numbers must meet at the
 // end of every part.
 #include "stoker/pack/staged_target.h"
 
@@ -7,7 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/open.h"
-#include "stoker/formats/tar_names.h"
+#include "stoker/formats/webdataset/tar_names.h"
 #include "stoker/pack/content.h"
 #include "stoker/pack/ordered.h"
 
@@ -94,20 +94,20 @@ void StagedTarget::seal(const std::string& origin, const TargetProgress& progres
     record_["content"] = fmt::format("{:016x}", open_.content);
 }
 
-std::unique_ptr<Source> StagedTarget::reopen() const {
-    return open_source(staged(names_.file).string(), Split::train);
+std::unique_ptr<Dataset> StagedTarget::reopen() const {
+    return open_dataset(staged(names_.file).string(), Split::train);
 }
 
 void StagedTarget::verify(const TargetProgress& progress) {
-    const auto source = reopen();
+    const auto dataset = reopen();
     const auto differs = [&](const std::string& expected, const std::string& got) {
-        throw DataError({.path = source->path()}, {.where = "pack", .expected = expected, .got = got});
+        throw DataError({.path = dataset->path()}, {.where = "pack", .expected = expected, .got = got});
     };
-    if (source->size() != open_.samples) {
-        differs(fmt::format("the {} samples that were written", open_.samples), fmt::format("{}", source->size()));
+    if (dataset->size() != open_.samples) {
+        differs(fmt::format("the {} samples that were written", open_.samples), fmt::format("{}", dataset->size()));
     }
     constexpr std::int64_t kPiece = 64;
-    const OrderedWork range{.end = (source->size() + kPiece - 1) / kPiece, .threads = workers_};
+    const OrderedWork range{.end = (dataset->size() + kPiece - 1) / kPiece, .threads = workers_};
     struct Slot {
         Sample sample;
         std::vector<std::uint64_t> hashes;
@@ -124,13 +124,13 @@ void StagedTarget::verify(const TargetProgress& progress) {
             Slot& slot = slots[static_cast<std::size_t>(place)];
             slot.hashes.clear();
             slot.bytes = 0;
-            for (std::int64_t i = piece * kPiece; i < std::min(source->size(), (piece + 1) * kPiece); ++i) {
+            for (std::int64_t i = piece * kPiece; i < std::min(dataset->size(), (piece + 1) * kPiece); ++i) {
                 slot.sample.label = -1;
-                source->read(i, slot.sample);
+                dataset->read(i, slot.sample);
                 const Sample& s = slot.sample;
                 const bool raw = !s.encoded;
                 slot.hashes.push_back(sample_hash(
-                    source->key(i), s.label, {raw ? s.height : 0, raw ? s.width : 0, raw ? s.channels : 0}, s.bytes));
+                    dataset->key(i), s.label, {raw ? s.height : 0, raw ? s.width : 0, raw ? s.channels : 0}, s.bytes));
                 slot.bytes += static_cast<std::int64_t>(s.bytes.size());
             }
         },
@@ -157,7 +157,7 @@ void StagedTarget::verify(const TargetProgress& progress) {
     if (classes_.empty()) {
         return;
     }
-    const auto found = source->classes();
+    const auto found = dataset->classes();
     if (found.size() != classes_.size()) {
         differs(fmt::format("the {} classes of the source", classes_.size()), fmt::format("{} classes", found.size()));
     }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stoker/formats/source.h"
+#include "stoker/formats/dataset.h"
 #include "stoker/pack/staging.h"
 #include "stoker/pack/target.h"
 
@@ -56,7 +56,7 @@ class StagedTarget : public PackTarget {
     // Gives the files their last form and brings them to the disk.
     virtual std::vector<std::string> assemble(const TargetProgress& progress) = 0;
     // The data set that lies in the folder, through its reader.
-    virtual std::unique_ptr<Source> reopen() const;
+    virtual std::unique_ptr<Dataset> reopen() const;
 
   private:
     StagedNames names_;

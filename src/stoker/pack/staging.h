@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "stoker/base/folder_lock.h"
-#include "stoker/formats/append_file.h"
+#include "stoker/io/append_file.h"
 #include "stoker/pack/target.h"
 
 namespace stoker {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/stk.h"
+#include "stoker/formats/stk/stk.h"
 #include "stoker/pack/ordered.h"
 #include "stoker/pack/staging.h"
 
@@ -98,7 +98,7 @@ std::optional<std::string> begun_stk_origin(const fs::path& path) {
 }
 
 PackedFigures stk_figures(const fs::path& path) {
-    const StkSource packed(path);
+    const StkDataset packed(path);
     return {.path = path.string(),
             .samples = packed.size(),
             .bytes = packed.bytes(),

@@ -1,7 +1,7 @@
 // Packing into Stoker's own format: a part is a shard.
 #pragma once
 
-#include "stoker/formats/stk_writer.h"
+#include "stoker/formats/stk/stk_writer.h"
 #include "stoker/pack/target.h"
 
 namespace stoker {

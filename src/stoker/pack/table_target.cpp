@@ -6,8 +6,8 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/formats/hdf5_writer.h"
-#include "stoker/formats/npz_writer.h"
+#include "stoker/formats/arrays/npz_writer.h"
+#include "stoker/formats/hdf5/hdf5_writer.h"
 
 namespace stoker {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/formats/npz_writer.h"
-#include "stoker/formats/tar_names.h"
-#include "stoker/formats/tar_writer.h"
-#include "stoker/formats/webdataset.h"
+#include "stoker/formats/arrays/npz_writer.h"
+#include "stoker/formats/webdataset/tar_names.h"
+#include "stoker/formats/webdataset/tar_writer.h"
+#include "stoker/formats/webdataset/webdataset.h"
 
 namespace stoker {
 namespace {
@@ -190,13 +190,13 @@ std::vector<std::string> TarTarget::assemble(const TargetProgress& /*progress*/)
 }
 
 // By the shards' names, never by a pattern: braces in the folder's name are no range.
-std::unique_ptr<Source> TarTarget::reopen() const {
+std::unique_ptr<Dataset> TarTarget::reopen() const {
     std::vector<std::string> shards;
     for (std::size_t number = 0; number < (names().shards ? shard_ : 1); ++number) {
         shards.push_back(staged(names().shards ? names().shard(number) : names().file).string());
     }
-    return std::make_unique<WebDatasetSource>(staged(names().file).string(), std::move(shards), FieldNames{},
-                                              [](const std::string& name) { return std::make_unique<Passing>(name); });
+    return std::make_unique<WebDataset>(staged(names().file).string(), std::move(shards), FieldNames{},
+                                        [](const std::string& name) { return std::make_unique<Passing>(name); });
 }
 
 }  // namespace stoker

@@ -22,7 +22,7 @@ class TarTarget final : public StagedTarget {
     Json save(std::uint64_t& hash) override;
     std::uint64_t read_hash(std::size_t part, const Json* before, const Json& state) override;
     std::vector<std::string> assemble(const TargetProgress& progress) override;
-    std::unique_ptr<Source> reopen() const override;
+    std::unique_ptr<Dataset> reopen() const override;
 
   private:
     std::optional<std::string> usual_;  // see usual_extension; empty before the first sample

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "stoker/formats/stk_value.h"
+#include "stoker/formats/stk/stk_value.h"
 #include "stoker/pack/recode.h"
 
 namespace stoker {

@@ -15,10 +15,11 @@
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/codec.h"
-#include "stoker/codecs/dct.h"
+#include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/encode.h"
-#include "stoker/formats/image_folder.h"
-#include "stoker/formats/stk.h"
+#include "stoker/formats/folder/image_folder.h"
+#include "stoker/formats/image_kind.h"
+#include "stoker/formats/stk/stk.h"
 #include "stoker/pack/ordered.h"
 
 namespace stoker {
@@ -140,21 +141,21 @@ fs::path unpacked_name(const std::string& key, const std::string& class_name, bo
     return is_image_name(name) ? name : name + extension_of(bytes);
 }
 
-UnpackResult unpack(const Source& source, const fs::path& directory, const UnpackOptions& options) {
-    const auto* stk = dynamic_cast<const StkSource*>(&source);
-    const auto classes = source.classes();
-    const OrderedWork range{.end = source.size(), .threads = options.workers};
+UnpackResult unpack(const Dataset& dataset, const fs::path& directory, const UnpackOptions& options) {
+    const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
+    const auto classes = dataset.classes();
+    const OrderedWork range{.end = dataset.size(), .threads = options.workers};
     std::vector<Slot> slots(static_cast<std::size_t>(range.places()));
     UnpackResult result;
     const auto work = [&](std::int64_t index, int place, int) {
         Slot& slot = slots[static_cast<std::size_t>(place)];
         slot.sample.label = -1;
-        const std::string key = source.key(index);
+        const std::string key = dataset.key(index);
         try {
             if (stk != nullptr) {
                 stk->reader().verify(index);
             }
-            source.read(index, slot.sample);
+            dataset.read(index, slot.sample);
             const std::string class_name = class_of(slot.sample.label, classes);
             const bool raw = !slot.sample.encoded;
             const fs::path name = unpacked_name(key, class_name, raw, slot.sample.bytes);
@@ -163,9 +164,9 @@ UnpackResult unpack(const Source& source, const fs::path& directory, const Unpac
             slot.bytes = static_cast<std::int64_t>(bytes.size());
             slot.original = !raw && (stk == nullptr || stk->image(index).original_file);
         } catch (const DataError& error) {
-            throw error.located({.path = source.path(), .key = key, .index = index});
+            throw error.located({.path = dataset.path(), .key = key, .index = index});
         } catch (const InvalidArgument& error) {  // pixels that no PNG can hold
-            throw DataError({.path = source.path(), .key = key, .index = index},
+            throw DataError({.path = dataset.path(), .key = key, .index = index},
                             {.where = "unpack", .expected = "an image that a file can hold", .got = error.what()});
         }
     };

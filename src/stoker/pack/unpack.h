@@ -1,4 +1,4 @@
-// From any readable source back to a folder of image files, one subfolder a class: what `pack` was given, as
+// From any readable dataset back to a folder of image files, one subfolder a class: what `pack` was given, as
 // far as the bytes allow.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "stoker/formats/source.h"
+#include "stoker/formats/dataset.h"
 
 namespace stoker {
 
@@ -20,7 +20,7 @@ struct UnpackOptions {
 struct UnpackResult {
     std::int64_t samples = 0;
     std::int64_t bytes = 0;        // written
-    std::int64_t original = 0;     // files that are byte for byte those that were packed, or the source's
+    std::int64_t original = 0;     // files that are byte for byte those that were packed, or the dataset's
     std::int64_t same_pixels = 0;  // the others: the pixels of the data set in another file
 };
 
@@ -31,6 +31,6 @@ std::filesystem::path unpacked_name(const std::string& key, const std::string& c
 
 // Writes into `directory`, which is there and empty. Packed samples are compared with their hashes. Throws DataError
 // for bad samples and for keys and classes that are no file names, IoError.
-UnpackResult unpack(const Source& source, const std::filesystem::path& directory, const UnpackOptions& options);
+UnpackResult unpack(const Dataset& dataset, const std::filesystem::path& directory, const UnpackOptions& options);
 
 }  // namespace stoker

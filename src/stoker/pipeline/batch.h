@@ -12,7 +12,7 @@
 #include "stoker/base/buffer.h"
 #include "stoker/base/error.h"
 #include "stoker/base/tensor_view.h"
-#include "stoker/pipeline/order.h"
+#include "stoker/pipeline/sampling/sampler.h"
 
 namespace stoker {
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <system_error>
 
-#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
 
 namespace stoker {
 namespace {
@@ -17,13 +17,13 @@ namespace {
 // The generator's counter has 32 bits for the epoch.
 constexpr std::int64_t kMaxEpochs = std::int64_t{1} << 32;
 
-std::shared_ptr<const Order> order_of(const Source& source, const LoaderOptions& options) {
-    return options.order != nullptr
-               ? options.order
-               : make_order({.size = source.size(), .seed = options.seed, .shuffle = options.shuffle});
+std::shared_ptr<const Sampler> sampler_of(const Dataset& dataset, const LoaderOptions& options) {
+    return options.sampler != nullptr
+               ? options.sampler
+               : make_sampler({.size = dataset.size(), .seed = options.seed, .shuffle = options.shuffle});
 }
 
-SamplerOptions sampler_options(const Order& order, const LoaderOptions& options) {
+BatchSamplerOptions batch_sampler_options(const Sampler& order, const LoaderOptions& options) {
     return {.size = order.size(),
             .batch_size = options.batch_size,
             .drop_last = options.drop_last,
@@ -50,7 +50,7 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
 }
 
 // One line on `found`, each sample once.
-[[noreturn]] void refuse_bad(const Source& source, std::int64_t budget, std::span<const BadSample> found) {
+[[noreturn]] void refuse_bad(const Dataset& dataset, std::int64_t budget, std::span<const BadSample> found) {
     constexpr std::size_t kListed = 5;
     std::set<std::int64_t> listed;
     std::string list;
@@ -61,9 +61,9 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
     }
     const bool more = std::ranges::any_of(found, [&](const BadSample& bad) { return !listed.contains(bad.index); });
     throw TooManyBadSamples(
-        {.path = source.path()},
+        {.path = dataset.path()},
         {.where = "data.bad_samples",
-         .expected = fmt::format("at most {} in an epoch", counted(budget, "bad sample")),
+         .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
          .got = fmt::format("more: {}{}", list, more ? "; ..." : ""),
          .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"},
         {found.begin(), found.end()});
@@ -71,12 +71,12 @@ std::int64_t task_grain(std::int64_t batch, int workers) {
 
 }  // namespace
 
-Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const LoaderOptions& options)
-    : source_(std::move(source)),
+Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, const LoaderOptions& options)
+    : dataset_(std::move(dataset)),
       transform_(std::move(transform)),
       options_(options),
-      order_(order_of(*source_, options)),
-      sampler_(sampler_options(*order_, options)) {
+      sampler_(sampler_of(*dataset_, options)),
+      batch_sampler_(batch_sampler_options(*sampler_, options)) {
     if (options_.allocator == nullptr) {
         options_.allocator = &host_allocator();
     }
@@ -87,11 +87,11 @@ Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const 
                                .expected = fmt::format("epochs from 0 (no end) to {}", kMaxEpochs),
                                .got = fmt::to_string(options_.epochs)});
     }
-    if (order_->samples() != source_->size() || order_->seed() != options_.seed) {
+    if (sampler_->samples() != dataset_->size() || sampler_->seed() != options_.seed) {
         throw InvalidArgument(
             {.where = "loader",
-             .expected = fmt::format("an order of {} samples and seed {}", source_->size(), options_.seed),
-             .got = fmt::format("one of {} and seed {}", order_->samples(), order_->seed())});
+             .expected = fmt::format("an order of {} samples and seed {}", dataset_->size(), options_.seed),
+             .got = fmt::format("one of {} and seed {}", sampler_->samples(), sampler_->seed())});
     }
     if (!is_pixel_dtype(options_.dtype)) {
         throw InvalidArgument({.where = "loader",
@@ -101,9 +101,9 @@ Loader::Loader(std::shared_ptr<const Source> source, Transform transform, const 
     place_ = find_shape();
     transform_.require_channels(place_.channels);
     fields_ = image_fields(place_);
-    const auto capacity = static_cast<std::size_t>(sampler_.max_slice());
+    const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());
     place_.pixels.streamed = fields_.front().sample_bytes() >= kStreamBytes / capacity;
-    cache_ = make_sample_cache(source_->size(), options_.cache);
+    cache_ = make_sample_cache(dataset_->size(), options_.cache);
     try {
         start(0);
     } catch (...) {
@@ -128,7 +128,7 @@ void Loader::start(std::int64_t sequence) {
     announce_to(sequence + 1);
     at_epoch_end_ = false;
     ring_ = std::make_shared<BatchRing>(
-        [fields = fields_, capacity = sampler_.max_slice(), allocator = options_.allocator] {
+        [fields = fields_, capacity = batch_sampler_.max_slice(), allocator = options_.allocator] {
             return std::make_unique<Batch>(fields, capacity, *allocator);
         },
         [this](Batch& batch, std::int64_t number) { open_batch(batch, number); }, sequence, end_sequence());
@@ -138,14 +138,14 @@ void Loader::start(std::int64_t sequence) {
 void Loader::open_batch(Batch& batch, std::int64_t sequence) const {
     const std::int64_t epoch = sequence / batches_per_epoch();
     const std::int64_t number = sequence % batches_per_epoch();
-    const Slice slice = sampler_.slice(number);
+    const Slice slice = batch_sampler_.slice(number);
     batch.reset(epoch, number, slice.count);
-    order_->draw(epoch, slice.first, batch.draws());
+    sampler_->draw(epoch, slice.first, batch.draws());
     const auto indices = batch.field(kIndexField).as<std::int64_t>();
     std::ranges::transform(batch.draws(), indices.begin(), &Draw::index);
 }
 
-// Tells the source of all batches before `end`, in order.
+// Tells the dataset of all batches before `end`, in order.
 void Loader::announce_to(std::int64_t end) {
     const std::lock_guard lock(announce_mutex_);
     for (; announced_ < std::min(end, end_sequence()); ++announced_) {
@@ -154,9 +154,9 @@ void Loader::announce_to(std::int64_t end) {
 }
 
 void Loader::announce(std::int64_t sequence) const {
-    const Slice slice = sampler_.slice(sequence % batches_per_epoch());
+    const Slice slice = batch_sampler_.slice(sequence % batches_per_epoch());
     std::vector<Draw> draws(static_cast<std::size_t>(slice.count));
-    order_->draw(sequence / batches_per_epoch(), slice.first, draws);
+    sampler_->draw(sequence / batches_per_epoch(), slice.first, draws);
     std::vector<std::int64_t> indices;
     for (const Draw& draw : draws) {
         if (cache_ == nullptr || !cache_->holds(draw.index)) {
@@ -164,7 +164,7 @@ void Loader::announce(std::int64_t sequence) const {
         }
     }
     if (!indices.empty()) {
-        source_->prefetch(indices);
+        dataset_->prefetch(indices);
     }
 }
 
@@ -175,7 +175,7 @@ void Loader::stop() {
 
 void Loader::set_workers(int workers) {
     options_.workers = std::max(workers, 0);
-    ring_->set_grain(task_grain(sampler_.max_slice(), options_.workers));
+    ring_->set_grain(task_grain(batch_sampler_.max_slice(), options_.workers));
     ring_->set_depth(options_.workers == 0 ? 1 : options_.prefetch);
     resize_workers(options_.workers);
 }
@@ -225,7 +225,7 @@ void Loader::work(int id, Worker& worker) {
     }
 }
 
-void Loader::run_task(const RingTask& task, Hands& hands, StageTimes& times) {
+void Loader::run_task(const RingTask& task, WorkerScratch& hands, StageTimes& times) {
     std::int64_t item = task.begin;
     std::exception_ptr error;
     try {
@@ -256,7 +256,7 @@ std::shared_ptr<Batch> Loader::next() {
     }
     while (workers_.empty() && !ring_->ready()) {
         if (const auto task = ring_->try_take()) {
-            run_task(*task, own_hands_, finished_times_);
+            run_task(*task, own_scratch_, finished_times_);
         }
     }
     if (sequence_ >= end_sequence()) {
@@ -281,27 +281,27 @@ void Loader::count_bad(Batch& batch) {
     const bool without = options_.replace && std::ranges::any_of(batch.bad_samples(),
                                                                  [](const BadSample& bad) { return !bad.replaced_by; });
     if (bad_in_epoch_ > options_.bad_samples || without) {
-        refuse_bad(*source_, options_.bad_samples, batch.bad_samples());
+        refuse_bad(*dataset_, options_.bad_samples, batch.bad_samples());
     }
 }
 
 LoaderState Loader::state() const {
     if (keys_ == 0) {
-        keys_ = keys_hash(*source_);
+        keys_ = keys_hash(*dataset_);
     }
     return {.epoch = sequence_ / batches_per_epoch(),
             .batch = sequence_ % batches_per_epoch(),
             .bad_samples = at_epoch_end_ || sequence_ % batches_per_epoch() == 0 ? 0 : bad_in_epoch_,
-            .size = source_->size(),
+            .size = dataset_->size(),
             .keys = keys_,
             .batch_size = options_.batch_size,
             .seed = options_.seed,
-            .order = order_->name(),
+            .order = sampler_->name(),
             .drop_last = options_.drop_last};
 }
 
 void Loader::restore(const LoaderState& state) {
-    require_same_order(this->state(), state);
+    require_same_sampler(this->state(), state);
     const std::int64_t batches = batches_per_epoch();
     const std::int64_t last_epoch = std::min(kMaxEpochs, std::numeric_limits<std::int64_t>::max() / batches - 1);
     const bool inside = state.bad_samples >= 0 && state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 &&

@@ -1,4 +1,4 @@
-// The loader: worker threads that turn samples of a source into batches ahead of the training
+// The loader: worker threads that turn samples of a dataset into batches ahead of the training
 // thread, in an order that depends on (seed, epoch) alone, epoch after epoch without a gap.
 #pragma once
 
@@ -12,14 +12,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "stoker/formats/source.h"
+#include "stoker/formats/dataset.h"
 #include "stoker/pipeline/batch.h"
-#include "stoker/pipeline/order.h"
+#include "stoker/pipeline/cache/sample_cache.h"
+#include "stoker/pipeline/loader_state.h"
 #include "stoker/pipeline/ring.h"
-#include "stoker/pipeline/sample_cache.h"
-#include "stoker/pipeline/sampler.h"
-#include "stoker/pipeline/state.h"
-#include "stoker/pipeline/transform.h"
+#include "stoker/pipeline/sampling/batch_sampler.h"
+#include "stoker/pipeline/sampling/sampler.h"
+#include "stoker/pipeline/transforms/transform.h"
 #include "stoker/trace/stages.h"
 
 namespace stoker {
@@ -31,7 +31,7 @@ struct LoaderOptions {
     std::int64_t epochs = 0;       // how many there will be; 0: no end
     std::uint64_t seed = 0;
     bool shuffle = true;
-    std::shared_ptr<const Order> order = nullptr;  // null: of (seed, shuffle) over the whole source
+    std::shared_ptr<const Sampler> sampler = nullptr;  // null: of (seed, shuffle) over the whole dataset
     // Places of an epoch, of this rank, whose bad sample may be replaced; 0: the first bad one ends it.
     std::int64_t bad_samples = 0;
     bool replace = true;  // false: the place of a bad sample is left empty, zeros without a label
@@ -58,21 +58,21 @@ class Loader {
   public:
     // Reads one sample to learn the shape of the image field. Throws InvalidArgument for options that
     // cannot be, and what reading that sample threw. Images of another shape are bad samples.
-    Loader(std::shared_ptr<const Source> source, Transform transform, const LoaderOptions& options);
+    Loader(std::shared_ptr<const Dataset> dataset, Transform transform, const LoaderOptions& options);
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
     ~Loader();
 
     // The next batch; null once at the end of every epoch (the call after it begins the next), and
     // always after the last. Waits for workers. A sample whose bytes are bad is replaced by the next good one
-    // after it in the source, and listed in the batch; past `bad_samples` of them in an epoch TooManyBadSamples
+    // after it in the dataset, and listed in the batch; past `bad_samples` of them in an epoch TooManyBadSamples
     // lists some. Errors of the system are thrown as they are. A batch that threw is skipped. A batch stays valid
     // while it is held, also beyond the loader; memory grows with the number of batches held.
     std::shared_ptr<Batch> next();
 
-    std::int64_t batches_per_epoch() const { return sampler_.batches(); }
-    const Sampler& sampler() const { return sampler_; }
-    const Source& source() const { return *source_; }
+    std::int64_t batches_per_epoch() const { return batch_sampler_.batches(); }
+    const BatchSampler& batch_sampler() const { return batch_sampler_; }
+    const Dataset& dataset() const { return *dataset_; }
     const Shape& image_shape() const { return fields_.front().shape; }  // (C, H, W)
 
     // Where the next batch lies. Restoring it, at any number of workers or ranks, goes on with that
@@ -88,15 +88,15 @@ class Loader {
 
   private:
     // What one thread keeps from sample to sample.
-    struct Hands {
+    struct WorkerScratch {
         Sample sample;
         TransformScratch scratch;
         Buffer packed;  // pixels on their way into the cache
     };
     struct Worker {
         std::thread thread;
-        Hands hands;       // made by the caller's thread, which can be told of a failure
-        std::mutex mutex;  // guards times
+        WorkerScratch hands;  // made by the caller's thread, which can be told of a failure
+        std::mutex mutex;     // guards times
         StageTimes times;
     };
     // The fixed fields of a batch slot.
@@ -115,33 +115,34 @@ class Loader {
     void open_batch(Batch& batch, std::int64_t sequence) const;
     void announce_to(std::int64_t end);
     void announce(std::int64_t sequence) const;
-    void run_task(const RingTask& task, Hands& hands, StageTimes& times);
-    void fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Hands& hands, StageTimes& times);
-    bool try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times,
-                    std::vector<BadSample>& bad);
-    void fill_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times);
+    void run_task(const RingTask& task, WorkerScratch& hands, StageTimes& times);
+    void fill_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& hands, StageTimes& times);
+    bool try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& hands,
+                    StageTimes& times, std::vector<BadSample>& bad);
+    void fill_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& hands,
+                     StageTimes& times);
     BadSample note_bad(std::int64_t index, const DataError& error);
     std::optional<BadSample> known_bad(std::int64_t index);
     void count_bad(Batch& batch);
 
-    const std::shared_ptr<const Source> source_;
+    const std::shared_ptr<const Dataset> dataset_;
     mutable std::uint64_t keys_ = 0;  // keys_hash, once asked for
     const Transform transform_;
     LoaderOptions options_;
-    const std::shared_ptr<const Order> order_;
-    const Sampler sampler_;
+    const std::shared_ptr<const Sampler> sampler_;
+    const BatchSampler batch_sampler_;
     std::vector<FieldSpec> fields_;
     ImageSlot place_;  // of every image, but for where it lies
     std::unique_ptr<SampleCache> cache_;
     std::shared_ptr<BatchRing> ring_;
     std::vector<std::unique_ptr<Worker>> workers_;
-    Hands own_hands_;       // of the caller's thread, for workers = 0
-    std::mutex bad_mutex_;  // guards known_bad_, and the batches' lists of bad samples while they are filled
+    WorkerScratch own_scratch_;  // of the caller's thread, for workers = 0
+    std::mutex bad_mutex_;       // guards known_bad_, and the batches' lists of bad samples while they are filled
     std::unordered_map<std::int64_t, BadSample> known_bad_;  // by index
     std::atomic<bool> any_bad_ = false;                      // known_bad_ holds something
     StageTimes finished_times_;                              // of workers that are gone, and of the caller's thread
     std::mutex announce_mutex_;                              // guards announced_
-    std::int64_t announced_ = 0;                             // the first batch that the source has not been told of
+    std::int64_t announced_ = 0;                             // the first batch that the dataset has not been told of
     std::int64_t sequence_ = 0;                              // of the next batch: epoch * batches_per_epoch + number
     std::int64_t bad_in_epoch_ = 0;
     bool at_epoch_end_ = false;

@@ -1,4 +1,4 @@
-// The loader's way of one sample into its slot: from the cache or the source, through the transform; and what becomes
+// The loader's way of one sample into its slot: from the cache or the dataset, through the transform; and what becomes
 // of a sample that is bad.
 #include <algorithm>
 #include <cstring>
@@ -12,10 +12,10 @@
 namespace stoker {
 namespace {
 
-// Inside a catch block: throws on what a sample's bytes or its source threw, with its place. What the
+// Inside a catch block: throws on what a sample's bytes or its dataset threw, with its place. What the
 // system or the caller is to blame for stays what it is.
-[[noreturn]] void rethrow_located(const Source& source, std::int64_t index) {
-    const DataPlace place{.path = source.path(), .key = key_or_index(source, index), .index = index};
+[[noreturn]] void rethrow_located(const Dataset& dataset, std::int64_t index) {
+    const DataPlace place{.path = dataset.path(), .key = key_or_index(dataset, index), .index = index};
     try {
         throw;
     } catch (const SizeMismatch& error) {
@@ -34,13 +34,13 @@ namespace {
     }
 }
 
-// So that a source need not set what does not concern it: nothing stays of the sample before.
-void read_sample(const Source& source, std::int64_t index, Sample& sample) {
+// So that a dataset need not set what does not concern it: nothing stays of the sample before.
+void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample) {
     sample.bytes = {};
     sample.encoded = false;
     sample.height = sample.width = sample.channels = 0;
     sample.label = -1;
-    source.read(index, sample);
+    dataset.read(index, sample);
 }
 
 std::string reason_of(const DataError& error) {
@@ -91,10 +91,10 @@ ImageSlot Loader::find_shape() {
     for (std::int64_t index = 0;; ++index) {
         try {
             try {
-                read_sample(*source_, index, own_hands_.sample);
+                read_sample(*dataset_, index, own_scratch_.sample);
                 const ConstImageView image = transform_.augment(
-                    transform_.prepare(own_hands_.sample, own_hands_.scratch, clock),
-                    {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_hands_.scratch);
+                    transform_.prepare(own_scratch_.sample, own_scratch_.scratch, clock),
+                    {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_scratch_.scratch);
                 const ImageSize size = options_.size.value_or(ImageSize{image.height, image.width});
                 const ImageSlot slot{.pixels = {.dtype = options_.dtype, .layout = options_.layout},
                                      .channels = image.channels,
@@ -104,14 +104,14 @@ ImageSlot Loader::find_shape() {
                 require_size(slot, image.channels, {image.height, image.width});
                 return slot;
             } catch (...) {
-                rethrow_located(*source_, index);
+                rethrow_located(*dataset_, index);
             }
         } catch (const DataError& error) {
             if (options_.bad_samples == 0) {
                 throw;
             }
             bad.push_back(note_bad(index, error));
-            if (index + 1 == source_->size()) {
+            if (index + 1 == dataset_->size()) {
                 throw TooManyBadSamples(error.place(), error.info(), std::move(bad));
             }
         }
@@ -120,7 +120,7 @@ ImageSlot Loader::find_shape() {
 
 // The sample that the order asks for, or the next good one after it. Whichever it is, it is augmented with the draws
 // of the sample that was asked for, which no other place of the epoch has.
-void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Hands& hands, StageTimes& times) {
+void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& hands, StageTimes& times) {
     const auto at = static_cast<std::size_t>(item);
     const Draw draw = batch.draws()[at];
     const RngKey key{.seed = options_.seed,
@@ -133,7 +133,7 @@ void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Ha
     std::int64_t index = draw.index;
     bool found = try_sample(index, key, place, hands, times, bad);
     while (!found && options_.replace && !ring_->stopped()) {
-        index = order_->next(index);
+        index = sampler_->next(index);
         if (index == draw.index) {
             break;  // none is good
         }
@@ -147,7 +147,7 @@ void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Ha
     if (found) {
         slot.labels[at] = hands.sample.label;
         slot.indices[at] = index;
-        batch.payload(kKeyField, item) = source_->key(index);
+        batch.payload(kKeyField, item) = dataset_->key(index);
     }
     if (!bad.empty()) {
         const std::lock_guard lock(bad_mutex_);
@@ -160,8 +160,8 @@ void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Ha
 }
 
 // False where the sample is bad, which is then added to `bad`. What is known to be bad is not tried again.
-bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands, StageTimes& times,
-                        std::vector<BadSample>& bad) {
+bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& hands,
+                        StageTimes& times, std::vector<BadSample>& bad) {
     if (const auto known = known_bad(index)) {
         bad.push_back(*known);
         return false;
@@ -171,7 +171,7 @@ bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& 
             fill_sample(index, key, place, hands, times);
             return true;
         } catch (...) {
-            rethrow_located(*source_, index);
+            rethrow_located(*dataset_, index);
         }
     } catch (const DataError& error) {
         if (!options_.size && dynamic_cast<const SizeMismatch*>(&error) != nullptr) {
@@ -191,7 +191,7 @@ bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& 
 
 BadSample Loader::note_bad(std::int64_t index, const DataError& error) {
     BadSample bad{.index = index,
-                  .key = key_or_index(*source_, index),
+                  .key = key_or_index(*dataset_, index),
                   .offset = error.place().offset,
                   .reason = reason_of(error),
                   .other_size = dynamic_cast<const SizeMismatch*>(&error) != nullptr};
@@ -212,13 +212,13 @@ std::optional<BadSample> Loader::known_bad(std::int64_t index) {
     return found == known_bad_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Loader::fill_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, Hands& hands,
+void Loader::fill_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& hands,
                          StageTimes& times) {
     StageClock clock(times);
     Sample& sample = hands.sample;
     const bool kept = cache_ != nullptr && cache_->get(index, sample);
     if (!kept) {
-        read_sample(*source_, index, sample);
+        read_sample(*dataset_, index, sample);
     }
     clock.lap(Stage::read);
     check_label(sample.label, options_.classes);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "stoker/base/counted.h"
+#include "stoker/base/pluralize.h"
 #include "stoker/recipe/schema_keys.h"
 
 namespace stoker {
@@ -74,7 +74,7 @@ SchemaKey bad_samples() {
 template <typename Field>
 SchemaKey interval(std::string name, Field at, std::int64_t least, std::string about) {
     const std::string allowed =
-        fmt::format("text such as \"{}\", \"2 epochs\" or \"200 steps\"", counted(least, "epoch"));
+        fmt::format("text such as \"{}\", \"2 epochs\" or \"200 steps\"", pluralize(least, "epoch"));
     return {.name = std::move(name),
             .allowed = allowed,
             .about = std::move(about),

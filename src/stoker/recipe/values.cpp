@@ -1,7 +1,7 @@
 // Reads and writes the text forms of values. Everything is decimal digits and a unit, so the
 // parsers are std::from_chars and a look at the rest.
 #include "stoker/recipe/values.h"
-#include "stoker/base/counted.h"
+#include "stoker/base/pluralize.h"
 
 #include <algorithm>
 #include <array>
@@ -44,15 +44,15 @@ std::optional<Counted> parse_counted(std::string_view text) {
     if (text.empty() || !is_digit(text.front())) {
         return std::nullopt;
     }
-    Counted counted;
+    Counted pluralize;
     const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, counted.count);
+    const auto [rest, error] = std::from_chars(text.data(), end, pluralize.count);
     if (error != std::errc{}) {
         return std::nullopt;
     }
-    counted.unit = {rest, static_cast<std::size_t>(end - rest)};
-    counted.unit.remove_prefix(std::min(counted.unit.find_first_not_of(' '), counted.unit.size()));
-    return counted;
+    pluralize.unit = {rest, static_cast<std::size_t>(end - rest)};
+    pluralize.unit.remove_prefix(std::min(pluralize.unit.find_first_not_of(' '), pluralize.unit.size()));
+    return pluralize;
 }
 
 // "10%" is 10. Empty for what is no number of at least 0 and a percent sign.
@@ -69,18 +69,18 @@ std::optional<double> parse_percent(std::string_view text) {
 }  // namespace
 
 std::optional<std::int64_t> parse_byte_size(std::string_view text) {
-    const auto counted = parse_counted(text);
-    if (!counted) {
+    const auto pluralize = parse_counted(text);
+    if (!pluralize) {
         return std::nullopt;
     }
-    if (counted->unit.empty()) {
-        return is_digit(text.back()) ? std::optional(counted->count) : std::nullopt;
+    if (pluralize->unit.empty()) {
+        return is_digit(text.back()) ? std::optional(pluralize->count) : std::nullopt;
     }
-    const auto unit = std::ranges::find(kByteUnits, counted->unit, &ByteUnit::name);
-    if (unit == kByteUnits.end() || counted->count > std::numeric_limits<std::int64_t>::max() / unit->bytes) {
+    const auto unit = std::ranges::find(kByteUnits, pluralize->unit, &ByteUnit::name);
+    if (unit == kByteUnits.end() || pluralize->count > std::numeric_limits<std::int64_t>::max() / unit->bytes) {
         return std::nullopt;
     }
-    return counted->count * unit->bytes;
+    return pluralize->count * unit->bytes;
 }
 
 std::string byte_size_text(std::int64_t bytes) {
@@ -93,15 +93,15 @@ std::string byte_size_text(std::int64_t bytes) {
 }
 
 std::optional<Interval> parse_interval(std::string_view text, std::int64_t least) {
-    const auto counted = parse_counted(text);
-    if (!counted || counted->count < least) {
+    const auto pluralize = parse_counted(text);
+    if (!pluralize || pluralize->count < least) {
         return std::nullopt;
     }
-    if (counted->unit == "epoch" || counted->unit == "epochs") {
-        return Interval{.count = counted->count, .epochs = true};
+    if (pluralize->unit == "epoch" || pluralize->unit == "epochs") {
+        return Interval{.count = pluralize->count, .epochs = true};
     }
-    if (counted->unit == "step" || counted->unit == "steps") {
-        return Interval{.count = counted->count, .epochs = false};
+    if (pluralize->unit == "step" || pluralize->unit == "steps") {
+        return Interval{.count = pluralize->count, .epochs = false};
     }
     return std::nullopt;
 }
@@ -123,9 +123,9 @@ std::optional<BadSamples> parse_bad_samples(std::string_view text) {
     if (const std::optional<double> percent = parse_percent(text)) {
         return *percent <= 100 ? std::optional(BadSamples{.percent = *percent}) : std::nullopt;
     }
-    const auto counted = parse_counted(text);
-    return counted && counted->unit.empty() && is_digit(text.back())
-               ? std::optional(BadSamples{.count = counted->count})
+    const auto pluralize = parse_counted(text);
+    return pluralize && pluralize->unit.empty() && is_digit(text.back())
+               ? std::optional(BadSamples{.count = pluralize->count})
                : std::nullopt;
 }
 

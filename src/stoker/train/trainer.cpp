@@ -15,11 +15,11 @@
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/bridge/torch_error.h"
-#include "stoker/models/own_model.h"
-#include "stoker/train/metrics.h"
-#include "stoker/train/same_run.h"
-#include "stoker/train/schedule.h"
-#include "stoker/train/setup.h"
+#include "stoker/models/custom_model.h"
+#include "stoker/train/run/rank_checks.h"
+#include "stoker/train/run/run_metrics.h"
+#include "stoker/train/run/run_setup.h"
+#include "stoker/train/step/schedule.h"
 
 namespace stoker {
 namespace {
@@ -49,7 +49,7 @@ double seconds(std::chrono::nanoseconds time) {
 Trainer::Trainer(const Recipe& recipe, bool resumes, std::shared_ptr<Group> group)
     : Trainer(recipe, open_data(recipe.data), nullptr, OptimizerKernel::fused, resumes, std::move(group)) {}
 
-Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model, OptimizerKernel kernel,
+Trainer::Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, OptimizerKernel kernel,
                  bool resumes, std::shared_ptr<Group> group) try
     : group_(group != nullptr ? std::move(group) : join_group()),
       recipe_(recipe),
@@ -59,7 +59,7 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
       val_(data_.val == nullptr ? nullptr
                                 : make_val_loader(recipe, data_, device_, uses_channels_last(recipe, model.get()),
                                                   train_->image_shape().front(), *group_)),
-      model_hash_(own_model_hash(recipe.model)),
+      model_hash_(custom_model_hash(recipe.model)),
       model_(model != nullptr
                  ? std::move(model)
                  : make_model(recipe.model, train_->image_shape(), class_count(recipe, *data_.train), recipe.seed)),
@@ -67,17 +67,17 @@ Trainer::Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> mod
       fresh_(prepare_model(*model_, recipe, class_count(recipe, *data_.train), device_, resumes)),
       optimizer_(model_->trained(), recipe.optimizer, kernel),
       step_(*model_, optimizer_, account_, device_, step_options(recipe, device_),
-            &require_same_run(*group_, recipe, *train_, val_.get())),
+            &require_same_recipe(*group_, recipe, *train_, val_.get())),
       copier_(device_),
-      mix_({.mixup = recipe.train.mixup,
-            .cutmix = recipe.train.cutmix,
-            .classes = class_count(recipe, *data_.train),
-            .seed = recipe.seed}) {
+      mixup_cutmix_({.mixup = recipe.train.mixup,
+                     .cutmix = recipe.train.cutmix,
+                     .classes = class_count(recipe, *data_.train),
+                     .seed = recipe.seed}) {
     require_several_classes(recipe, *data_.train);
     require_same_classes(data_);
     const std::int64_t classes = class_count(recipe, *data_.train);
     require_fit(recipe, *model_, train_->image_shape(), classes, device_);
-    require_smallest_batch(recipe, *model_, train_->sampler(), train_->image_shape(), classes, device_);
+    require_smallest_batch(recipe, *model_, train_->batch_sampler(), train_->image_shape(), classes, device_);
     if (val_ != nullptr) {
         require_val_fit(*model_, train_->image_shape(), val_->image_shape(), device_);
     }
@@ -178,12 +178,12 @@ bool Trainer::train_epoch(const FitOptions& options) {
         {
             const PhaseSpan span(account_, Phase::copy);
             on_device = copier_.copy(batch);
-            if (mix_.any() && batch->size() > 0) {
-                mix(on_device, mix_, batch->epoch(), batch->number());
+            if (mixup_cutmix_.any() && batch->size() > 0) {
+                mix(on_device, mixup_cutmix_, batch->epoch(), batch->number());
             }
         }
         seed_draws();
-        step_.run(on_device, lr, train_->sampler().samples(batch->number()));
+        step_.run(on_device, lr, train_->batch_sampler().samples(batch->number()));
         after_step(*batch, lr, options);
         const PhaseSpan span(account_, group_->alone() ? Phase::unmeasured : Phase::communication);
         if (stops(options)) {
@@ -230,7 +230,7 @@ std::shared_ptr<Batch> Trainer::next_batch() {
 
 void Trainer::after_step(const Batch& batch, double lr, const FitOptions& options) {
     ++steps_;
-    const std::int64_t samples = train_->sampler().samples(batch.number());
+    const std::int64_t samples = train_->batch_sampler().samples(batch.number());
     running_.samples += samples;
     const StepRecord record = account_.cut();
     note_time(record);
@@ -363,7 +363,7 @@ std::optional<Evaluation> Trainer::evaluate_with(const std::function<bool()>& st
     for (const auto& [name, tensor] : model_->buffers()) {
         buffers.push_back(tensor);
     }
-    group_->share(buffers);
+    group_->broadcast(buffers);
     const auto evaluation =
         stoker::evaluate(*model_, *val_, device_,
                          {.stop = stop,

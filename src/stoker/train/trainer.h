@@ -16,16 +16,16 @@
 #include "stoker/bridge/torch_cuda.h"
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
-#include "stoker/pipeline/data.h"
+#include "stoker/pipeline/recipe_data.h"
 #include "stoker/trace/account.h"
 #include "stoker/track/recipe_keys.h"
-#include "stoker/train/evaluate.h"
-#include "stoker/train/mix.h"
-#include "stoker/train/optimizer.h"
-#include "stoker/train/quarantine.h"
-#include "stoker/train/run_folder.h"
-#include "stoker/train/step.h"
-#include "stoker/train/tracker.h"
+#include "stoker/train/run/evaluate.h"
+#include "stoker/train/run/quarantine.h"
+#include "stoker/train/run/run_folder.h"
+#include "stoker/train/run/tracker.h"
+#include "stoker/train/step/mixup_cutmix.h"
+#include "stoker/train/step/optimizer.h"
+#include "stoker/train/step/step.h"
 
 namespace stoker {
 
@@ -88,7 +88,7 @@ class Trainer {
     // which each makes its Trainer and calls the same; null: those that the environment names.
     explicit Trainer(const Recipe& recipe, bool resumes = false, std::shared_ptr<Group> group = nullptr);
     // With data and a model of your own: a null `model` is made from the recipe.
-    Trainer(const Recipe& recipe, DataSets data, std::unique_ptr<Model> model = nullptr,
+    Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model = nullptr,
             OptimizerKernel kernel = OptimizerKernel::fused, bool resumes = false,
             std::shared_ptr<Group> group = nullptr);
 
@@ -150,14 +150,14 @@ class Trainer {
     // Between ranks: trainer_ranks.cpp.
     void share_state();
     void join_ranks(std::vector<Pending>& steps, std::vector<double>& losses);
-    void note_bad_samples(std::span<const BadSample> samples, const Source& source);
+    void note_bad_samples(std::span<const BadSample> samples, const Dataset& dataset);
     void gather_bad_samples();
     void tell_bad_samples();
-    void require_budget(const Source& source, std::int64_t places, std::int64_t bad) const;
+    void require_budget(const Dataset& dataset, std::int64_t places, std::int64_t bad) const;
 
     std::shared_ptr<Group> group_;
     Recipe recipe_;
-    DataSets data_;
+    RecipeData data_;
     at::Device device_;
     std::unique_ptr<Loader> train_;
     std::unique_ptr<Loader> val_;
@@ -169,7 +169,7 @@ class Trainer {
     Account account_;
     Step step_;
     DeviceCopier copier_;
-    MixOptions mix_;
+    MixupCutmixOptions mixup_cutmix_;
     std::optional<RunFolder> folder_;  // of the first rank alone, as all that is written
     std::optional<Tracker> tracker_;   // where there is a folder, once the run has begun
     Quarantine quarantine_;

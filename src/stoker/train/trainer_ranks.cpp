@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "stoker/base/counted.h"
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/pluralize.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker {
@@ -32,22 +32,22 @@ void Trainer::share_state() {
     for (const auto& [name, tensor] : state) {
         tensors.push_back(tensor);
     }
-    group_->share(tensors);
+    group_->broadcast(tensors);
 }
 
 // From what each rank knows of its slices to the figures of the whole batches: losses, samples and their hash.
 void Trainer::join_ranks(std::vector<Pending>& steps, std::vector<double>& losses) {
     const PhaseSpan span(account_, Phase::communication);
     losses.push_back(static_cast<double>(bad_here_));
-    group_->sum(losses);
+    group_->all_reduce(losses);
     bad_here_ = static_cast<std::int64_t>(losses.back());
     losses.pop_back();
     const auto count = static_cast<std::int64_t>(steps.size());
-    const at::Tensor own = at::full({count, train_->sampler().max_slice()}, -1, at::kLong);
+    const at::Tensor own = at::full({count, train_->batch_sampler().max_slice()}, -1, at::kLong);
     for (std::int64_t i = 0; i < count; ++i) {
         std::ranges::copy(steps[static_cast<std::size_t>(i)].indices, own[i].mutable_data_ptr<std::int64_t>());
     }
-    const at::Tensor all = group_->gather(own).transpose(0, 1).contiguous();  // (steps, ranks, largest slice)
+    const at::Tensor all = group_->all_gather(own).transpose(0, 1).contiguous();  // (steps, ranks, largest slice)
     for (std::int64_t i = 0; i < count; ++i) {
         const at::Tensor slices = all[i];
         const std::int64_t* first = slices.const_data_ptr<std::int64_t>();
@@ -63,11 +63,11 @@ void Trainer::join_ranks(std::vector<Pending>& steps, std::vector<double>& losse
         }
     }
     gather_bad_samples();
-    require_budget(*data_.train, train_->sampler().options().size, running_.bad_samples + bad_here_);
+    require_budget(*data_.train, train_->batch_sampler().options().size, running_.bad_samples + bad_here_);
 }
 
-void Trainer::note_bad_samples(std::span<const BadSample> samples, const Source& source) {
-    const std::string lines = Quarantine::lines(samples, source, group_->rank());
+void Trainer::note_bad_samples(std::span<const BadSample> samples, const Dataset& dataset) {
+    const std::string lines = Quarantine::lines(samples, dataset, group_->rank());
     if (group_->first()) {
         quarantine_.note(lines);
     } else {
@@ -79,7 +79,7 @@ void Trainer::gather_bad_samples() {
     if (group_->alone()) {
         return;
     }
-    for (const std::string& lines : group_->gather(bad_lines_)) {
+    for (const std::string& lines : group_->all_gather(bad_lines_)) {
         quarantine_.note(lines);
     }
     bad_lines_.clear();
@@ -100,13 +100,13 @@ void Trainer::tell_bad_samples() {
 }
 
 // A rank's loader stops at a number of its own; this is all ranks' together.
-void Trainer::require_budget(const Source& source, std::int64_t places, std::int64_t bad) const {
+void Trainer::require_budget(const Dataset& dataset, std::int64_t places, std::int64_t bad) const {
     const std::int64_t budget = recipe_.data.bad_samples.of(places);
     if (!group_->alone() && bad > budget) {
         throw DataError(
-            {.path = source.path()},
+            {.path = dataset.path()},
             {.where = "data.bad_samples",
-             .expected = fmt::format("at most {} in an epoch", counted(budget, "bad sample")),
+             .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
              .got = fmt::format("{} over all ranks", bad),
              .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"});
     }

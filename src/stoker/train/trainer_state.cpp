@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
-#include "stoker/pipeline/state.h"
-#include "stoker/train/metrics.h"
-#include "stoker/train/same_model.h"
-#include "stoker/train/setup.h"
+#include "stoker/pipeline/loader_state.h"
+#include "stoker/train/run/resume_checks.h"
+#include "stoker/train/run/run_metrics.h"
+#include "stoker/train/run/run_setup.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker {
@@ -56,7 +56,7 @@ void Trainer::save() {
     if (folder_) {
         write_checkpoint();
     }
-    group_->meet();  // the others wait here while the first writes, which may take longer than a step may
+    group_->barrier();  // the others wait here while the first writes, which may take longer than a step may
 }
 
 void Trainer::write_checkpoint() {
@@ -69,8 +69,8 @@ void Trainer::write_checkpoint() {
                            .optimizer = std::move(optimizer),
                            .ema = step_.ema() != nullptr ? step_.ema()->state() : std::vector<NamedTensor>(),
                            .state = state_json(),
-                           .about = model_about(recipe_, (val_ != nullptr ? val_ : train_)->image_shape(),
-                                                data_.train->classes())});
+                           .about = model_metadata(recipe_, (val_ != nullptr ? val_ : train_)->image_shape(),
+                                                   data_.train->classes())});
 }
 
 std::string Trainer::state_json() const {
@@ -152,7 +152,7 @@ Trainer::Saved Trainer::parse_state(const std::string& text) {
 }
 
 void Trainer::restore_state(Saved saved) {
-    require_same_order(train_->state(), saved.loader);
+    require_same_sampler(train_->state(), saved.loader);
     require_classes(saved.classes, "the checkpoint", *data_.train);
     const auto finished = static_cast<std::int64_t>(saved.epochs.size());
     // At an epoch's end its evaluation may still be missing.
@@ -264,12 +264,12 @@ void Trainer::resume(const FitOptions& options) {
         }
         return;
     }
-    const std::string checkpoint = group_->share(folder_ ? find_start(from).string() : "");
+    const std::string checkpoint = group_->broadcast(folder_ ? find_start(from).string() : "");
     if (!checkpoint.empty()) {
         const auto [trained_by, metrics_bytes] = load(checkpoint);
         const Resumed resumed = resumed_from(checkpoint, trained_by);
-        group_->meet();  // it may take long to read
-        if (folder_) {   // a run that is finished stays what it was
+        group_->barrier();  // it may take long to read
+        if (folder_) {      // a run that is finished stays what it was
             folder_->cut_metrics(metrics_bytes);
             folder_->go_on(resumed.finished && !trained_by.empty() ? trained_by : recipe_to_toml(recipe_));
             folder_->cut_checkpoints(steps_);

@@ -11,7 +11,7 @@
 namespace {
 
 // `count` PNG images of 6x4 pixels, image i grey of brightness i.
-class Greys final : public stoker::Source {
+class Greys final : public stoker::Dataset {
   public:
     explicit Greys(std::int64_t count) {
         for (std::int64_t i = 0; i < count; ++i) {
@@ -45,7 +45,7 @@ int main() {
     }
     std::printf("own data: %d samples, brightness %.1f\n", static_cast<int>(samples), sum / (4 * 6 * 3));
 
-    const auto digits = stoker::open_source("synth:digits?count=64&seed=1", stoker::Split::train);
+    const auto digits = stoker::open_dataset("synth:digits?count=64&seed=1", stoker::Split::train);
     std::printf("digits: %d samples, hash %d\n", static_cast<int>(digits->size()),
                 stoker::hash_text("a") == 0xe6c632b61e964e1f);
     return 0;

@@ -1,0 +1,81 @@
+// stoker doctor: is this machine fit for training, and if not, what to do.
+#include "cli/commands/doctor.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+
+namespace stoker::cli {
+namespace {
+
+const char* status_name(CheckStatus status) {
+    switch (status) {
+        case CheckStatus::ok:
+            return "ok";
+        case CheckStatus::warn:
+            return "warn";
+        case CheckStatus::fail:
+            return "fail";
+    }
+    return "?";
+}
+
+void print_json(const std::vector<Check>& checks) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Check& check : checks) {
+        list.push_back({{"name", check.name},
+                        {"status", status_name(check.status)},
+                        {"found", check.found},
+                        {"expected", check.expected},
+                        {"why", check.why},
+                        {"fix", check.fix}});
+    }
+    const nlohmann::ordered_json json = {{"checks", list}};
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void print_table(const std::vector<Check>& checks) {
+    std::size_t name = 0;
+    for (const Check& check : checks) {
+        name = std::max(name, check.name.size());
+    }
+    for (const Check& check : checks) {
+        fmt::print("{:<4}  {:<{}}  {}\n", status_name(check.status), check.name, name, check.found);
+        if (check.status != CheckStatus::ok) {
+            const std::size_t indent = 8 + name;
+            fmt::print("{:{}}expected {}; {}\n", "", indent, check.expected, check.why);
+            if (!check.fix.empty()) {
+                fmt::print("{:{}}fix: {}\n", "", indent, check.fix);
+            }
+        }
+    }
+}
+
+int run(bool json) {
+    std::vector<Check> checks = check_host();
+    TorchChecks torch = check_torch();
+    std::ranges::move(torch.checks, std::back_inserter(checks));
+    std::ranges::move(check_gpu(torch.cuda), std::back_inserter(checks));
+    const auto count = [&](CheckStatus status) { return std::ranges::count(checks, status, &Check::status); };
+    const auto failed = count(CheckStatus::fail);
+    if (json) {
+        print_json(checks);
+    } else {
+        print_table(checks);
+        fmt::print("\n{} ok, {} to look at, {} failed\n", count(CheckStatus::ok), count(CheckStatus::warn), failed);
+    }
+    return failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& app) {
+    auto json = std::make_shared<bool>(false);
+    app.add_flag("--json", *json, "one JSON document on stdout instead of the table");
+    example(app, "  stoker doctor");
+    return [json] { return run(*json); };
+}
+
+}  // namespace stoker::cli

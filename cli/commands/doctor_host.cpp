@@ -1,0 +1,199 @@
+// Checks of the machine that need no GPU: from /proc, /sys and a few system calls.
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fstream>
+#include <limits>
+#include <optional>
+
+#include "cli/commands/doctor.h"
+#include "cli/terminal/units.h"
+#include "stoker/base/core_budget.h"
+#include "stoker/base/cpu_features.h"
+#include "stoker/base/error.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+Check check_cores() {
+    const CoreBudget budget = read_core_budget();
+    std::string found = fmt::format("{} usable of {} online", budget.usable, budget.online);
+    if (budget.affinity < budget.online) {
+        found += fmt::format(", affinity allows {}", budget.affinity);
+    }
+    if (budget.quota > 0) {
+        found += fmt::format(", cgroup quota {:.1f}", budget.quota);
+    }
+    if (budget.ranks_on_host > 1) {
+        found += fmt::format(", shared by {} ranks", budget.ranks_on_host);
+    }
+    return {.name = "cores",
+            .status = budget.usable >= 2 ? CheckStatus::ok : CheckStatus::warn,
+            .found = found,
+            .expected = "at least 2",
+            .why = "loader threads and the training thread work side by side",
+            .fix = budget.usable >= 2 ? ""
+                   : budget.online > budget.usable
+                       ? "give this process more cores: taskset, the container's --cpus, Slurm's "
+                         "--cpus-per-task"
+                       : "use a machine with more cores"};
+}
+
+Check check_cpu() {
+    const CpuFeatures& features = cpu_features();
+    const bool wide = features.avx2 || features.neon;
+    return {.name = "cpu",
+            .status = wide ? CheckStatus::ok : CheckStatus::warn,
+            .found = fmt::format(
+                "{} ({})", features.model.empty() ? "unknown model" : features.model,
+                features.names().empty() ? "no wide vectors" : fmt::format("{}", fmt::join(features.names(), " "))),
+            .expected = "avx2 with FMA, or neon",
+            .why = "resize and normalise take several times longer without",
+            .fix = wide ? "" : "in a virtual machine, pass the host's processor through"};
+}
+
+// "MemAvailable" of /proc/meminfo, in bytes.
+std::optional<std::int64_t> meminfo(const std::string& key) {
+    std::ifstream file("/proc/meminfo");
+    std::string name;
+    std::int64_t kibibytes = 0;
+    for (std::string unit; file >> name >> kibibytes && std::getline(file, unit);) {
+        if (name == key + ":") {
+            return kibibytes * 1024;
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<std::int64_t> read_number(const std::string& path) {
+    std::int64_t value = 0;
+    return std::ifstream(path) >> value ? std::optional(value) : std::nullopt;
+}
+
+struct CgroupMemory {
+    std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+    std::int64_t used = 0;
+};
+
+// The tightest limit of this process's group and those above it; v2, else v1.
+CgroupMemory cgroup_memory() {
+    CgroupMemory tightest;
+    std::ifstream listing("/proc/self/cgroup");
+    for (std::string line; std::getline(listing, line);) {
+        const auto path = line.find('/');
+        const bool unified = line.starts_with("0::");
+        if (path == std::string::npos || (!unified && line.find(":memory:") == std::string::npos)) {
+            continue;
+        }
+        const std::string mount = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+        for (std::filesystem::path group = line.substr(path);; group = group.parent_path()) {
+            const std::string folder = mount + group.string();
+            const auto limit = read_number(folder + (unified ? "/memory.max" : "/memory.limit_in_bytes"));
+            if (limit && *limit < tightest.limit) {
+                tightest = {*limit,
+                            read_number(folder + (unified ? "/memory.current" : "/memory.usage_in_bytes")).value_or(0)};
+            }
+            if (!group.has_relative_path()) {
+                break;
+            }
+        }
+    }
+    return tightest;
+}
+
+Check check_memory() {
+    const std::int64_t total = meminfo("MemTotal").value_or(0);
+    std::int64_t available = meminfo("MemAvailable").value_or(0);
+    const CgroupMemory cgroup = cgroup_memory();
+    std::string found = fmt::format("{} available of {}", with_unit(available), with_unit(total));
+    if (cgroup.limit < total) {
+        available = std::min(available, cgroup.limit - cgroup.used);
+        found += fmt::format("; the cgroup allows {}, of which {} are in use", with_unit(cgroup.limit),
+                             with_unit(cgroup.used));
+    }
+    const bool enough = available >= 2 * kGiB;
+    return {
+        .name = "memory",
+        .status = enough ? CheckStatus::ok : CheckStatus::warn,
+        .found = found,
+        .expected = "2 GiB to spare",
+        .why = "LibTorch, the batches in flight and cache = \"ram\" live there",
+        .fix = enough ? "" : "close other programs, raise the limit, or lower batch_size, prefetch and cache_bytes"};
+}
+
+// Where a file system cannot be asked, the check says so.
+Check check_space(Check check, const std::string& path, std::int64_t least) {
+    struct statvfs info {};
+    if (statvfs(path.c_str(), &info) != 0) {
+        check.status = CheckStatus::warn;
+        check.found = fmt::format("{}: {}", path, errno_text());
+        return check;
+    }
+    const auto unit = static_cast<std::int64_t>(info.f_frsize);
+    const std::int64_t free = static_cast<std::int64_t>(info.f_bavail) * unit;
+    check.found =
+        fmt::format("{} free of {}", with_unit(free), with_unit(static_cast<std::int64_t>(info.f_blocks) * unit));
+    check.status = free >= least ? CheckStatus::ok : CheckStatus::warn;
+    if (free >= least) {
+        check.fix.clear();
+    }
+    return check;
+}
+
+Check check_open_files() {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    const bool enough = limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= 1024;
+    return {.name = "open files",
+            .status = enough ? CheckStatus::ok : CheckStatus::warn,
+            .found = limit.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("{} at most", limit.rlim_cur),
+            .expected = "at least 1024",
+            .why = "each worker and each shard holds a file open",
+            .fix = enough ? "" : "ulimit -n 4096"};
+}
+
+// Only where the system lets the clock be chosen: not in most containers.
+void add_governor(std::vector<Check>& checks) {
+    std::string governor;
+    if (!(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") >> governor)) {
+        return;
+    }
+    const bool saving = governor == "powersave";
+    checks.push_back({.name = "clock",
+                      .status = saving ? CheckStatus::warn : CheckStatus::ok,
+                      .found = fmt::format("governor {}", governor),
+                      .expected = "any but powersave",
+                      .why = "decoding may run below the processor's speed, and measurements waver",
+                      .fix = saving ? "sudo cpupower frequency-set -g performance" : ""});
+}
+
+}  // namespace
+
+std::vector<Check> check_host() {
+    std::vector<Check> checks = {check_cores(), check_cpu(), check_memory()};
+    checks.push_back(
+        check_space({.name = "shared memory",
+                     .found = "",
+                     .expected = "256 MiB free in /dev/shm",
+                     .why = "NCCL and Python's loader processes pass data through it; Stoker's own threads "
+                            "do not need it",
+                     .fix = "in a container: --shm-size=8g or --ipc=host"},
+                    "/dev/shm", kGiB / 4));
+    checks.push_back(check_open_files());
+    checks.push_back(check_space({.name = "disk",
+                                  .found = "",
+                                  .expected = "1 GiB free in the working directory",
+                                  .why = "runs/ with its checkpoints is written there",
+                                  .fix = "free some space, or train with --out on another disk"},
+                                 ".", kGiB));
+    add_governor(checks);
+    return checks;
+}
+
+}  // namespace stoker::cli

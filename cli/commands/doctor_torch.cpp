@@ -1,0 +1,160 @@
+// LibTorch comes as a Python wheel, with CUDA libraries in wheels of their own beside it. The engine says which
+// one it loads; versions are read from names and text files.
+#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 under its sanitizers mistrusts its own <regex>
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <algorithm>
+#include <fmt/format.h>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <system_error>
+
+#include "cli/commands/doctor.h"
+#include "cli/engine_exec.h"
+#include "cli/terminal/child.h"
+#include "stoker/base/error.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folder "torch" whose lib/libtorch_cpu.so the engine is loaded with.
+fs::path loaded_torch(const fs::path& engine) {
+    const std::atomic<int> never = 0;
+    std::string folder = run_child({engine.string(), kAskLibTorch}, never);
+    folder.erase(std::min(folder.find('\n'), folder.size()));
+    return folder;
+}
+
+std::string text_of(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+// The first group of `pattern` in `text`; empty where it does not occur.
+std::string match(const std::string& text, const std::string& pattern) {
+    std::smatch groups;
+    return std::regex_search(text, groups, std::regex(pattern)) ? groups[1].str() : "";
+}
+
+Check check_libtorch(const fs::path& torch, const std::string& version) {
+    const bool same = version == STOKER_TORCH_VERSION;
+    const bool moved = torch != fs::weakly_canonical(STOKER_TORCH_DIR);
+    return {.name = "LibTorch",
+            .status = same ? CheckStatus::ok : CheckStatus::fail,
+            .found = fmt::format("{} in {}{}", version.empty() ? "an unknown version" : version, torch.string(),
+                                 moved ? " (not where it was at build time)" : ""),
+            .expected = STOKER_TORCH_VERSION ", as this program was built with",
+            .why = "C++ code compiled for another version may crash or compute nonsense",
+            .fix = same ? "" : "build Stoker again, or put the LibTorch it was built with back in place"};
+}
+
+// One CUDA library that torch needs, and where its version can be read.
+struct Library {
+    const char* name;
+    const char* wheel;    // nvidia_<wheel>[_cuNN]-<version>.dist-info beside torch
+    const char* bundled;  // or torch/lib/<bundled>*, in wheels that carry all they need
+    const char* use;
+};
+constexpr const char* kBundled = "in LibTorch's own folder";
+constexpr Library kLibraries[] = {
+    {"CUDA runtime", "cuda_runtime", "libcudart", "everything"},
+    {"cuDNN", "cudnn", "libcudnn", "convolutions"},
+    {"NCCL", "nccl", "libnccl", "training on several GPUs"},
+};
+
+std::string installed_version(const Library& library, const fs::path& torch) {
+    std::error_code unreadable;  // then nothing is found, which the check says
+    const std::regex wheel(fmt::format(R"(nvidia_{}(?:_cu\d+)?-([0-9.]+)\.dist-info)", library.wheel));
+    std::smatch groups;
+    for (const auto& entry : fs::directory_iterator(torch.parent_path(), unreadable)) {
+        const std::string name = entry.path().filename().string();
+        if (std::regex_match(name, groups, wheel)) {
+            return groups[1];
+        }
+    }
+    for (const auto& entry : fs::directory_iterator(torch / "lib", unreadable)) {
+        if (entry.path().filename().string().starts_with(library.bundled)) {
+            return kBundled;
+        }
+    }
+    return "";
+}
+
+// "9.19.0.56" where torch's own metadata asks for exactly that.
+std::string required_version(const Library& library, const fs::path& torch) {
+    std::string wheel = library.wheel;
+    std::ranges::replace(wheel, '_', '-');
+    std::error_code unreadable;
+    for (const auto& entry : fs::directory_iterator(torch.parent_path(), unreadable)) {
+        const std::string name = entry.path().filename().string();
+        if (name.starts_with("torch-") && name.ends_with(".dist-info")) {
+            return match(text_of(entry.path() / "METADATA"),
+                         fmt::format(R"(Requires-Dist: nvidia-{}(?:-cu\d+)? ?\(?==([0-9.]+))", wheel));
+        }
+    }
+    return "";
+}
+
+Check check_library(const Library& library, const fs::path& torch, const std::string& cuda) {
+    const std::string found = installed_version(library, torch);
+    std::string required = required_version(library, torch);
+    if (required.empty() && std::string_view(library.wheel) == "cuda_runtime") {
+        required = cuda;  // torch 2.11 asks for it through the wheel "cuda-toolkit", by this version
+    }
+    const bool good =
+        !found.empty() && (found == kBundled || required.empty() || (found + ".").starts_with(required + "."));
+    return {.name = library.name,
+            .status = good ? CheckStatus::ok : CheckStatus::warn,
+            .found = found.empty() ? "none beside LibTorch" : found,
+            .expected = required.empty() ? "any version" : required,
+            .why = fmt::format("LibTorch loads it for {} on the GPU", library.use),
+            .fix = good ? "" : "pip install --force-reinstall torch, with the same version"};
+}
+
+Check without_engine() {
+    return {.name = "LibTorch",
+            .status = CheckStatus::warn,
+            .found = "none: this program has no engine beside it",
+            .expected = "the engine, Stoker's part that needs LibTorch",
+            .why = "training and evaluation run there; data, pipeline and inspection do without",
+            .fix = "build and install with STOKER_ENGINE=ON"};
+}
+
+Check engine_does_not_start(const Error& error) {
+    return {.name = "LibTorch",
+            .status = CheckStatus::fail,
+            .found = error.what(),
+            .expected = "an engine that starts and loads " STOKER_TORCH_VERSION,
+            .why = "training and evaluation run there",
+            .fix = "put the LibTorch it was built with back in place (" STOKER_TORCH_DIR "), or build Stoker again"};
+}
+
+}  // namespace
+
+TorchChecks check_torch() {
+    const fs::path engine = find_engine();
+    if (engine.empty()) {
+        return {{without_engine()}, ""};
+    }
+    fs::path torch;
+    try {
+        torch = loaded_torch(engine);
+    } catch (const Error& error) {
+        return {{engine_does_not_start(error)}, ""};
+    }
+    const std::string text = text_of(torch / "version.py");
+    const std::string cuda = match(text, R"(\ncuda[^=\n]*= '([0-9.]+)')");
+    TorchChecks result{{check_libtorch(torch, match(text, "__version__ = '([^']+)'"))}, cuda};
+    if (!cuda.empty()) {
+        for (const Library& library : kLibraries) {
+            result.checks.push_back(check_library(library, torch, cuda));
+        }
+    }
+    return result;
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,165 @@
+// stoker runs: the runs below a folder as a table, some of them beside each other, one of them for TensorBoard.
+#include "cli/commands/runs.h"
+
+#include <cmath>
+#include <ctime>
+#include <fmt/format.h>
+#include <utility>
+
+#include "cli/terminal/table.h"
+#include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
+
+namespace stoker::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+}
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+std::string utc_text(std::int64_t ns) {
+    const auto seconds = static_cast<std::time_t>(ns / 1'000'000'000);
+    std::tm time{};
+    gmtime_r(&seconds, &time);
+    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", time.tm_year + 1900, time.tm_mon + 1, time.tm_mday,
+                       time.tm_hour, time.tm_min, time.tm_sec);
+}
+
+}  // namespace
+
+RunRecord open_run(const std::string& path, MetricLines lines) {
+    if (!is_run_folder(path)) {
+        std::error_code none;
+        throw InvalidArgument({.where = path,
+                               .expected = "a run folder, with a recipe.toml and a metrics.jsonl",
+                               .got = std::filesystem::exists(path, none) ? "something else" : "nothing of that name",
+                               .hint = "`stoker runs list DIR` names the runs below a folder"});
+    }
+    return read_run(path, lines);
+}
+
+std::string epochs_text(const RunRecord& run) {
+    return fmt::format("{}/{}", run.metrics.epochs.size(), run.planned ? fmt::to_string(*run.planned) : "?");
+}
+
+std::string state_text(const RunRecord& run) {
+    if (run.finished) {
+        return "finished";
+    }
+    if (run.metrics.last_step() == 0) {
+        return "no step yet";
+    }
+    const char* how = !run.error.empty() ? "failed at" : run.interrupted ? "stopped at" : "at";
+    return fmt::format("{} step {}", how, with_commas(static_cast<double>(run.metrics.last_step())));
+}
+
+std::string number_text(double value) {
+    if (!std::isfinite(value)) {
+        return "-";
+    }
+    const double size = std::abs(value);
+    if (size >= 1000) {
+        return size < 1e9 ? with_commas(value) : fmt::format("{:.3g}", value);
+    }
+    return size < 1e-3 && size > 0 ? fmt::format("{:.2e}", value) : fmt::format("{:.{}f}", value, size >= 100 ? 1 : 4);
+}
+
+std::optional<double> accuracy_of(const EpochLine& epoch) {
+    return epoch.val_loss && std::isfinite(*epoch.val_loss) ? epoch.val_accuracy : std::nullopt;
+}
+
+std::string percent_text(const std::optional<double>& share) {
+    return share && std::isfinite(*share) ? fmt::format("{:.2f} %", 100 * *share) : "-";
+}
+
+std::string rate_text(double per_second) {
+    return per_second > 0 && std::isfinite(per_second) ? with_commas(per_second) : "-";
+}
+
+std::string time_text(const std::optional<std::int64_t>& ns) {
+    if (!ns) {
+        return "-";
+    }
+    const auto seconds = static_cast<std::time_t>(*ns / 1'000'000'000);
+    std::tm time{};
+    localtime_r(&seconds, &time);
+    return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}", time.tm_year + 1900, time.tm_mon + 1, time.tm_mday,
+                       time.tm_hour, time.tm_min);
+}
+
+Json run_json(const RunRecord& run) {
+    const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
+    return {{"name", run.name},
+            {"path", run.path.string()},
+            {"model", or_null(run.key("model.name"))},
+            {"data", or_null(run.key("data.train"))},
+            {"epochs_done", run.metrics.epochs.size()},
+            {"epochs_planned", or_null(run.planned)},
+            {"step", run.metrics.last_step()},
+            {"train_loss", last == nullptr ? Json(nullptr) : Json(last->train_loss)},
+            {"val_loss", last == nullptr ? Json(nullptr) : or_null(last->val_loss)},
+            {"val_accuracy", last == nullptr ? Json(nullptr) : or_null(accuracy_of(*last))},
+            {"images_per_second", last == nullptr ? Json(nullptr) : Json(run.images_per_second())},
+            {"seconds", run.seconds()},
+            {"device", or_null(run.device)},
+            {"finished", run.finished},
+            {"interrupted", run.interrupted},
+            {"error", or_null(run.error)},
+            {"modified", run.modified_ns ? Json(utc_text(*run.modified_ns)) : Json(nullptr)},
+            {"problems", run.problems}};
+}
+
+Json epochs_json(const RunRecord& run) {
+    Json epochs = Json::array();
+    for (const EpochLine& epoch : run.metrics.epochs) {
+        epochs.push_back({{"epoch", epoch.epoch},
+                          {"step", epoch.step},
+                          {"seconds", epoch.seconds},
+                          {"images_per_second", epoch.images_per_second},
+                          {"train_loss", epoch.train_loss},
+                          {"val_loss", or_null(epoch.val_loss)},
+                          {"val_accuracy", or_null(epoch.val_accuracy)}});
+    }
+    return epochs;
+}
+
+void print_troubles(const std::vector<RunRecord>& runs) {
+    const char* gap = "\n";
+    for (const RunRecord& run : runs) {
+        std::vector<std::string> lines = run.problems;
+        if (!run.error.empty()) {
+            lines.insert(lines.begin(), "failed: " + run.error);
+        }
+        for (const std::string& line : lines) {
+            fmt::print("{}{}: {}\n", std::exchange(gap, ""), for_terminal(run.name, 40), for_terminal(line, 400));
+        }
+    }
+}
+
+void print_json(const Json& document) {
+    fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+Command add_runs(CLI::App& app) {
+    app.require_subcommand(1);
+    CLI::App* list_app = app.add_subcommand("list", "the runs below a folder, a line each");
+    CLI::App* compare_app = app.add_subcommand("compare", "runs beside each other: recipes, figures, curves");
+    const Command list = add_runs_list(*list_app);
+    const Command compare = add_runs_compare(*compare_app);
+    const Command to_files =
+        add_runs_export(*app.add_subcommand("export", "a run's curves for TensorBoard, or as SVG"));
+    example(app,
+            "  stoker runs list\n"
+            "  stoker runs compare runs/first runs/second -o compare.svg\n"
+            "  stoker runs export runs/first --tensorboard logs/first");
+    return [=] { return list_app->parsed() ? list() : compare_app->parsed() ? compare() : to_files(); };
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,247 @@
+// stoker runs compare: what differs in the recipes of some runs, and what came of it. Ratios are to the first run.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <set>
+
+#include "cli/commands/runs.h"
+#include "cli/terminal/out_path.h"
+#include "cli/terminal/table.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/track/curves.h"
+
+namespace stoker::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+    std::vector<std::string> runs;
+    std::string out;
+    bool json = false;
+};
+
+// Names are the folders' own where these differ, else the whole paths.
+std::vector<RunRecord> read_runs(const Options& options) {
+    if (options.runs.size() > kMaxCurveRuns) {
+        throw InvalidArgument({.where = "runs compare",
+                               .expected = fmt::format("at most {} runs", kMaxCurveRuns),
+                               .got = fmt::to_string(options.runs.size())});
+    }
+    const MetricLines lines = options.out.empty() ? MetricLines::last_step : MetricLines::all;
+    std::vector<RunRecord> runs;
+    std::set<std::string> names;
+    for (const std::string& path : options.runs) {
+        runs.push_back(open_run(path, lines));
+        std::error_code none;
+        runs.back().name = std::filesystem::weakly_canonical(path, none).filename().string();
+        names.insert(runs.back().name);
+    }
+    for (RunRecord& run : runs) {
+        run.name = names.size() == runs.size() ? run.name : run.path.lexically_normal().string();
+    }
+    return runs;
+}
+
+std::vector<DifferingKey> differences(const std::vector<RunRecord>& runs) {
+    std::vector<RecipeKeys> recipes;
+    for (const RunRecord& run : runs) {
+        recipes.push_back(run.recipe);
+    }
+    return differing_keys(recipes);
+}
+
+// ---- JSON ----
+
+// `figure` of each run as a multiple of the first run's; null where one of the two has none.
+template <typename Figure>
+Json ratios(const std::vector<RunRecord>& runs, Figure figure) {
+    Json list = Json::array();
+    for (const RunRecord& run : runs) {
+        const double ratio = figure(run) / figure(runs.front());
+        list.push_back(std::isfinite(ratio) && ratio > 0 ? Json(ratio) : Json(nullptr));
+    }
+    return list;
+}
+
+Json document(const std::vector<RunRecord>& runs) {
+    Json list = Json::array();
+    for (const RunRecord& run : runs) {
+        Json entry = run_json(run);
+        entry["epochs"] = epochs_json(run);
+        list.push_back(entry);
+    }
+    Json recipe = Json::object();
+    for (const DifferingKey& differing : differences(runs)) {
+        Json values = Json::array();
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+            const bool there = runs[i].recipe.contains(differing.key);
+            values.push_back(there ? Json(differing.values[i]) : Json(nullptr));
+        }
+        recipe[differing.key] = values;
+    }
+    return {{"runs", list},
+            {"recipe", recipe},
+            {"ratios",
+             {{"images_per_second", ratios(runs, [](const RunRecord& run) { return run.images_per_second(); })},
+              {"seconds", ratios(runs, [](const RunRecord& run) { return run.seconds(); })}}}};
+}
+
+// ---- text ----
+
+Table with_columns(const std::vector<RunRecord>& runs, const char* first, Table::Align align) {
+    Table table;
+    table.column(first, Table::Align::left);
+    for (const RunRecord& run : runs) {
+        table.column(for_terminal(run.name, 28), align);
+    }
+    return table;
+}
+
+template <typename Cell>
+void add_row(Table& table, const std::vector<RunRecord>& runs, const char* name, Cell cell) {
+    std::vector<std::string> cells = {name};
+    for (const RunRecord& run : runs) {
+        cells.push_back(cell(run));
+    }
+    table.row(cells);
+}
+
+std::string with_ratio(const std::string& text, double value, double first, bool is_first) {
+    const double ratio = value / first;
+    return is_first || !std::isfinite(ratio) || ratio <= 0 ? text : fmt::format("{} ({:.2f}x)", text, ratio);
+}
+
+std::string of_last(const RunRecord& run, std::string (*text)(const EpochLine&)) {
+    return run.metrics.epochs.empty() ? "-" : text(run.metrics.epochs.back());
+}
+
+std::string best_accuracy(const RunRecord& run) {
+    std::optional<double> best;
+    for (const EpochLine& epoch : run.metrics.epochs) {
+        const std::optional<double> accuracy = accuracy_of(epoch);
+        best = accuracy && !(best > accuracy) ? accuracy : best;
+    }
+    return percent_text(best);
+}
+
+void print_figures(const std::vector<RunRecord>& runs) {
+    Table table = with_columns(runs, "run", Table::Align::right);
+    const RunRecord& first = runs.front();
+    add_row(table, runs, "state", state_text);
+    add_row(table, runs, "epochs", epochs_text);
+    add_row(table, runs, "device",
+            [](const RunRecord& run) { return run.device.empty() ? "-" : for_terminal(run.device, 28); });
+    add_row(table, runs, "val accuracy", [](const RunRecord& run) {
+        return of_last(run, [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
+    });
+    add_row(table, runs, "  best epoch's", best_accuracy);
+    add_row(table, runs, "val loss", [](const RunRecord& run) {
+        return of_last(run, [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
+    });
+    add_row(table, runs, "train loss", [](const RunRecord& run) {
+        return of_last(run, [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
+    });
+    add_row(table, runs, "images/s", [&](const RunRecord& run) {
+        return with_ratio(rate_text(run.images_per_second()), run.images_per_second(), first.images_per_second(),
+                          &run == &first);
+    });
+    add_row(table, runs, "seconds", [&](const RunRecord& run) {
+        return with_ratio(fmt::format("{:.1f}", run.seconds()), run.seconds(), first.seconds(), &run == &first);
+    });
+    fmt::print("{}", table.text());
+}
+
+void print_recipes(const std::vector<RunRecord>& runs) {
+    const std::vector<DifferingKey> differing = differences(runs);
+    if (differing.empty()) {
+        const bool all = std::ranges::none_of(runs, [](const RunRecord& run) { return run.recipe.empty(); });
+        fmt::print("\n{}\n", all ? "the recipes are the same" : "the recipes that could be read are the same");
+        return;
+    }
+    Table table = with_columns(runs, "recipe keys that differ", Table::Align::left);
+    for (const DifferingKey& key : differing) {
+        std::vector<std::string> cells = {for_terminal(key.key, 40)};
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+            const bool there = runs[i].recipe.contains(key.key);
+            cells.push_back(!there ? "-" : key.values[i].empty() ? "\"\"" : for_terminal(key.values[i], 40));
+        }
+        table.row(cells);
+    }
+    fmt::print("\n{}", table.text());
+}
+
+// Of long runs the first epoch, the last, and some evenly between.
+std::vector<std::size_t> shown_epochs(std::size_t count) {
+    constexpr std::size_t kMost = 20;
+    std::vector<std::size_t> shown;
+    for (std::size_t i = 0; i < std::min(count, kMost); ++i) {
+        shown.push_back(count <= kMost ? i : i * (count - 1) / (kMost - 1));
+    }
+    return shown;
+}
+
+void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::string (*text)(const EpochLine&)) {
+    std::size_t count = 0;
+    for (const RunRecord& run : runs) {
+        count = std::max(count, run.metrics.epochs.size());
+    }
+    if (count == 0) {
+        return;
+    }
+    Table table = with_columns(runs, title, Table::Align::right);
+    for (const std::size_t i : shown_epochs(count)) {
+        add_row(table, runs, fmt::format("  epoch {}", i + 1).c_str(),
+                [&](const RunRecord& run) { return i < run.metrics.epochs.size() ? text(run.metrics.epochs[i]) : ""; });
+    }
+    fmt::print("\n{}", table.text());
+}
+
+void print_report(const std::vector<RunRecord>& runs) {
+    print_figures(runs);
+    print_recipes(runs);
+    print_epochs(runs, "val accuracy", [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
+    print_epochs(runs, "val loss", [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
+    print_epochs(runs, "train loss", [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
+    print_epochs(runs, "seconds", [](const EpochLine& epoch) { return fmt::format("{:.2f}", epoch.seconds); });
+    print_troubles(runs);
+}
+
+int run(const Options& options) {
+    if (!options.out.empty()) {
+        require_svg_name("-o", options.out);
+        require_writable_file(options.out);
+    }
+    const std::vector<RunRecord> runs = read_runs(options);
+    if (!options.out.empty()) {
+        std::vector<CurveRun> curves;
+        for (const RunRecord& record : runs) {
+            curves.push_back({.name = record.name, .metrics = record.metrics});
+        }
+        write_file(options.out, curves_svg(curves));
+    }
+    if (options.json) {
+        print_json(document(runs));
+    } else {
+        print_report(runs);
+    }
+    return 0;
+}
+
+}  // namespace
+
+Command add_runs_compare(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    app.add_option("runs", options->runs, "two run folders or more; ratios are to the first")
+        ->required()
+        ->expected(2, -1)
+        ->type_name("RUN");
+    app.add_option("-o,--out", options->out, "draw the curves of all over each other into this file")
+        ->type_name("FILE.svg");
+    app.add_flag("--json", options->json, "one JSON document on stdout instead of the tables");
+    example(app, "  stoker runs compare runs/first runs/second -o compare.svg");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

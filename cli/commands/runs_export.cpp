@@ -1,0 +1,74 @@
+// stoker runs export: what metrics.jsonl holds, as other programs show it.
+#include <fmt/format.h>
+
+#include "cli/commands/runs.h"
+#include "cli/terminal/out_path.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/base/pluralize.h"
+#include "stoker/recipe/recipe.h"
+#include "stoker/track/curves.h"
+#include "stoker/track/scalars.h"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+    std::string run;
+    std::string tensorboard;
+    std::string svg;
+    std::int64_t after = 0;
+};
+
+int run(const Options& options) {
+    if (options.tensorboard.empty() && options.svg.empty()) {
+        throw BadSetting({.where = "runs export", .expected = "--tensorboard DIR or --svg FILE", .got = "neither"});
+    }
+    if (!options.svg.empty()) {
+        require_svg_name("--svg", options.svg);
+        require_writable_file(options.svg);
+    }
+    const RunRecord record = open_run(options.run, MetricLines::all);
+    const std::filesystem::path metrics = record.path / "metrics.jsonl";
+    if (record.metrics.last_step() == 0) {
+        read_metrics(metrics);  // throws what kept it from being read
+        throw InvalidArgument({.where = metrics.string(), .expected = "at least one step", .got = "none"});
+    }
+    const std::string what = pluralize(std::ssize(record.metrics.steps), "step") + ", " +
+                             pluralize(std::ssize(record.metrics.epochs), "epoch");
+    if (!options.tensorboard.empty()) {
+        const double end = 1e-9 * static_cast<double>(File(metrics).info().modified_ns);
+        const std::filesystem::path file =
+            export_events(record.metrics, {.folder = options.tensorboard, .end = end, .after = options.after});
+        fmt::print("{}: {}\n", file.string(), what);
+    }
+    if (!options.svg.empty()) {
+        const std::string name = std::filesystem::path(options.run).lexically_normal().string();
+        const CurveRun curve{.name = name, .metrics = record.metrics};
+        write_file(options.svg, curves_svg(std::span(&curve, 1)));
+        fmt::print("{}: curves of {}\n", options.svg, what);
+    }
+    return 0;
+}
+
+}  // namespace
+
+Command add_runs_export(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    app.add_option("run", options->run, "a run folder")->required()->type_name("RUN");
+    app.add_option("--tensorboard", options->tensorboard,
+                   "write an event file into this folder; what earlier ones there say of the run is made void")
+        ->type_name("DIR");
+    app.add_option("--after", options->after,
+                   "with --tensorboard: only steps after this one, which a run at work has new")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("STEP");
+    app.add_option("--svg", options->svg, "draw losses, learning rate and accuracy into this file")
+        ->type_name("FILE.svg");
+    example(app,
+            "  stoker runs export runs/first --tensorboard logs/first && tensorboard --logdir logs\n"
+            "  stoker runs export runs/first --svg curves.svg");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

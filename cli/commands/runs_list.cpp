@@ -1,0 +1,88 @@
+// stoker runs list: oldest first, so that the newest stands right above the prompt. Runs that are broken are listed
+// too, with what is wrong with them below the table.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "cli/commands/runs.h"
+#include "cli/terminal/table.h"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+    std::string folder = "runs";
+    bool json = false;
+};
+
+std::vector<RunRecord> read_runs(const std::string& folder) {
+    std::vector<RunRecord> runs;
+    for (const std::filesystem::path& path : find_runs(folder)) {
+        RunRecord run = read_run(path, MetricLines::last_step);
+        run.name = path.lexically_relative(folder).string();
+        if (run.name == "." || run.name.empty()) {  // the folder is a run itself
+            std::error_code none;
+            run.name = std::filesystem::canonical(path, none).filename().string();
+        }
+        runs.push_back(std::move(run));
+    }
+    std::ranges::stable_sort(runs, {}, &RunRecord::modified_ns);
+    return runs;
+}
+
+std::string or_dash(const std::string& text) {
+    return text.empty() ? "-" : for_terminal(text, 32);
+}
+
+void print_table(const std::vector<RunRecord>& runs) {
+    Table table;
+    for (const char* title : {"run", "model", "data"}) {
+        table.column(title, Table::Align::left);
+    }
+    for (const char* title : {"epochs", "train loss", "val accuracy", "images/s", "seconds"}) {
+        table.column(title);
+    }
+    for (const char* title : {"device", "state", "last written"}) {
+        table.column(title, Table::Align::left);
+    }
+    for (const RunRecord& run : runs) {
+        const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
+        table.row({for_terminal(run.name, 40), or_dash(run.key("model.name")), or_dash(run.key("data.train")),
+                   epochs_text(run), last == nullptr ? "-" : number_text(last->train_loss),
+                   last == nullptr ? "-" : percent_text(accuracy_of(*last)), rate_text(run.images_per_second()),
+                   last == nullptr ? "-" : fmt::format("{:.1f}", run.seconds()), or_dash(run.device), state_text(run),
+                   time_text(run.modified_ns)});
+    }
+    fmt::print("{}", table.text());
+    print_troubles(runs);
+}
+
+int run(const Options& options) {
+    const std::vector<RunRecord> runs = read_runs(options.folder);
+    if (options.json) {
+        nlohmann::ordered_json list = nlohmann::ordered_json::array();
+        for (const RunRecord& record : runs) {
+            list.push_back(run_json(record));
+        }
+        print_json({{"runs", list}});
+    } else if (runs.empty()) {
+        fmt::print("no runs below {}\n", for_terminal(options.folder, 200));
+    } else {
+        print_table(runs);
+    }
+    return 0;
+}
+
+}  // namespace
+
+Command add_runs_list(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    app.add_option("folder", options->folder, "where to look, in all folders below it (default: runs)")
+        ->type_name("DIR");
+    app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
+    example(app,
+            "  stoker runs list\n"
+            "  stoker runs list experiments/2026 --json");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

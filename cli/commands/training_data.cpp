@@ -1,0 +1,95 @@
+// Samples are prepared on the caller's thread: for a batch or less that takes no time.
+#include "cli/commands/training_data.h"
+
+#include <algorithm>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/sample_key.h"
+#include "stoker/formats/subset.h"
+#include "stoker/pipeline/train_sampler.h"
+
+namespace stoker::cli {
+
+TrainingData::TrainingData(const TrainingDataOptions& options) {
+    Recipe recipe;
+    recipe.data.shuffle = options.seed || options.epoch;
+    if (!options.recipe.empty()) {
+        recipe = read_recipe(options.recipe, options.sets);
+        transform_ = Transform(recipe.data.train_ops, transform_options(recipe.data));
+    }
+    if (!options.data.empty()) {
+        recipe.data.train = options.data;
+        recipe.data.mix.clear();
+        recipe.data.weights.clear();
+    }
+    if (!options.fields.image.empty() || !options.fields.label.empty()) {
+        recipe.data.fields = {.image = options.fields.image, .label = options.fields.label};
+    }
+    recipe.seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : recipe.seed;
+    const RecipeData data = open_train_data(recipe.data);
+    source_ = data.train;
+    if (const auto* rest = dynamic_cast<const Subset*>(source_.get())) {
+        kept_ = rest->indices();
+        source_ = rest->source();
+    }
+    sampler_ = train_sampler(recipe, data);
+    seed_ = recipe.seed;
+    epoch_ = options.epoch.value_or(0);
+    batch_size_ = recipe.data.batch_size;
+}
+
+std::vector<Draw> TrainingData::first_batch(std::int64_t most) const {
+    std::vector<Draw> draws(static_cast<std::size_t>(std::min({batch_size_, sampler_->size(), most})));
+    sampler_->draw(epoch_, 0, draws);
+    for (Draw& draw : draws) {
+        draw.index = kept_.empty() ? draw.index : kept_[static_cast<std::size_t>(draw.index)];
+    }
+    return draws;
+}
+
+bool TrainingData::held_back(std::int64_t index) const {
+    return !kept_.empty() && !std::ranges::binary_search(kept_, index);
+}
+
+ConstImageView TrainingData::pixels(Draw draw) {
+    const std::int64_t index = draw.index;
+    try {
+        read(index);
+        StageTimes times;
+        StageClock clock(times);
+        return transform_.augment(transform_.prepare(sample_, scratch_, clock), key_of(draw), scratch_);
+    } catch (const DataError& error) {
+        throw error.located({.path = source_->path(), .key = key_or_index(*source_, index), .index = index});
+    }
+}
+
+std::vector<float> TrainingData::values(Draw draw) {
+    const ConstImageView shape = pixels(draw);
+    std::vector<float> out(shape.row_bytes() * static_cast<std::size_t>(shape.height));
+    const ImageSlot slot{.pixels = {.data = reinterpret_cast<std::byte*>(out.data())},
+                         .channels = shape.channels,
+                         .height = shape.height,
+                         .width = shape.width};
+    StageTimes times;
+    StageClock clock(times);
+    transform_.run(sample_, key_of(draw), scratch_, slot, clock);
+    return out;
+}
+
+void TrainingData::read(std::int64_t index) {
+    sample_.label = -1;
+    source_->read(index, sample_);
+}
+
+RngKey TrainingData::key_of(Draw draw) const {
+    return {.seed = seed_,
+            .epoch = static_cast<std::uint32_t>(epoch_),
+            .sample = static_cast<std::uint64_t>(training_index(draw.index)),
+            .occurrence = draw.occurrence};
+}
+
+std::int64_t TrainingData::training_index(std::int64_t index) const {
+    return kept_.empty() || held_back(index) ? index : std::ranges::lower_bound(kept_, index) - kept_.begin();
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,127 @@
+// Widths go by the blocks of Unicode that terminals draw two places wide, which is right for what names are made of.
+#include "cli/terminal/table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "stoker/base/utf8.h"
+
+namespace stoker::cli {
+namespace {
+
+std::uint32_t code_of(std::string_view letter) {
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(letter[i])); };
+    if (letter.size() == 1) {
+        return byte(0);
+    }
+    std::uint32_t code = byte(0) & (0xffU >> (letter.size() + 1));
+    for (std::size_t i = 1; i < letter.size(); ++i) {
+        code = code << 6 | (byte(i) & 0x3f);
+    }
+    return code;
+}
+
+std::size_t width_of(std::uint32_t code) {
+    using Block = std::pair<std::uint32_t, std::uint32_t>;
+    static constexpr std::array<Block, 9> kWide = {{{0x1100, 0x115f},
+                                                    {0x2e80, 0xa4cf},
+                                                    {0xac00, 0xd7a3},
+                                                    {0xf900, 0xfaff},
+                                                    {0xfe30, 0xfe6f},
+                                                    {0xff00, 0xff60},
+                                                    {0xffe0, 0xffe6},
+                                                    {0x1f300, 0x1faff},
+                                                    {0x20000, 0x3fffd}}};
+    if ((code >= 0x300 && code <= 0x36f) || (code >= 0x200b && code <= 0x200f) || code == 0xfe0f) {
+        return 0;
+    }
+    return std::ranges::any_of(kWide, [&](const Block& at) { return code >= at.first && code <= at.second; }) ? 2 : 1;
+}
+
+std::vector<std::string> letters_of(std::string_view text) {
+    std::vector<std::string> letters;
+    while (!text.empty()) {
+        const std::size_t length = utf8_sequence(text);
+        const std::uint32_t code = length == 0 ? 0 : code_of(text.substr(0, length));
+        const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) ||
+                             (code >= 0x2066 && code <= 0x2069);
+        letters.emplace_back(control ? "?" : text.substr(0, length));
+        text.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return letters;
+}
+
+std::string padded(const std::string& text, std::size_t width, Table::Align align) {
+    const std::string fill(width - std::min(width, places(text)), ' ');
+    return align == Table::Align::right ? fill + text : text + fill;
+}
+
+}  // namespace
+
+std::size_t places(std::string_view text) {
+    std::size_t sum = 0;
+    for (const std::string& letter : letters_of(text)) {
+        sum += width_of(code_of(letter));
+    }
+    return sum;
+}
+
+std::string for_terminal(std::string_view text, std::size_t most) {
+    const std::vector<std::string> letters = letters_of(text);
+    std::string whole;
+    for (const std::string& letter : letters) {
+        whole += letter;
+    }
+    if (places(whole) <= most) {
+        return whole;
+    }
+    // The end of a path says more than its beginning.
+    const std::size_t head_room = (most - 1) / 3;
+    std::string head, tail;
+    for (const std::string& letter : letters) {
+        if (places(head + letter) > head_room) {
+            break;
+        }
+        head += letter;
+    }
+    for (std::size_t i = letters.size(); i-- > 0 && places(letters[i] + tail) + head_room < most;) {
+        tail = letters[i] + tail;
+    }
+    return head + "…" + tail;
+}
+
+void Table::column(std::string title, Align align) {
+    columns_.push_back({std::move(title), align});
+}
+
+void Table::row(std::vector<std::string> cells) {
+    rows_.push_back(std::move(cells));
+}
+
+std::string Table::text() const {
+    std::vector<std::size_t> widths;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+        widths.push_back(places(columns_[i].title));
+        for (const auto& row : rows_) {
+            widths[i] = std::max(widths[i], places(row[i]));
+        }
+    }
+    std::string out;
+    const auto line = [&](auto cell) {
+        std::string text;
+        for (std::size_t i = 0; i < columns_.size(); ++i) {
+            text += (i == 0 ? "" : "  ") + padded(cell(i), widths[i], columns_[i].align);
+        }
+        text.erase(text.find_last_not_of(' ') + 1);
+        out += text + "\n";
+    };
+    line([&](std::size_t i) { return columns_[i].title; });
+    for (const auto& row : rows_) {
+        line([&](std::size_t i) { return row[i]; });
+    }
+    return out;
+}
+
+}  // namespace stoker::cli

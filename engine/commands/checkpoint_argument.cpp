@@ -1,0 +1,91 @@
+// Checkpoints of before classes were noted are read too.
+#include "engine/commands/checkpoint_argument.h"
+
+#include "stoker/base/error.h"
+#include "stoker/models/custom_model.h"
+#include "stoker/pipeline/recipe_data.h"
+#include "stoker/train/run/checkpoint.h"
+#include "stoker/train/run/resume_checks.h"
+#include "stoker/train/run/run_setup.h"
+
+namespace stoker::cli {
+
+namespace fs = std::filesystem;
+
+void add_trained_options(CLI::App& app, TrainedOptions& options) {
+    app.add_option("run", options.run, "the run folder of the training; or its recipe (TOML), with --checkpoint")
+        ->type_name("RUN|RECIPE")
+        ->required();
+    app.add_option("--checkpoint", options.checkpoint,
+                   "a checkpoint's folder, or a run folder for its newest (default: the run's newest)")
+        ->type_name("DIR");
+    app.add_option("--set", options.sets, "change a key of the recipe: --set data.val=DIR")
+        ->type_name("KEY=VALUE")
+        ->take_all()
+        ->allow_extra_args(false);
+}
+
+Recipe open_recipe(const TrainedOptions& options) {
+    const fs::path run = options.run;
+    std::error_code none;
+    if (!fs::exists(run, none)) {
+        throw IoError({.where = options.run,
+                       .expected = "a run folder, a checkpoint or a recipe",
+                       .got = "nothing of that name",
+                       .hint = "`stoker runs list DIR` names the runs below a folder"});
+    }
+    if (!fs::is_directory(run, none)) {
+        return read_recipe(options.run, options.sets);
+    }
+    if (fs::exists(run / "recipe.toml", none)) {
+        return read_recipe(run / "recipe.toml", options.sets);
+    }
+    if (const auto checkpoint = find_checkpoint(run)) {  // or one of its checkpoints, which tell theirs
+        return parse_recipe(read_trained_recipe(*checkpoint), checkpoint->string(), options.sets);
+    }
+    throw IoError({.where = options.run,
+                   .expected = "a run folder, with a recipe.toml and checkpoints, or a recipe",
+                   .got = "a folder without them",
+                   .hint = "`stoker runs list DIR` names the runs below a folder"});
+}
+
+Trained open_trained(const TrainedOptions& options) {
+    Trained trained{.recipe = open_recipe(options), .checkpoint = {}};
+    std::error_code none;
+    if (options.checkpoint.empty() && !fs::is_directory(options.run, none)) {
+        throw BadSetting({.where = options.run,
+                          .expected = "--checkpoint DIR with a recipe",
+                          .got = "none",
+                          .hint = "or give the run folder in place of the recipe"});
+    }
+    const std::string from = options.checkpoint.empty() ? options.run : options.checkpoint;
+    const auto checkpoint = find_checkpoint(from);
+    if (!checkpoint) {
+        throw IoError({.where = from,
+                       .expected = "a checkpoint or a run folder with one",
+                       .got = "none",
+                       .hint = "it is a folder such as runs/digits/checkpoints/4690"});
+    }
+    require_same_model(read_trained_recipe(*checkpoint), trained.recipe);
+    const ModelRecipe& model = trained.recipe.model;
+    require_same_file(read_model_hash(*checkpoint), custom_model_hash(model), model);
+    trained.checkpoint = *checkpoint;
+    return trained;
+}
+
+std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint) {
+    std::vector<std::string> names = read_classes(checkpoint);
+    auto outputs = static_cast<std::int64_t>(names.size());
+    if (names.empty()) {
+        const RecipeData data = open_train_data(recipe.data);
+        names.assign(data.train->classes().begin(), data.train->classes().end());
+        outputs = class_count(recipe, *data.train);
+    }
+    outputs = recipe.model.classes.value_or(outputs);
+    while (static_cast<std::int64_t>(names.size()) < outputs) {
+        names.push_back(std::to_string(names.size()));
+    }
+    return names;
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,141 @@
+// stoker eval: the figures of a checkpoint on a recipe's validation data, and what it confuses.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
+
+#include "engine/commands.h"
+#include "engine/commands/checkpoint_argument.h"
+#include "engine/commands/report.h"
+#include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
+#include "stoker/formats/open.h"
+#include "stoker/recipe/recipe.h"
+#include "stoker/track/recipe_keys.h"
+#include "stoker/train/trainer.h"
+
+namespace stoker::cli {
+namespace {
+
+struct Options : TrainedOptions {
+    bool json = false;
+};
+
+// "cat as dog (17 of 100)": what is taken for something else most often.
+std::vector<std::string> confused(const Evaluation& evaluation, const std::vector<std::string>& classes) {
+    constexpr std::size_t kShown = 3;
+    struct Pair {
+        std::int64_t count, label, predicted, of;
+    };
+    const auto size = static_cast<std::int64_t>(std::llround(std::sqrt(evaluation.confusion.size())));
+    std::vector<Pair> pairs;
+    for (std::int64_t label = 0; label < size; ++label) {
+        const auto row = evaluation.confusion.begin() + label * size;
+        const std::int64_t of = std::accumulate(row, row + size, std::int64_t{0});
+        for (std::int64_t predicted = 0; predicted < size; ++predicted) {
+            if (predicted != label && row[predicted] > 0) {
+                pairs.push_back({row[predicted], label, predicted, of});
+            }
+        }
+    }
+    std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::count);
+    const auto name = [&](std::int64_t label) {
+        const auto at = static_cast<std::size_t>(label);
+        return at < classes.size() ? classes[at] : fmt::to_string(label);
+    };
+    std::vector<std::string> text;
+    for (const Pair& pair : std::span(pairs).first(std::min(kShown, pairs.size()))) {
+        text.push_back(fmt::format("{} as {} ({} of {})", name(pair.label), name(pair.predicted), pair.count, pair.of));
+    }
+    return text;
+}
+
+nlohmann::ordered_json confusion_json(const Evaluation& evaluation) {
+    const auto size = static_cast<std::size_t>(std::llround(std::sqrt(evaluation.confusion.size())));
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (std::size_t row = 0; row < size; ++row) {
+        rows.push_back(std::vector(evaluation.confusion.begin() + static_cast<std::ptrdiff_t>(row * size),
+                                   evaluation.confusion.begin() + static_cast<std::ptrdiff_t>((row + 1) * size)));
+    }
+    return rows;
+}
+
+// True where what is evaluated is the training data itself, and not a share of it or another split.
+bool evaluates_training_data(const Recipe& recipe, const std::filesystem::path& checkpoint) {
+    const std::string& val = recipe.data.val;
+    if (val.empty() || val_share(val) || has_splits(val)) {
+        return false;
+    }
+    const std::string told = read_trained_recipe(checkpoint);
+    const std::string train =
+        told.empty() ? recipe.data.train : recipe_keys(told, "the checkpoint's recipe")["data.train"];
+    std::error_code none;
+    return val == train || std::filesystem::equivalent(val, train, none);
+}
+
+void require_finite(const Evaluation& evaluation, const std::filesystem::path& checkpoint) {
+    if (!std::isfinite(evaluation.loss)) {
+        throw DataError({.path = checkpoint.string()},
+                        {.where = "eval",
+                         .expected = "a finite loss",
+                         .got = std::isnan(evaluation.loss) ? "nan" : "infinity",
+                         .hint = "the training diverged: take an earlier checkpoint, or train with a lower "
+                                 "optimizer.lr"});
+    }
+}
+
+int run(const Options& options) {
+    const auto [recipe, checkpoint] = open_trained(options);
+    const std::vector<std::string> classes = read_classes(checkpoint);
+    if (evaluates_training_data(recipe, checkpoint)) {
+        fmt::print(stderr, "{}: these are the samples that the model was trained on\n", recipe.data.val);
+    }
+    ProgressBar progress;
+    const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes,
+                                                   [&](const EvaluationProgress& at) { show(progress, at); });
+    progress.clear();
+    require_finite(evaluation, checkpoint);
+    if (options.json) {
+        using Json = nlohmann::ordered_json;
+        const Json json = {{"run", checkpoint.string()},
+                           {"samples", evaluation.samples},
+                           {"bad_samples", evaluation.bad_samples},
+                           {"val_loss", evaluation.loss},
+                           {"val_accuracy", evaluation.accuracy},
+                           {"val_top5_accuracy", evaluation.top5 ? Json(*evaluation.top5) : Json(nullptr)},
+                           {"classes", classes},
+                           {"confusion", confusion_json(evaluation)},
+                           {"device", pick_device(recipe.device).str()}};
+        fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+        return 0;
+    }
+    fmt::print("{}: accuracy {:.2f} %{}, loss {:.4f} on {}\n", checkpoint.string(), 100 * evaluation.accuracy,
+               evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "", evaluation.loss,
+               pluralize(evaluation.samples, "sample"));
+    if (const auto pairs = confused(evaluation, classes); !pairs.empty()) {
+        fmt::print("most often taken for another: {}\n", fmt::join(pairs, ", "));
+    }
+    if (evaluation.bad_samples > 0) {
+        fmt::print(stderr, "{} among them, for which others stood in; `stoker inspect --verify` lists them\n",
+                   pluralize(evaluation.bad_samples, "bad one"));
+    }
+    return 0;
+}
+
+}  // namespace
+
+Command add_eval(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    add_trained_options(app, *options);
+    app.add_flag("--json", options->json, "one JSON document on stdout");
+    example(app,
+            "  stoker eval runs/digits\n"
+            "  stoker eval runs/digits --set data.val=data/test\n"
+            "  stoker eval recipes/digits.toml --checkpoint runs/digits/checkpoints/938");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

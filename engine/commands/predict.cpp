@@ -1,0 +1,146 @@
+// stoker predict: what a trained model says of images, one row each, in the order of the data.
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <iterator>
+
+#include "cli/terminal/progress.h"
+#include "cli/terminal/table.h"
+#include "engine/commands.h"
+#include "engine/commands/checkpoint_argument.h"
+#include "engine/commands/prediction_file.h"
+#include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
+#include "stoker/formats/folder/image_files.h"
+#include "stoker/formats/open.h"
+#include "stoker/pipeline/recipe_data.h"
+#include "stoker/recipe/op_spec.h"
+#include "stoker/train/run/checkpoint.h"
+#include "stoker/train/run/predict.h"
+#include "stoker/train/run/run_setup.h"
+
+namespace stoker::cli {
+namespace {
+
+struct Options : TrainedOptions {
+    std::string data;
+    std::string out;
+    std::int64_t top = 0;
+};
+
+std::shared_ptr<const Dataset> open_images(const std::string& data, const DataRecipe& recipe) {
+    if (ImageFileList::holds(data)) {
+        return std::make_shared<ImageFileList>(data);
+    }
+    return open_dataset(data, Split::test, open_options(recipe));
+}
+
+// Writes rows and tells how far it is.
+class Report {
+  public:
+    Report(PredictionFile& file, std::int64_t size) : file_(file), size_(size) {}
+
+    void add(const std::vector<Prediction>& batch) {
+        for (const Prediction& prediction : batch) {
+            file_.write(prediction);
+            if (!prediction.error.empty()) {
+                ++bad_;
+                progress_.clear();
+                fmt::print(stderr, "{}: {}\n", for_terminal(prediction.key, 100), for_terminal(prediction.error, 300));
+                other_size_ = other_size_ || prediction.other_size;
+            }
+        }
+        done_ += std::ssize(batch);
+        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
+        const double rate = static_cast<double>(done_) / spent.count();
+        progress_.update("predict", done_, size_, rate, "images", static_cast<double>(size_ - done_) / rate);
+    }
+
+    // Gives the exit status.
+    int finish(const std::string& data, const std::string& resizing) {
+        file_.finish();
+        progress_.clear();
+        fmt::print(stderr, "{}: {}{}\n", data, pluralize(done_, "image"),
+                   bad_ > 0 ? fmt::format(", {} of them bad", bad_) : "");
+        if (other_size_) {
+            fmt::print(stderr, "images of another size: {}\n", resizing);
+        }
+        return bad_ == done_ ? 1 : 0;
+    }
+
+  private:
+    PredictionFile& file_;
+    std::int64_t size_;
+    ProgressBar progress_ = {};
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+    std::int64_t done_ = 0;
+    std::int64_t bad_ = 0;
+    bool other_size_ = false;
+};
+
+// What makes images of any size those of the model.
+std::string resizing(const DataRecipe& recipe, const ModelMetadata& about) {
+    const std::optional<ImageSize> size = required_size(recipe, about);
+    if (!size) {
+        return "";
+    }
+    std::string ops = fmt::format("{{op = \"resize\", size = [{}, {}]}}", size->height, size->width);
+    for (const OpSpec& op : recipe.val_ops) {
+        ops += ", " + op_to_toml(op);
+    }
+    return fmt::format("--set 'data.val_ops=[{}]'", ops);
+}
+
+int run(const Options& options) {
+    PredictionFile::check(options.out);
+    auto [recipe, checkpoint] = open_trained(options);
+    recipe.data.cache = "none";  // each image is read once
+    const std::vector<std::string> classes = class_names(recipe, checkpoint);
+    const auto dataset = open_images(options.data, recipe.data);
+    if (has_splits(options.data)) {
+        fmt::print(stderr, "{}: its test split\n", options.data);
+    }
+    const at::Device device = prepare_device(recipe);
+    const ModelFile weights = read_model(checkpoint);
+    std::unique_ptr<Loader> loader;
+    std::vector<Prediction> bad;
+    try {
+        loader = make_predict_loader(recipe, dataset, device, uses_channels_last(recipe, nullptr), weights.about);
+    } catch (const TooManyBadSamples& error) {  // not one can be taken
+        std::ranges::transform(error.samples(), std::back_inserter(bad), prediction_of);
+    }
+    std::unique_ptr<Model> model;
+    if (loader != nullptr) {
+        model = make_trained_model(recipe, weights, loader->image_shape(), std::ssize(classes), device);
+    }
+    PredictionFile file(options.out, classes, options.top);
+    Report report(file, dataset->size());
+    if (model != nullptr) {
+        predict(*model, *loader, device, [&](const std::vector<Prediction>& batch) { report.add(batch); });
+    } else {
+        report.add(bad);
+    }
+    return report.finish(dataset->path(), resizing(recipe.data, weights.about));
+}
+
+}  // namespace
+
+Command add_predict(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    add_trained_options(app, *options);
+    app.add_option("data", options->data,
+                   "an image, a folder of images, or any data set; of one with two splits the test split")
+        ->required();
+    app.add_option("-o,--out", options->out, "OUT.csv or OUT.json (default: CSV on stdout)")->type_name("OUT");
+    app.add_option("--top", options->top, "only the K most probable classes (default: the probabilities of all)")
+        ->type_name("K")
+        ->check(CLI::Range(1, 1'000'000));
+    example(app,
+            "  stoker predict runs/digits scans -o scans.csv\n"
+            "  stoker predict runs/digits scan.png --top 3\n"
+            "An image that cannot be read gets a row with the reason, and a line on stderr; where none can be, the\n"
+            "exit status is 1.");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

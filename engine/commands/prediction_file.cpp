@@ -1,0 +1,183 @@
+// CSV as RFC 4180 has it: a cell with a comma, a quote or a line break is quoted. JSON is one array, a line a sample.
+#include "engine/commands/prediction_file.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "cli/terminal/out_path.h"
+#include "stoker/base/error.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The file that a link leads to.
+fs::path target_of(const std::string& path) {
+    std::error_code none;
+    const fs::path target = fs::canonical(path, none);
+    return none ? fs::path(path) : target;
+}
+
+fs::path written_of(const fs::path& target) {
+    std::error_code none;
+    if (fs::exists(target, none) && !fs::is_regular_file(target, none)) {
+        return target;
+    }
+    fs::path part = target;
+    return part += ".part";
+}
+
+std::string cell(const std::string& text) {
+    if (text.find_first_of(",\"\r\n") == std::string::npos) {
+        return text;
+    }
+    std::string quoted = "\"";
+    for (const char c : text) {
+        quoted += c == '"' ? "\"\"" : std::string{c};
+    }
+    return quoted + '"';
+}
+
+// What a file's name or bytes bring into a reason must not break the line that it stands in.
+std::string one_line(std::string text) {
+    std::ranges::replace_if(
+        text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+    return text;
+}
+
+std::string number(float probability) {
+    return fmt::format("{:.7g}", probability);
+}
+
+}  // namespace
+
+void PredictionFile::check(const std::string& path) {
+    if (path.empty()) {
+        return;
+    }
+    if (!path.ends_with(".json") && !path.ends_with(".csv")) {
+        throw InvalidArgument({.where = "-o", .expected = "a name that ends in .csv or .json", .got = path});
+    }
+    require_openable_file(path);
+    require_openable_file(written_of(target_of(path)));
+}
+
+PredictionFile::PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top)
+    : path_(target_of(path)),
+      written_(written_of(path_)),
+      classes_(std::move(classes)),
+      top_(std::min(static_cast<std::size_t>(top), classes_.size())),
+      json_(path.ends_with(".json")),
+      file_(stdout) {
+    check(path);
+    if (!path.empty()) {
+        file_ = std::fopen(written_.c_str(), "w");
+        if (file_ == nullptr) {
+            throw IoError({.where = path, .expected = "a file that can be written", .got = errno_text()});
+        }
+    }
+    std::fputs(json_ ? "[" : csv_header().c_str(), file_);
+}
+
+PredictionFile::~PredictionFile() {
+    if (file_ != nullptr && file_ != stdout) {
+        std::fclose(file_);
+        std::error_code none;
+        if (written_ != path_) {
+            fs::remove(written_, none);
+        }
+    }
+}
+
+std::string PredictionFile::csv_header() const {
+    std::string header = "key,class,probability";
+    if (top_ == 0) {
+        for (const std::string& name : classes_) {
+            header += "," + cell(name);
+        }
+    }
+    for (std::size_t i = 2; i <= top_; ++i) {
+        header += fmt::format(",class_{0},probability_{0}", i);
+    }
+    return header + ",error\n";
+}
+
+std::vector<std::size_t> PredictionFile::most_probable(const Prediction& prediction) const {
+    std::vector<std::size_t> order(prediction.probabilities.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const std::size_t count = std::max<std::size_t>(top_, 1);
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                      [&](std::size_t a, std::size_t b) {
+                          const float pa = prediction.probabilities[a];
+                          const float pb = prediction.probabilities[b];
+                          return pa != pb ? pa > pb : a < b;
+                      });
+    order.resize(count);
+    return order;
+}
+
+std::string PredictionFile::csv_row(const Prediction& prediction) const {
+    std::string row = cell(prediction.key);
+    if (!prediction.error.empty()) {
+        const std::size_t columns = top_ == 0 ? 2 + classes_.size() : 2 * top_;
+        return row + std::string(columns, ',') + "," + cell(one_line(prediction.error)) + "\n";
+    }
+    for (const std::size_t i : most_probable(prediction)) {
+        row += fmt::format(",{},{}", cell(classes_[i]), number(prediction.probabilities[i]));
+    }
+    if (top_ == 0) {
+        for (const float probability : prediction.probabilities) {
+            row += "," + number(probability);
+        }
+    }
+    return row + ",\n";
+}
+
+std::string PredictionFile::json_row(const Prediction& prediction) {
+    nlohmann::ordered_json row = {{"key", prediction.key}};
+    if (!prediction.error.empty()) {
+        row["error"] = one_line(prediction.error);
+    } else {
+        const std::vector<std::size_t> order = most_probable(prediction);
+        row["class"] = classes_[order.front()];
+        row["probability"] = prediction.probabilities[order.front()];
+        auto& all = row[top_ == 0 ? "probabilities" : "top"];
+        for (std::size_t i = 0; top_ == 0 && i < classes_.size(); ++i) {
+            all[classes_[i]] = prediction.probabilities[i];
+        }
+        for (std::size_t i = 0; i < top_; ++i) {
+            all.push_back({{"class", classes_[order[i]]}, {"probability", prediction.probabilities[order[i]]}});
+        }
+    }
+    return (std::exchange(first_, false) ? "\n" : ",\n") +
+           row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void PredictionFile::write(const Prediction& prediction) {
+    std::fputs((json_ ? json_row(prediction) : csv_row(prediction)).c_str(), file_);
+}
+
+void PredictionFile::finish() {
+    if (json_) {
+        std::fputs("\n]\n", file_);
+    }
+    if (file_ == stdout) {
+        return;  // the program checks it at its end
+    }
+    errno = 0;
+    if (std::fflush(file_) != 0 || std::ferror(file_) != 0) {
+        throw IoError({.where = path_.string(), .expected = "room to write", .got = errno_text()});
+    }
+    std::error_code trouble;
+    fs::rename(written_, path_, trouble);
+    if (trouble) {
+        throw IoError({.where = path_.string(), .expected = "a file that can be written", .got = trouble.message()});
+    }
+    std::fclose(std::exchange(file_, nullptr));
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,76 @@
+// Plain text with a few box characters; no colour, so that it reads the same in a log.
+#include "engine/commands/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "stoker/base/pluralize.h"
+
+namespace stoker::cli {
+namespace {
+
+std::string bar(double share) {
+    constexpr std::size_t kWidth = 30;
+    const auto filled = static_cast<std::size_t>(share * kWidth + 0.5);
+    return filled == 0 ? "" : fmt::format("  {:━<{}}", "", filled);
+}
+
+}  // namespace
+
+std::optional<double> accuracy_of(const EpochResult& epoch) {
+    return epoch.val_loss && std::isfinite(*epoch.val_loss) ? epoch.val_accuracy : std::nullopt;
+}
+
+std::string epoch_header() {
+    return "epoch   seconds    images/s   train loss   val loss   val accuracy";
+}
+
+std::string epoch_line(const EpochResult& epoch, std::int64_t epochs) {
+    const auto number = [](const std::optional<double>& value, const char* format) {
+        return !value ? "-" : std::isnan(*value) ? "nan" : fmt::format(fmt::runtime(format), *value);
+    };
+    const std::optional<double> accuracy = accuracy_of(epoch);
+    const auto percent = accuracy ? std::optional(100 * *accuracy) : std::nullopt;
+    return fmt::format("{:>5} {:>9.2f} {:>11} {:>12} {:>10} {:>14}", fmt::format("{}/{}", epoch.epoch, epochs),
+                       epoch.seconds, with_commas(epoch.images_per_second), number(epoch.train_loss, "{:.4f}"),
+                       number(epoch.val_loss, "{:.4f}"), number(percent, "{:.2f} %"));
+}
+
+std::string account_report(const TrainResult& result) {
+    std::vector<Phase> phases;
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        const Phase phase = static_cast<Phase>(i);
+        if (phase == Phase::unmeasured || result.account.share(phase) > 0) {
+            phases.push_back(phase);
+        }
+    }
+    std::stable_sort(phases.begin(), phases.end(),
+                     [&](Phase a, Phase b) { return result.account.share(a) > result.account.share(b); });
+    std::string text = fmt::format("\nstep account: the training thread's {:.2f} s, 100 %\n",
+                                   std::chrono::duration<double>(result.account.total()).count());
+    for (const Phase phase : phases) {
+        const double share = result.account.share(phase);
+        text += fmt::format("  {:<14} {:>5.1f} %{}\n", phase_name(phase), 100 * share, bar(share));
+    }
+    const StageTimes& times = result.workers;
+    const auto total = times[Stage::read] + times[Stage::decode] + times[Stage::augment] + times[Stage::blocked];
+    if (total.count() == 0) {
+        return text;
+    }
+    text += fmt::format("\nworkers: {}, {}\n", pluralize(result.workers_used, "thread"),
+                        pluralize(times.samples, "sample"));
+    for (std::size_t i = 0; i < kStages; ++i) {
+        const Stage stage = static_cast<Stage>(i);
+        const double share = static_cast<double>(times[stage].count()) / static_cast<double>(total.count());
+        text += fmt::format("  {:<14} {:>5.1f} %{}\n", stage_name(stage), 100 * share, bar(share));
+    }
+    return text;
+}
+
+void show(ProgressBar& bar, const EvaluationProgress& at) {
+    bar.update("evaluating", at.samples, at.of, at.images_per_second, "images",
+               static_cast<double>(at.of - at.samples) / at.images_per_second);
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,136 @@
+// What the decoder targets share. An input is a few bytes that choose a region, then the image's bytes. The
+// public Decoder reads it whole and by its region: both may end in a DataError and in nothing else, and
+// where the whole is good, the region must be good, too, and equal to that part of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "fuzz/promise.h"
+#include "stoker/base/error.h"
+#include "stoker/base/image.h"
+#include "stoker/codecs/codec.h"
+
+namespace stoker::fuzz {
+
+// Two bytes each for top, left, height and width, as shares of what the image has; one of flags.
+inline constexpr std::size_t kChoice = 9;
+
+// Larger images are left to the tests: here they would only cost time.
+inline constexpr std::int64_t kLargest = std::int64_t{1} << 20;
+
+struct Choice {
+    std::uint32_t share[4];
+    bool exif;
+    bool mend;  // make checksums and sizes fit again, so that the damage gets past them
+    bool shrink;
+
+    explicit Choice(std::span<const std::byte> bytes) {
+        for (std::size_t i = 0; i < 4; ++i) {
+            share[i] =
+                std::to_integer<std::uint32_t>(bytes[2 * i]) << 8 | std::to_integer<std::uint32_t>(bytes[2 * i + 1]);
+        }
+        const auto flags = std::to_integer<unsigned>(bytes[8]);
+        exif = (flags & 1) != 0;
+        mend = (flags & 2) != 0;
+        shrink = (flags & 4) != 0;
+    }
+
+    Box box(int height, int width) const {
+        const int top = part(height, share[0]);
+        const int left = part(width, share[1]);
+        return {.top = top,
+                .left = left,
+                .height = 1 + part(height - top, share[2]),
+                .width = 1 + part(width - left, share[3])};
+    }
+
+  private:
+    static int part(int side, std::uint32_t share) {
+        return static_cast<int>(static_cast<std::int64_t>(side) * share / 65536);
+    }
+};
+
+class ChoiceSink final : public RowSink {
+  public:
+    ChoiceSink(const Choice& choice, int shrink, Image& image) : choice_(choice), shrink_(shrink), image_(image) {}
+    Region region(int height, int width) override {
+        box_ = choice_.box(height, width);
+        return {.box = box_, .shrink = shrink_};
+    }
+    void start(int height, int width, int channels) override { image_.reset(height, width, channels); }
+    std::uint8_t* row(int y) override { return image_.view().row(y); }
+
+    const Box& box() const { return box_; }
+
+  private:
+    const Choice& choice_;
+    int shrink_;
+    Image& image_;
+    Box box_;
+};
+
+inline bool decodes(Decoder& decoder, std::span<const std::byte> bytes, RowSink& sink, bool exif) {
+    try {
+        decoder.decode(bytes, sink, {.exif = exif});
+        return true;
+    } catch (const DataError&) {
+        return false;
+    }
+}
+
+inline bool is_small(Decoder& decoder, std::span<const std::byte> bytes) {
+    try {
+        const ImageInfo info = decoder.info(bytes);
+        return std::int64_t{info.height} * info.width <= kLargest;
+    } catch (const DataError&) {
+        return true;  // decoding shall refuse it, too
+    }
+}
+
+inline void require_same(ConstImageView a, ConstImageView b) {
+    require(a.height == b.height && a.width == b.width && a.channels == b.channels);
+    for (int y = 0; y < a.height; ++y) {
+        require(std::memcmp(a.row(y), b.row(y), a.row_bytes()) == 0);
+    }
+}
+
+using Mend = void (*)(std::vector<std::byte>& image);
+
+inline void decode_input(Codec codec, std::span<const std::byte> input, Mend mend = nullptr) {
+    static Decoder decoder;  // used again and again: no image may spoil the next one
+    static Image whole;
+    static Image part;
+    if (input.size() < kChoice) {
+        return;
+    }
+    const Choice choice(input.first(kChoice));
+    std::vector<std::byte> image(input.begin() + kChoice, input.end());
+    if (choice.mend && mend != nullptr) {
+        mend(image);
+    }
+    if (sniff_codec(image) != codec || !is_small(decoder, image)) {
+        return;
+    }
+    ImageSink whole_sink(whole);
+    const bool good = decodes(decoder, image, whole_sink, choice.exif);
+    ChoiceSink part_sink(choice, 1, part);
+    const bool part_good = decodes(decoder, image, part_sink, choice.exif);
+    if (good) {
+        require(part_good);
+        require_same(part.view(), whole.view().crop(part_sink.box()));
+    }
+    if (choice.shrink) {
+        // Of a damaged image the smaller one may read a row of blocks more or less than the region.
+        for (const int shrink : {2, 4, 8}) {
+            ChoiceSink small_sink(choice, shrink, part);
+            require(decodes(decoder, image, small_sink, choice.exif) || !good);
+        }
+    }
+}
+
+}  // namespace stoker::fuzz

@@ -1,0 +1,27 @@
+// Arbitrary bytes as a shard's index in the user's cache: refused, or every place in it lies within the shard.
+#include <algorithm>
+
+#include "fuzz/formats/sources.h"
+#include "stoker/formats/webdataset/tar_index.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace stoker;
+    using namespace stoker::fuzz;
+    constexpr std::uint64_t kShard = 100'000;
+    Buffer bytes(size);
+    std::copy_n(reinterpret_cast<const std::byte*>(data), size, bytes.data());
+    const auto index = TarIndex::parse(std::move(bytes), kShard);
+    if (!index) {
+        return 0;
+    }
+    require(index->size() >= 0 && index->others() >= 0);
+    std::size_t letters = index->extensions().size();
+    for (std::int64_t i = 0; i < index->size(); ++i) {
+        const TarSample& sample = (*index)[i];
+        require(sample.offset <= kShard && sample.size <= kShard - sample.offset);
+        require(sample.label <= index->max_label() || sample.label < 0);
+        letters += index->key(i).size();
+    }
+    require(letters <= size);
+    return 0;
+}

@@ -1,0 +1,104 @@
+// What the targets of data sets share. Inputs become files in memory (/dev/shm where there is one); a data set either
+// refuses them by one of the errors that are promised, or every sample that it counts can be read.
+#pragma once
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "fuzz/promise.h"
+#include "stoker/base/error.h"
+#include "stoker/formats/dataset.h"
+
+namespace stoker::fuzz {
+
+// A folder of its own, removed when the program ends.
+class Scratch {
+  public:
+    Scratch() {
+        const std::filesystem::path memory = "/dev/shm";
+        const auto root = std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
+        std::string pattern = (root / "stoker-fuzz-XXXXXX").string();
+        if (::mkdtemp(pattern.data()) == nullptr) {
+            throw std::runtime_error("cannot make " + pattern);
+        }
+        path_ = pattern;
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    ~Scratch() {
+        std::error_code ignored;  // a leftover in the temporary folder harms nobody
+        std::filesystem::remove_all(path_, ignored);
+    }
+
+    const std::filesystem::path& path() const { return path_; }
+
+    // Replaces the file of that name.
+    std::filesystem::path write(const std::string& name, std::span<const std::byte> content) const {
+        const std::filesystem::path path = path_ / name;
+        std::ofstream file(path, std::ios::binary | std::ios::trunc);
+        file.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
+        if (!file.flush()) {
+            throw std::runtime_error("cannot write " + path.string());
+        }
+        return path;
+    }
+
+  private:
+    std::filesystem::path path_;
+};
+
+// False where `call` throws one of the errors that bytes from outside may end in.
+template <typename Call>
+bool succeeds(Call call) {
+    try {
+        call();
+        return true;
+    } catch (const DataError&) {
+        return false;
+    } catch (const Unsupported&) {
+        return false;
+    }
+}
+
+// Reads each byte, so that the sanitizer sees it.
+inline void touch(std::span<const std::byte> bytes) {
+    std::uint8_t sum = 0;
+    for (const std::byte byte : bytes) {
+        sum = static_cast<std::uint8_t>(sum ^ std::to_integer<std::uint8_t>(byte));
+    }
+    static volatile std::uint8_t kept = 0;
+    kept = static_cast<std::uint8_t>(kept ^ sum);
+}
+
+// The first and the last samples of a data set that was opened: labels are known without reading, pixels have their
+// size.
+inline void read_samples(const Dataset& dataset) {
+    static Sample sample;  // used again and again, as a worker does
+    require(dataset.size() >= 1);
+    const std::int64_t some = std::min<std::int64_t>(dataset.size(), 8);
+    for (std::int64_t i = 0; i < 2 * some; ++i) {
+        const std::int64_t index = i < some ? i : dataset.size() - 1 - (i - some);
+        require(succeeds([&] { dataset.read(index, sample); }));
+        touch(sample.bytes);
+        require(sample.label >= -1 && dataset.label(index).value_or(sample.label) == sample.label);
+        if (!sample.encoded) {
+            require(sample.height >= 1 && sample.width >= 1 && sample.channels >= 1 && sample.channels <= 4);
+            require(sample.bytes.size() == static_cast<std::size_t>(sample.height) *
+                                               static_cast<std::size_t>(sample.width) *
+                                               static_cast<std::size_t>(sample.channels));
+        }
+        const auto classes = static_cast<std::int64_t>(dataset.classes().size());
+        require(classes == 0 || sample.label < classes);
+        require(dataset.key(index) == dataset.key(index));
+    }
+}
+
+}  // namespace stoker::fuzz

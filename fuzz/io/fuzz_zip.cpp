@@ -1,0 +1,29 @@
+// Arbitrary bytes as a zip file, each member read; then as a .pt file.
+#include "fuzz/formats/sources.h"
+#include "stoker/formats/arrays/pt.h"
+#include "stoker/io/zip.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace stoker;
+    using namespace stoker::fuzz;
+    const auto input = as_input(data, size);
+    succeeds([&] {
+        const ZipFile file(input);
+        std::uint64_t packed = 0;
+        for (const ZipEntry& entry : file.entries()) {
+            require(file.find(entry.name) == &entry);
+            packed += entry.compressed_size;
+            succeeds([&] { require(file.inflate(entry).size() == entry.size); });
+            succeeds([&] { touch(file.stored(entry)); });
+        }
+        require(packed <= input.size());
+    });
+    succeeds([&] {
+        const PtFile file(input);
+        for (const ArrayView& array : file.arrays()) {
+            require(array.bytes.size() == checked_array_bytes(array.type, array.shape));
+            touch(array.bytes.first(std::min<std::size_t>(array.bytes.size(), 100)));
+        }
+    });
+    return 0;
+}

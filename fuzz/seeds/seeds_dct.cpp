@@ -1,0 +1,20 @@
+// JPEGs that cannot be recoded are left out: there are none among ours.
+#include "fuzz/seeds/seeds.h"
+#include "stoker/codecs/dct/dct.h"
+
+namespace stoker::fuzz {
+
+std::vector<Input> dct_records(const std::vector<Input>& jpegs) {
+    std::vector<Input> records;
+    for (const auto& jpeg : jpegs) {
+        for (const bool zstd : {false, true}) {
+            DctRecord record = encode_dct(jpeg, {.zstd = zstd});
+            if (record.reason.empty()) {
+                records.push_back(std::move(record.bytes));
+            }
+        }
+    }
+    return records;
+}
+
+}  // namespace stoker::fuzz

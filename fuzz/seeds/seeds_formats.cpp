@@ -1,0 +1,112 @@
+// Small data sets of each kind, made by the writers of our tests.
+#include <filesystem>
+#include <fstream>
+
+#include "formats/arrays/npz_support.h"
+#include "formats/stk/stk_support.h"
+#include "fuzz/seeds/seeds.h"
+#include "stoker/formats/stk/stk_manifest.h"
+#include "stoker/io/gzip.h"
+#include "support/temp_dir.h"
+
+namespace stoker::fuzz {
+namespace {
+
+using namespace stoker::testing;
+
+Input input_of(std::string_view text) {
+    const auto bytes = as_bytes(text);
+    return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::string> npys() {
+    const std::string pixels = random_bytes(60, 1);
+    return {npy("|u1", "(5, 4, 3)", pixels),
+            npy("|u1", "(5, 2, 2, 3)", pixels, true),
+            npy("|u1", "(1, 3, 4, 5)", pixels, false, 2),
+            npy(">i4", "(3,)", std::string("\0\0\0\2\0\0\0\0\0\0\0\1", 12)),
+            npy("<i8", "(2, 1)", little_endian(7, 8) + little_endian(1, 8)),
+            npy("<f4", "(2, 2)", little_endian(0x3F800000, 4) + std::string(8, '\0') + little_endian(0x3F800000, 4)),
+            npy("<U2", "(2,)", little_endian('a', 4) + std::string(4, '\0') + little_endian(0x1F525, 4) + "b\0\0\0"),
+            npy("|S3", "(2,)", "catdog", false, 3)};
+}
+
+std::vector<std::string> npzs() {
+    std::vector<std::string> files;
+    for (const bool deflate : {false, true}) {
+        const std::string images = npy("|u1", "(2, 2, 2)", "abcdefgh");
+        const std::string labels = npy("|u1", "(2,)", std::string("\1\0", 2));
+        files.push_back(zip({{"x.npy", images, deflate},
+                             {"y.npy", labels, deflate},
+                             {"classes.npy", npy("|S1", "(2,)", "ab"), deflate},
+                             {"keys.npy", npy("|S2", "(2,)", "k0k1"), deflate}}));
+        files.push_back(zip({{"x_train.npy", images, deflate},
+                             {"y_train.npy", labels, deflate},
+                             {"x_test.npy", images, deflate},
+                             {"y_test.npy", labels, deflate}}));
+    }
+    return files;
+}
+
+std::vector<std::string> safetensors() {
+    std::vector<std::string> files;
+    for (const std::string& header :
+         {std::string(R"({"images":{"dtype":"U8","shape":[2,2,2],"data_offsets":[0,8]},)"
+                      R"("labels":{"dtype":"I64","shape":[2],"data_offsets":[8,24]}})"),
+          std::string(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]}})"),
+          std::string(R"({"x":{"dtype":"U8","shape":[1,3,2,2],"data_offsets":[0,12]},)"
+                      R"("y":{"dtype":"BF16","shape":[1,6],"data_offsets":[12,24]}})")}) {
+        files.push_back(little_endian(header.size(), 8) + header + std::string(24, '\0'));
+    }
+    return files;
+}
+
+// Labels' length, labels, images.
+std::string idx_pair(const std::string& labels, const std::string& images) {
+    const auto length = static_cast<unsigned>(labels.size());
+    return std::string{static_cast<char>(length >> 8), static_cast<char>(length)} + labels + images;
+}
+
+std::string gzipped(const std::string& text) {
+    const std::span<const std::byte> piece = as_bytes(text);
+    const Buffer packed = gzip(std::span(&piece, 1));
+    return text_of(packed.bytes());
+}
+
+std::vector<std::string> idxs() {
+    const std::string labels("\0\0\10\1\0\0\0\2\1\3", 10);
+    const std::string gray = std::string("\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\3", 16) + random_bytes(12, 2);
+    const std::string color = std::string("\0\0\10\4\0\0\0\2\0\0\0\2\0\0\0\2\0\0\0\3", 20) + random_bytes(24, 3);
+    return {idx_pair(labels, gray), idx_pair(labels, color), idx_pair(gzipped(labels), gzipped(gray)),
+            idx_pair(labels, gzipped(color))};
+}
+
+// One byte of choice, then a shard or the manifest.
+std::vector<std::string> stks() {
+    std::vector<std::string> files;
+    for (const std::int64_t count : {1, 4}) {
+        const TempDir dir;
+        write_every_kind(dir / "d.stk", count, 1 << 20);
+        const std::string shard = read_text(dir / "d.stk" / stk_shard_name(0));
+        files.push_back(std::string(1, '\0') + shard);
+        files.push_back("\2" + shard);
+        files.push_back("\1" + read_text(dir / "d.stk" / kStkManifest));
+    }
+    return files;
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<Input>> format_seeds() {
+    std::map<std::string, std::vector<Input>> seeds;
+    const std::pair<const char*, std::vector<std::string>> all[] = {
+        {"npy", npys()}, {"npz", npzs()}, {"safetensors", safetensors()}, {"idx", idxs()}, {"stk", stks()}};
+    for (const auto& [target, files] : all) {
+        for (const std::string& file : files) {
+            seeds[target].push_back(input_of(file));
+        }
+    }
+    return seeds;
+}
+
+}  // namespace stoker::fuzz

@@ -1,0 +1,59 @@
+// Archives in each dialect, with what samples are made of; indices of some; and what is said about remote ones.
+#include <cstring>
+
+#include "formats/webdataset/tar_support.h"
+#include "fuzz/formats/sources.h"
+#include "fuzz/seeds/seeds.h"
+#include "stoker/formats/webdataset/tar_index.h"
+
+namespace stoker::fuzz {
+
+std::vector<std::vector<std::byte>> tars() {
+    using namespace stoker::testing;
+    const std::string sample = tar_member("a/1.jpg", "JPEG") + tar_member("a/1.cls", "3");
+    const std::string archives[] = {
+        sample + tar_end(),
+        tar_member("1.png", "PNG", {.magic = kGnu, .base256 = true}) + tar_member("1.json", R"({"label": 2})") +
+            tar_end(),
+        pax(pax_record("path", "b/2.npy") + pax_record("size", "3")) + tar_header("x", 0) + padded("NPY") + tar_end(),
+        pax(pax_record("comment", "c"), 'g') + long_name(std::string(130, 'n') + ".jpg") + tar_member("n", "1") +
+            long_name("target", 'K') + tar_member("l", "", {.type = '2'}) + tar_end(),
+        tar_member("3.txt", "7", {.magic = kV7}) + tar_member("d/", "", {.type = '5'}) +
+            tar_member("3.jpg", std::string(600, 'x'), {.prefix = "p"}) + std::string(512, '\0')};
+    std::vector<std::vector<std::byte>> inputs;
+    for (const std::string& archive : archives) {
+        for (const char mend : {'\0', '\1'}) {
+            const std::string input = mend + archive;
+            inputs.emplace_back(as_bytes(input).begin(), as_bytes(input).end());
+        }
+    }
+    return inputs;
+}
+
+// Of one shard, with labels and without.
+std::vector<std::vector<std::byte>> tar_indices() {
+    using namespace stoker::testing;
+    const Scratch scratch;
+    std::vector<std::vector<std::byte>> inputs;
+    for (const std::string& archive :
+         {tar_member("a/1.jpg", "JPEG") + tar_member("a/1.cls", "3") + tar_member("a/2.npy", "NPY") + tar_end(),
+          tar_member("1.png", "PNG") + tar_member("2.txt", "no image") + tar_end()}) {
+        const auto path = scratch.write("shard.tar", as_bytes(archive));
+        const TarIndex index = make_tar_index(*open_byte_file(path.string()), {});
+        inputs.emplace_back(index.bytes().begin(), index.bytes().end());
+    }
+    return inputs;
+}
+
+std::vector<std::vector<std::byte>> remote_texts() {
+    std::vector<std::vector<std::byte>> inputs;
+    for (const std::string_view text :
+         {"bytes 0-99/1234", "bytes 0-99/*", "bytes */1234", "https://user:word@host:8080/a b/c.tar?token=1#f",
+          "s3://bucket/train-{000..127}.tar", "{a,b,c}-{1..3}.tar",
+          "[default]\naws_access_key_id = A\n s3 =\n  endpoint_url = http://h\n# note\n[profile p]\nregion=eu\n"}) {
+        inputs.emplace_back(as_bytes(text).begin(), as_bytes(text).end());
+    }
+    return inputs;
+}
+
+}  // namespace stoker::fuzz

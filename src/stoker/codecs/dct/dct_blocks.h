@@ -1,0 +1,35 @@
+// The blocks of a dct record, whichever way its segments are stored. Internal to codecs/.
+#pragma once
+
+#include <vector>
+
+#include "stoker/base/buffer.h"
+#include "stoker/codecs/dct/dct_group.h"
+#include "stoker/codecs/dct/dct_record.h"
+#include "stoker/codecs/dct/dct_segment.h"
+
+namespace stoker {
+
+class DctBlocks final : public BlockRows {
+  public:
+    explicit DctBlocks(const SegmentKernels& kernels = best_segment_kernels()) : kernels_(kernels) {}
+
+    // Throws DataError, as `blocks` does. The record stays the caller's and must outlive both.
+    void open(std::span<const std::byte> record);
+    const DctHeader& header() const { return header_; }
+
+    const std::int16_t* blocks(int component, int block_row, int first, int count) override;
+
+  private:
+    std::span<const std::byte> segment(int number);
+
+    const SegmentKernels& kernels_;
+    DctHeader header_;
+    SegmentScratch scratch_;
+    GroupReader group_;
+    int group_number_ = -1;          // what group_ holds
+    std::vector<int> group_blocks_;  // of each of its segments
+    Buffer blocks_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,138 @@
+// JPEGs to records. Whatever the argument for losslessness says, each record is decoded again here and compared
+// with libjpeg's pixels before it may replace the JPEG.
+#include <algorithm>
+#include <cstring>
+
+#include "stoker/base/error.h"
+#include "stoker/codecs/dct/dct.h"
+#include "stoker/codecs/dct/dct_group.h"
+#include "stoker/codecs/dct/dct_record.h"
+#include "stoker/codecs/jpeg/huffman_writer.h"
+#include "stoker/codecs/jpeg/jpeg.h"
+#include "stoker/codecs/jpeg/jpeg_blocks.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kGroupPixels = 64;  // rows of a compressed group, about
+
+void write_rows(const JpegBlocks& jpeg, int mcu_row, int c, int i, SegmentParts& parts) {
+    const FrameComponent& component = jpeg.frame.component[Frame::at(c)];
+    const std::ptrdiff_t row = mcu_row * component.v + i;
+    write_segment(jpeg.blocks[c].data() + row * kBlockSize * component.blocks_wide, component.blocks_wide, parts);
+}
+
+// The segments in the order of the MCU rows, within each by component; each by itself or in groups.
+std::vector<std::byte> write_body(const JpegBlocks& jpeg, DctHeader& header) {
+    const bool grouped = (header.flags & DctFlags::kZstd) != 0;
+    std::vector<std::byte> body;
+    SegmentParts parts;
+    const auto close = [&] {
+        if (grouped) {
+            const std::vector<std::byte> group = write_group(parts);
+            body.insert(body.end(), group.begin(), group.end());
+        } else {
+            for (const auto* part : {&parts.front, &parts.masks, &parts.values, &parts.escapes}) {
+                body.insert(body.end(), part->begin(), part->end());
+            }
+        }
+        parts = {};
+        header.ends.push_back(static_cast<std::uint32_t>(body.size()));
+    };
+    for (int mcu_row = 0; mcu_row < jpeg.frame.mcus_high; ++mcu_row) {
+        for (int c = 0; c < jpeg.frame.components; ++c) {
+            for (int i = 0; i < jpeg.frame.component[Frame::at(c)].v; ++i) {
+                write_rows(jpeg, mcu_row, c, i, parts);
+                if (!grouped) {
+                    close();
+                }
+            }
+        }
+        if (grouped && ((mcu_row + 1) % header.group_rows == 0 || mcu_row + 1 == jpeg.frame.mcus_high)) {
+            close();
+        }
+    }
+    return body;
+}
+
+bool starts_with(std::span<const std::byte> bytes, const std::vector<std::byte>& start) {
+    return bytes.size() >= start.size() && std::equal(start.begin(), start.end(), bytes.begin());
+}
+
+// By libjpeg alone, which is what records are held against.
+Image libjpeg_pixels(std::span<const std::byte> jpeg) {
+    Image image;
+    ImageSink sink(image);
+    JpegDecoder().decode_reference(jpeg, sink);
+    return image;
+}
+
+Image record_pixels(std::span<const std::byte> record) {
+    Image image;
+    ImageSink sink(image);
+    DctDecoder().decode(record, sink);
+    return image;
+}
+
+bool same_pixels(const Image& a, const Image& b) {
+    return a.height() == b.height() && a.width() == b.width() &&
+           std::memcmp(a.view().data, b.view().data, a.bytes()) == 0;
+}
+
+// Whether the JPEG that a record gives back is the file, or one with its pixels.
+bool restores(const DctRecord& record, std::span<const std::byte> jpeg, const Image& expected) {
+    try {
+        const std::vector<std::byte> file = restore_jpeg(record.bytes);
+        return record.exact_file ? std::ranges::equal(file, jpeg) : same_pixels(libjpeg_pixels(file), expected);
+    } catch (const DataError&) {
+        return false;
+    }
+}
+
+}  // namespace
+
+DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options) {
+    DctRecord result;
+    JpegReader reader;
+    const JpegReader::Session session(reader, jpeg);
+    const jpeg_decompress_struct& codec = reader.codec();
+    DctHeader header;
+    if (!read_frame(codec, header.frame)) {
+        result.reason = "its colours, depth or sampling factors are not those of an ordinary JPEG";
+        return result;
+    }
+    const std::size_t head = jpeg.size() - reader.rest().size();
+    const bool baseline = is_baseline_scan(codec);
+    const HuffmanTables tables = baseline ? scan_huffman_tables(codec) : HuffmanTables{};
+    header.orientation = static_cast<std::uint8_t>(reader.info().orientation);
+    header.flags = static_cast<std::uint8_t>((reader.info().progressive ? DctFlags::kProgressive : 0) |
+                                             (options.zstd ? DctFlags::kZstd : 0));
+    header.group_rows =
+        static_cast<std::uint8_t>(options.zstd ? std::max(kGroupPixels / (kBlockSide * header.frame.v_max), 1) : 1);
+    header.head = jpeg.first(head);
+    const unsigned restart_interval = codec.restart_interval;
+    const JpegBlocks blocks = read_blocks(reader, header.frame);
+    header.frame = blocks.frame;
+    if (baseline) {
+        const std::vector<std::byte> scan = write_huffman_scan(blocks, tables, restart_interval);
+        if (!scan.empty() && starts_with(jpeg.subspan(head), scan)) {
+            header.flags |= DctFlags::kExactFile;
+            header.tail = jpeg.subspan(head + scan.size());
+            result.exact_file = true;
+        }
+    }
+    const std::vector<std::byte> body = write_body(blocks, header);
+    header.body = body;
+    result.bytes = write_dct_record(header);
+    const Image expected = libjpeg_pixels(jpeg);
+    const bool same = same_pixels(record_pixels(result.bytes), expected);
+    if (!same || !restores(result, jpeg, expected)) {
+        result = {.bytes = {},
+                  .reason = same ? "it holds what no baseline JPEG of one scan can"
+                                 : "its pixels depend on more than its coefficients",
+                  .exact_file = false};
+    }
+    return result;
+}
+
+}  // namespace stoker

@@ -1,0 +1,193 @@
+// Which samples a box needs, the ring of sample rows, and the choice among upsampling methods, which is
+// libjpeg's: smooth for the ratios 2x1, 1x2 and 2x2, by repetition for others, and for 2x1 and 2x2 where a component is
+// no more than two wide.
+#include "stoker/codecs/jpeg/block_pixels.h"
+
+#include <algorithm>
+
+#include "stoker/codecs/jpeg/reduced_dct.h"
+
+namespace stoker {
+namespace {
+
+// Kernels read beyond the samples they use, and smooth upsampling reads one to the left.
+constexpr std::ptrdiff_t kMargin = 64;
+
+// The sample rows that image row y is made of: itself and, where smooth, its neighbour on that side.
+struct RowPair {
+    int near;
+    int far;
+};
+
+RowPair row_pair(int scale_v, bool smooth, int y, int rows) {
+    const int near = y / scale_v;
+    if (!smooth) {
+        return {near, near};
+    }
+    return {near, std::clamp(y % 2 == 0 ? near - 1 : near + 1, 0, rows - 1)};
+}
+
+void repeat(const std::uint8_t* samples, int scale, int phase, int count, std::uint8_t* out) {
+    for (int x = 0; x < count; ++x) {
+        out[x] = samples[(x + phase) / scale];
+    }
+}
+
+void interleave(const std::uint8_t* const (&planes)[3], int count, std::uint8_t* rgb) {
+    for (int x = 0; x < count; ++x) {
+        for (int c = 0; c < 3; ++c) {
+            rgb[3 * x + c] = planes[c][x];
+        }
+    }
+}
+
+}  // namespace
+
+std::uint8_t* BlockPixels::Plane::row(int y) {
+    return reinterpret_cast<std::uint8_t*>(samples.data()) + kMargin + (y % ring_rows) * stride;
+}
+
+void BlockPixels::plan(const Frame& frame, const FrameComponent& component, const Box& box, int shrink, Plane& plane) {
+    // Chroma that is stored at a fraction of the size anyway is shrunk by so much less, in both directions alike.
+    const int own_h = frame.h_max / component.h;
+    const int own_v = frame.v_max / component.v;
+    int spared = 1;
+    while (spared < shrink && own_h % (2 * spared) == 0 && own_v % (2 * spared) == 0) {
+        spared *= 2;
+    }
+    plane.side = kBlockSide / shrink * spared;
+    plane.width = (component.width * plane.side + kBlockSide - 1) / kBlockSide;
+    plane.height = (component.height * plane.side + kBlockSide - 1) / kBlockSide;
+    plane.scale_h = own_h / spared;
+    plane.scale_v = own_v / spared;
+    const bool wide = plane.width > 2;
+    plane.smooth_h = plane.scale_h == 2 && plane.scale_v <= 2 && wide;
+    plane.smooth_v = plane.scale_v == 2 && (plane.scale_h == 1 || plane.smooth_h);
+    const int around_h = plane.smooth_h ? 1 : 0;
+    const int around_v = plane.smooth_v ? 1 : 0;
+    plane.first_row = std::max(box.top / plane.scale_v - around_v, 0);
+    plane.last_row = std::min((box.top + box.height - 1) / plane.scale_v + around_v, plane.height - 1);
+    const int first = std::max(box.left / plane.scale_h - around_h, 0);
+    const int last = std::min((box.left + box.width - 1) / plane.scale_h + around_h, plane.width - 1);
+    plane.first_block = first / plane.side;
+    plane.blocks = last / plane.side - plane.first_block + 1;
+    plane.ring_rows = 2 * plane.side * component.v;
+    plane.done = plane.first_row / plane.side * plane.side;
+    plane.stride = (std::ptrdiff_t{kBlockSide} * (plane.blocks + 3) + kMargin - 1) / kMargin * kMargin + 2 * kMargin;
+    plane.samples.resize(static_cast<std::size_t>(plane.ring_rows * plane.stride + 2 * kMargin));
+    const bool direct = plane.scale_h == 1 && plane.scale_v == 1;
+    const auto line = static_cast<std::size_t>(box.width + 3 * kMargin);
+    if (!direct && plane.line.size() < line) {
+        plane.line.resize(line);
+    }
+}
+
+void BlockPixels::make_rows(const Frame& frame, int c, int block_row, BlockRows& blocks) {
+    Plane& plane = planes_[c];
+    const int top = plane.side * block_row;
+    if (top > plane.last_row || top + plane.side <= plane.first_row) {
+        return;
+    }
+    const std::uint16_t* quant = frame.component[Frame::at(c)].quant.data();
+    const std::int16_t* coefficients = blocks.blocks(c, block_row, plane.first_block, plane.blocks);
+    if (plane.side == kBlockSide) {
+        kernels_.inverse_dct(coefficients, quant, plane.blocks, plane.row(top), plane.stride);
+    } else {
+        reduced_inverse_dct(coefficients, quant, plane.side, plane.blocks, plane.row(top), plane.stride);
+    }
+    if (plane.smooth_h) {  // beyond the image's edges its last samples go on
+        const int end = plane.side * (plane.first_block + plane.blocks);
+        for (int y = top; y < top + plane.side; ++y) {
+            std::uint8_t* row = plane.row(y);
+            if (plane.first_block == 0) {
+                row[-1] = row[0];
+            }
+            if (end >= plane.width) {
+                std::uint8_t* last = plane.sample(y, plane.width - 1);
+                last[1] = last[0];
+            }
+        }
+    }
+    plane.done = top + plane.side;
+}
+
+bool BlockPixels::ready(const Frame& frame, int y) const {
+    for (int c = 0; c < frame.components; ++c) {
+        const Plane& plane = planes_[c];
+        const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, plane.height);
+        if (std::max(rows.near, rows.far) >= plane.done) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Image row y, from column box.left on.
+const std::uint8_t* BlockPixels::image_row(Plane& plane, int y, const Box& box) {
+    const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, plane.height);
+    const int first = box.left / plane.scale_h;
+    const std::uint8_t* near = plane.sample(rows.near, first);
+    const std::uint8_t* far = plane.sample(rows.far, first);
+    const int phase = box.left % plane.scale_h;
+    const int count = (box.left + box.width - 1) / plane.scale_h - first + 1;
+    std::uint8_t* line = plane.line.data();
+    if (plane.smooth_h && plane.smooth_v) {
+        kernels_.upsample_h2v2(near, far, count, line);
+        return line + phase;
+    }
+    if (plane.smooth_h) {
+        kernels_.upsample_h2(near, count, line);
+        return line + phase;
+    }
+    if (plane.smooth_v) {
+        kernels_.upsample_v2(near, far, y % 2 == 0 ? 1 : 2, count, line);
+        return line;
+    }
+    if (plane.scale_h == 1) {
+        return near;
+    }
+    repeat(near, plane.scale_h, phase, box.width, line);
+    return line;
+}
+
+void BlockPixels::write_row(const Frame& frame, int y, const Box& box, std::uint8_t* out) {
+    const std::uint8_t* rows[3] = {};
+    for (int c = 0; c < frame.components; ++c) {
+        rows[c] = image_row(planes_[c], y, box);
+    }
+    switch (frame.color) {
+        case FrameColor::grey:
+            kernels_.grey_to_rgb(rows[0], box.width, out);
+            break;
+        case FrameColor::ycc:
+            kernels_.ycc_to_rgb(rows[0], rows[1], rows[2], box.width, out);
+            break;
+        case FrameColor::rgb:
+            interleave(rows, box.width, out);
+            break;
+    }
+}
+
+void BlockPixels::draw(const Frame& frame, BlockRows& blocks, const Region& region, RowSink& sink) {
+    const Box box = shrunk_box(region.box, region.shrink);
+    int mcu_row = frame.mcus_high;
+    for (int c = 0; c < frame.components; ++c) {
+        const FrameComponent& component = frame.component[Frame::at(c)];
+        plan(frame, component, box, region.shrink, planes_[c]);
+        mcu_row = std::min(mcu_row, planes_[c].first_row / (planes_[c].side * component.v));
+    }
+    sink.start(box.height, box.width, 3);
+    for (int y = box.top; y < box.top + box.height; ++mcu_row) {
+        for (int c = 0; c < frame.components; ++c) {
+            const int v = frame.component[Frame::at(c)].v;
+            for (int i = 0; i < v; ++i) {
+                make_rows(frame, c, mcu_row * v + i, blocks);
+            }
+        }
+        for (; y < box.top + box.height && ready(frame, y); ++y) {
+            write_row(frame, y, box, sink.row(y - box.top));
+        }
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,311 @@
+// The loop over a block's coefficients is a chain of look-ups, each waiting for the length that the one before it
+// found; everything else is arranged to stay off that chain.
+#include "stoker/codecs/jpeg/huffman_reader.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "stoker/codecs/jpeg/huffman_writer.h"
+
+namespace stoker {
+namespace {
+
+// What one block can take at most, and what refilling reads beyond that.
+constexpr std::size_t kPadding = 64 * 32 / 8 + 64;
+
+constexpr int kMostMcuBlocks = 10;  // T.81, B.2.3
+
+// The largest symbol of a DC table: how many bits a step has.
+constexpr int kMostDcBits = 15;
+
+// Zigzag places to natural order. An end of block is a run of kEnd, so places beyond the last do occur: what is written
+// there goes to the DC's place, which is filled last.
+constexpr unsigned kEnd = 128;
+constexpr auto kNatural = [] {
+    std::array<std::uint8_t, 256> natural{};
+    for (std::size_t k = 0; k < kBlockSize; ++k) {
+        natural[k] = kZigzag[k];
+    }
+    return natural;
+}();
+
+// The number that `size` value bits stand for (T.81, F.2.2.1): with a first bit of 0 it is negative.
+int value_of(unsigned bits, int size) {
+    return static_cast<int>(bits) - ((bits >> (size - 1) & 1) == 0 ? (1 << size) - 1 : 0);
+}
+
+}  // namespace
+
+void HuffmanTable::add(std::uint32_t code, unsigned length, std::uint8_t symbol) {
+    const unsigned size = symbol & 15U;
+    const unsigned spare = kBits - length;  // bits behind the code
+    for (unsigned rest = 0; rest < 1U << spare; ++rest) {
+        const std::size_t at = std::size_t{code} << spare | rest;
+        symbols_[at] = {symbol, static_cast<std::uint8_t>(length)};
+        const unsigned run = symbol >> 4;
+        if (size == 0) {  // sixteen zeros are fifteen and a value of 0
+            entries_[at] = Entry(0, run == 15 ? run : kEnd, length);
+        } else if (size <= spare) {
+            entries_[at] = Entry(value_of(rest >> (spare - size), static_cast<int>(size)), run, length + size);
+        }
+    }
+}
+
+bool HuffmanTable::build(const JHUFF_TBL& table, int most) {
+    if (made_ && std::memcmp(table.bits, made_of_.bits, sizeof table.bits) == 0 &&
+        std::memcmp(table.huffval, made_of_.huffval, sizeof table.huffval) == 0) {
+        return true;
+    }
+    made_ = false;
+    made_of_ = table;
+    entries_.fill({});
+    symbols_.fill({});
+    std::uint32_t code = 0;
+    std::uint32_t place = 0;
+    for (unsigned length = 1; length <= 16; ++length, code <<= 1) {
+        offsets_[length] = place - code;
+        for (int i = 0; i < table.bits[length]; ++i, ++code, ++place) {
+            if (place >= 256 || code >> length != 0 || table.huffval[place] > most) {
+                return false;
+            }
+            if (length <= kBits) {
+                add(code, length, table.huffval[place]);
+            }
+        }
+        limits_[length] = code << (16 - length);
+    }
+    made_ = true;
+    return true;
+}
+
+HuffmanTable::Symbol HuffmanTable::symbol(std::uint64_t bits) const {
+    const Symbol quick = symbols_[bits >> (64 - kBits)];
+    if (quick.length != 0) {
+        return quick;
+    }
+    const auto top = static_cast<std::uint32_t>(bits >> 48);
+    for (unsigned length = kBits + 1; length <= 16; ++length) {
+        if (top < limits_[length]) {
+            const std::uint32_t place = (top >> (16 - length)) + offsets_[length];
+            return {made_of_.huffval[place & 255], static_cast<std::uint8_t>(length)};
+        }
+    }
+    return {0, 0};
+}
+
+HuffmanTable::Entry HuffmanTable::long_entry(std::uint64_t bits) const {
+    const Symbol code = symbol(bits);
+    if (code.length == 0) {
+        throw HuffmanDamage{};
+    }
+    const unsigned size = code.symbol & 15U;
+    const unsigned run = code.symbol >> 4;
+    if (size == 0) {
+        return Entry(0, run == 15 ? run : kEnd, code.length);
+    }
+    const auto value_bits = static_cast<unsigned>(bits << code.length >> (64 - size));
+    return Entry(value_of(value_bits, static_cast<int>(size)), run, code.length + size);
+}
+
+// At least 56 bits are held afterwards.
+inline void HuffmanReader::Bits::refill() {
+    std::uint64_t word = 0;
+    std::memcpy(&word, next, sizeof word);
+    if constexpr (std::endian::native == std::endian::little) {
+        word = __builtin_bswap64(word);
+    }
+    held |= word >> count;
+    next += (63 - count) >> 3;
+    count |= 56;
+}
+
+// Takes the stuffed zeros and restart markers out, up to the first other marker.
+bool HuffmanReader::collect(std::span<const std::byte> scan) {
+    const auto* at = reinterpret_cast<const std::uint8_t*>(scan.data());
+    const std::uint8_t* end = at + scan.size();
+    if (data_.size() < scan.size() + kPadding) {
+        data_.resize(scan.size() + kPadding);
+    }
+    std::uint8_t* out = data_.data();
+    ends_.clear();
+    ended_ = false;
+    for (int restarts = 0;;) {
+        const auto* mark = static_cast<const std::uint8_t*>(std::memchr(at, 0xff, static_cast<std::size_t>(end - at)));
+        if (mark == nullptr || end - mark < 2) {
+            return false;
+        }
+        const auto size = static_cast<std::size_t>(mark - at);
+        std::memcpy(out, at, size);
+        out += size;
+        at = mark + 2;
+        if (mark[1] == 0) {
+            *out++ = 0xff;
+            continue;
+        }
+        ends_.push_back(static_cast<std::size_t>(out - data_.data()));
+        if (mark[1] == 0xd0 + restarts % 8 && interval_ != 0) {
+            ++restarts;
+            continue;
+        }
+        ended_ = mark[1] == 0xd9;
+        std::memset(out, 0, kPadding);
+        return true;
+    }
+}
+
+bool HuffmanReader::open(const jpeg_decompress_struct& codec, const Frame& frame, std::span<const std::byte> scan) {
+    if (!is_baseline_scan(codec)) {
+        return false;
+    }
+    for (int c = 0; c < frame.components; ++c) {
+        const jpeg_component_info& info = *codec.cur_comp_info[c];
+        if (info.dc_tbl_no > 1 || info.ac_tbl_no > 1 ||
+            !dc_[info.dc_tbl_no].build(*codec.dc_huff_tbl_ptrs[info.dc_tbl_no], kMostDcBits) ||
+            !ac_[info.ac_tbl_no].build(*codec.ac_huff_tbl_ptrs[info.ac_tbl_no], 255)) {
+            return false;
+        }
+        dc_of_[c] = info.dc_tbl_no;
+        ac_of_[c] = info.ac_tbl_no;
+    }
+    frame_ = &frame;
+    interval_ = codec.restart_interval;
+    if (!collect(scan)) {
+        return false;
+    }
+    std::size_t all = 0;
+    int mcu_blocks = 0;
+    for (int c = 0; c < frame.components; ++c) {
+        const FrameComponent& own = frame.component[Frame::at(c)];
+        starts_[c] = all;
+        mcu_blocks += own.h * own.v;
+        all += static_cast<std::size_t>(own.v) * static_cast<std::size_t>(own.blocks_wide);
+    }
+    if (frame.components > 1 && mcu_blocks > kMostMcuBlocks) {
+        return false;
+    }
+    blocks_.resize((all + 4) * kBlockSize * sizeof(std::int16_t));
+    row_ = -1;
+    segment_ = 0;
+    start_segment();
+    return true;
+}
+
+void HuffmanReader::start_segment() {
+    if (segment_ >= ends_.size()) {
+        throw HuffmanDamage{};
+    }
+    bits_ = {.held = 0, .count = 0, .next = data_.data() + (segment_ == 0 ? 0 : ends_[segment_ - 1])};
+    std::fill_n(last_dc_, 3, 0);
+    left_ = interval_;
+}
+
+// `out` holds zeros. Gives back the DC's step.
+inline int HuffmanReader::read_block(Bits& shared, const HuffmanTable& dc, const HuffmanTable& ac, std::int16_t* out) {
+    Bits bits = shared;  // a copy that stays in registers
+    bits.refill();
+    const HuffmanTable::Symbol size = dc.symbol(bits.held);
+    if (size.length == 0) {
+        throw HuffmanDamage{};
+    }
+    bits.drop(size.length);
+    int step = 0;
+    if (size.symbol != 0) {
+        step = value_of(static_cast<unsigned>(bits.held >> (64U - size.symbol)), size.symbol);
+        bits.drop(size.symbol);
+    }
+    unsigned k = 1;
+    const auto take = [&](HuffmanTable::Entry entry) {
+        bits.drop(entry.length());
+        k += entry.run();
+        out[kNatural[k]] = entry.value();
+        return ++k >= kBlockSize;
+    };
+    for (;;) {
+        // The 56 bits held are enough for three quick codes, or two and any other.
+        bits.refill();
+        HuffmanTable::Entry entry = ac.entry(bits.held);
+        if (!entry.empty()) {
+            if (take(entry)) {
+                break;
+            }
+            entry = ac.entry(bits.held);
+            if (!entry.empty()) {
+                if (take(entry)) {
+                    break;
+                }
+                entry = ac.entry(bits.held);
+            }
+        }
+        if (take(entry.empty() ? ac.long_entry(bits.held) : entry)) {
+            break;
+        }
+    }
+    shared = bits;
+    if (k > kBlockSize && k <= kEnd) {  // a run over the block's end
+        throw HuffmanDamage{};
+    }
+    return step;
+}
+
+// Behind a segment's end there is nothing to read; what libjpeg makes of that is its own.
+void HuffmanReader::check_end(const Bits& bits) const {
+    if (bits.next - bits.count / 8 > data_.data() + ends_[segment_]) {
+        throw HuffmanDamage{};
+    }
+}
+
+void HuffmanReader::next_row(bool keep) {
+    alignas(64) std::int16_t unwanted[kBlockSize];
+    const Frame& frame = *frame_;
+    auto* all = reinterpret_cast<std::int16_t*>(blocks_.data());
+    Bits bits = bits_;
+    for (int mcu = 0; mcu < frame.mcus_wide; ++mcu) {
+        if (interval_ != 0 && left_ == 0) {
+            check_end(bits);
+            ++segment_;
+            start_segment();
+            bits = bits_;
+        }
+        --left_;
+        for (int c = 0; c < frame.components; ++c) {
+            const FrameComponent& own = frame.component[Frame::at(c)];
+            std::int16_t* first = all + (starts_[c] + static_cast<std::size_t>(mcu * own.h)) * kBlockSize;
+            for (int v = 0; v < own.v; ++v, first += own.blocks_wide * kBlockSize) {
+                for (int h = 0; h < own.h; ++h) {
+                    std::int16_t* out = keep ? first + h * kBlockSize : unwanted;
+                    if (keep) {
+                        std::memset(out, 0, kBlockSize * sizeof *out);
+                    }
+                    last_dc_[c] += read_block(bits, dc_[dc_of_[c]], ac_[ac_of_[c]], out);
+                    out[0] = static_cast<std::int16_t>(last_dc_[c]);
+                    if (out[0] != last_dc_[c] || bits.next > data_.data() + ends_[segment_] + sizeof(std::uint64_t)) {
+                        throw HuffmanDamage{};
+                    }
+                }
+            }
+        }
+    }
+    check_end(bits);
+    bits_ = bits;
+    ++row_;
+}
+
+const std::int16_t* HuffmanReader::blocks(int component, int block_row, int first, int /*count*/) {
+    const FrameComponent& own = frame_->component[Frame::at(component)];
+    const int row = block_row / own.v;
+    while (row_ < row) {
+        next_row(row_ + 1 == row);
+    }
+    const std::size_t block =
+        starts_[component] + static_cast<std::size_t>(block_row % own.v * own.blocks_wide + first);
+    return reinterpret_cast<const std::int16_t*>(blocks_.data()) + block * kBlockSize;
+}
+
+void HuffmanReader::finish() {
+    if (row_ + 1 != frame_->mcus_high || segment_ + 1 != ends_.size() || !ended_) {
+        throw HuffmanDamage{};
+    }
+}
+
+}  // namespace stoker

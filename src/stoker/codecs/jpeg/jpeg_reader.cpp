@@ -1,0 +1,161 @@
+// The source is the caller's memory, so running out of bytes is final: it is reported as truncation instead of
+// being papered over with grey, as libjpeg's own sources do. Warnings about odd but complete data pass, as they do
+// in Pillow.
+#include "stoker/codecs/jpeg/jpeg_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <iterator>
+
+#include "stoker/base/error.h"
+#include "stoker/codecs/check_pixels.h"
+#include "stoker/codecs/exif.h"
+
+namespace stoker {
+
+// What libjpeg calls. It may jump out of any of these, so none owns anything.
+struct JpegReader::Callbacks {
+    static j_common_ptr common(j_decompress_ptr codec) { return reinterpret_cast<j_common_ptr>(codec); }
+
+    static void ignore(j_decompress_ptr /*codec*/) {}
+
+    static boolean fill(j_decompress_ptr codec) { JpegGuard::fail(common(codec), JpegFault::truncated); }
+
+    static void skip(j_decompress_ptr codec, long count) {
+        if (count <= 0) {
+            return;
+        }
+        if (static_cast<std::size_t>(count) > codec->src->bytes_in_buffer) {
+            JpegGuard::fail(common(codec), JpegFault::truncated);
+        }
+        codec->src->next_input_byte += count;
+        codec->src->bytes_in_buffer -= static_cast<std::size_t>(count);
+    }
+
+    static void watch(j_common_ptr codec) {
+        if (reinterpret_cast<j_decompress_ptr>(codec)->input_scan_number > kMaxJpegScans) {
+            JpegGuard::fail(codec, JpegFault::too_many_scans);
+        }
+    }
+
+    // Once the object is made, libjpeg asks for permanent memory only for quantisation and Huffman tables.
+    // It goes to the image's pool instead, so that no image can borrow the tables of the one before it.
+    static void* alloc_small(j_common_ptr codec, int /*pool*/, std::size_t size) {
+        return static_cast<JpegReader*>(codec->client_data)->alloc_small_(codec, JPOOL_IMAGE, size);
+    }
+
+    // APP1: the orientation, from the first EXIF block. The bytes are read where they lie.
+    static boolean read_app1(j_decompress_ptr codec) {
+        const std::span bytes(reinterpret_cast<const std::byte*>(codec->src->next_input_byte),
+                              codec->src->bytes_in_buffer);
+        if (bytes.size() < 2) {
+            JpegGuard::fail(common(codec), JpegFault::truncated);
+        }
+        // The length counts its own two bytes. One below that is nonsense that libjpeg lets pass.
+        const auto stored = std::to_integer<std::size_t>(bytes[0]) << 8 | std::to_integer<std::size_t>(bytes[1]);
+        const std::size_t length = std::max<std::size_t>(stored, 2);
+        if (length > bytes.size()) {
+            JpegGuard::fail(common(codec), JpegFault::truncated);
+        }
+        auto* self = static_cast<JpegReader*>(codec->client_data);
+        const auto block = bytes.subspan(2, length - 2);
+        if (self->orientation_ == 0 && block.size() >= 6 && std::memcmp(block.data(), "Exif\0", 6) == 0) {
+            self->orientation_ = exif_orientation(block);
+        }
+        skip(codec, static_cast<long>(length));
+        return TRUE;
+    }
+};
+
+JpegReader::JpegReader() {
+    codec_.err = guard_.manager();
+    const bool made = guard_.run([this] {
+        jpeg_create_decompress(&codec_);
+        jpeg_set_marker_processor(&codec_, JPEG_APP0 + 1, Callbacks::read_app1);
+    });
+    if (!made) {
+        jpeg_destroy_decompress(&codec_);
+        fail();
+    }
+    codec_.client_data = this;
+    alloc_small_ = codec_.mem->alloc_small;
+    codec_.mem->alloc_small = Callbacks::alloc_small;
+    source_.init_source = Callbacks::ignore;
+    source_.fill_input_buffer = Callbacks::fill;
+    source_.skip_input_data = Callbacks::skip;
+    source_.resync_to_restart = jpeg_resync_to_restart;
+    source_.term_source = Callbacks::ignore;
+    codec_.src = &source_;
+    progress_.progress_monitor = Callbacks::watch;
+    codec_.progress = &progress_;
+}
+
+JpegReader::~JpegReader() {
+    jpeg_destroy_decompress(&codec_);
+}
+
+void JpegReader::read_header(std::span<const std::byte> bytes) {
+    size_ = bytes.size();
+    orientation_ = 0;
+    source_.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
+    source_.bytes_in_buffer = bytes.size();
+    run([this] { jpeg_read_header(&codec_, TRUE); });
+    check_pixels("jpeg", codec_.image_height, codec_.image_width);
+}
+
+void JpegReader::close() {
+    jpeg_abort_decompress(&codec_);
+    std::fill(std::begin(codec_.quant_tbl_ptrs), std::end(codec_.quant_tbl_ptrs), nullptr);
+    std::fill(std::begin(codec_.dc_huff_tbl_ptrs), std::end(codec_.dc_huff_tbl_ptrs), nullptr);
+    std::fill(std::begin(codec_.ac_huff_tbl_ptrs), std::end(codec_.ac_huff_tbl_ptrs), nullptr);
+}
+
+JpegReader::Session::Session(JpegReader& reader, std::span<const std::byte> bytes) : reader_(reader) {
+    try {
+        reader_.read_header(bytes);
+    } catch (...) {
+        reader_.close();
+        throw;
+    }
+}
+
+JpegReader::Session::~Session() {
+    reader_.close();
+}
+
+ImageInfo JpegReader::info() const {
+    return {.codec = Codec::jpeg,
+            .height = static_cast<int>(codec_.image_height),
+            .width = static_cast<int>(codec_.image_width),
+            .orientation = std::max(orientation_, 1),
+            .progressive = codec_.progressive_mode != FALSE};
+}
+
+std::span<const std::byte> JpegReader::rest() const {
+    return {reinterpret_cast<const std::byte*>(source_.next_input_byte), source_.bytes_in_buffer};
+}
+
+void JpegReader::fail() const {
+    const DataPlace place = {.path = {}, .offset = static_cast<std::int64_t>(size_ - source_.bytes_in_buffer)};
+    switch (guard_.fault()) {
+        case JpegFault::truncated:
+            throw DataError({.path = {}, .offset = static_cast<std::int64_t>(size_)},
+                            {.where = "jpeg",
+                             .expected = "a complete JPEG",
+                             .got = fmt::format("a truncated JPEG that ends after {} bytes", size_)});
+        case JpegFault::too_many_scans:
+            throw DataError(
+                place,
+                {.where = "jpeg", .expected = fmt::format("a JPEG of at most {} scans", kMaxJpegScans), .got = "more"});
+        case JpegFault::no_memory:
+            throw IoError({.where = "host memory", .expected = "memory to decode a JPEG", .got = "none"});
+        default:
+            throw DataError(
+                place, {.where = "jpeg",
+                        .expected = "a valid JPEG",
+                        .got = guard_.message(reinterpret_cast<j_common_ptr>(const_cast<j_decompress_ptr>(&codec_)))});
+    }
+}
+
+}  // namespace stoker

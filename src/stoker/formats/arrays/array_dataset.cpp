@@ -1,0 +1,169 @@
+// Chooses the fields by name before any is read, so that a compressed file is inflated only as far as it is used.
+#include "stoker/formats/arrays/array_dataset.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/array_labels.h"
+#include "stoker/formats/fields.h"
+#include "stoker/formats/numbered_classes.h"
+
+namespace stoker {
+namespace {
+
+constexpr const char* kClasses = "classes";
+constexpr const char* kKeys = "keys";
+
+// The fields that may hold images or labels.
+std::vector<std::string> candidates(const std::vector<std::string>& names) {
+    std::vector<std::string> rest;
+    std::ranges::copy_if(names, std::back_inserter(rest),
+                         [](const std::string& name) { return name != kClasses && name != kKeys; });
+    return rest;
+}
+
+[[noreturn]] void refuse(const std::string& where, std::string expected, std::string got, std::string hint = "") {
+    throw DataError({},
+                    {.where = where, .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
+}
+
+void check_unique(const std::vector<std::string>& keys) {
+    std::vector<std::string_view> sorted(keys.begin(), keys.end());
+    std::ranges::sort(sorted);
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
+        refuse(kKeys, "keys that differ", fmt::format("\"{}\" twice", *twice));
+    }
+}
+
+}  // namespace
+
+ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldNames& fields) : path_(path) {
+    const std::vector<std::string> names = array_names(path);
+    const FoundFields found = find_fields(candidates(names), fields, split, path);
+    std::vector<std::string> wanted = {found.image, kClasses, kKeys};
+    if (found.label) {
+        wanted.push_back(*found.label);
+    }
+    file_ = open_arrays(path, wanted);
+    const bool splits = fields_have_splits(names);
+    if (splits) {
+        prefix_ = split == Split::train ? "train/" : "test/";
+    }
+    try {
+        take_images(found.image);
+        if (found.label) {
+            take_labels(*found.label);
+        }
+        take_texts(splits);
+    } catch (const DataError& error) {
+        throw error.located({.path = path});
+    }
+}
+
+void ArrayDataset::take_images(const std::string& name) {
+    const ArrayView* found = file_.find(name);
+    if (found == nullptr) {
+        refuse(name, "images", "text");
+    }
+    images_ = *found;
+    const std::string shape = fmt::format("({})", fmt::join(images_.shape, ", "));
+    if (!images_.type.is_uint8()) {
+        throw Unsupported({.where = fmt::format("{}:{}", path_, name),
+                           .expected = "images of uint8",
+                           .got = fmt::format("{} of {}", array_type_name(images_.type), shape),
+                           .hint = "scale the pixels to 0 to 255 and save them as uint8"});
+    }
+    const std::size_t sides = images_.shape.size();
+    if ((sides != 3 && sides != 4) || images_.shape[0] < 1) {
+        refuse(name, "at least one image, (N, H, W), (N, H, W, C) or (N, C, H, W)", shape,
+               sides == 2 ? "reshape the rows to (N, H, W)" : "");
+    }
+    layout_ = image_array(images_.type, Shape(images_.shape.begin() + 1, images_.shape.end()));
+    sample_bytes_ = images_.bytes.size() / static_cast<std::size_t>(size());
+    in_place_ = InPlace(images_.bytes.size());
+}
+
+void ArrayDataset::take_labels(const std::string& name) {
+    const ArrayView* found = file_.find(name);
+    if (found == nullptr) {
+        refuse(name, "labels as numbers", "text");
+    }
+    labels_ = array_labels(*found, size());
+    classes_ = numbered_classes_of(labels_);
+}
+
+void ArrayDataset::take_texts(bool splits) {
+    if (const auto classes = file_.texts.find(kClasses); classes != file_.texts.end()) {
+        classes_ = classes->second;
+        const std::int64_t largest = labels_.empty() ? -1 : *std::ranges::max_element(labels_);
+        if (largest >= static_cast<std::int64_t>(classes_.size())) {
+            refuse(kClasses, fmt::format("names of all classes, 0 to {}", largest), fmt::format("{}", classes_.size()));
+        }
+    }
+    if (const auto keys = file_.texts.find(kKeys); keys != file_.texts.end() && !splits) {
+        keys_ = keys->second;
+        if (keys_.size() != static_cast<std::size_t>(size())) {
+            refuse(kKeys, fmt::format("{}, one for each image", size()), fmt::format("{}", keys_.size()));
+        }
+        check_unique(keys_);
+    }
+}
+
+void ArrayDataset::check(std::int64_t index) const {
+    if (index < 0 || index >= size()) {
+        throw InvalidArgument(
+            {.where = path_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
+    }
+}
+
+std::optional<std::int64_t> ArrayDataset::label(std::int64_t index) const {
+    check(index);
+    return labels_.empty() ? -1 : labels_[static_cast<std::size_t>(index)];
+}
+
+std::string ArrayDataset::key(std::int64_t index) const {
+    check(index);
+    return keys_.empty() ? fmt::format("{}{}", prefix_, index) : keys_[static_cast<std::size_t>(index)];
+}
+
+void ArrayDataset::read(std::int64_t index, Sample& sample) const {
+    sample.label = *label(index);
+    const auto at = static_cast<std::size_t>(index);
+    if (images_.fortran) {
+        // Element k of the sample, in Fortran order, is element index + N * k of the array.
+        const auto count = static_cast<std::size_t>(size());
+        sample.storage.resize(sample_bytes_);
+        for (std::size_t k = 0; k < sample_bytes_; ++k) {
+            sample.storage.data()[k] = images_.bytes[at + count * k];
+        }
+        set_pixels(layout_, true, sample.storage.bytes(), sample);
+        return;
+    }
+    std::span<const std::byte> bytes = images_.bytes.subspan(at * sample_bytes_, sample_bytes_);
+    if (images_.file != nullptr) {
+        bytes = in_place_.get(bytes, *images_.file, images_.offset + at * sample_bytes_, sample.storage);
+    }
+    set_pixels(layout_, false, bytes, sample);
+}
+
+void ArrayDataset::prefetch(std::span<const std::int64_t> indices) const {
+    if (images_.fortran || (images_.file == nullptr && sample_bytes_ >= kReadBytes)) {
+        return;
+    }
+    std::size_t ahead = 0;
+    for (const std::int64_t index : indices) {
+        check(index);
+        const std::size_t begin = static_cast<std::size_t>(index) * sample_bytes_;
+        prefetch_bytes(images_.bytes.subspan(begin, sample_bytes_), ahead++,
+                       [&] { images_.file->will_need(images_.offset + begin, sample_bytes_); });
+    }
+}
+
+bool arrays_have_splits(const std::string& path) {
+    return fields_have_splits(array_names(path));
+}
+
+}  // namespace stoker

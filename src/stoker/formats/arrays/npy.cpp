@@ -1,0 +1,147 @@
+// Types, sizes and text; the header is npy_header's.
+#include "stoker/formats/arrays/npy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/utf8.h"
+#include "stoker/formats/arrays/npy_header.h"
+
+namespace stoker {
+namespace {
+
+[[noreturn]] void bad(std::size_t offset, std::string expected, std::string got) {
+    throw DataError({.path = "", .offset = static_cast<std::int64_t>(offset)},
+                    {.where = "npy", .expected = std::move(expected), .got = std::move(got)});
+}
+
+// "<f4": byte order, letter of the kind, number.
+struct Descr {
+    bool big_endian = false;
+    char kind = 0;
+    std::uint64_t number = 0;
+};
+
+std::optional<Descr> parse_descr(std::string_view text) {
+    Descr descr;
+    if (text.size() < 3 || std::string_view("<>|=").find(text[0]) == std::string_view::npos) {
+        return std::nullopt;
+    }
+    descr.big_endian = text[0] == '>';
+    descr.kind = text[1];
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + 2, end, descr.number);
+    return error == std::errc{} && stop == end ? std::optional(descr) : std::nullopt;
+}
+
+std::optional<ArrayType> number_type(const Descr& descr) {
+    constexpr std::pair<char, ArrayKind> kKinds[] = {{'b', ArrayKind::boolean},
+                                                     {'i', ArrayKind::signed_integer},
+                                                     {'u', ArrayKind::unsigned_integer},
+                                                     {'f', ArrayKind::floating}};
+    const auto* const kind = std::ranges::find_if(kKinds, [&](const auto& known) { return known.first == descr.kind; });
+    const std::uint64_t size = descr.number;
+    const bool known = (size == 1 && descr.kind != 'f') || ((size == 2 || size == 4 || size == 8) && descr.kind != 'b');
+    if (kind == std::end(kKinds) || !known) {
+        return std::nullopt;
+    }
+    return ArrayType{
+        .kind = kind->second, .item_size = static_cast<int>(size), .big_endian = descr.big_endian && size > 1};
+}
+
+[[noreturn]] void refuse_type(const NpyHeader& header, const char* expected) {
+    const bool objects = header.descr.size() > 1 && header.descr[1] == 'O';
+    throw Unsupported(
+        {.where = "npy",
+         .expected = expected,
+         .got = fmt::format("{} of ({})", shown_npy(header.descr), fmt::join(header.shape, ", ")),
+         .hint = objects ? "these are Python objects as pickles, which are not run: save plain arrays" : ""});
+}
+
+void check_elements(const NpyHeader& header, std::size_t file_bytes, std::uint64_t wanted, std::string_view type) {
+    if (const std::size_t found = file_bytes - header.data; found != wanted) {
+        bad(std::min<std::size_t>(file_bytes, header.data + wanted),
+            fmt::format("{} bytes for {} of ({})", wanted, type, fmt::join(header.shape, ", ")),
+            fmt::format("{}", found));
+    }
+}
+
+std::string text_of_str(std::span<const std::byte> item, bool big_endian, std::size_t offset) {
+    std::string out;
+    std::size_t zeros = 0;  // kept only where a letter follows
+    for (std::size_t at = 0; at < item.size(); at += 4) {
+        std::uint32_t code = 0;
+        for (std::size_t i = 0; i < 4; ++i) {
+            code = code << 8 | std::to_integer<std::uint32_t>(item[at + (big_endian ? i : 3 - i)]);
+        }
+        if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
+            bad(offset + at, "a letter of Unicode", fmt::format("{:#x}", code));
+        }
+        if (code == 0) {
+            ++zeros;
+            continue;
+        }
+        out.append(zeros, '\0');
+        zeros = 0;
+        append_utf8(out, code);
+    }
+    return out;
+}
+
+std::string text_of_bytes(std::span<const std::byte> item) {
+    const std::string_view text(reinterpret_cast<const char*>(item.data()), item.size());
+    return std::string(text.substr(0, text.find_last_not_of('\0') + 1));
+}
+
+}  // namespace
+
+ArrayView parse_npy(std::span<const std::byte> bytes) {
+    NpyHeader header = read_npy_header(bytes);
+    const auto descr = parse_descr(header.descr);
+    const auto type = descr ? number_type(*descr) : std::nullopt;
+    if (!type) {
+        refuse_type(header, "bool, int, uint or float of 1 to 8 bytes");
+    }
+    check_elements(header, bytes.size(), checked_array_bytes(*type, header.shape), array_type_name(*type));
+    return {.name = {},
+            .type = *type,
+            .shape = std::move(header.shape),
+            .fortran = header.fortran,
+            .bytes = bytes.subspan(header.data),
+            .offset = header.data};
+}
+
+std::vector<std::string> parse_npy_text(std::span<const std::byte> bytes) {
+    const NpyHeader header = read_npy_header(bytes);
+    const auto descr = parse_descr(header.descr);
+    const bool str = descr && descr->kind == 'U';
+    constexpr std::uint64_t kLongest = std::uint64_t{1} << 30;
+    if (!descr || (!str && descr->kind != 'S') || descr->number < 1 || descr->number > kLongest) {
+        refuse_type(header, "text, str or bytes");
+    }
+    if (header.shape.size() != 1) {
+        bad(header.data, "text in one dimension", fmt::format("({})", fmt::join(header.shape, ", ")));
+    }
+    const std::uint64_t item = descr->number * (str ? 4 : 1);
+    const auto count = static_cast<std::uint64_t>(header.shape[0]);
+    if (count > bytes.size() / item) {
+        bad(header.data, fmt::format("{} texts of {} bytes", count, item),
+            fmt::format("{} bytes", bytes.size() - header.data));
+    }
+    check_elements(header, bytes.size(), count * item, header.descr);
+    std::vector<std::string> texts;
+    texts.reserve(count);
+    for (std::size_t at = header.data; at < bytes.size(); at += item) {
+        const auto one = bytes.subspan(at, item);
+        texts.push_back(str ? text_of_str(one, descr->big_endian, at) : text_of_bytes(one));
+    }
+    return texts;
+}
+
+}  // namespace stoker

@@ -1,0 +1,341 @@
+// A tensor is a storage's key, an offset, a shape and strides, all of which may be lies: each is checked against the
+// storage's bytes, and what has to be copied is bounded by the file's size.
+#include "stoker/formats/arrays/pt.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fmt/format.h>
+#include <limits>
+#include <optional>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::string_view kStructure = "data.pkl";
+constexpr std::size_t kMaxArrays = 4096;
+constexpr std::size_t kMaxName = 1000;
+constexpr std::uint64_t kMaxCopies = 4;  // times the file's size
+
+// What torch before 1.6 begins a file with: a pickle of protocol 2 with a number of ten bytes.
+constexpr std::array<unsigned char, 4> kLegacy = {0x80, 0x02, 0x8a, 0x0a};
+
+bool is_legacy(std::span<const std::byte> bytes) {
+    return bytes.size() >= kLegacy.size() && std::memcmp(bytes.data(), kLegacy.data(), kLegacy.size()) == 0;
+}
+
+// Both of these leave the message to the constructor that knows what the file looks like instead.
+const std::filesystem::path& checked_zip(const std::filesystem::path& path) {
+    std::array<std::byte, 4> head{};
+    const File file(path);
+    const std::uint64_t size = std::min<std::uint64_t>(file.info().size, head.size());
+    file.read(0, std::span(head).first(size));
+    if (!is_zip(std::span(head).first(size))) {
+        throw Unsupported({.where = path.string(),
+                           .expected = "a zip file, as torch.save writes it",
+                           .got = is_legacy(head) ? "the format of torch before 1.6" : "something else",
+                           .hint = "load and save it again with a recent torch"});
+    }
+    return path;
+}
+
+// The number of elements from the first to the last that the tensor reaches; empty where that is no number.
+std::optional<std::uint64_t> reach(const PickledTensor& tensor) {
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    std::uint64_t last = 0;
+    for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+        const auto steps = static_cast<std::uint64_t>(tensor.shape[i]) - 1;
+        const auto stride = static_cast<std::uint64_t>(tensor.strides[i]);
+        if (steps != 0 && stride > (kMost - last) / steps) {
+            return std::nullopt;
+        }
+        last += steps * stride;
+    }
+    return last + 1;
+}
+
+bool is_contiguous(const PickledTensor& tensor) {
+    std::int64_t expected = 1;
+    for (std::size_t i = tensor.shape.size(); i-- > 0;) {
+        if (tensor.shape[i] != 1 && tensor.strides[i] != expected) {
+            return false;
+        }
+        expected *= tensor.shape[i];
+    }
+    return true;
+}
+
+// Elements in the order of their indices, the last running fastest. Steps are modulo 2^64: one too far is taken back.
+void gather(const PickledTensor& tensor, std::span<const std::byte> from, std::span<std::byte> to) {
+    const auto item = static_cast<std::size_t>(tensor.type.item_size);
+    const std::size_t sides = tensor.shape.size();
+    std::vector<std::size_t> steps(sides);
+    for (std::size_t i = 0; i < sides; ++i) {
+        steps[i] = tensor.shape[i] == 1 ? 0 : static_cast<std::size_t>(tensor.strides[i]) * item;
+    }
+    std::vector<std::int64_t> index;
+    index.resize(sides);
+    std::size_t at = 0;
+    for (std::size_t done = 0; done < to.size(); done += item) {
+        std::memcpy(to.data() + done, from.data() + at, item);
+        for (std::size_t i = sides; i-- > 0;) {
+            at += steps[i];
+            if (++index[i] < tensor.shape[i]) {
+                break;
+            }
+            at -= static_cast<std::size_t>(tensor.shape[i]) * steps[i];
+            index[i] = 0;
+        }
+    }
+}
+
+// The kind of all the list's entries; empty where they differ or there are none. Booleans count as integers.
+std::optional<PickleValue::Kind> kind_of_entries(const PickleValue& list) {
+    const auto kind_of = [&](std::size_t i) {
+        const auto kind = list[i].kind();
+        return kind == PickleValue::Kind::boolean ? PickleValue::Kind::integer : kind;
+    };
+    for (std::size_t i = 1; i < list.size(); ++i) {
+        if (kind_of(i) != kind_of(0)) {
+            return std::nullopt;
+        }
+    }
+    return list.size() == 0 ? std::nullopt : std::optional(kind_of(0));
+}
+
+bool is_container(const PickleValue& value) {
+    using Kind = PickleValue::Kind;
+    const Kind kind = value.kind();
+    return kind == Kind::list || kind == Kind::tuple || kind == Kind::dict;
+}
+
+}  // namespace
+
+PtFile::PtFile(const std::filesystem::path& path, std::span<const std::string> wanted)
+    : PtFile(path, wanted.empty(), wanted) {}
+
+PtFile::PtFile(const std::filesystem::path& path, bool all, std::span<const std::string> wanted)
+    : path_(path.string()),
+      zip_(checked_zip(path)),
+      pickle_(path.string()),
+      all_(all),
+      wanted_(wanted.begin(), wanted.end()) {
+    try {
+        read();
+    } catch (const DataError& error) {
+        throw error.located({.path = path_});
+    }
+}
+
+PtFile::PtFile(std::span<const std::byte> bytes) : zip_(bytes) {
+    read();
+}
+
+std::vector<std::string> PtFile::names(const std::filesystem::path& path) {
+    return PtFile(path, false, {}).names_;
+}
+
+void PtFile::refuse(std::string expected, std::string got) const {
+    throw DataError({.path = path_}, {.where = "pt", .expected = std::move(expected), .got = std::move(got)});
+}
+
+void PtFile::unsupported(std::string expected, std::string got, std::string hint) const {
+    throw Unsupported({.where = path_.empty() ? "pt" : path_,
+                       .expected = std::move(expected),
+                       .got = std::move(got),
+                       .hint = std::move(hint)});
+}
+
+void PtFile::read() {
+    const auto is_structure = [](const ZipEntry& entry) {
+        const std::size_t slash = entry.name.find('/');
+        return slash != std::string::npos && std::string_view(entry.name).substr(slash + 1) == kStructure;
+    };
+    const auto found = std::ranges::find_if(zip_.entries(), is_structure);
+    if (found == zip_.entries().end()) {
+        refuse("a member data.pkl, as torch.save writes it", fmt::format("{} others", zip_.entries().size()));
+    }
+    folder_ = found->name.substr(0, found->name.size() - kStructure.size());
+    read_byte_order();
+    try {
+        read_structure(*found);
+    } catch (const DataError& error) {
+        throw error.located({.path = path_, .key = std::string(kStructure)});
+    }
+}
+
+void PtFile::read_byte_order() {
+    const ZipEntry* entry = zip_.find(folder_ + "byteorder");
+    if (entry == nullptr) {
+        return;  // torch before 2.0: little-endian
+    }
+    const auto bytes = content(*entry).bytes;
+    const std::string_view order(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 16));
+    big_endian_ = order == "big";
+    if (!big_endian_ && order != "little") {
+        refuse("little or big as byte order", "something else");
+    }
+}
+
+void PtFile::read_structure(const ZipEntry& member) {
+    const PickleValue root = pickle_.read(content(member).bytes);
+    using Kind = PickleValue::Kind;
+    if (root.kind() == Kind::tensor || root.kind() == Kind::array) {
+        add("", root);
+    } else if (root.kind() == Kind::dict) {
+        for (std::size_t i = 0; i < root.size(); ++i) {
+            const PickleValue key = root.key(i);
+            add(key.kind() == Kind::integer ? std::to_string(key.integer())
+                                            : std::string(key.text().substr(0, kMaxName + 1)),
+                root[i]);
+        }
+    } else if (root.kind() == Kind::list || root.kind() == Kind::tuple) {
+        for (std::size_t i = 0; i < root.size(); ++i) {
+            add(std::to_string(i), root[i]);
+        }
+    }
+    if (names_.empty()) {
+        refuse("a tensor, or a dict, list or tuple of tensors", root.describe());
+    }
+    std::vector<std::string_view> sorted(names_.begin(), names_.end());
+    std::ranges::sort(sorted);
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
+        refuse("a name for each tensor", fmt::format("{:?} twice", *twice));
+    }
+}
+
+// Work is bounded: a pickle may mention one list or one long text again and again.
+void PtFile::add(std::string name, const PickleValue& value) {
+    using Kind = PickleValue::Kind;
+    scanned_ += is_container(value) ? value.size() : 0;
+    if (name.size() > kMaxName || scanned_ > zip_.bytes().size()) {
+        unsupported("short names and lists that are mentioned once", "a long name or a list again and again", "");
+    }
+    const Kind kind = value.kind();
+    const auto entries = kind == Kind::list || kind == Kind::tuple ? kind_of_entries(value) : std::nullopt;
+    if (kind != Kind::tensor && kind != Kind::array && entries != Kind::integer && entries != Kind::text) {
+        check_nesting(name, value);
+        return;
+    }
+    if (names_.size() == kMaxArrays) {
+        unsupported(fmt::format("at most {} tensors", kMaxArrays), "more", "stack the samples into one tensor");
+    }
+    names_.push_back(name);
+    if (!all_ && std::ranges::find(wanted_, name) == wanted_.end()) {
+        return;
+    }
+    if (kind == Kind::tensor) {
+        add_tensor(std::move(name), value.tensor());
+    } else if (kind == Kind::array) {
+        arrays_.push_back(value.array());
+        arrays_.back().name = std::move(name);
+    } else if (entries == Kind::integer) {
+        add_integers(std::move(name), value);
+    } else {
+        add_texts(std::move(name), value);
+    }
+}
+
+// Settings beside the tensors may be left out, tensors out of reach may not.
+void PtFile::check_nesting(const std::string& name, const PickleValue& value) const {
+    using Kind = PickleValue::Kind;
+    for (std::size_t i = 0; i < (is_container(value) ? value.size() : 0); ++i) {
+        const PickleValue inner = value[i];
+        if (is_container(inner) || inner.kind() == Kind::tensor || inner.kind() == Kind::array) {
+            unsupported("tensors, or one dict, list or tuple of tensors",
+                        fmt::format("a {} in the {} under {:?}", inner.describe(), value.describe(), name),
+                        "stack the samples into one tensor: {\"images\": images, \"labels\": labels}");
+        }
+    }
+}
+
+void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
+    if (tensor.bfloat16) {
+        unsupported("tensors of integers, booleans and floats", fmt::format("bfloat16 in {:?}", name),
+                    "save it as float32");
+    }
+    ArrayView array{.name = std::move(name), .type = tensor.type, .shape = tensor.shape, .bytes = {}};
+    array.type.big_endian = big_endian_ && array.type.item_size > 1;
+    const std::uint64_t size = checked_array_bytes(array.type, array.shape);
+    const Content from = storage(tensor.storage);
+    const auto item = static_cast<std::uint64_t>(array.type.item_size);
+    const std::uint64_t elements = from.bytes.size() / item;
+    const auto offset = static_cast<std::uint64_t>(tensor.offset);
+    const auto needed = size == 0 ? std::optional<std::uint64_t>(0) : reach(tensor);
+    if (tensor.offset < 0 || !needed || offset > elements || *needed > elements - offset) {
+        refuse(fmt::format("tensor {:?} within the {} elements of its storage", array.name, elements),
+               fmt::format("({}) from element {} on", fmt::join(tensor.shape, ", "), tensor.offset));
+    }
+    if (size == 0 || is_contiguous(tensor)) {
+        array.bytes = from.bytes.subspan(offset * item, size);
+        array.file = from.entry != nullptr ? zip_.file() : nullptr;
+        array.offset = array.file != nullptr ? from.entry->offset + offset * item : 0;
+    } else if (size / item > *needed) {
+        unsupported("tensors whose elements lie in the file once each",
+                    fmt::format("{:?} that repeats its own", array.name), "save its clone()");
+    } else {
+        const auto to = new_copy(array.name, size);
+        gather(tensor, from.bytes.subspan(offset * item), to);
+        array.bytes = to;
+    }
+    arrays_.push_back(std::move(array));
+}
+
+void PtFile::add_integers(std::string name, const PickleValue& list) {
+    const auto to = new_copy(name, list.size() * sizeof(std::int64_t));
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        const std::int64_t value = list[i].integer();
+        std::memcpy(to.data() + i * sizeof value, &value, sizeof value);
+    }
+    arrays_.push_back({.name = std::move(name),
+                       .type = {.kind = ArrayKind::signed_integer, .item_size = sizeof(std::int64_t)},
+                       .shape = {static_cast<std::int64_t>(list.size())},
+                       .bytes = to});
+}
+
+void PtFile::add_texts(std::string name, const PickleValue& list) {
+    std::vector<std::string>& texts = texts_[std::move(name)];
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        text_bytes_ += list[i].text().size();
+        if (text_bytes_ > zip_.bytes().size()) {
+            unsupported("texts that are mentioned once", "one again and again", "");
+        }
+        texts.emplace_back(list[i].text());
+    }
+}
+
+PtFile::Content PtFile::storage(std::string_view key) {
+    const std::string name = fmt::format("{}data/{}", folder_, key);
+    const ZipEntry* entry = zip_.find(name);
+    if (entry == nullptr) {
+        refuse(fmt::format("a member {:?}", name), "none");
+    }
+    return content(*entry);
+}
+
+// torch stores all; who packs the file anew may have deflated them.
+PtFile::Content PtFile::content(const ZipEntry& entry) {
+    if (entry.method == ZipEntry::stored) {
+        return {.bytes = zip_.stored(entry), .entry = &entry};
+    }
+    auto known = inflated_.find(&entry);
+    if (known == inflated_.end()) {
+        known = inflated_.emplace(&entry, zip_.inflate(entry)).first;
+    }
+    return {.bytes = known->second.bytes()};
+}
+
+std::span<std::byte> PtFile::new_copy(const std::string& name, std::uint64_t size) {
+    const std::uint64_t most = kMaxCopies * zip_.bytes().size();
+    if (size > most - copied_) {
+        unsupported("tensors that lie in the file in the order of their elements",
+                    fmt::format("{:?}, of {} bytes to be put in order", name, size), "save its contiguous()");
+    }
+    copied_ += size;
+    copies_.emplace_back(size);
+    return copies_.back().bytes();
+}
+
+}  // namespace stoker

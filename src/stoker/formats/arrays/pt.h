@@ -1,0 +1,79 @@
+// The tensors in a file as torch.save writes it: a zip file with a pickle of the structure (data.pkl) and a member for
+// each storage (data/0, data/1, ...). Nothing in it is executed.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stoker/formats/array.h"
+#include "stoker/formats/pickle/pickle.h"
+#include "stoker/io/zip.h"
+
+namespace stoker {
+
+class PtFile {
+  public:
+    // Takes a tensor (whose name is empty), a list or tuple of tensors ("0", "1", ...), or a dict of tensors. NumPy
+    // arrays and lists of integers are as good; what else lies beside them is left out, as long as it holds no tensors.
+    // `wanted` names those that are read, if it has any. Throws DataError for damaged files; Unsupported for files of
+    // torch before 1.6, tensors in dicts or lists within, bfloat16, and tensors that repeat their elements.
+    explicit PtFile(const std::filesystem::path& path, std::span<const std::string> wanted = {});
+    // Of bytes in memory, which have to outlive this object.
+    explicit PtFile(std::span<const std::byte> bytes);
+    PtFile(const PtFile&) = delete;
+    PtFile& operator=(const PtFile&) = delete;
+
+    // Views into the mapped file where the elements lie there one after the other; copies otherwise.
+    const std::vector<ArrayView>& arrays() const { return arrays_; }
+
+    // The lists of text, by name.
+    const std::map<std::string, std::vector<std::string>>& texts() const { return texts_; }
+
+    // Of arrays and texts, without reading any.
+    static std::vector<std::string> names(const std::filesystem::path& path);
+
+    // Of the file.
+    std::int64_t bytes() const { return static_cast<std::int64_t>(zip_.bytes().size()); }
+
+  private:
+    struct Content {
+        std::span<const std::byte> bytes;
+        const ZipEntry* entry = nullptr;  // null where the bytes are inflated ones
+    };
+
+    PtFile(const std::filesystem::path& path, bool all, std::span<const std::string> wanted);
+    void read();
+    void read_structure(const ZipEntry& member);
+    void read_byte_order();
+    void add(std::string name, const PickleValue& value);
+    void check_nesting(const std::string& name, const PickleValue& value) const;
+    void add_tensor(std::string name, const PickledTensor& tensor);
+    void add_integers(std::string name, const PickleValue& list);
+    void add_texts(std::string name, const PickleValue& list);
+    Content storage(std::string_view key);
+    Content content(const ZipEntry& entry);
+    std::span<std::byte> new_copy(const std::string& name, std::uint64_t size);
+    [[noreturn]] void refuse(std::string expected, std::string got) const;
+    [[noreturn]] void unsupported(std::string expected, std::string got, std::string hint) const;
+
+    std::string path_;
+    ZipFile zip_;
+    Pickle pickle_;
+    bool all_ = true;  // no matter what is wanted
+    std::vector<std::string> wanted_;
+    std::string folder_;  // "archive/": what the members' names begin with
+    bool big_endian_ = false;
+    std::vector<Buffer> copies_;
+    std::uint64_t copied_ = 0;
+    std::uint64_t text_bytes_ = 0;
+    std::uint64_t scanned_ = 0;  // entries of lists looked at
+    std::map<const ZipEntry*, Buffer> inflated_;
+    std::vector<std::string> names_;
+    std::vector<ArrayView> arrays_;
+    std::map<std::string, std::vector<std::string>> texts_;
+};
+
+}  // namespace stoker

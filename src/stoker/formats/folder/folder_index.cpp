@@ -1,0 +1,352 @@
+// The kept listing holds the identity and the times of every folder in it. A listing is valid where all are the same:
+// whatever is added, removed or renamed changes the folder that it lies in. What that does not cover is looked at, too:
+// links, which may lead to a file today and to a folder tomorrow.
+#include "stoker/formats/folder/folder_index.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <numeric>
+#include <system_error>
+
+#include "stoker/base/core_budget.h"
+#include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
+#include "stoker/base/thread_pool.h"
+#include "stoker/base/user_cache.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCacheKind = "folder_index";
+constexpr int kVersion = 1;
+constexpr std::size_t kMostLinks = 4096;  // each costs a call at every start; a folder of nothing but links is listed
+
+std::int64_t now_ns() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+[[noreturn]] void refuse(const std::string& root, std::string got, std::string hint) {
+    throw DataError({.path = root}, {.where = "image_folder",
+                                     .expected = "one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm images "
+                                                 "for each class, such as cat/001.jpg",
+                                     .got = std::move(got),
+                                     .hint = std::move(hint)});
+}
+
+std::size_t images_in(const std::vector<WalkedFolder>& folders) {
+    return std::accumulate(folders.begin(), folders.end(), std::size_t{0},
+                           [](std::size_t sum, const WalkedFolder& folder) { return sum + folder.images.size(); });
+}
+
+}  // namespace
+
+struct FolderIndex::Listing {
+    WalkedFolder top;  // its folders are the classes
+    std::vector<std::vector<WalkedFolder>> classes;
+    std::int64_t others = 0;
+
+    template <typename Visit>
+    void each_folder(Visit visit) const {
+        visit(top);
+        for (const auto& folders : classes) {
+            std::ranges::for_each(folders, visit);
+        }
+    }
+    template <typename Visit>
+    void each_image(Visit visit) const {
+        for (std::size_t label = 0; label < classes.size(); ++label) {
+            for (const WalkedFolder& folder : classes[label]) {
+                for (const std::string& name : folder.images) {
+                    visit(label, folder.path, name);
+                }
+            }
+        }
+    }
+};
+
+// All numbers of 64 bits; then the parts in the order of the members below, each filled up to 8 bytes.
+struct FolderIndex::Header {
+    std::uint64_t samples = 0;
+    std::uint64_t classes = 0;
+    std::uint64_t folders = 0;
+    std::uint64_t links = 0;
+    std::uint64_t other_images = 0;
+    std::uint64_t names_bytes = 0;
+    std::uint64_t texts_bytes = 0;
+
+    std::uint64_t texts() const { return classes + folders + links; }
+};
+
+// The parts of the memory that a listing takes, one after the other.
+struct FolderIndex::Parts {
+    Parts(std::byte* memory, const Header& header)
+        : head(take<Header>(memory, 1)),
+          begins(take<std::uint64_t>(memory, header.samples + 1)),
+          labels(take<std::int32_t>(memory, header.samples)),
+          stamps(take<FolderStamp>(memory, header.folders)),
+          text_begins(take<std::uint64_t>(memory, header.texts() + 1)),
+          texts(take<char>(memory, header.texts_bytes)),
+          names(take<char>(memory, header.names_bytes)) {}
+
+    template <typename Element>
+    Element* take(std::byte* memory, std::uint64_t count) {
+        auto* const part = memory == nullptr ? nullptr : reinterpret_cast<Element*>(memory + size);
+        size += (count * sizeof(Element) + 7) / 8 * 8;
+        return part;
+    }
+
+    std::uint64_t size = 0;
+    Header* head;
+    std::uint64_t* begins;
+    std::int32_t* labels;
+    FolderStamp* stamps;
+    std::uint64_t* text_begins;
+    char* texts;
+    char* names;
+};
+
+namespace {
+
+void check_filled(const std::string& root, const WalkedFolder& top,
+                  const std::vector<std::vector<WalkedFolder>>& classes, std::int64_t others) {
+    std::string without;
+    std::size_t empty = 0;
+    for (std::size_t label = 0; label < classes.size(); ++label) {
+        if (images_in(classes[label]) == 0 && ++empty <= 5) {
+            without += (without.empty() ? "" : ", ") + top.folders[label];
+        }
+    }
+    if (empty > 0) {
+        refuse(root,
+               fmt::format("none in {} of {}: {}{}", empty, pluralize(std::ssize(classes), "subfolder"), without,
+                           empty > 5 ? ", ..." : ""),
+               others > 0               ? fmt::format("convert the {} of other types", pluralize(others, "image"))
+               : empty < classes.size() ? "remove the subfolders without images or fill them"
+                                        : "give the folder whose subfolders hold the images");
+    }
+}
+
+// train/cat/001.jpg: these are no classes. One of them may be flat, as a test set without labels is.
+void check_no_splits(const std::string& root, const std::vector<std::string>& names,
+                     const std::vector<std::vector<WalkedFolder>>& classes) {
+    constexpr std::string_view kSplits[] = {"train", "training", "val",     "valid", "validation",
+                                            "test",  "testing",  "holdout", "dev",   "eval"};
+    const bool splits = names.size() >= 2 && std::ranges::all_of(names, [&](const std::string& name) {
+                            return std::ranges::find(kSplits, name) != std::end(kSplits);
+                        });
+    std::vector<std::string> nested;
+    std::vector<std::string> flat;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        (classes[i].size() > 1 ? nested : flat).push_back(names[i]);
+    }
+    if (!splits || nested.empty()) {
+        return;
+    }
+    const auto train = std::ranges::find_if(nested, [](const auto& name) { return name.starts_with("train"); });
+    const std::string path = (fs::path(root) / (train == nested.end() ? nested.front() : *train)).string();
+    const std::string val =
+        nested.size() > 1
+            ? "another of them"
+            : fmt::format("\"10%\" of it: `stoker predict` is for images without classes, such as those in {}",
+                          flat.front());
+    refuse(root,
+           fmt::format("the splits {} with folders of their own{}", fmt::join(names, ", "),
+                       flat.empty() ? "" : fmt::format(" in {}", fmt::join(nested, ", "))),
+           fmt::format("data.train = \"{}\", and data.val {}", path, val));
+}
+
+}  // namespace
+
+FolderIndex FolderIndex::make(const fs::path& root, int threads) {
+    Listing listing;
+    listing.top = walk_folder(root, "");
+    const std::vector<std::string>& names = listing.top.folders;
+    if (names.empty()) {
+        const std::int64_t images = std::ssize(listing.top.images);
+        refuse(root.string(), fmt::format("no subfolder and {}", pluralize(images, "image")),
+               images == 0 ? "" : "move the images into a subfolder for each class");
+    }
+    listing.classes.resize(names.size());
+    const auto walk = [&](std::int64_t begin, std::int64_t end) {
+        for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end); ++at) {
+            listing.classes[at] = walk_class(root, names[at]);
+        }
+    };
+    const auto count = static_cast<std::int64_t>(names.size());
+    if (threads > 1 && count > 1) {
+        ThreadPool(static_cast<int>(std::min<std::int64_t>(threads, count))).parallel_for(count, 1, walk);
+    } else {
+        walk(0, count);
+    }
+    for (const auto& folders : listing.classes) {
+        for (const WalkedFolder& folder : folders) {
+            listing.others += folder.others;
+        }
+    }
+    check_no_splits(root.string(), names, listing.classes);
+    check_filled(root.string(), listing.top, listing.classes, listing.others);
+    auto index = adopt(flatten(listing));
+    if (!index) {
+        throw InternalError({.where = root.string(), .expected = "a listing", .got = "a damaged one"});
+    }
+    return std::move(*index);
+}
+
+Buffer FolderIndex::flatten(const Listing& listing) {
+    Header header;
+    header.classes = listing.classes.size();
+    header.other_images = static_cast<std::uint64_t>(listing.others);
+    std::vector<FolderStamp> stamps;
+    std::vector<std::string> texts = listing.top.folders;
+    listing.each_folder([&](const WalkedFolder& folder) {
+        stamps.push_back(folder.stamp);
+        texts.push_back(folder.path);
+        header.links += folder.links.size();
+    });
+    header.folders = stamps.size();
+    if (header.links > kMostLinks) {
+        header.links = 0;
+        stamps[0] = {};  // never at rest
+    } else {
+        listing.each_folder([&](const WalkedFolder& folder) {
+            for (const std::string& name : folder.links) {
+                texts.push_back(folder.path.empty() ? name : fmt::format("{}/{}", folder.path, name));
+            }
+        });
+    }
+    for (const std::string& text : texts) {
+        header.texts_bytes += text.size();
+    }
+    listing.each_image([&](std::size_t, const std::string& folder, const std::string& name) {
+        ++header.samples;
+        header.names_bytes += folder.size() + 1 + name.size();
+    });
+    Buffer bytes;
+    bytes.resize(static_cast<std::size_t>(Parts(nullptr, header).size));
+    std::memset(bytes.data(), 0, bytes.size());
+    const Parts parts(bytes.data(), header);
+    *parts.head = header;
+    std::ranges::copy(stamps, parts.stamps);
+    fill(texts, listing, parts);
+    return bytes;
+}
+
+void FolderIndex::fill(const std::vector<std::string>& texts, const Listing& listing, const Parts& parts) {
+    std::uint64_t at = 0;
+    const auto append = [&](char* to, std::string_view part) {
+        std::memcpy(to + at, part.data(), part.size());
+        at += part.size();
+    };
+    std::uint64_t* begin = parts.text_begins;
+    for (const std::string& text : texts) {
+        *begin++ = at;
+        append(parts.texts, text);
+    }
+    *begin = at;
+    at = 0;
+    begin = parts.begins;
+    std::int32_t* labels = parts.labels;
+    listing.each_image([&](std::size_t label, const std::string& folder, const std::string& name) {
+        *begin++ = at;
+        *labels++ = static_cast<std::int32_t>(label);
+        append(parts.names, folder);
+        append(parts.names, "/");
+        append(parts.names, name);
+    });
+    *begin = at;
+}
+
+// Empty for bytes that are no listing.
+std::optional<FolderIndex> FolderIndex::adopt(Buffer bytes) {
+    Header header;
+    if (bytes.size() < sizeof header) {
+        return std::nullopt;
+    }
+    std::memcpy(&header, bytes.data(), sizeof header);
+    for (const std::uint64_t count :
+         {header.samples, header.classes, header.folders, header.links, header.names_bytes, header.texts_bytes}) {
+        if (count > bytes.size()) {
+            return std::nullopt;
+        }
+    }
+    FolderIndex index;
+    if (Parts(nullptr, header).size != bytes.size()) {
+        return std::nullopt;
+    }
+    const Parts parts(bytes.data(), header);
+    index.begins_ = {parts.begins, header.samples + 1};
+    index.labels_ = {parts.labels, header.samples};
+    index.stamps_ = {parts.stamps, header.folders};
+    index.text_begins_ = {parts.text_begins, header.texts() + 1};
+    index.texts_ = {parts.texts, header.texts_bytes};
+    index.names_ = {parts.names, header.names_bytes};
+    if (index.begins_.back() != header.names_bytes || index.text_begins_.back() != header.texts_bytes ||
+        !std::ranges::is_sorted(index.begins_) || !std::ranges::is_sorted(index.text_begins_)) {
+        return std::nullopt;
+    }
+    for (std::size_t at = 0; at < header.classes; ++at) {
+        index.classes_.emplace_back(index.text(at));
+    }
+    index.links_ = header.links;
+    index.other_images_ = static_cast<std::int64_t>(header.other_images);
+    index.bytes_ = std::move(bytes);
+    return index;
+}
+
+std::string_view FolderIndex::text(std::size_t at) const {
+    return texts_.substr(text_begins_[at], text_begins_[at + 1] - text_begins_[at]);
+}
+
+bool FolderIndex::unchanged(const fs::path& root) const {
+    std::size_t at = classes_.size();
+    for (const FolderStamp& stamp : stamps_) {
+        const std::string_view path = text(at++);
+        if (folder_stamp(path.empty() ? root : root / path) != stamp) {
+            return false;
+        }
+    }
+    for (std::size_t end = at + links_; at < end; ++at) {
+        std::error_code unknown;  // as the walk takes it: no folder
+        if (fs::is_directory(root / text(at), unknown)) {
+            return false;
+        }
+    }
+    return !stamps_.empty();
+}
+
+bool FolderIndex::settled(std::int64_t before_ns) const {
+    return std::ranges::all_of(stamps_, [&](const FolderStamp& stamp) {
+        return stamp != FolderStamp{} && std::max(stamp.modified_ns, stamp.changed_ns) < before_ns;
+    });
+}
+
+FolderIndex FolderIndex::list(const fs::path& root) {
+    return make(root, 1);
+}
+
+FolderIndex FolderIndex::open(const fs::path& root, const FolderIndexOptions& options) {
+    std::error_code unknown;  // what cannot be found cannot be listed: that says why
+    const std::string name = fs::canonical(root, unknown).string();
+    const std::string stamp = fmt::format("{} {}", kVersion, name);
+    if (auto kept = unknown ? std::nullopt : read_user_cache(kCacheKind, name, stamp)) {
+        auto index = adopt(std::move(*kept));
+        if (index && index->unchanged(root)) {
+            index->from_cache_ = true;
+            return std::move(*index);
+        }
+    }
+    const std::int64_t rested_since = now_ns() - options.rest_ns;
+    FolderIndex index = make(root, read_core_budget().usable);
+    if (!unknown && index.size() >= options.kept_from && index.settled(rested_since)) {
+        write_user_cache(kCacheKind, name, stamp, index.bytes_.bytes());  // without it the next start lists again
+    }
+    return index;
+}
+
+}  // namespace stoker

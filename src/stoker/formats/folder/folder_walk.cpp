@@ -1,0 +1,108 @@
+// Hidden files and folders are not for data.
+#include "stoker/formats/folder/folder_walk.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <span>
+#include <system_error>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/image_kind.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A link to a folder that contains the link would be walked for ever.
+void check_loop(const fs::path& link, const fs::path& root) {
+    std::error_code error;
+    for (fs::path above = link.parent_path(); above.native().size() >= root.native().size();
+         above = above.parent_path()) {
+        if (fs::equivalent(above, link, error)) {
+            throw DataError({.path = link.string()}, {.where = "image_folder",
+                                                      .expected = "links that lead to no folder above them",
+                                                      .got = fmt::format("a link to {}", above.string()),
+                                                      .hint = "remove the link"});
+        }
+        if (above == root) {
+            break;
+        }
+    }
+}
+
+void walk_below(const fs::path& root, const std::string& path, std::vector<WalkedFolder>& found) {
+    WalkedFolder folder = walk_folder(root, path);
+    const std::vector<std::string> below = folder.folders;
+    found.push_back(std::move(folder));
+    for (const std::string& name : below) {
+        walk_below(root, path + "/" + name, found);
+    }
+}
+
+std::int64_t nanoseconds(const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+}  // namespace
+
+std::optional<FolderStamp> folder_stamp(const fs::path& folder) {
+    struct stat info {};
+    if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+        return std::nullopt;
+    }
+    return FolderStamp{.device = info.st_dev,
+                       .inode = info.st_ino,
+                       .modified_ns = nanoseconds(info.st_mtim),
+                       .changed_ns = nanoseconds(info.st_ctim)};
+}
+
+// The type comes with the name on common file systems, so that only links cost a further call.
+WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
+    const fs::path folder = path.empty() ? root : root / path;
+    WalkedFolder walked;
+    walked.path = path;
+    // Before the entries: a change while they are listed is a later time than this.
+    walked.stamp = folder_stamp(folder).value_or(FolderStamp{});
+    std::error_code error;
+    std::error_code unknown;  // a type that cannot be told is no folder, as in Python's os.walk
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        std::string name = entry->path().filename().string();
+        if (name.starts_with('.')) {
+            continue;  // what tools leave behind: .ipynb_checkpoints, ._001.jpg
+        }
+        const bool link = entry->is_symlink(unknown);
+        if (entry->is_directory(unknown)) {
+            if (link) {
+                check_loop(entry->path(), root);
+            }
+            walked.folders.push_back(std::move(name));
+            continue;
+        }
+        if (link) {
+            walked.links.push_back(name);
+        }
+        if (is_image_name(name)) {
+            walked.images.push_back(std::move(name));
+        } else if (is_unread_image_name(name)) {
+            ++walked.others;
+        }
+    }
+    if (error) {
+        throw IoError({.where = folder.string(), .expected = "a readable folder", .got = error.message()});
+    }
+    std::ranges::sort(walked.folders);
+    std::ranges::sort(walked.images);
+    return walked;
+}
+
+std::vector<WalkedFolder> walk_class(const fs::path& root, const std::string& name) {
+    std::vector<WalkedFolder> found;
+    walk_below(root, name, found);
+    std::ranges::sort(found, {}, &WalkedFolder::path);  // "a-b" before "a/b", which the walk itself would not give
+    return found;
+}
+
+}  // namespace stoker

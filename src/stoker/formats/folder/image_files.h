@@ -1,0 +1,34 @@
+// Images without labels, to predict on: one file, or those that lie directly in a folder, by name.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "stoker/base/file.h"
+#include "stoker/formats/dataset.h"
+
+namespace stoker {
+
+class ImageFileList final : public Dataset {
+  public:
+    // True for an image file by its name, and for a folder of such files without folders in it.
+    static bool holds(const std::filesystem::path& path);
+
+    // Throws IoError, and DataError where there is no image.
+    explicit ImageFileList(const std::filesystem::path& path);
+
+    std::int64_t size() const override { return static_cast<std::int64_t>(names_.size()); }
+    void read(std::int64_t index, Sample& sample) const override;
+    // The file's name.
+    std::string key(std::int64_t index) const override { return names_.at(static_cast<std::size_t>(index)); }
+    std::string_view format() const override { return "image_files"; }
+    std::string path() const override { return path_; }
+
+  private:
+    std::string path_;
+    std::vector<std::string> names_;  // sorted bytewise
+    Folder folder_;
+};
+
+}  // namespace stoker

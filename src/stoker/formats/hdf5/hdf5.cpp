@@ -1,0 +1,221 @@
+// Chooses the datasets, checks that they fit one another, and turns their records into samples.
+#include "stoker/formats/hdf5/hdf5.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/fields.h"
+#include "stoker/formats/hdf5/hdf5_bytes.h"
+#include "stoker/formats/hdf5/hdf5_cache.h"
+#include "stoker/formats/hdf5/hdf5_columns.h"
+#include "stoker/formats/hdf5/hdf5_info.h"
+#include "stoker/formats/hdf5/hdf5_library.h"
+#include "stoker/formats/hdf5/hdf5_records.h"
+#include "stoker/formats/numbered_classes.h"
+#include "stoker/io/gzip.h"
+
+namespace stoker {
+namespace {
+
+std::string_view split_name(Split split) {
+    return split == Split::train ? "train" : "test";
+}
+
+bool is_keys(std::string_view name) {
+    const std::string_view last = name.substr(name.rfind('/') + 1);
+    return last == "keys" || last.starts_with("keys_") || last.ends_with("_keys");
+}
+
+// Keys are no candidate for the one field that is left over.
+std::vector<std::string> without_keys(std::vector<std::string> names) {
+    std::erase_if(names, is_keys);
+    return names;
+}
+
+Shape image_shape(const Hdf5Info& info) {
+    return {info.shape.begin() + 1, info.shape.end()};
+}
+
+std::vector<std::string> texts_of(const Hdf5Texts& texts) {
+    std::vector<std::string> list;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        list.emplace_back(texts[i]);
+    }
+    return list;
+}
+
+void check_unique(const Hdf5Texts& keys, const std::string& path, const std::string& name) {
+    std::vector<std::string_view> sorted;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        sorted.push_back(keys[i]);
+    }
+    std::ranges::sort(sorted);
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
+        throw DataError({.path = path},
+                        {.where = name, .expected = "keys that differ", .got = fmt::format("{:?} twice", *twice)});
+    }
+}
+
+}  // namespace
+
+struct Hdf5Dataset::Opening {
+    Hdf5Id file;
+    std::vector<std::string> names = {};
+
+    Hdf5Id dataset(const std::string& name, const std::string& path) const {
+        const Hdf5Lock lock;
+        return {H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), H5Dclose, path, fmt::format("a dataset {}", name)};
+    }
+};
+
+Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames& fields)
+    : Hdf5Dataset(path, split, fields, Hdf5Access::fast) {}
+
+Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames& fields, Hdf5Access access)
+    : path_(path), split_(split) {
+    auto bytes = std::make_unique<Hdf5Bytes>(path);
+    Opening opening{.file = open_hdf5(path)};
+    opening.names = list_hdf5(opening.file, path);
+    bytes->set_form(read_hdf5_form(opening.file, path));
+    file_ = std::move(bytes);
+    const bool named = !fields.image.empty() && !fields.label.empty();
+    const std::vector<std::string> candidates = named ? opening.names : without_keys(opening.names);
+    const FoundFields found = find_fields(candidates, fields, split, path);
+    split_keys_ = fields.image.empty() && fields_have_splits(candidates);
+    open_images(opening, found.image, access);
+    if (found.label) {
+        open_labels(opening, *found.label);
+    }
+    open_keys(opening);
+}
+
+Hdf5Dataset::~Hdf5Dataset() = default;
+
+void Hdf5Dataset::open_images(const Opening& opening, const std::string& name, Hdf5Access access) {
+    Hdf5Id dataset = opening.dataset(name, path_);
+    const Hdf5Info info = describe_hdf5(dataset, name, *file_);
+    image_name_ = name;
+    const bool encoded = info.kind == Hdf5Kind::encoded && info.shape.size() == 1;
+    if (!encoded && (info.kind != Hdf5Kind::number || info.shape.empty())) {
+        throw DataError({.path = path_},
+                        {.where = name,
+                         .expected = "images: uint8 of (N, H, W), (N, H, W, C) or (N, C, H, W), or variable-length "
+                                     "uint8 of (N) that holds encoded images",
+                         .got = fmt::format("{} of ({})", info.type_name, fmt::join(info.shape, ", "))});
+    }
+    size_ = info.shape[0];
+    if (size_ < 1 || size_ > std::numeric_limits<int>::max()) {
+        throw DataError({.path = path_}, {.where = name,
+                                          .expected = fmt::format("1 to {} images", std::numeric_limits<int>::max()),
+                                          .got = fmt::format("{}", size_)});
+    }
+    if (!encoded) {
+        try {
+            layout_ = image_array(info.type, image_shape(info));
+        } catch (const DataError& error) {
+            throw error.located({.path = path_, .key = name});
+        }
+        if (hdf5_shape_bytes(info, image_shape(info), path_) / kMaxGzipRatio > file_->size()) {
+            file_->damaged(0, fmt::format("images that {} bytes can hold", file_->size()),
+                           fmt::format("images of ({})", fmt::join(image_shape(info), ", ")));
+        }
+    }
+    // Enough chunks for the cache to be too small for them.
+    const bool chunked =
+        info.layout == Hdf5Layout::chunked && !info.chunk.empty() && info.chunk[0] > 1 && !info.filters.empty();
+    if (!encoded && chunked && hdf5_shape_bytes(info, info.shape, path_) > kHdf5CacheBytes) {
+        advice_ = fmt::format(
+            "{} lies in chunks of {} images: for each one that is read in random order, {} are decoded. "
+            "`stoker pack` writes a data set without chunks",
+            name, info.chunk[0], info.chunk[0]);
+    }
+    records_ = open_records(*file_, std::move(dataset), info, access);
+}
+
+void Hdf5Dataset::open_labels(const Opening& opening, const std::string& name) {
+    const Hdf5Id dataset = opening.dataset(name, path_);
+    labels_ = read_labels(*file_, dataset, describe_hdf5(dataset, name, *file_), size_);
+    auto texts = read_text_attribute(*file_, dataset, "classes");
+    if (!texts) {
+        texts = read_text_attribute(*file_, opening.file, "classes");
+    }
+    const std::int64_t most = texts ? static_cast<std::int64_t>(texts->size()) : kMostNumberedClasses;
+    const auto bad = std::ranges::find_if(labels_, [&](std::int64_t label) { return label < -1 || label >= most; });
+    if (bad != labels_.end()) {
+        throw DataError({.path = path_, .index = bad - labels_.begin()},
+                        {.where = name,
+                         .expected = fmt::format("a class below {}, or -1 for none", most),
+                         .got = fmt::format("{}", *bad)});
+    }
+    classes_ = texts ? texts_of(*texts) : numbered_classes_of(labels_);
+}
+
+void Hdf5Dataset::open_keys(const Opening& opening) {
+    // Beside the images, then of the split, then of the file.
+    const std::string group = image_name_.substr(0, image_name_.rfind('/') + 1);
+    const std::string_view split = split_name(split_);
+    for (const std::string& name :
+         {group + "keys", fmt::format("{}_keys", split), fmt::format("keys_{}", split), std::string("keys")}) {
+        if (std::ranges::find(opening.names, name) == opening.names.end()) {
+            continue;
+        }
+        Hdf5Id dataset = opening.dataset(name, path_);
+        const Hdf5Info info = describe_hdf5(dataset, name, *file_);
+        if (info.kind == Hdf5Kind::text && info.shape == Shape{size_}) {
+            keys_ = std::make_unique<const Hdf5Texts>(read_texts(*file_, std::move(dataset), info));
+            check_unique(*keys_, path_, name);
+            return;
+        }
+    }
+}
+
+void Hdf5Dataset::check_index(std::int64_t index) const {
+    if (index < 0 || index >= size_) {
+        throw InvalidArgument(
+            {.where = path_, .expected = fmt::format("an index below {}", size_), .got = fmt::format("{}", index)});
+    }
+}
+
+void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
+    check_index(index);
+    sample.label = labels_.empty() ? -1 : labels_[static_cast<std::size_t>(index)];
+    const std::span<const std::byte> bytes = records_->read(index, sample.storage);
+    if (layout_) {
+        set_pixels(*layout_, false, bytes, sample);
+        return;
+    }
+    sample.bytes = bytes;
+    sample.encoded = true;
+    sample.height = sample.width = sample.channels = 0;
+}
+
+std::string Hdf5Dataset::key(std::int64_t index) const {
+    check_index(index);
+    if (keys_) {
+        return std::string((*keys_)[static_cast<std::size_t>(index)]);
+    }
+    return split_keys_ ? fmt::format("{}/{}", split_name(split_), index) : std::to_string(index);
+}
+
+std::optional<std::int64_t> Hdf5Dataset::label(std::int64_t index) const {
+    check_index(index);
+    return labels_.empty() ? -1 : labels_[static_cast<std::size_t>(index)];
+}
+
+std::int64_t Hdf5Dataset::bytes() const {
+    return static_cast<std::int64_t>(file_->size());
+}
+
+bool is_hdf5_name(std::string_view name) {
+    return name.ends_with(".h5") || name.ends_with(".hdf5");
+}
+
+bool hdf5_has_splits(const std::string& path) {
+    return fields_have_splits(without_keys(list_hdf5(open_hdf5(path), path)));
+}
+
+}  // namespace stoker

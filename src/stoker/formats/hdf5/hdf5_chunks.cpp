@@ -1,0 +1,186 @@
+// A piece is a run of bytes that is contiguous in the chunk and in the record. Where a chunk is as wide as the record,
+// runs grow over the dimensions that it covers, up to the whole record.
+#include "stoker/formats/hdf5/hdf5_chunks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/hdf5/hdf5_filters.h"
+
+namespace stoker {
+namespace {
+
+std::vector<std::uint64_t> steps_of(const Shape& shape, std::size_t item) {
+    std::vector<std::uint64_t> steps(shape.size());
+    std::uint64_t step = item;
+    for (std::size_t i = shape.size(); i-- > 0;) {
+        steps[i] = step;
+        step *= static_cast<std::uint64_t>(shape[i]);
+    }
+    return steps;
+}
+
+// The next of all places with `place[i] < ends[i]`, dimension 0 left alone; false after the last one.
+bool advance(Shape& place, const Shape& ends) {
+    for (std::size_t i = place.size(); i-- > 1;) {
+        if (++place[i] < ends[i]) {
+            return true;
+        }
+        place[i] = 0;
+    }
+    return false;
+}
+
+}  // namespace
+
+Hdf5Chunks::Hdf5Chunks(const Hdf5Bytes& file, const Hdf5Info& info, std::vector<Hdf5Chunk> index)
+    : file_(file),
+      info_(info),
+      grid_(info, file.path()),
+      index_(std::move(index)),
+      complete_(index_.size() == grid_.count()),
+      chunk_steps_(steps_of(info.chunk, info.item_size)),
+      record_steps_(steps_of(info.shape, info.item_size)),
+      cache_(grid_.chunk_bytes(), kHdf5CacheBytes) {
+    record_bytes_ = record_steps_[0];
+    rows_ = std::equal(info.shape.begin() + 1, info.shape.end(), info.chunk.begin() + 1);
+}
+
+const Hdf5Chunk* Hdf5Chunks::find(std::uint64_t cell) const {
+    if (complete_) {
+        return &index_[cell];
+    }
+    const auto found = std::ranges::lower_bound(index_, cell, {}, &Hdf5Chunk::cell);
+    return found == index_.end() || found->cell != cell ? nullptr : &*found;
+}
+
+bool Hdf5Chunks::on_edge(std::uint64_t cell) const {
+    for (std::size_t i = info_.shape.size(); i-- > 0;) {
+        const auto count = static_cast<std::uint64_t>(grid_.cells()[i]);
+        if (cell % count == count - 1 && info_.shape[i] % info_.chunk[i] != 0) {
+            return true;
+        }
+        cell /= count;
+    }
+    return false;
+}
+
+bool Hdf5Chunks::is_plain(const Hdf5Chunk& chunk) const {
+    const std::uint64_t all = (std::uint64_t{1} << info_.filters.size()) - 1;
+    return (chunk.mask & all) == all || (info_.plain_edges && on_edge(chunk.cell));
+}
+
+Buffer Hdf5Chunks::decode(const Hdf5Chunk& chunk) const {
+    Buffer storage;
+    const std::span<const std::byte> stored = file_.get(chunk.offset, chunk.size, "a chunk", storage);
+    try {
+        return undo_filters(info_.filters, chunk.mask, stored, grid_.chunk_bytes());
+    } catch (const DataError& error) {
+        throw error.located({.path = file_.path(), .offset = static_cast<std::int64_t>(chunk.offset)});
+    }
+}
+
+Hdf5Chunks::Overlap Hdf5Chunks::overlap(std::int64_t record, Shape at) const {
+    at[0] = record / info_.chunk[0];
+    Overlap both{.at = at, .sides = Shape(at.size(), 1)};
+    for (std::size_t i = 1; i < at.size(); ++i) {
+        both.sides[i] = std::min(info_.chunk[i], info_.shape[i] - at[i] * info_.chunk[i]);
+    }
+    return both;
+}
+
+template <typename Take>
+void Hdf5Chunks::each_piece(const Overlap& overlap, Take take) const {
+    Shape ends = overlap.sides;
+    std::size_t run_from = ends.size();  // the dimension from which on one run goes over all
+    std::uint64_t run = info_.item_size;
+    for (bool whole = true; whole && run_from > 1;) {
+        --run_from;
+        whole = ends[run_from] == info_.chunk[run_from] && ends[run_from] == info_.shape[run_from];
+        run *= static_cast<std::uint64_t>(std::exchange(ends[run_from], 1));
+    }
+    std::uint64_t to = 0;
+    for (std::size_t i = 1; i < ends.size(); ++i) {
+        to += static_cast<std::uint64_t>(overlap.at[i] * info_.chunk[i]) * record_steps_[i];
+    }
+    Shape place(ends.size(), 0);
+    do {
+        Piece piece{.from = 0, .to = to, .size = run};
+        for (std::size_t i = 1; i < run_from; ++i) {
+            piece.from += static_cast<std::uint64_t>(place[i]) * chunk_steps_[i];
+            piece.to += static_cast<std::uint64_t>(place[i]) * record_steps_[i];
+        }
+        take(piece);
+    } while (advance(place, ends));
+}
+
+std::shared_ptr<const Buffer> Hdf5Chunks::decoded(const Hdf5Chunk& chunk) const {
+    if (info_.chunk[0] == 1) {  // of one record: not worth keeping
+        return std::make_shared<const Buffer>(decode(chunk));
+    }
+    return cache_.get(chunk.cell, [&] { return decode(chunk); });
+}
+
+std::span<const std::byte> Hdf5Chunks::plain_part(const Hdf5Chunk& chunk, std::uint64_t from, Buffer& storage) const {
+    if (chunk.size != grid_.chunk_bytes()) {
+        file_.damaged(chunk.offset, fmt::format("an unfiltered chunk of {} bytes", grid_.chunk_bytes()),
+                      fmt::format("{}", chunk.size));
+    }
+    return file_.get(chunk.offset + from, chunk_steps_[0], "a chunk", storage);
+}
+
+void Hdf5Chunks::fill_part(std::int64_t record, const Overlap& overlap, std::span<std::byte> out) const {
+    std::uint64_t cell = 0;
+    for (std::size_t i = 0; i < overlap.at.size(); ++i) {
+        cell = cell * static_cast<std::uint64_t>(grid_.cells()[i]) + static_cast<std::uint64_t>(overlap.at[i]);
+    }
+    const Hdf5Chunk* chunk = find(cell);
+    if (chunk == nullptr) {
+        each_piece(overlap,
+                   [&](const Piece& piece) { std::ranges::fill(out.subspan(piece.to, piece.size), info_.fill); });
+        return;
+    }
+    const std::uint64_t row = static_cast<std::uint64_t>(record % info_.chunk[0]) * chunk_steps_[0];
+    Buffer storage;
+    const bool plain = is_plain(*chunk);
+    const auto held = plain ? nullptr : decoded(*chunk);
+    const std::byte* from = plain ? plain_part(*chunk, row, storage).data() : held->data() + row;
+    each_piece(overlap, [&](const Piece& piece) { std::memcpy(out.data() + piece.to, from + piece.from, piece.size); });
+}
+
+// The record is one row of one chunk.
+std::span<const std::byte> Hdf5Chunks::read_row(std::int64_t index, Buffer& storage) const {
+    const Hdf5Chunk* chunk = find(static_cast<std::uint64_t>(index / info_.chunk[0]));
+    const std::uint64_t row = static_cast<std::uint64_t>(index % info_.chunk[0]) * record_bytes_;
+    if (chunk != nullptr && is_plain(*chunk)) {
+        return plain_part(*chunk, row, storage);
+    }
+    if (chunk != nullptr && info_.chunk[0] == 1) {
+        storage = decode(*chunk);
+        return storage.bytes();
+    }
+    storage.resize(record_bytes_);
+    if (chunk == nullptr) {
+        std::ranges::fill(storage.bytes(), info_.fill);
+    } else {
+        std::memcpy(storage.data(), decoded(*chunk)->data() + row, record_bytes_);
+    }
+    return storage.bytes();
+}
+
+std::span<const std::byte> Hdf5Chunks::read(std::int64_t index, Buffer& storage) const {
+    if (rows_) {
+        return read_row(index, storage);
+    }
+    storage.resize(record_bytes_);
+    Shape at(info_.shape.size(), 0);
+    do {
+        fill_part(index, overlap(index, at), storage.bytes());
+    } while (advance(at, grid_.cells()));
+    return storage.bytes();
+}
+
+}  // namespace stoker

@@ -1,0 +1,155 @@
+// Headers come in two versions: messages behind 8 bytes each, or, signed "OHDR", behind 4 or 6. Both may be
+// continued elsewhere in the file.
+#include "stoker/formats/hdf5/hdf5_header.h"
+
+#include <algorithm>
+#include <deque>
+#include <fmt/format.h>
+#include <functional>
+
+namespace stoker {
+namespace {
+
+constexpr std::uint64_t kLayoutMessage = 0x08;
+constexpr std::uint64_t kAttributeMessage = 0x0c;
+constexpr std::uint64_t kContinuationMessage = 0x10;
+constexpr std::uint64_t kChunkedClass = 2;
+constexpr std::size_t kMostBlocks = 1000;  // a header is continued for each few messages added: 1000 is damage
+constexpr const char* kHeader = "an object header";
+
+struct Block {
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+};
+
+struct Header {
+    bool signed_form = false;  // version 2
+    bool creation_order = false;
+    Block first;
+};
+
+Header read_prefix(const Hdf5Bytes& file, std::uint64_t offset) {
+    constexpr std::uint64_t kLongest = 64;
+    Hdf5Cursor cursor(file, offset, kLongest, kHeader);
+    if (cursor.number(1) == 1) {
+        cursor.skip(1 + 2 + 4);  // reserved, number of messages, references
+        const std::uint64_t size = cursor.number(4);
+        cursor.skip(4);
+        return {.first = {cursor.offset(), size}};
+    }
+    Hdf5Cursor again(file, offset, kLongest, kHeader);
+    if (again.text(4) != "OHDR" || again.number(1) != 2) {
+        file.damaged(offset, "an object header of version 1 or 2", "something else");
+    }
+    const std::uint64_t flags = again.number(1);
+    again.skip((flags & 0x20) != 0 ? 16 : 0);  // times
+    again.skip((flags & 0x10) != 0 ? 4 : 0);   // bounds on attributes
+    const std::uint64_t size = again.number(1 << (flags & 3));
+    return {.signed_form = true, .creation_order = (flags & 0x04) != 0, .first = {again.offset(), size}};
+}
+
+// A dataset's layout, at its beginning: nothing for the versions with other indexes.
+std::optional<std::uint64_t> read_layout(const Hdf5Bytes& file, Hdf5Cursor& cursor) {
+    const std::uint64_t offset = cursor.offset();
+    const std::uint64_t version = cursor.number(1);
+    if (version >= 4) {
+        return std::nullopt;
+    }
+    std::uint64_t kind = 0;
+    if (version == 3) {
+        kind = cursor.number(1);
+        cursor.skip(1);  // number of dimensions
+    } else {
+        cursor.skip(1);
+        kind = cursor.number(1);
+        cursor.skip(5);
+    }
+    if (version == 0 || kind != kChunkedClass) {
+        file.damaged(offset, "the layout of a chunked dataset", fmt::format("version {}, class {}", version, kind));
+    }
+    return cursor.address();
+}
+
+// Where the values begin, and how many bytes there are up to the end of the header's block; nothing for another name.
+std::optional<ByteRange> read_attribute(const Hdf5Bytes& file, Hdf5Cursor& cursor, std::string_view name) {
+    const std::uint64_t offset = cursor.offset();
+    const std::uint64_t version = cursor.number(1);
+    if (version < 1 || version > 3) {
+        file.damaged(offset, "an attribute of version 1 to 3", fmt::format("version {}", version));
+    }
+    cursor.skip(1);
+    const std::uint64_t name_size = cursor.number(2);
+    const std::uint64_t type_size = cursor.number(2);
+    const std::uint64_t space_size = cursor.number(2);
+    cursor.skip(version == 3 ? 1 : 0);  // the name's character set
+    const auto padded = [&](std::uint64_t size) { return version == 1 ? (size + 7) / 8 * 8 : size; };
+    const std::string_view found = cursor.text(padded(name_size));
+    if (found.substr(0, found.find('\0')) != name) {
+        return std::nullopt;
+    }
+    cursor.skip(padded(type_size) + padded(space_size));
+    return ByteRange{.offset = cursor.offset(), .size = cursor.left()};
+}
+
+void add_block(const Hdf5Bytes& file, std::deque<Block>& blocks, const Block& block) {
+    if (blocks.size() == kMostBlocks || std::ranges::find(blocks, block.offset, &Block::offset) != blocks.end()) {
+        file.damaged(block.offset, fmt::format("a header of at most {} blocks, each once", kMostBlocks),
+                     "more, or one again");
+    }
+    blocks.push_back(block);
+}
+
+// The first message of that type that `wanted` says yes to, at its content, with what is left of its block.
+std::optional<Hdf5Cursor> find_message(const Hdf5Bytes& file, std::uint64_t header, std::uint64_t type,
+                                       const std::function<bool(const Hdf5Cursor&)>& wanted) {
+    const std::uint64_t offset = file.place(header, kHeader);
+    const Header form = read_prefix(file, offset);
+    const std::size_t message_header = !form.signed_form ? 8 : form.creation_order ? 6 : 4;
+    std::deque<Block> blocks = {form.first};
+    for (std::size_t done = 0; done < blocks.size(); ++done) {
+        Hdf5Cursor cursor(file, blocks[done].offset, blocks[done].size, kHeader);
+        if (form.signed_form && done > 0 && cursor.text(4) != "OCHK") {
+            file.damaged(blocks[done].offset, "a header's continuation", "something else");
+        }
+        while (cursor.left() >= message_header) {
+            const std::uint64_t found = cursor.number(form.signed_form ? 1 : 2);
+            const std::uint64_t size = cursor.number(2);
+            cursor.skip(message_header - (form.signed_form ? 3 : 4));
+            if (found == type && wanted(cursor)) {
+                return cursor;
+            }
+            if (found == kContinuationMessage) {
+                Hdf5Cursor where = cursor;
+                const std::uint64_t next = file.place(where.address(), kHeader);
+                add_block(file, blocks, {next, where.length()});
+            }
+            if (size > cursor.left()) {
+                break;  // the checksum of version 2, or the gap before it
+            }
+            cursor.skip(size);
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header) {
+    const auto layout = find_message(file, header, kLayoutMessage, [](const Hdf5Cursor&) { return true; });
+    if (!layout) {
+        file.damaged(file.place(header, kHeader), "a header with a layout", "none");
+    }
+    Hdf5Cursor cursor = *layout;
+    return read_layout(file, cursor);
+}
+
+std::optional<ByteRange> find_attribute(const Hdf5Bytes& file, std::uint64_t header, std::string_view name) {
+    std::optional<ByteRange> found;
+    find_message(file, header, kAttributeMessage, [&](Hdf5Cursor cursor) {
+        found = read_attribute(file, cursor, name);
+        return found.has_value();
+    });
+    return found;
+}
+
+}  // namespace stoker

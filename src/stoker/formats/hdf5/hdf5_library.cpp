@@ -1,0 +1,131 @@
+// The library keeps its errors on a stack, from the outermost call to the one that failed first.
+#include "stoker/formats/hdf5/hdf5_library.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kMostDatasets = 10'000;
+
+std::recursive_mutex& library_mutex() {
+    static std::recursive_mutex mutex;
+    // After damage the library finds no end when it closes itself at the process's end, and says so on stderr. What is
+    // written is closed before.
+    static const herr_t never_at_exit = H5dont_atexit();
+    static_cast<void>(never_at_exit);
+    return mutex;
+}
+
+// The library calls back through C: nothing may throw.
+herr_t first_error(unsigned number, const H5E_error2_t* error, void* data) noexcept {
+    if (number == 0) {
+        auto& found = *static_cast<std::pair<const char*, const char*>*>(data);
+        found = {error->desc, error->func_name};
+    }
+    return 0;
+}
+
+struct Listing {
+    std::vector<std::string> names;
+    std::size_t objects = 0;
+    bool too_many = false;
+    bool no_memory = false;
+};
+
+herr_t add_dataset(hid_t /*object*/, const char* name, const H5O_info_t* info, void* data) noexcept {
+    auto& listing = *static_cast<Listing*>(data);
+    if (++listing.objects > 2 * kMostDatasets || listing.names.size() > kMostDatasets) {
+        listing.too_many = true;
+        return 1;  // ends the visit
+    }
+    try {
+        if (info->type == H5O_TYPE_DATASET) {
+            listing.names.emplace_back(name);
+        }
+    } catch (...) {
+        listing.no_memory = true;
+        return 1;
+    }
+    return 0;
+}
+
+}  // namespace
+
+Hdf5Lock::Hdf5Lock() : lock_(library_mutex()) {
+    H5Eget_auto2(H5E_DEFAULT, &printer_, &printer_data_);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+Hdf5Lock::~Hdf5Lock() {
+    H5Eset_auto2(H5E_DEFAULT, printer_, printer_data_);
+}
+
+Hdf5Id::Hdf5Id(hid_t id, Close closer, const std::string& path, std::string_view expected)
+    : id_(check_hdf5(id, path, expected)), close_(closer) {}
+
+Hdf5Id::Hdf5Id(Hdf5Id&& other) noexcept
+    : id_(std::exchange(other.id_, H5I_INVALID_HID)), close_(std::exchange(other.close_, nullptr)) {}
+
+Hdf5Id& Hdf5Id::operator=(Hdf5Id&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+    return *this;
+}
+
+Hdf5Id::~Hdf5Id() {
+    close();
+}
+
+herr_t Hdf5Id::close() {
+    if (close_ == nullptr) {
+        return 0;
+    }
+    const Hdf5Lock lock;
+    return std::exchange(close_, nullptr)(std::exchange(id_, H5I_INVALID_HID));
+}
+
+std::string hdf5_reason() {
+    std::pair<const char*, const char*> found = {nullptr, nullptr};
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first_error, &found);
+    std::string text =
+        found.first == nullptr ? "an error without a reason" : fmt::format("{} ({})", found.first, found.second);
+    for (char& letter : text) {  // parts of a damaged file may be among it
+        letter = static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
+    }
+    H5Eclear2(H5E_DEFAULT);
+    return text;
+}
+
+void fail_hdf5(const std::string& path, std::string_view expected) {
+    throw DataError({.path = path}, {.where = "hdf5", .expected = std::string(expected), .got = hdf5_reason()});
+}
+
+Hdf5Id open_hdf5(const std::string& path) {
+    const Hdf5Lock lock;
+    const Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, path, "a property list");
+    check_hdf5(H5Pset_file_locking(access.get(), false, true), path, "to do without file locks");
+    return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose, path, "an HDF5 file"};
+}
+
+std::vector<std::string> list_hdf5(const Hdf5Id& file, const std::string& path) {
+    const Hdf5Lock lock;
+    Listing listing;
+    const herr_t status = H5Ovisit2(file.get(), H5_INDEX_NAME, H5_ITER_INC, add_dataset, &listing, H5O_INFO_BASIC);
+    if (listing.no_memory) {
+        throw std::bad_alloc();
+    }
+    if (listing.too_many) {
+        throw Unsupported({.where = path,
+                           .expected = "one dataset with all images",
+                           .got = fmt::format("more than {} datasets and groups", kMostDatasets),
+                           .hint = "store the images as one array, or as one dataset of variable-length uint8"});
+    }
+    check_hdf5(status, path, "a list of datasets");
+    return std::move(listing.names);
+}
+
+}  // namespace stoker

@@ -1,0 +1,184 @@
+// One class for each way to store a dataset.
+#include "stoker/formats/hdf5/hdf5_records.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/hdf5/hdf5_chunks.h"
+#include "stoker/formats/hdf5/hdf5_filters.h"
+#include "stoker/formats/hdf5/hdf5_heap.h"
+
+namespace stoker {
+namespace {
+
+constexpr const char* kElements = "the dataset's elements";
+
+std::uint64_t record_bytes(const Hdf5Info& info, const std::string& path) {
+    return hdf5_shape_bytes(info, Shape(info.shape.begin() + 1, info.shape.end()), path);
+}
+
+// Contiguous in the file.
+class InFile final : public Hdf5Records {
+  public:
+    InFile(const Hdf5Bytes& file, const Hdf5Info& info)
+        : file_(file), offset_(info.offset), bytes_(record_bytes(info, file.path())) {
+        file.view(offset_, hdf5_shape_bytes(info, info.shape, file.path()), info.name);
+    }
+
+    std::span<const std::byte> read(std::int64_t index, Buffer& storage) const override {
+        return file_.get(offset_ + static_cast<std::uint64_t>(index) * bytes_, bytes_, "a record", storage);
+    }
+
+  private:
+    const Hdf5Bytes& file_;
+    std::uint64_t offset_;
+    std::uint64_t bytes_;
+};
+
+// Never written: the fill value, or sequences of nothing.
+class Unwritten final : public Hdf5Records {
+  public:
+    Unwritten(const Hdf5Bytes& file, const Hdf5Info& info)
+        : bytes_(record_bytes(info, file.path())), fill_(info.fill) {}
+
+    std::span<const std::byte> read(std::int64_t /*index*/, Buffer& storage) const override {
+        storage.resize(bytes_);
+        std::ranges::fill(storage.bytes(), fill_);
+        return storage.bytes();
+    }
+
+  private:
+    std::uint64_t bytes_;
+    std::byte fill_;
+};
+
+// Compact: at most 64 KiB in the object header, read at once.
+class InMemory final : public Hdf5Records {
+  public:
+    InMemory(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info)
+        : bytes_(record_bytes(info, file.path())) {
+        constexpr std::uint64_t kMostCompact = std::uint64_t{1} << 16;
+        const std::uint64_t size = hdf5_shape_bytes(info, info.shape, file.path());
+        if (size > kMostCompact) {
+            throw DataError({.path = file.path()}, {.where = info.name,
+                                                    .expected = "a compact dataset of 64 KiB at most",
+                                                    .got = fmt::format("{} bytes", size)});
+        }
+        all_.resize(size);
+        std::ranges::fill(all_.bytes(), info.fill);
+        const Hdf5Lock lock;
+        const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, file.path(), kElements);
+        check_hdf5(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, all_.data()), file.path(),
+                   kElements);
+    }
+
+    std::span<const std::byte> read(std::int64_t index, Buffer& /*storage*/) const override {
+        return all_.bytes().subspan(static_cast<std::size_t>(index) * bytes_, bytes_);
+    }
+
+  private:
+    std::uint64_t bytes_;
+    Buffer all_;
+};
+
+// Any layout, one H5Dread under the lock for each record.
+class ThroughLibrary final : public Hdf5Records {
+  public:
+    ThroughLibrary(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info)
+        : path_(file.path()), dataset_(std::move(dataset)), info_(info), bytes_(record_bytes(info, path_)) {
+        const Hdf5Lock lock;
+        type_ = Hdf5Id(H5Dget_type(dataset_.get()), H5Tclose, path_, kElements);
+        std::array<hsize_t, H5S_MAX_RANK> sides = one_record();
+        memory_ = Hdf5Id(H5Screate_simple(static_cast<int>(info.shape.size()), sides.data(), nullptr), H5Sclose, path_,
+                         kElements);
+    }
+
+    std::span<const std::byte> read(std::int64_t index, Buffer& storage) const override {
+        const Hdf5Lock lock;
+        const Hdf5Id space(H5Dget_space(dataset_.get()), H5Sclose, path_, kElements);
+        const std::array<hsize_t, H5S_MAX_RANK> sides = one_record();
+        std::array<hsize_t, H5S_MAX_RANK> first{};
+        first[0] = static_cast<hsize_t>(index);
+        check_hdf5(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, first.data(), nullptr, sides.data(), nullptr),
+                   path_, kElements);
+        if (info_.sequences) {
+            return read_sequence(space, storage);
+        }
+        storage.resize(bytes_);
+        std::ranges::fill(storage.bytes(), info_.fill);
+        check_hdf5(H5Dread(dataset_.get(), type_.get(), memory_.get(), space.get(), H5P_DEFAULT, storage.data()), path_,
+                   kElements);
+        return storage.bytes();
+    }
+
+  private:
+    std::array<hsize_t, H5S_MAX_RANK> one_record() const {
+        std::array<hsize_t, H5S_MAX_RANK> sides{};
+        std::ranges::copy(info_.shape, sides.begin());
+        sides[0] = 1;
+        return sides;
+    }
+
+    std::span<const std::byte> read_sequence(const Hdf5Id& space, Buffer& storage) const {
+        hvl_t sequence{};
+        const bool text = info_.kind == Hdf5Kind::text;  // ended by a zero instead of counted
+        void* out = text ? static_cast<void*>(&sequence.p) : &sequence;
+        check_hdf5(H5Dread(dataset_.get(), type_.get(), memory_.get(), space.get(), H5P_DEFAULT, out), path_,
+                   kElements);
+        if (text && sequence.p != nullptr) {
+            sequence.len = std::strlen(static_cast<const char*>(sequence.p));
+        }
+        storage.resize(sequence.len);
+        std::copy_n(static_cast<const std::byte*>(sequence.p), sequence.len, storage.data());
+        check_hdf5(H5Dvlen_reclaim(type_.get(), memory_.get(), H5P_DEFAULT, out), path_, kElements);
+        return storage.bytes();
+    }
+
+    std::string path_;
+    Hdf5Id dataset_;
+    Hdf5Info info_;
+    std::uint64_t bytes_;
+    Hdf5Id type_;
+    Hdf5Id memory_;
+};
+
+// Null where only the library can.
+std::unique_ptr<const Hdf5Records> open_fast(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info) {
+    switch (info.layout) {
+        case Hdf5Layout::compact:
+            return info.sequences ? nullptr : std::make_unique<InMemory>(file, dataset, info);
+        case Hdf5Layout::contiguous:
+            if (!info.stored) {
+                return std::make_unique<Unwritten>(file, info);
+            }
+            return std::make_unique<InFile>(file, info);
+        case Hdf5Layout::chunked:
+            break;
+    }
+    auto index = read_chunk_index(file, dataset, info);
+    return index ? std::make_unique<Hdf5Chunks>(file, info, std::move(*index)) : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<const Hdf5Records> open_records(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info,
+                                                Hdf5Access access) {
+    check_filters(info, file.path());
+    std::unique_ptr<const Hdf5Records> records;
+    if (access == Hdf5Access::fast) {
+        records = open_fast(file, dataset, info);
+    }
+    if (records == nullptr) {
+        return std::make_unique<ThroughLibrary>(file, std::move(dataset), info);
+    }
+    if (info.sequences) {
+        return std::make_unique<Hdf5Sequences>(file, std::move(records));
+    }
+    return records;
+}
+
+}  // namespace stoker

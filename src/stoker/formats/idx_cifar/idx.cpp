@@ -1,0 +1,173 @@
+// Puts images and labels together, and finds them in a directory by their names.
+#include "stoker/formats/idx_cifar/idx.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "stoker/base/error.h"
+#include "stoker/formats/numbered_classes.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void bad(std::size_t offset, std::string expected, std::string got) {
+    throw DataError({.path = "", .offset = static_cast<std::int64_t>(offset)},
+                    {.where = "idx", .expected = std::move(expected), .got = std::move(got)});
+}
+
+// A dimension of an image, as int; `at` is its place in the header.
+int image_size(const IdxFile& file, std::size_t at, const char* what, std::int64_t limit) {
+    const std::int64_t size = file.shape()[at];
+    if (size < 1 || size > limit) {
+        bad(4 + 4 * at, fmt::format("a {} of 1 to {}", what, limit), fmt::format("{}", size));
+    }
+    return static_cast<int>(size);
+}
+
+// What a file's name says about it.
+struct IdxName {
+    std::string set;  // what stands before "train-images": empty for MNIST, "emnist-letters-" elsewhere
+    Split split = Split::train;
+    bool labels = false;
+};
+
+std::optional<IdxName> parse_name(std::string name) {
+    constexpr std::array<std::pair<std::string_view, Split>, 3> kSplits = {
+        {{"train", Split::train}, {"t10k", Split::test}, {"test", Split::test}}};
+    constexpr std::array<std::pair<std::string_view, bool>, 3> kTails = {
+        {{"-images-idx3-ubyte", false}, {"-images-idx4-ubyte", false}, {"-labels-idx1-ubyte", true}}};
+    if (name.ends_with(".gz")) {
+        name.resize(name.size() - 3);
+    }
+    std::ranges::replace(name, '.', '-');
+    for (const auto& [split_name, split] : kSplits) {
+        for (const auto& [tail, labels] : kTails) {
+            const std::string ending = std::string(split_name) += tail;
+            if (name.ends_with(ending)) {
+                name.resize(name.size() - ending.size());
+                if (name.empty() || name.ends_with('-')) {
+                    return IdxName{.set = std::move(name), .split = split, .labels = labels};
+                }
+                return std::nullopt;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+// Calls `visit` with the path and the parsed name of every IDX file of the directory, by name.
+template <typename Visit>
+void each_idx(const fs::path& directory, Visit visit) {
+    std::map<fs::path, IdxName> files;
+    std::error_code error;
+    for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+        if (auto name = parse_name(entry->path().filename().string())) {
+            files.emplace(entry->path(), std::move(*name));
+        }
+    }
+    if (error) {
+        throw IoError({.where = directory.string(), .expected = "a readable folder", .got = error.message()});
+    }
+    for (const auto& [path, name] : files) {
+        visit(path, name);
+    }
+}
+
+}  // namespace
+
+IdxDataset::IdxDataset(const fs::path& images, const fs::path& labels, Split split)
+    : path_(images.string()), images_(images), labels_(labels), split_(split) {
+    try {
+        const std::size_t dimensions = images_.shape().size();
+        if (dimensions < 3) {
+            bad(3, "images of 3 or 4 dimensions (N, H, W[, C])", fmt::format("{}", dimensions));
+        }
+        constexpr std::int64_t kMaxSide = 65535;
+        image_size(images_, 0, "number of images", std::numeric_limits<int>::max());
+        height_ = image_size(images_, 1, "height", kMaxSide);
+        width_ = image_size(images_, 2, "width", kMaxSide);
+        channels_ = dimensions == 4 ? image_size(images_, 3, "number of channels", 4) : 1;
+    } catch (const DataError& error) {
+        throw error.located({.path = path_});
+    }
+    if (labels_.shape() != Shape{size()}) {
+        throw DataError({.path = labels.string(), .offset = labels_.shape().size() == 1 ? 4 : 3},
+                        {.where = "idx",
+                         .expected = fmt::format("{} labels in one dimension, one for each image of {}", size(), path_),
+                         .got = fmt::format("{}", fmt::join(labels_.shape(), " x "))});
+    }
+    classes_ = numbered_classes(std::to_integer<int>(*std::ranges::max_element(labels_.bytes())) + 1);
+}
+
+std::optional<std::int64_t> IdxDataset::label(std::int64_t index) const {
+    if (index < 0 || index >= size()) {
+        throw InvalidArgument(
+            {.where = path_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
+    }
+    return std::to_integer<std::int64_t>(labels_.bytes()[static_cast<std::size_t>(index)]);
+}
+
+void IdxDataset::read(std::int64_t index, Sample& sample) const {
+    sample.label = *label(index);
+    const auto at = static_cast<std::size_t>(index);
+    const std::size_t image_bytes = images_.bytes().size() / static_cast<std::size_t>(size());
+    sample.bytes = images_.bytes().subspan(at * image_bytes, image_bytes);
+    sample.encoded = false;
+    sample.height = height_;
+    sample.width = width_;
+    sample.channels = channels_;
+}
+
+std::string IdxDataset::key(std::int64_t index) const {
+    return fmt::format("{}/{}", split_ == Split::train ? "train" : "test", index);
+}
+
+bool holds_idx(const fs::path& directory) {
+    bool found = false;
+    each_idx(directory, [&](const fs::path&, const IdxName& name) { found = found || !name.labels; });
+    return found;
+}
+
+IdxPaths find_idx(const fs::path& directory, Split split) {
+    std::map<std::string, IdxPaths> sets;
+    each_idx(directory, [&](const fs::path& path, const IdxName& name) {
+        if (name.split == split) {
+            fs::path& place = name.labels ? sets[name.set].labels : sets[name.set].images;
+            if (place.empty() || place.extension() == ".gz") {
+                place = path;
+            }
+        }
+    });
+    if (sets.size() > 1) {
+        std::vector<std::string> names;
+        for (const auto& [name, paths] : sets) {
+            names.push_back(name);
+        }
+        throw DataError({.path = directory.string()}, {.where = "idx",
+                                                       .expected = "the files of one data set",
+                                                       .got = fmt::format("{}", fmt::join(names, ", ")),
+                                                       .hint = "keep each in a folder of its own"});
+    }
+    IdxPaths paths = sets.empty() ? IdxPaths{} : sets.begin()->second;
+    if (paths.images.empty() || paths.labels.empty()) {
+        const std::string_view stem = split == Split::train ? "train" : "t10k";
+        throw DataError({.path = directory.string()},
+                        {.where = "idx",
+                         .expected = fmt::format("{0}-images-idx3-ubyte and {0}-labels-idx1-ubyte, plain or .gz", stem),
+                         .got = sets.empty()           ? "neither"
+                                : paths.labels.empty() ? "the images only"
+                                                       : "the labels only"});
+    }
+    return paths;
+}
+
+}  // namespace stoker

@@ -1,0 +1,92 @@
+// The first byte decides nearly always; two letters alone ("BM", "P6") are too few to go by.
+#include "stoker/formats/image_kind.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <string_view>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::string_view kExtensions[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"};
+// Images that no codec of ours reads: counted, because somebody will look for them.
+constexpr std::string_view kOtherExtensions[] = {".tif", ".tiff", ".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2"};
+
+bool ends_with_any(std::string_view name, std::span<const std::string_view> extensions) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
+    return std::ranges::any_of(extensions, [&](std::string_view extension) {
+        return name.size() >= extension.size() &&
+               std::ranges::equal(name.substr(name.size() - extension.size()), extension, {}, lower);
+    });
+}
+
+bool is_bmp(std::string_view text) {
+    constexpr std::size_t kHeaderSize = 14;  // four bytes, after the file header
+    constexpr std::string_view kSizes = "\x0c\x28\x34\x38\x40\x6c\x7c"sv;
+    return text.size() >= kHeaderSize + 4 && text.starts_with("BM"sv) &&
+           kSizes.find(text[kHeaderSize]) != std::string_view::npos && text.substr(kHeaderSize + 1, 3) == "\0\0\0"sv;
+}
+
+bool is_pnm(std::string_view text) {
+    return text.size() >= 3 && text[0] == 'P' && (text[1] == '5' || text[1] == '6') &&
+           " \t\n\v\f\r#"sv.find(text[2]) != std::string_view::npos;
+}
+
+}  // namespace
+
+bool is_image_name(std::string_view name) {
+    return ends_with_any(name, kExtensions);
+}
+
+bool is_unread_image_name(std::string_view name) {
+    return ends_with_any(name, kOtherExtensions);
+}
+
+bool is_encoded_image(std::span<const std::byte> bytes) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    switch (text.empty() ? '\0' : text[0]) {
+        case '\xff':
+            return text.starts_with("\xff\xd8\xff"sv);
+        case '\x89':
+            return text.starts_with("\x89PNG\r\n\x1a\n"sv);
+        case 'R':
+            return text.starts_with("RIFF"sv) && text.substr(std::min<std::size_t>(8, text.size())).starts_with("WEBP");
+        case '\xdc':
+            return text.starts_with(
+                "\xdc"
+                "DCT"sv);
+        case 'B':
+            return is_bmp(text);
+        case 'P':
+            return is_pnm(text);
+        default:
+            return false;
+    }
+}
+
+void set_encoded(std::span<const std::byte> bytes, Sample& sample) {
+    if (!is_encoded_image(bytes)) {
+        throw DataError(
+            {},
+            {.where = "image", .expected = "a JPEG, PNG, WebP, BMP, PPM or PGM image", .got = describe_bytes(bytes)});
+    }
+    sample.bytes = bytes;
+    sample.encoded = true;
+    sample.height = 0;
+    sample.width = 0;
+    sample.channels = 0;
+}
+
+std::string describe_bytes(std::span<const std::byte> bytes) {
+    std::string text = fmt::format("{} bytes{}", bytes.size(), bytes.empty() ? "" : ":");
+    for (const std::byte byte : bytes.first(std::min<std::size_t>(bytes.size(), 8))) {
+        text += fmt::format(" {:02x}", std::to_integer<unsigned>(byte));
+    }
+    return text;
+}
+
+}  // namespace stoker

@@ -1,0 +1,219 @@
+// Puts the snapshot, the keys and the records together.
+#include "stoker/formats/lmdb/lmdb.h"
+
+#include <atomic>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/error.h"
+#include "stoker/base/prefetch.h"
+#include "stoker/base/utf8.h"
+
+namespace stoker {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Empty for anything but a list of text.
+std::vector<std::string> json_names(std::string_view text) {
+    const auto list = nlohmann::json::parse(text, nullptr, false);
+    std::vector<std::string> names;
+    for (const auto& name : list.is_array() ? list : nlohmann::json::array()) {
+        if (!name.is_string()) {
+            return {};
+        }
+        names.push_back(name.get<std::string>());
+    }
+    return names;
+}
+
+std::vector<std::string> pickled_names(std::span<const std::byte> bytes) {
+    Pickle pickle;
+    const PickleValue list = pickle.read(bytes);
+    std::vector<std::string> names;
+    if (list.kind() != Kind::list && list.kind() != Kind::tuple) {
+        return {};
+    }
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        if (list[i].kind() != Kind::text) {
+            return {};
+        }
+        names.emplace_back(list[i].text());
+    }
+    return names;
+}
+
+std::vector<std::string> read_classes(const LmdbSnapshot& snapshot) {
+    constexpr std::string_view kKey = "__classes__";
+    const auto value = snapshot.tree().find(kKey);
+    if (!value) {
+        return {};
+    }
+    try {
+        Buffer storage;
+        const auto bytes = snapshot.load(*value, storage);
+        return text_of(bytes).starts_with('[') ? json_names(text_of(bytes)) : pickled_names(bytes);
+    } catch (const DataError& error) {
+        throw error.located({.path = snapshot.path(), .key = std::string(kKey)});
+    }
+}
+
+// The name of the field that holds a record's key, as our packing notes it; empty where none does. Other programs keep
+// other things under this name, lists of keys for example, in forms of their own.
+std::string read_key_field(const LmdbSnapshot& snapshot) {
+    constexpr std::string_view kKey = "__keys__";
+    const auto value = snapshot.tree().find(kKey);
+    if (!value) {
+        return "";
+    }
+    try {
+        Pickle pickle;
+        const PickleValue name = pickle.read(*value);
+        return name.kind() == Kind::text ? std::string(name.text()) : "";
+    } catch (const DataError&) {
+        return "";
+    } catch (const Unsupported&) {
+        return "";
+    }
+}
+
+std::string printable(std::string_view key) {
+    std::string text;
+    while (!key.empty()) {
+        const std::size_t sequence = utf8_sequence(key);
+        const bool control = sequence == 1 && (static_cast<unsigned char>(key[0]) < 0x20 || key[0] == 0x7f);
+        const std::size_t length = control ? 0 : sequence;
+        if (length == 0) {
+            text += fmt::format("\\x{:02x}", static_cast<unsigned char>(key[0]));
+        } else {
+            text += key.substr(0, length);
+        }
+        key.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return text;
+}
+
+// Threads are numbered as they come, so that those of one pool have memory of their own.
+std::size_t thread_number() {
+    static std::atomic<std::size_t> threads{0};
+    thread_local const std::size_t number = threads.fetch_add(1, std::memory_order_relaxed);
+    return number;
+}
+
+std::filesystem::path require_lmdb(const std::filesystem::path& data) {
+    if (auto found = find_lmdb(data)) {
+        return *found;
+    }
+    throw IoError({.where = data.string(),
+                   .expected = "a folder that holds data.mdb, or a file named .lmdb or .mdb",
+                   .got = "neither"});
+}
+
+}  // namespace
+
+bool holds_lmdb(const std::filesystem::path& data) {
+    return find_lmdb(data).has_value();
+}
+
+LmdbDataset::LmdbDataset(const std::filesystem::path& data, const FieldNames& fields, Split split)
+    : path_(data.string()),
+      snapshot_(require_lmdb(data)),
+      keys_(snapshot_),
+      leaves_(snapshot_.tree(), keys_),
+      classes_(read_classes(snapshot_)),
+      key_field_(read_key_field(snapshot_)) {
+    for (std::size_t i = 0; i < kRecords; ++i) {
+        records_.push_back(std::make_unique<Records>(fields, split));
+    }
+}
+
+std::string_view LmdbDataset::key_of(std::int64_t index, LmdbKeys::Memory& memory) const {
+    if (index < 0 || index >= size()) {
+        throw InvalidArgument(
+            {.where = path_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
+    }
+    return keys_.at(index, memory);
+}
+
+LmdbDataset::Records& LmdbDataset::own_records() const {
+    return *records_[thread_number() % kRecords];
+}
+
+void LmdbDataset::read(std::int64_t index, Sample& sample) const {
+    LmdbKeys::Memory memory;
+    const std::string_view key = key_of(index, memory);
+    try {
+        auto value = leaves_.find(index, key);
+        value = value ? value : snapshot_.tree().find(key);
+        if (!value) {
+            throw DataError({}, {.where = "lmdb", .expected = "a record under each key of a row", .got = "none"});
+        }
+        const auto bytes = snapshot_.load(*value, sample.storage);
+        Records& records = own_records();
+        const std::lock_guard lock(records.mutex);
+        records.record.read(bytes, sample);
+        if (keys_.paired()) {
+            sample.label = paired_label(key);
+        }
+    } catch (const DataError& error) {
+        throw error.located({.path = path_, .key = printable(key)});
+    } catch (const Unsupported& error) {  // of this record, or of damage in it: the others may be good
+        throw DataError({.path = path_, .key = printable(key)},
+                        {.where = "lmdb", .expected = "a record that can be read", .got = error.what()});
+    }
+}
+
+void LmdbDataset::prefetch(std::span<const std::int64_t> indices) const {
+    for (const std::int64_t index : prefetched(indices)) {
+        if (index >= 0 && index < size()) {
+            leaves_.prefetch(index);
+        }
+    }
+}
+
+std::int64_t LmdbDataset::paired_label(std::string_view key) const {
+    LmdbKeys::Memory memory;
+    const auto value = snapshot_.tree().find(LmdbKeys::label_key(key, memory));
+    if (!value) {
+        return -1;
+    }
+    Buffer storage;
+    return decimal(text_of(snapshot_.load(*value, storage))).value_or(-1);
+}
+
+std::string LmdbDataset::key(std::int64_t index) const {
+    LmdbKeys::Memory memory;
+    const std::string_view key = key_of(index, memory);
+    if (key_field_.empty()) {
+        return printable(key);
+    }
+    try {
+        const auto value = snapshot_.tree().find(key);
+        if (!value) {
+            return printable(key);
+        }
+        Records& records = own_records();
+        const std::lock_guard lock(records.mutex);
+        return records.record.text(*value, key_field_);
+    } catch (const DataError& error) {
+        throw error.located({.path = path_, .key = printable(key)});
+    } catch (const Unsupported& error) {
+        throw DataError({.path = path_, .key = printable(key)},
+                        {.where = "lmdb", .expected = "a record that can be read", .got = error.what()});
+    }
+}
+
+std::optional<std::int64_t> LmdbDataset::label(std::int64_t index) const {
+    LmdbKeys::Memory memory;
+    const std::string_view key = key_of(index, memory);
+    if (!keys_.paired()) {
+        return std::nullopt;
+    }
+    return paired_label(key);
+}
+
+}  // namespace stoker

@@ -1,0 +1,68 @@
+// A data set in an LMDB database, in any of the ways in which people store images there (lmdb_record.h), in the order
+// of its keys. What is read is the state in which it was opened.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/formats/dataset.h"
+#include "stoker/formats/lmdb/lmdb_keys.h"
+#include "stoker/formats/lmdb/lmdb_leaves.h"
+#include "stoker/formats/lmdb/lmdb_record.h"
+#include "stoker/formats/lmdb/lmdb_snapshot.h"
+
+namespace stoker {
+
+// True for a folder that holds data.mdb and for a file named .lmdb or .mdb.
+bool holds_lmdb(const std::filesystem::path& data);
+
+class LmdbDataset final : public Dataset {
+  public:
+    // Throws what LmdbSnapshot throws, and DataError where there are no samples.
+    explicit LmdbDataset(const std::filesystem::path& data, const FieldNames& fields = {}, Split split = Split::train);
+
+    std::int64_t size() const override { return keys_.size(); }
+    void read(std::int64_t index, Sample& sample) const override;
+    // Small values into the processor's cache.
+    void prefetch(std::span<const std::int64_t> indices) const override;
+    // The key itself; bytes of keys that are no printable UTF-8 as \x00. Where "__keys__" holds a text, pickled, the
+    // records are dicts with the sample's key under that name.
+    std::string key(std::int64_t index) const override;
+    // Known without the record where labels have keys of their own.
+    std::optional<std::int64_t> label(std::int64_t index) const override;
+    // What a pickled or JSON list of text under "__classes__" says. Else none, because the largest label would have to
+    // be searched in all records: training then needs model.classes.
+    std::span<const std::string> classes() const override { return classes_; }
+    std::string_view format() const override { return "lmdb"; }
+    std::string path() const override { return path_; }
+    std::int64_t bytes() const override { return static_cast<std::int64_t>(snapshot_.bytes()); }
+
+  private:
+    // Memory that goes with a thread; shared where there are more threads than that.
+    struct Records {
+        Records(const FieldNames& fields, Split split) : record(fields, split) {}
+        std::mutex mutex;
+        LmdbRecord record;
+    };
+    static constexpr std::size_t kRecords = 32;
+
+    Records& own_records() const;
+    std::string_view key_of(std::int64_t index, LmdbKeys::Memory& memory) const;
+    std::int64_t paired_label(std::string_view key) const;
+
+    std::string path_;
+    LmdbSnapshot snapshot_;
+    LmdbKeys keys_;
+    LmdbLeaves leaves_;
+    std::vector<std::string> classes_;
+    std::string key_field_;  // empty where keys are the database's own
+    std::vector<std::unique_ptr<Records>> records_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,247 @@
+// Everything in place where it can be: a view into the value. Only what a pickle had to unescape is copied, because
+// the next record takes its memory.
+#include "stoker/formats/lmdb/lmdb_record.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <fmt/format.h>
+#include <functional>
+#include <string_view>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/formats/array.h"
+#include "stoker/formats/image_kind.h"
+#include "stoker/formats/lmdb/datum.h"
+
+namespace stoker {
+namespace {
+
+using Kind = PickleValue::Kind;
+using namespace std::string_view_literals;
+
+[[noreturn]] void bad(std::string expected, std::string got) {
+    throw DataError({.path = "", .offset = 0},
+                    {.where = "record", .expected = std::move(expected), .got = std::move(got)});
+}
+
+bool lies_in(std::span<const std::byte> part, const std::byte* begin, std::size_t size) {
+    const std::less_equal<> before;
+    return before(begin, part.data()) && before(part.data() + part.size(), begin + size);
+}
+
+bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
+    const std::less<> before;
+    return before(one.data(), other.data() + other.size()) && before(other.data(), one.data() + one.size());
+}
+
+// Protocols 2 to 5 begin with a mark of their own. The older ones begin with the opcode of a container, a string, a
+// number or a name, and like all pickles end with a full stop.
+bool may_be_pickle(std::span<const std::byte> value) {
+    if (value.size() < 2 || value.back() != std::byte{'.'}) {
+        return false;
+    }
+    const char first = std::to_integer<char>(value[0]);
+    return first == '\x80' ? value[1] <= std::byte{5} : "(}])cSTUVXIJKLMN"sv.find(first) != std::string_view::npos;
+}
+
+// cv2.imencode gives an encoded image as an array of one column or one row.
+bool is_encoded_array(const ArrayView& array) {
+    const bool line =
+        array.shape.size() == 1 || (array.shape.size() == 2 && std::ranges::find(array.shape, 1) != array.shape.end());
+    return line && array.type.is_uint8() && is_encoded_image(array.bytes);
+}
+
+// The last thing that is read of a pickle: where its bytes lie in the sample's storage, turned pixels take their place.
+void set_image(const PickleValue& image, Sample& sample) {
+    switch (image.kind()) {
+        case Kind::bytes:
+            set_encoded(image.bytes(), sample);
+            return;
+        case Kind::text:  // bytes, as Python 2 wrote them
+            set_encoded(as_bytes(image.text()), sample);
+            return;
+        case Kind::array: {
+            const ArrayView array = image.array();
+            if (is_encoded_array(array)) {
+                set_encoded(array.bytes, sample);
+            } else {
+                set_pixels(image_array(array.type, array.shape), array.fortran, array.bytes, sample);
+            }
+            return;
+        }
+        default:
+            bad("an image: an array of uint8, or bytes of an encoded image", image.describe());
+    }
+}
+
+bool is_integer(const PickleValue& value) {
+    if (value.kind() == Kind::array) {
+        const ArrayView array = value.array();
+        return array.type.kind != ArrayKind::floating &&
+               array.bytes.size() == static_cast<std::size_t>(array.type.item_size);
+    }
+    return value.kind() == Kind::integer || value.kind() == Kind::boolean;
+}
+
+// Returns the label's bytes, where it has some of its own.
+std::optional<ArrayView> set_label(const std::optional<PickleValue>& label, Sample& sample) {
+    if (!label || !is_integer(*label)) {
+        return std::nullopt;
+    }
+    sample.label = label->integer();
+    return label->stored_integer();
+}
+
+// "text" under Python 3, "bytes" under Python 2.
+std::string_view name_of(const PickleValue& key) {
+    if (key.kind() == Kind::bytes) {
+        const auto bytes = key.bytes();
+        return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    }
+    return key.kind() == Kind::text ? key.text() : std::string_view();
+}
+
+void copy_to_storage(Sample& sample, std::span<const std::byte> value) {
+    Buffer copy;
+    // The value may lie in the storage itself; then so may not the bytes that a pickle made anew.
+    Buffer& out = lies_in(value, sample.storage.data(), sample.storage.capacity()) ? copy : sample.storage;
+    out.resize(sample.bytes.size());
+    std::memcpy(out.data(), sample.bytes.data(), sample.bytes.size());
+    if (&out == &copy) {
+        sample.storage = std::move(copy);
+    }
+    sample.bytes = sample.storage.bytes();
+}
+
+}  // namespace
+
+void LmdbRecord::read(std::span<const std::byte> value, Sample& sample) {
+    sample.label = -1;
+    if (is_encoded_image(value)) {
+        set_encoded(value, sample);
+    } else if (may_be_pickle(value)) {
+        read_pickle(value, sample);
+    } else if (may_be_datum(value)) {
+        read_datum(value, sample);
+    } else {
+        bad("an encoded image, a pickle or a Caffe Datum", describe_bytes(value));
+    }
+}
+
+std::string LmdbRecord::text(std::span<const std::byte> value, std::string_view name) {
+    const PickleValue dict = pickle_.read(value);
+    const std::optional<PickleValue> field = dict.kind() == Kind::dict ? dict.find(name) : std::nullopt;
+    if (!field) {
+        bad(fmt::format("a dict with {}", name), dict.describe());
+    }
+    return std::string(field->text());
+}
+
+void LmdbRecord::read_pickle(std::span<const std::byte> value, Sample& sample) {
+    for (Known& known : known_) {
+        if (known.pattern.read(value, sample)) {
+            known.met = true;
+            ++compared_;
+            return;
+        }
+    }
+    const Parsed parsed = read_opcodes(value, sample);
+    if (learned_ < kMostLearned && parsed.apart) {
+        ++learned_;
+        learn(value, sample, parsed.label);
+    }
+}
+
+// From a record that was just read. What it says of the next ones is tried on one that is as different as can be.
+void LmdbRecord::learn(std::span<const std::byte> value, const Sample& sample, const std::optional<ArrayView>& label) {
+    std::optional<RecordPattern> pattern = RecordPattern::of(value, sample, label);
+    if (!pattern) {
+        return;
+    }
+    Buffer storage;
+    const std::span<const std::byte> opposite = pattern->opposite(value, storage);
+    Sample expected;
+    Sample found;
+    try {
+        read_opcodes(opposite, found);
+    } catch (const DataError&) {
+        return;
+    } catch (const Unsupported&) {
+        return;
+    }
+    const bool same = pattern->read(opposite, expected) && found.bytes.data() == expected.bytes.data() &&
+                      found.bytes.size() == expected.bytes.size() && found.encoded == expected.encoded &&
+                      found.height == expected.height && found.width == expected.width &&
+                      found.channels == expected.channels && found.label == expected.label;
+    if (!same) {
+        return;
+    }
+    if (known_.size() < kMostKnown) {
+        known_.push_back({std::move(*pattern)});
+    } else if (const auto useless = std::ranges::find(known_, false, &Known::met); useless != known_.end()) {
+        *useless = {std::move(*pattern)};
+    }
+}
+
+LmdbRecord::Parsed LmdbRecord::read_opcodes(std::span<const std::byte> value, Sample& sample) {
+    sample.label = -1;
+    Parsed parsed;
+    const PickleValue whole = pickle_.read(value);
+    const bool several = whole.kind() == Kind::list || whole.kind() == Kind::tuple;
+    if (whole.kind() == Kind::dict) {
+        parsed = read_dict(whole, sample);
+    } else if (several && whole.size() >= 1) {
+        const std::size_t image = whole.size() >= 2 && is_integer(whole[0]) ? 1 : 0;
+        if (whole.size() >= 2) {
+            parsed.label = set_label(whole[1 - image], sample);
+        }
+        set_image(whole[image], sample);
+    } else {
+        set_image(whole, sample);
+    }
+    if (!lies_in(sample.bytes, value.data(), value.size()) &&
+        !lies_in(sample.bytes, sample.storage.data(), sample.storage.size())) {
+        copy_to_storage(sample, value);
+    }
+    return parsed;
+}
+
+LmdbRecord::Parsed LmdbRecord::read_dict(const PickleValue& dict, Sample& sample) {
+    bool same = found_.has_value() && fields_.size() == dict.size();
+    for (std::size_t i = 0; same && i < fields_.size(); ++i) {
+        same = name_of(dict.key(i)) == fields_[i];
+    }
+    if (!same) {
+        found_.reset();
+        fields_.clear();
+        for (std::size_t i = 0; i < dict.size(); ++i) {
+            fields_.emplace_back(name_of(dict.key(i)));
+        }
+        found_ = find_fields(fields_, wanted_, split_, "");
+    }
+    const std::optional<PickleValue> image = dict.find(found_->image);
+    if (!image) {
+        bad(fmt::format("a field named {}", found_->image), dict.describe());
+    }
+    Parsed parsed;
+    if (found_->label) {
+        parsed.label = set_label(dict.find(*found_->label), sample);
+    }
+    set_image(*image, sample);
+    for (std::size_t i = 0; i < dict.size(); ++i) {
+        const auto key = as_bytes(name_of(dict.key(i)));
+        parsed.apart =
+            parsed.apart && !overlap(key, sample.bytes) && !(parsed.label && overlap(key, parsed.label->bytes));
+    }
+    return parsed;
+}
+
+std::optional<std::int64_t> decimal(std::string_view text) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace stoker

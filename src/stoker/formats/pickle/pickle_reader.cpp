@@ -1,0 +1,485 @@
+// The opcodes as a table: what is not in it is refused. Each takes its operand from the bytes and works on the stack.
+#include "stoker/formats/pickle/pickle_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/formats/pickle/pickle_text.h"
+
+namespace stoker {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "pickles hold little-endian values");
+
+constexpr int kHighestProtocol = 5;
+
+}  // namespace
+
+const char* pickle_tag_name(PickleTag tag) {
+    constexpr const char* kTags[] = {"None", "bool",  "int",    "float", "text",           "bytes",   "list", "tuple",
+                                     "dict", "array", "tensor", "dtype", "unfilled array", "storage", "name"};
+    return kTags[static_cast<std::size_t>(tag)];
+}
+
+PickleReader::PickleReader(std::string where) : where_(std::move(where)), nodes_(kPickleEmptyTuple + 1) {
+    nodes_[kPickleFalse].tag = nodes_[kPickleTrue].tag = PickleTag::boolean;
+    nodes_[kPickleTrue].integer = 1;
+    nodes_[kPickleEmptyTuple].tag = PickleTag::tuple;
+}
+
+void PickleReader::bad(std::string expected, std::string got) const {
+    throw DataError({.path = "", .offset = opcode_ - bytes_.data()},
+                    {.where = "pickle", .expected = std::move(expected), .got = std::move(got)});
+}
+
+void PickleReader::unsupported(std::string got) const {
+    throw Unsupported({.where = where_,
+                       .expected = "plain values, NumPy arrays and torch tensors",
+                       .got = fmt::format("{} at byte {}", got, opcode_ - bytes_.data()),
+                       .hint = "nothing in a pickle is executed: store the data in plain arrays"});
+}
+
+std::span<const std::byte> PickleReader::take(std::uint64_t count) {
+    const auto left = static_cast<std::uint64_t>(end_ - at_);
+    if (count > left) {
+        bad(fmt::format("{} more bytes", count), fmt::format("{}", left));
+    }
+    at_ += count;
+    return {at_ - count, static_cast<std::size_t>(count)};
+}
+
+template <typename Number>
+Number PickleReader::take_number() {
+    Number number{};
+    std::memcpy(&number, take(sizeof number).data(), sizeof number);
+    return number;
+}
+
+std::string_view PickleReader::take_line() {
+    const std::string_view rest(reinterpret_cast<const char*>(at_), static_cast<std::size_t>(end_ - at_));
+    const std::size_t size = rest.find('\n');
+    if (size == std::string_view::npos) {
+        bad("a line", "no end of it");
+    }
+    at_ += size + 1;
+    return rest.substr(0, size);
+}
+
+std::int64_t PickleReader::take_decimal() {
+    std::string_view line = take_line();
+    if (line.ends_with('L')) {
+        line.remove_suffix(1);
+    }
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+    if (error == std::errc::result_out_of_range) {
+        unsupported("an integer of more than 64 bits");
+    }
+    if (error != std::errc{} || end != line.data() + line.size()) {
+        bad("a decimal number", fmt::format("{} other letters", line.size()));
+    }
+    return value;
+}
+
+std::uint32_t PickleReader::top() const {
+    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
+        bad("a value on the stack", "none");
+    }
+    return stack_.back();
+}
+
+std::uint32_t PickleReader::pop() {
+    const std::uint32_t number = top();
+    stack_.pop_back();
+    return number;
+}
+
+std::span<const std::uint32_t> PickleReader::since_mark() const {
+    if (marks_.empty()) {
+        bad("a mark on the stack", "none");
+    }
+    return std::span(stack_).subspan(marks_.back());
+}
+
+void PickleReader::drop_to_mark() {
+    stack_.resize(stack_.size() - since_mark().size());
+    marks_.pop_back();
+}
+
+std::uint32_t PickleReader::add(const PickleNode& node) {
+    if (nodes_.size() == kNoPickleNode) {
+        unsupported("more than 4 billion values");
+    }
+    nodes_.push_back(node);
+    return static_cast<std::uint32_t>(nodes_.size() - 1);
+}
+
+std::uint32_t PickleReader::add_integer(std::int64_t value) {
+    PickleNode node(PickleTag::integer);
+    node.integer = value;
+    node.size = static_cast<std::size_t>(opcode_ - bytes_.data());
+    return add(node);
+}
+
+std::uint32_t PickleReader::add_bytes(PickleTag tag, std::span<const std::byte> bytes) {
+    PickleNode node(tag);
+    node.data = bytes.data();
+    node.size = bytes.size();
+    return add(node);
+}
+
+std::uint32_t PickleReader::add_owned(PickleTag tag, std::string&& text) {
+    if (owned_used_ == owned_.size()) {
+        owned_.emplace_back();
+    }
+    std::string& kept = owned_[owned_used_++];
+    kept = std::move(text);
+    return add_bytes(tag, std::as_bytes(std::span(kept.data(), kept.size())));
+}
+
+std::uint32_t PickleReader::add_items(PickleTag tag, std::span<const std::uint32_t> items) {
+    const std::uint32_t number = add(PickleNode(tag));
+    extend(number, tag, items);
+    return number;
+}
+
+// A list that is not the last one in `items_` moves behind the others, with room for twice as many.
+void PickleReader::extend(std::uint32_t list, PickleTag tag, std::span<const std::uint32_t> items) {
+    PickleNode& node = nodes_[list];
+    if (node.tag != tag) {
+        bad(fmt::format("a {} to add to", pickle_tag_name(tag)), pickle_tag_name(node.tag));
+    }
+    const std::size_t needed = node.size + items.size();
+    if (needed > kNoPickleNode / 2) {
+        unsupported("more than 2 billion entries");
+    }
+    if (needed > node.link) {
+        std::size_t room = needed;
+        if (node.link == 0) {
+            node.begin = items_.size();
+        } else if (node.begin + node.link != items_.size()) {
+            room = std::max<std::size_t>(needed, 2 * node.size);
+            const std::size_t begin = items_.size();
+            items_.resize(begin + room);
+            std::copy_n(items_.begin() + static_cast<std::ptrdiff_t>(node.begin), node.size,
+                        items_.begin() + static_cast<std::ptrdiff_t>(begin));
+            node.begin = begin;
+        }
+        items_.resize(node.begin + room);
+        node.link = static_cast<std::uint32_t>(room);
+    }
+    std::ranges::copy(items, items_.begin() + static_cast<std::ptrdiff_t>(node.begin + node.size));
+    node.size = needed;
+}
+
+void PickleReader::tuple_of_top(std::size_t count) {
+    if (stack_.size() - (marks_.empty() ? std::size_t{0} : marks_.back()) < count) {
+        bad(fmt::format("{} values on the stack", count), "fewer");
+    }
+    const std::uint32_t tuple = add_items(PickleTag::tuple, std::span(stack_).last(count));
+    stack_.resize(stack_.size() - count);
+    push(tuple);
+}
+
+void PickleReader::push_long(std::span<const std::byte> bytes) {
+    if (bytes.size() > sizeof(std::int64_t)) {
+        unsupported(fmt::format("an integer of {} bytes", bytes.size()));
+    }
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes.data(), bytes.size());
+    const auto unused = static_cast<int>(64 - 8 * bytes.size());
+    push(add_integer(bytes.empty() ? 0 : static_cast<std::int64_t>(value << unused) >> unused));
+}
+
+void PickleReader::push_name(std::string_view module, std::string_view name) {
+    const PickleName* found = find_pickle_name(module, name);
+    if (found == nullptr) {
+        constexpr std::size_t kShown = 100;
+        unsupported(
+            fmt::format("the name {:?}", fmt::format("{}.{}", module.substr(0, kShown), name.substr(0, kShown))));
+    }
+    PickleNode node(PickleTag::name);
+    node.name = found;
+    push(add(node));
+}
+
+// Python numbers them one after the other; a number beyond the bytes would only claim memory.
+void PickleReader::memoize(std::uint64_t at) {
+    const std::uint32_t value = top();
+    if (at >= memo_.size()) {
+        if (at >= bytes_.size()) {
+            bad("a place in the memo below the pickle's size", fmt::format("{}", at));
+        }
+        memo_.resize(static_cast<std::size_t>(at) + 1, kNoPickleNode);
+    }
+    memo_count_ += memo_[at] == kNoPickleNode ? 1U : 0U;
+    memo_[at] = value;
+}
+
+void PickleReader::recall(std::uint64_t at) {
+    if (at >= memo_.size() || memo_[at] == kNoPickleNode) {
+        bad("a place in the memo that was filled", fmt::format("{}", at));
+    }
+    push(memo_[at]);
+}
+
+Shape PickleReader::shape_of(std::uint32_t tuple) const {
+    const PickleNode& from = nodes_[tuple];
+    Shape shape(from.size);
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        shape[i] = nodes_[item(from, i)].integer;
+    }
+    return shape;
+}
+
+struct PickleOpcodes {
+    using Reader = PickleReader;
+    using Opcode = void (*)(Reader&);
+    using Table = std::array<Opcode, 256>;
+
+    static void push_string(Reader& r) {
+        const std::string_view line = r.take_line();
+        auto text = unquote(line);
+        if (!text) {
+            r.bad("a quoted string", "something else");
+        }
+        const bool plain = line.find('\\') == std::string_view::npos;
+        r.push(plain ? r.add_bytes(PickleTag::bytes, as_bytes(line.substr(1, text->size())))
+                     : r.add_owned(PickleTag::bytes, std::move(*text)));
+    }
+
+    static void push_unicode(Reader& r) {
+        const std::string_view line = r.take_line();
+        auto text = raw_unicode(line);
+        if (!text) {
+            r.bad("text with whole escapes", "an unfinished one");
+        }
+        r.push(*text == line ? r.add_bytes(PickleTag::text, as_bytes(line))
+                             : r.add_owned(PickleTag::text, std::move(*text)));
+    }
+
+    static void push_integer_line(Reader& r) {
+        const bool boolean =
+            r.end_ - r.at_ >= 3 && std::to_integer<char>(r.at_[0]) == '0' && std::to_integer<char>(r.at_[2]) == '\n';
+        const std::int64_t value = r.take_decimal();
+        r.push(!boolean || value > 1 ? r.add_integer(value) : value != 0 ? kPickleTrue : kPickleFalse);
+    }
+
+    static void push_real(Reader& r, double value) {
+        PickleNode node(PickleTag::real);
+        node.real = value;
+        r.push(r.add(node));
+    }
+
+    static void push_real_line(Reader& r) {
+        const std::string_view line = r.take_line();
+        double value = 0;
+        const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+        if (error != std::errc{} || end != line.data() + line.size()) {
+            r.bad("a float", fmt::format("{} other letters", line.size()));
+        }
+        push_real(r, value);
+    }
+
+    static void push_real_big_endian(Reader& r) {
+        std::array<std::byte, 8> reversed{};
+        std::ranges::reverse_copy(r.take(8), reversed.begin());
+        push_real(r, std::bit_cast<double>(reversed));
+    }
+
+    template <typename Length>
+    static void push_bytes(Reader& r, PickleTag tag) {
+        const auto length = r.take_number<Length>();
+        if (std::is_signed_v<Length> && length < 0) {
+            r.bad("a length that is not negative", fmt::format("{}", length));
+        }
+        r.push(r.add_bytes(tag, r.take(static_cast<std::uint64_t>(length))));
+    }
+
+    static void long4(Reader& r) {
+        const auto length = r.take_number<std::int32_t>();
+        if (length < 0) {
+            r.bad("a length that is not negative", fmt::format("{}", length));
+        }
+        r.push_long(r.take(static_cast<std::uint64_t>(length)));
+    }
+
+    static void items_from_mark(Reader& r, PickleTag tag) {
+        check_pairs(r, tag, r.since_mark().size());
+        const std::uint32_t number = r.add_items(tag, r.since_mark());
+        r.drop_to_mark();
+        r.push(number);
+    }
+
+    static void extend_from_mark(Reader& r, PickleTag tag) {
+        const auto items = r.since_mark();
+        check_pairs(r, tag, items.size());
+        const std::size_t fence = r.marks_.size() > 1 ? r.marks_[r.marks_.size() - 2] : 0;
+        if (r.marks_.back() <= fence) {
+            r.bad(fmt::format("a {} below the mark", pickle_tag_name(tag)), "nothing");
+        }
+        r.extend(r.stack_[r.marks_.back() - 1], tag, items);
+        r.drop_to_mark();
+    }
+
+    static void extend_by(Reader& r, PickleTag tag, std::size_t count) {
+        std::array<std::uint32_t, 2> items{};
+        for (std::size_t i = count; i-- > 0;) {
+            items[i] = r.pop();
+        }
+        r.extend(r.top(), tag, std::span(items).first(count));
+    }
+
+    static void check_pairs(const Reader& r, PickleTag tag, std::size_t count) {
+        if (tag == PickleTag::dict && count % 2 != 0) {
+            r.bad("a value for each key of a dict", "a key without one");
+        }
+    }
+
+    static void pop(Reader& r) {
+        if (!r.marks_.empty() && r.marks_.back() == r.stack_.size()) {
+            r.marks_.pop_back();
+        } else {
+            r.pop();
+        }
+    }
+
+    static void protocol(Reader& r) {
+        const int protocol = r.take_number<std::uint8_t>();
+        if (protocol > kHighestProtocol) {
+            r.unsupported(fmt::format("pickle protocol {}", protocol));
+        }
+    }
+
+    static void frame(Reader& r) {
+        const auto length = r.take_number<std::uint64_t>();
+        if (length > static_cast<std::uint64_t>(r.end_ - r.at_)) {
+            r.bad("a frame within the pickle", fmt::format("{} bytes", length));
+        }
+    }
+
+    static void global(Reader& r) {
+        const std::string_view module = r.take_line();
+        r.push_name(module, r.take_line());
+    }
+
+    static void stack_global(Reader& r) {
+        const PickleNode& name = r.nodes_[r.pop()];
+        const PickleNode& module = r.nodes_[r.pop()];
+        if (name.tag != PickleTag::text || module.tag != PickleTag::text) {
+            r.bad("a module and a name as text", pickle_tag_name(name.tag));
+        }
+        r.push_name(r.text_of(module), r.text_of(name));
+    }
+
+    static constexpr void fill_literals(Table& table) {
+        table['N'] = [](Reader& r) { r.push(kPickleNone); };
+        table[0x88] = [](Reader& r) { r.push(kPickleTrue); };
+        table[0x89] = [](Reader& r) { r.push(kPickleFalse); };
+        table['I'] = push_integer_line;
+        table['J'] = [](Reader& r) { r.push(r.add_integer(r.take_number<std::int32_t>())); };
+        table['K'] = [](Reader& r) { r.push(r.add_integer(r.take_number<std::uint8_t>())); };
+        table['L'] = [](Reader& r) { r.push(r.add_integer(r.take_decimal())); };
+        table['M'] = [](Reader& r) { r.push(r.add_integer(r.take_number<std::uint16_t>())); };
+        table[0x8a] = [](Reader& r) { r.push_long(r.take(r.take_number<std::uint8_t>())); };
+        table[0x8b] = long4;
+        table['F'] = push_real_line;
+        table['G'] = push_real_big_endian;
+        table['S'] = push_string;
+        table['T'] = [](Reader& r) { push_bytes<std::int32_t>(r, PickleTag::bytes); };
+        table['U'] = [](Reader& r) { push_bytes<std::uint8_t>(r, PickleTag::bytes); };
+        table['V'] = push_unicode;
+        table['X'] = [](Reader& r) { push_bytes<std::uint32_t>(r, PickleTag::text); };
+        table[0x8c] = [](Reader& r) { push_bytes<std::uint8_t>(r, PickleTag::text); };
+        table[0x8d] = [](Reader& r) { push_bytes<std::uint64_t>(r, PickleTag::text); };
+        table['B'] = [](Reader& r) { push_bytes<std::uint32_t>(r, PickleTag::bytes); };
+        table['C'] = [](Reader& r) { push_bytes<std::uint8_t>(r, PickleTag::bytes); };
+        table[0x8e] = [](Reader& r) { push_bytes<std::uint64_t>(r, PickleTag::bytes); };
+        table[0x96] = [](Reader& r) { push_bytes<std::uint64_t>(r, PickleTag::bytes); };
+    }
+
+    static constexpr void fill_containers(Table& table) {
+        table['('] = [](Reader& r) { r.marks_.push_back(r.stack_.size()); };
+        table['0'] = pop;
+        table['1'] = [](Reader& r) { r.drop_to_mark(); };
+        table['2'] = [](Reader& r) { r.push(r.top()); };
+        table[']'] = [](Reader& r) { r.push(r.add(PickleNode(PickleTag::list))); };
+        table['}'] = [](Reader& r) { r.push(r.add(PickleNode(PickleTag::dict))); };
+        table[')'] = [](Reader& r) { r.push(kPickleEmptyTuple); };
+        table['l'] = [](Reader& r) { items_from_mark(r, PickleTag::list); };
+        table['d'] = [](Reader& r) { items_from_mark(r, PickleTag::dict); };
+        table['t'] = [](Reader& r) { items_from_mark(r, PickleTag::tuple); };
+        table[0x85] = [](Reader& r) { r.tuple_of_top(1); };
+        table[0x86] = [](Reader& r) { r.tuple_of_top(2); };
+        table[0x87] = [](Reader& r) { r.tuple_of_top(3); };
+        table['a'] = [](Reader& r) { extend_by(r, PickleTag::list, 1); };
+        table['s'] = [](Reader& r) { extend_by(r, PickleTag::dict, 2); };
+        table['e'] = [](Reader& r) { extend_from_mark(r, PickleTag::list); };
+        table['u'] = [](Reader& r) { extend_from_mark(r, PickleTag::dict); };
+    }
+
+    static constexpr void fill_others(Table& table) {
+        table[0x80] = protocol;
+        table[0x95] = frame;
+        table['.'] = [](Reader& r) { r.stopped_ = true; };
+        table['g'] = [](Reader& r) { r.recall(static_cast<std::uint64_t>(r.take_decimal())); };
+        table['h'] = [](Reader& r) { r.recall(r.take_number<std::uint8_t>()); };
+        table['j'] = [](Reader& r) { r.recall(r.take_number<std::uint32_t>()); };
+        table['p'] = [](Reader& r) { r.memoize(static_cast<std::uint64_t>(r.take_decimal())); };
+        table['q'] = [](Reader& r) { r.memoize(r.take_number<std::uint8_t>()); };
+        table['r'] = [](Reader& r) { r.memoize(r.take_number<std::uint32_t>()); };
+        table[0x94] = [](Reader& r) { r.memoize(r.memo_count_); };
+        table['c'] = global;
+        table[0x93] = stack_global;
+        table['R'] = [](Reader& r) { r.reduce(); };
+        table[0x81] = [](Reader& r) { r.reduce(); };
+        table['b'] = [](Reader& r) { r.build(); };
+        table['Q'] = [](Reader& r) { r.persistent(); };
+    }
+
+    static constexpr Table table() {
+        Table table{};
+        fill_literals(table);
+        fill_containers(table);
+        fill_others(table);
+        return table;
+    }
+};
+
+std::uint32_t PickleReader::read(std::span<const std::byte> bytes) {
+    static constexpr PickleOpcodes::Table kOpcodes = PickleOpcodes::table();
+    bytes_ = bytes;
+    at_ = opcode_ = bytes.data();
+    end_ = at_ + bytes.size();
+    stopped_ = false;
+    owned_used_ = 0;
+    memo_count_ = 0;
+    items_.clear();
+    arrays_.clear();
+    tensors_.clear();
+    stack_.clear();
+    marks_.clear();
+    memo_.clear();
+    nodes_.resize(kPickleEmptyTuple + 1);
+    while (!stopped_) {
+        opcode_ = at_;
+        if (at_ == end_) {
+            bad("the opcode STOP", "the end of the bytes");
+        }
+        const auto code = std::to_integer<std::uint8_t>(*at_++);
+        if (kOpcodes[code] == nullptr) {
+            unsupported(fmt::format("the opcode {:#04x}", code));
+        }
+        kOpcodes[code](*this);
+    }
+    return pop();
+}
+
+}  // namespace stoker

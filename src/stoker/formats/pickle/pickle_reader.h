@@ -1,0 +1,184 @@
+// The machine behind Pickle: a stack of values, as Python's own, over an arena of nodes that name each other by number.
+// Nothing is copied for being mentioned twice, and nothing calls itself, so neither cycles nor depth cost anything.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/formats/array.h"
+#include "stoker/formats/pickle/pickle_names.h"
+
+namespace stoker {
+
+// Nodes that every arena begins with.
+inline constexpr std::uint32_t kPickleNone = 0;
+inline constexpr std::uint32_t kPickleFalse = 1;
+inline constexpr std::uint32_t kPickleTrue = 2;
+inline constexpr std::uint32_t kPickleEmptyTuple = 3;
+inline constexpr std::uint32_t kNoPickleNode = std::numeric_limits<std::uint32_t>::max();
+
+// The first ones in the order of PickleValue::Kind.
+enum class PickleTag : std::uint8_t {
+    none,
+    boolean,
+    integer,
+    real,
+    text,
+    bytes,
+    list,
+    tuple,
+    dict,
+    array,
+    tensor,
+    dtype,
+    blank_array,  // made, but not filled yet
+    storage,
+    name,
+};
+
+struct PickleNode {
+    PickleNode() = default;
+    explicit PickleNode(PickleTag kind) : tag(kind) {}
+
+    PickleTag tag = PickleTag::none;
+    bool ordered = false;    // an OrderedDict: may be given attributes
+    std::uint32_t link = 0;  // a text's bytes in Latin-1 (0: not asked for); a list's room; a storage's key
+    union {
+        std::int64_t integer = 0;
+        double real;
+        const std::byte* data;   // of text and bytes
+        std::size_t begin;       // in items; in arrays; in tensors
+        const PickleName* name;  // of a name or a storage
+    };
+    // Bytes of text; entries of a list; twice the pairs of a dict; packed type of a dtype; where an integer's opcode
+    // is.
+    std::size_t size = 0;
+};
+
+struct PickleArray {
+    ArrayType type;
+    bool fortran = false;
+    std::uint32_t shape = 0;  // a tuple of integers that are not negative
+    std::span<const std::byte> bytes;
+};
+
+struct PickleTensor {
+    std::uint32_t storage = 0;
+    std::uint32_t shape = 0;
+    std::uint32_t strides = 0;
+    std::int64_t offset = 0;
+};
+
+class PickleReader {
+  public:
+    explicit PickleReader(std::string where);
+
+    // Returns the root.
+    std::uint32_t read(std::span<const std::byte> bytes);
+    std::size_t used() const { return static_cast<std::size_t>(at_ - bytes_.data()); }
+
+    const PickleNode& node(std::uint32_t number) const { return nodes_[number]; }
+    std::uint32_t item(const PickleNode& of, std::size_t at) const { return items_[of.begin + at]; }
+    const PickleArray& array(const PickleNode& node) const { return arrays_[node.begin]; }
+    const PickleTensor& tensor(const PickleNode& node) const { return tensors_[node.begin]; }
+    std::span<const std::byte> bytes_of(const PickleNode& node) const { return {node.data, node.size}; }
+    std::span<const std::byte> from_opcode(const PickleNode& integer) const { return bytes_.subspan(integer.size); }
+    std::string_view text_of(const PickleNode& node) const {
+        return {reinterpret_cast<const char*>(node.data), node.size};
+    }
+    Shape shape_of(std::uint32_t tuple) const;
+
+  private:
+    friend struct PickleOpcodes;
+
+    // Bytes of the pickle.
+    std::span<const std::byte> take(std::uint64_t count);
+    template <typename Number>
+    Number take_number();
+    std::string_view take_line();
+    std::int64_t take_decimal();
+
+    // The stack. Nothing below the last mark can be reached.
+    void push(std::uint32_t number) { stack_.push_back(number); }
+    std::uint32_t top() const;
+    std::uint32_t pop();
+    std::span<const std::uint32_t> since_mark() const;
+    void drop_to_mark();
+
+    // Nodes.
+    std::uint32_t add(const PickleNode& node);
+    std::uint32_t add_integer(std::int64_t value);
+    std::uint32_t add_bytes(PickleTag tag, std::span<const std::byte> bytes);
+    std::uint32_t add_owned(PickleTag tag, std::string&& text);
+    std::uint32_t add_items(PickleTag tag, std::span<const std::uint32_t> items);
+    void extend(std::uint32_t list, PickleTag tag, std::span<const std::uint32_t> items);
+    void tuple_of_top(std::size_t count);
+    void push_long(std::span<const std::byte> bytes);
+    void push_name(std::string_view module, std::string_view name);
+    void memoize(std::uint64_t at);
+    void recall(std::uint64_t at);
+
+    // What names are called with, in pickle_calls.cpp.
+    void reduce();
+    void build();
+    void persistent();
+    std::uint32_t call(const PickleName& name, const PickleNode& arguments);
+    std::uint32_t add_ordered_dict();
+    std::uint32_t call_dtype(const PickleNode& arguments);
+    std::uint32_t call_scalar(const PickleNode& arguments);
+    std::uint32_t call_frombuffer(const PickleNode& arguments);
+    std::uint32_t call_encode(std::uint32_t text, std::uint32_t codec);
+    std::uint32_t call_bytes(const PickleNode& arguments);
+    std::uint32_t call_rebuild_tensor(const PickleNode& arguments);
+    void build_dtype(std::uint32_t dtype, const PickleNode& state);
+    void build_array(std::uint32_t array, const PickleNode& state);
+    // Fills a blank array; throws where the bytes are not as many as type and shape say.
+    void place_array(std::uint32_t array, std::uint32_t dtype, std::uint32_t shape, bool fortran, std::uint32_t bytes);
+
+    const PickleNode& argument(const PickleNode& arguments, std::size_t at, PickleTag tag) const;
+    bool is_text(std::uint32_t number, std::string_view text) const;
+    void check_sides(std::uint32_t tuple) const;
+    [[noreturn]] void bad(std::string expected, std::string got) const;
+    [[noreturn]] void unsupported(std::string got) const;
+
+    std::string where_;
+    std::span<const std::byte> bytes_;
+    const std::byte* at_ = nullptr;
+    const std::byte* end_ = nullptr;
+    const std::byte* opcode_ = nullptr;  // the one at work, for messages
+    bool stopped_ = false;
+
+    std::vector<PickleNode> nodes_;
+    std::vector<std::uint32_t> items_;
+    std::vector<PickleArray> arrays_;
+    std::vector<PickleTensor> tensors_;
+    std::deque<std::string> owned_;  // which stay where they are when there are more of them
+    std::size_t owned_used_ = 0;
+
+    std::vector<std::uint32_t> stack_;
+    std::vector<std::size_t> marks_;
+    std::vector<std::uint32_t> memo_;
+    std::size_t memo_count_ = 0;
+    Shape shape_;  // kept for its memory
+};
+
+// A type in a number, for nodes of dtypes.
+inline std::size_t pack_type(const ArrayType& type) {
+    return static_cast<std::size_t>(type.kind) << 16 | static_cast<std::size_t>(type.item_size) << 8 |
+           static_cast<std::size_t>(type.big_endian);
+}
+
+inline ArrayType unpack_type(std::size_t packed) {
+    return {.kind = static_cast<ArrayKind>(packed >> 16),
+            .item_size = static_cast<int>(packed >> 8 & 0xFF),
+            .big_endian = (packed & 1) != 0};
+}
+
+const char* pickle_tag_name(PickleTag tag);
+
+}  // namespace stoker

@@ -1,0 +1,297 @@
+// Puts the shards together: the manifest says which and with which hash, and they have to agree.
+#include "stoker/formats/stk/stk.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/prefetch.h"
+#include "stoker/base/thread_pool.h"
+#include "stoker/formats/stk/stk_manifest.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_not_empty(const StkManifest& manifest, const std::string& path) {
+    if (manifest.shards.empty()) {
+        throw DataError({.path = path}, {.where = "stk", .expected = "at least one shard", .got = "none"});
+    }
+}
+
+StkManifest read_finished_manifest(const fs::path& directory) {
+    std::error_code unknown;
+    if (!fs::exists(directory / kStkManifest, unknown) && fs::exists(directory / kStkPartManifest, unknown)) {
+        throw DataError({.path = directory.string()}, {.where = "stk",
+                                                       .expected = "a finished data set",
+                                                       .got = "one whose packing was stopped",
+                                                       .hint = "run the same `stoker pack` again to finish it"});
+    }
+    StkManifest manifest = read_manifest(directory / kStkManifest);
+    check_not_empty(manifest, (directory / kStkManifest).string());
+    return manifest;
+}
+
+void check_shard(const StkShard& shard, const StkShardInfo& promised, std::size_t number, std::uint64_t first,
+                 const StkSchema& schema) {
+    const StkShardInfo found{
+        .samples = static_cast<std::uint64_t>(shard.samples()), .bytes = shard.bytes(), .hash = shard.hash()};
+    if (found != promised || shard.number() != number || shard.first() != first) {
+        throw DataError({.path = shard.path()},
+                        {.where = "stk",
+                         .expected = fmt::format("shard {} with samples from {} on: {} in {} bytes of hash {:016x}",
+                                                 number, first, promised.samples, promised.bytes, promised.hash),
+                         .got = fmt::format("shard {} with samples from {} on: {} in {} bytes of hash {:016x}",
+                                            shard.number(), shard.first(), found.samples, found.bytes, found.hash),
+                         .hint = "the shard is of another data set: copy the whole folder again, or pack again"});
+    }
+    if (shard.schema() != schema) {
+        throw DataError({.path = shard.path()},
+                        {.where = "stk", .expected = "the fields of the first shard", .got = "others"});
+    }
+}
+
+}  // namespace
+
+StkReader::StkReader(const fs::path& directory) : name_(directory.string()) {
+    const StkManifest manifest = read_finished_manifest(directory);
+    bytes_ = static_cast<std::int64_t>(fs::file_size(directory / kStkManifest));
+    shards_.reserve(manifest.shards.size());
+    for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
+        add_shard(StkShard(directory / stk_shard_name(i)), manifest);
+    }
+    origin_ = manifest.origin;
+}
+
+StkReader::StkReader(const std::string& url, const RemoteOptions& options) : name_(shown_name(url)) {
+    const std::unique_ptr<ByteFile> file = open_byte_file(stk_url(url, kStkManifest), options);
+    const StkManifest manifest = read_manifest(*file);
+    check_not_empty(manifest, file->name());
+    bytes_ = static_cast<std::int64_t>(file->size());
+    const auto count = static_cast<std::int64_t>(manifest.shards.size());
+    std::vector<std::optional<StkShard>> opened(manifest.shards.size());
+    ThreadPool(static_cast<int>(std::min<std::int64_t>(kRemoteThreads, count)))
+        .parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+            for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+                opened[i].emplace(open_byte_file(stk_url(url, stk_shard_name(i)), options));
+            }
+        });
+    shards_.reserve(opened.size());
+    for (std::optional<StkShard>& shard : opened) {
+        add_shard(std::move(*shard), manifest);
+        shard.reset();
+    }
+    origin_ = manifest.origin;
+}
+
+void StkReader::add_shard(StkShard opened, const StkManifest& manifest) {
+    const std::size_t number = shards_.size();
+    const StkShard& shard = shards_.emplace_back(std::move(opened));
+    check_shard(shard, manifest.shards[number], number, static_cast<std::uint64_t>(size_), schema());
+    size_ += shard.samples();
+    bytes_ += static_cast<std::int64_t>(shard.bytes());
+    ends_.push_back(size_);
+}
+
+std::size_t StkReader::field(std::string_view name, StkKind kind) const {
+    const std::optional<std::size_t> found = schema().find(name);
+    if (!found || schema().fields[*found].kind != kind) {
+        throw InvalidArgument({.where = name_,
+                               .expected = fmt::format("a field {} of kind {}", name, kind_name(kind)),
+                               .got = found ? std::string(kind_name(schema().fields[*found].kind)) : "none"});
+    }
+    return *found;
+}
+
+StkReader::Place StkReader::place(std::int64_t index) const {
+    if (index < 0 || index >= size_) {
+        throw InvalidArgument(
+            {.where = name_, .expected = fmt::format("an index below {}", size_), .got = fmt::format("{}", index)});
+    }
+    const bool in_first = index < ends_.front();  // often the only one
+    const auto number = in_first ? 0 : static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
+    return {shards_[number], index - (number == 0 ? 0 : ends_[number - 1])};
+}
+
+void StkReader::check_field(std::size_t field, StkKind kind) const {
+    const auto& fields = schema().fields;
+    const bool fits = field < fields.size() && (fields[field].kind == kind ||
+                                                (kind == StkKind::integer && fields[field].kind == StkKind::label));
+    if (!fits) {
+        throw InvalidArgument({.where = name_,
+                               .expected = fmt::format("a field of kind {}", kind_name(kind)),
+                               .got = fmt::format("field {}", field)});
+    }
+}
+
+std::string_view StkReader::key(std::int64_t index) const {
+    const Place at = place(index);
+    return at.shard.key(at.sample);
+}
+
+StkImage StkReader::image(std::size_t field, std::int64_t index) const {
+    check_field(field, StkKind::image);
+    const Place at = place(index);
+    return at.shard.image(field, at.sample);
+}
+
+std::int64_t StkReader::integer(std::size_t field, std::int64_t index) const {
+    check_field(field, StkKind::integer);
+    const Place at = place(index);
+    return at.shard.integer(field, at.sample);
+}
+
+double StkReader::number(std::size_t field, std::int64_t index) const {
+    check_field(field, StkKind::number);
+    const Place at = place(index);
+    return at.shard.number(field, at.sample);
+}
+
+StkBytes StkReader::bytes(std::size_t field, std::int64_t index) const {
+    check_field(field, StkKind::bytes);
+    const Place at = place(index);
+    return at.shard.bytes(field, at.sample);
+}
+
+TensorView StkReader::tensor(std::size_t field, std::int64_t index) const {
+    check_field(field, StkKind::tensor);
+    const Place at = place(index);
+    return at.shard.tensor(field, at.sample);
+}
+
+std::size_t StkReader::payload_size(std::size_t field, std::int64_t index) const {
+    const Place at = place(index);
+    return static_cast<std::size_t>(at.shard.payload_range(field, at.sample).size);
+}
+
+void StkReader::read(std::size_t field, std::int64_t index, std::span<std::byte> out) const {
+    const Place at = place(index);
+    at.shard.read(field, at.sample, out);
+}
+
+void StkReader::prefetch(std::size_t field, std::span<const std::int64_t> indices) const {
+    if (!remote()) {
+        return;
+    }
+    std::vector<std::int64_t> sorted(indices.begin(), indices.end());
+    std::ranges::sort(sorted);
+    for (auto at = sorted.begin(); at != sorted.end();) {
+        const StkShard& shard = place(*at).shard;
+        const auto end = static_cast<std::int64_t>(shard.first()) + shard.samples();
+        std::vector<ByteRange> ranges;
+        for (; at != sorted.end() && *at < end; ++at) {
+            ranges.push_back(shard.payload_range(field, place(*at).sample));
+        }
+        shard.prefetch(merge_ranges(std::move(ranges), kNearBytes));
+    }
+}
+
+void StkReader::verify(std::int64_t index) const {
+    const Place at = place(index);
+    at.shard.verify(at.sample);
+}
+
+// ---- StkDataset ----
+
+StkDataset::StkDataset(const fs::path& directory) : reader_(directory) {
+    find_fields();
+}
+
+StkDataset::StkDataset(const std::string& url, const RemoteOptions& options) : reader_(url, options) {
+    find_fields();
+}
+
+void StkDataset::find_fields() {
+    const std::optional<std::size_t> image = reader_.schema().first(StkKind::image);
+    if (!image) {
+        throw DataError({.path = path()}, {.where = "stk", .expected = "a field of kind image", .got = "none"});
+    }
+    image_ = *image;
+    label_ = reader_.schema().first(StkKind::label);
+    in_place_ = InPlace(static_cast<std::uint64_t>(reader_.bytes()));
+}
+
+void StkDataset::read(std::int64_t index, Sample& sample) const {
+    const StkReader::Place place = reader_.place(index);
+    const StkShard& shard = place.shard;
+    const StkImage found = shard.image(image_, place.sample);
+    sample.bytes = found.bytes;
+    if (shard.remote() || !in_place_(found.bytes.size(), [&] { return shard.in_memory(image_, place.sample); })) {
+        sample.storage.resize(static_cast<std::size_t>(shard.payload_range(image_, place.sample).size));
+        shard.read(image_, place.sample, sample.storage.bytes());
+        sample.bytes = sample.storage.bytes();
+    }
+    sample.encoded = found.codec != StkCodec::raw;
+    sample.height = found.height;
+    sample.width = found.width;
+    sample.channels = found.channels;
+    sample.label = label_ ? shard.integer(*label_, place.sample) : -1;
+}
+
+// For shards behind a network; local ones are read in any order.
+std::vector<std::int64_t> StkDataset::shard_sizes() const {
+    std::vector<std::int64_t> sizes;
+    if (reader_.remote()) {
+        for (const StkShard& shard : reader_.shards()) {
+            sizes.push_back(shard.samples());
+        }
+    }
+    return sizes;
+}
+
+void StkDataset::prefetch(std::span<const std::int64_t> indices) const {
+    if (reader_.remote()) {
+        reader_.prefetch(image_, indices);
+        return;
+    }
+    // All entries first, so that none of them is waited for alone.
+    for (const std::int64_t index : prefetched(indices)) {
+        const auto [shard, at] = reader_.place(index);
+        shard.prefetch_entry(image_, at);
+        if (label_) {
+            shard.prefetch_entry(*label_, at);
+        }
+    }
+    std::size_t ahead = 0;
+    for (const std::int64_t index : indices) {
+        const StkReader::Place at = reader_.place(index);
+        prefetch_bytes(at.shard.image(image_, at.sample).bytes, ahead++,
+                       [&] { at.shard.will_need(image_, at.sample); });
+    }
+}
+
+std::span<const std::string> StkDataset::classes() const {
+    return label_ ? std::span<const std::string>(reader_.schema().fields[*label_].classes)
+                  : std::span<const std::string>();
+}
+
+std::map<std::string, std::int64_t> StkDataset::codecs() const {
+    std::map<StkCodec, std::int64_t> counts;
+    for (const StkShard& shard : reader_.shards()) {
+        for (std::int64_t i = 0; i < shard.samples(); ++i) {
+            ++counts[shard.image(image_, i).codec];
+        }
+    }
+    std::map<std::string, std::int64_t> named;
+    for (const auto& [codec, count] : counts) {
+        named[stk_codec_name(codec)] = count;
+    }
+    return named;
+}
+
+std::vector<std::int64_t> StkDataset::class_counts() const {
+    std::vector<std::int64_t> counts(classes().size());
+    for (std::int64_t i = 0; i < size(); ++i) {
+        const std::int64_t at = *label(i);
+        if (at >= 0 && at < static_cast<std::int64_t>(counts.size())) {
+            ++counts[static_cast<std::size_t>(at)];
+        }
+    }
+    return counts;
+}
+
+}  // namespace stoker

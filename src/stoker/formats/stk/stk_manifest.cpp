@@ -1,0 +1,213 @@
+// The manifest as JSON. 64-bit hashes are hexadecimal text, because JSON numbers are doubles to many readers.
+#include "stoker/formats/stk/stk_manifest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxShards = 1'000'000;
+// Bytes. A shard takes 102 at most, so that all of them leave a quarter for `origin`.
+constexpr std::size_t kMaxManifest = std::size_t{128} << 20;
+// Values are copied and written by functions that call themselves once a level: of a text from outside, and of what
+// a program wants noted, which lies three levels down at most.
+constexpr int kMaxDepth = 64;
+constexpr int kMaxNoteDepth = kMaxDepth - 3;
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& expected, const std::string& got) {
+    throw DataError({.path = path.string()}, {.where = "stk", .expected = expected, .got = got});
+}
+
+// How deep arrays and objects lie in each other, in the part of a text that is JSON.
+int depth_of(std::string_view text) {
+    int depth = 0;
+    int deepest = 0;
+    bool quoted = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (quoted && c == '\\') {
+            ++i;  // what is escaped ends no string
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (c == '[' || c == '{')) {
+            deepest = std::max(deepest, ++depth);
+        } else if (!quoted && (c == ']' || c == '}')) {
+            --depth;
+        }
+    }
+    return deepest;
+}
+
+void check_written(const fs::path& path, const char* what, std::size_t count, std::size_t most) {
+    if (count > most) {
+        throw InvalidArgument({.where = path.string(),
+                               .expected = fmt::format("at most {} {}", most, what),
+                               .got = fmt::format("{}", count),
+                               .hint = "make the shards larger"});
+    }
+}
+
+Json parse_note(const std::string& text) {
+    if (const int depth = depth_of(text); depth > kMaxNoteDepth) {
+        throw InvalidArgument({.where = "stk",
+                               .expected = fmt::format("JSON of at most {} levels", kMaxNoteDepth),
+                               .got = fmt::format("{}", depth)});
+    }
+    return Json::parse(text);
+}
+
+std::string text_of(const Json& json) {
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::uint64_t natural(const fs::path& path, const Json& json, const char* name) {
+    const auto found = json.find(name);
+    if (found == json.end() || !found->is_number_unsigned()) {
+        refuse(path, fmt::format("a natural number \"{}\"", name), found == json.end() ? "none" : text_of(*found));
+    }
+    return found->get<std::uint64_t>();
+}
+
+std::uint64_t hash_in(const fs::path& path, const Json& json) {
+    const auto found = json.find("hash");
+    const std::string text = found != json.end() && found->is_string() ? found->get<std::string>() : "";
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+    if (text.size() != 16 || error != std::errc{} || end != text.data() + text.size()) {
+        refuse(path, "a \"hash\" of 16 hexadecimal digits", found == json.end() ? "none" : text_of(*found));
+    }
+    return value;
+}
+
+void check_size(const fs::path& path, std::uintmax_t size) {
+    if (size > kMaxManifest) {
+        refuse(path, "the manifest of an stk data set", fmt::format("a file of {} bytes", size));
+    }
+}
+
+StkManifest parse_manifest(const fs::path& path, const std::string& text) {
+    if (const int depth = depth_of(text); depth > kMaxDepth) {
+        refuse(path, fmt::format("a manifest of at most {} levels", kMaxDepth), fmt::format("{}", depth));
+    }
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("format", Json()) != "stk") {
+        refuse(path, "the manifest of an stk data set", "something else");
+    }
+    if (const std::uint64_t version = natural(path, json, "version"); version != kStkVersion) {
+        throw Unsupported({.where = path.string(),
+                           .expected = fmt::format("version {} of the stk format", kStkVersion),
+                           .got = fmt::format("version {}", version),
+                           .hint = "read it with the release of Stoker that wrote it, or pack again"});
+    }
+    const auto shards = json.find("shards");
+    if (shards == json.end() || !shards->is_array() || shards->size() > kMaxShards) {
+        refuse(path, "a list of shards", "none");
+    }
+    StkManifest manifest;
+    if (const auto origin = json.find("origin"); origin != json.end() && origin->is_object()) {
+        manifest.origin = text_of(*origin);
+    }
+    for (const Json& entry : *shards) {
+        if (!entry.is_object()) {
+            refuse(path, "an object for each shard", text_of(entry));
+        }
+        const StkShardInfo shard{.samples = natural(path, entry, "samples"),
+                                 .bytes = natural(path, entry, "bytes"),
+                                 .hash = hash_in(path, entry)};
+        if (shard.samples == 0 || shard.samples > kStkMaxSamples) {
+            refuse(path, fmt::format("1 to {} samples in each shard", kStkMaxSamples),
+                   fmt::format("{}", shard.samples));
+        }
+        manifest.shards.push_back(shard);
+        manifest.notes.push_back(text_of(entry.value("notes", Json::object())));
+    }
+    if (natural(path, json, "samples") != manifest.samples()) {
+        refuse(path, fmt::format("{} samples, the sum of the shards'", manifest.samples()), text_of(json["samples"]));
+    }
+    return manifest;
+}
+
+// The URL up to its query, and the rest. In S3 a '?' is part of a name.
+std::pair<std::string_view, std::string_view> split_query(std::string_view url) {
+    const std::size_t end = url.starts_with("s3://") ? url.size() : std::min(url.find_first_of("?#"), url.size());
+    return {url.substr(0, end), url.substr(end)};
+}
+
+}  // namespace
+
+std::uint64_t StkManifest::samples() const {
+    std::uint64_t sum = 0;
+    for (const StkShardInfo& shard : shards) {
+        sum += shard.samples;
+    }
+    return sum;
+}
+
+std::string compact_json(const std::string& json) {
+    return text_of(parse_note(json));
+}
+
+bool holds_stk(const fs::path& directory) {
+    std::error_code unknown;  // what cannot be asked for is not there
+    return fs::exists(directory / kStkManifest, unknown) || fs::exists(directory / kStkPartManifest, unknown);
+}
+
+void write_manifest(const fs::path& path, const StkManifest& manifest) {
+    check_written(path, "shards", manifest.shards.size(), kMaxShards);
+    Json shards = Json::array();
+    for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
+        const StkShardInfo& shard = manifest.shards[i];
+        Json entry = {{"samples", shard.samples}, {"bytes", shard.bytes}, {"hash", fmt::format("{:016x}", shard.hash)}};
+        if (i < manifest.notes.size()) {
+            entry["notes"] = parse_note(manifest.notes[i]);
+        }
+        shards.push_back(std::move(entry));
+    }
+    const Json json = {{"format", "stk"},
+                       {"version", kStkVersion},
+                       {"samples", manifest.samples()},
+                       {"origin", parse_note(manifest.origin)},
+                       {"shards", std::move(shards)}};
+    const std::string text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    check_written(path, "bytes of manifest", text.size(), kMaxManifest);
+    write_file(path, text);
+}
+
+StkManifest read_manifest(const fs::path& path) {
+    std::error_code unknown;
+    if (const std::uintmax_t size = fs::file_size(path, unknown); !unknown) {
+        check_size(path, size);
+    }
+    return parse_manifest(path, read_text(path));
+}
+
+StkManifest read_manifest(const ByteFile& file) {
+    check_size(file.name(), file.size());
+    std::string text(static_cast<std::size_t>(file.size()), '\0');
+    file.read(0, std::as_writable_bytes(std::span(text)));
+    return parse_manifest(file.name(), text);
+}
+
+bool is_stk_url(std::string_view url) {
+    const std::string_view folder = split_query(url).first;
+    return is_remote(url) && (folder.ends_with(".stk") || folder.ends_with(".stk/"));
+}
+
+std::string stk_url(std::string_view url, std::string_view name) {
+    const auto [folder, query] = split_query(url);
+    return fmt::format("{}{}{}{}", folder, folder.ends_with('/') ? "" : "/", name, query);
+}
+
+}  // namespace stoker

@@ -1,0 +1,287 @@
+// One easy handle of libcurl a running request. The handles outlive requests, and with them connections, TLS sessions
+// and resolved names.
+#include "stoker/io/remote/http_client.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+#include "stoker/base/error.h"
+#include "stoker/io/remote/url.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kErrorBytes = 4096;  // of an error's body: enough for S3's XML
+constexpr std::size_t kMostHeaderBytes = 64 << 10;
+constexpr std::size_t kMostIdle = 32;
+constexpr long kReceiveBuffer = 256 << 10;
+constexpr long kLeastSpeed = 1000;  // bytes a second
+
+void start_curl() {
+    static const CURLcode code = ::curl_global_init(CURL_GLOBAL_DEFAULT);  // never undone: others may use curl too
+    if (code != CURLE_OK) {
+        throw IoError({.where = "libcurl", .expected = "to start", .got = ::curl_easy_strerror(code)});
+    }
+}
+
+// What the callbacks of one transfer share.
+struct Transfer {
+    const HttpRequest& request;
+    HttpAnswer answer = {};
+    std::size_t header_bytes = 0;
+    std::size_t part = 0;      // of request.into
+    std::size_t written = 0;   // in that part
+    std::string refusal = {};  // why a callback broke the transfer off
+
+    std::size_t refuse(const char* why) {
+        refusal = why;
+        return 0;
+    }
+
+    void begin_answer(std::string_view line) {
+        answer.headers.clear();
+        const std::size_t space = line.find(' ');
+        answer.status = 0;
+        for (const char c : space == std::string_view::npos ? std::string_view() : line.substr(space + 1, 3)) {
+            answer.status = c >= '0' && c <= '9' ? answer.status * 10 + (c - '0') : 0;
+        }
+    }
+
+    std::size_t take_header(std::string_view line) {
+        header_bytes += line.size();
+        if (header_bytes > kMostHeaderBytes) {
+            return refuse("more than 64 KiB of headers");
+        }
+        const std::size_t size = line.size();
+        if (line.starts_with("HTTP/")) {  // also of each redirect
+            begin_answer(line);
+            return size;
+        }
+        const std::size_t colon = line.find(':');
+        if (colon != std::string_view::npos) {
+            std::string name(line.substr(0, colon));
+            std::transform(name.begin(), name.end(), name.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+            std::string_view value = line.substr(colon + 1);
+            while (!value.empty() && std::strchr(" \t", value.front()) != nullptr) {
+                value.remove_prefix(1);
+            }
+            while (!value.empty() && std::strchr(" \t\r\n", value.back()) != nullptr) {
+                value.remove_suffix(1);
+            }
+            answer.headers.emplace_back(std::move(name), value);
+        }
+        return size;
+    }
+
+    std::size_t take_body(std::span<const std::byte> bytes) {
+        const std::size_t size = bytes.size();
+        if (answer.status == 206) {
+            return take_range(bytes) ? size : refuse("a longer body than was asked for");
+        }
+        if (answer.status == 200) {
+            if (answer.body.size() + size > request.whole_bytes) {
+                return refuse("the whole object instead of a range of it");
+            }
+        } else {
+            bytes = bytes.first(std::min(size, kErrorBytes - answer.body.size()));
+        }
+        answer.body.insert(answer.body.end(), bytes.begin(), bytes.end());
+        return size;
+    }
+
+    bool take_range(std::span<const std::byte> bytes) {
+        while (!bytes.empty()) {
+            if (part == request.into.size()) {
+                return false;
+            }
+            const std::span<std::byte> room = request.into[part].subspan(written);
+            const std::size_t some = std::min(room.size(), bytes.size());
+            std::memcpy(room.data(), bytes.data(), some);
+            bytes = bytes.subspan(some);
+            written += some;
+            answer.received += some;
+            if (written == request.into[part].size()) {
+                ++part;
+                written = 0;
+            }
+        }
+        return true;
+    }
+};
+
+// No exception may unwind through libcurl: out of memory breaks the transfer off.
+template <typename Take>
+std::size_t guarded(void* transfer, Take take) {
+    try {
+        return take(*static_cast<Transfer*>(transfer));
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+
+std::size_t on_header(char* data, std::size_t size, std::size_t count, void* transfer) {
+    return guarded(transfer, [&](Transfer& to) { return to.take_header({data, size * count}); });
+}
+
+std::size_t on_body(char* data, std::size_t size, std::size_t count, void* transfer) {
+    return guarded(transfer, [&](Transfer& to) { return to.take_body(std::as_bytes(std::span(data, size * count))); });
+}
+
+int on_progress(void* transfer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    const std::atomic<bool>* cancelled = static_cast<Transfer*>(transfer)->request.cancelled;
+    return cancelled != nullptr && cancelled->load() ? 1 : 0;
+}
+
+// Failures that come from the request or the set-up, and not from the day's weather.
+bool is_lasting(CURLcode code) {
+    switch (code) {
+        case CURLE_UNSUPPORTED_PROTOCOL:
+        case CURLE_URL_MALFORMAT:
+        case CURLE_NOT_BUILT_IN:
+        case CURLE_TOO_MANY_REDIRECTS:
+        case CURLE_PEER_FAILED_VERIFICATION:
+        case CURLE_SSL_CACERT_BADFILE:
+        case CURLE_SSL_CERTPROBLEM:
+        case CURLE_ABORTED_BY_CALLBACK:
+            return true;
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
+class HttpClient::Handle {
+  public:
+    Handle() : curl_(made()) {}
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+    ~Handle() { ::curl_easy_cleanup(curl_); }
+
+    HttpAnswer perform(const HttpRequest& request) {
+        Transfer transfer{.request = request};
+        std::array<char, CURL_ERROR_SIZE> reason{};
+        ::curl_easy_reset(curl_);  // keeps the connections
+        set_up(transfer, reason.data());
+        curl_slist* list = nullptr;
+        for (const std::string& line : request.headers) {
+            list = ::curl_slist_append(list, line.c_str());
+        }
+        set(CURLOPT_HTTPHEADER, list);
+        const CURLcode code = ::curl_easy_perform(curl_);
+        ::curl_slist_free_all(list);
+        set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));
+        if (code != CURLE_OK) {
+            // A handle that found no server keeps its buffer, and refuses to be set up for the next try.
+            ::curl_easy_cleanup(std::exchange(curl_, nullptr));
+            curl_ = made();
+            transfer.answer.refused = !transfer.refusal.empty();
+            transfer.answer.may_pass = !is_lasting(code);
+            transfer.answer.failure = !transfer.refusal.empty() ? transfer.refusal
+                                      : reason[0] != '\0'       ? std::string(reason.data())
+                                                                : ::curl_easy_strerror(code);
+        }
+        return std::move(transfer.answer);
+    }
+
+  private:
+    static CURL* made() {
+        CURL* curl = ::curl_easy_init();
+        if (curl == nullptr) {
+            throw IoError({.where = "libcurl", .expected = "a handle", .got = "none"});
+        }
+        return curl;
+    }
+
+    template <typename Value>
+    void set(CURLoption option, Value value) {
+        const CURLcode code = ::curl_easy_setopt(curl_, option, value);
+        if (code != CURLE_OK) {
+            throw IoError({.where = "libcurl", .expected = "an option it knows", .got = ::curl_easy_strerror(code)});
+        }
+    }
+
+    void set_up(Transfer& transfer, char* reason) {
+        const HttpRequest& request = transfer.request;
+        set(CURLOPT_URL, request.url.c_str());
+        set(CURLOPT_ERRORBUFFER, reason);
+        set(CURLOPT_NOSIGNAL, 1L);
+        set(CURLOPT_PATH_AS_IS, 1L);  // S3's keys may hold "//" and "/../"
+        set(CURLOPT_USERAGENT, "stoker/" STOKER_VERSION);
+        set(CURLOPT_PROTOCOLS_STR, "http,https");
+        set(CURLOPT_REDIR_PROTOCOLS_STR, request.url.starts_with("https") ? "https" : "http,https");
+        set(CURLOPT_FOLLOWLOCATION, request.follow ? 1L : 0L);
+        set(CURLOPT_MAXREDIRS, 5L);
+        set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // one connection a request: no streams
+        set(CURLOPT_BUFFERSIZE, kReceiveBuffer);
+        set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_time.count()));
+        set(CURLOPT_LOW_SPEED_LIMIT, kLeastSpeed);
+        set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_time.count()));
+        set(CURLOPT_HEADERFUNCTION, on_header);
+        set(CURLOPT_HEADERDATA, &transfer);
+        set(CURLOPT_WRITEFUNCTION, on_body);
+        set(CURLOPT_WRITEDATA, &transfer);
+        set(CURLOPT_NOPROGRESS, 0L);
+        set(CURLOPT_XFERINFOFUNCTION, on_progress);
+        set(CURLOPT_XFERINFODATA, &transfer);
+    }
+
+    CURL* curl_;
+};
+
+std::optional<std::string_view> HttpAnswer::header(std::string_view name) const {
+    for (const auto& [found, value] : headers) {
+        if (found == name) {
+            return value;
+        }
+    }
+    return std::nullopt;
+}
+
+HttpClient::HttpClient() {
+    start_curl();
+}
+
+HttpClient::~HttpClient() = default;
+
+HttpAnswer HttpClient::get(const HttpRequest& request) {
+    std::unique_ptr<Handle> handle = take();
+    HttpAnswer answer = handle->perform(request);
+    put_back(std::move(handle));
+    if (answer.status != 0 && !has_answered(request.url)) {
+        const std::scoped_lock lock(mutex_);
+        answered_.insert(parse_url(request.url).authority);
+    }
+    return answer;
+}
+
+bool HttpClient::has_answered(const std::string& url) const {
+    const std::scoped_lock lock(mutex_);
+    return answered_.contains(parse_url(url).authority);
+}
+
+std::unique_ptr<HttpClient::Handle> HttpClient::take() {
+    {
+        const std::scoped_lock lock(mutex_);
+        if (!idle_.empty()) {
+            std::unique_ptr<Handle> handle = std::move(idle_.back());
+            idle_.pop_back();
+            return handle;
+        }
+    }
+    return std::make_unique<Handle>();
+}
+
+void HttpClient::put_back(std::unique_ptr<Handle> handle) {
+    const std::scoped_lock lock(mutex_);
+    if (idle_.size() < kMostIdle) {
+        idle_.push_back(std::move(handle));
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,344 @@
+// Each answer is judged on its own: good, worth another try, or final. A server's word on what it sent (status, range,
+// version, length, checksum) is compared with what was asked before any byte counts.
+#include "stoker/io/remote/remote_object.h"
+
+#include <algorithm>
+#include <ctime>
+#include <fmt/format.h>
+#include <numeric>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/io/remote/body_check.h"
+#include "stoker/io/remote/content_range.h"
+#include "stoker/io/remote/s3.h"
+#include "stoker/io/remote/url.h"
+
+namespace stoker {
+namespace {
+
+using std::chrono::milliseconds;
+
+// So much at least, in one answer that broke off, counts as progress: a server that sends a byte a minute does not
+// hold a reader for ever.
+constexpr std::size_t kProgress = 256 << 10;
+
+std::size_t total(std::span<const std::span<std::byte>> parts) {
+    return std::accumulate(parts.begin(), parts.end(), std::size_t{0},
+                           [](std::size_t sum, std::span<std::byte> part) { return sum + part.size(); });
+}
+
+// The parts behind the first `done` bytes.
+std::vector<std::span<std::byte>> rest_of(std::span<const std::span<std::byte>> parts, std::size_t done) {
+    std::vector<std::span<std::byte>> rest;
+    for (const auto part : parts) {
+        const std::size_t skipped = std::min(done, part.size());
+        done -= skipped;
+        if (skipped < part.size()) {
+            rest.push_back(part.subspan(skipped));
+        }
+    }
+    return rest;
+}
+
+// <Code> of S3's errors: one word. Other texts of a server stay out of messages, they repeat parts of signatures.
+std::string error_code(const HttpAnswer& answer) {
+    const std::string_view body(reinterpret_cast<const char*>(answer.body.data()), answer.body.size());
+    const std::size_t begin = body.find("<Code>");
+    if (begin == std::string_view::npos) {
+        return "";
+    }
+    const std::string_view code = body.substr(begin + 6, body.find('<', begin + 6) - begin - 6);
+    const bool word = !code.empty() && code.size() <= 64 && std::all_of(code.begin(), code.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.';
+    });
+    return word ? std::string(code) : "";
+}
+
+std::string status_text(const HttpAnswer& answer) {
+    const std::string code = error_code(answer);
+    return fmt::format("status {}{}", answer.status, code.empty() ? "" : fmt::format(" ({})", code));
+}
+
+// Messages stay short, whatever a server puts into a header.
+std::string in_quotes(std::string_view text) {
+    return text.size() <= 80 ? fmt::format("\"{}\"", text) : fmt::format("\"{}...\"", text.substr(0, 80));
+}
+
+std::string range_text(ByteRange range) {
+    return fmt::format("bytes {} to {}", range.offset, range.offset + range.size - 1);
+}
+
+}  // namespace
+
+struct RemoteObject::Fault {
+    std::string got;
+    std::optional<milliseconds> retry_after = {};
+    std::size_t kept = 0;  // bytes of the answer that are good nevertheless
+};
+
+RemoteObject::RemoteObject(const std::string& name, const RemoteOptions& options, std::shared_ptr<HttpClient> client)
+    : name_(shown_url(name)), options_(options), client_(std::move(client)) {
+    if (name.starts_with("s3://")) {
+        name_ = name;
+        s3_ = find_s3_settings();
+        url_ = s3_url(parse_s3_name(name), *s3_);
+    } else {
+        parse_url(name);
+        url_ = escape_url(name);
+    }
+    open();
+}
+
+std::string RemoteObject::identity() const {
+    return fmt::format("{}\n{}\n{}", url_, version_, size_);
+}
+
+HttpRequest RemoteObject::request(ByteRange range, Parts into) const {
+    const std::string bytes = fmt::format("bytes={}-{}", range.offset, range.offset + range.size - 1);
+    HttpRequest request{.url = url_,
+                        .headers = {},
+                        .into = std::move(into),
+                        .connect_time = std::min(milliseconds(10'000), std::max(milliseconds(1), options_.patience)),
+                        .stall_time = options_.stall_time,
+                        .cancelled = &cancelled_};
+    if (s3_ && s3_->credentials) {
+        request.headers = signed_s3_headers(url_, bytes, *s3_->credentials, s3_region(*s3_), std::time(nullptr));
+        request.follow = false;  // a signature is for one host
+    } else {
+        request.headers.push_back("range: " + bytes);
+    }
+    if (by_etag_ && version_.front() == '"') {  // a weak ETag never matches here
+        request.headers.push_back("if-match: " + version_);
+    }
+    return request;
+}
+
+RetryLimits RemoteObject::limits() const {
+    const bool known = client_->has_answered(url_);
+    return {.patience = known ? options_.patience : options_.patience / 6, .first_pause = options_.first_pause};
+}
+
+void RemoteObject::open() {
+    Retry retry(limits(), &cancelled_);
+    for (;;) {
+        std::byte first{};
+        HttpRequest opening = request({.offset = 0, .size = 1}, {std::span(&first, 1)});
+        opening.whole_bytes = kWholeBytes;
+        const HttpAnswer answer = client_->get(opening);
+        if (switch_region(answer)) {
+            continue;
+        }
+        const std::optional<Fault> fault = take_opening(answer, first);
+        if (!fault) {
+            return;
+        }
+        if (!retry.pause(fault->retry_after)) {
+            give_up(*fault, retry, "an object that can be read");
+        }
+    }
+}
+
+// A bucket tells which region it is in to whoever asks elsewhere.
+bool RemoteObject::switch_region(const HttpAnswer& answer) {
+    const auto region = answer.header("x-amz-bucket-region");
+    const bool elsewhere = answer.status == 301 || answer.status == 307 || answer.status == 400;
+    if (!s3_ || !elsewhere || !region || region->empty() || *region == s3_region(*s3_) || !s3_->region_is_open) {
+        return false;
+    }
+    s3_->region_is_open = false;
+    s3_->region = *region;
+    url_ = s3_url(parse_s3_name(name_), *s3_);
+    return true;
+}
+
+std::optional<RemoteObject::Fault> RemoteObject::take_opening(const HttpAnswer& answer, std::byte first) {
+    const auto range = parse_content_range(answer.header("content-range").value_or(""));
+    if (answer.status == 416 && range && !range->bytes && range->total == 0) {
+        take_version(answer);
+        return std::nullopt;
+    }
+    if (answer.status != 200 && answer.status != 206) {
+        return judge(answer, {.offset = 0, .size = 1}, {});
+    }
+    if (answer.refused && answer.status == 200) {
+        refuse(answer);
+    }
+    if (!answer.failure.empty()) {
+        return Fault{answer.failure};
+    }
+    if (answer.status == 200) {
+        const auto length = answer.header("content-length");
+        const bool complete =
+            length ? *length == std::to_string(answer.body.size()) : answer.header("transfer-encoding").has_value();
+        if (!complete) {
+            return Fault{"a body of unknown length"};
+        }
+        const std::span<const std::byte> body = answer.body;
+        for (const auto& [name, value] : body_checksums(answer)) {
+            if (!has_checksum(name, value, std::span(&body, 1))) {
+                return Fault{fmt::format("a body with another checksum than its {}", name)};
+            }
+        }
+        whole_ = answer.body;
+        size_ = answer.body.size();
+        take_version(answer);
+        return std::nullopt;
+    }
+    if (!range || range->bytes != ByteRange{.offset = 0, .size = 1} || answer.received != 1) {
+        return Fault{fmt::format("a Content-Range of {}", in_quotes(answer.header("content-range").value_or("")))};
+    }
+    if (!range->total || *range->total == 0) {
+        throw IoError({.where = name_, .expected = "a Content-Range that tells the size", .got = "one that does not"});
+    }
+    size_ = *range->total;
+    take_version(answer);
+    const std::span<const std::byte> body(&first, 1);
+    for (const auto& [name, value] : body_checksums(answer)) {
+        if (!covers_body(name) && !has_checksum(name, value, std::span(&body, 1))) {
+            whole_checksums_.emplace(name, value);
+        }
+    }
+    return std::nullopt;
+}
+
+void RemoteObject::take_version(const HttpAnswer& answer) {
+    const auto etag = answer.header("etag");
+    by_etag_ = etag && !etag->empty();
+    weak_ = by_etag_ && etag->starts_with("W/");
+    version_ = by_etag_ ? *etag : answer.header("last-modified").value_or("");
+}
+
+void RemoteObject::fetch(std::uint64_t offset, std::span<const std::span<std::byte>> into) const {
+    const std::size_t wanted = total(into);
+    std::size_t done = 0;
+    Retry retry(limits(), &cancelled_);
+    while (done < wanted) {
+        const ByteRange range{.offset = offset + done, .size = wanted - done};
+        const Parts parts = rest_of(into, done);
+        const HttpAnswer answer = client_->get(request(range, parts));
+        const std::optional<Fault> fault = judge(answer, range, parts);
+        if (!fault) {
+            return;
+        }
+        done += fault->kept;
+        if (fault->kept >= kProgress) {
+            retry.progress();
+        }
+        if (!retry.pause(fault->retry_after)) {
+            give_up(*fault, retry, range_text(range));
+        }
+    }
+}
+
+std::optional<RemoteObject::Fault> RemoteObject::judge(const HttpAnswer& answer, ByteRange range,
+                                                       const Parts& into) const {
+    if (answer.status == 0) {
+        if (!answer.may_pass) {
+            throw IoError({.where = name_, .expected = "an answer", .got = answer.failure});
+        }
+        return Fault{answer.failure};
+    }
+    if (answer.status == 206) {
+        return judge_range(answer, range, into);
+    }
+    if (is_retried_status(answer.status) || error_code(answer) == "RequestTimeout") {
+        const auto after = answer.header("retry-after");
+        return Fault{.got = status_text(answer), .retry_after = after ? parse_retry_after(*after) : std::nullopt};
+    }
+    if (answer.status == 200) {
+        check_version(answer, range.offset);
+    }
+    if (answer.status == 412) {
+        changed("another version", range.offset);
+    }
+    const auto found = parse_content_range(answer.header("content-range").value_or(""));
+    if (answer.status == 416 && found && found->total && size_ > 0 && *found->total != size_) {
+        changed(fmt::format("one of {} bytes", *found->total), range.offset);
+    }
+    refuse(answer);
+}
+
+std::optional<RemoteObject::Fault> RemoteObject::judge_range(const HttpAnswer& answer, ByteRange range,
+                                                             const Parts& into) const {
+    const auto found = parse_content_range(answer.header("content-range").value_or(""));
+    if (found && found->total && *found->total != size_) {
+        changed(fmt::format("one of {} bytes", *found->total), range.offset);
+    }
+    check_version(answer, range.offset);
+    if (!found || found->bytes != range) {
+        return Fault{fmt::format("a Content-Range of {}", in_quotes(answer.header("content-range").value_or("")))};
+    }
+    if (version_.empty() == false && !answer.header(by_etag_ ? "etag" : "last-modified")) {
+        return Fault{"an answer that does not tell its version"};
+    }
+    if (!answer.failure.empty() || answer.received != range.size) {
+        const bool keep = !weak_ && !answer.refused && answer.received < range.size && body_checksums(answer).empty();
+        return Fault{.got = fmt::format("{} of {} bytes{}{}", answer.received, range.size,
+                                        answer.failure.empty() ? "" : ": ", answer.failure),
+                     .kept = keep ? answer.received : 0};
+    }
+    return wrong_checksum(answer, range, into);
+}
+
+// A checksum that was the same for another range speaks of the whole object, and is checked where that was asked for.
+std::optional<RemoteObject::Fault> RemoteObject::wrong_checksum(const HttpAnswer& answer, ByteRange range,
+                                                                const Parts& into) const {
+    const std::vector<std::span<const std::byte>> body(into.begin(), into.end());
+    for (const auto& [name, value] : body_checksums(answer)) {
+        const auto whole = whole_checksums_.find(name);
+        const bool of_whole = whole != whole_checksums_.end() && whole->second == value;
+        if ((!of_whole || range.size == size_) && !has_checksum(name, value, body)) {
+            return Fault{fmt::format("a body with another checksum than its {}", name)};
+        }
+    }
+    return std::nullopt;
+}
+
+void RemoteObject::check_version(const HttpAnswer& answer, std::uint64_t offset) const {
+    const auto found = answer.header(by_etag_ ? "etag" : "last-modified");
+    if (!version_.empty() && found && *found != version_) {
+        changed(in_quotes(*found), offset);
+    }
+}
+
+void RemoteObject::changed(const std::string& got, std::uint64_t offset) const {
+    throw DataError({.path = name_, .offset = static_cast<std::int64_t>(offset)},
+                    {.where = name_,
+                     .expected = version_.empty() ? fmt::format("the object of {} bytes that was opened", size_)
+                                                  : fmt::format("the object that was opened ({})", in_quotes(version_)),
+                     .got = got,
+                     .hint = "it was replaced meanwhile: open it again"});
+}
+
+void RemoteObject::give_up(const Fault& fault, const Retry& retry, const std::string& expected) const {
+    const bool known = client_->has_answered(url_);
+    throw IoError(
+        {.where = name_,
+         .expected = expected,
+         .got = fmt::format("{} ({} tries in {:.1f} s)", fault.got, retry.failures(), retry.seconds()),
+         .hint = known ? "the server, or the way to it, fails for too long" : "check the host's name and port"});
+}
+
+void RemoteObject::refuse(const HttpAnswer& answer) const {
+    if (answer.status == 200) {
+        throw IoError(
+            {.where = name_,
+             .expected = "a server that answers requests for ranges",
+             .got = "the whole object",
+             .hint = fmt::format("only objects of at most {} MiB are read without ranges", kWholeBytes >> 20)});
+    }
+    std::string hint;
+    if (answer.status == 401 || answer.status == 403) {
+        hint = !s3_               ? "the server wants other credentials, or none may read it"
+               : s3_->credentials ? "may these S3 credentials read it? are key, region and clock right?"
+                                  : "no S3 credentials were found (AWS_ACCESS_KEY_ID, AWS_PROFILE): asked without";
+    } else if (answer.status == 404 || answer.status == 410) {
+        hint = s3_ ? "check bucket, key and endpoint" : "check the path";
+    } else if (answer.status >= 300 && answer.status < 400) {
+        hint = s3_ ? "is the region right (AWS_REGION)?" : "a redirect that cannot be followed";
+    }
+    throw IoError({.where = name_, .expected = "an object that can be read", .got = status_text(answer), .hint = hint});
+}
+
+}  // namespace stoker

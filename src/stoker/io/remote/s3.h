@@ -1,0 +1,48 @@
+// Objects of S3 as plain HTTP: where s3://bucket/key lies, and the signature that a request for it carries (AWS
+// Signature Version 4, https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html).
+#pragma once
+
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "stoker/io/remote/s3_settings.h"
+
+namespace stoker {
+
+// Bucket and key of "s3://bucket/key". The key is taken as it stands: '%', '?', '#' and "//" are parts of it. Throws
+// InvalidArgument where one of the two is missing or the bucket's name cannot be one.
+struct S3Name {
+    std::string bucket;
+    std::string key;
+};
+S3Name parse_s3_name(std::string_view name);
+
+// The object's URL. With an endpoint of the user's the bucket is the path's first part; Amazon's has it in the host,
+// except for names that a host cannot have.
+std::string s3_url(const S3Name& name, const S3Settings& settings);
+
+// The region that requests are signed for.
+std::string s3_region(const S3Settings& settings);
+
+// What a signature covers. Path and query are percent-encoded already: S3 signs a path as it is sent, unlike other
+// services, which encode twice. Header names are in lower case and sorted; `host` and `x-amz-date` are among them.
+struct SignedRequest {
+    std::string method = "GET";
+    std::string path;
+    std::string query = {};
+    std::vector<std::pair<std::string, std::string>> headers;
+    std::string payload_sha256;  // in hex
+};
+
+// The value of the Authorization header.
+std::string sign_v4(const SignedRequest& request, const S3Credentials& credentials, std::string_view region,
+                    std::string_view service);
+
+// All headers, "Name: value", of a signed GET of `url` at time `now`; `range` is the value of the Range header.
+std::vector<std::string> signed_s3_headers(const std::string& url, const std::string& range,
+                                           const S3Credentials& credentials, std::string_view region, std::time_t now);
+
+}  // namespace stoker

@@ -1,0 +1,88 @@
+// No more of RFC 3986 than requests and messages need.
+#include "stoker/io/remote/url.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+bool is_unreserved(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+           c == '_' || c == '~';
+}
+
+void append_escaped(std::string& to, char c) {
+    to += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+}
+
+// Where user and password end and the host begins: behind the last '@' of the authority.
+std::string_view without_user(std::string_view authority) {
+    const std::size_t at = authority.rfind('@');
+    return at == std::string_view::npos ? authority : authority.substr(at + 1);
+}
+
+}  // namespace
+
+Url parse_url(std::string_view url) {
+    const std::size_t scheme = url.find("://");
+    if (scheme == 0 || scheme == std::string_view::npos) {
+        throw InvalidArgument(
+            {.where = shown_url(url), .expected = "a URL such as https://host/path", .got = "another text"});
+    }
+    const std::string_view rest = url.substr(scheme + 3);
+    const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+    std::string_view path = rest.substr(authority.size());
+    path = path.substr(0, path.find_first_of("?#"));
+    Url parts{.scheme = std::string(url.substr(0, scheme)),
+              .authority = std::string(without_user(authority)),
+              .path = std::string(path)};
+    if (parts.authority.empty()) {
+        throw InvalidArgument({.where = shown_url(url), .expected = "a host behind ://", .got = "none"});
+    }
+    std::transform(parts.scheme.begin(), parts.scheme.end(), parts.scheme.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    return parts;
+}
+
+std::string shown_url(std::string_view url) {
+    const std::size_t scheme = url.find("://");
+    const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
+    const std::string_view rest = url.substr(begin);
+    const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+    const std::string_view behind = rest.substr(authority.size());
+    const std::size_t end = behind.find_first_of("?#");
+    const bool query = end != std::string_view::npos && behind[end] == '?';
+    return fmt::format("{}{}{}{}", url.substr(0, begin), without_user(authority), behind.substr(0, end),
+                       query ? "?..." : "");
+}
+
+std::string percent_encode(std::string_view text, std::string_view kept) {
+    std::string encoded;
+    for (const char c : text) {
+        if (is_unreserved(c) || kept.find(c) != std::string_view::npos) {
+            encoded += c;
+        } else {
+            append_escaped(encoded, c);
+        }
+    }
+    return encoded;
+}
+
+std::string escape_url(std::string_view url) {
+    std::string escaped;
+    for (const char c : url.substr(0, url.find('#'))) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte <= ' ' || byte >= 0x7f || c == '"' || c == '<' || c == '>' || c == '\\' || c == '^' || c == '`' ||
+            c == '{' || c == '|' || c == '}') {
+            append_escaped(escaped, c);
+        } else {
+            escaped += c;
+        }
+    }
+    return escaped;
+}
+
+}  // namespace stoker

@@ -1,0 +1,137 @@
+// The plan as JSON, and its differences in words.
+#include "stoker/pack/pack_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/base/hash.h"
+#include "stoker/formats/stk/stk_manifest.h"
+#include "stoker/recipe/values.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kSourceKeys = {"format", "samples", "bytes", "keys", "labels", "classes", "modified_ns"};
+constexpr std::array kOptionKeys = {"image_field", "label_field", "codec", "resize_shorter", "quality", "shard_size"};
+
+// "--shard-size 256MiB", "no --quality".
+std::string option_text(std::string name, const Json& value) {
+    std::ranges::replace(name, '_', '-');
+    if (value.is_null() || value == 0) {
+        return "no --" + name;
+    }
+    if (value.is_string()) {
+        return fmt::format("--{} {}", name, value.get<std::string>());
+    }
+    if (name == "shard-size" && value.is_number_integer()) {
+        return fmt::format("--{} {}", name, byte_size_text(value.get<std::int64_t>()));
+    }
+    return fmt::format("--{} {}", name, value.dump());
+}
+
+std::string hex(std::uint64_t hash) {
+    return fmt::format("{:016x}", hash);
+}
+
+// The label where it is known before the sample is read; what is bad about it, reading the sample says.
+std::int64_t label_of(const Dataset& dataset, std::int64_t index) {
+    constexpr std::int64_t kUnknown = -2;
+    try {
+        return dataset.label(index).value_or(kUnknown);
+    } catch (const DataError&) {
+        return kUnknown;
+    }
+}
+
+// When the one file that stands for the dataset was written; empty where there is none. Other pixels in as many bytes
+// show nowhere else.
+std::optional<std::int64_t> modified_ns(const fs::path& path) {
+    std::error_code unknown;
+    for (const fs::path& file : {path, path / "data.mdb", path / kStkManifest}) {
+        if (!path.empty() && fs::is_regular_file(file, unknown)) {
+            return File(file).info().modified_ns;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+// The dataset goes by what it holds, as far as that is known without reading all of it, and not by its path, which
+// differs from machine to machine.
+Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
+    std::uint64_t keys = 0;
+    std::uint64_t labels = 0;
+    std::uint64_t classes = 0;
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        const std::int64_t label = label_of(dataset, i);
+        keys = hash_text(dataset.key(i), keys);
+        labels = hash_bytes(std::as_bytes(std::span(&label, 1)), labels);
+    }
+    for (const std::string& name : dataset.classes()) {
+        classes = hash_text(name, classes);
+    }
+    Json plan = {{"format", dataset.format()}, {"samples", dataset.size()}, {"bytes", dataset.bytes()},
+                 {"keys", hex(keys)},          {"labels", hex(labels)},     {"classes", hex(classes)}};
+    if (const auto modified = modified_ns(dataset.path())) {
+        plan["modified_ns"] = *modified;
+    }
+    if (!options.fields.image.empty()) {
+        plan["image_field"] = options.fields.image;
+    }
+    if (!options.fields.label.empty()) {
+        plan["label_field"] = options.fields.label;
+    }
+    plan["codec"] = pack_codec_name(options.recode.codec.value_or(PackCodec::keep));
+    plan["resize_shorter"] = options.recode.resize_shorter;
+    plan["quality"] = options.recode.quality;
+    if (shards) {
+        plan["shard_size"] = options.shard_size;
+    }
+    return plan;
+}
+
+void check_plan(const std::string& directory, const std::string& origin, const Json& wanted, const std::string& done,
+                const std::string& hint) {
+    const Json whole = Json::parse(origin, nullptr, false);
+    const Json found = whole.is_object() ? whole.value("plan", Json()) : Json();
+    if (!found.is_object()) {
+        throw InvalidArgument({.where = directory,
+                               .expected = "a data set that `stoker pack` wrote",
+                               .got = "one of another program",
+                               .hint = "name another target"});
+    }
+    const auto value = [](const Json& plan, const char* key) { return plan.value(key, Json()); };
+    const auto differs = [&](const char* key) { return value(found, key) != value(wanted, key); };
+    std::vector<std::string> expected;
+    std::vector<std::string> got;
+    for (const char* key : kOptionKeys) {
+        if (differs(key)) {
+            expected.push_back(option_text(key, value(found, key)));
+            got.push_back(option_text(key, value(wanted, key)));
+        }
+    }
+    if (std::ranges::any_of(kSourceKeys, differs)) {
+        expected.emplace_back("the same source");
+        got.emplace_back("another source, or one that has changed since");
+    }
+    if (!expected.empty()) {
+        throw InvalidArgument(
+            {.where = directory,
+             .expected = fmt::format("{}, as the data set was {} with", fmt::join(expected, " and "), done),
+             .got = fmt::format("{}", fmt::join(got, " and ")),
+             .hint = hint});
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,103 @@
+// The cache in memory: one atomic pointer a sample. Readers never lock, and an entry once published never changes.
+#include "stoker/pipeline/cache/sample_cache.h"
+
+#include <cstring>
+#include <new>
+
+#include "stoker/pipeline/cache/cached_header.h"
+#include "stoker/pipeline/cache/disk_cache.h"
+
+namespace stoker {
+namespace {
+
+class RamCache final : public SampleCache {
+  public:
+    RamCache(std::int64_t size, std::int64_t budget_bytes) : size_(size), budget_(budget_bytes) {
+        const auto index_bytes = size * static_cast<std::int64_t>(sizeof(std::atomic<Entry*>));
+        if (index_bytes <= budget_) {
+            entries_ = std::make_unique<std::atomic<Entry*>[]>(static_cast<std::size_t>(size));
+            used_ = index_bytes;
+        }
+    }
+    RamCache(const RamCache&) = delete;
+    RamCache& operator=(const RamCache&) = delete;
+    ~RamCache() override {
+        for (std::int64_t i = 0; entries_ && i < size_; ++i) {
+            ::operator delete(entries_[static_cast<std::size_t>(i)].load());
+        }
+    }
+
+    bool holds(std::int64_t index) const override { return find(index) != nullptr; }
+
+    // Of a large sample its beginning: the processor sees by itself how it goes on.
+    void prefetch(std::int64_t index) const override {
+        constexpr std::size_t kLine = 64;
+        constexpr std::size_t kMost = 1024;
+        const Entry* entry = find(index);
+        for (std::size_t at = 0; entry != nullptr && at < kMost; at += kLine) {
+            __builtin_prefetch(reinterpret_cast<const std::byte*>(entry) + at);
+        }
+    }
+
+    bool get(std::int64_t index, Sample& sample) const override {
+        const Entry* entry = find(index);
+        if (entry != nullptr) {
+            set_sample(entry->header, sample);
+            sample.bytes = {reinterpret_cast<const std::byte*>(entry + 1), entry->header.bytes};
+        }
+        return entry != nullptr;
+    }
+
+    void put(std::int64_t index, const Sample& sample) override {
+        const std::size_t bytes = sizeof(Entry) + sample.bytes.size();
+        if (!entries_ || !take_bytes(used_, budget_, static_cast<std::int64_t>(bytes))) {
+            return;
+        }
+        void* memory = ::operator new(bytes, std::nothrow);
+        if (memory == nullptr) {  // a cache is no reason to fail
+            used_.fetch_sub(static_cast<std::int64_t>(bytes));
+            return;
+        }
+        auto* entry = new (memory) Entry{header_of(sample)};
+        std::memcpy(entry + 1, sample.bytes.data(), sample.bytes.size());
+        Entry* expected = nullptr;
+        if (!entries_[static_cast<std::size_t>(index)].compare_exchange_strong(
+                expected, entry, std::memory_order_release, std::memory_order_relaxed)) {
+            ::operator delete(entry);
+            used_.fetch_sub(static_cast<std::int64_t>(bytes));
+        }
+    }
+
+    std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
+    std::string trouble() const override {
+        return entries_ ? "" : "a budget of less than 8 bytes a sample, which its index takes";
+    }
+
+  private:
+    struct Entry {
+        CachedHeader header;  // the bytes follow
+    };
+
+    const Entry* find(std::int64_t index) const {
+        return entries_ ? entries_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) : nullptr;
+    }
+
+    const std::int64_t size_;
+    const std::int64_t budget_;
+    std::atomic<std::int64_t> used_{0};
+    std::unique_ptr<std::atomic<Entry*>[]> entries_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleCache> make_sample_cache(std::int64_t size, const CacheOptions& options) {
+    if (options.bytes <= 0) {
+        return nullptr;
+    }
+    if (!options.directory.empty()) {
+        return std::make_unique<DiskCache>(size, options.bytes, options.directory);
+    }
+    return std::make_unique<RamCache>(size, options.bytes);
+}
+
+}  // namespace stoker

@@ -1,0 +1,153 @@
+// From a recipe's [data] to datasets, the order in which they are drawn from, and options.
+#include "stoker/pipeline/recipe_data.h"
+
+#include <algorithm>
+
+#include "stoker/base/core_budget.h"
+#include "stoker/base/error.h"
+#include "stoker/base/user_cache.h"
+#include "stoker/formats/concat.h"
+#include "stoker/formats/open.h"
+#include "stoker/formats/subset.h"
+#include "stoker/pipeline/train_sampler.h"
+
+namespace stoker {
+namespace {
+
+using SourcePtr = std::shared_ptr<const Dataset>;
+
+std::string cache_dir(const DataRecipe& recipe, const char* purpose) {
+    if (!recipe.cache_dir.empty()) {
+        return recipe.cache_dir;
+    }
+    const auto all = user_cache_dir();
+    if (all.empty()) {
+        throw InvalidArgument({.where = "data.cache_dir",
+                               .expected = "a folder for cache = \"disk\"",
+                               .got = "none, and no home folder to put it in"});
+    }
+    return (all / purpose).string();
+}
+
+// One budget is for one thing: where anything is remote, it is for what is fetched.
+bool keeps_remote_bytes(const DataRecipe& recipe) {
+    const std::vector<std::string> sets = training_sets(recipe);
+    return recipe.cache == "disk" && (is_remote(recipe.val) || std::ranges::any_of(sets, is_remote));
+}
+
+// Both loaders together stay within cache_bytes: each gets the share of its samples.
+LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const Dataset& own) {
+    LoaderOptions options{.batch_size = recipe.data.batch_size, .prefetch = recipe.data.prefetch, .seed = recipe.seed};
+    options.bad_samples = recipe.data.bad_samples.of(own.size());
+    if (recipe.data.cache != "none" && !keeps_remote_bytes(recipe.data)) {
+        const auto size = [](const auto& dataset) { return dataset == nullptr ? 0 : dataset->size(); };
+        const auto all = static_cast<double>(size(data.train) + size(data.val));
+        options.cache = {.bytes = static_cast<std::int64_t>(static_cast<double>(recipe.data.cache_bytes) *
+                                                            static_cast<double>(own.size()) / all),
+                         .directory = recipe.data.cache == "disk" ? cache_dir(recipe.data, "samples") : "",
+                         .encoded = recipe.data.cache_as == "encoded"};
+    }
+    return options;
+}
+
+SourcePtr joined(std::vector<SourcePtr> datasets) {
+    return datasets.size() == 1 ? datasets.front() : std::make_shared<ConcatDataset>(std::move(datasets));
+}
+
+// The test splits of the training sets that have one; null where none has.
+SourcePtr open_test_splits(const DataRecipe& recipe) {
+    std::vector<SourcePtr> found;
+    for (const std::string& name : training_sets(recipe)) {
+        if (has_splits(name)) {
+            found.push_back(open_dataset(name, Split::test, open_options(recipe)));
+        }
+    }
+    return found.empty() ? nullptr : joined(std::move(found));
+}
+
+}  // namespace
+
+OpenOptions open_options(const DataRecipe& recipe) {
+    OpenOptions options{.fields = {.image = recipe.fields.image, .label = recipe.fields.label}};
+    if (keeps_remote_bytes(recipe)) {
+        options.remote.cache_dir = cache_dir(recipe, "remote");
+        options.remote.cache_bytes = recipe.cache_bytes;
+    }
+    return options;
+}
+
+std::vector<std::string> training_sets(const DataRecipe& recipe) {
+    std::vector<std::string> all = {recipe.train};
+    all.insert(all.end(), recipe.mix.begin(), recipe.mix.end());
+    return all;
+}
+
+RecipeData open_train_data(const DataRecipe& recipe) {
+    const std::optional<double> share = val_share(recipe.val);
+    RecipeData data;
+    std::vector<SourcePtr> train;
+    std::vector<SourcePtr> val;
+    for (const std::string& name : training_sets(recipe)) {
+        SourcePtr dataset = open_dataset(name, Split::train, open_options(recipe));
+        if (share) {  // by its own keys: a sample stays on its side whatever it is mixed with
+            const SplitSources split = split_by_key(dataset, *share);
+            dataset = split.rest;
+            val.push_back(split.share);
+        }
+        data.train_parts.push_back(dataset->size());
+        train.push_back(std::move(dataset));
+    }
+    data.train = joined(std::move(train));
+    data.val = val.empty() ? nullptr : joined(std::move(val));
+    return data;
+}
+
+RecipeData open_data(const DataRecipe& recipe) {
+    RecipeData data = open_train_data(recipe);
+    if (data.val == nullptr) {
+        data.val = recipe.val.empty() ? open_test_splits(recipe)
+                                      : SourcePtr(open_dataset(recipe.val, Split::test, open_options(recipe)));
+    }
+    return data;
+}
+
+RecipeData open_val_data(const DataRecipe& recipe) {
+    if (val_share(recipe.val)) {
+        return open_data(recipe);
+    }
+    if (!recipe.val.empty()) {
+        return {.train = nullptr, .val = open_dataset(recipe.val, Split::test, open_options(recipe))};
+    }
+    if (SourcePtr splits = open_test_splits(recipe)) {
+        return {.train = nullptr, .val = std::move(splits)};
+    }
+    open_train_data(recipe);  // data that is not there at all is the more likely mistake
+    throw InvalidArgument({.where = "data.val",
+                           .expected = "validation data",
+                           .got = "none",
+                           .hint = "set data.val to a data set or to a share of train such as \"10%\""});
+}
+
+LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data) {
+    LoaderOptions options = common_options(recipe, data, *data.train);
+    options.sampler = train_sampler(recipe, data);
+    options.bad_samples = recipe.data.bad_samples.of(options.sampler->size());
+    options.epochs = recipe.train.epochs;
+    options.shuffle = recipe.data.shuffle;
+    options.drop_last = recipe.data.drop_last;
+    return options;
+}
+
+LoaderOptions val_loader_options(const Recipe& recipe, const RecipeData& data) {
+    LoaderOptions options = common_options(recipe, data, *data.val);
+    options.shuffle = false;
+    options.epochs = 1;
+    return options;
+}
+
+int auto_workers(bool on_gpu) {
+    const int cores = read_core_budget().usable;
+    return std::max(on_gpu ? cores - 1 : cores, 1);
+}
+
+}  // namespace stoker

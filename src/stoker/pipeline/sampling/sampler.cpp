@@ -1,0 +1,99 @@
+// The choice between the orders, and the two plain ones: as stored, and shuffled as a whole.
+#include "stoker/pipeline/sampling/sampler.h"
+
+#include <fmt/format.h>
+#include <limits>
+
+#include "stoker/base/error.h"
+#include "stoker/pipeline/sampling/permutation.h"
+#include "stoker/pipeline/sampling/sampler_pass.h"
+#include "stoker/pipeline/sampling/weighted_sampler.h"
+#include "stoker/pipeline/sampling/windowed_sampler.h"
+
+namespace stoker {
+namespace {
+
+// Pass after pass over the data set, each a permutation of its own.
+class PermutationSampler final : public Sampler {
+  public:
+    explicit PermutationSampler(const SamplerOptions& options)
+        : size_(options.size),
+          epoch_samples_(options.epoch_samples == 0 ? options.size : options.epoch_samples),
+          seed_(options.seed),
+          shuffle_(options.shuffle) {
+        check_occurrences(epoch_samples_, size_);
+    }
+
+    std::int64_t size() const override { return epoch_samples_; }
+    std::int64_t samples() const override { return size_; }
+    std::uint64_t seed() const override { return seed_; }
+
+    void draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const override {
+        const PassPlace begin = pass_place(epoch, epoch_samples_, 0, size_);
+        PassPlace at = pass_place(epoch, epoch_samples_, first, size_);
+        Permutation permutation = of_pass(at.pass);
+        for (Draw& draw : out) {
+            if (at.position == size_) {
+                at = {at.pass + 1, 0};
+                permutation = of_pass(at.pass);
+            }
+            draw = {.index = shuffle_ ? permutation(at.position) : at.position,
+                    .occurrence = static_cast<std::uint16_t>(at.pass - begin.pass)};
+            ++at.position;
+        }
+    }
+
+    std::string name() const override {
+        const char* kind = shuffle_ ? "shuffled" : "sequential";
+        return epoch_samples_ == size_ ? kind : fmt::format("{}, {} an epoch", kind, epoch_samples_);
+    }
+
+  private:
+    Permutation of_pass(std::uint64_t pass) const {
+        return {size_, seed_, static_cast<std::uint32_t>(pass), pass >> 32};
+    }
+
+    std::int64_t size_;
+    std::int64_t epoch_samples_;
+    std::uint64_t seed_;
+    bool shuffle_;
+};
+
+}  // namespace
+
+void check_occurrences(std::int64_t drawn, std::int64_t size) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::uint16_t>::max();
+    if (size < 1) {
+        throw InvalidArgument(
+            {.where = "order", .expected = "a data set of at least one sample", .got = fmt::to_string(size)});
+    }
+    if (drawn / size >= kMost) {
+        throw InvalidArgument({.where = "order",
+                               .expected = fmt::format("no sample more than {} times an epoch", kMost),
+                               .got = fmt::format("{} draws from {} samples", drawn, size)});
+    }
+}
+
+std::shared_ptr<const Sampler> make_sampler(const SamplerOptions& options) {
+    if (options.epoch_samples < 0 || options.window < 0) {
+        throw InvalidArgument({.where = "order",
+                               .expected = "no negative number of samples an epoch or a window",
+                               .got = fmt::format("{} and {}", options.epoch_samples, options.window)});
+    }
+    const bool windowed = options.window > 0 && options.window < options.size && options.shuffle;
+    if (windowed && (!options.groups.empty() || options.epoch_samples != 0)) {
+        throw InvalidArgument({.where = "order",
+                               .expected = "a window, or weights and a length of the epoch",
+                               .got = "both",
+                               .hint = "weighted sampling needs samples from everywhere"});
+    }
+    if (!options.groups.empty()) {
+        return std::make_shared<WeightedSampler>(options);
+    }
+    if (windowed) {
+        return std::make_shared<WindowedSampler>(options);
+    }
+    return std::make_shared<PermutationSampler>(options);
+}
+
+}  // namespace stoker

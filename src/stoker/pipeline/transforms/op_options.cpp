@@ -1,0 +1,151 @@
+// Reads values out of an OpSpec, and says what is wrong with them.
+#include "stoker/pipeline/transforms/op_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kMaxSide = 1 << 15;
+
+std::string describe(const OptionValue& value) {
+    if (const auto* flag = std::get_if<bool>(&value)) {
+        return *flag ? "true" : "false";
+    }
+    if (const auto* number = std::get_if<double>(&value)) {
+        return fmt::to_string(*number);
+    }
+    if (const auto* text = std::get_if<std::string>(&value)) {
+        return fmt::format("\"{}\"", *text);
+    }
+    return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
+}
+
+}  // namespace
+
+bool OpOptions::has(const std::string& name) {
+    if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+        known_.push_back(name);
+    }
+    return spec_.options.contains(name);
+}
+
+double OpOptions::number(const std::string& name, double fallback, double low, double high) {
+    if (!has(name)) {
+        return fallback;
+    }
+    const auto* value = std::get_if<double>(&spec_.options.at(name));
+    if (value == nullptr || !(*value >= low && *value <= high)) {
+        refuse(name, fmt::format("a number from {} to {}", low, high));
+    }
+    return *value;
+}
+
+bool OpOptions::is_text(const std::string& name) {
+    return has(name) && std::holds_alternative<std::string>(spec_.options.at(name));
+}
+
+bool OpOptions::flag(const std::string& name, bool fallback) {
+    if (!has(name)) {
+        return fallback;
+    }
+    const auto* value = std::get_if<bool>(&spec_.options.at(name));
+    if (value == nullptr) {
+        refuse(name, "true or false");
+    }
+    return *value;
+}
+
+std::vector<double> OpOptions::numbers(const std::string& name, std::vector<double> fallback, std::size_t least,
+                                       std::size_t most) {
+    if (!has(name)) {
+        return fallback;
+    }
+    const OptionValue& value = spec_.options.at(name);
+    std::vector<double> list;
+    if (const auto* one = std::get_if<double>(&value); one != nullptr && least == 1) {
+        list = {*one};
+    } else if (const auto* many = std::get_if<std::vector<double>>(&value)) {
+        list = *many;
+    }
+    if (list.size() < least || list.size() > most) {
+        refuse(name, least == most ? fmt::format("a list of {} numbers", least)
+                                   : fmt::format("a number or a list of up to {} numbers", most));
+    }
+    return list;
+}
+
+ImageSize OpOptions::size() {
+    const std::vector<double> list = numbers("size", {}, 1, 2);
+    for (const double side : list) {
+        if (side < 1 || side > kMaxSide || side != std::floor(side)) {
+            refuse("size", fmt::format("whole pixels from 1 to {}", kMaxSide));
+        }
+    }
+    if (list.empty()) {
+        throw InvalidArgument({.where = spec_.where,
+                               .expected = fmt::format("the option size for {}", spec_.name),
+                               .got = "none",
+                               .hint = fmt::format("write {{op = \"{}\", size = 224}}", spec_.name)});
+    }
+    return {static_cast<int>(list.front()), static_cast<int>(list.back())};
+}
+
+std::string OpOptions::text(const std::string& name) {
+    const auto* value = std::get_if<std::string>(&spec_.options.at(name));
+    if (value == nullptr) {
+        refuse(name, "a string");
+    }
+    return *value;
+}
+
+std::size_t OpOptions::choice(const std::string& name, const std::vector<std::string>& names) {
+    if (!has(name)) {
+        return 0;
+    }
+    const auto found = std::find(names.begin(), names.end(), text(name));
+    if (found == names.end()) {
+        refuse(name, fmt::format("one of {}", fmt::join(names, ", ")));
+    }
+    return static_cast<std::size_t>(found - names.begin());
+}
+
+Color OpOptions::color(const std::string& name) {
+    Color color{};
+    const std::vector<double> list = numbers(name, {0}, 1, color.size());
+    for (std::size_t c = 0; c < color.size(); ++c) {
+        const double value = list[std::min(c, list.size() - 1)];
+        if (!(value >= 0 && value <= 255 && value == std::floor(value))) {
+            refuse(name, "whole values from 0 to 255");
+        }
+        color[c] = static_cast<std::uint8_t>(value);
+    }
+    return color;
+}
+
+Interpolation OpOptions::interpolation() {
+    return choice("interpolation", {"nearest", "bilinear"}) == 0 ? Interpolation::nearest : Interpolation::bilinear;
+}
+
+void OpOptions::refuse(const std::string& name, const std::string& expected) const {
+    throw InvalidArgument({.where = fmt::format("{}.{}", spec_.where, name),
+                           .expected = expected,
+                           .got = spec_.options.contains(name) ? describe(spec_.options.at(name)) : "none"});
+}
+
+void OpOptions::finish() const {
+    for (const auto& [name, value] : spec_.options) {
+        if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+            throw InvalidArgument({.where = spec_.where,
+                                   .expected = fmt::format("an option of {}: {}", spec_.name, fmt::join(known_, ", ")),
+                                   .got = name});
+        }
+    }
+}
+
+}  // namespace stoker

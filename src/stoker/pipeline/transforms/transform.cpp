@@ -1,0 +1,304 @@
+// Folds ops as far as they go, makes the pixels where an op needs them or cannot be folded, and goes on from
+// there. Crops are views; what changes pixels writes into the scratch image that it does not read from.
+#include "stoker/pipeline/transforms/transform.h"
+
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
+#include "stoker/ops/grayscale.h"
+#include "stoker/pipeline/transforms/op_table.h"
+
+namespace stoker {
+namespace {
+
+bool is_random(const Op& op) {
+    return !std::holds_alternative<Resize>(op) && !std::holds_alternative<CenterCrop>(op) &&
+           !std::holds_alternative<Normalize>(op);
+}
+
+ImageView next_scratch(TransformScratch& scratch, int height, int width, int channels) {
+    scratch.used = 1 - scratch.used;
+    Image& image = scratch.pixels[scratch.used];
+    image.reset(height, width, channels);
+    return image.view();
+}
+
+void check_pixels(ImageSize size, ImageSize from) {
+    if (size != from && std::int64_t{size.height} * size.width > kMaxPixels) {
+        throw DataError({}, {.where = "resize",
+                             .expected = fmt::format("at most {} pixels", kMaxPixels),
+                             .got = fmt::format("{} x {}, from an image of {} x {}", size.height, size.width,
+                                                from.height, from.width)});
+    }
+}
+
+// Adds one op to the geometry; false for what cannot be: an op on pixels, or a geometry that has to be made first.
+// It then is the same op with the same draws that comes again, on the pixels.
+struct FoldOp {
+    Geometry& geometry;
+    Rng& rng;
+
+    bool operator()(const Resize& op) const {
+        const ImageSize from = geometry.size();
+        const ImageSize size = op.size ? *op.size : resized_size(from.height, from.width, op.shorter);
+        check_pixels(size, from);
+        return geometry.resize(size);
+    }
+    bool operator()(const CenterCrop& op) const {
+        const auto [height, width] = geometry.size();
+        return geometry.crop(center_crop_box(height, width, op.height, op.width));
+    }
+    bool operator()(const RandomResizedCrop& op) const {
+        const auto [height, width] = geometry.size();
+        check_pixels({op.height, op.width}, {height, width});
+        return geometry.can_resize() && geometry.crop(draw_random_resized_crop(op, height, width, rng)) &&
+               geometry.resize({op.height, op.width});
+    }
+    bool operator()(const HorizontalFlip& op) const {
+        if (draw_horizontal_flip(op, rng)) {
+            geometry.flip();
+        }
+        return true;
+    }
+    bool operator()(const RandomCrop& op) const {
+        const auto [height, width] = geometry.size();
+        return geometry.crop(draw_random_crop(op, height, width, rng));
+    }
+    bool operator()(const PixelOp& op) const { return !changes_pixels(op, geometry.size(), rng); }
+    bool operator()(const Normalize& /*op*/) const { return false; }
+};
+
+// The same pixels where they may be changed: in `scratch`, if they are not there already. The image may lie in
+// the source or in a cache, which must not change.
+ImageView writable(ConstImageView image, bool own, TransformScratch& scratch) {
+    if (own) {
+        const ImageView whole = scratch.pixels[scratch.used].view();
+        return {whole.data + (image.data - whole.data), image.height, image.width, image.channels, image.stride};
+    }
+    const ImageView copy = next_scratch(scratch, image.height, image.width, image.channels);
+    copy_pixels(image, copy);
+    return copy;
+}
+
+// An op that no geometry takes, on pixels. `own`: they lie in the scratch image in use.
+struct RunOp {
+    ConstImageView image;
+    bool own;
+    Rng& rng;
+    TransformScratch& scratch;
+
+    ConstImageView operator()(const CenterCrop& op) const {
+        const ImageView out = next_scratch(scratch, op.height, op.width, image.channels);
+        crop_padded(image, center_crop_box(image.height, image.width, op.height, op.width), out);
+        return out;
+    }
+    ConstImageView operator()(const RandomCrop& op) const {
+        const ImageView out = next_scratch(scratch, op.height, op.width, image.channels);
+        padded_crop(image, draw_random_crop(op, image.height, image.width, rng), op.mode, op.fill, out);
+        return out;
+    }
+    ConstImageView operator()(const PixelOp& op) const {
+        const ImageView pixels = writable(image, own, scratch);
+        run_pixel_op(op, pixels, rng, scratch.original);
+        return pixels;
+    }
+    ConstImageView operator()(const auto& /*op*/) const {
+        throw InternalError({.where = "transform", .expected = "an op that runs on pixels", .got = "another"});
+    }
+};
+
+ConstImageView pixels_of(const Sample& sample) {
+    const ConstImageView image{reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width,
+                               sample.channels, std::ptrdiff_t{sample.width} * sample.channels};
+    if (image.height < 1 || image.width < 1 || image.channels < 1 || image.channels > 4) {
+        throw DataError({}, {.where = "raw pixels",
+                             .expected = "at least 1 x 1 pixels of 1 to 4 channels",
+                             .got = fmt::format("{} x {} x {}", image.height, image.width, image.channels)});
+    }
+    const std::size_t bytes = image.row_bytes() * static_cast<std::size_t>(image.height);
+    if (sample.bytes.size() != bytes) {
+        throw DataError({}, {.where = "raw pixels",
+                             .expected = fmt::format("{} bytes for {} x {} x {}", bytes, sample.height, sample.width,
+                                                     sample.channels),
+                             .got = fmt::to_string(sample.bytes.size())});
+    }
+    return image;
+}
+
+// `pixels` are what `window` says of the geometry's image.
+void resize_into(ConstImageView pixels, const Box& window, const Geometry& geometry, const NormalizeFactors& factors,
+                 const PixelTarget& target, ResizeScratch& scratch) {
+    const Box reads = geometry.reads();
+    const Box& box = geometry.box();
+    resize_normalize(pixels.crop({reads.top - window.top, reads.left - window.left, reads.height, reads.width}),
+                     {reads.top - box.top, reads.left - box.left, reads.height, reads.width}, geometry.resizing(),
+                     factors, target, scratch);
+}
+
+ConstImageView made(ConstImageView pixels, const Box& window, const Geometry& geometry, TransformScratch& scratch) {
+    if (geometry.is_crop()) {
+        const Box& box = geometry.box();
+        return pixels.crop({box.top - window.top, box.left - window.left, box.height, box.width});
+    }
+    const auto [height, width] = geometry.size();
+    const ImageView out = next_scratch(scratch, height, width, pixels.channels);
+    resize_into(pixels, window, geometry, {},
+                {.data = reinterpret_cast<std::byte*>(out.data), .dtype = DType::uint8, .layout = Layout::hwc},
+                scratch.resize);
+    return out;
+}
+
+}  // namespace
+
+void require_size(const ImageSlot& slot, int channels, ImageSize size) {
+    if (channels != slot.channels || size.height != slot.height || size.width != slot.width) {
+        throw SizeMismatch({}, {.where = "image",
+                                .expected = fmt::format("{} x {} x {}{}", slot.channels, slot.height, slot.width,
+                                                        slot.given ? "" : " (channels, height, width), as of sample 0"),
+                                .got = fmt::format("{} x {} x {}", channels, size.height, size.width),
+                                .hint = "add an op that gives all images one size, such as center_crop or "
+                                        "resize with size = [height, width]"});
+    }
+}
+
+bool gives_one_size(const std::vector<Op>& ops) {
+    return std::ranges::any_of(ops, [](const Op& op) {
+        const auto* resize = std::get_if<Resize>(&op);
+        return (resize != nullptr && resize->size) || std::holds_alternative<CenterCrop>(op) ||
+               std::holds_alternative<RandomResizedCrop>(op) || std::holds_alternative<RandomCrop>(op);
+    });
+}
+
+TransformOptions transform_options(const DataRecipe& recipe) {
+    return {.exif = recipe.exif, .decode = recipe.decode == "fast" ? DecodeMode::fast : DecodeMode::exact};
+}
+
+Transform::Transform(const std::vector<OpSpec>& specs, const TransformOptions& options)
+    : Transform(make_ops(specs), options) {
+    if (!specs.empty()) {
+        last_op_ = specs.back().where;
+    }
+}
+
+Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops_(std::move(ops)), options_(options) {
+    Normalize last;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+        if (const auto* normalize_op = std::get_if<Normalize>(&ops_[i])) {
+            if (i + 1 != ops_.size()) {
+                throw InvalidArgument({.where = "ops",
+                                       .expected = "normalize to be the last op",
+                                       .got = fmt::format("it as number {} of {}", i + 1, ops_.size()),
+                                       .hint = "move it to the end of the list"});
+            }
+            last = *normalize_op;
+        }
+    }
+    factors_ = normalize_factors(last);
+    normalized_channels_ = last.channels;
+    if (!ops_.empty() && std::holds_alternative<Normalize>(ops_.back())) {
+        ops_.pop_back();
+    }
+    while (fixed_ < ops_.size() && !is_random(ops_[fixed_])) {
+        ++fixed_;
+    }
+}
+
+void Transform::require_channels(int channels) const {
+    if (normalized_channels_ != 0 && normalized_channels_ != channels) {
+        throw InvalidArgument(
+            {.where = last_op_,
+             .expected = fmt::format("normalize with a mean and a std for the {} of the images, or with one for all",
+                                     pluralize(channels, "channel")),
+             .got = fmt::format("figures for {}", normalized_channels_)});
+    }
+}
+
+void Transform::run(const Sample& sample, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
+                    StageClock& clock) const {
+    Draft image = open(sample, ops_.size(), key, scratch, clock);
+    settle(image, ops_.size(), key, scratch);
+    write(image, scratch, slot);
+}
+
+ConstImageView Transform::prepare(const Sample& sample, TransformScratch& scratch, StageClock& clock) const {
+    Draft image = open(sample, fixed_, {}, scratch, clock);
+    settle(image, fixed_, {}, scratch);
+    return made(image.pixels, image.window, image.geometry, scratch);
+}
+
+void Transform::run(ConstImageView prepared, const RngKey& key, TransformScratch& scratch,
+                    const ImageSlot& slot) const {
+    Draft image = draft(prepared, fixed_, ops_.size(), key);
+    settle(image, ops_.size(), key, scratch);
+    write(image, scratch, slot);
+}
+
+ConstImageView Transform::augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const {
+    Draft image = draft(prepared, fixed_, ops_.size(), key);
+    settle(image, ops_.size(), key, scratch);
+    return made(image.pixels, image.window, image.geometry, scratch);
+}
+
+Transform::Draft Transform::open(const Sample& sample, std::size_t end, const RngKey& key, TransformScratch& scratch,
+                                 StageClock& clock) const {
+    if (!sample.encoded) {
+        return draft(pixels_of(sample), 0, end, key);
+    }
+    Draft image;
+    const auto fold_ops = [&](ImageSize size) {
+        Geometry geometry(size);
+        image.next = fold(geometry, 0, end, key);
+        return geometry;
+    };
+    RegionSink sink(fold_ops, options_.decode, scratch.decoded);
+    scratch.decoder.decode(sample.bytes, sink, {.exif = options_.exif});
+    const ImageView decoded = scratch.decoded.view();
+    image.pixels = options_.channels == 1 ? luma(decoded) : decoded;
+    image.window = sink.window();
+    image.geometry = sink.geometry();
+    clock.lap(Stage::decode);
+    return image;
+}
+
+Transform::Draft Transform::draft(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const {
+    Draft made_from{image, {0, 0, image.height, image.width}, Geometry({image.height, image.width}), next};
+    made_from.next = fold(made_from.geometry, next, end, key);
+    return made_from;
+}
+
+// Folds ops from `next` on; the first that does not fold, or `end`.
+std::size_t Transform::fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key) const {
+    for (; next < end; ++next) {
+        key.op = static_cast<std::uint16_t>(next);
+        Rng rng(key);
+        if (!std::visit(FoldOp{geometry, rng}, ops_[next])) {
+            break;
+        }
+    }
+    return next;
+}
+
+// Makes the pixels, and runs ops on them, until all that is left is folded.
+void Transform::settle(Draft& image, std::size_t end, const RngKey& key, TransformScratch& scratch) const {
+    bool own = false;
+    while (image.next < end) {
+        const std::size_t stuck = image.next;
+        own = own || !image.geometry.is_crop();
+        image = draft(made(image.pixels, image.window, image.geometry, scratch), stuck, end, key);
+        if (image.next == stuck) {
+            RngKey op_key = key;
+            op_key.op = static_cast<std::uint16_t>(stuck);
+            Rng rng(op_key);
+            image = draft(std::visit(RunOp{image.pixels, own, rng, scratch}, ops_[stuck]), stuck + 1, end, key);
+            own = true;
+        }
+    }
+}
+
+void Transform::write(const Draft& image, TransformScratch& scratch, const ImageSlot& slot) const {
+    require_size(slot, image.pixels.channels, image.geometry.size());
+    resize_into(image.pixels, image.window, image.geometry, factors_, slot.pixels, scratch.resize);
+}
+
+}  // namespace stoker

@@ -1,0 +1,250 @@
+// A damaged checkpoint is said to be one with the name of the next older one that can be read, which takes a while to
+// find out and is worth it.
+#include "stoker/train/run/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/base/hash.h"
+#include "stoker/bridge/tensor.h"
+#include "stoker/formats/arrays/safetensors.h"
+
+namespace stoker {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kEmaFile = "ema.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kStateFile = "state.json";
+constexpr const char* kFiles = "files";  // in it: the hashes of the others
+
+std::string to_hex(std::uint64_t hash) {
+    return fmt::format("{:016x}", hash);
+}
+
+// `hash` is the file's when it was written; empty: not known.
+ModelFile read_model_file(const fs::path& path, const std::string& hash = "") {
+    const SafetensorsFile file(path);
+    if (!hash.empty() && to_hex(hash_bytes(file.bytes())) != hash) {
+        throw DataError({.path = path.string()},
+                        {.where = "checkpoint",
+                         .expected = "the file as it was written",
+                         .got = "another: it is damaged, or was replaced (model.weights takes weights of your own)"});
+    }
+    ModelFile model{.tensors = {}, .about = file.metadata(), .path = path.string()};
+    for (const auto& [name, view] : file.tensors()) {
+        model.tensors.push_back({name, copy_of(view)});
+    }
+    return model;
+}
+
+std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
+    const std::string name = checkpoint.filename().string();
+    std::int64_t step = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), step);
+    if (parsed.ec != std::errc() || step < 0 || parsed.ptr != name.data() + name.size() ||
+        !fs::exists(checkpoint / kStateFile)) {
+        return std::nullopt;
+    }
+    return step;
+}
+
+[[noreturn]] void refuse_state(const fs::path& checkpoint, const std::string& got) {
+    throw DataError({.path = (checkpoint / kStateFile).string()},
+                    {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = got});
+}
+
+// Gives what `use` makes of a checkpoint's state.json.
+template <typename Use>
+auto from_state(const fs::path& checkpoint, Use use) {
+    const Json state = Json::parse(read_text(checkpoint / kStateFile), nullptr, /*allow_exceptions=*/false);
+    if (state.is_discarded()) {
+        refuse_state(checkpoint, "text that is no JSON");
+    }
+    try {
+        if (const Json& step = state.at("step"); !step.is_number_unsigned()) {
+            refuse_state(checkpoint, fmt::format("a step of {}", step.is_number() ? step.dump() : step.type_name()));
+        }
+        return use(state);
+    } catch (const Json::exception& error) {
+        refuse_state(checkpoint, json_reason(error));
+    }
+}
+
+// One of a checkpoint's files of tensors. Checkpoints of before hashes were noted are read too.
+ModelFile read_part(const fs::path& checkpoint, const Json& state, const char* name) {
+    return read_model_file(checkpoint / name,
+                           state.contains(kFiles) ? state.at(kFiles).at(name).get<std::string>() : "");
+}
+
+bool has_averages(const fs::path& checkpoint, const Json& state) {
+    return state.contains(kFiles) ? state.at(kFiles).contains(kEmaFile) : fs::exists(checkpoint / kEmaFile);
+}
+
+Checkpoint read_whole(const fs::path& path) {
+    return from_state(path, [&](const Json& state) -> Checkpoint {
+        std::vector<NamedTensor> ema;
+        if (has_averages(path, state)) {
+            ema = read_part(path, state, kEmaFile).tensors;
+        }
+        return {.model = read_part(path, state, kModelFile).tensors,
+                .optimizer = read_part(path, state, kOptimizerFile).tensors,
+                .ema = std::move(ema),
+                .state = state.dump()};
+    });
+}
+
+// Which of those before a damaged checkpoint can be read; empty where none can.
+std::string advice_after_damage(const fs::path& damaged, const char* option) {
+    const fs::path path = (damaged / "").lexically_normal().parent_path();
+    auto others = checkpoints_in(path.parent_path());
+    const std::optional<std::int64_t> step = step_of(path);
+    std::erase_if(others, [&](const auto& other) { return !step || other.first >= *step; });
+    for (auto other = others.rbegin(); other != others.rend(); ++other) {
+        try {
+            read_whole(other->second);
+            return fmt::format("{} {} is the one before", option, other->second.string());
+        } catch (const Error&) {
+            continue;  // damaged, too
+        }
+    }
+    return "";
+}
+
+// Gives what `read` gives; where it cannot, the error says which other checkpoint `option` may name.
+template <typename Read>
+auto or_advise(const fs::path& path, const char* option, Read read) {
+    try {
+        return read();
+    } catch (const DataError& error) {
+        ErrorInfo info = error.info();
+        const std::string advice = advice_after_damage(path, option);
+        info.hint = advice.empty() ? info.hint : advice;
+        throw DataError(error.place(), info);
+    } catch (const IoError& error) {
+        const std::string advice = advice_after_damage(path, option);
+        throw IoError(error.what() + (advice.empty() ? "" : "; " + advice));
+    }
+}
+
+template <typename Value>
+Value read_state(const fs::path& checkpoint, const char* pointer) {
+    return or_advise(checkpoint, "--checkpoint", [&] {
+        return from_state(checkpoint,
+                          [&](const Json& state) { return state.value(Json::json_pointer(pointer), Value()); });
+    });
+}
+
+ModelFile read_evaluated(const fs::path& checkpoint) {
+    return from_state(checkpoint, [&](const Json& state) {
+        return read_part(checkpoint, state, has_averages(checkpoint, state) ? kEmaFile : kModelFile);
+    });
+}
+
+}  // namespace
+
+std::string json_reason(const std::exception& error) {
+    const std::string text = error.what();  // "[json.exception.type_error.302] type must be ..."
+    const std::size_t number = text.find("] ");
+    return number == std::string::npos ? text : text.substr(number + 2);
+}
+
+std::vector<std::pair<std::int64_t, fs::path>> checkpoints_in(const fs::path& folder) {
+    std::vector<std::pair<std::int64_t, fs::path>> found;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder, none)) {
+        if (const auto step = step_of(entry.path())) {
+            found.emplace_back(*step, entry.path());
+        }
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+std::optional<fs::path> find_checkpoint(const fs::path& path) {
+    if (fs::exists(path / kStateFile)) {
+        return path;
+    }
+    auto found = checkpoints_in(path / kCheckpoints);
+    if (found.empty()) {
+        found = checkpoints_in(path);
+    }
+    return found.empty() ? std::nullopt : std::optional(found.back().second);
+}
+
+std::uint64_t write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors, const ModelMetadata& about) {
+    std::vector<at::Tensor> on_host;  // keeps copies alive until they are written
+    std::vector<NamedView> views;
+    for (const auto& [name, tensor] : tensors) {
+        on_host.push_back(tensor.detach().to(at::kCPU).contiguous());
+        views.push_back({name, view_of(on_host.back())});
+    }
+    return write_safetensors(path, views, about);
+}
+
+void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
+    Json state = Json::parse(checkpoint.state);
+    const auto write = [&](const char* name, const std::vector<NamedTensor>& tensors, const ModelMetadata& about) {
+        state[kFiles][name] = to_hex(write_tensors(folder / name, tensors, about));
+    };
+    write(kModelFile, checkpoint.model, checkpoint.about);
+    write(kOptimizerFile, checkpoint.optimizer, {});
+    if (!checkpoint.ema.empty()) {
+        write(kEmaFile, checkpoint.ema, checkpoint.about);
+    }
+    write_file(folder / kStateFile, state.dump(2) + "\n");
+}
+
+Checkpoint read_checkpoint(const fs::path& path) {
+    return or_advise(path, "--resume", [&] { return read_whole(path); });
+}
+
+std::vector<std::string> read_classes(const fs::path& checkpoint) {
+    return read_state<std::vector<std::string>>(checkpoint, "/classes");
+}
+
+std::string read_trained_recipe(const fs::path& checkpoint) {
+    return read_state<std::string>(checkpoint, "/recipe");
+}
+
+std::string read_model_hash(const fs::path& checkpoint) {
+    return read_state<std::string>(checkpoint, "/model_file/hash");
+}
+
+ModelFile read_model(const fs::path& checkpoint) {
+    return or_advise(checkpoint, "--checkpoint", [&] { return read_evaluated(checkpoint); });
+}
+
+ModelFile read_weights(const fs::path& path) {
+    constexpr const char* kWanted = "a .safetensors file, a checkpoint or a run folder";
+    std::error_code none;
+    if (!fs::exists(path, none)) {
+        throw IoError({.where = "model.weights",
+                       .expected = kWanted,
+                       .got = path.string() + ", which does not exist",
+                       .hint = "paths are relative to the working directory"});
+    }
+    try {
+        if (!fs::is_directory(path)) {
+            return read_model_file(path);
+        }
+        if (const auto checkpoint = find_checkpoint(path)) {
+            return read_evaluated(*checkpoint);
+        }
+    } catch (const DataError& error) {
+        throw DataError({.path = "model.weights: " + error.place().path}, error.info());
+    }
+    throw IoError(
+        {.where = "model.weights: " + path.string(), .expected = kWanted, .got = "a folder without a checkpoint"});
+}
+
+}  // namespace stoker

@@ -1,0 +1,76 @@
+// Bad samples are few: the file is opened for each batch that has some, and written at once.
+#include "stoker/train/run/quarantine.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+
+namespace stoker {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string name_of(const Json& line) {
+    return line.at("source").dump() + line.at("key").dump();
+}
+
+}  // namespace
+
+void Quarantine::open(const std::filesystem::path& file) {
+    file_ = file;
+    listed_.clear();
+    std::error_code unknown;
+    if (!std::filesystem::exists(file, unknown)) {
+        return;
+    }
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+        const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+        if (json.is_object() && json.contains("source") && json.contains("key")) {
+            listed_.insert(name_of(json));
+        }
+    }
+    torn_ = std::filesystem::file_size(file, unknown) > 0 && !read_text(file).ends_with('\n');
+}
+
+std::string Quarantine::lines(std::span<const BadSample> samples, const Dataset& dataset, int rank) {
+    std::string lines;
+    for (const BadSample& bad : samples) {
+        const Json json = {{"source", dataset.path()},
+                           {"key", bad.key},
+                           {"offset", bad.offset ? Json(*bad.offset) : Json(nullptr)},
+                           {"reason", bad.reason},
+                           {"replaced_by", bad.replaced_by ? Json(dataset.key(*bad.replaced_by)) : Json(nullptr)},
+                           {"rank", rank}};
+        lines += json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    }
+    return lines;
+}
+
+void Quarantine::note(const std::string& all) {
+    if (file_.empty()) {
+        return;
+    }
+    std::istringstream given(all);
+    std::string lines;
+    for (std::string line; std::getline(given, line);) {
+        if (listed_.insert(name_of(Json::parse(line))).second) {
+            lines += line + "\n";
+        }
+    }
+    if (lines.empty()) {
+        return;
+    }
+    std::ofstream out(file_, std::ios::app | std::ios::binary);
+    // A line that a kill has cut short stays by itself; its sample is listed again.
+    out << (std::exchange(torn_, false) ? "\n" : "") << lines << std::flush;
+    if (!out) {
+        throw IoError({.where = file_.string(), .expected = "room to write", .got = errno_text()});
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,79 @@
+// Recipes are compared key by key, as text; of the data, its size and its samples' keys.
+#include "stoker/train/run/rank_checks.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <vector>
+
+#include "stoker/base/error.h"
+#include "stoker/models/custom_model.h"
+#include "stoker/pipeline/loader_state.h"
+#include "stoker/track/recipe_keys.h"
+
+namespace stoker {
+namespace {
+
+// Weights are rank 0's in any case.
+constexpr const char* kOfAHost[] = {
+    "name",          "device",        "data.train",       "data.val",       "data.mix",
+    "data.workers",  "data.cache",    "data.cache_bytes", "data.cache_dir", "data.cache_as",
+    "data.prefetch", "train.threads", "data.pin_memory",  "model.weights",  "model.script",
+    "model.export",
+};
+
+std::string identity(const Loader& loader) {
+    const LoaderState state = loader.state();
+    return fmt::format("{} samples (hash of their keys: {:016x})", state.size, state.keys);
+}
+
+std::string shown(const std::string& value) {
+    return value.empty() ? "none" : value;
+}
+
+// `mine` has the same keys on all ranks.
+void require_same(const Group& group, const RecipeKeys& mine, const char* hint) {
+    const std::vector<std::string> all =
+        group.all_gather(nlohmann::json(mine).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        if (all[rank] == all[0]) {
+            continue;
+        }
+        const RecipeKeys first = nlohmann::json::parse(all[0]);
+        const RecipeKeys other = nlohmann::json::parse(all[rank]);
+        const DifferingKey differs = differing_keys({first, other}).at(0);
+        throw InvalidArgument({.where = differs.key,
+                               .expected = shown(differs.values[0]) + ", as on rank 0",
+                               .got = fmt::format("{} on rank {}", shown(differs.values[1]), rank),
+                               .hint = hint});
+    }
+}
+
+}  // namespace
+
+const Group& require_same_recipe(const Group& group, const Recipe& recipe, const Loader& train, const Loader* val) {
+    if (group.alone()) {
+        return group;
+    }
+    RecipeKeys keys = recipe_keys(recipe_to_toml(recipe), "the recipe");
+    for (const char* key : kOfAHost) {
+        keys[key] = "";
+    }
+    if (const char* key = custom_model_key(recipe.model)) {
+        keys[key] = "a file of hash " + custom_model_hash(recipe.model);
+    }
+    keys["data.train"] = identity(train);
+    keys["data.val"] = val != nullptr ? identity(*val) : "";
+    group.barrier();
+    require_same(group, keys, "start all ranks with the same recipe and data");
+    return group;
+}
+
+void require_same_start(const Group& group, const std::string& resume, bool has_folder) {
+    if (!group.alone()) {
+        require_same(group, {{"resume", resume}, {"out", has_folder ? "a run folder" : ""}},
+                     "start all ranks with the same arguments");
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,71 @@
+// at::autocast's thread-local switches, which C++ has without a guard.
+#include "stoker/train/step/autocast.h"
+
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+
+#include "stoker/base/error.h"
+#include "stoker/cuda/cuda_device.h"
+
+namespace stoker {
+namespace {
+
+// Ampere and later multiply bf16.
+bool has_bf16(const at::Device& device) {
+    const auto devices = cuda_devices();
+    const auto index = static_cast<std::size_t>(std::max<int>(device.index(), 0));
+    return index < devices.size() && devices[index].major >= 8;
+}
+
+}  // namespace
+
+std::string Precision::name() const {
+    if (autocast) {
+        return *autocast == at::kHalf ? "fp16" : "bf16";
+    }
+    return tf32 ? "tf32" : "fp32";
+}
+
+Precision choose_precision(const std::string& precision, const at::Device& device) {
+    const bool gpu = device.is_cuda();
+    if (precision == "fp32" || (precision == "auto" && !gpu)) {
+        return {};
+    }
+    if (precision == "tf32") {
+        if (!gpu) {
+            throw InvalidArgument({.where = "train.precision",
+                                   .expected = "fp32, bf16 or fp16 on a CPU",
+                                   .got = "tf32",
+                                   .hint = "tf32 is a GPU's"});
+        }
+        return {.tf32 = true};
+    }
+    if (precision == "fp16" || (precision == "auto" && !has_bf16(device))) {
+        return {.autocast = at::kHalf, .loss_scaling = true, .tf32 = true};
+    }
+    return {.autocast = at::kBFloat16, .tf32 = gpu};
+}
+
+Autocast::Autocast(const Precision& precision, const at::Device& device)
+    : active_(precision.autocast.has_value()), device_(device.type()) {
+    if (active_) {
+        was_enabled_ = at::autocast::is_autocast_enabled(device_);
+        was_type_ = at::autocast::get_autocast_dtype(device_);
+        at::autocast::set_autocast_enabled(device_, true);
+        at::autocast::set_autocast_dtype(device_, *precision.autocast);
+        at::autocast::increment_nesting();
+    }
+}
+
+Autocast::~Autocast() {
+    if (active_) {
+        if (at::autocast::decrement_nesting() == 0) {
+            at::autocast::clear_cache();
+        }
+        at::autocast::set_autocast_enabled(device_, was_enabled_);
+        at::autocast::set_autocast_dtype(device_, was_type_);
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,27 @@
+// By ATen's foreach kernels, a few launches for all parameters.
+#include "stoker/train/step/clip.h"
+
+#include <ATen/ops/_foreach_clamp_max.h>
+#include <ATen/ops/_foreach_clamp_min.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/GradMode.h>
+
+namespace stoker {
+
+at::Tensor clip_norm(std::vector<at::Tensor>& gradients, double max_norm) {
+    const c10::NoGradGuard no_grad;
+    const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
+    at::_foreach_mul_(gradients, norm.add(1e-6).reciprocal().mul(max_norm).clamp_max(1.0));
+    return norm;
+}
+
+void clip_value(std::vector<at::Tensor>& gradients, double limit) {
+    const c10::NoGradGuard no_grad;
+    at::_foreach_clamp_min_(gradients, -limit);
+    at::_foreach_clamp_max_(gradients, limit);
+}
+
+}  // namespace stoker

@@ -1,0 +1,43 @@
+// torchvision v2's MixUp and CutMix; with both, its RandomChoice.
+#include "stoker/train/step/mixup_cutmix.h"
+
+#include <ATen/ops/one_hot.h>
+
+#include "stoker/ops/batch_mix.h"
+#include "stoker/ops/cutmix.h"
+#include "stoker/ops/mixup.h"
+
+namespace stoker {
+namespace {
+
+// Returns lambda, the share of a sample that stays its own.
+double mix_images(at::Tensor& image, double alpha, Rng& rng) {
+    const double lambda = draw_mixup({.alpha = alpha}, rng);
+    const at::Tensor before = image.roll(1, 0);
+    image.mul_(lambda).add_(before.mul(1 - lambda));
+    return lambda;
+}
+
+double cut_images(at::Tensor& image, double alpha, Rng& rng) {
+    const CutMixParams drawn =
+        draw_cutmix({.alpha = alpha}, static_cast<int>(image.size(2)), static_cast<int>(image.size(3)), rng);
+    const Box& box = drawn.box;
+    const at::Tensor part = image.narrow(2, box.top, box.height).narrow(3, box.left, box.width);
+    part.copy_(part.roll(1, 0));
+    return drawn.lambda;
+}
+
+}  // namespace
+
+void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epoch, std::int64_t number) {
+    const bool both = options.mixup > 0 && options.cutmix > 0;
+    const BatchOp stream = options.mixup > 0 ? BatchOp::mixup : BatchOp::cutmix;
+    Rng rng = batch_rng(options.seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(number), stream);
+    const bool cut = both ? rng.uniform() < 0.5f : options.cutmix > 0;
+    const double lambda =
+        cut ? cut_images(batch.image, options.cutmix, rng) : mix_images(batch.image, options.mixup, rng);
+    const at::Tensor own = at::one_hot(batch.label, options.classes).to(at::kFloat);  // (N, classes)
+    batch.label = own.mul(lambda).add_(own.roll(1, 0).mul_(1 - lambda));
+}
+
+}  // namespace stoker

@@ -1,0 +1,333 @@
+// Phases of the account are entered here and nowhere deeper.
+#include "stoker/train/step/step.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/bridge/torch_cuda.h"
+#include "stoker/bridge/torch_error.h"
+#include "stoker/train/step/clip.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::int64_t kOnDevice = 256;  // losses; then they are fetched whether anybody asks or not
+
+std::vector<at::Tensor> trained_tensors(const Model& model) {
+    std::vector<at::Tensor> tensors;
+    for (const auto& [name, tensor] : model.trained()) {
+        tensors.push_back(tensor);
+    }
+    return tensors;
+}
+
+[[noreturn]] void refuse_alone(const std::exception& error, std::int64_t accumulate) {
+    throw Error({.where = "memory",
+                 .expected = "room for this rank's part of the batch",
+                 .got = first_line_of(error),
+                 .hint = "with several processes a batch is not split on the way: set train.accumulate to " +
+                         std::to_string(2 * accumulate)});
+}
+
+[[noreturn]] void refuse_unreached(const Model& model) {
+    std::string names;
+    for (const auto& [name, tensor] : model.trained()) {
+        if (!tensor.grad().defined()) {
+            names += (names.empty() ? "" : ", ") + name;
+        }
+    }
+    throw InvalidArgument({.where = "model",
+                           .expected = "a loss that every trained parameter has a part in, as several processes need",
+                           .got = (names.empty() ? "some" : names) + " without a gradient",
+                           .hint = "name them in model.freeze, or train with one process"});
+}
+
+// Empty where a step on this device may be a graph.
+std::string why_no_graph(const StepOptions& options, const Optimizer& optimizer, const at::Device& device, bool alone) {
+    if (!options.compile) {
+        return "train.compile is none";
+    }
+    if (!alone) {
+        return "several processes train one model";
+    }
+    if (!device.is_cuda()) {
+        return "on a CPU only the plain step of an mlp in float32 is one piece";
+    }
+    if (optimizer.kernel() != OptimizerKernel::fused) {
+        return "the optimizer reads its state on the host";
+    }
+    return "";
+}
+
+}  // namespace
+
+Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device, const StepOptions& options,
+           const Group* group)
+    : model_(model),
+      optimizer_(optimizer),
+      account_(account),
+      device_(device),
+      options_(options),
+      group_(group),
+      start_(model, device),
+      losses_(at::zeros({kOnDevice}, at::TensorOptions().dtype(at::kFloat).device(device))) {
+    if (options.precision.loss_scaling) {
+        scaler_.emplace(device, options.scaler);
+    }
+    if (options.ema > 0) {
+        ema_.emplace(model, options.ema);
+    }
+    if (group != nullptr && !group->alone()) {
+        options_.loss.autograd = true;
+        ranks_ = group->size();
+        reducer_.emplace(*group, trained_tensors(model));
+    }
+    const bool plain = !reducer_ && !options.precision.autocast && !options.precision.loss_scaling &&
+                       options.accumulate == 1 && options.clip_norm == 0 && options.clip_value == 0;
+    if (options.compile && plain && !options.soft_targets) {
+        fused_ = FusedStep::make(model, optimizer, device, options.loss);
+    }
+    why_eager_ = why_no_graph(options, optimizer, device, !reducer_);
+    if (why_eager_.empty()) {
+        try {
+            capture_with(torch_cuda().make_graph(device));
+        } catch (const Unsupported& error) {
+            why_eager_ = error.what();
+        }
+    }
+}
+
+void Step::capture_with(std::unique_ptr<DeviceGraph> graph) {
+    graph_.emplace(std::move(graph), memory());
+}
+
+// All that a whole step works on beside its batch. Gradients are not among it: they come and go within a step.
+std::vector<at::Tensor> Step::memory() const {
+    std::vector<at::Tensor> all = optimizer_.memory();
+    const auto add = [&](const std::vector<NamedTensor>& tensors) {
+        for (const NamedTensor& entry : tensors) {
+            all.push_back(entry.tensor);
+        }
+    };
+    add(model_.state());
+    if (scaler_) {
+        const std::vector<at::Tensor> own = scaler_->memory();
+        all.insert(all.end(), own.begin(), own.end());
+    }
+    if (ema_) {
+        add(ema_->state());
+    }
+    return all;
+}
+
+void Step::accumulate_at_least(std::int64_t parts) {
+    if (parts > options_.accumulate) {
+        options_.accumulate = parts;
+        if (graph_) {
+            graph_->forget();
+        }
+    }
+}
+
+std::string Step::compiled() const {
+    if (fused_) {
+        return "fused";
+    }
+    if (graph_ && graph_->captured()) {
+        return "graph";
+    }
+    return "eager: " + (graph_ ? graph_->why_not() : why_eager_);
+}
+
+void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
+    if (on_device_ == kOnDevice) {
+        fetch_losses();
+    }
+    if (!fused_) {
+        optimizer_.set_lr(lr);
+        if (!as_graph(batch)) {
+            by_parts(batch, samples);
+        }
+        return;
+    }
+    const PhaseSpan span(account_, Phase::step);
+    losses_.mutable_data_ptr<float>()[on_device_++] = static_cast<float>(fused_->run(batch, lr));
+    if (ema_) {
+        ema_->update();
+    }
+}
+
+bool Step::as_graph(const DeviceBatch& batch) {
+    if (!graph_ || !optimizer_.gradients().empty()) {  // somebody's own gradients count in this step alone
+        return false;
+    }
+    const PhaseSpan span(account_, Phase::step);
+    const bool done =
+        graph_->run(batch, losses_.select(0, on_device_), [this](const DeviceBatch& whole, const at::Tensor& mean) {
+            gradients(whole, whole.label.size(0), mean);
+            update();
+        });
+    if (done) {
+        ++on_device_;
+    } else {
+        optimizer_.zero_grad();  // what a capture that failed may have left
+    }
+    return done;
+}
+
+void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
+    const bool own = optimizer_.gradients().empty();  // else somebody's, which could not be had again
+    if (!reducer_) {
+        start_.keep();
+    }
+    for (;;) {
+        const bool has_graph = graph_ && graph_->captured();
+        try {
+            gradients(batch, samples, losses_.select(0, on_device_));
+            break;
+        } catch (const std::exception& error) {
+            if (!is_out_of_memory(error) || !own) {
+                throw;
+            }
+            if (reducer_) {  // the others are in the middle of this step
+                refuse_alone(error, options_.accumulate);
+            }
+            optimizer_.zero_grad();
+            start_.restore();
+            if (!has_graph && options_.accumulate >= batch.label.size(0)) {
+                throw;
+            }
+        }
+        if (has_graph) {
+            graph_->give_up("the device's memory is too small for a graph beside other steps");
+        } else {
+            options_.accumulate = std::min(2 * options_.accumulate, batch.label.size(0));
+        }
+    }
+    ++on_device_;
+    const PhaseSpan span(account_, Phase::optimizer);
+    update();
+}
+
+// Of the mean loss over all ranks' batch of `all` samples: each micro-batch counts by its share of them.
+void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean) {
+    const std::int64_t samples = batch.label.size(0);
+    const std::int64_t parts = std::min(options_.accumulate, samples);
+    mean.zero_();
+    for (std::int64_t part = 0; part < parts; ++part) {
+        const std::int64_t begin = samples * part / parts;
+        const std::int64_t size = samples * (part + 1) / parts - begin;
+        micro_batch({.image = batch.image.narrow(0, begin, size), .label = batch.label.narrow(0, begin, size)},
+                    static_cast<double>(size) / static_cast<double>(all), part + 1 == parts, mean);
+    }
+    if (parts == 0) {
+        no_gradients();
+    }
+}
+
+void Step::micro_batch(const DeviceBatch& batch, double share, bool last, const at::Tensor& mean) {
+    at::Tensor loss;  // scalar, the mean over the micro-batch
+    {
+        const PhaseSpan span(account_, Phase::forward);
+        if (before_forward) {
+            before_forward(batch.label.size(0));
+        }
+        const Autocast autocast(options_.precision, device_);
+        loss = model_.loss(batch.image, batch.label, options_.loss);
+    }
+    const PhaseSpan span(account_, Phase::backward);
+    // Of the scaled mean over all samples with respect to this loss; the reducer divides by the ranks.
+    at::Tensor gradient;
+    if (const double factor = share * ranks_; factor != 1) {
+        gradient = at::full({}, factor, loss.options());
+    }
+    if (scaler_) {
+        const at::Tensor scale = scaler_->scale().to(loss.scalar_type());
+        gradient = gradient.defined() ? gradient.mul(scale) : scale;
+    }
+    if (!reducer_) {
+        model_.backward(loss, gradient);
+    } else {
+        if (last) {
+            reducer_->prepare();
+        }
+        group_->guard([&] { model_.backward(loss, gradient); });
+        if (last && !reducer_->complete()) {
+            refuse_unreached(model_);
+        }
+    }
+    mean.add_(loss.detach(), share);
+}
+
+// A rank without samples takes part with zeros.
+void Step::no_gradients() {
+    const PhaseSpan span(account_, Phase::backward);
+    at::Tensor sum;
+    for (const at::Tensor& parameter : trained_tensors(model_)) {
+        sum = sum.defined() ? sum.add(parameter.sum()) : parameter.sum();
+    }
+    reducer_->prepare();
+    group_->guard([&] { sum.backward(at::zeros({}, sum.options())); });
+}
+
+void Step::update() {
+    at::Tensor found_inf;
+    if (scaler_ || options_.clip_norm > 0 || options_.clip_value > 0) {
+        std::vector<at::Tensor> gradients = optimizer_.gradients();
+        if (scaler_) {
+            found_inf = scaler_->unscale(gradients);
+        }
+        if (options_.clip_value > 0) {
+            clip_value(gradients, options_.clip_value);
+        }
+        if (options_.clip_norm > 0) {
+            clip_norm(gradients, options_.clip_norm);
+        }
+    }
+    optimizer_.step(found_inf);
+    optimizer_.zero_grad();
+    if (scaler_) {
+        scaler_->update();
+    }
+    if (ema_) {
+        ema_->update();
+    }
+}
+
+void Step::load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema) {
+    const auto require = [](const char* key, bool own, bool given) {
+        if (own != given) {
+            throw InvalidArgument({.where = key,
+                                   .expected = given ? "what the run began with" : "none, as when the run began",
+                                   .got = own ? "another" : "none",
+                                   .hint = "resume with the recipe that the run began with"});
+        }
+    };
+    require("train.precision", scaler_.has_value(), !scaler.empty());
+    require("train.ema", ema_.has_value(), !ema.empty());
+    if (scaler_) {
+        scaler_->load(scaler);
+    }
+    if (ema_) {
+        ema_->load(ema);
+    }
+}
+
+void Step::fetch_losses() {
+    const at::Tensor values = losses_.narrow(0, 0, on_device_).to(at::kCPU, at::kDouble);
+    const double* first = values.const_data_ptr<double>();
+    fetched_.insert(fetched_.end(), first, first + on_device_);
+    on_device_ = 0;
+}
+
+std::vector<double> Step::take_losses() {
+    fetch_losses();
+    return std::exchange(fetched_, {});
+}
+
+}  // namespace stoker

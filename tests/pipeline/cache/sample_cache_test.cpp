@@ -1,0 +1,187 @@
+// The caches of samples, in memory and in a file: what goes in comes out, within the budget, with many threads at once.
+#include "stoker/pipeline/cache/sample_cache.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "stoker/base/error.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+// Sample `index`: every byte known, number of bytes different from its neighbours'.
+void make_sample(std::int64_t index, Sample& sample) {
+    sample.storage.resize(static_cast<std::size_t>(3 + index % 50));
+    for (std::size_t i = 0; i < sample.storage.size(); ++i) {
+        sample.storage.data()[i] = static_cast<std::byte>(index * 31 + static_cast<std::int64_t>(i));
+    }
+    sample.bytes = sample.storage.bytes();
+    sample.label = index * 10;
+    sample.encoded = index % 2 == 0;
+    sample.height = static_cast<int>(index % 7);
+    sample.width = 5;
+    sample.channels = 3;
+}
+
+bool same(const Sample& a, const Sample& b) {
+    return a.label == b.label && a.encoded == b.encoded && a.height == b.height && a.width == b.width &&
+           a.channels == b.channels && std::ranges::equal(a.bytes, b.bytes);
+}
+
+class FileSizeLimit {
+  public:
+    explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+        ::getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit wanted{bytes, before_.rlim_max};
+        ::setrlimit(RLIMIT_FSIZE, &wanted);
+    }
+    ~FileSizeLimit() {
+        ::setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, handler_);
+    }
+
+  private:
+    rlimit before_{};
+    void (*handler_)(int);
+};
+
+class SampleCaches : public ::testing::TestWithParam<bool> {
+  protected:
+    std::unique_ptr<SampleCache> make(std::int64_t size, std::int64_t budget) {
+        return make_sample_cache(size, {.bytes = budget, .directory = GetParam() ? directory_.path() : ""});
+    }
+    testing::TempDir directory_;
+};
+
+TEST_P(SampleCaches, GiveBackWhatWasPut) {
+    const auto cache = make(20, 1 << 20);
+    Sample sample;
+    Sample expected;
+    EXPECT_FALSE(cache->get(3, sample));
+    for (std::int64_t i = 0; i < 20; ++i) {
+        make_sample(i, sample);
+        cache->put(i, sample);
+    }
+    for (std::int64_t i = 0; i < 20; ++i) {
+        make_sample(i, expected);
+        ASSERT_TRUE(cache->get(i, sample));
+        EXPECT_TRUE(same(sample, expected)) << i;
+    }
+}
+
+TEST_P(SampleCaches, TheFirstPutStays) {
+    const auto cache = make(2, 1 << 20);
+    Sample first;
+    Sample second;
+    make_sample(1, first);
+    make_sample(2, second);
+    cache->put(1, first);
+    cache->put(1, second);
+    Sample got;
+    ASSERT_TRUE(cache->get(1, got));
+    EXPECT_TRUE(same(got, first));
+}
+
+TEST_P(SampleCaches, NeverHoldMoreThanTheirBudget) {
+    for (const std::int64_t budget : {1, 799, 1000, 4000, 20'000}) {
+        const auto cache = make(100, budget);
+        Sample sample;
+        std::int64_t held = 0;
+        std::int64_t hits = 0;
+        for (std::int64_t i = 0; i < 100; ++i) {
+            make_sample(i, sample);
+            cache->put(i, sample);
+            ASSERT_LE(cache->bytes(), budget);
+        }
+        for (std::int64_t i = 0; i < 100; ++i) {
+            if (cache->get(i, sample)) {
+                ++hits;
+                held += static_cast<std::int64_t>(sample.bytes.size());
+            }
+        }
+        EXPECT_LE(held, cache->bytes());
+        EXPECT_EQ(hits == 100, budget == 20'000) << budget;
+        EXPECT_EQ(hits > 0, budget >= (GetParam() ? 799 : 1000)) << budget << ": the index counts where it lies";
+    }
+}
+
+TEST_P(SampleCaches, ServeManyThreads) {
+    constexpr std::int64_t kSize = 400;
+    constexpr std::int64_t kBudget = 14'000;
+    const auto cache = make(kSize, kBudget);
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&, t] {
+            Sample sample;
+            Sample expected;
+            for (std::int64_t step = 0; step < 4 * kSize; ++step) {
+                const std::int64_t i = (step * 7 + t * 3) % kSize;
+                make_sample(i, expected);
+                if (!cache->get(i, sample)) {
+                    cache->put(i, expected);
+                    wrong += cache->bytes() > kBudget;
+                } else {
+                    wrong += !same(sample, expected);
+                }
+            }
+        });
+    }
+    for (auto& thread : threads) {
+        thread.join();
+    }
+    EXPECT_EQ(wrong, 0);
+    EXPECT_LE(cache->bytes(), kBudget);
+    EXPECT_GT(cache->bytes(), kBudget / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(InMemoryAndOnDisk, SampleCaches, ::testing::Bool(),
+                         [](const auto& tested) { return tested.param ? "Disk" : "Memory"; });
+
+TEST(DiskCache, LeavesNoFile) {
+    const testing::TempDir directory;
+    const auto cache = make_sample_cache(4, {.bytes = 1 << 20, .directory = directory.path() / "new"});
+    Sample sample;
+    make_sample(1, sample);
+    cache->put(1, sample);
+    EXPECT_TRUE(std::filesystem::is_empty(directory.path() / "new")) << "a killed process leaves nothing either";
+}
+
+TEST(DiskCache, SaysWhereItCannotWrite) {
+    const testing::TempDir directory;
+    EXPECT_THROW(make_sample_cache(4, {.bytes = 100, .directory = "/proc/no/such"}), IoError);
+}
+
+// A limit on the size of files does to a write what a full disk does: an error, after a part of it.
+TEST(DiskCache, StopsGrowingWhereTheDiskIsFull) {
+    const testing::TempDir directory;
+    const FileSizeLimit limit(4096);
+    const auto cache = make_sample_cache(100, {.bytes = 1 << 20, .directory = directory.path()});
+    Sample sample;
+    for (std::int64_t i = 0; i < 100; ++i) {
+        make_sample(49, sample);
+        cache->put(i, sample);
+    }
+    EXPECT_NE(cache->trouble(), "");
+    std::int64_t hits = 0;
+    Sample expected;
+    make_sample(49, expected);
+    for (std::int64_t i = 0; i < 100; ++i) {
+        if (cache->get(i, sample)) {
+            ++hits;
+            EXPECT_TRUE(same(sample, expected));
+        }
+    }
+    EXPECT_GT(hits, 10);
+    EXPECT_LT(hits, 100);
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,287 @@
+// The samplers as permutations, shares and windows; every one the same whatever pieces it is asked for in.
+#include "stoker/pipeline/sampling/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "stoker/base/error.h"
+#include "stoker/base/rng.h"
+#include "stoker/pipeline/sampling/permutation.h"
+#include "stoker/pipeline/sampling/weighted_sampler.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<Draw> epoch_of(const Sampler& sampler, std::int64_t epoch) {
+    std::vector<Draw> draws(static_cast<std::size_t>(sampler.size()));
+    sampler.draw(epoch, 0, draws);
+    return draws;
+}
+
+std::vector<std::int64_t> indices_of(const std::vector<Draw>& draws) {
+    std::vector<std::int64_t> indices(draws.size());
+    std::ranges::transform(draws, indices.begin(), &Draw::index);
+    return indices;
+}
+
+std::map<std::int64_t, int> counts_of(const std::vector<Draw>& draws) {
+    std::map<std::int64_t, int> counts;
+    for (const Draw& draw : draws) {
+        ++counts[draw.index];
+    }
+    return counts;
+}
+
+// All kinds, over 100 samples but where it says otherwise.
+std::vector<SamplerOptions> every_kind() {
+    return {
+        {.size = 100, .seed = 5},
+        {.size = 100, .shuffle = false},
+        {.size = 100, .seed = 5, .epoch_samples = 37},
+        {.size = 100, .seed = 5, .epoch_samples = 370},
+        {.size = 100, .shuffle = false, .epoch_samples = 130},
+        {.size = 100, .seed = 5, .window = 16, .shards = {30, 1, 50, 19}},
+        {.size = 100, .seed = 5, .window = 16},
+        {.size = 100, .seed = 5, .groups = {{.weight = 3, .first = 0, .size = 10}, {.first = 10, .size = 90}}},
+        {.size = 100, .seed = 5, .epoch_samples = 55, .groups = {{.indices = {1, 5, 9}}, {.indices = {2, 7, 8, 99}}}},
+        {.size = 100, .shuffle = false, .groups = {{.indices = {1, 5, 9}}, {.indices = {2, 7, 8, 99}}}},
+    };
+}
+
+TEST(Sampler, IsTheSameInWhateverPiecesItIsAskedFor) {
+    for (const SamplerOptions& options : every_kind()) {
+        const auto sampler = make_sampler(options);
+        for (const std::int64_t epoch : {0, 1, 2, 77}) {
+            const std::vector<Draw> whole = epoch_of(*sampler, epoch);
+            for (const std::size_t piece : {1, 7, 64}) {
+                for (std::size_t begin = 0; begin < whole.size(); begin += piece) {
+                    std::vector<Draw> part(std::min(piece, whole.size() - begin));
+                    sampler->draw(epoch, static_cast<std::int64_t>(begin), part);
+                    for (std::size_t i = 0; i < part.size(); ++i) {
+                        ASSERT_EQ(part[i].index, whole[begin + i].index) << sampler->name();
+                        ASSERT_EQ(part[i].occurrence, whole[begin + i].occurrence) << sampler->name();
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(Sampler, NamesTellDifferentOrdersApart) {
+    std::set<std::string> names;
+    for (const SamplerOptions& options : every_kind()) {
+        names.insert(make_sampler(options)->name());
+    }
+    EXPECT_EQ(names.size(), every_kind().size());
+    EXPECT_EQ(make_sampler({.size = 100})->name(), make_sampler({.size = 200, .seed = 9})->name())
+        << "size and seed are told apart by the state itself";
+}
+
+// No pair (sample, occurrence) twice, or two augmentations would be the same.
+TEST(Sampler, OccurrencesTellRepeatsApart) {
+    for (const SamplerOptions& options : every_kind()) {
+        const auto sampler = make_sampler(options);
+        for (const std::int64_t epoch : {0, 1, 2, 3, 41}) {
+            std::set<std::pair<std::int64_t, int>> seen;
+            for (const Draw& draw : epoch_of(*sampler, epoch)) {
+                EXPECT_TRUE(seen.insert({draw.index, draw.occurrence}).second) << sampler->name();
+            }
+        }
+    }
+}
+
+TEST(Sampler, ShuffledIsThePermutationOfItsEpoch) {
+    const auto sampler = make_sampler({.size = 1000, .seed = 11});
+    for (const std::int64_t epoch : {0, 3}) {
+        const Permutation permutation(1000, 11, static_cast<std::uint32_t>(epoch));
+        const auto indices = indices_of(epoch_of(*sampler, epoch));
+        for (std::int64_t i = 0; i < 1000; ++i) {
+            ASSERT_EQ(indices[static_cast<std::size_t>(i)], permutation(i));
+        }
+    }
+}
+
+TEST(Sampler, PassesGoOnFromEpochToEpoch) {
+    const auto sampler = make_sampler({.size = 100, .seed = 2, .epoch_samples = 40});
+    std::vector<Draw> five_epochs;
+    for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
+        const auto part = epoch_of(*sampler, epoch);
+        five_epochs.insert(five_epochs.end(), part.begin(), part.end());
+    }
+    for (const auto& [index, count] : counts_of(five_epochs)) {
+        EXPECT_EQ(count, 2) << "sample " << index << ": 5 x 40 draws are two passes over 100";
+    }
+}
+
+TEST(Sampler, AWindowKeepsToTheSequenceOfShards) {
+    Rng rng({.seed = 1});
+    for (int round = 0; round < 200; ++round) {
+        SamplerOptions options{.seed = rng.next()};
+        for (std::uint32_t i = 0; i < 2 + rng.below(9); ++i) {
+            options.shards.push_back(1 + rng.below(60));
+        }
+        options.size = std::accumulate(options.shards.begin(), options.shards.end(), std::int64_t{0});
+        options.window = 1 + rng.below(40);
+        if (options.window >= options.size) {
+            continue;
+        }
+        const auto sampler = make_sampler(options);
+        auto indices = indices_of(epoch_of(*sampler, round));
+        // The slow twin: the sequence of shards is where the windows, sorted, come from.
+        std::vector<std::int64_t> shard_of;
+        for (std::size_t shard = 0; shard < options.shards.size(); ++shard) {
+            shard_of.insert(shard_of.end(), static_cast<std::size_t>(options.shards[shard]),
+                            static_cast<std::int64_t>(shard));
+        }
+        const auto window = static_cast<std::size_t>(options.window);
+        std::vector<std::size_t> last_window(options.shards.size(), 0);
+        std::vector<std::size_t> first_window(options.shards.size(), indices.size());
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            const auto shard = static_cast<std::size_t>(shard_of[static_cast<std::size_t>(indices[i])]);
+            first_window[shard] = std::min(first_window[shard], i / window);
+            last_window[shard] = std::max(last_window[shard], i / window);
+        }
+        for (std::size_t shard = 0; shard < options.shards.size(); ++shard) {
+            const auto windows = static_cast<std::size_t>(options.shards[shard] - 1) / window + 2;
+            EXPECT_LE(last_window[shard] - first_window[shard] + 1, windows) << "a shard is read in one go";
+        }
+        std::ranges::sort(indices);
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            ASSERT_EQ(indices[i], static_cast<std::int64_t>(i)) << "each sample once";
+        }
+    }
+}
+
+TEST(Sampler, WindowsShuffleShardsAndSamples) {
+    const auto sampler =
+        make_sampler({.size = 1000, .seed = 3, .window = 50, .shards = std::vector<std::int64_t>(20, 50)});
+    const auto first = indices_of(epoch_of(*sampler, 0));
+    const auto second = indices_of(epoch_of(*sampler, 1));
+    EXPECT_NE(first, second);
+    std::set<std::int64_t> shards;
+    for (std::size_t i = 0; i < 1000; i += 50) {
+        shards.insert(first[i] / 50);
+    }
+    EXPECT_EQ(shards.size(), 20);
+    EXPECT_FALSE(std::is_sorted(first.begin(), first.begin() + 50));
+}
+
+TEST(Sampler, WeightsAreSharesOfEveryEpoch) {
+    const auto sampler = make_sampler({.size = 1000,
+                                       .seed = 4,
+                                       .groups = {{.weight = 0.7, .first = 0, .size = 10},
+                                                  {.weight = 0.2, .first = 10, .size = 900},
+                                                  {.weight = 0.1, .first = 910, .size = 90}}});
+    for (const std::int64_t epoch : {0, 1, 19}) {
+        const auto draws = epoch_of(*sampler, epoch);
+        const auto in = [&](std::int64_t first, std::int64_t end) {
+            return std::ranges::count_if(draws,
+                                         [&](const Draw& draw) { return draw.index >= first && draw.index < end; });
+        };
+        EXPECT_EQ(in(0, 10), 700);
+        EXPECT_EQ(in(10, 910), 200);
+        EXPECT_EQ(in(910, 1000), 100);
+        for (const auto& [index, count] : counts_of(draws)) {
+            if (index < 10) {
+                EXPECT_EQ(count, 70) << "a group's samples are drawn evenly";
+            }
+        }
+    }
+}
+
+// What the sampler of the samples is in is what a window can hide: most of its blocks are next to each other in it.
+TEST(Sampler, AWindowWithoutShardsDrawsFromManyPlaces) {
+    const auto sampler = make_sampler({.size = 100'000, .seed = 3, .window = 1600});
+    const auto indices = indices_of(epoch_of(*sampler, 0));
+    for (std::size_t begin = 0; begin + 1600 <= indices.size(); begin += 1600) {
+        std::set<std::int64_t> thousands;
+        for (std::size_t i = begin; i < begin + 1600; ++i) {
+            thousands.insert(indices[i] / 1000);
+        }
+        EXPECT_GE(thousands.size(), 8) << "16 blocks of 100, wherever they lie";
+    }
+}
+
+TEST(Sampler, NextStaysAmongWhatIsDrawnWithTheSameWeight) {
+    const auto sampler = make_sampler({.size = 100, .groups = {{.first = 10, .size = 3}, {.indices = {7, 99, 50}}}});
+    EXPECT_EQ(sampler->next(10), 11);
+    EXPECT_EQ(sampler->next(12), 10);
+    EXPECT_EQ(sampler->next(7), 50);
+    EXPECT_EQ(sampler->next(50), 99);
+    EXPECT_EQ(sampler->next(99), 7);
+    EXPECT_EQ(make_sampler({.size = 100})->next(99), 0);
+}
+
+TEST(Sampler, WeightsOfAnySizeKeepTheirRatio) {
+    const WeightedSampler sampler(
+        {.size = 100,
+         .groups = {{.weight = 1.5e308, .first = 0, .size = 50}, {.weight = 0.5e308, .first = 50, .size = 50}}});
+    EXPECT_EQ(sampler.quotas(), (std::vector<std::int64_t>{75, 25}));
+}
+
+TEST(Sampler, SharesAreRoundedByTheLargestRemainders) {
+    const WeightedSampler sampler({.size = 10,
+                                   .groups = {{.weight = 1, .first = 0, .size = 5},
+                                              {.weight = 1, .first = 5, .size = 3},
+                                              {.weight = 1, .first = 8, .size = 2}}});
+    EXPECT_EQ(sampler.quotas(), (std::vector<std::int64_t>{4, 3, 3}));
+    EXPECT_EQ(sampler.size(), 10);
+}
+
+// Over many epochs a sample of a large group comes as often as any other of it.
+TEST(Sampler, WeightedGroupsGoThroughAllTheirSamples) {
+    const auto sampler =
+        make_sampler({.size = 110, .seed = 8, .groups = {{.first = 0, .size = 10}, {.first = 10, .size = 100}}});
+    std::map<std::int64_t, int> counts;
+    for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+        for (const Draw& draw : epoch_of(*sampler, epoch)) {
+            ++counts[draw.index];
+        }
+    }
+    for (const auto& [index, count] : counts) {
+        EXPECT_EQ(count, index < 10 ? 110 : 11) << index;
+    }
+}
+
+TEST(Sampler, ShuffleMixesTheGroups) {
+    const auto sampler =
+        make_sampler({.size = 200, .seed = 8, .groups = {{.first = 0, .size = 100}, {.first = 100, .size = 100}}});
+    const auto indices = indices_of(epoch_of(*sampler, 0));
+    const auto low = std::count_if(indices.begin(), indices.begin() + 100, [](auto index) { return index < 100; });
+    EXPECT_GT(low, 30);
+    EXPECT_LT(low, 70);
+}
+
+void expect_refused(const SamplerOptions& options, const std::string& part) {
+    try {
+        make_sampler(options);
+        ADD_FAILURE() << "accepted, instead of an error about: " << part;
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+}
+
+TEST(Sampler, RefusesWhatCannotBe) {
+    expect_refused({.size = 0}, "at least one sample");
+    expect_refused({.size = 10, .epoch_samples = -1}, "negative");
+    expect_refused({.size = 2, .epoch_samples = 200'000}, "no sample more than 65535 times an epoch");
+    expect_refused({.size = 10, .groups = {{.weight = 0, .first = 0, .size = 3}}}, "positive weight");
+    expect_refused({.size = 10, .groups = {{.weight = 1, .first = 0, .size = 0}}}, "at least one sample");
+    expect_refused({.size = 10, .groups = {{.first = 8, .size = 3}}}, "all below 10");
+    expect_refused({.size = 10, .groups = {{.indices = {3, -5}}}}, "all below 10");
+    expect_refused({.size = 10, .groups = {{.first = 0, .size = 5}, {.indices = {7, 4}}}}, "sample 4 twice");
+    expect_refused({.size = 40, .groups = {{.weight = 1e6, .first = 0, .size = 20}, {.first = 20, .size = 20}}},
+                   "none of 40 for number 1 of 2");
+    expect_refused({.size = 10, .window = 5, .shards = {3, 3}}, "hold 10 samples together, got 6");
+    expect_refused({.size = 10, .window = 5, .groups = {{.first = 0, .size = 10}}}, "got both");
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,227 @@
+// Ops on pixels in a transform: the same as the op functions one after the other, nothing done where nothing is
+// drawn, the source untouched, and the options that a recipe may give.
+#include "stoker/pipeline/transforms/pixel_ops.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pipeline/transforms/step_by_step.h"
+#include "stoker/base/error.h"
+#include "stoker/codecs/encode.h"
+#include "stoker/pipeline/transforms/op_table.h"
+#include "stoker/pipeline/transforms/transform.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::HasSubstr;
+using Options = std::map<std::string, OptionValue>;
+using Numbers = std::vector<double>;
+
+OpSpec spec(const std::string& name, const Options& options = {}) {
+    return {.name = name, .options = options, .where = "r.toml:3: data.train_ops[0]"};
+}
+
+template <typename T>
+T make(const std::string& name, const Options& options) {
+    return std::get<T>(std::get<PixelOp>(make_ops({spec(name, options)}).front()));
+}
+
+void expect_refused(const std::string& name, const Options& options, const std::string& message) {
+    try {
+        make_ops({spec(name, options)});
+        ADD_FAILURE() << "accepted, instead of: " << message;
+    } catch (const InvalidArgument& error) {
+        EXPECT_THAT(error.what(), HasSubstr(message));
+        EXPECT_THAT(error.what(), HasSubstr("[r.toml:3: data.train_ops[0]"));
+    }
+}
+
+Image picture(int height, int width, int channels) {
+    Image image(height, width, channels);
+    Rng rng({.seed = 77});
+    for (std::size_t i = 0; i < image.bytes(); ++i) {
+        image.view().data[i] = static_cast<std::uint8_t>(rng.next());
+    }
+    return image;
+}
+
+bool same(ConstImageView one, ConstImageView other) {
+    bool equal = one.height == other.height && one.width == other.width && one.channels == other.channels;
+    for (int y = 0; equal && y < one.height; ++y) {
+        equal = std::memcmp(one.row(y), other.row(y), one.row_bytes()) == 0;
+    }
+    return equal;
+}
+
+const std::vector<OpSpec> kEverything = {
+    spec("random_resized_crop", {{"size", Numbers{40, 44}}}),
+    spec("color_jitter", {{"brightness", 0.4}, {"contrast", 0.4}, {"saturation", 0.4}, {"hue", 0.1}}),
+    spec("horizontal_flip"),
+    spec("random_rotation", {{"degrees", 20.0}, {"interpolation", "bilinear"}, {"fill", Numbers{1, 2, 3}}}),
+    spec("random_crop", {{"size", 36.0}, {"padding", 4.0}, {"padding_mode", "reflect"}}),
+    spec("random_grayscale", {{"p", 0.3}}),
+    spec("vertical_flip"),
+    spec("trivial_augment_wide"),
+    spec("random_erasing", {{"value", "random"}}),
+    spec("center_crop", {{"size", 32.0}}),
+};
+
+TEST(PixelOps, AreTheOpsOneAfterTheOther) {
+    const std::vector<Op> ops = make_ops(kEverything);
+    const Transform transform(ops);
+    TransformScratch scratch;
+    const Image image = picture(70, 90, 3);
+    const Image before = testing::copy_of(image.view());
+    for (std::uint64_t sample = 0; sample < 200; ++sample) {
+        const RngKey key{.seed = 5, .epoch = 1, .sample = sample};
+        const Image wanted = testing::step_by_step(image.view(), ops, key);
+        ASSERT_TRUE(same(transform.augment(image.view(), key, scratch), wanted.view())) << sample;
+    }
+    EXPECT_TRUE(same(image.view(), before.view())) << "the source must not change";
+}
+
+TEST(PixelOps, AreTheSameForEncodedImagesWithAndWithoutACache) {
+    std::vector<OpSpec> specs = kEverything;
+    specs.insert(specs.begin(), spec("resize", {{"size", 60.0}}));
+    const std::vector<Op> ops = make_ops(specs);
+    const Transform transform(ops);
+    const Image image = picture(70, 90, 3);
+    const std::vector<std::byte> png = encode_png(image.view());
+    Sample sample;
+    sample.bytes = png;
+    sample.encoded = true;
+    TransformScratch scratch;
+    StageTimes times;
+    StageClock clock(times);
+    std::vector<std::byte> out(std::size_t{3} * 32 * 32 * sizeof(float));
+    const ImageSlot slot{.pixels = {.data = out.data(), .dtype = DType::float32, .layout = Layout::chw},
+                         .channels = 3,
+                         .height = 32,
+                         .width = 32};
+    for (std::uint64_t number = 0; number < 50; ++number) {
+        const RngKey key{.seed = 6, .sample = number};
+        const Image wanted = testing::step_by_step(image.view(), ops, key);
+        const std::vector<std::byte> bytes = testing::stored(wanted.view(), {}, DType::float32, Layout::chw);
+        transform.run(sample, key, scratch, slot, clock);
+        ASSERT_TRUE(out == bytes) << number;
+        const Image prepared = testing::copy_of(transform.prepare(sample, scratch, clock));
+        const Image before = testing::copy_of(prepared.view());
+        transform.run(prepared.view(), key, scratch, slot);
+        ASSERT_TRUE(out == bytes) << number << ", cached";
+        ASSERT_TRUE(same(prepared.view(), before.view())) << "the cache must not change";
+    }
+}
+
+TEST(PixelOps, WhatDrawsNothingCostsNothing) {
+    const Transform transform({spec("random_resized_crop", {{"size", 20.0}, {"scale", Numbers{1, 1}}}),
+                               spec("random_grayscale", {{"p", 0.0}}), spec("color_jitter"),
+                               spec("random_rotation", {{"degrees", 0.0}}), spec("random_erasing", {{"p", 0.0}}),
+                               spec("vertical_flip", {{"p", 0.0}})});
+    TransformScratch scratch;
+    const Image image = picture(20, 20, 3);
+    const ConstImageView out = transform.augment(image.view(), {}, scratch);
+    EXPECT_EQ(out.data, image.view().data);
+}
+
+TEST(PixelOps, AskBeforeTheyRun) {
+    const ImageSize size{20, 30};
+    Image scratch;
+    for (const OpSpec& one : kEverything) {
+        const Op op = make_ops({one}).front();
+        const auto* pixel_op = std::get_if<PixelOp>(&op);
+        for (std::uint64_t sample = 0; pixel_op != nullptr && sample < 200; ++sample) {
+            const Rng rng({.sample = sample});
+            Image image = picture(20, 30, 3);
+            const Image before = testing::copy_of(image.view());
+            run_pixel_op(*pixel_op, image.view(), rng, scratch);
+            if (!changes_pixels(*pixel_op, size, rng)) {
+                ASSERT_TRUE(same(image.view(), before.view())) << one.name;
+            }
+        }
+    }
+}
+
+TEST(PixelOps, RandomCropIsFoldedWhereItLiesWithin) {
+    const Transform transform({spec("random_crop", {{"size", 10.0}})});
+    TransformScratch scratch;
+    const Image image = picture(30, 30, 3);
+    const ConstImageView out = transform.augment(image.view(), {.sample = 3}, scratch);
+    EXPECT_GE(out.data, image.view().data);
+    EXPECT_LT(out.data, image.view().data + image.bytes());
+    const Image small = picture(9, 30, 3);
+    EXPECT_THROW(transform.augment(small.view(), {}, scratch), DataError);
+}
+
+TEST(PixelOpTable, ColorJitter) {
+    const auto plain = make<ColorJitter>("color_jitter", {});
+    EXPECT_EQ(plain.brightness, (FactorRange{1, 1}));
+    EXPECT_EQ(plain.hue, (FactorRange{0, 0}));
+    const auto full = make<ColorJitter>(
+        "color_jitter", {{"brightness", 0.5}, {"contrast", 3.0}, {"saturation", Numbers{0.5, 0.75}}, {"hue", 0.25}});
+    EXPECT_EQ(full.brightness, (FactorRange{0.5f, 1.5f}));
+    EXPECT_EQ(full.contrast, (FactorRange{0, 4}));
+    EXPECT_EQ(full.saturation, (FactorRange{0.5f, 0.75f}));
+    EXPECT_EQ(full.hue, (FactorRange{-0.25f, 0.25f}));
+    expect_refused("color_jitter", {{"hue", 0.6}}, ".hue] expected a range within -0.5 and 0.5");
+    expect_refused("color_jitter", {{"brightness", -0.5}}, ".brightness] expected a number of at least 0");
+    expect_refused("color_jitter", {{"contrast", Numbers{1, 0.5}}}, ".contrast] expected a range");
+    expect_refused("color_jitter", {{"contrats", 1.0}}, "brightness, contrast, saturation, hue, got contrats");
+}
+
+TEST(PixelOpTable, RandomErasing) {
+    const auto plain = make<RandomErasing>("random_erasing", {});
+    EXPECT_EQ(plain.probability, 0.5f);
+    EXPECT_EQ(plain.scale_high, 0.33f);
+    EXPECT_EQ(plain.ratio_low, 0.3f);
+    EXPECT_EQ(plain.value, Color{});
+    EXPECT_FALSE(make<RandomErasing>("random_erasing", {{"value", "random"}}).value);
+    EXPECT_EQ(make<RandomErasing>("random_erasing", {{"value", 7.0}}).value, (Color{7, 7, 7, 7}));
+    EXPECT_EQ(make<RandomErasing>("random_erasing", {{"value", Numbers{1, 2, 3}}}).value, (Color{1, 2, 3, 3}));
+    expect_refused("random_erasing", {{"value", "noise"}}, ".value] expected one of random, got \"noise\"");
+    expect_refused("random_erasing", {{"value", 256.0}}, ".value] expected whole values from 0 to 255");
+    expect_refused("random_erasing", {{"scale", Numbers{0.5, 1.5}}}, ".scale] expected [low, high]");
+    expect_refused("random_erasing", {{"ratio", Numbers{0, 1}}}, ".ratio] expected [low, high]");
+}
+
+TEST(PixelOpTable, RandomCrop) {
+    const auto crop = [](const Options& options) {
+        return std::get<RandomCrop>(make_ops({spec("random_crop", options)}).front());
+    };
+    const auto sides = [&](const OptionValue& padding) {
+        const Padding made = crop({{"size", 8.0}, {"padding", padding}}).padding;
+        return std::array{made.left, made.top, made.right, made.bottom};
+    };
+    EXPECT_EQ(sides(4.0), (std::array{4, 4, 4, 4}));
+    EXPECT_EQ(sides(Numbers{1, 2}), (std::array{1, 2, 1, 2}));
+    EXPECT_EQ(sides(Numbers{1, 2, 3, 4}), (std::array{1, 2, 3, 4}));
+    EXPECT_TRUE(crop({{"size", 8.0}, {"pad_if_needed", true}}).pad_if_needed);
+    EXPECT_EQ(crop({{"size", 8.0}}).mode, PaddingMode::constant);
+    EXPECT_EQ(crop({{"size", 8.0}, {"padding_mode", "symmetric"}}).mode, PaddingMode::symmetric);
+    expect_refused("random_crop", {}, "the option size");
+    expect_refused("random_crop", {{"size", 8.0}, {"padding", Numbers{1, 2, 3}}}, "[left, top, right, bottom]");
+    expect_refused("random_crop", {{"size", 8.0}, {"padding", -1.0}}, "whole pixels from 0");
+    expect_refused("random_crop", {{"size", 8.0}, {"padding_mode", "wrap"}}, "constant, edge, reflect, symmetric");
+    expect_refused("random_crop", {{"size", 8.0}, {"pad_if_needed", 1.0}}, "expected true or false");
+}
+
+TEST(PixelOpTable, TheOthers) {
+    EXPECT_EQ(make<RandomGrayscale>("random_grayscale", {}).probability, 0.1f);
+    EXPECT_EQ(make<VerticalFlip>("vertical_flip", {}).probability, 0.5f);
+    const auto turn = make<RandomRotation>("random_rotation", {{"degrees", 30.0}, {"interpolation", "bilinear"}});
+    EXPECT_EQ(turn.low, -30);
+    EXPECT_EQ(turn.high, 30);
+    EXPECT_EQ(turn.interpolation, Interpolation::bilinear);
+    EXPECT_EQ(make<RandomRotation>("random_rotation", {{"degrees", Numbers{10, 20}}}).low, 10);
+    expect_refused("random_rotation", {}, ".degrees] expected a number of at least 0, or [low, high], got none");
+    expect_refused("random_rotation", {{"degrees", 1.0}, {"interpolation", "cubic"}}, "one of nearest, bilinear");
+    const auto trivial = make<TrivialAugmentWide>("trivial_augment_wide", {});
+    EXPECT_EQ(trivial.bins, 31);
+    EXPECT_FALSE(trivial.outside.fill);
+    EXPECT_TRUE(make<TrivialAugmentWide>("trivial_augment_wide", {{"fill", 0.0}}).outside.fill);
+    expect_refused("trivial_augment_wide", {{"num_magnitude_bins", 1.0}}, "a number from 2 to 1000");
+    expect_refused("trivial_augment_wide", {{"num_magnitude_bins", 2.5}}, "a whole number");
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,385 @@
+// What a run folder keeps, what it takes away, and that a run that got nowhere leaves none.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+
+#include "stoker/base/error.h"
+#include "stoker/track/event_file.h"
+#include "train/support.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::every;
+using testing::live;
+using testing::small_data;
+using testing::SquareDataset;
+using testing::TempDir;
+
+TEST(RunFolder, KeepsTheNewestThreeCheckpoints) {
+    const TempDir folder;
+    live(every(2, false), folder / "run");
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder / "run" / "checkpoints")) {
+        names.insert(entry.path().filename().string());
+    }
+    EXPECT_EQ(names, (std::set<std::string>{"18", "20", "21"}));
+}
+
+TEST(RunFolder, LeftoversOfADeathAreTakenAway) {
+    const TempDir folder;
+    const fs::path checkpoints = folder / "run" / "checkpoints";
+    live(every(1, true), folder / "run", 3);
+    fs::create_directory(checkpoints / ".writing-9");
+    std::ofstream(checkpoints / ".writing-9" / "state.json") << "half";
+    fs::create_directory(checkpoints / "14");  // without state.json it is no checkpoint, though the newest
+    std::ofstream(checkpoints / "14" / "model.safetensors") << "half";
+    EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 3);
+    EXPECT_FALSE(fs::exists(checkpoints / ".writing-9"));
+    EXPECT_TRUE(fs::exists(checkpoints / "14" / "state.json"));
+}
+
+// Without a shuffle, so that `index` says in which step it is met; the loader has read sample 0 before.
+Recipe in_order() {
+    Recipe recipe = every(1, true);
+    recipe.data.shuffle = false;
+    return recipe;
+}
+
+std::shared_ptr<SquareDataset> bad_at(std::int64_t bad) {
+    auto source = std::make_shared<SquareDataset>(100);
+    source->before_read = [bad](std::int64_t index) {
+        if (index == bad) {
+            throw DataError({}, {.where = "source", .expected = "pixels", .got = "rubbish"});
+        }
+    };
+    return source;
+}
+
+std::set<std::string> names_in(const fs::path& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        names.insert(is_event_file(entry.path()) ? "events" : entry.path().filename().string());
+    }
+    return names;
+}
+
+TEST(RunFolder, ARunThatFailedInItsFirstStepLeavesNone) {
+    const TempDir folder;
+    fs::create_directory(folder / "made");
+    for (const char* name : {"run", "made"}) {
+        Trainer trainer(in_order(), {bad_at(3), nullptr});
+        try {
+            trainer.fit({.out = folder / name});
+            ADD_FAILURE() << "a bad sample went unseen";
+        } catch (const DataError& error) {
+            EXPECT_EQ(error.place().index, 3);
+        }
+        EXPECT_EQ(names_in(folder / name), (std::set<std::string>{"failed.json", "quarantine.jsonl"}))
+            << "what was bad stays listed";
+        EXPECT_FALSE(RunFolder(folder / name).exists()) << "the next run may begin there";
+        Trainer again(in_order(), small_data());
+        EXPECT_EQ(again.fit({.out = folder / name}).steps, 21);
+        EXPECT_FALSE(fs::exists(folder / name / "quarantine.jsonl")) << "what an earlier run met is not this one's";
+    }
+}
+
+TEST(RunFolder, WhatWasTrainedBeforeAFailureStaysUntilTheNextRun) {
+    const TempDir folder;
+    Trainer trainer(in_order(), {bad_at(77), nullptr});
+    EXPECT_THROW(trainer.fit({.out = folder / "run"}), DataError);
+    const std::set<std::string> left = {"curves.svg",    "events",           "failed.json",
+                                        "metrics.jsonl", "quarantine.jsonl", "recipe.toml"};
+    EXPECT_EQ(names_in(folder / "run"), left);
+    EXPECT_EQ(std::ranges::count(testing::metrics_of(folder / "run"), '\n'), 4) << "steps of 16 samples before it";
+    const auto why = nlohmann::json::parse(testing::text_of(folder / "run" / "failed.json"));
+    EXPECT_NE(why.at("error").get<std::string>().find("rubbish"), std::string::npos);
+
+    Trainer again(in_order(), small_data());
+    EXPECT_EQ(again.fit({.out = folder / "run"}).steps, 21);
+    Trainer alone(in_order(), small_data());
+    alone.fit({.out = folder / "alone"});
+    EXPECT_EQ(testing::metrics_of(folder / "run"), testing::metrics_of(folder / "alone"));
+    EXPECT_EQ(names_in(folder / "run"), names_in(folder / "alone")) << "nothing is left of the run that failed";
+    EXPECT_EQ(std::ranges::count_if(fs::directory_iterator(folder / "run"),
+                                    [](const auto& entry) { return is_event_file(entry.path()); }),
+              1);
+}
+
+TEST(RunFolder, AnotherFailureInPlaceOfOneLeavesARecipeThatWasThere) {
+    const TempDir folder;
+    Trainer first(in_order(), {bad_at(77), nullptr});
+    EXPECT_THROW(first.fit({.out = folder / "run"}), DataError);
+    std::ofstream(folder / "run" / "recipe.toml") << "mine\n";  // on the command line of those that follow
+    const std::set<std::string> left = {"failed.json", "quarantine.jsonl", "recipe.toml"};
+    for (int i = 0; i < 2; ++i) {
+        Trainer second(in_order(), {bad_at(3), nullptr});
+        EXPECT_THROW(second.fit({.out = folder / "run"}), DataError);
+        EXPECT_EQ(names_in(folder / "run"), left);
+        EXPECT_EQ(testing::text_of(folder / "run" / "recipe.toml"), "mine\n");
+    }
+}
+
+TEST(RunFolder, AFailureInTheFirstStepTakesOnlyWhatItMade) {
+    const TempDir folder;
+    fs::create_directories(folder / "run" / "checkpoints" / "mine");
+    std::ofstream(folder / "run" / "recipe.toml") << "mine\n";
+    Trainer trainer(in_order(), {bad_at(3), nullptr});
+    EXPECT_THROW(trainer.fit({.out = folder / "run", .resume = "auto"}), DataError);
+    const std::set<std::string> left = {"checkpoints", "failed.json", "quarantine.jsonl", "recipe.toml"};
+    EXPECT_EQ(names_in(folder / "run"), left);
+    EXPECT_EQ(testing::text_of(folder / "run" / "recipe.toml"), "mine\n");
+    EXPECT_TRUE(fs::exists(folder / "run" / "checkpoints" / "mine"));
+}
+
+TEST(RunFolder, AFailureRightAfterAResumeLeavesTheRun) {
+    const TempDir folder;
+    live(in_order(), folder / "run", 3);
+    const std::set<std::string> names = names_in(folder / "run");
+    const std::string metrics = testing::metrics_of(folder / "run");
+    const std::string recipe = testing::text_of(folder / "run" / "recipe.toml");
+    const auto gone = std::make_shared<SquareDataset>(100);
+    Recipe longer = in_order();
+    longer.train.epochs = 5;
+    longer.data.workers = 0;
+    Trainer trainer(longer, {gone, small_data().val});
+    gone->before_read = [](std::int64_t) { throw IoError({.where = "disk", .expected = "bytes", .got = "no answer"}); };
+    EXPECT_THROW(trainer.fit({.out = folder / "run", .resume = "auto"}), IoError);
+    EXPECT_TRUE(find_checkpoint(folder / "run"));
+    EXPECT_EQ(testing::metrics_of(folder / "run"), metrics);
+    EXPECT_EQ(testing::text_of(folder / "run" / "recipe.toml"), recipe) << "not one step was of the longer one";
+    std::set<std::string> left = names;
+    left.insert("failed.json");
+    EXPECT_EQ(names_in(folder / "run"), left);
+    EXPECT_EQ(live(in_order(), folder / "run").result.steps, 21);
+}
+
+TEST(RunFolder, AFailureOfTheSystemInTheFirstStepLeavesNone) {
+    const TempDir folder;
+    const auto gone = std::make_shared<SquareDataset>(100);
+    gone->before_read = [](std::int64_t index) {
+        if (index == 7) {
+            throw IoError({.where = "disk", .expected = "bytes", .got = "no answer"});
+        }
+    };
+    fs::create_directory(folder / "made");
+    for (const char* name : {"run", "made"}) {
+        Trainer trainer(in_order(), {gone, nullptr});
+        EXPECT_THROW(trainer.fit({.out = folder / name}), IoError);
+    }
+    EXPECT_FALSE(fs::exists(folder / "run"));
+    EXPECT_TRUE(fs::exists(folder / "made") && fs::is_empty(folder / "made")) << "a folder of the user's stays, empty";
+}
+
+TEST(RunFolder, FailedRunWithACheckpointKeepsIt) {
+    const TempDir folder;
+    auto reads = std::make_shared<std::atomic<int>>(0);
+    const auto bad = std::make_shared<SquareDataset>(100);
+    bad->before_read = [reads](std::int64_t) {
+        if (++*reads > 150) {
+            throw DataError({}, {.where = "source", .expected = "pixels", .got = "rubbish"});
+        }
+    };
+    Trainer trainer(every(1, false), {bad, nullptr});
+    EXPECT_THROW(trainer.fit({.out = folder / "run"}), DataError);
+    EXPECT_TRUE(find_checkpoint(folder / "run"));
+    EXPECT_TRUE(fs::exists(folder / "run" / "failed.json"));
+    EXPECT_FALSE(RunFolder(folder / "run").failed_early());
+    bad->before_read = nullptr;
+    Trainer again(every(1, false), {bad, nullptr});
+    EXPECT_THROW(again.fit({.out = folder / "run"}), InvalidArgument) << "not to be replaced";
+    EXPECT_EQ(again.fit({.out = folder / "run", .resume = "auto"}).steps, 21);
+    EXPECT_FALSE(fs::exists(folder / "run" / "failed.json"));
+}
+
+TEST(RunFolder, ForeignFileOfARunsNameIsARunAndStays) {
+    const TempDir folder;
+    for (const char* name : {"metrics.jsonl", "account.json", "curves.svg"}) {
+        const fs::path run = folder / name;
+        fs::create_directory(run);
+        std::ofstream(run / name) << "mine\n";
+        Trainer trainer(every(1, true), small_data());
+        EXPECT_THROW(trainer.fit({.out = run}), InvalidArgument) << name;
+        EXPECT_EQ(testing::text_of(run / name), "mine\n");
+        EXPECT_FALSE(fs::exists(run / "recipe.toml"));
+    }
+}
+
+TEST(RunFolder, OtherProgramsEventFilesStay) {
+    const TempDir folder;
+    const std::string theirs = "events.out.tfevents.1700000000.host.7.0";
+    std::ofstream(folder / theirs) << "theirs\n";
+    for (const std::int64_t bad : {3, 77, 3, -1}) {  // in the first step, in a later one, ..., in none
+        Trainer trainer(in_order(), {bad_at(bad), nullptr});
+        if (bad >= 0) {
+            EXPECT_THROW(trainer.fit({.out = folder.path()}), DataError);
+        } else {
+            EXPECT_EQ(trainer.fit({.out = folder.path()}).steps, 21);
+        }
+        EXPECT_EQ(testing::text_of(folder / theirs), "theirs\n") << bad;
+    }
+}
+
+TEST(RunFolder, CreateTakesNothingFromAFolderThatIsNoRun) {
+    const TempDir folder;
+    for (const char* name : {"curves.svg", "quarantine.jsonl", "notes"}) {
+        std::ofstream(folder / name) << "mine\n";
+    }
+    RunFolder run(folder.path());
+    run.create("recipe");
+    run.fail("nothing was done", /*trained=*/false);
+    for (const char* name : {"curves.svg", "quarantine.jsonl", "notes"}) {
+        EXPECT_EQ(testing::text_of(folder / name), "mine\n") << name;
+    }
+    EXPECT_FALSE(fs::exists(folder / "recipe.toml"));
+}
+
+// Files of at most so many bytes while it lives: a disk that is full.
+class FullDisk {
+  public:
+    explicit FullDisk(rlim_t bytes) {
+        EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &was_), 0);
+        const rlimit small{.rlim_cur = bytes, .rlim_max = was_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    }
+    FullDisk(const FullDisk&) = delete;
+    FullDisk& operator=(const FullDisk&) = delete;
+    ~FullDisk() {
+        EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &was_), 0);
+        std::signal(SIGXFSZ, signal_);
+    }
+
+  private:
+    rlimit was_{};
+    void (*signal_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+};
+
+TEST(RunFolder, AFullDiskLosesAndRepeatsNoLine) {
+    const TempDir folder;
+    RunFolder run(folder.path());
+    run.create("recipe");
+    std::string lines;
+    for (int i = 0; i < 20; ++i) {
+        const std::string line = fmt::format(R"({{"step":{}}})", i);
+        run.metric(line);
+        lines += line + "\n";
+    }
+    {
+        const FullDisk full(25);  // in the middle of a line
+        EXPECT_THROW(run.flush_metrics(), IoError);
+        EXPECT_EQ(run.metrics_bytes(), 25);
+        EXPECT_THROW(run.flush_metrics(), IoError);
+    }
+    run.flush_metrics();
+    EXPECT_EQ(testing::text_of(folder / "metrics.jsonl"), lines);
+    EXPECT_EQ(run.metrics_bytes(), std::ssize(lines));
+}
+
+TEST(RunFolder, FailingThrowsNothing) {
+    RunFolder impossible(std::string(300, 'x'));  // longer than a name may be
+    EXPECT_NO_THROW(impossible.fail("before it began", /*trained=*/false));
+    const TempDir folder;
+    RunFolder run(folder / "run");
+    run.create("recipe");
+    fs::remove_all(folder / "run");
+    EXPECT_NO_THROW(run.fail("the folder is gone", /*trained=*/true));
+    EXPECT_NO_THROW(run.fail("the folder is gone", /*trained=*/false));
+}
+
+TEST(RunFolder, LockKeepsASecondOneOutUntilItGoes) {
+    const TempDir folder;
+    std::optional<RunFolder> first(folder.path());
+    first->lock();
+    RunFolder second(folder.path());
+    EXPECT_THROW(second.lock(), InvalidArgument);
+    EXPECT_THROW(second.lock(), InvalidArgument) << "a refusal is no lock";
+    EXPECT_NO_THROW(first->lock()) << "its own";
+    first.reset();
+    EXPECT_NO_THROW(second.lock());
+}
+
+TEST(RunFolder, WhoCameSecondTakesNothingAway) {
+    const TempDir folder;
+    RunFolder first(folder.path());
+    first.lock();
+    RunFolder second(folder.path());
+    EXPECT_THROW(second.create("second"), InvalidArgument);
+    first.create("first");
+    second.fail("came second", /*trained=*/false);
+    EXPECT_EQ(testing::text_of(folder / "recipe.toml"), "first");
+}
+
+TEST(RunFolder, TwoTrainersDoNotShareOne) {
+    const TempDir folder;
+    Trainer trainer(every(1, true), small_data());
+    FitOptions options{.out = folder / "run"};
+    options.on_step = [&](const Progress& progress) {
+        if (progress.epoch == 2 && progress.batch == 3) {
+            EXPECT_THROW(live(every(1, true), folder / "run"), InvalidArgument);
+        }
+    };
+    const TrainResult result = trainer.fit(options);
+    Trainer alone(every(1, true), small_data());
+    EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 21) << "free again when the run is over";
+    EXPECT_EQ(testing::figures(result.epochs), testing::figures(alone.fit({.out = folder / "alone"}).epochs));
+    EXPECT_EQ(testing::metrics_of(folder / "run"), testing::metrics_of(folder / "alone"));
+}
+
+// Root may remove everything: where a test runs as root, it is somebody else while this lives.
+class Nobody {
+  public:
+    explicit Nobody(const fs::path& folder) {
+        constexpr uid_t kNobody = 65534;
+        if (was_ == 0 && (::chown(folder.c_str(), kNobody, kNobody) != 0 || ::seteuid(kNobody) != 0)) {
+            ADD_FAILURE() << "root that cannot be anybody else";
+        }
+    }
+    Nobody(const Nobody&) = delete;
+    Nobody& operator=(const Nobody&) = delete;
+    ~Nobody() { EXPECT_EQ(::seteuid(was_), 0); }
+
+  private:
+    uid_t was_ = ::geteuid();
+};
+
+TEST(RunFolder, OldCheckpointThatCannotBeRemovedStopsNoRun) {
+    const TempDir folder;
+    const Nobody nobody(folder.path());
+    const fs::path checkpoints = folder / "run" / "checkpoints";
+    Trainer trainer(every(2, false), small_data());
+    std::int64_t steps = 0;
+    FitOptions options{.out = folder / "run"};
+    options.on_step = [&](const Progress&) {
+        ++steps;
+        if (steps == 7) {
+            fs::permissions(checkpoints / "2", fs::perms::owner_read | fs::perms::owner_exec);
+        } else if (steps == 15) {
+            EXPECT_TRUE(fs::exists(checkpoints / ".old-2"));
+            fs::permissions(checkpoints / ".old-2", fs::perms::owner_all);
+        }
+    };
+    EXPECT_EQ(trainer.fit(options).steps, 21);
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(checkpoints)) {
+        names.insert(entry.path().filename().string());
+    }
+    EXPECT_EQ(names, (std::set<std::string>{"18", "20", "21"}));
+}
+
+TEST(RunFolder, WithoutOneNothingIsWritten) {
+    const TempDir folder;
+    const fs::path before = fs::current_path();
+    fs::current_path(folder.path());
+    Trainer trainer(every(1, true), small_data());
+    EXPECT_EQ(trainer.fit().epochs.size(), 3u);
+    fs::current_path(before);
+    EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+}  // namespace
+}  // namespace stoker

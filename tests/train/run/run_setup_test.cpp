@@ -1,0 +1,249 @@
+// What a run is put together from: classes that agree, validation data alone, and errors of LibTorch that come
+// out as Stoker's, in one line.
+#include "stoker/train/run/run_setup.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stoker/base/error.h"
+#include "train/support.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::LinearModel;
+using ::testing::Not;
+using testing::small_data;
+using testing::small_recipe;
+using testing::SquareDataset;
+using testing::TempDir;
+
+// Squares under other names, or with labels shifted out of range.
+class ChangedSquares final : public Dataset {
+  public:
+    explicit ChangedSquares(std::vector<std::string> classes, std::int64_t shift = 0)
+        : classes_(std::move(classes)), shift_(shift) {}
+    std::int64_t size() const override { return squares_.size(); }
+    void read(std::int64_t index, Sample& sample) const override {
+        squares_.read(index, sample);
+        sample.label += shift_;
+    }
+    std::span<const std::string> classes() const override { return classes_; }
+
+  private:
+    SquareDataset squares_{40};
+    std::vector<std::string> classes_;
+    std::int64_t shift_;
+};
+
+// The message of the Error that `work` throws; a c10::Error would not be caught here.
+template <typename Work>
+std::string message_of(const Work& work) {
+    try {
+        work();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return "";
+}
+
+const auto kIsOneLine = AllOf(Not(HasSubstr("\n")), Not(HasSubstr("Exception raised from")));
+
+TEST(TorchErrors, ModelTooLargeForTheMemory) {
+    Recipe recipe = small_recipe();
+    recipe.model.hidden = {std::int64_t{1} << 42};  // 256 TiB of weights: more than there are addresses
+    const std::string message = message_of([&] { Trainer(recipe, small_data()); });
+    EXPECT_THAT(message, AllOf(kIsOneLine, HasSubstr("[memory]"), HasSubstr("a smaller model")));
+}
+
+TEST(TorchErrors, LabelsOutOfRange) {
+    const std::vector<std::string> classes = {"a", "b", "c", "d"};
+    const auto shifted = std::make_shared<ChangedSquares>(classes, 7);
+    const auto sound = std::make_shared<ChangedSquares>(classes);
+    for (const bool own_model : {false, true}) {
+        const auto model = [&] { return own_model ? std::make_unique<LinearModel>() : nullptr; };
+        Trainer training(small_recipe(), {shifted, nullptr}, model());
+        EXPECT_THAT(message_of([&] { training.fit(); }), AllOf(kIsOneLine, HasSubstr("a class from 0 to 3, got")));
+        Trainer evaluating(small_recipe(), {sound, shifted}, model());
+        EXPECT_THAT(message_of([&] { evaluating.fit(); }), AllOf(kIsOneLine, HasSubstr("a class from 0 to 3, got")));
+        EXPECT_THAT(message_of([&] { evaluating.evaluate(); }),
+                    AllOf(kIsOneLine, HasSubstr("a class from 0 to 3, got")));
+    }
+}
+
+TEST(Classes, ValidationDataMayLackTheLastOnes) {
+    const auto dataset = [](std::vector<std::string> classes) {
+        return std::make_shared<ChangedSquares>(std::move(classes));
+    };
+    const auto train = dataset({"a", "b", "c"});
+    EXPECT_NO_THROW(require_same_classes({train, nullptr}));
+    EXPECT_NO_THROW(require_same_classes({train, dataset({"a", "b", "c"})}));
+    EXPECT_NO_THROW(require_same_classes({train, dataset({"a", "b"})}));
+    EXPECT_THROW(require_same_classes({train, dataset({"a", "c"})}), InvalidArgument);
+    EXPECT_THROW(require_same_classes({train, dataset({"b", "c"})}), InvalidArgument);
+    EXPECT_THROW(require_same_classes({train, dataset({"a", "b", "c", "d"})}), InvalidArgument);
+}
+
+// Images of 2x2 pixels, one for each label.
+void write_idx(const fs::path& folder, const std::string& stem, const std::string& labels) {
+    const auto count = static_cast<char>(labels.size());
+    std::ofstream(folder / (stem + "-images-idx3-ubyte"), std::ios::binary)
+        << std::string{0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 2, 0, 0, 0, 2} << std::string(labels.size() * 4, 'x');
+    std::ofstream(folder / (stem + "-labels-idx1-ubyte"), std::ios::binary)
+        << std::string{0, 0, 8, 1, 0, 0, 0, count} << labels;
+}
+
+TEST(Classes, SmallTestSetWithoutTheLastDigitTrains) {
+    const TempDir folder;
+    write_idx(folder.path(), "train", {0, 1, 2, 3});
+    write_idx(folder.path(), "t10k", {0, 2});
+    Recipe recipe = small_recipe(1);
+    recipe.data.train = folder.path().string();
+    EXPECT_TRUE(Trainer(recipe).fit().epochs[0].val_loss);
+    write_idx(folder.path(), "t10k", {0, 4});
+    EXPECT_THROW(Trainer{recipe}, InvalidArgument);
+}
+
+TEST(EvaluateWeights, NeedsNoTrainingDataBesideDataOfItsOwn) {
+    Recipe recipe = small_recipe(1);
+    recipe.data.train = recipe.data.val = "synth:digits?count=60";
+    Trainer trainer(recipe);
+    trainer.fit();
+    const Evaluation want = trainer.evaluate();
+    recipe.data.train = "/nonexistent/images";
+    const Evaluation got = evaluate_weights(recipe, {.tensors = testing::weights_of(trainer)});
+    EXPECT_GT(got.samples, 0);
+    EXPECT_EQ(got.samples, want.samples);
+    EXPECT_EQ(got.loss, want.loss);
+    EXPECT_EQ(got.accuracy, want.accuracy);
+    recipe.data.val = "10%";
+    EXPECT_THROW(evaluate_weights(recipe, {.tensors = testing::weights_of(trainer)}), Error);
+}
+
+TEST(Evaluation, TellsHowFarItIs) {
+    Recipe recipe = small_recipe(2);
+    recipe.data.train = recipe.data.val = "synth:digits?count=600";
+    recipe.data.batch_size = 32;  // 100 samples of the test split: 4 batches
+    Trainer trainer(recipe);
+    std::vector<std::int64_t> told;
+    const auto note = [&](const EvaluationProgress& at) {
+        told.push_back(at.samples);
+        EXPECT_EQ(at.of, 100);
+        EXPECT_GT(at.images_per_second, 0);
+    };
+    trainer.fit({.on_evaluation = note});
+    EXPECT_THAT(told, ElementsAre(32, 64, 96, 100, 32, 64, 96, 100));
+    told.clear();
+    evaluate_weights(recipe, {.tensors = testing::weights_of(trainer)}, {}, note);
+    EXPECT_THAT(told, ElementsAre(32, 64, 96, 100));
+}
+
+// A model that takes one sample at a time badly or well, and that forward passes change.
+class Counting final : public Model {
+  public:
+    explicit Counting(std::int64_t fewest) : fewest_(fewest) {
+        at::Generator generator = make_generator(1);
+        weight_ = parameter("weight", default_uniform({4, 16}, 16, generator));
+        passes_ = buffer("passes", at::zeros({}));
+    }
+    at::Tensor forward(const at::Tensor& input) override {
+        passes_.add_(1);
+        ++calls;
+        TORCH_CHECK(input.size(0) >= fewest_, "a test's model takes no such batch. Nor another");
+        return at::linear(input.flatten(1), weight_);
+    }
+    int calls = 0;
+
+  private:
+    std::int64_t fewest_;
+    at::Tensor weight_;
+    at::Tensor passes_;
+};
+
+RecipeData squares(std::int64_t samples) {
+    return {std::make_shared<SquareDataset>(samples), nullptr};
+}
+
+TEST(SmallestBatch, ThatAModelDoesNotTakeIsRefusedAtTheStart) {
+    const auto message = [](std::int64_t samples, std::int64_t batch, std::int64_t accumulate) {
+        Recipe recipe = small_recipe(1);
+        recipe.data.batch_size = batch;
+        recipe.train.accumulate = accumulate;
+        return message_of([&] { Trainer(recipe, squares(samples), std::make_unique<Counting>(2)); });
+    };
+    EXPECT_EQ(message(97, 16, 1),
+              "[data.drop_last] expected at least two samples at a time, without which this model does not train, got "
+              "one in an epoch's last batch of 1 (a test's model takes no such batch); set data.drop_last = true, or "
+              "another data.batch_size");
+    EXPECT_THAT(message(99, 16, 2),
+                AllOf(HasSubstr("[train.accumulate]"), HasSubstr("one in an epoch's last batch of 3, in 2 parts"),
+                      HasSubstr("lower it, or set data.drop_last = true")));
+    EXPECT_THAT(message(96, 16, 9),
+                AllOf(HasSubstr("[train.accumulate]"), HasSubstr("one in a batch of 16, in 9 parts"),
+                      HasSubstr("lower it, or set a larger data.batch_size")));
+    EXPECT_THAT(message(5, 1, 1), AllOf(HasSubstr("[data.batch_size]"), HasSubstr("one in a batch of 1")));
+}
+
+TEST(SmallestBatch, IsNotTriedWhereItIsLargeEnough) {
+    Recipe recipe = small_recipe(1);
+    recipe.train.accumulate = 8;
+    const auto calls = [&](std::int64_t samples, bool drop_last) {
+        recipe.data.drop_last = drop_last;
+        auto model = std::make_unique<Counting>(1);
+        const Counting& counting = *model;
+        const Trainer trainer(recipe, squares(samples), std::move(model));
+        return counting.calls;
+    };
+    EXPECT_EQ(calls(96, false), 0);
+    EXPECT_EQ(calls(97, true), 0);
+    EXPECT_EQ(calls(97, false), 1);
+}
+
+TEST(SmallestBatch, ThatIsTriedLeavesTheModelAsItWas) {
+    auto model = std::make_unique<Counting>(1);
+    const Counting& counting = *model;
+    at::manual_seed(3);
+    const at::Tensor next = at::randn({4});
+    at::manual_seed(3);
+    const Trainer trainer(small_recipe(1), squares(97), std::move(model));
+    EXPECT_EQ(counting.calls, 1);
+    EXPECT_EQ(counting.buffers()[0].tensor.item<double>(), 0);
+    EXPECT_TRUE(at::equal(at::randn({4}), next));
+}
+
+// Other trouble is not the batch's: as before, a step tells of it.
+TEST(SmallestBatch, IsNotToBlameForAModelThatTakesNone) {
+    Trainer trainer(small_recipe(1), squares(97), std::make_unique<Counting>(1000));
+    EXPECT_THAT(message_of([&] { trainer.fit(); }), HasSubstr("[LibTorch]"));
+}
+
+TEST(SmallestBatch, OfBatchNormOverOnePixel) {
+    Recipe recipe = small_recipe(1);
+    recipe.model.name = "resnet18";
+    EXPECT_THAT(message_of([&] { Trainer(recipe, squares(97)); }),
+                AllOf(kIsOneLine, HasSubstr("[data.drop_last]"), HasSubstr("more than one value per channel")));
+    recipe.data.drop_last = true;
+    EXPECT_NO_THROW(Trainer(recipe, squares(97)));
+}
+
+TEST(RunPrecision, ExportedGraphHasItsOwnUnlessTf32IsAsked) {
+    const at::Device gpu(at::kCUDA, 0);  // need not be there
+    Recipe recipe = small_recipe();
+    EXPECT_TRUE(run_precision(recipe, gpu).tf32);
+    recipe.model.exported = "net.pt2";
+    EXPECT_EQ(run_precision(recipe, gpu).name(), "fp32");
+    EXPECT_EQ(step_options(recipe, gpu).precision.name(), "fp32");
+    recipe.train.precision = "tf32";
+    EXPECT_EQ(run_precision(recipe, gpu).name(), "tf32");
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,201 @@
+// A stand-in for a device's graph that does what one does as far as a CPU can tell: it records without doing, and a
+// replay must be the recorded work to the last number, though here the host does it again. So whatever a step computes
+// on the host and bakes into its operations, such as a learning rate that is a number, is found out.
+#pragma once
+
+#include <ATen/Context.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "stoker/bridge/torch_cuda.h"
+#include "stoker/models/model.h"
+#include "stoker/train/step/forward_state.h"
+
+namespace stoker::testing {
+
+// The operations that the host asks for while this lives, those within operations left out: their names with all
+// numbers that they are given. Of a tensor, the memory where it was there before.
+class Recording {
+  public:
+    Recording() {
+        current() = this;
+        handle_ = at::addThreadLocalCallback(
+            at::RecordFunctionCallback(on_start, on_end).needsInputs(true).needsOutputs(true));
+    }
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+    ~Recording() {
+        at::removeCallback(handle_);
+        current() = nullptr;
+    }
+
+    const std::vector<std::string>& operations() const { return operations_; }
+    // Memory that was there before.
+    const std::set<const void*>& outside() const { return outside_; }
+
+  private:
+    static Recording*& current() {
+        static thread_local Recording* recording = nullptr;
+        return recording;
+    }
+
+    // The backward pass's frames around operations are none themselves.
+    static bool counts(const at::RecordFunction& function) {
+        return function.scope() == at::RecordScope::FUNCTION &&
+               !std::string_view(function.name()).starts_with("autograd::engine");
+    }
+
+    static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+        Recording& recording = *current();
+        if (counts(function) && recording.depth_++ == 0) {
+            std::string line = function.name();
+            for (const c10::IValue& input : function.inputs()) {
+                line += " " + recording.text_of(input);
+            }
+            recording.operations_.push_back(std::move(line));
+        }
+        return nullptr;
+    }
+
+    // What an operation makes within itself may be kept for the backward pass.
+    static void on_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
+        Recording& recording = *current();
+        if (counts(function)) {
+            --recording.depth_;
+            for (const c10::IValue& output : function.outputs()) {
+                recording.note_output(output);
+            }
+        }
+    }
+
+    std::string text_of(const c10::IValue& value) {
+        if (value.isTensor()) {
+            return text_of(value.toTensor());
+        }
+        if (value.isDouble()) {
+            return fmt::format("{:a}", value.toDouble());
+        }
+        if (value.isInt() || value.isBool()) {
+            return value.isInt() ? fmt::to_string(value.toInt()) : fmt::to_string(value.toBool());
+        }
+        if (value.isList()) {
+            std::string text = "[";
+            for (const c10::IValue& item : value.toListRef()) {
+                text += text_of(item) + ",";
+            }
+            return text + "]";
+        }
+        return value.isString() ? value.toStringRef() : value.tagKind();
+    }
+
+    std::string text_of(const at::Tensor& tensor) {
+        if (!tensor.defined()) {
+            return "no tensor";
+        }
+        if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {  // a number that an operator makes a tensor of
+            const bool whole = tensor.scalar_type() == at::kLong;
+            return whole ? fmt::to_string(*tensor.const_data_ptr<std::int64_t>())
+                         : fmt::format("{:a}", *tensor.const_data_ptr<double>());
+        }
+        const void* memory = tensor.storage().data();
+        if (own_.contains(memory)) {
+            return "tensor";
+        }
+        outside_.insert(memory);
+        return fmt::format("tensor at {}", memory);
+    }
+
+    void note_output(const c10::IValue& value) {
+        if (value.isTensor() && value.toTensor().defined()) {
+            const void* memory = value.toTensor().storage().data();
+            if (!outside_.contains(memory)) {
+                own_.insert(memory);
+            }
+        } else if (value.isList()) {
+            for (const c10::IValue& item : value.toListRef()) {
+                note_output(item);
+            }
+        }
+    }
+
+    at::CallbackHandle handle_ = 0;
+    int depth_ = 0;
+    std::vector<std::string> operations_;
+    std::set<const void*> own_;
+    std::set<const void*> outside_;
+};
+
+struct FakeCalls {
+    int captures = 0;
+    int replays = 0;
+    std::set<const void*> outside = {};  // memory that the last capture found, not made by the work itself
+};
+
+class FakeGraph final : public DeviceGraph {
+  public:
+    // `state`: all that the recorded work changes, which is taken back. `draws_on_host`: what it draws is not, as where
+    // the generator is not the device's.
+    FakeGraph(std::function<std::vector<NamedTensor>()> state, FakeCalls& calls, bool draws_on_host)
+        : state_(std::move(state)), calls_(calls), draws_on_host_(draws_on_host) {}
+
+    void capture(const std::function<void()>& work) override {
+        const c10::NoGradGuard no_grad;
+        ++calls_.captures;
+        std::vector<at::Tensor> before;
+        for (const NamedTensor& entry : state_()) {
+            before.push_back(entry.tensor.clone());
+        }
+        const at::Generator draws = at::globalContext().defaultGenerator(at::kCPU);
+        const at::Tensor drawn = state_of(draws);
+        const auto take_back = [&] {
+            if (!draws_on_host_) {
+                set_state(draws, drawn);
+            }
+            const std::vector<NamedTensor> state = state_();
+            for (std::size_t i = 0; i < state.size(); ++i) {
+                state[i].tensor.copy_(before[i]);
+            }
+        };
+        const Recording recording;
+        try {
+            const c10::AutoGradMode record(true);
+            work();
+        } catch (...) {
+            take_back();
+            throw;
+        }
+        recorded_ = recording.operations();
+        calls_.outside = recording.outside();
+        take_back();
+        work_ = work;
+    }
+
+    void replay() override {
+        ++calls_.replays;
+        const Recording recording;
+        work_();
+        ASSERT_EQ(recording.operations().size(), recorded_.size());
+        for (std::size_t i = 0; i < recorded_.size(); ++i) {
+            ASSERT_EQ(recording.operations()[i], recorded_[i]) << "a graph would do what was recorded";
+        }
+    }
+
+  private:
+    std::function<std::vector<NamedTensor>()> state_;
+    FakeCalls& calls_;
+    bool draws_on_host_;
+    std::function<void()> work_;
+    std::vector<std::string> recorded_;
+};
+
+}  // namespace stoker::testing

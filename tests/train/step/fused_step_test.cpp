@@ -1,0 +1,158 @@
+// The fused step against the same training by parts: weights, losses and the optimiser's state, for every optimiser and
+// activation; and when it is chosen at all.
+#include "stoker/train/step/fused_step.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stoker/base/error.h"
+#include "stoker/models/init.h"
+#include "stoker/models/mlp.h"
+#include "stoker/train/step/step.h"
+#include "support.h"
+
+namespace stoker {
+namespace {
+
+const at::Device kCpu(at::kCPU);
+
+struct Training {
+    Training(const OptimizerRecipe& recipe, const StepOptions& options, Activation activation = Activation::relu,
+             OptimizerKernel kernel = OptimizerKernel::fused)
+        : generator(make_generator(3)),
+          model(16, {24, 8}, 4, activation, generator),
+          optimizer(model.parameters(), recipe, kernel),
+          step(model, optimizer, account, kCpu, options) {
+        at::set_num_threads(1);
+    }
+
+    at::Generator generator;
+    Mlp model;
+    Optimizer optimizer;
+    Account account;
+    Step step;
+};
+
+DeviceBatch batch_of(std::int64_t samples, std::uint64_t seed) {
+    at::Generator generator = make_generator(seed);
+    return {.image = at::randn({samples, 1, 4, 4}, generator), .label = at::arange(samples, at::kLong).remainder(4)};
+}
+
+void expect_alike(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        EXPECT_TRUE(at::allclose(a[i].tensor, b[i].tensor, 1e-4, 2e-6)) << a[i].name;
+    }
+}
+
+const std::vector<OptimizerRecipe> kOptimizers = {
+    {.name = "sgd", .lr = 0.1},
+    {.name = "sgd", .lr = 0.05, .momentum = 0.9, .weight_decay = 1e-2},
+    {.name = "sgd", .lr = 0.05, .momentum = 0.9, .nesterov = true},
+    {.name = "adam", .lr = 1e-2, .weight_decay = 1e-2},
+    {.name = "adamw", .lr = 1e-2, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1},
+};
+
+TEST(FusedStep, IsTheStepByParts) {
+    for (const OptimizerRecipe& recipe : kOptimizers) {
+        for (const Activation activation : {Activation::relu, Activation::gelu, Activation::tanh}) {
+            SCOPED_TRACE(recipe.name + " " + std::to_string(static_cast<int>(activation)));
+            const StepOptions options{.loss = {.label_smoothing = 0.1}, .ema = 0.9};
+            StepOptions by_parts = options;
+            by_parts.compile = false;
+            Training fused(recipe, options, activation);
+            Training parts(recipe, by_parts, activation);
+            ASSERT_TRUE(fused.step.fused());
+            ASSERT_FALSE(parts.step.fused());
+            for (std::uint64_t i = 0; i < 20; ++i) {
+                const DeviceBatch batch = batch_of(i % 7 == 6 ? 5 : 70, i);
+                const double lr = recipe.lr / static_cast<double>(1 + i % 3);
+                fused.step.run(batch, lr);
+                parts.step.run(batch, lr);
+            }
+            const std::vector<double> losses = fused.step.take_losses();
+            const std::vector<double> expected = parts.step.take_losses();
+            ASSERT_EQ(losses.size(), 20U);
+            for (std::size_t i = 0; i < losses.size(); ++i) {
+                EXPECT_NEAR(losses[i], expected[i], 1e-5);
+            }
+            expect_alike(fused.model.state(), parts.model.state());
+            expect_alike(fused.optimizer.state(), parts.optimizer.state());
+            expect_alike(fused.step.ema()->state(), parts.step.ema()->state());
+            EXPECT_EQ(fused.account.cut().times[static_cast<std::size_t>(Phase::forward)].count(), 0);
+        }
+    }
+}
+
+// A checkpoint does not tell which way it was made: ten steps one way and ten the other are twenty of either.
+TEST(FusedStep, GoesOnWhereTheOtherStopped) {
+    for (const OptimizerRecipe& recipe : kOptimizers) {
+        SCOPED_TRACE(recipe.name);
+        Training whole(recipe, {});
+        Training first(recipe, {.compile = false});
+        Training second(recipe, {});
+        for (std::uint64_t i = 0; i < 20; ++i) {
+            whole.step.run(batch_of(32, i), 0.01);
+            if (i == 10) {
+                second.model.load(first.model.state());
+                second.optimizer.load(first.optimizer.state());
+            }
+            (i < 10 ? first : second).step.run(batch_of(32, i), 0.01);
+        }
+        expect_alike(second.model.state(), whole.model.state());
+        expect_alike(second.optimizer.state(), whole.optimizer.state());
+    }
+}
+
+// An exchange of weights and their average gives parameters other memory for a while.
+TEST(FusedStep, FollowsAParameterToOtherMemory) {
+    Training training(kOptimizers[1], {});
+    Training moved(kOptimizers[1], {});
+    for (std::uint64_t i = 0; i < 4; ++i) {
+        if (i == 2) {
+            for (const NamedTensor& parameter : moved.model.parameters()) {
+                at::Tensor tensor = parameter.tensor;
+                tensor.set_data(tensor.detach().clone());
+            }
+        }
+        training.step.run(batch_of(32, i), 0.1);
+        moved.step.run(batch_of(32, i), 0.1);
+    }
+    for (std::size_t i = 0; i < training.model.parameters().size(); ++i) {
+        EXPECT_TRUE(at::equal(training.model.parameters()[i].tensor, moved.model.parameters()[i].tensor));
+    }
+}
+
+TEST(FusedStep, RefusesImagesOfAnotherSize) {
+    Training training(kOptimizers[0], {});
+    at::Generator generator = make_generator(1);
+    EXPECT_THROW(
+        training.step.run({.image = at::randn({4, 1, 5, 5}, generator), .label = at::arange(4, at::kLong)}, 0.1),
+        InvalidArgument);
+}
+
+TEST(FusedStep, IsLeftOutWhereItWouldNotBeTheSame) {
+    const OptimizerRecipe adam = kOptimizers[3];
+    OptimizerRecipe some = adam;
+    some.no_decay = {"norms_and_biases"};
+    EXPECT_FALSE(Training(some, {}).step.fused());
+    some.weight_decay = 0;
+    EXPECT_TRUE(Training(some, {}).step.fused());
+    EXPECT_FALSE(Training(adam, {.compile = false}).step.fused());
+    EXPECT_FALSE(Training(adam, {.accumulate = 2}).step.fused());
+    EXPECT_FALSE(Training(adam, {.clip_norm = 1}).step.fused());
+    EXPECT_FALSE(Training(adam, {.clip_value = 1}).step.fused());
+    EXPECT_FALSE(Training(adam, {.precision = {.autocast = at::kBFloat16}}).step.fused());
+    EXPECT_FALSE(Training(adam, {.precision = {.loss_scaling = true}}).step.fused());
+    EXPECT_FALSE(Training(adam, {}, Activation::relu, OptimizerKernel::single_tensor).step.fused());
+    testing::LinearModel other;
+    const Optimizer optimizer(other.parameters(), adam);
+    EXPECT_FALSE(FusedStep::make(other, optimizer, kCpu, {}));
+}
+
+}  // namespace
+}  // namespace stoker
