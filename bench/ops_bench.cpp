@@ -1,5 +1,5 @@
-// What an image costs from decoded pixels to its place in a batch, for each kernel set: one pass against
-// the ops one after the other. The ways take turns, so a noisy machine slows all of them alike.
+// The time from decoded pixels to a sample of a batch, for each kernel set: resize_normalize in one pass, and separate
+// ops. The variants take turns, so that a noisy machine slows all of them alike.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,8 +73,8 @@ void compare(ImageSize size, const ResizeGeometry& geometry) {
                                 if (flip) {
                                     horizontal_flip(resized.view());
                                 }
-                                normalize_with(kernels, resized.view(), kImageNetNormalize, Layout::chw,
-                                               reinterpret_cast<float*>(slot.next()));
+                                kernels.normalize(resized.view().data, values / 3, 3, factors, Layout::chw,
+                                                  reinterpret_cast<float*>(slot.next()), values / 3);
                             }});
         }
         const auto add = [&](DType dtype, Layout layout, bool streamed) {

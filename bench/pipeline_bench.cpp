@@ -1,13 +1,13 @@
 // What a sample's place costs: each sampler over 10^9 samples, asked for single positions anywhere in the epoch and for
 // whole batches. Orders take turns, so a noisy machine slows all of them alike.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include "stoker/base/process_memory.h"
 #include "stoker/base/rng.h"
 #include "stoker/pipeline/sampling/sampler.h"
 
@@ -33,7 +33,7 @@ double median(std::vector<double> values) {
 // Draws of `length` positions each, from anywhere.
 double draw_ns(const Sampler& sampler, std::int64_t epoch, std::size_t length) {
     constexpr std::size_t kDraws = 2048;
-    std::vector<Draw> draws(length);
+    std::vector<SampledIndex> draws(length);
     Rng rng({.seed = 7, .epoch = static_cast<std::uint32_t>(epoch)});
     std::int64_t sum = 0;
     const auto start = std::chrono::steady_clock::now();
@@ -71,7 +71,5 @@ int main() {
         fmt::print("  {:<22} one at a time {:6.0f}   in batches of 64 {:6.0f}\n", row.name, median(row.single),
                    median(row.batch));
     }
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    fmt::print("  peak memory of the process {:.1f} MB\n", static_cast<double>(usage.ru_maxrss) / 1024);
+    fmt::print("  peak memory of the process {:.1f} MB\n", stoker::peak_rss_mb());
 }

@@ -69,11 +69,11 @@ void run(const Options& options) {
         const auto some = std::span(piece).first(std::min(options.piece, file->size() - offset));
         file->read(offset, some);
         if (output != nullptr && std::fwrite(some.data(), 1, some.size(), output) != some.size()) {
-            throw IoError({.where = options.output, .expected = "room to write", .got = errno_text()});
+            throw errno_error(options.output, "room to write");
         }
     }
     if (output != nullptr && std::fclose(output) != 0) {
-        throw IoError({.where = options.output, .expected = "room to write", .got = errno_text()});
+        throw errno_error(options.output, "room to write");
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     fmt::print("{{\"bytes\": {}, \"seconds\": {:.6f}}}\n", file->size(), seconds.count());

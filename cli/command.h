@@ -1,14 +1,17 @@
-// What every command of the program offers to its table, and what they share.
+// The commands of `stoker` that need no LibTorch. Each is one function; main.cpp lists them in a table.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 namespace stoker::cli {
 
-// Adds a command's options to `app` and gives back what runs it: an exit status, 0 for success.
-// Errors are thrown and printed by run_program (program.h) as one line.
+// Adds a command's options to `app` and returns the function that runs it. The function returns the exit status, 0 for
+// success; run_program (program.h) prints what it throws as one line.
 using Command = std::function<int()>;
 Command add_show(CLI::App& app);
 Command add_inspect(CLI::App& app);
@@ -17,12 +20,29 @@ Command add_unpack(CLI::App& app);
 Command add_synth(CLI::App& app);
 Command add_doctor(CLI::App& app);
 Command add_bench(CLI::App& app);
+Command add_bench_pipeline(CLI::App& app);
+Command add_bench_storage(CLI::App& app);
 Command add_runs(CLI::App& app);
 Command add_launch(CLI::App& app);
 
-// The text under a command's options: an example or two.
+// Sets the text below a command's options: an example or two.
 inline void example(CLI::App& app, const std::string& lines) {
     app.footer("Example:\n" + lines);
+}
+
+// An option for a number from `least` to `most`, whose default is shown in the help text.
+template <typename Number>
+CLI::Option* add_number(CLI::App& app, const std::string& name, Number& value, const std::string& help,
+                        std::type_identity_t<Number> least, std::type_identity_t<Number> most) {
+    return app.add_option(name, value, help)->capture_default_str()->check(CLI::Range(least, most));
+}
+
+// --set KEY=VALUE, which may be repeated; `key` is the help text's example. `sets` must outlive `app`.
+inline CLI::Option* add_set_option(CLI::App& app, std::vector<std::string>& sets, const std::string& key) {
+    return app.add_option("--set", sets, "override a key of the recipe: --set " + key)
+        ->type_name("KEY=VALUE")
+        ->take_all()
+        ->allow_extra_args(false);
 }
 
 }  // namespace stoker::cli

@@ -1,14 +1,22 @@
-// exec keeps the process: its number, terminal, open files and exit status are those of the command.
+// exec keeps the process: its id, terminal, open files and exit status are those of the command.
 #include "cli/engine_exec.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
 
-#include "cli/free_cores.h"
+#include "cli/terminal/subprocess.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 
 namespace stoker::cli {
@@ -18,34 +26,62 @@ namespace fs = std::filesystem;
 
 constexpr const char* kEngineName = "stoker-engine";
 
-fs::path own_folder() {
-    std::error_code unknown;
-    return fs::read_symlink("/proc/self/exe", unknown).parent_path();
+double thread_cpu_seconds() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// GNU OpenMP's threads spin for milliseconds at each barrier. On a machine whose cores are also wanted by
-// somebody else (other jobs, a container's quota) that stalls training tenfold and more; there they shall sleep soon.
-// On free cores sleeping soon costs a tenth of a step, so there they spin for as long as it takes. The count is read
-// when the library is loaded, which is why it is set here. A user's own choice stays.
-void choose_spin() {
+// False if other processes, or a container's quota, take CPU time from this process. Load averages cover a minute and
+// ignore containers, so each usable core is kept busy for 10 ms and the CPU time received is compared.
+bool cores_are_idle() {
+    constexpr std::chrono::milliseconds kDuration{10};
+    constexpr double kIdleShare = 0.9;
+    std::atomic<bool> idle = true;
+    const auto probe = [&idle, kDuration, kIdleShare] {
+        const auto begin = std::chrono::steady_clock::now();
+        const double before = thread_cpu_seconds();
+        while (std::chrono::steady_clock::now() - begin < kDuration) {
+        }
+        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+        if (thread_cpu_seconds() - before < kIdleShare * passed.count()) {
+            idle = false;
+        }
+    };
+    std::vector<std::jthread> threads;
+    try {
+        for (int i = 0; i < std::max(cpu_cores().usable, 1); ++i) {
+            threads.emplace_back(probe);
+        }
+    } catch (const std::system_error&) {  // the system refuses more threads, so it is busy
+        idle = false;
+    }
+    threads.clear();
+    return idle;
+}
+
+// GNU OpenMP's threads spin for milliseconds at each barrier. If other processes or a container's quota take the cores,
+// that slows training tenfold and more, so the threads should sleep soon. On idle cores sleeping soon costs a tenth of
+// a step, so they spin longer. libgomp reads the value when it is loaded; a value set by the user wins.
+void set_openmp_spin() {
     if (std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr) {
-        static std::string setting = cores_are_free() ? kLongSpin : kShortSpin;  // putenv keeps the pointer
+        static std::string setting = cores_are_idle() ? kLongSpin : kShortSpin;  // putenv keeps the pointer
         putenv(setting.data());
     }
 }
 
-// glibc gives large blocks back to the system when they are freed, and a step's activations are large blocks: each step
-// would pay for zeroed pages anew, a tenth of its time. Read when a program starts. A user's own choice stays.
-void keep_memory() {
+// glibc returns large freed blocks to the system, and a step's activations are large blocks: zeroing new pages would
+// cost a tenth of each step. glibc reads the value when a program starts; a value set by the user wins.
+void set_malloc_tunables() {
     if (std::getenv("GLIBC_TUNABLES") == nullptr) {
-        static std::string setting = kKeptMemory;
+        static std::string setting = kMallocTunables;
         putenv(setting.data());
     }
 }
 
 }  // namespace
 
-Command in_engine(CLI::App& /*app*/) {
+Command engine_command(CLI::App& /*app*/) {
     return [] {
         throw InternalError({.where = "command", .expected = "the engine to run it", .got = "this program"});
         return 1;
@@ -62,7 +98,7 @@ bool runs_in_engine(int argc, char** argv) {
 }
 
 fs::path find_engine() {
-    const fs::path folder = own_folder();
+    const fs::path folder = program_path().parent_path();
     for (const fs::path& path : {folder / kEngineName, folder / STOKER_ENGINE_FOLDER / kEngineName}) {
         if (access(path.c_str(), X_OK) == 0) {
             return path;
@@ -80,10 +116,10 @@ void start_engine(char** argv) {
              .got = "no " + std::string(kEngineName) + " beside this program",
              .hint = "build and install with STOKER_ENGINE=ON"});
     }
-    choose_spin();
-    keep_memory();
+    set_openmp_spin();
+    set_malloc_tunables();
     execv(engine.c_str(), argv);
-    throw IoError({.where = engine.string(), .expected = "an executable that starts", .got = errno_text()});
+    throw errno_error(engine.string(), "an executable that starts");
 }
 
 }  // namespace stoker::cli

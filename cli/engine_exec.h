@@ -1,9 +1,8 @@
-// The engine: a second executable with the commands that need LibTorch, whose loading alone takes half a second
-// and 120 MB. Users see one program, which starts the engine in its own place where a command wants it.
+// Starts stoker-engine, the second executable, for the commands that need LibTorch: loading LibTorch takes half a
+// second and 120 MB, which other commands should not pay. Users see one program.
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "cli/command.h"
 
@@ -13,36 +12,36 @@ struct CommandName {
     const char* name;
     const char* summary;
 };
-inline constexpr CommandName kTrain = {"train", "train a model as a recipe says"};
-inline constexpr CommandName kEval = {"eval", "measure a checkpoint on the validation data"};
-inline constexpr CommandName kPredict = {"predict", "say what a trained model sees in images: CSV or JSON"};
+inline constexpr CommandName kTrain = {"train", "train a model from a recipe"};
+inline constexpr CommandName kEval = {"eval", "evaluate a checkpoint on the validation data"};
+inline constexpr CommandName kPredict = {"predict", "predict the classes of images with a trained model: CSV or JSON"};
 inline constexpr CommandName kExport = {"export",
                                         "write a trained model for other programs: safetensors or TorchScript"};
-inline constexpr CommandName kStep = {"step", "a model's training step alone; --peer: and in Python"};
-inline constexpr CommandName kBench = {"bench", "measure: the input pipeline, the ladder of techniques"};
-inline constexpr CommandName kLadder = {"ladder", "the published MNIST experiment, one technique after the other"};
+inline constexpr CommandName kStep = {"step", "time one training step of a model; --peer: Python PyTorch too"};
+inline constexpr CommandName kBench = {"bench", "benchmarks: input pipeline, storage, training step, MNIST ladder"};
+inline constexpr CommandName kLadder = {"ladder", "the published MNIST experiment, adding one technique at a time"};
 
-// What the program adds to the engine's environment, for those who start other programs from there. How long OpenMP's
-// threads spin: on free cores, and where somebody else wants them too.
+// Environment variables that start_engine sets; run_subprocess removes them again for other programs.
+// How long OpenMP's threads spin at a barrier: on idle cores, and on cores that other processes use too.
 inline constexpr const char* kLongSpin = "GOMP_SPINCOUNT=10000";
 inline constexpr const char* kShortSpin = "GOMP_SPINCOUNT=1000";
-// Memory that a step frees stays with the process, for the next step, and is asked for in huge pages.
-inline constexpr const char* kKeptMemory =
+// Memory that a step frees stays with the process for the next step and is allocated in huge pages.
+inline constexpr const char* kMallocTunables =
     "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1000000000000:glibc.malloc.hugetlb=1";
 
-// Asked this way, the engine prints the folder "torch" whose libtorch_cpu.so it was loaded with.
-inline constexpr const char* kAskLibTorch = "--libtorch";
+// With this option alone the engine prints the folder "torch" whose libtorch_cpu.so it has loaded.
+inline constexpr const char* kPrintLibTorch = "--libtorch";
 
-// For the tables of commands: its options are the engine's to read.
-Command in_engine(CLI::App& app);
+// The table entry of a command that the engine runs and whose options it parses.
+Command engine_command(CLI::App& app);
 
-// True where the command line names one of the engine's commands.
+// True if the command line names one of the engine's commands.
 bool runs_in_engine(int argc, char** argv);
 
-// The engine's executable: beside this program, or where `cmake --install` puts it; empty where there is none.
+// The engine's executable: beside this program, or where `cmake --install` puts it. Empty if there is none.
 std::filesystem::path find_engine();
 
-// Goes on as the engine, with the same arguments. Throws Unsupported where there is none.
+// Replaces this process by the engine, with the same arguments. Throws Unsupported if there is no engine.
 [[noreturn]] void start_engine(char** argv);
 
 }  // namespace stoker::cli

@@ -1,4 +1,4 @@
-// Errors become one line here, whoever threw them: a command, the parser, LibTorch, or standard output itself.
+// Prints errors of commands, of the parser, of LibTorch and of standard output as one line each.
 #include "cli/program.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace stoker::cli {
 namespace {
 
-// An error's text on one line. LibTorch's carries a backtrace, which begins "Exception raised from".
+// An error's text on one line, without LibTorch's backtrace, which begins "Exception raised from".
 std::string one_line(std::string_view what) {
     what = what.substr(0, what.find("\nException raised from"));
     std::string line;
@@ -29,7 +29,7 @@ std::string one_line(std::string_view what) {
     return line;
 }
 
-// No throw from here: stderr may be what cannot be written.
+// Does not throw if stderr cannot be written.
 int fail(const std::string& message, int status) {
     std::fputs(("stoker: " + message + "\n").c_str(), stderr);
     return status;
@@ -78,7 +78,7 @@ int run_program(int argc, char** argv, std::span<const Entry> commands, const st
     app.require_subcommand(1);
     app.footer(
         "Exit status: 0 success, 1 failure, 2 wrong usage, 128 + N after signal N.\n"
-        "`stoker COMMAND --help` tells more, with an example.");
+        "`stoker COMMAND --help` describes a command, with an example.");
     int status = 0;
     try {
         if (before) {
@@ -92,8 +92,8 @@ int run_program(int argc, char** argv, std::span<const Entry> commands, const st
     }
     errno = 0;
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-        const std::string reason = errno != 0 ? errno_text() : "a failed write";
-        return fail("[standard output] expected a place to write to, got " + reason, status == 0 ? 1 : status);
+        const std::string reason = errno != 0 ? errno_text() : "a write failed";
+        return fail("[standard output] expected a place to write to, but " + reason, status == 0 ? 1 : status);
     }
     return status;
 }

@@ -1,4 +1,4 @@
-// The engine: the commands that need LibTorch, started by the program (engine.h) with its own arguments.
+// stoker-engine: the commands that need LibTorch. `stoker` starts it with its own arguments (cli/engine_exec.h).
 #include <link.h>
 
 #include <cstdio>
@@ -27,7 +27,7 @@ constexpr Entry kCommands[] = {
     {kBench.name, kBench.summary, add_bench_commands},
 };
 
-// Empty where LibTorch is not the wheel's.
+// The folder "torch" of the loaded LibTorch, such as .../site-packages/torch.
 std::filesystem::path loaded_torch() {
     std::filesystem::path found;
     dl_iterate_phdr(
@@ -47,7 +47,7 @@ std::filesystem::path loaded_torch() {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc == 2 && std::string_view(argv[1]) == kAskLibTorch) {
+    if (argc == 2 && std::string_view(argv[1]) == kPrintLibTorch) {
         return std::puts(loaded_torch().c_str()) < 0 ? 1 : 0;
     }
     return run_program(argc, argv, kCommands);

@@ -1,4 +1,4 @@
-// What every target needs: its input as bytes, and a way to say that a promise was broken.
+// For every target: its input as bytes, and a check that ends the process.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ inline std::span<const std::byte> as_input(const std::uint8_t* data, std::size_t
     return {reinterpret_cast<const std::byte*>(data), size};
 }
 
-// Ends the process where a promise is broken, which is what the fuzzer looks for.
+// Ends the process where a guarantee is broken, so that the fuzzer reports the input.
 inline void require(bool kept) {
     if (!kept) {
         std::abort();

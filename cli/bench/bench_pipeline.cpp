@@ -1,6 +1,6 @@
-// Everything goes through the loader that training uses, epoch after epoch. Each round times batches between two
-// moments at which the consumer is waiting for work, so a clock outside sees the same rate.
-#include "cli/bench/bench_pipeline.h"
+// stoker bench pipeline: how fast training's loader turns files into batches. Decode, RandomResizedCrop, flip,
+// normalise to float32 (N, C, H, W), shuffled, without training. Each round starts and ends while the consumer waits
+// for a batch, so an external clock measures the same rate.
 
 #include <chrono>
 #include <cstdio>
@@ -8,14 +8,18 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "cli/bench/figures.h"
-#include "cli/bench/pipeline_feed.h"
-#include "cli/bench/pipeline_peers.h"
+#include "cli/bench/bench_loader.h"
+#include "cli/bench/bench_stats.h"
+#include "cli/bench/python_peer.h"
+#include "cli/command.h"
 #include "cli/terminal/npy_output.h"
-#include "cli/terminal/interrupt.h"
+#include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/units.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/subprocess.h"
+#include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/process_memory.h"
 #include "stoker/formats/open.h"
 
 namespace stoker::cli {
@@ -26,14 +30,17 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
     std::string data;
-    FeedOptions feed;
+    BenchLoaderOptions loader;
     int rounds = 3;
     std::int64_t batches = 100;
     std::string npy;
     bool json = false;
     bool serve = false;
     bool peers = false;
-    PeersProgram peers_program;
+    std::string python = "python3";  // for --peers
+    std::string script = "bench/peers/pipeline/compare.py";
+    std::vector<std::string> only;  // empty: all peers
+    std::string plot;               // empty: none
 };
 
 struct Round {
@@ -41,56 +48,53 @@ struct Round {
     double cpu_seconds_per_1000 = 0;
 };
 
-Round run_round(PipelineFeed& feed, std::int64_t batches) {
+Round run_round(BenchLoader& loader, std::int64_t batches) {
     const double cpu = cpu_seconds();
     const auto begin = Clock::now();
-    const auto images = static_cast<double>(feed.take(batches));
+    const auto images = static_cast<double>(loader.consume(batches));
     return {.images_per_second = images / std::chrono::duration<double>(Clock::now() - begin).count(),
             .cpu_seconds_per_1000 = 1000 * (cpu_seconds() - cpu) / images};
 }
 
-std::vector<Round> run_rounds(PipelineFeed& feed, const Options& options) {
+std::vector<Round> run_rounds(BenchLoader& loader, const Options& options) {
     ProgressBar progress;
     std::vector<Round> rounds;
     for (int round = 0; round < options.rounds; ++round) {
-        feed.drain();
-        rounds.push_back(run_round(feed, options.batches));
-        const double seconds =
-            static_cast<double>((options.rounds - round - 1) * options.batches * options.feed.batch) /
-            rounds.back().images_per_second;
-        progress.update(fmt::format("round {}/{}", round + 1, options.rounds), round + 1, options.rounds,
-                        rounds.back().images_per_second, "images", seconds);
+        loader.drain();
+        rounds.push_back(run_round(loader, options.batches));
+        progress.update("measuring", round + 1, options.rounds,
+                        static_cast<double>((round + 1) * options.batches * options.loader.batch), "images");
     }
     return rounds;
 }
 
-// For a clock outside: each line of standard input names a number of batches; standard output says when the data
-// set is open and how many bytes it has, when the first batch is there, and when a round begins and ends.
+// --serve, for an external clock: each line of standard input is a number of batches, which is one round. Prints when
+// the data set is open with its size in bytes, when the first batch is ready, and when a round begins and ends.
 int serve(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
-    const auto say = [](const std::string& event) {
+    const auto print_event = [](const std::string& event) {
         std::puts(event.c_str());
         std::fflush(stdout);
     };
-    say(fmt::format("open {}", dataset->bytes()));
-    PipelineFeed feed(dataset, options.feed);
-    feed.forget_first();
-    say("first");
+    print_event(fmt::format("open {}", dataset->bytes()));
+    BenchLoader loader(dataset, options.loader);
+    loader.release_first();
+    print_event("first");
     for (std::int64_t batches = 0; std::cin >> batches;) {
-        feed.drain();
-        say("begin");
-        feed.take(batches);
-        say("end");
+        loader.drain();
+        print_event("begin");
+        loader.consume(batches);
+        print_event("end");
     }
     return 0;
 }
 
 void report(const Options& options, const Dataset& dataset, const Json& document) {
     if (options.json) {
-        fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
+        print_document(document);
         return;
     }
     fmt::print("{}: {} ({}), batch {}, {}\n\n", options.data, pluralize(dataset.size(), "sample"), dataset.format(),
-               options.feed.batch, pluralize(document["workers"].get<int>(), "worker"));
+               options.loader.batch, pluralize(document["workers"].get<int>(), "worker"));
     fmt::print("{:<10} {:>10} {:>20} {:>12} {:>12} {:>12}\n", "", "images/s", "CPU s/1,000 images", "first batch",
                "peak memory", "on disk");
     const auto row = [](const std::string& name, double rate, double cpu, const std::string& rest) {
@@ -101,20 +105,20 @@ void report(const Options& options, const Dataset& dataset, const Json& document
     }
     row("median", document["images_per_second"], document["cpu_seconds_per_1000"],
         fmt::format(" {:>9.1f} ms {:>9.0f} MB {:>12}", document["first_batch_ms"].get<double>(),
-                    document["peak_rss_mb"].get<double>(), with_unit(dataset.bytes())));
+                    document["peak_rss_mb"].get<double>(), byte_text(dataset.bytes())));
 }
 
 int measure(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
-    PipelineFeed feed(dataset, options.feed);
-    const auto indices = feed.first().field(kIndexField).as<std::int64_t>();
+    BenchLoader loader(dataset, options.loader);
+    const auto indices = loader.first().field(kIndexField).as<std::int64_t>();
     const std::vector<std::int64_t> first(indices.begin(), indices.end());
     if (!options.npy.empty()) {
-        write_npy(options.npy, feed.first().field(kImageField));
+        write_npy(options.npy, loader.first().field(kImageField));
     }
-    feed.forget_first();
+    loader.release_first();
     std::vector<double> rates;
     std::vector<double> cpu;
-    for (const Round& round : run_rounds(feed, options)) {
+    for (const Round& round : run_rounds(loader, options)) {
         rates.push_back(round.images_per_second);
         cpu.push_back(round.cpu_seconds_per_1000);
     }
@@ -122,33 +126,57 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const Options& option
            {{"data", options.data},
             {"format", dataset->format()},
             {"samples", dataset->size()},
-            {"size", options.feed.size},
-            {"batch", options.feed.batch},
+            {"size", options.loader.size},
+            {"batch", options.loader.batch},
             {"batches", options.batches},
-            {"decode", options.feed.decode},
-            {"workers", feed.workers()},
+            {"decode", options.loader.decode},
+            {"workers", loader.workers()},
             {"images_per_second", median(rates)},
             {"rounds", rates},
             {"cpu_seconds_per_1000", median(cpu)},
             {"cpu_rounds", cpu},
             {"peak_rss_mb", peak_rss_mb()},
-            {"first_batch_ms", 1000 * feed.first_seconds()},
+            {"first_batch_ms", 1000 * loader.first_seconds()},
             {"first_batch", first},
             {"bytes_on_disk", dataset->bytes()}});
     return 0;
 }
 
+// --peers: replaces this process by the Python script that installs the peers' environments and measures them in turn
+// with this program. exec keeps signals, terminal and exit status.
+[[noreturn]] void compare_with_peers(const Options& options) {
+    require_peer_script(options.script, "--peers-script");
+    std::vector<std::string> command = {options.python, options.script,
+                                        "--stoker",     program_path().string(),
+                                        "--data",       options.data,
+                                        "--size",       std::to_string(options.loader.size),
+                                        "--batch",      std::to_string(options.loader.batch),
+                                        "--rounds",     std::to_string(options.rounds),
+                                        "--batches",    std::to_string(options.batches)};
+    const auto add = [&](const std::string& option, const std::string& value) {
+        command.insert(command.end(), {option, value});
+    };
+    if (options.loader.workers) {
+        add("--workers", std::to_string(*options.loader.workers));
+    }
+    for (const std::string& name : options.only) {
+        add("--peer", name);
+    }
+    if (!options.plot.empty()) {
+        add("--plot", options.plot);
+    }
+    if (options.json) {
+        command.emplace_back("--json");
+    }
+    exec_program(command);
+    throw errno_error(options.python, "a Python interpreter for --peers", errno, "pass --python");
+}
+
 int run(const Options& options) {
     if (options.peers) {
-        compare_with_peers(options.peers_program, {.data = options.data,
-                                                   .size = options.feed.size,
-                                                   .workers = options.feed.workers,
-                                                   .batch = options.feed.batch,
-                                                   .rounds = options.rounds,
-                                                   .batches = options.batches,
-                                                   .json = options.json});
+        compare_with_peers(options);
     }
-    return until_interrupted([&](const std::atomic<int>& /*stop*/) {
+    return run_interruptible([&](const std::atomic<int>& /*stop*/) {
         const std::shared_ptr<const Dataset> dataset = open_dataset(options.data, Split::train);
         return options.serve ? serve(dataset, options) : measure(dataset, options);
     });
@@ -156,50 +184,40 @@ int run(const Options& options) {
 
 void add_peer_options(CLI::App& app, Options& options) {
     auto* peers = app.add_flag("--peers", options.peers,
-                               "measure other systems' pipelines in turn with ours, each in an environment of its own");
-    app.add_option("--peer", options.peers_program.only, "with --peers: only these, and Stoker")
+                               "measure other systems in turn with Stoker, each in its own Python environment");
+    app.add_option("--peer", options.only, "with --peers: only this system and Stoker; may be repeated")
         ->type_name("NAME")
         ->take_all()
         ->allow_extra_args(false)
         ->needs(peers);
-    app.add_option("--plot", options.peers_program.plot, "with --peers: write a picture of the rates")
+    app.add_option("--plot", options.plot, "with --peers: draw the rates into this file")
         ->type_name("FILE.svg")
         ->needs(peers);
-    app.add_option("--python", options.peers_program.python, "the interpreter that runs --peers")
-        ->capture_default_str();
-    app.add_option("--peers-script", options.peers_program.script, "the script of --peers")->capture_default_str();
+    app.add_option("--python", options.python, "the Python interpreter for --peers")->capture_default_str();
+    app.add_option("--peers-script", options.script, "the script for --peers")->capture_default_str();
 }
 
 }  // namespace
 
 Command add_bench_pipeline(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("--data", options->data, "a data set as recipes name them")->required();
-    app.add_option("--size", options->feed.size, "pixels of a side of the crop")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 4096));
-    app.add_option("--workers", options->feed.workers, "loader threads, 0 for none (default: the cores there are)")
+    app.add_option("--data", options->data, "a data set as in recipes")->required();
+    add_number(app, "--size", options->loader.size, "side of the crop in pixels", 1, 4096);
+    app.add_option("--workers", options->loader.workers, "loader threads, 0 for none (default: the usable cores)")
         ->type_name("W")
         ->check(CLI::Range(0, 1024));
-    app.add_option("--batch", options->feed.batch, "samples of a batch")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 65536));
-    app.add_option("--prefetch", options->feed.prefetch, "batches in flight beyond the one in use")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 1024));
-    app.add_option("--rounds", options->rounds, "how often to measure; medians are reported")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 1000));
-    app.add_option("--batches", options->batches, "batches of a round")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 100'000'000));
-    app.add_option("--decode", options->feed.decode, "exact, or fast: smaller inverse transforms where pixels are many")
+    add_number(app, "--batch", options->loader.batch, "samples per batch", 1, 65536);
+    add_number(app, "--prefetch", options->loader.prefetch, "batches prefetched beyond the one in use", 1, 1024);
+    add_number(app, "--rounds", options->rounds, "number of measurements; medians are reported", 1, 1000);
+    add_number(app, "--batches", options->batches, "batches per round", 1, 100'000'000);
+    app.add_option("--decode", options->loader.decode,
+                   "exact, or fast: a smaller inverse DCT for images that are reduced anyway")
         ->capture_default_str()
         ->check(CLI::IsMember({"exact", "fast"}));
     auto* npy = app.add_option("--npy", options->npy, "write the first batch, float32 (N, C, H, W)")->type_name("FILE");
     auto* json = app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     app.add_flag("--serve", options->serve,
-                 "be measured from outside: a line of input, a number of batches, is a round")
+                 "for an external clock: run one round for each line of stdin, a number of batches")
         ->excludes(npy, json);
     add_peer_options(app, *options);
     example(app,

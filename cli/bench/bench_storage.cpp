@@ -1,7 +1,6 @@
-// Bytes only: no decoding, no batches. Ours runs in this process, the Python libraries in a child for each round, which
-// takes turns with ours so that a machine that changes speed changes it for both.
-#include "cli/bench/bench_storage.h"
-
+// stoker bench storage: how fast records are read from each storage format, without decoding or batching. Stoker reads
+// in this process, each Python library in a child process. They take turns round by round, so that a change of the
+// machine's speed affects both.
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,11 +11,15 @@
 #include <optional>
 #include <vector>
 
-#include "cli/bench/figures.h"
+#include "cli/bench/bench_stats.h"
+#include "cli/bench/python_peer.h"
 #include "cli/bench/storage_data.h"
-#include "cli/bench/storage_read.h"
-#include "cli/terminal/child.h"
-#include "cli/terminal/interrupt.h"
+#include "cli/bench/storage_timing.h"
+#include "cli/command.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/subprocess.h"
+#include "cli/terminal/temp_folder.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/formats/open.h"
@@ -27,28 +30,28 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr double kEnough = 0.3;  // seconds that a measurement shall last at least; the Python side has the same
+constexpr double kMinSeconds = 0.3;  // shortest measurement; bench/peers/storage/read.py uses the same
 
-constexpr const char* kSides =
-    "How fast each kind of storage gives out its records' bytes, shuffled, every byte hashed (XXH3) and the sums "
-    "compared.\n"
-    "Stoker: one process, --workers threads, Source::read after Source::prefetch of the next 64.\n"
-    "With --peer the files are made by the formats' Python libraries, and read in turn by Stoker and by Python: "
-    "--workers processes, each with handles of its own. They hash what they get:\n"
-    "  folder              open, read: the whole file; ours too\n"
-    "  lmdb                get with buffers: the pickled value; ours reads the pickle and hashes the image\n"
-    "  hdf5                h5py, read_direct of a row of a contiguous dataset\n"
-    "  webdataset          pread of a .npy member at a known place: the whole member; ours hashes the image\n"
-    "  webdataset-library  the library: whole shards in shuffled order, a shuffle buffer of 1,000\n"
-    "  npy                 np.load(mmap_mode=\"r\"), a copy of each row\n"
-    "  stk                 no peer";
+constexpr const char* kDescription =
+    "Reads all records of each storage format in shuffled order, hashes every byte (XXH3) and compares the sums.\n"
+    "Stoker: one process with --workers threads; each prefetches the next 64 records.\n"
+    "With --peer Python libraries write the files, and Stoker and Python take turns reading them. Python: --workers "
+    "processes, each with its own file handles. What Python reads and hashes:\n"
+    "  folder              the whole file, by open and read; Stoker does the same\n"
+    "  lmdb                the pickled value, by get with buffers; Stoker parses the pickle and hashes the image\n"
+    "  hdf5                one row of a contiguous dataset, by h5py's read_direct\n"
+    "  webdataset          the whole .npy member, by pread at a known offset; Stoker hashes the image in it\n"
+    "  webdataset-library  whole shards in shuffled order through a shuffle buffer of 1,000, by the webdataset "
+    "library\n"
+    "  npy                 a copy of each row of np.load(mmap_mode=\"r\")\n"
+    "  stk                 not compared";
 
-// One kind of storage: which file, and what the sum of its reader's hashes is called in StorageData.
+// A storage format: its file, and the key of its readers' hash sum in StorageData::sums.
 struct Row {
     const char* name;
-    std::vector<const char*> files;  // whichever is there
+    std::vector<const char*> files;  // the first that exists
     const char* sum;
-    const char* peer;  // the reader of read.py; empty: none
+    const char* peer;  // the reader in read.py; empty: none
     const char* peer_sum;
 };
 
@@ -66,8 +69,8 @@ const std::vector<Row>& rows() {
 }
 
 std::string default_python() {
-    constexpr const char* kOwn = ".venv/bin/python";
-    return ::access(kOwn, X_OK) == 0 ? kOwn : "python3";
+    constexpr const char* kVenv = ".venv/bin/python";
+    return ::access(kVenv, X_OK) == 0 ? kVenv : "python3";
 }
 
 struct Options {
@@ -83,43 +86,15 @@ struct Options {
     std::string scripts = "bench/peers/storage";
 };
 
-// A folder that goes with everything in it, unless it is the user's.
-class Workplace {
-  public:
-    explicit Workplace(const std::string& given) : kept_(!given.empty()), folder_(given) {
-        if (!kept_) {
-            std::string name = (fs::temp_directory_path() / "stoker-storage-XXXXXX").string();
-            if (::mkdtemp(name.data()) == nullptr) {
-                throw IoError({.where = name, .expected = "a temporary folder", .got = errno_text()});
-            }
-            folder_ = name;
-        }
-    }
-    Workplace(const Workplace&) = delete;
-    Workplace& operator=(const Workplace&) = delete;
-    ~Workplace() {
-        if (!kept_) {
-            std::error_code ignored;  // what cannot be removed stays where temporary files are
-            fs::remove_all(folder_, ignored);
-        }
-    }
-    const fs::path& folder() const { return folder_; }
-
-  private:
-    bool kept_;
-    fs::path folder_;
-};
-
 void check_sum(const std::string& what, std::uint64_t got, std::uint64_t expected) {
     if (got != expected) {
         throw DataError({.path = what}, {.where = "bench storage",
                                          .expected = fmt::format("records whose hashes add up to {:016x}", expected),
                                          .got = fmt::format("{:016x}", got),
-                                         .hint = "some byte is not what was written"});
+                                         .hint = "a byte differs from what was written"});
     }
 }
 
-// What one side did in one round.
 struct Rate {
     double samples_per_second = 0;
     double bytes_per_second = 0;
@@ -145,12 +120,7 @@ class Bench {
   private:
     std::string script(const char* name) const {
         const fs::path path = fs::path(options_.scripts) / name;
-        if (!fs::is_regular_file(path)) {
-            throw IoError({.where = path.string(),
-                           .expected = "a script of --peer",
-                           .got = "no such file",
-                           .hint = "pass --peer-scripts with bench/peers/storage of Stoker's source folder"});
-        }
+        require_peer_script(path.string(), "--peer-scripts with bench/peers/storage");
         return path.string();
     }
 
@@ -160,7 +130,7 @@ class Bench {
         if (data_.records > 0) {
             return;
         }
-        fmt::print(stderr, "making {} records of {} bytes in {}\n", with_commas(static_cast<double>(records_)),
+        fmt::print(stderr, "writing {} records of {} bytes to {}\n", with_commas(static_cast<double>(records_)),
                    with_commas(static_cast<double>(shape_.bytes())), folder_.string());
         if (options_.peer) {
             std::vector<std::string> command = {options_.python,
@@ -174,7 +144,7 @@ class Bench {
             if (shape_.channels != 1) {
                 command.push_back(std::to_string(shape_.channels));
             }
-            run_child(command, catch_signals());
+            run_subprocess(command, catch_signals());
             check_interrupt();
             make_storage_stk(folder_);
         } else {
@@ -189,30 +159,29 @@ class Bench {
                 return folder_ / name;
             }
         }
-        throw IoError({.where = (folder_ / row.files.front()).string(), .expected = "data", .got = "no such file"});
+        throw IoError({.where = (folder_ / row.files.front()).string(),
+                       .expected = "a file of the benchmark",
+                       .got = "no such file"});
     }
 
     Rate measured(const Dataset& dataset, const Row& row, std::uint32_t first_epoch, std::uint32_t epochs) const {
-        const StorageRead read = read_all(dataset, options_.workers, first_epoch, epochs);
-        check_sum(file_of(row).string(), read.sum, epochs * data_.sums.at(row.sum));
+        const StorageTiming read = time_reading(dataset, options_.workers, first_epoch, epochs);
+        check_sum(file_of(row).string(), read.hash_sum, epochs * data_.sums.at(row.sum));
         return {static_cast<double>(read.samples) / read.seconds, static_cast<double>(read.bytes) / read.seconds};
     }
 
     Rate peer_round(const Row& row) const {
-        std::vector<std::string> command = {
-            options_.python, script("read.py"),        row.peer,    folder_.string(),
-            "--records",     std::to_string(records_), "--workers", std::to_string(options_.workers)};
+        std::vector<std::string> arguments = {row.peer,    folder_.string(),
+                                              "--records", std::to_string(records_),
+                                              "--workers", std::to_string(options_.workers)};
         if (options_.cold) {
-            command.emplace_back("--cold");
+            arguments.emplace_back("--cold");
         }
-        const Json said = Json::parse(run_child(command, catch_signals()), nullptr, false);
+        const auto result = run_python_peer({script("read.py"), options_.python}, arguments, catch_signals());
         check_interrupt();
-        if (!said.is_object()) {
-            throw DataError({.path = command[1]}, {.where = row.peer, .expected = "one line of JSON", .got = "others"});
-        }
-        check_sum(fmt::format("{} read by {}", file_of(row).string(), row.peer), said.at("sum").get<std::uint64_t>(),
-                  said.at("passes").get<std::uint64_t>() * data_.sums.at(row.peer_sum));
-        return {.samples_per_second = said.at("samples").get<double>() / said.at("seconds").get<double>()};
+        check_sum(fmt::format("{} read by {}", file_of(row).string(), row.peer), result.at("sum").get<std::uint64_t>(),
+                  result.at("passes").get<std::uint64_t>() * data_.sums.at(row.peer_sum));
+        return {.samples_per_second = result.at("samples").get<double>() / result.at("seconds").get<double>()};
     }
 
     Json run_row(const Row& row) {
@@ -223,10 +192,10 @@ class Bench {
         std::uint32_t epoch = 0;
         if (!options_.cold) {
             dataset = open_dataset(path, Split::train);
-            measured(*dataset, row, epoch++, 1);  // meets every page for the first time, which says little of the next
+            measured(*dataset, row, epoch++, 1);  // the first pass faults every page in; not timed
             const Rate warm = measured(*dataset, row, epoch++, 1);
             epochs = static_cast<std::uint32_t>(
-                std::ceil(kEnough * warm.samples_per_second / static_cast<double>(records_)));
+                std::ceil(kMinSeconds * warm.samples_per_second / static_cast<double>(records_)));
         }
         std::vector<double> rates;
         std::vector<double> bytes;
@@ -234,14 +203,14 @@ class Bench {
         for (int round = 0; round < options_.rounds; ++round) {
             check_interrupt();
             if (options_.cold) {
-                dataset.reset();  // pages that are mapped stay
+                dataset.reset();  // mapped pages cannot be dropped
                 drop_from_cache(path);
                 dataset = open_dataset(path, Split::train);
             }
-            const Rate ours = measured(*dataset, row, epoch, epochs);
+            const Rate rate = measured(*dataset, row, epoch, epochs);
             epoch += epochs;
-            rates.push_back(ours.samples_per_second);
-            bytes.push_back(ours.bytes_per_second);
+            rates.push_back(rate.samples_per_second);
+            bytes.push_back(rate.bytes_per_second);
             if (with_peer) {
                 if (options_.cold) {
                     dataset.reset();
@@ -287,20 +256,22 @@ void report(const Json& size, bool cold) {
 int run(const Options& options) {
     constexpr RecordShape kSmall{28, 28, 1};
     constexpr RecordShape kLarge{192, 192, 3};
-    return until_interrupted([&](const std::atomic<int>& /*stop*/) {
-        const Workplace workplace(options.data);
+    return run_interruptible([&](const std::atomic<int>& /*stop*/) {
+        std::optional<TempFolder> temporary;
+        const fs::path folder =
+            options.data.empty() ? temporary.emplace("stoker-storage").path() : fs::path(options.data);
         Json document = {{"workers", options.workers}, {"cold", options.cold}, {"records", Json::array()}};
         for (const RecordShape& shape : {kSmall, kLarge}) {
             const bool small = shape.bytes() == kSmall.bytes();
             const std::int64_t records = small ? options.count : std::max<std::int64_t>(options.count / 100, 16);
-            Bench bench(options, shape, records, workplace.folder() / std::to_string(shape.bytes()));
+            Bench bench(options, shape, records, folder / std::to_string(shape.bytes()));
             document["records"].push_back(bench.run());
             if (!options.json) {
                 report(document["records"].back(), options.cold);
             }
         }
         if (options.json) {
-            fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
+            print_document(document);
         }
         return 0;
     });
@@ -310,32 +281,29 @@ int run(const Options& options) {
 
 Command add_bench_storage(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("--data", options->data, "make the files here, keep them, and use them again; default: temporary")
+    app.add_option("--data", options->data,
+                   "write the files here and keep them for later runs (default: a temporary folder)")
         ->type_name("DIR");
-    app.add_option("--count", options->count, "records of 784 bytes; of 110,592 bytes a hundredth of them, at least 16")
-        ->capture_default_str()
-        ->check(CLI::Range(std::int64_t{16}, std::int64_t{99'999'999}));
-    app.add_option("--workers", options->workers, "threads of ours, processes of the peer")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 1024));
-    app.add_option("--rounds", options->rounds, "how often to measure; medians are reported")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 1000));
+    add_number(app, "--count", options->count,
+               "number of records of 784 bytes; a hundredth as many of 110,592 bytes, at least 16", 16, 99'999'999);
+    add_number(app, "--workers", options->workers, "threads of Stoker, processes of Python", 1, 1024);
+    add_number(app, "--rounds", options->rounds, "number of measurements; medians are reported", 1, 1000);
     std::vector<std::string> names;
     for (const Row& row : rows()) {
         names.emplace_back(row.name);
     }
-    app.add_option("--only", options->only, "only these rows")->type_name("ROW")->check(CLI::IsMember(names));
-    app.add_flag("--cold", options->cold, "before each round take the files from the system's cache (root: all files)");
-    auto* peer = app.add_flag("--peer", options->peer, "measure the formats' Python libraries in turn with ours");
-    app.add_option("--python", options->python, "the interpreter of --peer, with requirements.txt")
+    app.add_option("--only", options->only, "only these formats")->type_name("ROW")->check(CLI::IsMember(names));
+    app.add_flag("--cold", options->cold,
+                 "drop the files from the page cache before each round (as root: the whole cache)");
+    auto* peer = app.add_flag("--peer", options->peer, "measure Python libraries in turn with Stoker");
+    app.add_option("--python", options->python, "the Python interpreter for --peer, with requirements.txt installed")
         ->capture_default_str()
         ->needs(peer);
-    app.add_option("--peer-scripts", options->scripts, "where the scripts of --peer lie")
+    app.add_option("--peer-scripts", options->scripts, "the folder with the scripts for --peer")
         ->capture_default_str()
         ->needs(peer);
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the tables");
-    app.footer(std::string(kSides) +
+    app.footer(std::string(kDescription) +
                "\n\nExample:\n"
                "  stoker bench storage\n"
                "  stoker bench storage --peer --rounds 5 --json\n"

@@ -1,5 +1,5 @@
-// Pixels are noise that depends on the record's number alone, so that no writer compresses them and any order of
-// writing gives the same files.
+// Pixels are noise that depends on the record's index only: no writer can compress it, and the files do not depend on
+// the order of writing.
 #include "cli/bench/storage_data.h"
 
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/terminal/interrupt.h"
-#include "stoker/base/core_budget.h"
+#include "cli/terminal/signals.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
@@ -28,9 +28,9 @@ constexpr const char* kMarker = "made.json";
 constexpr int kClasses = 10;
 constexpr std::uint64_t kShards = 8;
 
-class Noise final : public Dataset {
+class NoiseDataset final : public Dataset {
   public:
-    Noise(const RecordShape& shape, std::int64_t records) : shape_(shape), records_(records) {}
+    NoiseDataset(const RecordShape& shape, std::int64_t records) : shape_(shape), records_(records) {}
 
     std::int64_t size() const override { return records_; }
     std::optional<std::int64_t> label(std::int64_t index) const override { return index % kClasses; }
@@ -57,7 +57,7 @@ class Noise final : public Dataset {
     std::int64_t records_;
 };
 
-// One image file a record, without the fsync that write_file would do for each.
+// One PNM file per record, without write_file's fsync of each.
 void write_images(const Dataset& dataset, const RecordShape& shape, const fs::path& folder,
                   std::map<std::string, std::uint64_t>& sums) {
     const bool grey = shape.channels == 1;
@@ -76,14 +76,14 @@ void write_images(const Dataset& dataset, const RecordShape& shape, const fs::pa
         sums["folder"] += hash_text(file);
         const fs::path path = folder / std::to_string(sample.label) / (dataset.key(i) + (grey ? ".pgm" : ".ppm"));
         if (!std::ofstream(path, std::ios::binary).write(file.data(), static_cast<std::streamsize>(file.size()))) {
-            throw IoError({.where = path.string(), .expected = "a file that can be written", .got = errno_text()});
+            throw errno_error(path.string(), "a file that can be written");
         }
     }
 }
 
 void pack_into(const Dataset& dataset, const fs::path& target, std::uint64_t shard_size) {
     pack(dataset, target,
-         {.shard_size = shard_size, .workers = read_core_budget().usable, .progress = [](const PackProgress& /*at*/) {
+         {.shard_size = shard_size, .workers = cpu_cores().usable, .progress = [](const PackProgress& /*at*/) {
               check_interrupt();
           }});
 }
@@ -91,9 +91,9 @@ void pack_into(const Dataset& dataset, const fs::path& target, std::uint64_t sha
 void drop_file(const fs::path& path) {
     const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) {
-        throw IoError({.where = path.string(), .expected = "a readable file", .got = errno_text()});
+        throw errno_error(path.string(), "a readable file");
     }
-    ::fsync(file);  // pages that are not yet written cannot be dropped
+    ::fsync(file);  // unwritten pages cannot be dropped
     ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     ::close(file);
 }
@@ -110,7 +110,7 @@ StorageData find_storage_data(const fs::path& folder, const std::string& maker, 
     if (!made.is_object() || made.value("maker", "") != maker || made.value("records", std::int64_t{0}) != records) {
         throw IoError({.where = folder.string(),
                        .expected = fmt::format("an empty folder, or one with {} records made by {}", records, maker),
-                       .got = text.empty() ? "other files" : "others",
+                       .got = text.empty() ? "other files" : "other records",
                        .hint = "pass another --data, or remove the folder"});
     }
     data.records = records;
@@ -119,7 +119,7 @@ StorageData find_storage_data(const fs::path& folder, const std::string& maker, 
 }
 
 void make_storage_data(const fs::path& folder, const RecordShape& shape, std::int64_t records) {
-    const Noise dataset(shape, records);
+    const NoiseDataset dataset(shape, records);
     const auto total = static_cast<std::uint64_t>(shape.bytes() * records);
     std::map<std::string, std::uint64_t> sums;
     write_images(dataset, shape, folder / "folder", sums);
@@ -127,7 +127,7 @@ void make_storage_data(const fs::path& folder, const RecordShape& shape, std::in
     pack_into(dataset, folder / "records.h5", total);
     pack_into(dataset, folder / "records.npz", total);
     fs::create_directories(folder / "shards");
-    // A member takes two blocks of 512 bytes beside its pixels, and its label as many.
+    // Beside the pixels, a record takes two blocks of 512 bytes for the image member and two for the label member.
     const auto overhead = static_cast<std::uint64_t>(records) * 4 * 512;
     pack_into(dataset, folder / "shards/records-{000000..}.tar", (total + overhead) / kShards + 1);
     make_storage_stk(folder);
@@ -151,7 +151,7 @@ void drop_from_cache(const fs::path& path) {
         }
     }
     if (::geteuid() == 0) {
-        // Directories and inodes too. Where even root may not, the files alone have to do.
+        // Also drops directories and inodes. Containers may forbid it; the files are dropped all the same.
         std::ofstream("/proc/sys/vm/drop_caches") << "3\n";
     }
 }

@@ -1,5 +1,5 @@
-// The records that `stoker bench storage` reads: the same pixels in a folder of image files, LMDB, HDF5, WebDataset
-// shards, an array file and an stk set, with the sums of hashes that reading all of them must give.
+// The files that `stoker bench storage` reads: the same pixels as a folder of image files, LMDB, HDF5, WebDataset
+// shards, an array file and an stk data set, with the hash sums that reading all records must yield.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@ struct RecordShape {
 struct StorageData {
     std::filesystem::path folder;
     std::int64_t records = 0;
-    // Sums of hash_bytes over all records, by what is handed out: "pixels"; "folder": whole image files; from Python
-    // also "lmdb": whole values, "webdataset": whole .npy members.
+    // Sums of hash_bytes over all records. "pixels": the raw pixels; "folder": whole image files. If Python wrote the
+    // files also "lmdb": whole values, "webdataset": whole .npy members.
     std::map<std::string, std::uint64_t> sums;
 };
 
-// What a `folder` that was made before says of itself. Throws IoError where it is not empty and holds anything else
-// than `records` records made by `maker`; without records where there is nothing yet.
+// Reads the description of existing files; `records` of the result is 0 if the folder is empty or missing. Throws
+// IoError if the folder holds anything else than `records` records written by `maker`.
 StorageData find_storage_data(const std::filesystem::path& folder, const std::string& maker, std::int64_t records);
 
-// Writes all of them into `folder` with Stoker's own writers.
+// Writes all files into `folder` with Stoker's writers.
 void make_storage_data(const std::filesystem::path& folder, const RecordShape& shape, std::int64_t records);
 
-// The stk set in a folder whose other files are there.
+// Writes the stk data set from the HDF5 file in `folder`.
 void make_storage_stk(const std::filesystem::path& folder);
 
-// Takes the files from the system's cache: by file for anybody, as a whole for root, who may.
+// Drops the files from the page cache; as root drops the whole page cache, with directories and inodes.
 void drop_from_cache(const std::filesystem::path& path);
 
 }  // namespace stoker::cli

@@ -1,4 +1,4 @@
-// stoker doctor: is this machine fit for training, and if not, what to do.
+// stoker doctor: checks that this machine can train, and says how to fix what it lacks.
 #include "cli/commands/doctor.h"
 
 #include <algorithm>
@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/terminal/print.h"
+#include "stoker/base/pluralize.h"
 
 namespace stoker::cli {
 namespace {
@@ -32,8 +34,7 @@ void print_json(const std::vector<Check>& checks) {
                         {"why", check.why},
                         {"fix", check.fix}});
     }
-    const nlohmann::ordered_json json = {{"checks", list}};
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_document({{"checks", list}});
 }
 
 void print_table(const std::vector<Check>& checks) {
@@ -64,7 +65,8 @@ int run(bool json) {
         print_json(checks);
     } else {
         print_table(checks);
-        fmt::print("\n{} ok, {} to look at, {} failed\n", count(CheckStatus::ok), count(CheckStatus::warn), failed);
+        fmt::print("\n{} ok, {}, {} failed\n", count(CheckStatus::ok), pluralize(count(CheckStatus::warn), "warning"),
+                   failed);
     }
     return failed > 0 ? 1 : 0;
 }

@@ -1,4 +1,4 @@
-// The checks behind `stoker doctor`: what was found, what is wanted, and what to do about it.
+// The checks of `stoker doctor`: what was found, what is expected, and how to fix a difference.
 #pragma once
 
 #include <filesystem>
@@ -15,21 +15,21 @@ struct Check {
     std::string found;
     std::string expected;
     std::string why;       // what depends on it
-    std::string fix = {};  // empty where there is nothing to do
+    std::string fix = {};  // empty if status is ok
 };
 
-// Cores, processor, memory, shared memory, open files, disk.
+// Cores, processor, memory, shared memory, open files, disk, clock.
 std::vector<Check> check_host();
 
-// The driver, its devices, this build's CUDA code, and whether the driver is new enough for LibTorch.
-// `torch_cuda` is the CUDA version that LibTorch was built for, such as "13.0"; empty: for the CPU.
+// The NVIDIA driver, its devices, this build's CUDA code, and whether the driver is new enough for LibTorch.
+// `torch_cuda` is the CUDA version that LibTorch was built for, such as "13.0"; empty for a CPU build.
 std::vector<Check> check_gpu(const std::string& torch_cuda);
 
-// The LibTorch that the engine loads against the one it was built with, and the CUDA libraries that lie
-// beside it. A missing engine is a warning, one that does not start a failure.
+// Compares the LibTorch that the engine loads with the one it was built with, and checks the CUDA libraries beside it.
+// A missing engine is a warning; an engine that does not start is a failure.
 struct TorchChecks {
     std::vector<Check> checks;
-    std::string cuda;  // as check_gpu takes it
+    std::string cuda;  // check_gpu's `torch_cuda`
 };
 TorchChecks check_torch();
 

@@ -1,5 +1,4 @@
-// Asks the NVIDIA driver itself, opened at run time, so that the answer is the same in a build
-// without CUDA and on a machine without a driver.
+// Queries the NVIDIA driver through libcuda.so.1, opened at run time, so that builds without CUDA report the same.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -13,11 +12,11 @@
 namespace stoker::cli {
 namespace {
 
-// What the driver's library answers; CUresult and CUdevice are ints, 0 is success.
+// The driver's state.
 struct Driver {
-    bool there = false;
-    std::string problem;  // why there is no device to use; empty where there is
-    int version = 0;      // of CUDA, 1000 * major + 10 * minor
+    bool installed = false;
+    std::string problem;  // why no device can be used; empty if one can
+    int version = 0;      // of CUDA: 1000 * major + 10 * minor
     std::vector<std::string> devices;
 };
 
@@ -26,14 +25,15 @@ Function* symbol(void* library, const char* name) {
     return reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-Driver ask_driver() {
+// CUresult and CUdevice are ints; 0 is success.
+Driver query_driver() {
     Driver driver;
-    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // stays open: the driver runs threads of its own
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // stays open: the driver runs its own threads
     if (library == nullptr) {
         driver.problem = "no NVIDIA driver (libcuda.so.1 was not found)";
         return driver;
     }
-    driver.there = true;
+    driver.installed = true;
     const auto init = symbol<int(unsigned)>(library, "cuInit");
     const auto version = symbol<int(int*)>(library, "cuDriverGetVersion");
     const auto count = symbol<int(int*)>(library, "cuDeviceGetCount");
@@ -41,10 +41,10 @@ Driver ask_driver() {
     const auto memory = symbol<int(std::size_t*, int)>(library, "cuDeviceTotalMem_v2");
     const auto error = symbol<int(int, const char**)>(library, "cuGetErrorString");
     if (!init || !version || !count || !name || !memory || !error) {
-        driver.problem = "libcuda.so.1 is there but is no CUDA driver";
+        driver.problem = "libcuda.so.1 is installed but is not a CUDA driver";
         return driver;
     }
-    version(&driver.version);  // works without a device
+    version(&driver.version);  // also without a device
     if (const int status = init(0); status != 0) {
         const char* text = nullptr;
         error(status, &text);
@@ -61,12 +61,12 @@ Driver ask_driver() {
         driver.devices.push_back(fmt::format("{} ({:.0f} GiB)", text, static_cast<double>(bytes) / (1 << 30)));
     }
     if (devices == 0) {
-        driver.problem = "a driver, but no device";
+        driver.problem = "an NVIDIA driver, but no device";
     }
     return driver;
 }
 
-// "570.86.15" from the kernel module; empty where there is none.
+// "570.86.15" from the kernel module; empty if there is none.
 std::string module_version() {
     std::ifstream file("/proc/driver/nvidia/version");
     std::string word;
@@ -89,10 +89,9 @@ Check check_driver(const Driver& driver) {
                 .status = CheckStatus::warn,
                 .found = driver.problem,
                 .expected = "an NVIDIA GPU with its driver",
-                .why = "without one training runs on the CPU: fine for small models and first steps",
-                .fix = driver.there
-                           ? "look at nvidia-smi and CUDA_VISIBLE_DEVICES; in a container start with --gpus all"
-                           : "install the NVIDIA driver, or in a container start with --gpus all"};
+                .why = "without a GPU training runs on the CPU, which suits small models",
+                .fix = driver.installed ? "check nvidia-smi and CUDA_VISIBLE_DEVICES; start a container with --gpus all"
+                                        : "install the NVIDIA driver, or start the container with --gpus all"};
     }
     const std::string module = module_version();
     return {.name = "gpu",
@@ -102,64 +101,63 @@ Check check_driver(const Driver& driver) {
             .why = "training runs there"};
 }
 
-// Within a major version newer CUDA code runs on older drivers; across majors it does not.
-Check check_fit(const Driver& driver, const std::string& torch_cuda) {
-    const int wanted = std::atoi(torch_cuda.c_str());
-    const bool fits = driver.version / 1000 >= wanted;
-    return {.name = "driver fits",
-            .status = fits ? CheckStatus::ok : CheckStatus::fail,
-            .found = fmt::format("driver for CUDA {}, LibTorch for CUDA {}", version_text(driver.version), torch_cuda),
-            .expected = fmt::format("a driver for CUDA {}.0 or later", wanted),
-            .why = "LibTorch finds no device with an older driver",
-            .fix = fits ? "" : "update the NVIDIA driver, or install a torch built for the driver's CUDA"};
-}
-
-// The same for the CUDA runtime that this build's own CUDA code carries.
-Check check_runtime(const Driver& driver, const std::string& runtime) {
-    const int wanted = std::atoi(runtime.c_str());
-    const bool fits = driver.version / 1000 >= wanted;
-    return {
-        .name = "driver fits build",
-        .status = fits ? CheckStatus::ok : CheckStatus::fail,
-        .found = fmt::format("driver for CUDA {}, Stoker built with CUDA {}", version_text(driver.version), runtime),
-        .expected = fmt::format("a driver for CUDA {}.0 or later", wanted),
-        .why = "page-locked batch memory is refused by an older driver",
-        .fix = fits ? "" : "update the NVIDIA driver, or build with an older CUDA toolkit or STOKER_CUDA=OFF"};
+// CUDA code runs on a driver of the same or a newer major version.
+Check check_driver_version(const Driver& driver, const std::string& cuda, Check check) {
+    const int required = std::atoi(cuda.c_str());
+    check.found = fmt::format("driver for CUDA {}, {} CUDA {}", version_text(driver.version), check.found, cuda);
+    check.expected = fmt::format("a driver for CUDA {}.0 or later", required);
+    if (driver.version / 1000 >= required) {
+        check.fix.clear();
+    } else {
+        check.status = CheckStatus::fail;
+    }
+    return check;
 }
 
 Check check_build(bool device) {
     const bool built = cuda_built();
-    return {
-        .name = "CUDA code",
-        .status = built || !device ? CheckStatus::ok : CheckStatus::warn,
-        .found = built    ? "built in"
-                 : device ? "not built"
-                          : "not built, and not needed without a GPU",
-        .expected = device ? "built in" : "built in where there is a GPU",
-        .why = "page-locked batch memory needs it; without, copies to the GPU are slower and training waits for them",
-        .fix = built || !device ? "" : "install the CUDA toolkit (nvcc) and build with STOKER_CUDA=ON"};
+    return {.name = "CUDA code",
+            .status = built || !device ? CheckStatus::ok : CheckStatus::warn,
+            .found = built    ? "built in"
+                     : device ? "not built"
+                              : "not built, and not needed without a GPU",
+            .expected = device ? "built in" : "built in on machines with a GPU",
+            .why = "pinned batch memory needs it; without it copies to the GPU are slower and training waits for them",
+            .fix = built || !device ? "" : "install the CUDA toolkit (nvcc) and build with STOKER_CUDA=ON"};
 }
 
 }  // namespace
 
 std::vector<Check> check_gpu(const std::string& torch_cuda) {
-    const Driver driver = ask_driver();
+    const Driver driver = query_driver();
     const bool device = !driver.devices.empty();
     std::vector<Check> checks = {check_driver(driver)};
     if (driver.version > 0 && !torch_cuda.empty()) {
-        checks.push_back(check_fit(driver, torch_cuda));
+        checks.push_back(
+            check_driver_version(driver, torch_cuda,
+                                 {.name = "driver fits",
+                                  .found = "LibTorch for",
+                                  .expected = "",
+                                  .why = "LibTorch finds no device with an older driver",
+                                  .fix = "update the NVIDIA driver, or install a torch built for the driver's CUDA"}));
     }
     if (device && torch_cuda.empty()) {
         checks.push_back({.name = "LibTorch CUDA",
                           .status = CheckStatus::warn,
-                          .found = "a LibTorch for the CPU",
-                          .expected = "one built for CUDA",
+                          .found = "a LibTorch built for the CPU",
+                          .expected = "a LibTorch built for CUDA",
                           .why = "the GPU stays idle",
                           .fix = "install torch from PyTorch's CUDA index and build with STOKER_TORCH=<its folder>"});
     }
     checks.push_back(check_build(device));
     if (const std::string runtime = STOKER_CUDA_RUNTIME; cuda_built() && driver.version > 0) {
-        checks.push_back(check_runtime(driver, runtime));
+        checks.push_back(check_driver_version(
+            driver, runtime,
+            {.name = "driver fits build",
+             .found = "Stoker built with",
+             .expected = "",
+             .why = "an older driver refuses to pin batch memory",
+             .fix = "update the NVIDIA driver, or build with an older CUDA toolkit or STOKER_CUDA=OFF"}));
     }
     return checks;
 }

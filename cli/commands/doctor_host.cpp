@@ -11,10 +11,11 @@
 #include <optional>
 
 #include "cli/commands/doctor.h"
-#include "cli/terminal/units.h"
-#include "stoker/base/core_budget.h"
+#include "cli/terminal/print.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/cpu_features.h"
 #include "stoker/base/error.h"
+#include "stoker/base/process_memory.h"
 
 namespace stoker::cli {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 Check check_cores() {
-    const CoreBudget budget = read_core_budget();
+    const CpuCores budget = cpu_cores();
     std::string found = fmt::format("{} usable of {} online", budget.usable, budget.online);
     if (budget.affinity < budget.online) {
         found += fmt::format(", affinity allows {}", budget.affinity);
@@ -37,7 +38,7 @@ Check check_cores() {
             .status = budget.usable >= 2 ? CheckStatus::ok : CheckStatus::warn,
             .found = found,
             .expected = "at least 2",
-            .why = "loader threads and the training thread work side by side",
+            .why = "loader threads and the training thread run at the same time",
             .fix = budget.usable >= 2 ? ""
                    : budget.online > budget.usable
                        ? "give this process more cores: taskset, the container's --cpus, Slurm's "
@@ -47,28 +48,28 @@ Check check_cores() {
 
 Check check_cpu() {
     const CpuFeatures& features = cpu_features();
-    const bool wide = features.avx2 || features.neon;
+    const bool simd = features.avx2 || features.neon;
     return {.name = "cpu",
-            .status = wide ? CheckStatus::ok : CheckStatus::warn,
-            .found = fmt::format(
-                "{} ({})", features.model.empty() ? "unknown model" : features.model,
-                features.names().empty() ? "no wide vectors" : fmt::format("{}", fmt::join(features.names(), " "))),
+            .status = simd ? CheckStatus::ok : CheckStatus::warn,
+            .found =
+                fmt::format("{} ({})", features.model.empty() ? "unknown model" : features.model,
+                            features.names().empty() ? "no SIMD" : fmt::format("{}", fmt::join(features.names(), " "))),
             .expected = "avx2 with FMA, or neon",
-            .why = "resize and normalise take several times longer without",
-            .fix = wide ? "" : "in a virtual machine, pass the host's processor through"};
+            .why = "without it resize and normalise take several times longer",
+            .fix = simd ? "" : "in a virtual machine, pass the host's CPU model through"};
 }
 
-// "MemAvailable" of /proc/meminfo, in bytes.
-std::optional<std::int64_t> meminfo(const std::string& key) {
+// MemAvailable of /proc/meminfo in bytes; 0 where it is missing.
+std::int64_t available_memory() {
     std::ifstream file("/proc/meminfo");
     std::string name;
     std::int64_t kibibytes = 0;
     for (std::string unit; file >> name >> kibibytes && std::getline(file, unit);) {
-        if (name == key + ":") {
+        if (name == "MemAvailable:") {
             return kibibytes * 1024;
         }
     }
-    return std::nullopt;
+    return 0;
 }
 
 std::optional<std::int64_t> read_number(const std::string& path) {
@@ -81,7 +82,7 @@ struct CgroupMemory {
     std::int64_t used = 0;
 };
 
-// The tightest limit of this process's group and those above it; v2, else v1.
+// The lowest limit of this process's cgroup and its parents; cgroup v2, else v1.
 CgroupMemory cgroup_memory() {
     CgroupMemory tightest;
     std::ifstream listing("/proc/self/cgroup");
@@ -108,26 +109,26 @@ CgroupMemory cgroup_memory() {
 }
 
 Check check_memory() {
-    const std::int64_t total = meminfo("MemTotal").value_or(0);
-    std::int64_t available = meminfo("MemAvailable").value_or(0);
+    const std::int64_t total = static_cast<std::int64_t>(machine_memory());
+    std::int64_t available = available_memory();
     const CgroupMemory cgroup = cgroup_memory();
-    std::string found = fmt::format("{} available of {}", with_unit(available), with_unit(total));
+    std::string found = fmt::format("{} available of {}", byte_text(available), byte_text(total));
     if (cgroup.limit < total) {
         available = std::min(available, cgroup.limit - cgroup.used);
-        found += fmt::format("; the cgroup allows {}, of which {} are in use", with_unit(cgroup.limit),
-                             with_unit(cgroup.used));
+        found += fmt::format("; the cgroup allows {}, of which {} are in use", byte_text(cgroup.limit),
+                             byte_text(cgroup.used));
     }
     const bool enough = available >= 2 * kGiB;
     return {
         .name = "memory",
         .status = enough ? CheckStatus::ok : CheckStatus::warn,
         .found = found,
-        .expected = "2 GiB to spare",
-        .why = "LibTorch, the batches in flight and cache = \"ram\" live there",
+        .expected = "2 GiB available",
+        .why = "LibTorch, the batches in flight and cache = \"ram\" need it",
         .fix = enough ? "" : "close other programs, raise the limit, or lower batch_size, prefetch and cache_bytes"};
 }
 
-// Where a file system cannot be asked, the check says so.
+// Fills in `found` and `status`; `least` is in bytes.
 Check check_space(Check check, const std::string& path, std::int64_t least) {
     struct statvfs info {};
     if (statvfs(path.c_str(), &info) != 0) {
@@ -138,7 +139,7 @@ Check check_space(Check check, const std::string& path, std::int64_t least) {
     const auto unit = static_cast<std::int64_t>(info.f_frsize);
     const std::int64_t free = static_cast<std::int64_t>(info.f_bavail) * unit;
     check.found =
-        fmt::format("{} free of {}", with_unit(free), with_unit(static_cast<std::int64_t>(info.f_blocks) * unit));
+        fmt::format("{} free of {}", byte_text(free), byte_text(static_cast<std::int64_t>(info.f_blocks) * unit));
     check.status = free >= least ? CheckStatus::ok : CheckStatus::warn;
     if (free >= least) {
         check.fix.clear();
@@ -154,11 +155,11 @@ Check check_open_files() {
             .status = enough ? CheckStatus::ok : CheckStatus::warn,
             .found = limit.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("{} at most", limit.rlim_cur),
             .expected = "at least 1024",
-            .why = "each worker and each shard holds a file open",
+            .why = "each worker and each shard keeps a file open",
             .fix = enough ? "" : "ulimit -n 4096"};
 }
 
-// Only where the system lets the clock be chosen: not in most containers.
+// Most containers do not expose the governor.
 void add_governor(std::vector<Check>& checks) {
     std::string governor;
     if (!(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") >> governor)) {
@@ -169,7 +170,7 @@ void add_governor(std::vector<Check>& checks) {
                       .status = saving ? CheckStatus::warn : CheckStatus::ok,
                       .found = fmt::format("governor {}", governor),
                       .expected = "any but powersave",
-                      .why = "decoding may run below the processor's speed, and measurements waver",
+                      .why = "decoding may run below the processor's full speed, and measurements vary",
                       .fix = saving ? "sudo cpupower frequency-set -g performance" : ""});
 }
 

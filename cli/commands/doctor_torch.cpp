@@ -1,6 +1,6 @@
-// LibTorch comes as a Python wheel, with CUDA libraries in wheels of their own beside it. The engine says which
-// one it loads; versions are read from names and text files.
-#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 under its sanitizers mistrusts its own <regex>
+// LibTorch is installed as a Python wheel, with each CUDA library in another wheel beside it. The engine prints which
+// LibTorch it loads; versions are read from file names and text files.
+#if defined(__GNUC__) && !defined(__clang__)  // false warning of GCC 12 in <regex> under sanitizers
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 #include "cli/commands/doctor.h"
 #include "cli/engine_exec.h"
-#include "cli/terminal/child.h"
+#include "cli/terminal/subprocess.h"
 #include "stoker/base/error.h"
 
 namespace stoker::cli {
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 // The folder "torch" whose lib/libtorch_cpu.so the engine is loaded with.
 fs::path loaded_torch(const fs::path& engine) {
     const std::atomic<int> never = 0;
-    std::string folder = run_child({engine.string(), kAskLibTorch}, never);
+    std::string folder = run_subprocess({engine.string(), kPrintLibTorch}, never);
     folder.erase(std::min(folder.find('\n'), folder.size()));
     return folder;
 }
@@ -34,7 +34,7 @@ std::string text_of(const fs::path& path) {
     return text.str();
 }
 
-// The first group of `pattern` in `text`; empty where it does not occur.
+// The first group of `pattern` in `text`; empty without a match.
 std::string match(const std::string& text, const std::string& pattern) {
     std::smatch groups;
     return std::regex_search(text, groups, std::regex(pattern)) ? groups[1].str() : "";
@@ -46,17 +46,17 @@ Check check_libtorch(const fs::path& torch, const std::string& version) {
     return {.name = "LibTorch",
             .status = same ? CheckStatus::ok : CheckStatus::fail,
             .found = fmt::format("{} in {}{}", version.empty() ? "an unknown version" : version, torch.string(),
-                                 moved ? " (not where it was at build time)" : ""),
+                                 moved ? " (not the build-time folder)" : ""),
             .expected = STOKER_TORCH_VERSION ", as this program was built with",
-            .why = "C++ code compiled for another version may crash or compute nonsense",
+            .why = "code compiled for another version may crash or compute wrong results",
             .fix = same ? "" : "build Stoker again, or put the LibTorch it was built with back in place"};
 }
 
-// One CUDA library that torch needs, and where its version can be read.
+// A CUDA library that torch needs, and where its version can be read.
 struct Library {
     const char* name;
     const char* wheel;    // nvidia_<wheel>[_cuNN]-<version>.dist-info beside torch
-    const char* bundled;  // or torch/lib/<bundled>*, in wheels that carry all they need
+    const char* bundled;  // or torch/lib/<bundled>*, in wheels that contain all libraries
     const char* use;
 };
 constexpr const char* kBundled = "in LibTorch's own folder";
@@ -67,7 +67,7 @@ constexpr Library kLibraries[] = {
 };
 
 std::string installed_version(const Library& library, const fs::path& torch) {
-    std::error_code unreadable;  // then nothing is found, which the check says
+    std::error_code unreadable;  // then the check reports that nothing was found
     const std::regex wheel(fmt::format(R"(nvidia_{}(?:_cu\d+)?-([0-9.]+)\.dist-info)", library.wheel));
     std::smatch groups;
     for (const auto& entry : fs::directory_iterator(torch.parent_path(), unreadable)) {
@@ -84,7 +84,7 @@ std::string installed_version(const Library& library, const fs::path& torch) {
     return "";
 }
 
-// "9.19.0.56" where torch's own metadata asks for exactly that.
+// "9.19.0.56" if torch's metadata requires exactly that version.
 std::string required_version(const Library& library, const fs::path& torch) {
     std::string wheel = library.wheel;
     std::ranges::replace(wheel, '_', '-');
@@ -103,7 +103,7 @@ Check check_library(const Library& library, const fs::path& torch, const std::st
     const std::string found = installed_version(library, torch);
     std::string required = required_version(library, torch);
     if (required.empty() && std::string_view(library.wheel) == "cuda_runtime") {
-        required = cuda;  // torch 2.11 asks for it through the wheel "cuda-toolkit", by this version
+        required = cuda;  // torch 2.11 requires it through the wheel "cuda-toolkit" of this version
     }
     const bool good =
         !found.empty() && (found == kBundled || required.empty() || (found + ".").starts_with(required + "."));
@@ -111,16 +111,16 @@ Check check_library(const Library& library, const fs::path& torch, const std::st
             .status = good ? CheckStatus::ok : CheckStatus::warn,
             .found = found.empty() ? "none beside LibTorch" : found,
             .expected = required.empty() ? "any version" : required,
-            .why = fmt::format("LibTorch loads it for {} on the GPU", library.use),
-            .fix = good ? "" : "pip install --force-reinstall torch, with the same version"};
+            .why = fmt::format("LibTorch needs it for {} on the GPU", library.use),
+            .fix = good ? "" : "pip install --force-reinstall torch, in the same version"};
 }
 
 Check without_engine() {
     return {.name = "LibTorch",
             .status = CheckStatus::warn,
-            .found = "none: this program has no engine beside it",
+            .found = "none: there is no engine beside this program",
             .expected = "the engine, Stoker's part that needs LibTorch",
-            .why = "training and evaluation run there; data, pipeline and inspection do without",
+            .why = "training and evaluation need it; the data commands do not",
             .fix = "build and install with STOKER_ENGINE=ON"};
 }
 
@@ -129,7 +129,7 @@ Check engine_does_not_start(const Error& error) {
             .status = CheckStatus::fail,
             .found = error.what(),
             .expected = "an engine that starts and loads " STOKER_TORCH_VERSION,
-            .why = "training and evaluation run there",
+            .why = "training and evaluation need it",
             .fix = "put the LibTorch it was built with back in place (" STOKER_TORCH_DIR "), or build Stoker again"};
 }
 

@@ -1,4 +1,4 @@
-// stoker inspect: what is in a data set, and with --verify which of its samples are bad.
+// stoker inspect: summarises a data set; with --verify decodes every sample and lists the bad ones.
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -6,12 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/commands/field_options.h"
-#include "cli/commands/survey.h"
-#include "cli/terminal/units.h"
-#include "stoker/base/error.h"
+#include "cli/commands/dataset_options.h"
+#include "cli/commands/dataset_summary.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/table.h"
 #include "stoker/base/pluralize.h"
-#include "stoker/formats/open.h"
 #include "stoker/formats/stk/stk.h"
 
 namespace stoker::cli {
@@ -29,7 +28,7 @@ std::string text(const Range& range) {
     return range.low == range.high ? fmt::to_string(range.low) : fmt::format("{} to {}", range.low, range.high);
 }
 
-// Fields of an stk data set beyond its image and label.
+// Fields of an stk data set other than its image and label.
 void add_stk_fields(const Dataset& dataset, nlohmann::ordered_json& fields) {
     const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
     if (stk == nullptr) {
@@ -49,7 +48,7 @@ void add_stk_fields(const Dataset& dataset, nlohmann::ordered_json& fields) {
     }
 }
 
-nlohmann::ordered_json fields_json(const Dataset& dataset, const Survey& found) {
+nlohmann::ordered_json fields_json(const Dataset& dataset, const DatasetSummary& found) {
     const auto side = [](const Range& range) {
         return range.low == range.high ? nlohmann::ordered_json(range.low) : nlohmann::ordered_json();
     };
@@ -67,7 +66,7 @@ nlohmann::ordered_json fields_json(const Dataset& dataset, const Survey& found) 
     return fields;
 }
 
-void print_json(const Dataset& dataset, const Survey& found, bool verified) {
+void print_json(const Dataset& dataset, const DatasetSummary& found, bool verified) {
     nlohmann::ordered_json bad = nlohmann::ordered_json::array();
     for (const BadSample& sample : found.bad) {
         nlohmann::ordered_json entry = {{"key", sample.key}, {"offset", nullptr}, {"reason", sample.reason}};
@@ -77,34 +76,33 @@ void print_json(const Dataset& dataset, const Survey& found, bool verified) {
         entry["index"] = sample.index;
         bad.push_back(entry);
     }
-    nlohmann::ordered_json json = {{"format", dataset.format()},
-                                   {"path", dataset.path()},
-                                   {"samples", dataset.size()},
-                                   {"classes", dataset.classes()},
-                                   {"class_counts", found.per_class},
-                                   {"fields", fields_json(dataset, found)},
-                                   {"codecs", found.codecs},
-                                   {"codecs_sampled", found.pluralize},
-                                   {"progressive", found.progressive},
-                                   {"exif_turned", found.turned},
-                                   {"unlabelled", found.unlabelled},
-                                   {"bytes", dataset.bytes()},
-                                   {"advice", dataset.advice()},
-                                   {"verified", verified},
-                                   {"bad", bad}};
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_document({{"format", dataset.format()},
+                    {"path", dataset.path()},
+                    {"samples", dataset.size()},
+                    {"classes", dataset.classes()},
+                    {"class_counts", found.per_class},
+                    {"fields", fields_json(dataset, found)},
+                    {"codecs", found.codecs},
+                    {"codecs_sampled", found.codecs_counted},
+                    {"progressive", found.progressive},
+                    {"exif_turned", found.rotated},
+                    {"unlabelled", found.unlabelled},
+                    {"bytes", dataset.bytes()},
+                    {"advice", dataset.advice()},
+                    {"verified", verified},
+                    {"bad", bad}});
 }
 
-std::string classes_text(const Dataset& dataset, const Survey& found) {
+std::string classes_text(const Dataset& dataset, const DatasetSummary& found) {
     const std::int64_t named = std::ssize(dataset.classes());
     if (named == 0 && !found.per_class.empty()) {
-        return fmt::format("with labels below {}, which have no names", found.per_class.size());
+        return fmt::format("in {} without names", pluralize(std::ssize(found.per_class), "class"));
     }
-    return named == 0 ? "without names of classes" : "in " + pluralize(named, "class");
+    return named == 0 ? "without class names" : "in " + pluralize(named, "class");
 }
 
-// Labels without names by their numbers.
-std::vector<std::string> class_names(const Dataset& dataset, const Survey& found) {
+// A label without a name is shown as its number.
+std::vector<std::string> class_names(const Dataset& dataset, const DatasetSummary& found) {
     std::vector<std::string> names(dataset.classes().begin(), dataset.classes().end());
     while (names.size() < found.per_class.size()) {
         names.push_back(fmt::to_string(names.size()));
@@ -112,29 +110,28 @@ std::vector<std::string> class_names(const Dataset& dataset, const Survey& found
     return names;
 }
 
-void print_classes(const Dataset& dataset, const Survey& found) {
+void print_classes(const Dataset& dataset, const DatasetSummary& found) {
     constexpr std::size_t kListed = 20;
-    const std::vector<std::string> classes = class_names(dataset, found);
-    const std::size_t shown = classes.size() <= kListed ? classes.size() : kListed / 2;
-    std::size_t name = 5;
-    for (std::size_t i = 0; i < shown; ++i) {
-        name = std::max(name, classes[i].size());
-    }
     if (found.per_class.empty()) {
         return;
     }
-    fmt::print("\n{:<{}}  samples\n", "class", name);
+    const std::vector<std::string> classes = class_names(dataset, found);
+    const std::size_t shown = classes.size() <= kListed ? classes.size() : kListed / 2;
+    Table table;
+    table.column("class", Table::Align::left);
+    table.column("samples");
     for (std::size_t i = 0; i < shown; ++i) {
-        fmt::print("{:<{}}  {:>7}\n", classes[i], name, with_commas(static_cast<double>(found.per_class[i])));
+        table.row({classes[i], with_commas(static_cast<double>(found.per_class[i]))});
     }
+    fmt::print("\n{}", table.text());
     if (shown < classes.size()) {
         const auto [least, most] = std::ranges::minmax(found.per_class);
-        fmt::print("... {} more; {} to {} samples in each of all classes\n", classes.size() - shown,
+        fmt::print("... {} more; each class has {} to {} samples\n", classes.size() - shown,
                    with_commas(static_cast<double>(least)), with_commas(static_cast<double>(most)));
     }
 }
 
-void print_table(const Dataset& dataset, const Survey& found, const std::string& data) {
+void print_table(const Dataset& dataset, const DatasetSummary& found, const std::string& data) {
     const bool all = found.read == dataset.size();
     const std::string of = all ? "" : fmt::format("  (of {} spread evenly)", pluralize(found.read, "sample"));
     std::vector<std::string> codecs;
@@ -144,21 +141,22 @@ void print_table(const Dataset& dataset, const Survey& found, const std::string&
     fmt::print("{}\n", data);
     fmt::print("  format    {}\n", dataset.format());
     fmt::print("  samples   {} {}\n", with_commas(static_cast<double>(dataset.size())), classes_text(dataset, found));
-    fmt::print("  bytes     {}\n", with_unit(dataset.bytes()));
-    fmt::print("  codecs    {}{}\n", fmt::join(codecs, ", "), found.pluralize == dataset.size() ? "" : of);
+    fmt::print("  bytes     {}\n", byte_text(dataset.bytes()));
+    fmt::print("  codecs    {}{}\n", fmt::join(codecs, ", "), found.codecs_counted == dataset.size() ? "" : of);
     if (found.height.high >= found.height.low) {
         fmt::print("  height    {} pixels{}\n", text(found.height), of);
         fmt::print("  width     {} pixels{}\n", text(found.width), of);
         fmt::print("  channels  {}{}\n", text(found.channels), found.encoded ? " (decoded)" : "");
     }
     if (found.progressive > 0) {
-        fmt::print("  slow      {} progressive or interlaced: slower to decode{}\n", found.progressive, of);
+        fmt::print("  slow      {} progressive or interlaced, which decode more slowly{}\n", found.progressive, of);
     }
-    if (found.turned > 0) {
-        fmt::print("  turned    {} by EXIF: data.exif = true shows them upright{}\n", found.turned, of);
+    if (found.rotated > 0) {
+        fmt::print("  rotated   {} with an EXIF orientation; data.exif = true applies it{}\n", found.rotated, of);
     }
     if (found.unlabelled > 0) {
-        fmt::print("  labels    {} without one{}\n", with_commas(static_cast<double>(found.unlabelled)), of);
+        fmt::print("  labels    {} samples without a label{}\n", with_commas(static_cast<double>(found.unlabelled)),
+                   of);
     }
     if (const std::string advice = dataset.advice(); !advice.empty()) {
         fmt::print("  advice    {}\n", advice);
@@ -166,7 +164,7 @@ void print_table(const Dataset& dataset, const Survey& found, const std::string&
     print_classes(dataset, found);
 }
 
-void print_bad(const Survey& found) {
+void print_bad(const DatasetSummary& found) {
     constexpr std::size_t kListed = 20;
     for (std::size_t i = 0; i < std::min(found.bad.size(), kListed); ++i) {
         const BadSample& sample = found.bad[i];
@@ -179,16 +177,10 @@ void print_bad(const Survey& found) {
 }
 
 int run(const Options& options) {
-    if (options.test && !has_splits(options.data)) {
-        throw InvalidArgument({.where = "--test",
-                               .expected = "a data set with a test split, such as a folder of IDX files",
-                               .got = options.data});
-    }
-    const auto dataset =
-        open_dataset(options.data, options.test ? Split::test : Split::train, {.fields = options.fields});
+    const auto dataset = open_split(options.data, options.test, options.fields);
     ProgressBar progress;
     const auto start = std::chrono::steady_clock::now();
-    const Survey found = survey(*dataset, options.verify, progress);
+    const DatasetSummary found = summarize(*dataset, options.verify, progress);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (options.json) {
         print_json(*dataset, found, options.verify);
@@ -197,7 +189,7 @@ int run(const Options& options) {
         print_bad(found);
     }
     if (!found.bad.empty()) {
-        fmt::print(stderr, "stoker: [{}] expected good samples, got {} bad of {}\n", options.data, found.bad.size(),
+        fmt::print(stderr, "stoker: [{}] expected no bad samples, got {} bad of {}\n", options.data, found.bad.size(),
                    pluralize(found.read, "sample"));
         return 1;
     }
@@ -214,11 +206,11 @@ int run(const Options& options) {
 
 Command add_inspect(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("data", options->data, "a data set as recipes name them: a folder, synth:digits, ...")->required();
+    app.add_option("data", options->data, "a data set as in recipes: a folder, synth:digits, ...")->required();
     add_field_options(app, options->fields);
     app.add_flag("--verify", options->verify,
-                 "decode every sample and list the bad ones; status 1 where there are any");
-    app.add_flag("--test", options->test, "the test split instead of the training split");
+                 "decode every sample and list the bad ones; exit status 1 if there are any");
+    app.add_flag("--test", options->test, "use the test split instead of the training split");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,
             "  stoker inspect data/train --verify\n"

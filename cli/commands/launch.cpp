@@ -1,13 +1,15 @@
-// stoker launch: starts several processes of one command with torchrun, which gives each its rank, watches them, and
-// ends them all when one fails. What it needs of Python is beside LibTorch's wheel.
+// stoker launch: starts several processes of one command with torchrun, which gives each process its rank and stops all
+// of them when one fails. torchrun is part of the Python environment that LibTorch's wheel is installed in.
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
 #include "cli/command.h"
+#include "cli/terminal/subprocess.h"
 #include "stoker/base/error.h"
 
 namespace stoker::cli {
@@ -17,12 +19,12 @@ namespace fs = std::filesystem;
 
 struct Options {
     std::string processes;
-    std::vector<std::pair<std::string, std::string>> others;  // of torchrun's, as given
+    std::vector<std::pair<std::string, std::string>> torchrun;  // other options, passed on as given
     std::vector<std::string> command;
 };
 
-// torchrun, but that a failure, of which the process itself has said why, is no traceback of the launcher's. Processes
-// have sessions of their own, so a terminal's Ctrl-C reaches them once, through it.
+// Runs torchrun without its traceback when a process fails, since the process has printed the reason. Each process has
+// its own session, so a terminal's Ctrl-C reaches it once, through torchrun.
 constexpr const char* kTorchrun = R"(
 import logging, signal, sys
 from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -38,7 +40,7 @@ except ChildFailedError as error:
     if failure.exitcode > 0:
         sys.exit(failure.exitcode)
     name = signal.Signals(-failure.exitcode).name
-    print(f"stoker: [launch] process {failure.pid}, rank {rank}, was ended by {name}", file=sys.stderr)
+    print(f"stoker: [launch] process {failure.pid}, rank {rank}, was killed by {name}", file=sys.stderr)
     sys.exit(128 - failure.exitcode)
 except SignalException as error:
     sys.exit(128 + error.sigval)
@@ -46,7 +48,7 @@ except Exception as error:
     sys.exit(f"stoker: [launch] {type(error).__name__}: {error}")
 )";
 
-// The Python of the environment whose site-packages hold LibTorch's wheel; empty where LibTorch lies elsewhere.
+// The interpreter of the environment that LibTorch's wheel is installed in; empty if LibTorch is not from a wheel.
 fs::path python_of_torch() {
     // lib/pythonX/site-packages/torch
     const fs::path environment = (fs::path(STOKER_TORCH_DIR) / "../../../..").lexically_normal();
@@ -61,54 +63,45 @@ std::vector<std::string> command_line(const Options& options) {
         line = {python.string(), "-c", kTorchrun};
     }
     line.push_back("--nproc-per-node=" + options.processes);
-    for (const auto& [name, value] : options.others) {
+    for (const auto& [name, value] : options.torchrun) {
         line.push_back(name + "=" + value);
     }
-    const auto of_hosts = [](const auto& other) { return other.first != "--max-restarts"; };
-    if (std::ranges::none_of(options.others, of_hosts)) {
-        line.emplace_back("--standalone");  // on this host, by a port that is free
+    const auto several_hosts = [](const auto& other) { return other.first != "--max-restarts"; };
+    if (std::ranges::none_of(options.torchrun, several_hosts)) {
+        line.emplace_back("--standalone");  // this host only, on a free port
     }
     line.emplace_back("--no-python");
     std::vector<std::string> command = options.command;
     if (command.front() == "stoker") {
-        std::error_code unknown;
-        const fs::path self = fs::read_symlink("/proc/self/exe", unknown);
-        command.front() = unknown ? command.front() : self.string();
+        const fs::path self = program_path();
+        command.front() = self.empty() ? command.front() : self.string();
     }
     line.insert(line.end(), command.begin(), command.end());
     return line;
 }
 
 int run(const Options& options) {
-    std::vector<std::string> line = command_line(options);
-    std::vector<char*> arguments;
-    for (std::string& word : line) {
-        arguments.push_back(word.data());
-    }
-    arguments.push_back(nullptr);
-    setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // as torchrun would, with a warning; train.threads decides
-    execvp(arguments[0], arguments.data());
-    throw Unsupported({.where = "launch",
-                       .expected = "torchrun, beside LibTorch or on PATH",
-                       .got = errno_text(),
-                       .hint = "pip install torch, or start each process yourself with RANK, WORLD_SIZE, MASTER_ADDR "
-                               "and MASTER_PORT set"});
+    setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // torchrun sets the same and warns; train.threads decides
+    exec_program(command_line(options));
+    throw errno_error("launch", "torchrun, beside LibTorch or on PATH", errno,
+                      "pip install torch, or start each process yourself with RANK, WORLD_SIZE, MASTER_ADDR and "
+                      "MASTER_PORT set");
 }
 
-// torchrun's, by the same names, for several hosts.
-struct HandedThrough {
+// Options of torchrun, by the same names.
+struct TorchrunOption {
     const char* name;
-    const char* about;
+    const char* help;
 };
-constexpr std::array kHandedThrough = {
-    HandedThrough{"--nnodes", "how many hosts, or the least and the most: 2:4"},
-    HandedThrough{"--node-rank", "the number of this host"},
-    HandedThrough{"--master-addr", "the host of rank 0"},
-    HandedThrough{"--master-port", "a port that is free there"},
-    HandedThrough{"--rdzv-backend", "how the hosts find each other: c10d, static"},
-    HandedThrough{"--rdzv-endpoint", "where: HOST:PORT"},
-    HandedThrough{"--rdzv-id", "a name of the job"},
-    HandedThrough{"--max-restarts", "how often all processes are started again after a failure"},
+constexpr std::array kTorchrunOptions = {
+    TorchrunOption{"--nnodes", "number of hosts, or a range such as 2:4"},
+    TorchrunOption{"--node-rank", "the index of this host, from 0"},
+    TorchrunOption{"--master-addr", "the host of rank 0"},
+    TorchrunOption{"--master-port", "a free port on that host"},
+    TorchrunOption{"--rdzv-backend", "how the hosts find each other (rendezvous): c10d, static"},
+    TorchrunOption{"--rdzv-endpoint", "the rendezvous endpoint, HOST:PORT"},
+    TorchrunOption{"--rdzv-id", "the job's id"},
+    TorchrunOption{"--max-restarts", "how often all processes are restarted after a failure"},
 };
 
 }  // namespace
@@ -121,12 +114,12 @@ Command add_launch(CLI::App& app) {
             const bool none = given.find_first_not_of("0-") == std::string::npos || given.starts_with('-');
             return none ? "expected at least 1" : "";
         });
-    for (const auto& [name, about] : kHandedThrough) {
+    for (const auto& [name, help] : kTorchrunOptions) {
         app.add_option_function<std::string>(
-            name, [options, name = name](const std::string& value) { options->others.emplace_back(name, value); },
-            about);
+            name, [options, name = name](const std::string& value) { options->torchrun.emplace_back(name, value); },
+            help);
     }
-    app.add_option("command", options->command, "what each process runs, after --")->required();
+    app.add_option("command", options->command, "the command that each process runs, after --")->required();
     app.positionals_at_end();
     example(app,
             "  stoker launch --nproc-per-node 2 -- stoker train recipes/digits.toml\n"

@@ -1,4 +1,4 @@
-// stoker pack: a data set in Stoker's own format or another usual one, from any that can be read.
+// stoker pack: converts any data set that Stoker reads to stk, WebDataset, LMDB, HDF5 or npz.
 #include "stoker/pack/pack.h"
 
 #include <algorithm>
@@ -9,14 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/commands/field_options.h"
-#include "cli/terminal/interrupt.h"
+#include "cli/commands/dataset_options.h"
+#include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/units.h"
-#include "stoker/base/core_budget.h"
+#include "cli/terminal/signals.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
-#include "stoker/formats/open.h"
 #include "stoker/pack/target.h"
 #include "stoker/recipe/values.h"
 
@@ -29,7 +28,7 @@ struct Options {
     std::string data;
     std::string target;
     FieldNames fields;
-    std::string codec;  // empty: what the target's format goes by
+    std::string codec;  // empty: the default of the target's format
     std::string shard_size = "256MiB";
     int workers = 0;
     int resize_shorter = 0;
@@ -43,7 +42,7 @@ std::string checked_target(std::string target) {
     while (target.size() > 1 && target.ends_with('/')) {
         target.pop_back();
     }
-    target_format(target);  // before the dataset is opened
+    target_format(target);  // throws for an unknown ending, before the data set is opened
     return target;
 }
 
@@ -57,50 +56,24 @@ std::uint64_t checked_shard_size(const std::string& text) {
     return static_cast<std::uint64_t>(*bytes);
 }
 
-// Draws the bar; each phase has a rate of its own.
-class Progress {
-  public:
-    void operator()(const PackProgress& at) {
-        check_interrupt();
-        if (phase_ != at.phase) {
-            phase_ = at.phase;
-            start_ = Clock::now();
-            first_ = at.done - 1;
-            bytes_ = at.bytes;
-        }
-        const double seconds = std::max(std::chrono::duration<double>(Clock::now() - start_).count(), 1e-9);
-        const double left = seconds * static_cast<double>(at.total - at.done) / static_cast<double>(at.done - first_);
-        bar_.update(phase_, at.done, at.total, static_cast<double>(at.bytes - bytes_) / seconds / 1e6, "MB", left);
-    }
-    void clear() { bar_.clear(); }
-
-  private:
-    ProgressBar bar_;
-    std::string phase_;
-    Clock::time_point start_;
-    std::int64_t first_ = 0;
-    std::int64_t bytes_ = 0;
-};
-
 void print_json(const PackResult& result, double seconds) {
     nlohmann::ordered_json skipped = nlohmann::ordered_json::array();
     for (const SkippedSample& sample : result.skipped) {
         skipped.push_back({{"key", sample.key}, {"reason", sample.reason}});
     }
-    const nlohmann::ordered_json json = {{"path", result.path},
-                                         {"format", result.format},
-                                         {"samples", result.samples},
-                                         {"bytes_in", result.bytes_in},
-                                         {"bytes_out", result.bytes_out},
-                                         {"shards", result.shards},
-                                         {"codecs", result.codecs},
-                                         {"kept", result.kept},
-                                         {"exif_lost", result.exif_lost},
-                                         {"skipped", std::move(skipped)},
-                                         {"resumed_samples", result.resumed_samples},
-                                         {"nothing_to_do", result.nothing_to_do},
-                                         {"seconds", seconds}};
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_document({{"path", result.path},
+                    {"format", result.format},
+                    {"samples", result.samples},
+                    {"bytes_in", result.bytes_in},
+                    {"bytes_out", result.bytes_out},
+                    {"shards", result.shards},
+                    {"codecs", result.codecs},
+                    {"kept", result.kept},
+                    {"exif_lost", result.exif_lost},
+                    {"skipped", std::move(skipped)},
+                    {"resumed_samples", result.resumed_samples},
+                    {"nothing_to_do", result.nothing_to_do},
+                    {"seconds", seconds}});
 }
 
 std::string counts(const std::map<std::string, std::int64_t>& of) {
@@ -114,7 +87,7 @@ std::string counts(const std::map<std::string, std::int64_t>& of) {
 void print_summary(const PackResult& result, double seconds, const std::string& split) {
     constexpr std::size_t kListed = 20;
     if (result.nothing_to_do) {
-        fmt::print("{}: nothing to do, it is complete with {}; `stoker inspect --verify` checks every byte\n",
+        fmt::print("{}: nothing to do, the data set is complete with {}; `stoker inspect --verify` checks every byte\n",
                    result.path, pluralize(result.samples, "sample"));
         return;
     }
@@ -123,14 +96,14 @@ void print_summary(const PackResult& result, double seconds, const std::string& 
                result.resumed_samples > 0 ? fmt::format(", {} of them from an earlier run",
                                                         with_commas(static_cast<double>(result.resumed_samples)))
                                           : "");
-    fmt::print("  bytes    {} from {}, in {}\n", with_unit(result.bytes_out), with_unit(result.bytes_in),
+    fmt::print("  bytes    {} from {}, in {}\n", byte_text(result.bytes_out), byte_text(result.bytes_in),
                pluralize(result.shards, "shard"));
     fmt::print("  codecs   {}\n", counts(result.codecs));
     if (!result.kept.empty()) {
-        fmt::print("  kept     as they were: {}\n", counts(result.kept));
+        fmt::print("  kept     unchanged: {}\n", counts(result.kept));
     }
     if (result.exif_lost > 0) {
-        fmt::print("  turned   {} had an EXIF orientation, which their new bytes do not carry\n", result.exif_lost);
+        fmt::print("  exif     {} lost their EXIF orientation, which the new bytes do not store\n", result.exif_lost);
     }
     for (std::size_t i = 0; i < std::min(result.skipped.size(), kListed); ++i) {
         fmt::print("  skipped  {}: {}\n", result.skipped[i].key, result.skipped[i].reason);
@@ -144,60 +117,55 @@ void print_summary(const PackResult& result, double seconds, const std::string& 
 int run(const Options& given) {
     Options options = given;
     options.target = checked_target(given.target);
-    if (options.test && !has_splits(options.data)) {
-        throw InvalidArgument({.where = "--test",
-                               .expected = "a data set with a test split, such as a folder of IDX files",
-                               .got = options.data});
-    }
-    PackOptions wanted{
+    PackOptions pack_options{
         .fields = options.fields,
-        .recode = {.codec = options.codec.empty() ? std::nullopt : std::optional(parse_pack_codec(options.codec)),
-                   .resize_shorter = options.resize_shorter,
-                   .quality = options.quality},
+        .transcode = {.codec = options.codec.empty() ? std::nullopt : std::optional(parse_pack_codec(options.codec)),
+                      .resize_shorter = options.resize_shorter,
+                      .quality = options.quality},
         .shard_size = checked_shard_size(options.shard_size),
-        .workers = options.workers > 0 ? options.workers : read_core_budget().usable,
+        .workers = options.workers > 0 ? options.workers : cpu_cores().usable,
         .skip_bad = options.skip_bad};
-    const auto dataset =
-        open_dataset(options.data, options.test ? Split::test : Split::train, {.fields = options.fields});
+    const auto dataset = open_split(options.data, options.test, options.fields);
     const std::string split = options.test ? " of the test split"
                               : options.fields.image.empty() && has_splits(options.data)
                                   ? " of the training split (--test packs the other)"
                                   : "";
-    catch_signals();
-    Progress progress;
-    wanted.progress = [&](const PackProgress& at) { progress(at); };
-    const auto start = Clock::now();
-    try {
-        const PackResult result = pack(*dataset, options.target, wanted);
-        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-        progress.clear();
-        options.json ? print_json(result, seconds) : print_summary(result, seconds, split);
-        return 0;
-    } catch (const Interrupted& stop) {
-        progress.clear();
-        fmt::print(stderr, "stoker: stopped by signal {}; the same command goes on where this one ended\n",
-                   stop.signal);
-        return 128 + stop.signal;
-    }
+    return run_interruptible(
+        [&](const std::atomic<int>& /*stop*/) {
+            ProgressBar bar;
+            pack_options.progress = [&](const PackProgress& at) {
+                check_interrupt();
+                bar.update(at.phase, at.done, at.total, static_cast<double>(at.bytes) / 1e6, "MB");
+            };
+            const auto start = Clock::now();
+            const PackResult result = pack(*dataset, options.target, pack_options);
+            const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+            bar.clear();
+            options.json ? print_json(result, seconds) : print_summary(result, seconds, split);
+            return 0;
+        },
+        "run the same command again to resume");
 }
 
 void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) {
     app.add_option(
            "--codec", options->codec,
-           "keep: the bytes as they are (default of .stk); jpeg: the same, but dct records become JPEGs again (default "
-           "of all others); dct, dct-zstd: JPEGs in a form that decodes faster, with the same pixels; raw: pixels")
+           "keep: the bytes unchanged (default of .stk); jpeg: unchanged, but dct records are converted back to JPEG "
+           "(default "
+           "of all other targets); dct, dct-zstd: JPEGs re-coded to decode faster, with the same pixels; raw: pixels")
         ->check(CLI::IsMember({"keep", "jpeg", "dct", "dct-zstd", "raw"}));
     app.add_option("--resize-shorter", options->resize_shorter,
-                   "reduce larger images until their shorter side has N pixels; JPEGs are then written anew")
+                   "reduce larger images until their shorter side has N pixels; JPEGs are encoded again")
         ->type_name("N")
         ->check(CLI::Range(1, 65'535));
-    auto* quality = app.add_option("--quality", options->quality,
-                                   "write every image anew as a JPEG of this quality, 1 to 100 (resized ones: 90)")
-                        ->type_name("Q")
-                        ->check(CLI::Range(1, 100));
+    auto* quality =
+        app.add_option("--quality", options->quality,
+                       "encode every image again as a JPEG of this quality, 1 to 100 (default for resized images: 90)")
+            ->type_name("Q")
+            ->check(CLI::Range(1, 100));
     app.callback([options, quality] {
         if (!quality->empty() && options->codec == "raw") {
-            throw CLI::ValidationError("--quality", "raw pixels have none");
+            throw CLI::ValidationError("--quality", "raw pixels have no quality");
         }
     });
 }
@@ -206,21 +174,21 @@ void add_recode_options(CLI::App& app, const std::shared_ptr<Options>& options) 
 
 Command add_pack(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("source", options->data, "a data set as recipes name them: a folder, synth:digits, ...")->required();
-    app.add_option(
-           "target", options->target,
-           "the data set to write, by its ending: NAME.stk, NAME.tar, 'NAME-{000000..}.tar' (WebDataset shards), "
-           "NAME.lmdb, NAME.h5, NAME.npz; an unfinished one is gone on with")
+    app.add_option("source", options->data, "a data set as in recipes: a folder, synth:digits, ...")->required();
+    app.add_option("target", options->target,
+                   "the data set to write; its ending chooses the format: NAME.stk, NAME.tar, 'NAME-{000000..}.tar' "
+                   "(WebDataset "
+                   "shards), NAME.lmdb, NAME.h5, NAME.npz. An interrupted packing is resumed")
         ->required();
     add_field_options(app, options->fields);
     add_recode_options(app, options);
-    app.add_option("--shard-size", options->shard_size, "bytes in each file of a target with shards (default: 256MiB)")
+    app.add_option("--shard-size", options->shard_size, "size of each shard, for targets with shards (default: 256MiB)")
         ->type_name("SIZE");
-    app.add_option("--workers", options->workers, "threads (default: the cores that may be used)")
+    app.add_option("--workers", options->workers, "threads (default: the usable cores)")
         ->type_name("N")
         ->check(CLI::Range(1, 1024));
-    app.add_flag("--skip-bad", options->skip_bad, "leave out samples that cannot be decoded, and list them");
-    app.add_flag("--test", options->test, "the test split instead of the training split");
+    app.add_flag("--skip-bad", options->skip_bad, "skip samples that cannot be decoded, and list them");
+    app.add_flag("--test", options->test, "use the test split instead of the training split");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the summary");
     example(app,
             "  stoker pack data/train train.stk --codec dct\n"

@@ -1,4 +1,4 @@
-// stoker runs: the runs below a folder as a table, some of them beside each other, one of them for TensorBoard.
+// stoker runs: lists runs, compares them, exports one for TensorBoard or as SVG.
 #include "cli/commands/runs.h"
 
 #include <cmath>
@@ -24,12 +24,14 @@ Json or_null(const std::optional<T>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
-std::string utc_text(std::int64_t ns) {
+// `format` as in strftime.
+std::string date_text(std::int64_t ns, bool utc, const char* format) {
     const auto seconds = static_cast<std::time_t>(ns / 1'000'000'000);
     std::tm time{};
-    gmtime_r(&seconds, &time);
-    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", time.tm_year + 1900, time.tm_mon + 1, time.tm_mday,
-                       time.tm_hour, time.tm_min, time.tm_sec);
+    utc ? gmtime_r(&seconds, &time) : localtime_r(&seconds, &time);
+    char text[32] = "";
+    std::strftime(text, sizeof text, format, &time);
+    return text;
 }
 
 }  // namespace
@@ -37,10 +39,11 @@ std::string utc_text(std::int64_t ns) {
 RunRecord open_run(const std::string& path, MetricLines lines) {
     if (!is_run_folder(path)) {
         std::error_code none;
-        throw InvalidArgument({.where = path,
-                               .expected = "a run folder, with a recipe.toml and a metrics.jsonl",
-                               .got = std::filesystem::exists(path, none) ? "something else" : "nothing of that name",
-                               .hint = "`stoker runs list DIR` names the runs below a folder"});
+        throw InvalidArgument(
+            {.where = path,
+             .expected = "a run folder, with a recipe.toml and a metrics.jsonl",
+             .got = std::filesystem::exists(path, none) ? "a path without them" : "a path that does not exist",
+             .hint = "`stoker runs list DIR` lists the runs below a folder"});
     }
     return read_run(path, lines);
 }
@@ -84,14 +87,7 @@ std::string rate_text(double per_second) {
 }
 
 std::string time_text(const std::optional<std::int64_t>& ns) {
-    if (!ns) {
-        return "-";
-    }
-    const auto seconds = static_cast<std::time_t>(*ns / 1'000'000'000);
-    std::tm time{};
-    localtime_r(&seconds, &time);
-    return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}", time.tm_year + 1900, time.tm_mon + 1, time.tm_mday,
-                       time.tm_hour, time.tm_min);
+    return ns ? date_text(*ns, /*utc=*/false, "%Y-%m-%d %H:%M") : "-";
 }
 
 Json run_json(const RunRecord& run) {
@@ -112,7 +108,8 @@ Json run_json(const RunRecord& run) {
             {"finished", run.finished},
             {"interrupted", run.interrupted},
             {"error", or_null(run.error)},
-            {"modified", run.modified_ns ? Json(utc_text(*run.modified_ns)) : Json(nullptr)},
+            {"modified",
+             run.modified_ns ? Json(date_text(*run.modified_ns, /*utc=*/true, "%Y-%m-%dT%H:%M:%SZ")) : Json(nullptr)},
             {"problems", run.problems}};
 }
 
@@ -130,7 +127,7 @@ Json epochs_json(const RunRecord& run) {
     return epochs;
 }
 
-void print_troubles(const std::vector<RunRecord>& runs) {
+void print_problems(const std::vector<RunRecord>& runs) {
     const char* gap = "\n";
     for (const RunRecord& run : runs) {
         std::vector<std::string> lines = run.problems;
@@ -143,23 +140,19 @@ void print_troubles(const std::vector<RunRecord>& runs) {
     }
 }
 
-void print_json(const Json& document) {
-    fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
-}
-
 Command add_runs(CLI::App& app) {
     app.require_subcommand(1);
-    CLI::App* list_app = app.add_subcommand("list", "the runs below a folder, a line each");
-    CLI::App* compare_app = app.add_subcommand("compare", "runs beside each other: recipes, figures, curves");
+    CLI::App* list_app = app.add_subcommand("list", "list the runs below a folder");
+    CLI::App* compare_app = app.add_subcommand("compare", "compare runs: recipes, results, curves");
     const Command list = add_runs_list(*list_app);
     const Command compare = add_runs_compare(*compare_app);
-    const Command to_files =
-        add_runs_export(*app.add_subcommand("export", "a run's curves for TensorBoard, or as SVG"));
+    const Command export_run =
+        add_runs_export(*app.add_subcommand("export", "export a run's curves for TensorBoard or as SVG"));
     example(app,
             "  stoker runs list\n"
             "  stoker runs compare runs/first runs/second -o compare.svg\n"
             "  stoker runs export runs/first --tensorboard logs/first");
-    return [=] { return list_app->parsed() ? list() : compare_app->parsed() ? compare() : to_files(); };
+    return [=] { return list_app->parsed() ? list() : compare_app->parsed() ? compare() : export_run(); };
 }
 
 }  // namespace stoker::cli

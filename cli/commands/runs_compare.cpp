@@ -1,11 +1,12 @@
-// stoker runs compare: what differs in the recipes of some runs, and what came of it. Ratios are to the first run.
+// stoker runs compare: the recipe keys in which runs differ, and their results. Ratios are to the first run.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <set>
 
 #include "cli/commands/runs.h"
-#include "cli/terminal/out_path.h"
+#include "cli/terminal/output_path.h"
+#include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -22,7 +23,7 @@ struct Options {
     bool json = false;
 };
 
-// Names are the folders' own where these differ, else the whole paths.
+// Runs are named by their folder names if these differ, else by their paths.
 std::vector<RunRecord> read_runs(const Options& options) {
     if (options.runs.size() > kMaxCurveRuns) {
         throw InvalidArgument({.where = "runs compare",
@@ -54,12 +55,12 @@ std::vector<DifferingKey> differences(const std::vector<RunRecord>& runs) {
 
 // ---- JSON ----
 
-// `figure` of each run as a multiple of the first run's; null where one of the two has none.
-template <typename Figure>
-Json ratios(const std::vector<RunRecord>& runs, Figure figure) {
+// `value` of each run divided by the first run's; null if either is missing.
+template <typename Value>
+Json ratios(const std::vector<RunRecord>& runs, Value value) {
     Json list = Json::array();
     for (const RunRecord& run : runs) {
-        const double ratio = figure(run) / figure(runs.front());
+        const double ratio = value(run) / value(runs.front());
         list.push_back(std::isfinite(ratio) && ratio > 0 ? Json(ratio) : Json(nullptr));
     }
     return list;
@@ -113,7 +114,7 @@ std::string with_ratio(const std::string& text, double value, double first, bool
     return is_first || !std::isfinite(ratio) || ratio <= 0 ? text : fmt::format("{} ({:.2f}x)", text, ratio);
 }
 
-std::string of_last(const RunRecord& run, std::string (*text)(const EpochLine&)) {
+std::string of_last_epoch(const RunRecord& run, std::string (*text)(const EpochLine&)) {
     return run.metrics.epochs.empty() ? "-" : text(run.metrics.epochs.back());
 }
 
@@ -126,7 +127,7 @@ std::string best_accuracy(const RunRecord& run) {
     return percent_text(best);
 }
 
-void print_figures(const std::vector<RunRecord>& runs) {
+void print_results(const std::vector<RunRecord>& runs) {
     Table table = with_columns(runs, "run", Table::Align::right);
     const RunRecord& first = runs.front();
     add_row(table, runs, "state", state_text);
@@ -134,14 +135,14 @@ void print_figures(const std::vector<RunRecord>& runs) {
     add_row(table, runs, "device",
             [](const RunRecord& run) { return run.device.empty() ? "-" : for_terminal(run.device, 28); });
     add_row(table, runs, "val accuracy", [](const RunRecord& run) {
-        return of_last(run, [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
+        return of_last_epoch(run, [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
     });
-    add_row(table, runs, "  best epoch's", best_accuracy);
+    add_row(table, runs, "  best epoch", best_accuracy);
     add_row(table, runs, "val loss", [](const RunRecord& run) {
-        return of_last(run, [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
+        return of_last_epoch(run, [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
     });
     add_row(table, runs, "train loss", [](const RunRecord& run) {
-        return of_last(run, [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
+        return of_last_epoch(run, [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
     });
     add_row(table, runs, "images/s", [&](const RunRecord& run) {
         return with_ratio(rate_text(run.images_per_second()), run.images_per_second(), first.images_per_second(),
@@ -172,12 +173,12 @@ void print_recipes(const std::vector<RunRecord>& runs) {
     fmt::print("\n{}", table.text());
 }
 
-// Of long runs the first epoch, the last, and some evenly between.
+// All epochs, or 20 spread evenly from the first to the last.
 std::vector<std::size_t> shown_epochs(std::size_t count) {
-    constexpr std::size_t kMost = 20;
+    constexpr std::size_t kMaxRows = 20;
     std::vector<std::size_t> shown;
-    for (std::size_t i = 0; i < std::min(count, kMost); ++i) {
-        shown.push_back(count <= kMost ? i : i * (count - 1) / (kMost - 1));
+    for (std::size_t i = 0; i < std::min(count, kMaxRows); ++i) {
+        shown.push_back(count <= kMaxRows ? i : i * (count - 1) / (kMaxRows - 1));
     }
     return shown;
 }
@@ -199,13 +200,13 @@ void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::st
 }
 
 void print_report(const std::vector<RunRecord>& runs) {
-    print_figures(runs);
+    print_results(runs);
     print_recipes(runs);
     print_epochs(runs, "val accuracy", [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
     print_epochs(runs, "val loss", [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
     print_epochs(runs, "train loss", [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
     print_epochs(runs, "seconds", [](const EpochLine& epoch) { return fmt::format("{:.2f}", epoch.seconds); });
-    print_troubles(runs);
+    print_problems(runs);
 }
 
 int run(const Options& options) {
@@ -222,7 +223,7 @@ int run(const Options& options) {
         write_file(options.out, curves_svg(curves));
     }
     if (options.json) {
-        print_json(document(runs));
+        print_document(document(runs));
     } else {
         print_report(runs);
     }
@@ -233,12 +234,11 @@ int run(const Options& options) {
 
 Command add_runs_compare(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("runs", options->runs, "two run folders or more; ratios are to the first")
+    app.add_option("runs", options->runs, "two or more run folders; ratios are to the first")
         ->required()
         ->expected(2, -1)
         ->type_name("RUN");
-    app.add_option("-o,--out", options->out, "draw the curves of all over each other into this file")
-        ->type_name("FILE.svg");
+    app.add_option("-o,--out", options->out, "draw the curves of all runs into this file")->type_name("FILE.svg");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the tables");
     example(app, "  stoker runs compare runs/first runs/second -o compare.svg");
     return [options] { return run(*options); };

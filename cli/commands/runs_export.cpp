@@ -1,8 +1,8 @@
-// stoker runs export: what metrics.jsonl holds, as other programs show it.
+// stoker runs export: converts metrics.jsonl to TensorBoard event files or an SVG.
 #include <fmt/format.h>
 
 #include "cli/commands/runs.h"
-#include "cli/terminal/out_path.h"
+#include "cli/terminal/output_path.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/pluralize.h"
@@ -31,22 +31,22 @@ int run(const Options& options) {
     const RunRecord record = open_run(options.run, MetricLines::all);
     const std::filesystem::path metrics = record.path / "metrics.jsonl";
     if (record.metrics.last_step() == 0) {
-        read_metrics(metrics);  // throws what kept it from being read
+        read_metrics(metrics);  // throws if the file cannot be read
         throw InvalidArgument({.where = metrics.string(), .expected = "at least one step", .got = "none"});
     }
-    const std::string what = pluralize(std::ssize(record.metrics.steps), "step") + ", " +
-                             pluralize(std::ssize(record.metrics.epochs), "epoch");
+    const std::string counts = pluralize(std::ssize(record.metrics.steps), "step") + ", " +
+                               pluralize(std::ssize(record.metrics.epochs), "epoch");
     if (!options.tensorboard.empty()) {
         const double end = 1e-9 * static_cast<double>(File(metrics).info().modified_ns);
         const std::filesystem::path file =
             export_events(record.metrics, {.folder = options.tensorboard, .end = end, .after = options.after});
-        fmt::print("{}: {}\n", file.string(), what);
+        fmt::print("{}: {}\n", file.string(), counts);
     }
     if (!options.svg.empty()) {
         const std::string name = std::filesystem::path(options.run).lexically_normal().string();
         const CurveRun curve{.name = name, .metrics = record.metrics};
         write_file(options.svg, curves_svg(std::span(&curve, 1)));
-        fmt::print("{}: curves of {}\n", options.svg, what);
+        fmt::print("{}: curves of {}\n", options.svg, counts);
     }
     return 0;
 }
@@ -57,10 +57,10 @@ Command add_runs_export(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("run", options->run, "a run folder")->required()->type_name("RUN");
     app.add_option("--tensorboard", options->tensorboard,
-                   "write an event file into this folder; what earlier ones there say of the run is made void")
+                   "write an event file into this folder; TensorBoard shows it instead of earlier exports there")
         ->type_name("DIR");
     app.add_option("--after", options->after,
-                   "with --tensorboard: only steps after this one, which a run at work has new")
+                   "with --tensorboard: export only the steps after this one, to follow a running training")
         ->check(CLI::NonNegativeNumber)
         ->type_name("STEP");
     app.add_option("--svg", options->svg, "draw losses, learning rate and accuracy into this file")

@@ -1,9 +1,10 @@
-// stoker runs list: oldest first, so that the newest stands right above the prompt. Runs that are broken are listed
-// too, with what is wrong with them below the table.
+// stoker runs list: oldest first, so that the newest is just above the prompt. Incomplete and damaged runs are listed
+// too; their problems follow the table.
 #include <algorithm>
 #include <fmt/format.h>
 
 #include "cli/commands/runs.h"
+#include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 
 namespace stoker::cli {
@@ -19,7 +20,7 @@ std::vector<RunRecord> read_runs(const std::string& folder) {
     for (const std::filesystem::path& path : find_runs(folder)) {
         RunRecord run = read_run(path, MetricLines::last_step);
         run.name = path.lexically_relative(folder).string();
-        if (run.name == "." || run.name.empty()) {  // the folder is a run itself
+        if (run.name == "." || run.name.empty()) {  // `folder` is itself a run
             std::error_code none;
             run.name = std::filesystem::canonical(path, none).filename().string();
         }
@@ -53,7 +54,7 @@ void print_table(const std::vector<RunRecord>& runs) {
                    time_text(run.modified_ns)});
     }
     fmt::print("{}", table.text());
-    print_troubles(runs);
+    print_problems(runs);
 }
 
 int run(const Options& options) {
@@ -63,7 +64,7 @@ int run(const Options& options) {
         for (const RunRecord& record : runs) {
             list.push_back(run_json(record));
         }
-        print_json({{"runs", list}});
+        print_document({{"runs", list}});
     } else if (runs.empty()) {
         fmt::print("no runs below {}\n", for_terminal(options.folder, 200));
     } else {
@@ -76,7 +77,7 @@ int run(const Options& options) {
 
 Command add_runs_list(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("folder", options->folder, "where to look, in all folders below it (default: runs)")
+    app.add_option("folder", options->folder, "search this folder and all folders below it (default: runs)")
         ->type_name("DIR");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,

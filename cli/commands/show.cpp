@@ -1,13 +1,15 @@
-// stoker show: samples as the model sees them, as a picture of a batch or as one array.
+// stoker show: samples as the model receives them, as a picture of a batch or as one array.
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/commands/field_options.h"
-#include "cli/commands/grid.h"
-#include "cli/terminal/npy_output.h"
+#include "cli/commands/dataset_options.h"
+#include "cli/commands/image_grid.h"
 #include "cli/commands/training_data.h"
+#include "cli/terminal/npy_output.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/table.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/codecs/encode.h"
@@ -15,7 +17,7 @@
 namespace stoker::cli {
 namespace {
 
-constexpr std::int64_t kMostCells = 64;
+constexpr std::int64_t kMaxCells = 64;
 
 struct Options {
     std::string data;
@@ -40,10 +42,10 @@ struct Line {
 };
 
 Line describe(const TrainingData& data, std::int64_t index, ConstImageView pixels) {
-    const auto classes = data.source().classes();
+    const auto classes = data.dataset().classes();
     const auto label = static_cast<std::size_t>(data.label());
     return {.index = index,
-            .key = data.source().key(index),
+            .key = data.dataset().key(index),
             .label = data.label(),
             .class_name = data.label() >= 0 && label < classes.size() ? classes[label] : "",
             .height = pixels.height,
@@ -63,7 +65,8 @@ void write_sample(const Options& options, TrainingData& data, ConstImageView pix
     write_npy(options.npy, {reinterpret_cast<std::byte*>(values.data()), DType::float32, shape});
 }
 
-std::vector<Line> draw(const Options& options, TrainingData& data, const std::vector<Draw>& draws, int& columns) {
+std::vector<Line> draw(const Options& options, TrainingData& data, const std::vector<SampledIndex>& draws,
+                       int& columns) {
     std::vector<Line> lines;
     std::vector<Image> images(draws.size());
     for (std::size_t i = 0; i < draws.size(); ++i) {
@@ -71,7 +74,7 @@ std::vector<Line> draw(const Options& options, TrainingData& data, const std::ve
         to_rgb(pixels, images[i]);
         lines.push_back(describe(data, draws[i].index, pixels));
     }
-    const Grid grid = draw_grid(images);
+    const ImageGrid grid = make_grid(images);
     columns = grid.columns;
     const std::vector<std::byte> png = encode_png(grid.image.view());
     write_file(options.picture, {reinterpret_cast<const char*>(png.data()), png.size()});
@@ -79,21 +82,21 @@ std::vector<Line> draw(const Options& options, TrainingData& data, const std::ve
 }
 
 void print_table(const std::vector<Line>& lines, int columns) {
-    const auto widest = [&](std::size_t least, auto text) {
-        for (const Line& line : lines) {
-            least = std::max(least, text(line).size());
-        }
-        return least;
-    };
-    const std::size_t index = widest(5, [](const Line& line) { return fmt::to_string(line.index); });
-    const std::size_t name = widest(5, [](const Line& line) { return line.class_name; });
-    fmt::print("row col  {:>{}}  label  {:<{}}  height x width  key\n", "index", index, "class", name);
+    Table table;
+    for (const char* title : {"row", "col", "index", "label"}) {
+        table.column(title);
+    }
+    table.column("class", Table::Align::left);
+    table.column("height x width");
+    table.column("key", Table::Align::left);
     for (std::size_t i = 0; i < lines.size(); ++i) {
         const Line& line = lines[i];
         const auto cell = std::div(static_cast<int>(i), columns);
-        fmt::print("{:>3} {:>3}  {:>{}}  {:>5}  {:<{}}  {:>6} x {:<5}  {}\n", cell.quot + 1, cell.rem + 1, line.index,
-                   index, line.label, line.class_name, name, line.height, line.width, line.key);
+        table.row({fmt::to_string(cell.quot + 1), fmt::to_string(cell.rem + 1), fmt::to_string(line.index),
+                   fmt::to_string(line.label), line.class_name, fmt::format("{} x {}", line.height, line.width),
+                   line.key});
     }
+    fmt::print("{}", table.text());
 }
 
 void print_json(const std::string& file, const TrainingData& data, const std::vector<Line>& lines) {
@@ -106,9 +109,7 @@ void print_json(const std::string& file, const TrainingData& data, const std::ve
                            {"height", line.height},
                            {"width", line.width}});
     }
-    const nlohmann::ordered_json json = {
-        {"file", file}, {"seed", data.seed()}, {"epoch", data.epoch()}, {"samples", samples}};
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_document({{"file", file}, {"seed", data.seed()}, {"epoch", data.epoch()}, {"samples", samples}});
 }
 
 int run(const Options& options) {
@@ -118,13 +119,13 @@ int run(const Options& options) {
                        .epoch = options.epoch,
                        .seed = options.seed,
                        .fields = options.fields});
-    if (options.index && *options.index >= data.source().size()) {
+    if (options.index && *options.index >= data.dataset().size()) {
         throw InvalidArgument({.where = "--index",
-                               .expected = fmt::format("a sample from 0 to {}", data.source().size() - 1),
+                               .expected = fmt::format("a sample from 0 to {}", data.dataset().size() - 1),
                                .got = fmt::to_string(*options.index)});
     }
     if (options.index && data.held_back(*options.index)) {
-        fmt::print(stderr, "note: the recipe holds sample {} back for evaluation; shown as if it were trained on\n",
+        fmt::print(stderr, "note: the recipe holds sample {} back for evaluation; shown with the training ops\n",
                    *options.index);
     }
     std::vector<Line> lines;
@@ -134,9 +135,9 @@ int run(const Options& options) {
         write_sample(options, data, pixels);
         lines = {describe(data, *options.index, pixels)};
     } else {
-        lines =
-            draw(options, data,
-                 options.index ? std::vector{Draw{.index = *options.index}} : data.first_batch(kMostCells), columns);
+        lines = draw(options, data,
+                     options.index ? std::vector{SampledIndex{.index = *options.index}} : data.first_batch(kMaxCells),
+                     columns);
     }
     const std::string& file = options.npy.empty() ? options.picture : options.npy;
     if (options.json) {
@@ -152,30 +153,29 @@ int run(const Options& options) {
 
 Command add_show(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("data", options->data, "a data set as recipes name them; with --recipe: instead of its data.train");
+    app.add_option("data", options->data, "a data set as in recipes (default: data.train of --recipe)");
     add_field_options(app, options->fields);
-    auto* recipe = app.add_option("--recipe", options->recipe, "apply the training ops of this recipe, in its order")
-                       ->type_name("FILE");
-    app.add_option("--set", options->sets, "change a key of the recipe: --set data.batch_size=16")
-        ->type_name("KEY=VALUE")
-        ->take_all()
-        ->allow_extra_args(false)
-        ->needs(recipe);
-    app.add_option("--epoch", options->epoch, "order and augmentation of this epoch, from 0")
+    auto* recipe =
+        app.add_option("--recipe", options->recipe, "use the training ops and the sample order of this recipe")
+            ->type_name("FILE");
+    add_set_option(app, options->sets, "data.batch_size=16")->needs(recipe);
+    app.add_option("--epoch", options->epoch, "sample order and augmentation of this epoch, from 0")
         ->type_name("E")
         ->check(CLI::Range(std::int64_t{0}, (std::int64_t{1} << 32) - 1).description(""));
-    app.add_option("--seed", options->seed, "order and augmentation of this seed (default: the recipe's)")
+    app.add_option("--seed", options->seed, "seed of sample order and augmentation (default: the recipe's)")
         ->type_name("S")
         ->check(CLI::NonNegativeNumber.description(""));
-    auto* index = app.add_option("--index", options->index, "this one sample instead of the first batch, from 0")
-                      ->type_name("I")
-                      ->check(CLI::NonNegativeNumber.description(""));
-    auto* picture =
-        app.add_option("-o,--out", options->picture, "the picture to write (default: grid.png)")
-            ->type_name("FILE.png")
-            ->check([](const std::string& name) {
-                return name.ends_with(".png") ? "" : fmt::format("expected a name that ends in .png, got {}", name);
-            });
+    auto* index =
+        app.add_option("--index", options->index, "show this sample, counted from 0, instead of the first batch")
+            ->type_name("I")
+            ->check(CLI::NonNegativeNumber.description(""));
+    auto* picture = app.add_option("-o,--out", options->picture, "the picture to write (default: grid.png)")
+                        ->type_name("FILE.png")
+                        ->check([](const std::string& name) {
+                            return name.ends_with(".png")
+                                       ? ""
+                                       : fmt::format("expected a file name that ends in .png, got {}", name);
+                        });
     app.add_option("--npy", options->npy,
                    "write the sample of --index as an array: uint8 (H, W, 3), or with "
                    "--recipe float32 (C, H, W)")

@@ -1,6 +1,5 @@
-// stoker synth: data sets that Stoker draws itself. Written under a temporary name and renamed when
-// complete, so that what bears the given name is whole.
-#include <unistd.h>
+// stoker synth: generates data sets of digits or photos. They are written under a temporary name and renamed when
+// complete.
 
 #include <atomic>
 #include <filesystem>
@@ -8,13 +7,12 @@
 #include <optional>
 
 #include "cli/command.h"
-#include "cli/bench/digits_files.h"
-#include "cli/commands/staged_output.h"
-#include "cli/terminal/interrupt.h"
+#include "cli/commands/mnist_files.h"
+#include "cli/commands/staged_folder.h"
 #include "cli/terminal/parallel.h"
+#include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/units.h"
-#include "stoker/base/error.h"
+#include "cli/terminal/signals.h"
 #include "stoker/base/file.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/codecs/encode.h"
@@ -38,13 +36,14 @@ std::string make_digits(const Options& options, const fs::path& folder, Progress
     const std::int64_t count = options.count.value_or(kSynthDigitsTrain);
     const std::int64_t test = std::max<std::int64_t>(count / 6, 1);
     const auto seed = static_cast<std::uint64_t>(options.seed);
-    write_digits(*make_synth_digits(Split::train, count, seed), Split::train, folder, options.gzip, progress);
-    write_digits(*make_synth_digits(Split::test, test, seed), Split::test, folder, options.gzip, progress);
+    write_mnist_split(*make_synth_digits(Split::train, count, seed), Split::train, folder, options.gzip, progress);
+    write_mnist_split(*make_synth_digits(Split::test, test, seed), Split::test, folder, options.gzip, progress);
     return fmt::format("{} training and {} test images of 28 x 28", with_commas(static_cast<double>(count)),
                        with_commas(static_cast<double>(test)));
 }
 
-// Mostly what cameras write, with some of each kind that decoders take another way for.
+// Mostly baseline 4:2:0, as cameras write; every fifth is 4:4:4 and every tenth progressive, for the other decoder
+// paths.
 JpegOptions photo_kind(std::int64_t number) {
     return {.quality = 90, .chroma_420 = number % 5 != 2, .progressive = number % 10 == 9};
 }
@@ -71,45 +70,43 @@ std::string make_photos(const Options& options, const fs::path& folder, Progress
         }
     });
     const std::int64_t classes = std::min(count, kClasses);
-    return fmt::format("{} in {}, {}", pluralize(count, "image"), pluralize(classes, "class"), with_unit(bytes));
+    return fmt::format("{} in {}, {}", pluralize(count, "image"), pluralize(classes, "class"), byte_text(bytes));
 }
 
 int run(const Options& options) {
-    Staging staging(options.target);
-    catch_signals();
-    ProgressBar progress;
-    try {
-        const std::string made = options.kind == "digits" ? make_digits(options, staging.folder(), progress)
-                                                          : make_photos(options, staging.folder(), progress);
-        check_interrupt();
-        staging.commit();
-        fmt::print("{}: {}\n", options.target, made);
-        return 0;
-    } catch (const Interrupted& stop) {
-        progress.clear();
-        fmt::print(stderr, "stoker: stopped by signal {}; nothing was kept\n", stop.signal);
-        return 128 + stop.signal;
-    }
+    StagedFolder staging(options.target);
+    return run_interruptible(
+        [&](const std::atomic<int>& /*stop*/) {
+            ProgressBar progress;
+            const std::string made = options.kind == "digits" ? make_digits(options, staging.path(), progress)
+                                                              : make_photos(options, staging.path(), progress);
+            check_interrupt();
+            staging.commit();
+            fmt::print("{}: {}\n", options.target, made);
+            return 0;
+        },
+        "nothing was kept");
 }
 
 }  // namespace
 
 Command add_synth(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    constexpr std::int64_t kMost = 10'000'000;
-    app.add_option("kind", options->kind, "digits: IDX files as MNIST's; photos: a folder of JPEG files for each class")
+    constexpr std::int64_t kMaxCount = 10'000'000;
+    app.add_option("kind", options->kind, "digits: IDX files like MNIST; photos: a folder of JPEG files for each class")
         ->required()
         ->check(CLI::IsMember({"digits", "photos"}));
-    app.add_option("target", options->target, "the folder to make; one with files in it is refused")->required();
+    app.add_option("target", options->target, "the folder to create; one with files in it is refused")->required();
     app.add_option("--count", options->count,
-                   "images (digits: of the training split, and a sixth of that to test); "
-                   "default: 60000 digits, 800 photos")
+                   "number of images; digits: of the training split, the test split gets a sixth of that (default: "
+                   "60000 digits, "
+                   "800 photos)")
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, kMost));
-    app.add_option("--seed", options->seed, "another seed draws other images")
+        ->check(CLI::Range(std::int64_t{1}, kMaxCount));
+    app.add_option("--seed", options->seed, "seed of the generated images")
         ->type_name("S")
         ->check(CLI::NonNegativeNumber.description(""));
-    app.add_flag("--gzip", options->gzip, "digits: .gz files, as MNIST is published");
+    app.add_flag("--gzip", options->gzip, "digits: write .gz files, as MNIST is published");
     example(app,
             "  stoker synth digits data/digits\n"
             "  stoker synth photos data/photos --count 2000 --seed 7");

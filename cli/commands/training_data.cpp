@@ -1,10 +1,10 @@
-// Samples are prepared on the caller's thread: for a batch or less that takes no time.
+// Samples are prepared on the caller's thread, which is fast enough for one batch.
 #include "cli/commands/training_data.h"
 
 #include <algorithm>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/sample_key.h"
+#include "stoker/formats/dataset.h"
 #include "stoker/formats/subset.h"
 #include "stoker/pipeline/train_sampler.h"
 
@@ -27,10 +27,10 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
     }
     recipe.seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : recipe.seed;
     const RecipeData data = open_train_data(recipe.data);
-    source_ = data.train;
-    if (const auto* rest = dynamic_cast<const Subset*>(source_.get())) {
-        kept_ = rest->indices();
-        source_ = rest->source();
+    dataset_ = data.train;
+    if (const auto* subset = dynamic_cast<const Subset*>(dataset_.get())) {
+        kept_ = subset->indices();
+        dataset_ = subset->dataset();
     }
     sampler_ = train_sampler(recipe, data);
     seed_ = recipe.seed;
@@ -38,10 +38,10 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
     batch_size_ = recipe.data.batch_size;
 }
 
-std::vector<Draw> TrainingData::first_batch(std::int64_t most) const {
-    std::vector<Draw> draws(static_cast<std::size_t>(std::min({batch_size_, sampler_->size(), most})));
+std::vector<SampledIndex> TrainingData::first_batch(std::int64_t max_size) const {
+    std::vector<SampledIndex> draws(static_cast<std::size_t>(std::min({batch_size_, sampler_->size(), max_size})));
     sampler_->draw(epoch_, 0, draws);
-    for (Draw& draw : draws) {
+    for (SampledIndex& draw : draws) {
         draw.index = kept_.empty() ? draw.index : kept_[static_cast<std::size_t>(draw.index)];
     }
     return draws;
@@ -51,7 +51,7 @@ bool TrainingData::held_back(std::int64_t index) const {
     return !kept_.empty() && !std::ranges::binary_search(kept_, index);
 }
 
-ConstImageView TrainingData::pixels(Draw draw) {
+ConstImageView TrainingData::pixels(SampledIndex draw) {
     const std::int64_t index = draw.index;
     try {
         read(index);
@@ -59,11 +59,11 @@ ConstImageView TrainingData::pixels(Draw draw) {
         StageClock clock(times);
         return transform_.augment(transform_.prepare(sample_, scratch_, clock), key_of(draw), scratch_);
     } catch (const DataError& error) {
-        throw error.located({.path = source_->path(), .key = key_or_index(*source_, index), .index = index});
+        throw error.located({.path = dataset_->path(), .key = key_or_index(*dataset_, index), .index = index});
     }
 }
 
-std::vector<float> TrainingData::values(Draw draw) {
+std::vector<float> TrainingData::values(SampledIndex draw) {
     const ConstImageView shape = pixels(draw);
     std::vector<float> out(shape.row_bytes() * static_cast<std::size_t>(shape.height));
     const ImageSlot slot{.pixels = {.data = reinterpret_cast<std::byte*>(out.data())},
@@ -78,10 +78,10 @@ std::vector<float> TrainingData::values(Draw draw) {
 
 void TrainingData::read(std::int64_t index) {
     sample_.label = -1;
-    source_->read(index, sample_);
+    dataset_->read(index, sample_);
 }
 
-RngKey TrainingData::key_of(Draw draw) const {
+RngKey TrainingData::key_of(SampledIndex draw) const {
     return {.seed = seed_,
             .epoch = static_cast<std::uint32_t>(epoch_),
             .sample = static_cast<std::uint64_t>(training_index(draw.index)),

@@ -7,9 +7,8 @@
 
 namespace stoker::cli {
 
-// Version 1.0 of the format, as numpy.lib.format describes it: magic, header length, a Python literal
-// padded to 64 bytes, then the elements, row-major. Throws InvalidArgument for bfloat16, which NumPy
-// does not know, and IoError where the file cannot be written.
+// Writes a uint8 or float32 array in C order, format version 1.0. Throws InvalidArgument for other types and IoError if
+// the file cannot be written.
 void write_npy(const std::filesystem::path& path, const TensorView& tensor);
 
 }  // namespace stoker::cli

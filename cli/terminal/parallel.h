@@ -1,4 +1,4 @@
-// Work over a range on all cores with a progress bar: verifying a data set, drawing one.
+// Work over a range of indices on all cores, with a progress bar.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace stoker::cli {
 
 struct RangeWork {
     std::string label;  // before the bar: "verify"
-    std::string unit;   // of what is counted: "samples"
+    std::string unit;   // "samples"
     std::int64_t count = 0;
-    std::int64_t grain = 1;  // at most this many a call
+    std::int64_t grain = 1;  // indices per call, at most
 };
 
-// Calls work(begin, end) from as many threads as this process may use cores. Throws what the piece
-// with the lowest index threw.
+// Calls work(begin, end) from one thread per usable core. If several pieces throw, the exception of the piece with the
+// lowest index is rethrown.
 void run_parallel(const RangeWork& range, ProgressBar& progress,
                   const std::function<void(std::int64_t, std::int64_t)>& work);
 

@@ -14,12 +14,13 @@ class ProgressBar {
     ProgressBar& operator=(const ProgressBar&) = delete;
     ~ProgressBar();
 
-    // "epoch 2/5 [=====>    ]  42%  176,000 images/s  0:03 left". Redrawn ten times a second on a terminal;
-    // elsewhere a line every ten seconds.
-    void update(const std::string& label, std::int64_t done, std::int64_t total, double per_second,
-                const std::string& unit, double seconds_left);
+    // "epoch 2/5 [=====>    ]  42%  176,000 images/s  0:03 left". `amount` is what was processed so far, in `unit`.
+    // Rate and time left are measured from the first update with this label. Redrawn at most ten times a second on a
+    // terminal; elsewhere at most one line in ten seconds.
+    void update(const std::string& label, std::int64_t done, std::int64_t total, double amount,
+                const std::string& unit);
 
-    // Takes the bar off the terminal, so that a line can be printed in its place.
+    // Erases the bar, so that a line can be printed in its place.
     void clear();
 
   private:
@@ -27,9 +28,10 @@ class ProgressBar {
     bool terminal_;
     bool drawn_ = false;
     Clock::time_point last_ = Clock::now();
+    std::string label_ = {};  // and what its first update reported:
+    Clock::time_point start_ = {};
+    std::int64_t first_done_ = 0;
+    double first_amount_ = 0;
 };
-
-// 75.2 as "1:15".
-std::string as_clock(double seconds);
 
 }  // namespace stoker::cli

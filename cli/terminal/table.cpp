@@ -1,4 +1,4 @@
-// Widths go by the blocks of Unicode that terminals draw two places wide, which is right for what names are made of.
+// Widths follow the Unicode blocks that terminals draw two columns wide; that is right for the letters of file names.
 #include "cli/terminal/table.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace stoker::cli {
 namespace {
 
-std::uint32_t code_of(std::string_view letter) {
+std::uint32_t code_point(std::string_view letter) {
     const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(letter[i])); };
     if (letter.size() == 1) {
         return byte(0);
@@ -23,7 +23,7 @@ std::uint32_t code_of(std::string_view letter) {
     return code;
 }
 
-std::size_t width_of(std::uint32_t code) {
+std::size_t code_width(std::uint32_t code) {
     using Block = std::pair<std::uint32_t, std::uint32_t>;
     static constexpr std::array<Block, 9> kWide = {{{0x1100, 0x115f},
                                                     {0x2e80, 0xa4cf},
@@ -44,7 +44,7 @@ std::vector<std::string> letters_of(std::string_view text) {
     std::vector<std::string> letters;
     while (!text.empty()) {
         const std::size_t length = utf8_sequence(text);
-        const std::uint32_t code = length == 0 ? 0 : code_of(text.substr(0, length));
+        const std::uint32_t code = length == 0 ? 0 : code_point(text.substr(0, length));
         const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) ||
                              (code >= 0x2066 && code <= 0x2069);
         letters.emplace_back(control ? "?" : text.substr(0, length));
@@ -53,40 +53,40 @@ std::vector<std::string> letters_of(std::string_view text) {
     return letters;
 }
 
+std::size_t width_of(std::string_view text) {
+    std::size_t sum = 0;
+    for (const std::string& letter : letters_of(text)) {
+        sum += code_width(code_point(letter));
+    }
+    return sum;
+}
+
 std::string padded(const std::string& text, std::size_t width, Table::Align align) {
-    const std::string fill(width - std::min(width, places(text)), ' ');
+    const std::string fill(width - std::min(width, width_of(text)), ' ');
     return align == Table::Align::right ? fill + text : text + fill;
 }
 
 }  // namespace
 
-std::size_t places(std::string_view text) {
-    std::size_t sum = 0;
-    for (const std::string& letter : letters_of(text)) {
-        sum += width_of(code_of(letter));
-    }
-    return sum;
-}
-
-std::string for_terminal(std::string_view text, std::size_t most) {
+std::string for_terminal(std::string_view text, std::size_t max_width) {
     const std::vector<std::string> letters = letters_of(text);
-    std::string whole;
+    std::string safe;
     for (const std::string& letter : letters) {
-        whole += letter;
+        safe += letter;
     }
-    if (places(whole) <= most) {
-        return whole;
+    if (width_of(safe) <= max_width) {
+        return safe;
     }
-    // The end of a path says more than its beginning.
-    const std::size_t head_room = (most - 1) / 3;
+    // The end of a path matters more than its beginning.
+    const std::size_t head_room = (max_width - 1) / 3;
     std::string head, tail;
     for (const std::string& letter : letters) {
-        if (places(head + letter) > head_room) {
+        if (width_of(head + letter) > head_room) {
             break;
         }
         head += letter;
     }
-    for (std::size_t i = letters.size(); i-- > 0 && places(letters[i] + tail) + head_room < most;) {
+    for (std::size_t i = letters.size(); i-- > 0 && width_of(letters[i] + tail) + head_room < max_width;) {
         tail = letters[i] + tail;
     }
     return head + "…" + tail;
@@ -103,9 +103,9 @@ void Table::row(std::vector<std::string> cells) {
 std::string Table::text() const {
     std::vector<std::size_t> widths;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-        widths.push_back(places(columns_[i].title));
+        widths.push_back(width_of(columns_[i].title));
         for (const auto& row : rows_) {
-            widths[i] = std::max(widths[i], places(row[i]));
+            widths[i] = std::max(widths[i], width_of(row[i]));
         }
     }
     std::string out;

@@ -1,4 +1,4 @@
-// A table of text for a terminal: columns as wide as their widest cell, names to the left and numbers to the right.
+// A table of text for a terminal. Each column is as wide as its widest cell; names are aligned left, numbers right.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ class Table {
     enum class Align { left, right };
 
     void column(std::string title, Align align = Align::right);
-    void row(std::vector<std::string> cells);  // as many as there are columns
+    void row(std::vector<std::string> cells);  // one per column
     std::string text() const;
 
   private:
@@ -24,11 +24,8 @@ class Table {
     std::vector<std::vector<std::string>> rows_;
 };
 
-// How many places of a terminal `text` takes: two for letters of East Asia, none for accents that combine.
-std::size_t places(std::string_view text);
-
-// `text` for a terminal: what is no UTF-8 or would move the cursor is shown as '?'; of more than `most` places the
-// middle is left out.
-std::string for_terminal(std::string_view text, std::size_t most);
+// `text` made safe for a terminal: invalid UTF-8 and control characters become '?'. Text wider than `max_width` columns
+// is shortened in the middle. East Asian letters are two columns wide, combining accents none.
+std::string for_terminal(std::string_view text, std::size_t max_width);
 
 }  // namespace stoker::cli

@@ -1,6 +1,5 @@
-// Runs our rungs in this process and the peer's as child processes, in turn, round by round, so that
-// a machine that changes speed changes it for both. Medians over rounds are reported.
-#include "engine/commands.h"
+// stoker bench ladder: Stoker's rungs run in this process, Python's in child processes. They take turns round by round,
+// so that a change of the machine's speed affects both. Medians over the rounds are reported.
 
 #include <algorithm>
 #include <atomic>
@@ -9,10 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/bench/figures.h"
-#include "cli/terminal/interrupt.h"
+#include "cli/bench/bench_stats.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/signals.h"
 #include "engine/bench/ladder_peer.h"
-#include "stoker/base/core_budget.h"
+#include "engine/commands.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/cuda/cuda_device.h"
 #include "stoker/train/trainer.h"
 
@@ -26,25 +27,28 @@ struct Options {
     std::int64_t epochs = 5;
     int rounds = 1;
     bool peer = false;
-    Peer peer_program = {.script = "bench/peers/mnist_pytorch.py"};
+    PythonPeer python = {.script = "bench/peers/mnist_pytorch.py"};
     std::string device = "auto";
     bool json = false;
 };
 
 struct Rung {
     std::string name;
-    std::function<void(Recipe&)> set_up;
+    int workers = 0;
+    bool pin_memory = false;
+    const char* cache = "none";
     OptimizerKernel kernel = OptimizerKernel::single_tensor;
+    const char* compile = "none";
     bool gpu_only = false;
 };
 
 struct Measured {
     std::string name;
-    std::vector<double> seconds;  // of all epochs, one entry a round
+    std::vector<double> seconds;  // of all epochs, one value per round
     std::vector<double> accuracy;
 };
 
-Recipe experiment(const Options& options, const std::string& data) {
+Recipe base_recipe(const Options& options, const std::string& data) {
     Recipe recipe;
     recipe.device = options.device;
     recipe.data.train = data;
@@ -52,58 +56,53 @@ Recipe experiment(const Options& options, const std::string& data) {
     recipe.data.train_ops = {{.name = "normalize", .options = {{"preset", "mnist"}}, .where = "ladder"}};
     recipe.data.val_ops = recipe.data.train_ops;
     recipe.train.epochs = options.epochs;
-    recipe.train.compile = "none";
     return recipe;
 }
 
-// Each rung keeps what those before it set.
+// Each rung includes the techniques of the previous ones.
 std::vector<Rung> ladder() {
-    const int workers = std::max(read_core_budget().usable, 1);
-    const auto alone = [](Recipe& recipe) {
-        recipe.data.workers = 0;
-        recipe.data.pin_memory = false;
+    const int workers = std::max(cpu_cores().usable, 1);
+    Rung rung{.name = "one thread"};
+    std::vector<Rung> rungs = {rung};
+    const auto add = [&](const std::string& name) {
+        rung.name = name;
+        rungs.push_back(rung);
     };
-    const auto with_workers = [workers](Recipe& recipe) {
-        recipe.data.workers = workers;
-        recipe.data.pin_memory = false;
-    };
-    const auto pinned = [workers](Recipe& recipe) { recipe.data.workers = workers; };
-    const auto in_memory = [workers](Recipe& recipe) {
-        recipe.data.workers = workers;
-        recipe.data.cache = "ram";
-    };
-    const auto fused_step = [in_memory](Recipe& recipe) {
-        in_memory(recipe);
-        recipe.train.compile = "auto";
-    };
-    const auto no_workers = [fused_step](Recipe& recipe) {
-        fused_step(recipe);
-        recipe.data.workers = 0;
-    };
-    return {{.name = "one thread", .set_up = alone},
-            {.name = fmt::format("+ {} workers", workers), .set_up = with_workers},
-            {.name = "+ pinned memory, non-blocking copies", .set_up = pinned, .gpu_only = true},
-            {.name = "+ decoded data in memory", .set_up = in_memory},
-            {.name = "+ fused optimizer", .set_up = in_memory, .kernel = OptimizerKernel::fused},
-            {.name = "+ fused step", .set_up = fused_step, .kernel = OptimizerKernel::fused},
-            {.name = "+ no workers, as the data is in memory", .set_up = no_workers, .kernel = OptimizerKernel::fused}};
+    rung.workers = workers;
+    add(fmt::format("+ {} workers", workers));
+    rung.pin_memory = true;
+    rung.gpu_only = true;
+    add("+ pinned memory, non-blocking copies");
+    rung.gpu_only = false;
+    rung.cache = "ram";
+    add("+ decoded data in memory");
+    rung.kernel = OptimizerKernel::fused;
+    add("+ fused optimizer");
+    rung.compile = "auto";
+    add("+ fused step");
+    rung.workers = 0;
+    add("+ no workers, as the data is in memory");
+    return rungs;
 }
 
-// What all rungs of one call share.
-struct Course {
+// What all rungs share.
+struct Experiment {
     const Options& options;
     std::string data;
     std::string device;
     const std::atomic<int>& stop;
 };
 
-void run_rung(const Course& course, const Rung& rung, std::uint64_t seed, Measured& measured) {
-    Recipe recipe = experiment(course.options, course.data);
+void run_rung(const Experiment& experiment, const Rung& rung, std::uint64_t seed, Measured& measured) {
+    Recipe recipe = base_recipe(experiment.options, experiment.data);
     recipe.seed = seed;
-    rung.set_up(recipe);
+    recipe.data.workers = rung.workers;
+    recipe.data.pin_memory = rung.pin_memory;
+    recipe.data.cache = rung.cache;
+    recipe.train.compile = rung.compile;
     Trainer trainer(recipe, open_data(recipe.data), nullptr, rung.kernel);
     FitOptions fit;
-    fit.interrupt = &course.stop;
+    fit.interrupt = &experiment.stop;
     const TrainResult result = trainer.fit(fit);
     check_interrupt();
     double seconds = 0;
@@ -114,30 +113,33 @@ void run_rung(const Course& course, const Rung& rung, std::uint64_t seed, Measur
     measured.accuracy.push_back(result.epochs.back().val_accuracy.value_or(0));
 }
 
-void run_theirs(const Course& course, const std::string& rung, std::uint64_t seed, Measured& measured) {
-    const PeerRun run{
-        .rung = rung, .data = course.data, .device = course.device, .epochs = course.options.epochs, .seed = seed};
-    const PeerFigures figures = run_peer(course.options.peer_program, run, course.stop);
+void run_python_rung(const Experiment& experiment, const std::string& rung, std::uint64_t seed, Measured& measured) {
+    const PeerRun run{.rung = rung,
+                      .data = experiment.data,
+                      .device = experiment.device,
+                      .epochs = experiment.options.epochs,
+                      .seed = seed};
+    const PeerResult result = run_peer_rung(experiment.options.python, run, experiment.stop);
     check_interrupt();
-    measured.seconds.push_back(figures.seconds);
-    measured.accuracy.push_back(figures.accuracy);
+    measured.seconds.push_back(result.seconds);
+    measured.accuracy.push_back(result.accuracy);
 }
 
-void run_rounds(const Course& course, const std::vector<Rung>& rungs, std::vector<Measured>& ours,
-                std::vector<Measured>& theirs) {
-    const std::int64_t rounds = course.options.rounds;
+void run_rounds(const Experiment& experiment, const std::vector<Rung>& rungs, std::vector<Measured>& stoker_rungs,
+                std::vector<Measured>& python_rungs) {
+    const std::int64_t rounds = experiment.options.rounds;
     for (std::int64_t round = 0; round < rounds; ++round) {
         const auto seed = static_cast<std::uint64_t>(round);
-        for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
-            if (i < ours.size()) {
-                ours[i].name = rungs[i].name;
-                fmt::print(stderr, "round {}/{}: stoker, {}\n", round + 1, rounds, ours[i].name);
-                run_rung(course, rungs[i], seed, ours[i]);
+        for (std::size_t i = 0; i < std::max(stoker_rungs.size(), python_rungs.size()); ++i) {
+            if (i < stoker_rungs.size()) {
+                stoker_rungs[i].name = rungs[i].name;
+                fmt::print(stderr, "round {}/{}: stoker, {}\n", round + 1, rounds, stoker_rungs[i].name);
+                run_rung(experiment, rungs[i], seed, stoker_rungs[i]);
             }
-            if (i < theirs.size()) {
-                theirs[i].name = peer_rungs()[i];
-                fmt::print(stderr, "round {}/{}: {}\n", round + 1, rounds, theirs[i].name);
-                run_theirs(course, theirs[i].name, seed, theirs[i]);
+            if (i < python_rungs.size()) {
+                python_rungs[i].name = peer_rungs()[i];
+                fmt::print(stderr, "round {}/{}: {}\n", round + 1, rounds, python_rungs[i].name);
+                run_python_rung(experiment, python_rungs[i].name, seed, python_rungs[i]);
             }
         }
     }
@@ -165,47 +167,51 @@ void print_rows(const Json& rungs, const std::string& side) {
     }
 }
 
-void report(const Options& options, const std::vector<Measured>& ours, const std::vector<Measured>& theirs) {
-    const Json ours_json = to_json(ours, median(ours.front().seconds), options.epochs);
-    const Json theirs_json =
-        theirs.empty() ? Json::array() : to_json(theirs, median(theirs.front().seconds), options.epochs);
+void report(const Options& options, const std::vector<Measured>& stoker_rungs,
+            const std::vector<Measured>& python_rungs) {
+    const Json stoker_rungs_json = to_json(stoker_rungs, median(stoker_rungs.front().seconds), options.epochs);
+    const Json python_rungs_json = python_rungs.empty()
+                                       ? Json::array()
+                                       : to_json(python_rungs, median(python_rungs.front().seconds), options.epochs);
     if (options.json) {
-        Json document = {
-            {"data", options.data}, {"epochs", options.epochs}, {"rounds", options.rounds}, {"rungs", ours_json}};
+        Json document = {{"data", options.data},
+                         {"epochs", options.epochs},
+                         {"rounds", options.rounds},
+                         {"rungs", stoker_rungs_json}};
         if (options.peer) {
-            document["peer"] = theirs_json;
+            document["peer"] = python_rungs_json;
         }
-        fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
+        print_document(document);
         return;
     }
-    fmt::print("{:<44} {:>9} {:>12} {:>9} {:>10}\n", "rung", "seconds", "s an epoch", "speed-up", "accuracy");
-    print_rows(ours_json, "stoker ");
-    print_rows(theirs_json, "");  // their names begin with python
+    fmt::print("{:<44} {:>9} {:>12} {:>9} {:>10}\n", "rung", "seconds", "s/epoch", "speed-up", "accuracy");
+    print_rows(stoker_rungs_json, "stoker ");
+    print_rows(python_rungs_json, "");  // their names begin with "python"
     if (options.peer) {
-        fmt::print("\nour last rung against Python's first: {:.1f}x; against Python in memory: {:.2f}x\n",
-                   median(theirs.front().seconds) / median(ours.back().seconds),
-                   median(theirs.back().seconds) / median(ours.back().seconds));
+        fmt::print("\nspeed-up of Stoker's last rung: {:.1f}x over Python's first, {:.2f}x over Python in memory\n",
+                   median(python_rungs.front().seconds) / median(stoker_rungs.back().seconds),
+                   median(python_rungs.back().seconds) / median(stoker_rungs.back().seconds));
     }
 }
 
 int run(const Options& options) {
     const at::Device device = pick_device(options.device);
-    return until_interrupted([&](const std::atomic<int>& stop) {
-        std::optional<SharedData> shared;
+    return run_interruptible([&](const std::atomic<int>& stop) {
+        std::optional<LadderData> shared;
         if (options.peer) {
-            check_peer(options.peer_program);
+            check_python_peer(options.python);
             shared.emplace(options.data);
         }
         std::vector<Rung> rungs = ladder();
         if (!device.is_cuda() || !cuda_built()) {
-            // Without a GPU, or the CUDA code that makes pinned memory, that rung does not exist.
+            // Pinned memory needs a GPU and Stoker's CUDA code.
             std::erase_if(rungs, [](const Rung& rung) { return rung.gpu_only; });
         }
-        std::vector<Measured> ours(rungs.size());
-        std::vector<Measured> theirs(options.peer ? peer_rungs().size() : 0);
-        const Course course{options, shared ? shared->path() : options.data, device.str(), stop};
-        run_rounds(course, rungs, ours, theirs);
-        report(options, ours, theirs);
+        std::vector<Measured> stoker_rungs(rungs.size());
+        std::vector<Measured> python_rungs(options.peer ? peer_rungs().size() : 0);
+        const Experiment experiment{options, shared ? shared->path() : options.data, device.str(), stop};
+        run_rounds(experiment, rungs, stoker_rungs, python_rungs);
+        report(options, stoker_rungs, python_rungs);
         return 0;
     });
 }
@@ -215,18 +221,14 @@ int run(const Options& options) {
 Command add_bench_ladder(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("--data", options->data, "an IDX directory such as MNIST's, or synth:digits")->capture_default_str();
-    app.add_option("--epochs", options->epochs, "epochs of each rung")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 1000));
-    app.add_option("--rounds", options->rounds, "how often all rungs are run; medians are reported")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 100));
+    add_number(app, "--epochs", options->epochs, "epochs per rung", 1, 1000);
+    add_number(app, "--rounds", options->rounds, "number of runs of each rung; medians are reported", 1, 100);
     app.add_option("--device", options->device, "auto, cpu or cuda")->capture_default_str();
     app.add_flag("--peer", options->peer,
-                 "run plain Python PyTorch in turn with ours (synth:digits or an IDX directory)");
-    app.add_option("--python", options->peer_program.python, "the interpreter with torch and torchvision for --peer")
+                 "run plain Python PyTorch in turn with Stoker (synth:digits or an IDX directory)");
+    app.add_option("--python", options->python.python, "the Python interpreter for --peer, with torch and torchvision")
         ->capture_default_str();
-    app.add_option("--peer-script", options->peer_program.script, "the peer's script")->capture_default_str();
+    app.add_option("--peer-script", options->python.script, "the script for --peer")->capture_default_str();
     app.add_flag("--json", options->json, "one JSON document on stdout");
     example(app,
             "  stoker bench ladder --data synth:digits\n"

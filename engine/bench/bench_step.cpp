@@ -1,5 +1,5 @@
-// stoker bench step: what one training step of a model takes, data aside; with --peer the same step in Python PyTorch,
-// round by round in turn, so that a machine that changes speed changes it for both.
+// stoker bench step: times one training step of a model without loading data; with --peer also in Python PyTorch. They
+// take turns round by round, so that a change of the machine's speed affects both.
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
@@ -11,11 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/bench/figures.h"
-#include "cli/terminal/interrupt.h"
-#include "engine/bench/peer.h"
+#include "cli/bench/bench_stats.h"
+#include "cli/bench/python_peer.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/signals.h"
 #include "engine/commands.h"
-#include "stoker/base/core_budget.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/models/init.h"
 #include "stoker/train/step/step.h"
@@ -34,17 +35,17 @@ struct Options {
     int rounds = 5;
     double seconds = 3;
     bool peer = false;
-    Peer peer_program = {.script = "bench/peers/step_pytorch.py"};
+    PythonPeer python = {.script = "bench/peers/step_pytorch.py"};
     bool json = false;
 };
 
 constexpr std::int64_t kClasses = 10;
 
-// A model with all that trains it, and a batch on the device.
+// A model, its optimizer and a random batch.
 class Training {
   public:
     explicit Training(const Options& options)
-        : model_(made(options)),
+        : model_(create_model(options)),
           optimizer_(model_->parameters(), {.name = "sgd", .lr = kLr, .momentum = 0.9}),
           step_(*model_, optimizer_, account_, at::kCPU, {.precision = choose_precision(options.precision, at::kCPU)}) {
         at::Generator generator = make_generator(1);
@@ -56,7 +57,7 @@ class Training {
         }
     }
 
-    // Median milliseconds of a step, over `seconds` of them.
+    // Runs steps for `seconds` and returns the median milliseconds of a step.
     double measure(double seconds) {
         using Clock = std::chrono::steady_clock;
         std::vector<double> times;
@@ -74,7 +75,7 @@ class Training {
     static constexpr double kLr = 0.01;
     static constexpr int kWarmUp = 3;
 
-    static std::unique_ptr<Model> made(const Options& options) {
+    static std::unique_ptr<Model> create_model(const Options& options) {
         ModelRecipe recipe;
         recipe.name = options.model;
         auto model = make_model(recipe, {3, options.size, options.size}, kClasses, /*seed=*/1);
@@ -89,57 +90,57 @@ class Training {
     DeviceBatch batch_;
 };
 
-double ask_python(const Options& options, const std::atomic<int>& stop) {
+double measure_python(const Options& options, const std::atomic<int>& stop) {
     const auto document =
-        ask_peer(options.peer_program,
-                 {"--model", options.model, "--size", std::to_string(options.size), "--batch",
-                  std::to_string(options.batch), "--precision", options.precision, "--threads",
-                  std::to_string(at::get_num_threads()), "--seconds", std::to_string(options.seconds)},
-                 stop);
+        run_python_peer(options.python,
+                        {"--model", options.model, "--size", std::to_string(options.size), "--batch",
+                         std::to_string(options.batch), "--precision", options.precision, "--threads",
+                         std::to_string(at::get_num_threads()), "--seconds", std::to_string(options.seconds)},
+                        stop);
     return document.at("milliseconds").get<double>();
 }
 
-void report(const Options& options, const std::vector<double>& ours, const std::vector<double>& theirs) {
+void report(const Options& options, const std::vector<double>& stoker_ms, const std::vector<double>& python_ms) {
     Json document = {{"model", options.model},
                      {"size", options.size},
                      {"batch", options.batch},
                      {"precision", options.precision},
                      {"threads", at::get_num_threads()},
-                     {"milliseconds", median(ours)},
-                     {"rounds", ours}};
+                     {"milliseconds", median(stoker_ms)},
+                     {"rounds", stoker_ms}};
     if (options.peer) {
-        document["peer"] = {{"name", "python"}, {"milliseconds", median(theirs)}, {"rounds", theirs}};
-        document["ratio"] = median(ours) / median(theirs);
+        document["peer"] = {{"name", "python"}, {"milliseconds", median(python_ms)}, {"rounds", python_ms}};
+        document["ratio"] = median(stoker_ms) / median(python_ms);
     }
     if (options.json) {
-        fmt::print("{}\n", document.dump(2));
+        print_document(document);
         return;
     }
-    fmt::print("{}, {} of {} px, {}, {}: {:.1f} ms a step\n", options.model, pluralize(options.batch, "image"),
-               options.size, options.precision, pluralize(at::get_num_threads(), "thread"), median(ours));
+    fmt::print("{}, {} of {} px, {}, {}: {:.1f} ms per step\n", options.model, pluralize(options.batch, "image"),
+               options.size, options.precision, pluralize(at::get_num_threads(), "thread"), median(stoker_ms));
     if (options.peer) {
-        fmt::print("Python PyTorch: {:.1f} ms; ours takes {:.3f} of it\n", median(theirs),
-                   median(ours) / median(theirs));
+        fmt::print("Python PyTorch: {:.1f} ms; Stoker takes {:.0f} % of that time\n", median(python_ms),
+                   100 * median(stoker_ms) / median(python_ms));
     }
 }
 
 int run(const Options& options) {
     if (options.peer) {
-        check_peer(options.peer_program);
+        check_python_peer(options.python);
     }
-    at::set_num_threads(options.threads > 0 ? options.threads : read_core_budget().usable);
-    return until_interrupted([&](const std::atomic<int>& stop) {
+    at::set_num_threads(options.threads > 0 ? options.threads : cpu_cores().usable);
+    return run_interruptible([&](const std::atomic<int>& stop) {
         Training training(options);
-        std::vector<double> ours;
-        std::vector<double> theirs;
+        std::vector<double> stoker_ms;
+        std::vector<double> python_ms;
         for (int round = 0; round < options.rounds; ++round) {
             fmt::print(stderr, "round {}/{}\n", round + 1, options.rounds);
-            ours.push_back(training.measure(options.seconds));
+            stoker_ms.push_back(training.measure(options.seconds));
             if (options.peer) {
-                theirs.push_back(ask_python(options, stop));
+                python_ms.push_back(measure_python(options, stop));
             }
         }
-        report(options, ours, theirs);
+        report(options, stoker_ms, python_ms);
         return 0;
     });
 }
@@ -148,27 +149,21 @@ int run(const Options& options) {
 
 Command add_bench_step(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("--model", options->model, "a built-in model of colour images")
+    app.add_option("--model", options->model, "a built-in model for RGB images")
         ->capture_default_str()
         ->check(CLI::IsMember({"resnet18", "resnet34", "resnet50", "vit_s_16"}));
-    app.add_option("--size", options->size, "height and width of an image")
-        ->capture_default_str()
-        ->check(CLI::Range(16, 1024));
-    app.add_option("--batch", options->batch, "images a step")->capture_default_str()->check(CLI::Range(2, 4096));
+    add_number(app, "--size", options->size, "height and width of an image", 16, 1024);
+    add_number(app, "--batch", options->batch, "images per step", 2, 4096);
     app.add_option("--precision", options->precision, "fp32 or bf16")
         ->capture_default_str()
         ->check(CLI::IsMember({"fp32", "bf16"}));
-    app.add_option("--threads", options->threads, "LibTorch's threads; 0: the cores")
-        ->capture_default_str()
-        ->check(CLI::Range(0, 1024));
-    app.add_option("--rounds", options->rounds, "how often it is measured; medians are reported")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 100));
-    app.add_option("--seconds", options->seconds, "of a round")->capture_default_str()->check(CLI::Range(0.01, 600.0));
-    app.add_flag("--peer", options->peer, "take turns with the same step in Python PyTorch");
-    app.add_option("--python", options->peer_program.python, "the interpreter with torch and torchvision for --peer")
+    add_number(app, "--threads", options->threads, "LibTorch's threads; 0: one per usable core", 0, 1024);
+    add_number(app, "--rounds", options->rounds, "number of measurements; medians are reported", 1, 100);
+    add_number(app, "--seconds", options->seconds, "seconds per round", 0.01, 600.0);
+    app.add_flag("--peer", options->peer, "measure the same step in Python PyTorch in turn with Stoker");
+    app.add_option("--python", options->python.python, "the Python interpreter for --peer, with torch and torchvision")
         ->capture_default_str();
-    app.add_option("--peer-script", options->peer_program.script, "the peer's script")->capture_default_str();
+    app.add_option("--peer-script", options->python.script, "the script for --peer")->capture_default_str();
     app.add_flag("--json", options->json, "one JSON document on stdout");
     example(app, "  stoker bench step --model resnet18 --size 224 --precision bf16 --peer");
     return [options] { return run(*options); };

@@ -1,13 +1,14 @@
-// The ladder's peer: the same experiment in plain Python PyTorch, one child process a rung.
+// The Python side of the ladder: the same experiment in plain Python PyTorch, one child process per rung.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/bench/peer.h"
+#include "cli/bench/python_peer.h"
+#include "cli/terminal/temp_folder.h"
 
 namespace stoker::cli {
 
@@ -19,33 +20,28 @@ struct PeerRun {
     std::uint64_t seed = 0;
 };
 
-struct PeerFigures {
+struct PeerResult {
     double seconds = 0;  // of all epochs
     double accuracy = 0;
 };
 
-// The names of its rungs, from one process that loads the data to all of it in memory.
+// The names of the rungs, from data loading in one process to all data in memory.
 const std::vector<std::string>& peer_rungs();
 
-// Throws Error where the script fails, and ends it once `stop` is not 0.
-PeerFigures run_peer(const Peer& peer, const PeerRun& run, const std::atomic<int>& stop);
+// Throws Error if the script fails, and terminates it once `stop` is not 0.
+PeerResult run_peer_rung(const PythonPeer& peer, const PeerRun& run, const std::atomic<int>& stop);
 
-// Data as both sides can read it: an IDX directory as it is, synth:digits as files in a folder of their own
-// that goes with this object. Throws InvalidArgument for other data.
-class SharedData {
+// Data that Stoker and the Python script can both read: an IDX directory is used in place, synth:digits is written to a
+// temporary folder. Throws InvalidArgument for other data.
+class LadderData {
   public:
-    explicit SharedData(const std::string& data);
-    SharedData(const SharedData&) = delete;
-    SharedData& operator=(const SharedData&) = delete;
-    ~SharedData();
+    explicit LadderData(const std::string& data);
 
     const std::string& path() const { return path_; }
 
   private:
-    void write(const std::string& data);
-
     std::string path_;
-    std::filesystem::path made_;  // empty: nothing was
+    std::optional<TempFolder> temporary_;  // empty for an IDX directory
 };
 
 }  // namespace stoker::cli

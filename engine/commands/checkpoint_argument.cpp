@@ -1,6 +1,6 @@
-// Checkpoints of before classes were noted are read too.
 #include "engine/commands/checkpoint_argument.h"
 
+#include "cli/command.h"
 #include "stoker/base/error.h"
 #include "stoker/models/custom_model.h"
 #include "stoker/pipeline/recipe_data.h"
@@ -13,16 +13,13 @@ namespace stoker::cli {
 namespace fs = std::filesystem;
 
 void add_trained_options(CLI::App& app, TrainedOptions& options) {
-    app.add_option("run", options.run, "the run folder of the training; or its recipe (TOML), with --checkpoint")
+    app.add_option("run", options.run, "the run folder; or a recipe (TOML), with --checkpoint")
         ->type_name("RUN|RECIPE")
         ->required();
     app.add_option("--checkpoint", options.checkpoint,
-                   "a checkpoint's folder, or a run folder for its newest (default: the run's newest)")
+                   "a checkpoint folder, or a run folder to use its newest (default: the newest of RUN)")
         ->type_name("DIR");
-    app.add_option("--set", options.sets, "change a key of the recipe: --set data.val=DIR")
-        ->type_name("KEY=VALUE")
-        ->take_all()
-        ->allow_extra_args(false);
+    add_set_option(app, options.sets, "data.val=DIR");
 }
 
 Recipe open_recipe(const TrainedOptions& options) {
@@ -31,8 +28,8 @@ Recipe open_recipe(const TrainedOptions& options) {
     if (!fs::exists(run, none)) {
         throw IoError({.where = options.run,
                        .expected = "a run folder, a checkpoint or a recipe",
-                       .got = "nothing of that name",
-                       .hint = "`stoker runs list DIR` names the runs below a folder"});
+                       .got = "a path that does not exist",
+                       .hint = "`stoker runs list DIR` lists the runs below a folder"});
     }
     if (!fs::is_directory(run, none)) {
         return read_recipe(options.run, options.sets);
@@ -40,13 +37,13 @@ Recipe open_recipe(const TrainedOptions& options) {
     if (fs::exists(run / "recipe.toml", none)) {
         return read_recipe(run / "recipe.toml", options.sets);
     }
-    if (const auto checkpoint = find_checkpoint(run)) {  // or one of its checkpoints, which tell theirs
+    if (const auto checkpoint = find_checkpoint(run)) {  // a checkpoint stores its recipe
         return parse_recipe(read_trained_recipe(*checkpoint), checkpoint->string(), options.sets);
     }
     throw IoError({.where = options.run,
                    .expected = "a run folder, with a recipe.toml and checkpoints, or a recipe",
                    .got = "a folder without them",
-                   .hint = "`stoker runs list DIR` names the runs below a folder"});
+                   .hint = "`stoker runs list DIR` lists the runs below a folder"});
 }
 
 Trained open_trained(const TrainedOptions& options) {
@@ -56,7 +53,7 @@ Trained open_trained(const TrainedOptions& options) {
         throw BadSetting({.where = options.run,
                           .expected = "--checkpoint DIR with a recipe",
                           .got = "none",
-                          .hint = "or give the run folder in place of the recipe"});
+                          .hint = "or pass the run folder instead of the recipe"});
     }
     const std::string from = options.checkpoint.empty() ? options.run : options.checkpoint;
     const auto checkpoint = find_checkpoint(from);
@@ -64,7 +61,7 @@ Trained open_trained(const TrainedOptions& options) {
         throw IoError({.where = from,
                        .expected = "a checkpoint or a run folder with one",
                        .got = "none",
-                       .hint = "it is a folder such as runs/digits/checkpoints/4690"});
+                       .hint = "a checkpoint is a folder such as runs/digits/checkpoints/4690"});
     }
     require_same_model(read_trained_recipe(*checkpoint), trained.recipe);
     const ModelRecipe& model = trained.recipe.model;

@@ -1,9 +1,8 @@
-// A trained model as commands open it: its recipe, a checkpoint, and the names of its classes.
+// The arguments that name a trained model, for eval, predict and export: its recipe, checkpoint and class names.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,7 +11,7 @@
 
 namespace stoker::cli {
 
-// What all these commands are told: a run folder, or a recipe and a checkpoint; and changes of the recipe's keys.
+// A run folder, or a recipe and a checkpoint; and overrides of the recipe's keys.
 struct TrainedOptions {
     std::string run;
     std::vector<std::string> sets;
@@ -20,7 +19,7 @@ struct TrainedOptions {
 };
 void add_trained_options(CLI::App& app, TrainedOptions& options);
 
-// Of a run folder its recipe.toml; of a checkpoint the recipe that it tells.
+// Reads recipe.toml of a run folder, the recipe stored in a checkpoint, or the recipe file itself.
 Recipe open_recipe(const TrainedOptions& options);
 
 struct Trained {
@@ -28,13 +27,13 @@ struct Trained {
     std::filesystem::path checkpoint;
 };
 
-// The recipe, and of a run folder its newest checkpoint, unless another is named. Throws BadSetting for a recipe
-// without a checkpoint, IoError where there is none, and InvalidArgument where the recipe says another model than the
-// checkpoint was trained by.
+// The recipe and the checkpoint; by default the newest checkpoint of the run folder. Throws BadSetting for a recipe
+// without --checkpoint, IoError if no checkpoint is found, and InvalidArgument if the recipe's model is not the one
+// that the checkpoint was trained with.
 Trained open_trained(const TrainedOptions& options);
 
-// The classes that a checkpoint was trained on, those of the recipe's training data where it does not tell, or numbers:
-// one for each output of the model.
+// One name for each output of the model: the classes stored in the checkpoint, else those of the recipe's training
+// data; outputs without a name are numbered.
 std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint);
 
 }  // namespace stoker::cli

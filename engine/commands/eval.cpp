@@ -1,4 +1,4 @@
-// stoker eval: the figures of a checkpoint on a recipe's validation data, and what it confuses.
+// stoker eval: evaluates a checkpoint on the recipe's validation data and lists the classes that it confuses most.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 
+#include "cli/terminal/print.h"
 #include "engine/commands.h"
 #include "engine/commands/checkpoint_argument.h"
 #include "engine/commands/report.h"
@@ -24,8 +25,8 @@ struct Options : TrainedOptions {
     bool json = false;
 };
 
-// "cat as dog (17 of 100)": what is taken for something else most often.
-std::vector<std::string> confused(const Evaluation& evaluation, const std::vector<std::string>& classes) {
+// The largest off-diagonal entries of the confusion matrix: "\"cat\" predicted as \"dog\" (17 of 100)".
+std::vector<std::string> most_confused(const Evaluation& evaluation, const std::vector<std::string>& classes) {
     constexpr std::size_t kShown = 3;
     struct Pair {
         std::int64_t count, label, predicted, of;
@@ -48,7 +49,8 @@ std::vector<std::string> confused(const Evaluation& evaluation, const std::vecto
     };
     std::vector<std::string> text;
     for (const Pair& pair : std::span(pairs).first(std::min(kShown, pairs.size()))) {
-        text.push_back(fmt::format("{} as {} ({} of {})", name(pair.label), name(pair.predicted), pair.count, pair.of));
+        text.push_back(fmt::format("\"{}\" predicted as \"{}\" ({} of {})", name(pair.label), name(pair.predicted),
+                                   pair.count, pair.of));
     }
     return text;
 }
@@ -63,27 +65,28 @@ nlohmann::ordered_json confusion_json(const Evaluation& evaluation) {
     return rows;
 }
 
-// True where what is evaluated is the training data itself, and not a share of it or another split.
+// True if data.val is the training data itself, not a share or another split of it.
 bool evaluates_training_data(const Recipe& recipe, const std::filesystem::path& checkpoint) {
     const std::string& val = recipe.data.val;
     if (val.empty() || val_share(val) || has_splits(val)) {
         return false;
     }
-    const std::string told = read_trained_recipe(checkpoint);
-    const std::string train =
-        told.empty() ? recipe.data.train : recipe_keys(told, "the checkpoint's recipe")["data.train"];
+    const std::string trained_recipe = read_trained_recipe(checkpoint);
+    const std::string train = trained_recipe.empty()
+                                  ? recipe.data.train
+                                  : recipe_keys(trained_recipe, "the checkpoint's recipe")["data.train"];
     std::error_code none;
     return val == train || std::filesystem::equivalent(val, train, none);
 }
 
 void require_finite(const Evaluation& evaluation, const std::filesystem::path& checkpoint) {
     if (!std::isfinite(evaluation.loss)) {
-        throw DataError({.path = checkpoint.string()},
-                        {.where = "eval",
-                         .expected = "a finite loss",
-                         .got = std::isnan(evaluation.loss) ? "nan" : "infinity",
-                         .hint = "the training diverged: take an earlier checkpoint, or train with a lower "
-                                 "optimizer.lr"});
+        throw DataError(
+            {.path = checkpoint.string()},
+            {.where = "eval",
+             .expected = "a finite loss",
+             .got = std::isnan(evaluation.loss) ? "nan" : "infinity",
+             .hint = "the training diverged: use an earlier checkpoint, or train with a lower optimizer.lr"});
     }
 }
 
@@ -91,11 +94,11 @@ int run(const Options& options) {
     const auto [recipe, checkpoint] = open_trained(options);
     const std::vector<std::string> classes = read_classes(checkpoint);
     if (evaluates_training_data(recipe, checkpoint)) {
-        fmt::print(stderr, "{}: these are the samples that the model was trained on\n", recipe.data.val);
+        fmt::print(stderr, "{}: this is the data that the model was trained on\n", recipe.data.val);
     }
     ProgressBar progress;
     const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes,
-                                                   [&](const EvaluationProgress& at) { show(progress, at); });
+                                                   [&](const EvaluationProgress& at) { show_progress(progress, at); });
     progress.clear();
     require_finite(evaluation, checkpoint);
     if (options.json) {
@@ -109,18 +112,18 @@ int run(const Options& options) {
                            {"classes", classes},
                            {"confusion", confusion_json(evaluation)},
                            {"device", pick_device(recipe.device).str()}};
-        fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+        print_document(json);
         return 0;
     }
     fmt::print("{}: accuracy {:.2f} %{}, loss {:.4f} on {}\n", checkpoint.string(), 100 * evaluation.accuracy,
                evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "", evaluation.loss,
                pluralize(evaluation.samples, "sample"));
-    if (const auto pairs = confused(evaluation, classes); !pairs.empty()) {
-        fmt::print("most often taken for another: {}\n", fmt::join(pairs, ", "));
+    if (const auto pairs = most_confused(evaluation, classes); !pairs.empty()) {
+        fmt::print("most confused: {}\n", fmt::join(pairs, ", "));
     }
     if (evaluation.bad_samples > 0) {
-        fmt::print(stderr, "{} among them, for which others stood in; `stoker inspect --verify` lists them\n",
-                   pluralize(evaluation.bad_samples, "bad one"));
+        fmt::print(stderr, "{} replaced by other samples; `stoker inspect --verify` lists them\n",
+                   pluralize(evaluation.bad_samples, "bad sample"));
     }
     return 0;
 }

@@ -1,7 +1,7 @@
-// stoker export: a trained model as a file for other programs.
+// stoker export: writes a trained model for other programs.
 #include <fmt/format.h>
 
-#include "cli/terminal/out_path.h"
+#include "cli/terminal/output_path.h"
 #include "engine/commands.h"
 #include "engine/commands/checkpoint_argument.h"
 #include "stoker/base/error.h"
@@ -19,14 +19,15 @@ struct Options : TrainedOptions {
     std::string out;
 };
 
-// (C, H, W) of what the recipe's validation ops, or else its training ops, make of its data.
-Shape image_shape(const Recipe& recipe, const ModelMetadata& about) {
+// The shape (C, H, W) of the recipe's validation images, or of its training images without validation data.
+Shape image_shape(const Recipe& recipe, const ModelMetadata& metadata) {
     const at::Device cpu = at::kCPU;
     RecipeData data = open_data(recipe.data);
-    Recipe one = recipe;
-    one.data.workers = 0;
-    one.data.cache = "none";
-    const auto loader = make_predict_loader(one, data.val != nullptr ? data.val : data.train, cpu, false, about);
+    Recipe single_threaded = recipe;
+    single_threaded.data.workers = 0;
+    single_threaded.data.cache = "none";
+    const auto loader =
+        make_predict_loader(single_threaded, data.val != nullptr ? data.val : data.train, cpu, false, metadata);
     return loader->image_shape();
 }
 
@@ -34,26 +35,27 @@ int run(const Options& options) {
     const bool script = options.out.ends_with(".pt");
     if (!script && !options.out.ends_with(".safetensors")) {
         throw InvalidArgument({.where = "-o",
-                               .expected = "a name that ends in .safetensors (the weights) or .pt (TorchScript)",
+                               .expected = "a file name that ends in .safetensors (weights) or .pt (TorchScript)",
                                .got = options.out});
     }
     require_writable_file(options.out);
     if (script && !open_recipe(options).model.exported.empty()) {
         throw Unsupported({.where = "-o",
-                           .expected = "the weights of an exported model, which fit the Python model that it came from",
+                           .expected = "a .safetensors name: only the weights of a model.export model can be exported, "
+                                       "for the Python model it came from",
                            .got = "TorchScript",
                            .hint = "-o OUT.safetensors"});
     }
     const auto [recipe, checkpoint] = open_trained(options);
     const ModelFile weights = read_model(checkpoint);
     if (!script) {
-        write_tensors(options.out, weights.tensors, weights.about);
+        write_tensors(options.out, weights.tensors, weights.metadata);
     } else {
         with_stoker_errors([&] {
-            const Shape image = image_shape(recipe, weights.about);
+            const Shape image = image_shape(recipe, weights.metadata);
             const auto classes = static_cast<std::int64_t>(class_names(recipe, checkpoint).size());
             const auto model = make_trained_model(recipe, weights, image, classes, at::kCPU);
-            save_torchscript(*model, image, options.out, to_json(weights.about));
+            save_torchscript(*model, image, options.out, to_json(weights.metadata));
         });
     }
     fmt::print(stderr, "{}: {} of {}\n", options.out, pluralize(std::ssize(weights.tensors), "tensor"),
@@ -66,13 +68,13 @@ int run(const Options& options) {
 Command add_export(CLI::App& app) {
     auto options = std::make_shared<Options>();
     add_trained_options(app, *options);
-    app.add_option("-o,--out", options->out, "OUT.safetensors: the weights; OUT.pt: TorchScript, the whole model")
+    app.add_option("-o,--out", options->out, "OUT.safetensors: the weights; OUT.pt: the whole model as TorchScript")
         ->type_name("OUT")
         ->required();
     example(app,
             "  stoker export runs/digits -o digits.pt\n"
             "  stoker export runs/digits -o digits.safetensors\n"
-            "Averaged weights are taken where there are any (train.ema).");
+            "If the run averaged its weights (train.ema), the averages are exported.");
     return [options] { return run(*options); };
 }
 

@@ -1,6 +1,5 @@
-// stoker predict: what a trained model says of images, one row each, in the order of the data.
+// stoker predict: class probabilities for each image, one row per image, in the order of the data.
 #include <algorithm>
-#include <chrono>
 #include <fmt/format.h>
 #include <iterator>
 
@@ -35,10 +34,10 @@ std::shared_ptr<const Dataset> open_images(const std::string& data, const DataRe
     return open_dataset(data, Split::test, open_options(recipe));
 }
 
-// Writes rows and tells how far it is.
-class Report {
+// Writes rows and shows the progress.
+class PredictionReport {
   public:
-    Report(PredictionFile& file, std::int64_t size) : file_(file), size_(size) {}
+    PredictionReport(PredictionFile& file, std::int64_t size) : file_(file), size_(size) {}
 
     void add(const std::vector<Prediction>& batch) {
         for (const Prediction& prediction : batch) {
@@ -51,19 +50,17 @@ class Report {
             }
         }
         done_ += std::ssize(batch);
-        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin_;
-        const double rate = static_cast<double>(done_) / spent.count();
-        progress_.update("predict", done_, size_, rate, "images", static_cast<double>(size_ - done_) / rate);
+        progress_.update("predict", done_, size_, static_cast<double>(done_), "images");
     }
 
-    // Gives the exit status.
-    int finish(const std::string& data, const std::string& resizing) {
+    // Returns the exit status.
+    int finish(const std::string& data, const std::string& resize_option) {
         file_.finish();
         progress_.clear();
         fmt::print(stderr, "{}: {}{}\n", data, pluralize(done_, "image"),
                    bad_ > 0 ? fmt::format(", {} of them bad", bad_) : "");
         if (other_size_) {
-            fmt::print(stderr, "images of another size: {}\n", resizing);
+            fmt::print(stderr, "for images of other sizes add: {}\n", resize_option);
         }
         return bad_ == done_ ? 1 : 0;
     }
@@ -72,15 +69,14 @@ class Report {
     PredictionFile& file_;
     std::int64_t size_;
     ProgressBar progress_ = {};
-    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
     std::int64_t done_ = 0;
     std::int64_t bad_ = 0;
     bool other_size_ = false;
 };
 
-// What makes images of any size those of the model.
-std::string resizing(const DataRecipe& recipe, const ModelMetadata& about) {
-    const std::optional<ImageSize> size = required_size(recipe, about);
+// The option that resizes images of any size to the model's input size; empty if the model takes any size.
+std::string resize_option(const DataRecipe& recipe, const ModelMetadata& metadata) {
+    const std::optional<ImageSize> size = required_size(recipe, metadata);
     if (!size) {
         return "";
     }
@@ -98,15 +94,15 @@ int run(const Options& options) {
     const std::vector<std::string> classes = class_names(recipe, checkpoint);
     const auto dataset = open_images(options.data, recipe.data);
     if (has_splits(options.data)) {
-        fmt::print(stderr, "{}: its test split\n", options.data);
+        fmt::print(stderr, "{}: predicting on the test split\n", options.data);
     }
     const at::Device device = prepare_device(recipe);
     const ModelFile weights = read_model(checkpoint);
     std::unique_ptr<Loader> loader;
     std::vector<Prediction> bad;
     try {
-        loader = make_predict_loader(recipe, dataset, device, uses_channels_last(recipe, nullptr), weights.about);
-    } catch (const TooManyBadSamples& error) {  // not one can be taken
+        loader = make_predict_loader(recipe, dataset, device, uses_channels_last(recipe, nullptr), weights.metadata);
+    } catch (const TooManyBadSamples& error) {  // no image is usable
         std::ranges::transform(error.samples(), std::back_inserter(bad), prediction_of);
     }
     std::unique_ptr<Model> model;
@@ -114,13 +110,13 @@ int run(const Options& options) {
         model = make_trained_model(recipe, weights, loader->image_shape(), std::ssize(classes), device);
     }
     PredictionFile file(options.out, classes, options.top);
-    Report report(file, dataset->size());
+    PredictionReport report(file, dataset->size());
     if (model != nullptr) {
         predict(*model, *loader, device, [&](const std::vector<Prediction>& batch) { report.add(batch); });
     } else {
         report.add(bad);
     }
-    return report.finish(dataset->path(), resizing(recipe.data, weights.about));
+    return report.finish(dataset->path(), resize_option(recipe.data, weights.metadata));
 }
 
 }  // namespace
@@ -129,17 +125,18 @@ Command add_predict(CLI::App& app) {
     auto options = std::make_shared<Options>();
     add_trained_options(app, *options);
     app.add_option("data", options->data,
-                   "an image, a folder of images, or any data set; of one with two splits the test split")
+                   "an image, a folder of images, or any data set; the test split of a data set with two splits")
         ->required();
     app.add_option("-o,--out", options->out, "OUT.csv or OUT.json (default: CSV on stdout)")->type_name("OUT");
-    app.add_option("--top", options->top, "only the K most probable classes (default: the probabilities of all)")
+    app.add_option("--top", options->top,
+                   "only the K most probable classes (default: the probabilities of all classes)")
         ->type_name("K")
         ->check(CLI::Range(1, 1'000'000));
     example(app,
             "  stoker predict runs/digits scans -o scans.csv\n"
             "  stoker predict runs/digits scan.png --top 3\n"
-            "An image that cannot be read gets a row with the reason, and a line on stderr; where none can be, the\n"
-            "exit status is 1.");
+            "An image that cannot be read gets a row with the reason, and a line on stderr. If no image can be read,\n"
+            "the exit status is 1.");
     return [options] { return run(*options); };
 }
 

@@ -1,4 +1,5 @@
-// CSV as RFC 4180 has it: a cell with a comma, a quote or a line break is quoted. JSON is one array, a line a sample.
+// CSV follows RFC 4180: a cell with a comma, a quote or a line break is quoted. JSON is one array with a line per
+// sample.
 #include "engine/commands/prediction_file.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "cli/terminal/out_path.h"
+#include "cli/terminal/output_path.h"
 #include "stoker/base/error.h"
 
 namespace stoker::cli {
@@ -15,14 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file that a link leads to.
-fs::path target_of(const std::string& path) {
+// `path` with symbolic links resolved.
+fs::path resolve(const std::string& path) {
     std::error_code none;
     const fs::path target = fs::canonical(path, none);
     return none ? fs::path(path) : target;
 }
 
-fs::path written_of(const fs::path& target) {
+// The file that is written: a temporary one beside a regular file, or the target itself, such as a pipe.
+fs::path temporary_of(const fs::path& target) {
     std::error_code none;
     if (fs::exists(target, none) && !fs::is_regular_file(target, none)) {
         return target;
@@ -42,8 +44,8 @@ std::string cell(const std::string& text) {
     return quoted + '"';
 }
 
-// What a file's name or bytes bring into a reason must not break the line that it stands in.
-std::string one_line(std::string text) {
+// A reason may quote file names or bytes with control characters; they become spaces.
+std::string without_controls(std::string text) {
     std::ranges::replace_if(
         text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
     return text;
@@ -60,15 +62,15 @@ void PredictionFile::check(const std::string& path) {
         return;
     }
     if (!path.ends_with(".json") && !path.ends_with(".csv")) {
-        throw InvalidArgument({.where = "-o", .expected = "a name that ends in .csv or .json", .got = path});
+        throw InvalidArgument({.where = "-o", .expected = "a file name that ends in .csv or .json", .got = path});
     }
     require_openable_file(path);
-    require_openable_file(written_of(target_of(path)));
+    require_openable_file(temporary_of(resolve(path)));
 }
 
 PredictionFile::PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top)
-    : path_(target_of(path)),
-      written_(written_of(path_)),
+    : path_(resolve(path)),
+      written_(temporary_of(path_)),
       classes_(std::move(classes)),
       top_(std::min(static_cast<std::size_t>(top), classes_.size())),
       json_(path.ends_with(".json")),
@@ -77,7 +79,7 @@ PredictionFile::PredictionFile(const std::string& path, std::vector<std::string>
     if (!path.empty()) {
         file_ = std::fopen(written_.c_str(), "w");
         if (file_ == nullptr) {
-            throw IoError({.where = path, .expected = "a file that can be written", .got = errno_text()});
+            throw errno_error(path, "a file that can be written");
         }
     }
     std::fputs(json_ ? "[" : csv_header().c_str(), file_);
@@ -124,7 +126,7 @@ std::string PredictionFile::csv_row(const Prediction& prediction) const {
     std::string row = cell(prediction.key);
     if (!prediction.error.empty()) {
         const std::size_t columns = top_ == 0 ? 2 + classes_.size() : 2 * top_;
-        return row + std::string(columns, ',') + "," + cell(one_line(prediction.error)) + "\n";
+        return row + std::string(columns, ',') + "," + cell(without_controls(prediction.error)) + "\n";
     }
     for (const std::size_t i : most_probable(prediction)) {
         row += fmt::format(",{},{}", cell(classes_[i]), number(prediction.probabilities[i]));
@@ -140,7 +142,7 @@ std::string PredictionFile::csv_row(const Prediction& prediction) const {
 std::string PredictionFile::json_row(const Prediction& prediction) {
     nlohmann::ordered_json row = {{"key", prediction.key}};
     if (!prediction.error.empty()) {
-        row["error"] = one_line(prediction.error);
+        row["error"] = without_controls(prediction.error);
     } else {
         const std::vector<std::size_t> order = most_probable(prediction);
         row["class"] = classes_[order.front()];
@@ -166,16 +168,16 @@ void PredictionFile::finish() {
         std::fputs("\n]\n", file_);
     }
     if (file_ == stdout) {
-        return;  // the program checks it at its end
+        return;  // run_program checks stdout
     }
     errno = 0;
     if (std::fflush(file_) != 0 || std::ferror(file_) != 0) {
-        throw IoError({.where = path_.string(), .expected = "room to write", .got = errno_text()});
+        throw errno_error(path_.string(), "the predictions to be written");
     }
-    std::error_code trouble;
-    fs::rename(written_, path_, trouble);
-    if (trouble) {
-        throw IoError({.where = path_.string(), .expected = "a file that can be written", .got = trouble.message()});
+    std::error_code error;
+    fs::rename(written_, path_, error);
+    if (error) {
+        throw errno_error(path_.string(), "a file that can be written", error.value());
     }
     std::fclose(std::exchange(file_, nullptr));
 }

@@ -1,4 +1,4 @@
-// Predictions as CSV or as JSON, written row by row.
+// Writes predictions row by row as CSV or JSON.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace stoker::cli {
 
 class PredictionFile {
   public:
-    // Throws InvalidArgument and IoError for a path that cannot be written or has no such name.
+    // Throws InvalidArgument for a name that ends in neither .csv nor .json, and IoError if the path cannot be written.
     static void check(const std::string& path);
 
-    // `path` ends in .csv or .json; empty: CSV on stdout. `top`: so many classes a row, 0 for all of them in their own
-    // order. Throws what `check` throws.
+    // `path` ends in .csv or .json; empty: CSV on stdout. `top`: the number of most probable classes per row; 0: all
+    // classes, in the order of `classes`. Throws what `check` throws.
     PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top);
     PredictionFile(const PredictionFile&) = delete;
     PredictionFile& operator=(const PredictionFile&) = delete;
     ~PredictionFile();
 
     void write(const Prediction& prediction);
-    // Throws IoError where not all could be written. Until then a file of that name stays what it was.
+    // Renames the temporary file to `path`; an existing file is unchanged until then. Throws IoError if writing failed.
     void finish();
 
   private:
@@ -34,7 +34,7 @@ class PredictionFile {
     std::string json_row(const Prediction& prediction);
 
     std::filesystem::path path_;
-    std::filesystem::path written_;  // beside it until the end; the same for what is no regular file
+    std::filesystem::path written_;  // temporary file beside path_; path_ itself if that is not a regular file
     std::vector<std::string> classes_;
     std::size_t top_;
     bool json_;

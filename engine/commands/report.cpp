@@ -1,19 +1,22 @@
-// Plain text with a few box characters; no colour, so that it reads the same in a log.
+// Plain text with a few box characters and no colour, so that it reads the same in a log file.
 #include "engine/commands/report.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <string_view>
 
 #include "stoker/base/pluralize.h"
 
 namespace stoker::cli {
 namespace {
 
-std::string bar(double share) {
+// "  forward         41.2 %  ━━━━━━━━━━━━"
+std::string share_line(std::string_view name, double share) {
     constexpr std::size_t kWidth = 30;
     const auto filled = static_cast<std::size_t>(share * kWidth + 0.5);
-    return filled == 0 ? "" : fmt::format("  {:━<{}}", "", filled);
+    return fmt::format("  {:<14} {:>5.1f} %{}\n", name, 100 * share,
+                       filled == 0 ? "" : fmt::format("  {:━<{}}", "", filled));
 }
 
 }  // namespace
@@ -47,30 +50,28 @@ std::string account_report(const TrainResult& result) {
     }
     std::stable_sort(phases.begin(), phases.end(),
                      [&](Phase a, Phase b) { return result.account.share(a) > result.account.share(b); });
-    std::string text = fmt::format("\nstep account: the training thread's {:.2f} s, 100 %\n",
+    std::string text = fmt::format("\nwhere the training thread spent {:.2f} s\n",
                                    std::chrono::duration<double>(result.account.total()).count());
     for (const Phase phase : phases) {
-        const double share = result.account.share(phase);
-        text += fmt::format("  {:<14} {:>5.1f} %{}\n", phase_name(phase), 100 * share, bar(share));
+        text += share_line(phase_name(phase), result.account.share(phase));
     }
     const StageTimes& times = result.workers;
     const auto total = times[Stage::read] + times[Stage::decode] + times[Stage::augment] + times[Stage::blocked];
     if (total.count() == 0) {
         return text;
     }
-    text += fmt::format("\nworkers: {}, {}\n", pluralize(result.workers_used, "thread"),
+    text += fmt::format("\nwhere {} spent their time, {}\n", pluralize(result.workers_used, "loader thread"),
                         pluralize(times.samples, "sample"));
     for (std::size_t i = 0; i < kStages; ++i) {
         const Stage stage = static_cast<Stage>(i);
-        const double share = static_cast<double>(times[stage].count()) / static_cast<double>(total.count());
-        text += fmt::format("  {:<14} {:>5.1f} %{}\n", stage_name(stage), 100 * share, bar(share));
+        text += share_line(stage_name(stage),
+                           static_cast<double>(times[stage].count()) / static_cast<double>(total.count()));
     }
     return text;
 }
 
-void show(ProgressBar& bar, const EvaluationProgress& at) {
-    bar.update("evaluating", at.samples, at.of, at.images_per_second, "images",
-               static_cast<double>(at.of - at.samples) / at.images_per_second);
+void show_progress(ProgressBar& bar, const EvaluationProgress& at) {
+    bar.update("evaluating", at.samples, at.of, static_cast<double>(at.samples), "images");
 }
 
 }  // namespace stoker::cli

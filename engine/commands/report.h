@@ -1,4 +1,4 @@
-// How results look on a terminal: the table of epochs, the step account, the workers' table.
+// Results on a terminal: the table of epochs, and where the training thread and the loader threads spent their time.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace stoker::cli {
 
-// None where the loss is not a finite number: what such a model hits is chance.
+// Empty if the validation loss is not finite: the accuracy of such a model is chance.
 std::optional<double> accuracy_of(const EpochResult& epoch);
 
 std::string epoch_header();
 std::string epoch_line(const EpochResult& epoch, std::int64_t epochs);
 
-// One bar a phase, largest first, "unmeasured" always shown; then where the workers' time went, per thread.
+// One bar per phase, largest first; "unmeasured" is always shown. Then one bar per stage of the loader threads.
 std::string account_report(const TrainResult& result);
 
 // "evaluating 40 % ..."
-void show(ProgressBar& bar, const EvaluationProgress& at);
+void show_progress(ProgressBar& bar, const EvaluationProgress& at);
 
 }  // namespace stoker::cli

@@ -1,16 +1,16 @@
-// stoker train: reads a recipe, runs the trainer, shows what happens. SIGINT, SIGTERM and
-// SIGHUP end the run after the current step, with a checkpoint.
+// stoker train: reads a recipe, runs the trainer, prints progress and results. SIGINT, SIGTERM and SIGHUP end the run
+// after the current step, with a checkpoint.
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 
-#include "cli/terminal/interrupt.h"
-#include "cli/terminal/out_path.h"
+#include "cli/terminal/output_path.h"
+#include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/say.h"
+#include "cli/terminal/signals.h"
 #include "engine/commands.h"
 #include "engine/commands/report.h"
-#include "engine/commands/run_plan.h"
+#include "engine/commands/run_summary.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/recipe/recipe.h"
@@ -29,28 +29,29 @@ struct Options {
 
 void print_resumed(const Resumed& resumed) {
     if (resumed.finished) {
-        say("{}: this run is finished after {}; a larger train.epochs would go on\n", resumed.checkpoint,
-            pluralize(resumed.epochs, "epoch"));
+        print_stderr("{}: this run finished after {}; raise train.epochs to continue it\n", resumed.checkpoint,
+                     pluralize(resumed.epochs, "epoch"));
     } else {
-        say("going on after step {}, from {}\n", with_commas(static_cast<double>(resumed.step)), resumed.checkpoint);
+        print_stderr("resuming after step {} from {}\n", with_commas(static_cast<double>(resumed.step)),
+                     resumed.checkpoint);
     }
     for (const auto& [key, values] : resumed.differing) {
-        say("  {} was {} and is {} from here on\n", key, values[0].empty() ? "not set" : values[0],
-            values[1].empty() ? "not set" : values[1]);
+        print_stderr("  {} changed from {} to {}\n", key, values[0].empty() ? "not set" : values[0],
+                     values[1].empty() ? "not set" : values[1]);
     }
 }
 
-// What the first rank tells while it trains.
-class Report {
+// Prints the progress of rank 0.
+class TrainReport {
   public:
-    Report(const Recipe& recipe, Trainer& trainer, std::string out, bool json)
+    TrainReport(const Recipe& recipe, Trainer& trainer, std::string out, bool json)
         : recipe_(recipe), trainer_(trainer), out_(std::move(out)), json_(json), compiled_(trainer.compiled()) {}
 
-    // The run itself. Where it fails after a step, it is said what it leaves behind.
+    // Runs the training. If it fails after a step, prints which files cover the run.
     TrainResult fit(FitOptions options) {
         options.on_resume = print_resumed;
         options.on_step = [this](const Progress& at) { step(at); };
-        options.on_evaluation = [this](const EvaluationProgress& at) { show(progress_, at); };
+        options.on_evaluation = [this](const EvaluationProgress& at) { show_progress(progress_, at); };
         options.on_epoch = [this](const EpochResult& result) { epoch(result); };
         try {
             TrainResult result = trainer_.fit(options);
@@ -59,7 +60,7 @@ class Report {
         } catch (const std::exception&) {
             progress_.clear();
             if (std::error_code none; trained_ && !json_ && std::filesystem::exists(options.out / kCurves, none)) {
-                say("{}: metrics.jsonl and curves.svg tell of the run until it failed\n", out_);
+                print_stderr("{}: metrics.jsonl and curves.svg cover the run up to the failure\n", out_);
             }
             throw;
         }
@@ -68,25 +69,24 @@ class Report {
   private:
     void step(const Progress& at) {
         trained_ = true;
-        if (std::string now = trainer_.compiled(); now != compiled_) {  // a GPU's first steps tell
-            compiled_ = std::move(now);
+        if (std::string compiled = trainer_.compiled(); compiled != compiled_) {  // known after a GPU's first steps
+            compiled_ = std::move(compiled);
             progress_.clear();
-            say("step: {}\n", compiled_);
+            print_stderr("step: {}\n", compiled_);
         }
-        const double left =
-            static_cast<double>((at.batches - at.batch) * recipe_.data.batch_size) / at.images_per_second;
-        progress_.update(fmt::format("epoch {}/{}", at.epoch, at.epochs), at.batch, at.batches, at.images_per_second,
-                         "images", left);
+        progress_.update(fmt::format("epoch {}/{}", at.epoch, at.epochs), at.batch, at.batches,
+                         static_cast<double>(at.batch * recipe_.data.batch_size), "images");
     }
 
     void epoch(const EpochResult& result) {
         progress_.clear();
         if (!std::exchange(header_, true)) {
-            say("{}\n", epoch_header());
+            print_stderr("{}\n", epoch_header());
         }
-        say("{}\n", epoch_line(result, recipe_.train.epochs));
+        print_stderr("{}\n", epoch_line(result, recipe_.train.epochs));
         if (const std::int64_t bad = result.bad_samples + result.val_bad_samples; bad > 0) {
-            say("        {} replaced by others: {}/quarantine.jsonl\n", pluralize(bad, "bad sample"), out_);
+            print_stderr("        {} replaced by other samples: {}/quarantine.jsonl\n", pluralize(bad, "bad sample"),
+                         out_);
         }
     }
 
@@ -100,7 +100,7 @@ class Report {
     bool trained_ = false;
 };
 
-// Other commands take a run folder; this one may not guess whether to begin anew or to go on.
+// Other commands accept a run folder; `train` does not, since a new run or a resumed one could be meant.
 void require_recipe_file(const std::string& path) {
     std::error_code none;
     if (std::filesystem::is_directory(path, none)) {
@@ -108,7 +108,7 @@ void require_recipe_file(const std::string& path) {
         throw InvalidArgument({.where = path,
                                .expected = "a recipe (TOML)",
                                .got = "a directory",
-                               .hint = run ? fmt::format("{0}/recipe.toml --out {0} --resume auto goes on with it",
+                               .hint = run ? fmt::format("{0}/recipe.toml --out {0} --resume auto continues the run",
                                                          (std::filesystem::path(path) / "").parent_path().string())
                                            : ""});
     }
@@ -116,21 +116,21 @@ void require_recipe_file(const std::string& path) {
 
 void print_start(const Options& options, const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
     if (!options.json) {
-        print_plan(recipe, trainer, out, resumes);
+        print_run_summary(recipe, trainer, out, resumes);
     }
     if (options.resume == "auto" && !resumes) {
-        say("no checkpoint in {}: a new run begins\n", out);
+        print_stderr("no checkpoint in {}: starting a new run\n", out);
     } else if (options.resume.empty() && RunFolder(out).failed_early()) {
-        say("{}: in place of the run that failed here without a checkpoint\n", out);
+        print_stderr("{}: replacing a failed run that left no checkpoint\n", out);
     }
     if (recipe.train.precision == "fp16" && trainer.device().is_cpu()) {
-        say("fp16 is emulated on a CPU, and many times slower than float32; bf16 is not\n");
+        print_stderr("fp16 is emulated on CPUs and many times slower than float32; bf16 is not\n");
     }
 }
 
-void print_end(const Options& options, const TrainResult& result, const std::string& cache_trouble) {
-    if (!cache_trouble.empty()) {
-        say("stoker: the cache stopped growing: {}\n", cache_trouble);
+void print_end(const Options& options, const TrainResult& result, const std::string& cache_stop_reason) {
+    if (!cache_stop_reason.empty()) {
+        print_stderr("stoker: the cache stopped growing: {}\n", cache_stop_reason);
     }
     if (options.json) {
         fmt::print("{}\n", result.document);
@@ -138,8 +138,8 @@ void print_end(const Options& options, const TrainResult& result, const std::str
         fmt::print("{}", account_report(result));
     }
     if (result.interrupted) {
-        say("stoker: stopped by signal {} after step {}; checkpoint written, --resume auto goes on\n", result.signal,
-            result.steps);
+        print_stderr("stoker: stopped by signal {} after step {}; checkpoint written, --resume auto continues\n",
+                     result.signal, result.steps);
     } else if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
         const std::optional<double> accuracy = accuracy_of(result.epochs.back());
         fmt::print("\n{} after {}; run folder {}\n",
@@ -160,10 +160,10 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     Trainer trainer(recipe, resumes, group);
     const FitOptions fit{.out = out, .resume = options.resume, .interrupt = &catch_signals()};
     TrainResult result;
-    if (group->first()) {  // one rank speaks for all
+    if (group->first()) {  // only rank 0 prints
         print_start(options, recipe, trainer, out, resumes);
-        result = Report(recipe, trainer, out, options.json).fit(fit);
-        print_end(options, result, trainer.train_loader().stats().cache_trouble);
+        result = TrainReport(recipe, trainer, out, options.json).fit(fit);
+        print_end(options, result, trainer.train_loader().stats().cache_stop_reason);
     } else {
         result = trainer.fit(fit);
     }
@@ -171,7 +171,7 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
 }
 
 int run(const Options& options) {
-    outlive_readers();
+    ignore_sigpipe();  // training continues if stdout or stderr is a closed pipe
     const std::shared_ptr<Group> group = join_group();
     try {
         return train(options, group);
@@ -180,7 +180,7 @@ int run(const Options& options) {
         throw;
     } catch (const std::exception& error) {
         if (!group->leave(error.what())) {
-            return 1;  // what all ranks meet is said once
+            return 1;  // another rank prints the same error
         }
         throw;
     }
@@ -191,20 +191,19 @@ int run(const Options& options) {
 Command add_train(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
-    app.add_option("--set", options->sets, "change a key of the recipe: --set train.epochs=3")
-        ->type_name("KEY=VALUE")
-        ->take_all()
-        ->allow_extra_args(false);
+    add_set_option(app, options->sets, "train.epochs=3");
     app.add_option("--out", options->out, "the run folder (default: runs/<recipe>)")->type_name("DIR");
-    app.add_option("--resume", options->resume,
-                   "auto: the newest checkpoint in the run folder; or a checkpoint's folder, or another run's")
+    app.add_option(
+           "--resume", options->resume,
+           "resume from: auto, the newest checkpoint in the run folder; or a checkpoint folder; or another run folder")
         ->type_name("auto|DIR");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
-    example(app,
-            "  stoker train recipes/digits.toml --set train.epochs=3 --out runs/first\n"
-            "  stoker train recipes/digits.toml --out runs/first --resume auto\n"
-            "A first SIGINT (Ctrl-C), SIGTERM or SIGHUP ends the run after the current step, with a checkpoint:\n"
-            "exit status 128 + N after signal N.");
+    example(
+        app,
+        "  stoker train recipes/digits.toml --set train.epochs=3 --out runs/first\n"
+        "  stoker train recipes/digits.toml --out runs/first --resume auto\n"
+        "SIGINT (Ctrl-C), SIGTERM or SIGHUP ends the run after the current step, with a checkpoint and exit status\n"
+        "128 + N for signal N.");
     return [options] { return run(*options); };
 }
 

@@ -1,6 +1,6 @@
-// What the decoder targets share. An input is a few bytes that choose a region, then the image's bytes. The
-// public Decoder reads it whole and by its region: both may end in a DataError and in nothing else, and
-// where the whole is good, the region must be good, too, and equal to that part of it.
+// Shared by the decoder targets. An input is a few bytes that choose a region, followed by the image. Decoder decodes
+// the whole image and the region. Both may throw only DataError; if the whole image decodes, the region must decode,
+// too, and equal that part of it.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@
 
 namespace stoker::fuzz {
 
-// Two bytes each for top, left, height and width, as shares of what the image has; one of flags.
+// Two bytes each for top, left, height and width, as shares of the image; one byte of flags.
 inline constexpr std::size_t kChoice = 9;
 
-// Larger images are left to the tests: here they would only cost time.
+// Larger images are skipped, because they only cost time.
 inline constexpr std::int64_t kLargest = std::int64_t{1} << 20;
 
 struct Choice {
     std::uint32_t share[4];
     bool exif;
-    bool mend;  // make checksums and sizes fit again, so that the damage gets past them
+    bool mend;  // correct checksums and sizes, so that the damage passes these checks
     bool shrink;
 
     explicit Choice(std::span<const std::byte> bytes) {
@@ -88,7 +88,7 @@ inline bool is_small(Decoder& decoder, std::span<const std::byte> bytes) {
         const ImageInfo info = decoder.info(bytes);
         return std::int64_t{info.height} * info.width <= kLargest;
     } catch (const DataError&) {
-        return true;  // decoding shall refuse it, too
+        return true;  // decoding must refuse it, too
     }
 }
 
@@ -102,7 +102,7 @@ inline void require_same(ConstImageView a, ConstImageView b) {
 using Mend = void (*)(std::vector<std::byte>& image);
 
 inline void decode_input(Codec codec, std::span<const std::byte> input, Mend mend = nullptr) {
-    static Decoder decoder;  // used again and again: no image may spoil the next one
+    static Decoder decoder;  // reused: no image may affect the next one
     static Image whole;
     static Image part;
     if (input.size() < kChoice) {
@@ -125,7 +125,7 @@ inline void decode_input(Codec codec, std::span<const std::byte> input, Mend men
         require_same(part.view(), whole.view().crop(part_sink.box()));
     }
     if (choice.shrink) {
-        // Of a damaged image the smaller one may read a row of blocks more or less than the region.
+        // For a damaged image, the shrunk decode may read a row of blocks more or less, so it may fail or succeed.
         for (const int shrink : {2, 4, 8}) {
             ChoiceSink small_sink(choice, shrink, part);
             require(decodes(decoder, image, small_sink, choice.exif) || !good);

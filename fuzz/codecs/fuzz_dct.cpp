@@ -1,5 +1,5 @@
-// Arbitrary bytes as a dct record: decoded, and turned back into the JPEG that it claims to be. A record that
-// lies may give other pixels there; fuzz_recode.cpp checks those that do not.
+// Arbitrary bytes as a dct record: decoded, and restored to a JPEG. A forged record may have other pixels than its
+// JPEG; fuzz_recode.cpp compares them for records that encode_dct wrote.
 #include "fuzz/codecs/decode.h"
 #include "stoker/codecs/dct/dct.h"
 

@@ -1,4 +1,4 @@
-// Arbitrary bytes as PNG. The chunks' checksums are mended, which would keep the damage from the code behind.
+// Arbitrary bytes as PNG. Checksums are corrected, because they would stop the damage before it reaches other code.
 #include <zlib.h>
 
 #include "fuzz/codecs/decode.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kSignature = 8;
 
-// A chunk: length of its data, name, data, checksum over name and data.
+// A chunk: length of the data, name, data, checksum of name and data.
 void mend_checksums(std::vector<std::byte>& image) {
     std::size_t chunk = kSignature;
     while (chunk <= image.size() && image.size() - chunk >= 12) {

@@ -1,5 +1,5 @@
-// Arbitrary bytes as JPEG, by all the ways that have to agree: our own decoder and libjpeg, and the dct record
-// made of the file, which has the same pixels and gives the file back.
+// Arbitrary bytes as JPEG, in all ways that must agree: our decoder, libjpeg, and a dct record of the file, which has
+// the same pixels and restores the file.
 #include <algorithm>
 
 #include "fuzz/codecs/decode.h"

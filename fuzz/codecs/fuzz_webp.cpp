@@ -1,4 +1,5 @@
-// Arbitrary bytes as WebP. The container's size is mended, or every change of length would end there.
+// Arbitrary bytes as WebP. The container's size field is corrected; otherwise every change of length would be refused
+// early.
 #include "fuzz/codecs/decode.h"
 
 namespace {

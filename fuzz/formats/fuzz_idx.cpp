@@ -1,4 +1,4 @@
-// Arbitrary bytes as two IDX files, plain or gzip: two bytes say how long the labels' is, the images' follows.
+// Arbitrary bytes as two IDX files, plain or gzip. The first two bytes are the length of the labels' file.
 #include "fuzz/formats/sources.h"
 #include "stoker/formats/idx_cifar/idx.h"
 

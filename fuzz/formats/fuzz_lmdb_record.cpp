@@ -1,6 +1,5 @@
-// Arbitrary bytes as the value of an LMDB record: a sample or one of our errors. A reader that has seen other records,
-// or one that has learned from this very record what the next ones look like, gives what a fresh one gives, wherever
-// the bytes lie.
+// Arbitrary bytes as the value of an LMDB record: a sample, DataError or Unsupported. A reader that has seen other
+// records, or has learned its pattern from this one, gives the same result as a new reader, at any address.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -48,7 +47,7 @@ void require_same(const Sample& one, const Sample& other) {
             one.channels == other.channels);
 }
 
-// Records that differ from this one in a few bytes: most of them in pixels, some in the label or in what is neither.
+// Records that differ from this one in a few bytes: mostly in pixels, some in the label or elsewhere.
 void compare_neighbours(std::span<const std::byte> value) {
     LmdbRecord learned;
     Sample sample;

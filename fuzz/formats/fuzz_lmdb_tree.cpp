@@ -1,6 +1,6 @@
-// Arbitrary bytes as the pages of an LMDB database, of 256 bytes each, so that deep trees are small: walks end, views
-// lie within the pages, and a place after a key is not before it. The first four bytes are the root, the depth and the
-// order of keys.
+// Arbitrary bytes as the pages of an LMDB database, of 256 bytes each, so that deep trees are small. Walks must end,
+// views must lie within the pages, and the entry after a key must not be before it. The first four bytes are the root,
+// the depth and the key order.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ bool within(std::span<const std::byte> pages, const void* begin, std::size_t siz
                          first - pages.data() <= static_cast<std::ptrdiff_t>(pages.size() - size));
 }
 
-// The keys from one end to the other; empty where the tree is damaged.
+// All keys in order; empty where the tree is damaged.
 std::vector<std::string> walk(const LmdbTree& tree, std::span<const std::byte> pages, bool forward) {
     std::vector<std::string> keys;
     try {

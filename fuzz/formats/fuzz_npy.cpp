@@ -1,4 +1,4 @@
-// Arbitrary bytes as .npy: an array of numbers, of text, labels, and a data set of images.
+// Arbitrary bytes as .npy: as an array of numbers, as text, as labels, and as a data set of images.
 #include "fuzz/formats/sources.h"
 #include "stoker/formats/array_labels.h"
 #include "stoker/formats/arrays/array_dataset.h"

@@ -1,4 +1,4 @@
-// Arbitrary bytes as .npz: both splits as data sets, and all of its members at once.
+// Arbitrary bytes as .npz: as data sets of both splits, and with all of its members.
 #include "fuzz/formats/sources.h"
 #include "stoker/formats/arrays/array_dataset.h"
 
@@ -11,8 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         succeeds([&] { read_samples(ArrayDataset(path, split)); });
     }
     succeeds([&] {
-        const NpzFile file(path);
-        for (const ArrayView& view : file.arrays()) {
+        const ArrayFile file = open_arrays(path, {});
+        for (const ArrayView& view : file.arrays) {
             require(view.bytes.size() == checked_array_bytes(view.type, view.shape));
             touch(view.bytes);
         }

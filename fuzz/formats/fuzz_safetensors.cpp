@@ -1,4 +1,4 @@
-// Arbitrary bytes as safetensors: the header, the tensors of a checkpoint, and a data set of images.
+// Arbitrary bytes as safetensors: as a header, as a checkpoint, and as a data set of images.
 #include "fuzz/formats/sources.h"
 #include "stoker/formats/arrays/array_dataset.h"
 #include "stoker/formats/arrays/safetensors.h"

@@ -1,5 +1,5 @@
-// Arbitrary bytes as one shard of an stk data set, and as its manifest: one byte chooses. A shard's hashes are mended,
-// which would keep the damage from the checks behind them, and its manifest is made to fit.
+// Arbitrary bytes as a shard of an stk data set or as its manifest; the first byte chooses. A shard's hashes are
+// corrected, so that damage reaches the checks behind them, and a matching manifest is written.
 #include <cstring>
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ using namespace stoker::fuzz;
 constexpr unsigned kManifest = 1;
 constexpr unsigned kMend = 2;
 
-// Hash of the part of `shard` that the footer says, where it lies in it.
+// Hash of the part of `shard` that the footer names, if it is inside the shard.
 std::uint64_t hash_of(std::span<const std::byte> shard, std::uint64_t offset, std::uint64_t size,
                       std::uint64_t otherwise) {
     const bool inside = offset <= shard.size() && size <= shard.size() - offset;
@@ -98,7 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const auto path = scratch.write("manifest", input);
         StkManifest manifest;
         if (succeeds([&] { manifest = read_manifest(path); })) {
-            // What was read can be written, and is then read as the same.
+            // A manifest that was read can be written, and reads back the same.
             write_manifest(scratch.path() / "again", manifest);
             require(read_manifest(scratch.path() / "again").shards == manifest.shards);
         }

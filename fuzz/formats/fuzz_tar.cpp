@@ -1,13 +1,13 @@
-// Arbitrary bytes as a tar archive: the parser ends in a DataError or Unsupported and in nothing else, whatever the
-// windows it reads through finds the same members within the archive, and an index made of them is taken back.
+// Arbitrary bytes as a tar archive: the parser throws nothing but DataError and Unsupported, finds the same members for
+// every read size, and an index built from them can be parsed.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/webdataset/sample_grouper.h"
 #include "stoker/formats/webdataset/tar_index.h"
-#include "stoker/formats/webdataset/tar_samples.h"
 
 namespace {
 
@@ -63,7 +63,7 @@ bool is_safe(const std::string& name) {
            whole.find("/./") == std::string::npos && name.find('\0') == std::string::npos;
 }
 
-// Checksums mended, or nearly every change to a header would end there.
+// Repairs checksums; otherwise nearly every change to a header would fail there.
 std::vector<std::byte> mended(std::span<const std::byte> bytes) {
     std::vector<std::byte> whole(bytes.begin(), bytes.end());
     for (std::size_t at = 0; at + kTarBlock <= whole.size(); at += kTarBlock) {
@@ -94,7 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto archive = (data[0] & 1) != 0 ? mended(bytes.subspan(1)) : std::vector(bytes.begin() + 1, bytes.end());
     const Input input(archive);
     const Found large = members(input, {});
-    const Found small = members(input, {.through = 512, .peek = 512, .skip = 0});
+    const Found small = members(input, {.sequential = 512, .header = 512, .skip_from = 0});
     require(large.good == small.good && large.members.size() == small.members.size());
     for (std::size_t i = 0; i < large.members.size(); ++i) {
         const TarMember& member = large.members[i];
@@ -103,7 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(member.payload.offset <= input.size() && member.payload.size <= input.size() - member.payload.offset);
     }
     try {
-        const TarIndex index = make_tar_index(input, {});  // throws InternalError where it would not be taken back
+        const TarIndex index = make_tar_index(input, {});  // throws InternalError if it could not be parsed
         for (std::int64_t i = 0; i < index.size(); ++i) {
             require(!index.key(i).empty());
         }

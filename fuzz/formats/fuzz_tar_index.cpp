@@ -1,4 +1,4 @@
-// Arbitrary bytes as a shard's index in the user's cache: refused, or every place in it lies within the shard.
+// Arbitrary bytes as a shard's cached index: refused, or every range in it lies within the shard.
 #include <algorithm>
 
 #include "fuzz/formats/sources.h"
@@ -14,10 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!index) {
         return 0;
     }
-    require(index->size() >= 0 && index->others() >= 0);
     std::size_t letters = index->extensions().size();
     for (std::int64_t i = 0; i < index->size(); ++i) {
-        const TarSample& sample = (*index)[i];
+        const TarIndexEntry& sample = (*index)[i];
         require(sample.offset <= kShard && sample.size <= kShard - sample.offset);
         require(sample.label <= index->max_label() || sample.label < 0);
         letters += index->key(i).size();

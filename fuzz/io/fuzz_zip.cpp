@@ -1,4 +1,4 @@
-// Arbitrary bytes as a zip file, each member read; then as a .pt file.
+// Reads arbitrary bytes as a zip file, with all its members, and as a .pt file.
 #include "fuzz/formats/sources.h"
 #include "stoker/formats/arrays/pt.h"
 #include "stoker/io/zip.h"

@@ -1,5 +1,5 @@
-// Writes the inputs that fuzzing begins with, made by our own encoders: seeds DIR makes DIR/<target>/<number>.
-// They are small, because most of a fuzzer's changes to a large file hit pixels.
+// Writes the fuzzer's first inputs with our own encoders: `seeds DIR` writes DIR/<target>/<number>. They are small,
+// because most changes to a large file would hit pixels.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -64,7 +64,7 @@ void write_inputs(const std::filesystem::path& folder, const std::vector<Bytes>&
     }
 }
 
-// Each image with two choices: nearly all of it, and a part from the middle.
+// Each image with two crops: nearly all of it, and a part from the middle.
 void write(const std::filesystem::path& folder, const std::vector<Bytes>& images) {
     const Bytes choices[] = {bytes_of({0, 0, 0, 0, 255, 255, 255, 255, 3}),
                              bytes_of({60, 0, 80, 0, 120, 0, 140, 0, 6})};

@@ -1,4 +1,4 @@
-// The seeds that need more than the image codecs.
+// Seeds that need more than the image codecs.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ using Input = std::vector<std::byte>;
 // Each JPEG as a dct record, without and with its second stage.
 std::vector<Input> dct_records(const std::vector<Input>& jpegs);
 
-// Whole inputs of the targets of data sets, by target.
+// Complete inputs of the data sets' targets, by target.
 std::map<std::string, std::vector<Input>> format_seeds();
 
-// Likewise of pickles and zip files.
+// The same for pickles and zip files.
 std::map<std::string, std::vector<Input>> pickle_seeds();
 
-// Tar archives, each behind a byte that tells whether checksums are mended.
+// Tar archives, each after a byte that says whether checksums are corrected.
 std::vector<std::vector<std::byte>> tars();
 std::vector<std::vector<std::byte>> tar_indices();
 std::vector<std::vector<std::byte>> remote_texts();
@@ -27,7 +27,7 @@ std::vector<std::vector<std::byte>> remote_texts();
 // Values of LMDB records.
 std::vector<std::vector<std::byte>> lmdb_records();
 
-// Roots, depths and pages, as fuzz_lmdb_tree takes them.
+// Roots, depths and pages, in the layout of fuzz_lmdb_tree.cpp.
 std::vector<std::vector<std::byte>> lmdb_trees();
 
 }  // namespace stoker::fuzz

@@ -1,4 +1,4 @@
-// JPEGs that cannot be recoded are left out: there are none among ours.
+// dct records of the JPEG seeds, all of which can be recoded.
 #include "fuzz/seeds/seeds.h"
 #include "stoker/codecs/dct/dct.h"
 

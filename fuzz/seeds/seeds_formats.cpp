@@ -1,4 +1,4 @@
-// Small data sets of each kind, made by the writers of our tests.
+// Small data sets in each format, made by the writers of the tests.
 #include <filesystem>
 #include <fstream>
 
@@ -61,7 +61,7 @@ std::vector<std::string> safetensors() {
     return files;
 }
 
-// Labels' length, labels, images.
+// The length of the labels' file, that file, the images' file.
 std::string idx_pair(const std::string& labels, const std::string& images) {
     const auto length = static_cast<unsigned>(labels.size());
     return std::string{static_cast<char>(length >> 8), static_cast<char>(length)} + labels + images;
@@ -81,7 +81,7 @@ std::vector<std::string> idxs() {
             idx_pair(labels, gzipped(color))};
 }
 
-// One byte of choice, then a shard or the manifest.
+// One byte that chooses, then a shard or the manifest.
 std::vector<std::string> stks() {
     std::vector<std::string> files;
     for (const std::int64_t count : {1, 4}) {

@@ -1,5 +1,5 @@
-// Values of LMDB records: Datums and pickles, of a few bytes each. Protocol 2 pickles are written out by hand, since
-// nothing of ours writes any. And pages of B-trees, smaller than liblmdb makes them.
+// Values of LMDB records: Datums and pickles of a few bytes each. Pickles of protocol 2 are written by hand, because we
+// have no writer for it. Also pages of B-trees, smaller than those of liblmdb.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -25,7 +25,7 @@ std::string pickle(const std::string& content) {
     return "\x80\4" + content + ".";
 }
 
-// What NumPy writes for a uint8 array, by default (2, 1, 3).
+// The pickle that NumPy writes for a uint8 array, by default (2, 1, 3).
 std::string array(const std::string& shape = "K\2K\1K\3", const std::string& content = "abcdef") {
     return "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85" + bytes("b") + "\x87R(K\1" + shape +
            "\x87" + "cnumpy\ndtype\n" + text("u1") + "\x89\x88\x87R(K\3" + text("|") +

@@ -1,4 +1,4 @@
-// Pickles of each kind that Python writes, and zip files around them, by the writers of our tests.
+// Pickles as Python writes them, and zip files that hold them, made by the writers of the tests.
 #include <span>
 #include <string>
 #include <utility>

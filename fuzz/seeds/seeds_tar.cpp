@@ -1,4 +1,4 @@
-// Archives in each dialect, with what samples are made of; indices of some; and what is said about remote ones.
+// Tar archives in each dialect, indices of some of them, and texts about remote files.
 #include <cstring>
 
 #include "formats/webdataset/tar_support.h"
@@ -30,7 +30,7 @@ std::vector<std::vector<std::byte>> tars() {
     return inputs;
 }
 
-// Of one shard, with labels and without.
+// The index of one shard, with labels and without.
 std::vector<std::vector<std::byte>> tar_indices() {
     using namespace stoker::testing;
     const Scratch scratch;

@@ -1,4 +1,4 @@
-// Alignment, reuse and ownership of buffers: every allocation is given back once, with its own size.
+// Alignment, reuse and ownership of buffers: every allocation is freed once, with its own size.
 #include "stoker/base/buffer.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-// Forwards to plain memory and keeps the books.
+// Forwards to plain memory and checks that each block is freed once, with its size.
 class CountingAllocator final : public Allocator {
   public:
     std::byte* allocate(std::size_t bytes) override {
@@ -90,7 +90,7 @@ TEST(Buffer, StopsAllocatingOnceItHasSeenItsLargestSize) {
         EXPECT_EQ(allocator.allocations, 1);
         buffer.resize(101);
         EXPECT_EQ(allocator.allocations, 2);
-        EXPECT_EQ(allocator.live.size(), 1u) << "the old memory must go before the new is asked for";
+        EXPECT_EQ(allocator.live.size(), 1u) << "the old memory must be freed before the new is allocated";
     }
     EXPECT_TRUE(allocator.live.empty());
     EXPECT_EQ(allocator.mistakes, 0);

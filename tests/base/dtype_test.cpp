@@ -1,4 +1,4 @@
-// Every element type has PyTorch's name and its C++ type's size.
+// Every element type has PyTorch's name and the size of its C++ type.
 #include "stoker/base/dtype.h"
 
 #include <gtest/gtest.h>

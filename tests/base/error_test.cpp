@@ -1,4 +1,4 @@
-// The one line that an error prints, the one tree that it belongs to, and the place of bad data.
+// The line that an error prints, the classes of errors, and the place of bad data.
 #include "stoker/base/error.h"
 
 #include <gmock/gmock.h>
@@ -65,11 +65,13 @@ TEST(DataError, LocatedFillsTheBlanksAndKeepsTheRest) {
     EXPECT_STREQ(inner.what(), "[jpeg: inner @ byte 3] expected a marker, got 0x00; repack");
 }
 
-TEST(ErrnoText, IsTheSystemsOwn) {
+TEST(ErrnoError, SaysWhyInWords) {
     errno = ENOENT;
-    EXPECT_EQ(errno_text(), "No such file or directory");
-    errno = ENOSPC;
-    EXPECT_EQ(errno_text(), "No space left on device");
+    EXPECT_STREQ(errno_error("a.jpg", "a readable file").what(),
+                 "[a.jpg] expected a readable file, but it does not exist");
+    EXPECT_STREQ(errno_error("x", "room to write", ENOSPC, "free some").what(),
+                 "[x] expected room to write, but the disk is full; free some");
+    EXPECT_EQ(errno_text(EIO), "the system reports \"Input/output error\"");
 }
 
 }  // namespace

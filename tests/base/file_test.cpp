@@ -1,4 +1,4 @@
-// Reading and mapping files, and writes that are whole or absent: killed, refused, or side by side.
+// Reading and mapping files, and atomic writes: killed, refused, or by several threads.
 #include "stoker/base/file.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ std::vector<std::string> names_in(const TempDir& directory) {
     return names;
 }
 
-// One letter throughout: a mix of two writes shows.
+// True if the text is one letter repeated: a mix of two writes is not.
 bool is_whole(const std::string& text) {
     return !text.empty() && text.find_first_not_of(text.front()) == std::string::npos;
 }
@@ -66,20 +66,21 @@ TEST(Folder, ReadsItsFilesByName) {
         }
         return std::string("no error");
     };
-    EXPECT_THAT(error("cat/2.jpg"), AllOf(HasSubstr((directory / "cat/2.jpg").string()), HasSubstr("No such file")));
+    EXPECT_THAT(error("cat/2.jpg"),
+                AllOf(HasSubstr((directory / "cat/2.jpg").string()), HasSubstr("it does not exist")));
     EXPECT_THAT(error("cat"), HasSubstr("a regular file, got a directory"));
     EXPECT_THAT(error(std::string(5000, 'n')), HasSubstr("too long"));
     EXPECT_THROW(Folder(directory / "absent"), IoError);
     EXPECT_THROW(Folder(directory / "empty"), IoError);
-    EXPECT_TRUE(folder.will_need("absent")) << "nothing is left to wait for";
+    EXPECT_TRUE(folder.will_need("absent")) << "there is nothing to fetch";
 }
 
-TEST(Folder, TellsWhatHadToBeFetched) {
+TEST(Folder, ReportsWhatWasNotCached) {
     const TempDir directory;
     put(directory / "f", std::string(1'000'000, 'f'));
     const Folder folder(directory.path());
     if (!stoker::testing::drop_from_cache(directory / "f")) {
-        GTEST_SKIP() << "this file system keeps what it is told to drop";
+        GTEST_SKIP() << "this file system does not drop pages on request";
     }
     Buffer buffer;
     EXPECT_FALSE(folder.read_file("f", buffer));
@@ -95,16 +96,16 @@ TEST(Folder, TellsWhatHadToBeFetched) {
     EXPECT_TRUE(stoker::testing::in_memory(file.bytes()));
 }
 
-TEST(File, TellsWhatIsInMemoryAndFetchesWhatIsNot) {
+TEST(File, ReportsWhatIsInMemoryAndFetchesTheRest) {
     const TempDir directory;
     constexpr std::size_t kSize = 8'000'000;
     put(directory / "f", std::string(kSize, 'f'));
     const File file(directory / "f");
     EXPECT_FALSE(file.in_memory(kSize, 1)) << "beyond the end";
     EXPECT_FALSE(file.in_memory(kSize - 10, 21));
-    file.will_need(kSize, 1000);  // of no use, and no harm
+    file.will_need(kSize, 1000);  // has no effect
     if (!stoker::testing::drop_from_cache(directory / "f")) {
-        GTEST_SKIP() << "this file system keeps what it is told to drop";
+        GTEST_SKIP() << "this file system does not drop pages on request";
     }
     constexpr std::uint64_t kBegin = 3'000'000;
     constexpr std::uint64_t kPiece = 100'000;
@@ -117,7 +118,7 @@ TEST(File, TellsWhatIsInMemoryAndFetchesWhatIsNot) {
     }
     EXPECT_TRUE(stoker::testing::in_memory(piece));
     EXPECT_TRUE(file.in_memory(kBegin, kPiece));
-    EXPECT_FALSE(file.in_memory(kSize - 1000, 1000)) << "what nobody asked for";
+    EXPECT_FALSE(file.in_memory(kSize - 1000, 1000)) << "was not requested";
 }
 
 TEST(MappedFile, ShowsTheBytesOfAFile) {
@@ -169,7 +170,7 @@ TEST(File, IsScarceWhereHalfOfTheDescriptorsAreOpen) {
     std::vector<File> files;
     while (files.size() < 64 && !files.emplace_back(directory / "f").scarce()) {
     }
-    EXPECT_LE(files.size(), 33u);  // and fewer by what the process had open before
+    EXPECT_LE(files.size(), 33u);  // fewer by the descriptors that were open before
     EXPECT_GE(files.size(), 10u);
     EXPECT_TRUE(File(directory / "f").scarce());
     files.erase(files.begin() + static_cast<std::ptrdiff_t>(files.size() / 2), files.end());
@@ -177,36 +178,25 @@ TEST(File, IsScarceWhereHalfOfTheDescriptorsAreOpen) {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-TEST(ReadFile, ReusesTheBuffersMemory) {
+TEST(ReadText, ReturnsTheWholeFile) {
     const TempDir directory;
-    put(directory / "long", std::string(1000, 'x'));
     put(directory / "short", "abc");
     put(directory / "empty", "");
-    Buffer buffer;
-    read_file(directory / "long", buffer);
-    EXPECT_EQ(text_of(buffer.bytes()), std::string(1000, 'x'));
-    const std::byte* memory = buffer.data();
-    read_file(directory / "short", buffer);
-    EXPECT_EQ(text_of(buffer.bytes()), "abc");
-    EXPECT_EQ(buffer.data(), memory);
-    read_file(directory / "empty", buffer);
-    EXPECT_EQ(buffer.size(), 0u);
     EXPECT_EQ(read_text(directory / "short"), "abc");
     EXPECT_EQ(read_text(directory / "empty"), "");
 }
 
-TEST(ReadFile, RefusesWhatIsNoFileAndSaysWhy) {
+TEST(ReadText, RefusesWhatIsNoFileAndSaysWhy) {
     const TempDir directory;
     ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
-    Buffer buffer;
     const auto expect_refused = [&](const std::filesystem::path& path, const std::string& reason) {
         const auto error = ThrowsMessage<IoError>(AllOf(HasSubstr(path.string()), HasSubstr(reason)));
         EXPECT_THAT([&] { MappedFile file(path); }, error);
-        EXPECT_THAT([&] { read_file(path, buffer); }, error);
+        EXPECT_THAT([&] { read_text(path); }, error);
     };
-    expect_refused(directory / "absent", "No such file or directory");
+    expect_refused(directory / "absent", "it does not exist");
     expect_refused(directory.path(), "expected a regular file, got a directory");
-    expect_refused(directory / "pipe", "expected a regular file, got something else");  // and does not wait
+    expect_refused(directory / "pipe", "expected a regular file, got something else");  // without waiting for a writer
     expect_refused("/dev/zero", "expected a regular file");
 }
 
@@ -246,10 +236,10 @@ TEST(WriteFile, SaysWhereItCannotWrite) {
     const TempDir directory;
     const auto missing = directory / "no/such/f";
     EXPECT_THAT([&] { write_file(missing, "x"); },
-                ThrowsMessage<IoError>(AllOf(HasSubstr(missing.string()), HasSubstr("No such file or directory"))));
+                ThrowsMessage<IoError>(AllOf(HasSubstr(missing.string()), HasSubstr("it does not exist"))));
     std::filesystem::create_directory(directory / "d");
     EXPECT_THAT([&] { write_file(directory / "d", "x"); },
-                ThrowsMessage<IoError>(AllOf(HasSubstr("a name to write to"), HasSubstr("Is a directory"))));
+                ThrowsMessage<IoError>(AllOf(HasSubstr("a name to write to"), HasSubstr("it is a directory"))));
     EXPECT_THAT([&] { sync_directory(directory / "absent"); }, ThrowsMessage<IoError>(HasSubstr("absent")));
     EXPECT_THAT(names_in(directory), ::testing::ElementsAre("d")) << "a failed write leaves nothing behind";
 }
@@ -262,12 +252,13 @@ TEST(WriteFile, RefusesAReadOnlyDirectory) {
     put(directory / "f", "old");
     using std::filesystem::perms;
     std::filesystem::permissions(directory.path(), perms::owner_read | perms::owner_exec);
-    EXPECT_THAT([&] { write_file(directory / "f", "new"); }, ThrowsMessage<IoError>(HasSubstr("Permission denied")));
+    EXPECT_THAT([&] { write_file(directory / "f", "new"); },
+                ThrowsMessage<IoError>(HasSubstr("permission was denied")));
     std::filesystem::permissions(directory.path(), perms::owner_all);
     EXPECT_EQ(read_text(directory / "f"), "old");
 }
 
-// A limit on file sizes stands in for a full disk: both fail in the middle of the writing.
+// The limit on file sizes replaces a full disk: both fail in the middle of a write.
 TEST(WriteFile, LeavesTheOldContentWhereThereIsNoRoom) {
     const TempDir directory;
     put(directory / "f", "old");
@@ -277,7 +268,7 @@ TEST(WriteFile, LeavesTheOldContentWhereThereIsNoRoom) {
     const auto handler = ::signal(SIGXFSZ, SIG_IGN);
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
     EXPECT_THAT([&] { write_file(directory / "f", std::string(300000, 'n')); },
-                ThrowsMessage<IoError>(AllOf(HasSubstr("room to write"), HasSubstr("File too large"))));
+                ThrowsMessage<IoError>(AllOf(HasSubstr("room to write"), HasSubstr("limit on file sizes"))));
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
     ::signal(SIGXFSZ, handler);
     EXPECT_EQ(read_text(directory / "f"), "old");

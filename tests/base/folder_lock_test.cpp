@@ -1,4 +1,4 @@
-// One writer a folder, and a folder that was replaced is not the one that was locked.
+// One lock per folder; a folder that was replaced is not the one that was locked.
 #include "stoker/base/folder_lock.h"
 
 #include <gmock/gmock.h>
@@ -24,6 +24,7 @@ TEST(FolderLock, OneAtATime) {
     std::optional<FolderLock> first(dir.path());
     EXPECT_THAT([&] { FolderLock second(dir.path()); },
                 ThrowsMessage<IoError>(HasSubstr("another process is writing")));
+    EXPECT_FALSE(FolderLock::try_lock(dir.path()).has_value());
     FolderLock moved = std::move(*first);
     first.reset();
     EXPECT_THROW(FolderLock(dir.path()), IoError);
@@ -46,7 +47,7 @@ TEST(FolderLock, RefusesWhatIsNoFolder) {
     const TempDir dir;
     write_file(dir / "file", std::string_view("x"));
     fs::create_directory_symlink(dir.path(), dir / "link");
-    EXPECT_THAT([&] { FolderLock lock(dir / "none"); }, ThrowsMessage<IoError>(HasSubstr("No such file")));
+    EXPECT_THAT([&] { FolderLock lock(dir / "none"); }, ThrowsMessage<IoError>(HasSubstr("it does not exist")));
     EXPECT_THROW(FolderLock(dir / "file"), IoError);
     EXPECT_THROW(FolderLock(dir / "link", false), IoError);
     EXPECT_NO_THROW(FolderLock(dir / "link"));

@@ -1,4 +1,4 @@
-// XXH3's published values (the sanity table of the xxHash project): they name samples for ever.
+// XXH3's published values (the sanity table of the xxHash project). Files and checkpoints depend on them.
 #include "stoker/base/hash.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(Hash, MatchesThePublishedValues) {
     }
 }
 
-// Long bytes go another way than short ones, by vectors that depend on the processor.
+// Long inputs use vectors that depend on the processor.
 TEST(Hash, LongBytesHashAsTheyDoWithoutWideVectors) {
     const std::vector<std::byte> bytes = sanity_bytes(300'000);
     for (const std::size_t size : {239, 240, 241, 256, 1023, 1024, 1025, 4096, 110'592, 299'993}) {

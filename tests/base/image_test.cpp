@@ -1,4 +1,4 @@
-// Views address the pixels that they name, padded rows included, and images reuse their memory.
+// Views address the right pixels, also with padded rows, and images reuse their memory.
 #include "stoker/base/image.h"
 
 #include <gtest/gtest.h>

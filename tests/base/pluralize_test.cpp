@@ -6,7 +6,7 @@
 namespace stoker {
 namespace {
 
-TEST(Counted, HasCommasAndTheNounsNumber) {
+TEST(Pluralize, HasCommasAndTheNounsNumber) {
     EXPECT_EQ(pluralize(0, "image"), "0 images");
     EXPECT_EQ(pluralize(1, "image"), "1 image");
     EXPECT_EQ(pluralize(999, "image"), "999 images");
@@ -15,7 +15,7 @@ TEST(Counted, HasCommasAndTheNounsNumber) {
     EXPECT_EQ(pluralize(2, "class"), "2 classes");
 }
 
-TEST(Counted, CommasStandBetweenThreeDigits) {
+TEST(WithCommas, SeparatesGroupsOfThreeDigits) {
     EXPECT_EQ(with_commas(0), "0");
     EXPECT_EQ(with_commas(1'234'567.8), "1,234,568");
     EXPECT_EQ(with_commas(-123), "-123");

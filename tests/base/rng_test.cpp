@@ -1,4 +1,4 @@
-// Philox against Random123's published vectors, streams that never meet, and draws that are uniform.
+// Philox against Random123's published vectors, streams that do not overlap, and uniform draws.
 #include "stoker/base/rng.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace stoker {
 namespace {
 
-// philox4x32-10 in the known-answer file (kat_vectors) that Random123 ships.
+// philox4x32-10 in Random123's known-answer file (kat_vectors).
 constexpr std::uint32_t kOnes = 0xffffffff;
 static_assert(philox4x32({0, 0, 0, 0}, {0, 0}) == PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
 static_assert(philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}) ==
@@ -32,7 +32,7 @@ PhiloxCounter first_block(const RngKey& key) {
     return block;
 }
 
-// The order of samples and augmentations hangs on this layout: it may never change.
+// The order of samples and all augmentations depend on this layout, so it must never change.
 TEST(Rng, LaysTheKeyOutAsDocumented) {
     const RngKey key{
         .seed = 0x1111111122222222, .epoch = 0x33333333, .sample = 0x444455555555, .occurrence = 0x6666, .op = 0x7777};
@@ -46,7 +46,7 @@ TEST(Rng, LaysTheKeyOutAsDocumented) {
     }
 }
 
-// Nor may the way in which a draw becomes a number.
+// The mapping from a draw to a number must not change either.
 TEST(Rng, TakesTheHighBitsOfADraw) {
     Rng draws({.seed = 5});
     Rng numbers({.seed = 5});
@@ -93,7 +93,7 @@ TEST(Rng, AStreamLastsForItsDocumentedNumberOfDraws) {
     }
 }
 
-// Pearson's statistic of counts that should be equal.
+// Pearson's chi-square statistic of counts whose expectation is equal.
 double chi_square(const std::vector<int>& counts) {
     double total = 0;
     for (const int count : counts) {
@@ -107,7 +107,7 @@ double chi_square(const std::vector<int>& counts) {
     return sum;
 }
 
-// Within 4 standard deviations of its mean on both sides: too even is as wrong as too uneven.
+// The statistic must lie within 4 standard deviations of its mean, on both sides: too even is wrong, too.
 void expect_uniform(const std::vector<int>& counts, const char* what) {
     const double freedom = static_cast<double>(counts.size()) - 1;
     EXPECT_NEAR(chi_square(counts), freedom, 4 * std::sqrt(2 * freedom)) << what;
@@ -132,7 +132,7 @@ TEST(Rng, IsUniformAlongAStream) {
     expect_uniform(low_bits, "low bits");
 }
 
-// What augmentation sees: the first draw of many neighbouring streams, alone and in pairs.
+// Augmentation uses the first draws of many neighbouring streams: these must be uniform, alone and in pairs.
 TEST(Rng, IsUniformAcrossNeighbouringStreams) {
     std::vector<int> samples(100);
     std::vector<int> epochs(100);

@@ -1,4 +1,4 @@
-// Sizes of a view, and typed access that refuses the wrong type.
+// Sizes of a view, and typed access that rejects the wrong type.
 #include "stoker/base/tensor_view.h"
 
 #include <gmock/gmock.h>

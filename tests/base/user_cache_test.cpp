@@ -1,4 +1,4 @@
-// What the user's cache gives back: what was put in with the same stamp, and nothing else, whatever lies there.
+// The user cache returns the content that was stored with the same stamp, or nothing, even if its files are damaged.
 #include "stoker/base/user_cache.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -15,39 +14,15 @@
 #include <string_view>
 
 #include "stoker/base/file.h"
+#include "support/environment_variable.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::EnvironmentVariable;
 using testing::TempDir;
-
-// Sets a variable of the environment (removes it where there is no value) as long as it lives.
-class Variable {
-  public:
-    Variable(const char* name, const std::optional<std::string>& value) : name_(name) {
-        if (const char* before = std::getenv(name)) {
-            before_ = before;
-        }
-        set(value);
-    }
-    Variable(const Variable&) = delete;
-    Variable& operator=(const Variable&) = delete;
-    ~Variable() { set(before_); }
-
-  private:
-    void set(const std::optional<std::string>& value) {
-        if (value) {
-            ::setenv(name_, value->c_str(), 1);
-        } else {
-            ::unsetenv(name_);
-        }
-    }
-
-    const char* name_;
-    std::optional<std::string> before_;
-};
 
 std::string text_of(const std::optional<Buffer>& content) {
     return content ? std::string(reinterpret_cast<const char*>(content->data()), content->size()) : "nothing";
@@ -77,25 +52,25 @@ class UserCache : public ::testing::Test {
     }
 
     TempDir dir_;
-    Variable cache_{"STOKER_CACHE", (dir_ / "cache").string()};
+    EnvironmentVariable cache_{"STOKER_CACHE", (dir_ / "cache").string()};
 };
 
 TEST(UserCacheDir, GoesByTheVariables) {
-    const Variable cache("STOKER_CACHE", "/a");
-    const Variable all("XDG_CACHE_HOME", "/b");
-    const Variable home("HOME", "/c");
+    const EnvironmentVariable cache("STOKER_CACHE", "/a");
+    const EnvironmentVariable all("XDG_CACHE_HOME", "/b");
+    const EnvironmentVariable home("HOME", "/c");
     EXPECT_EQ(user_cache_dir(), "/a");
-    const Variable no_cache("STOKER_CACHE", std::nullopt);
+    const EnvironmentVariable no_cache("STOKER_CACHE", std::nullopt);
     EXPECT_EQ(user_cache_dir(), "/b/stoker");
-    const Variable empty_all("XDG_CACHE_HOME", "");  // the standard: as if it were not set
+    const EnvironmentVariable empty_all("XDG_CACHE_HOME", "");  // the standard: as if it were not set
     EXPECT_EQ(user_cache_dir(), "/c/.cache/stoker");
-    const Variable no_home("HOME", std::nullopt);
+    const EnvironmentVariable no_home("HOME", std::nullopt);
     EXPECT_EQ(user_cache_dir(), "");
     EXPECT_FALSE(write("name", "stamp", "content"));
     EXPECT_EQ(read("name", "stamp"), "nothing");
 }
 
-TEST_F(UserCache, GivesBackWhatWasPutIn) {
+TEST_F(UserCache, ReturnsWhatWasStored) {
     EXPECT_EQ(read("name", "stamp"), "nothing");
     EXPECT_TRUE(write("name", "stamp", "content"));
     EXPECT_EQ(read("name", "stamp"), "content");
@@ -108,7 +83,7 @@ TEST_F(UserCache, GivesBackWhatWasPutIn) {
     EXPECT_EQ(read("name", "stamp"), large);
 }
 
-TEST_F(UserCache, WhatIsNotUsedGoes) {
+TEST_F(UserCache, RemovesUnusedFiles) {
     const auto age = [](const fs::path& file, int days) {
         fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(24 * days));
     };
@@ -123,13 +98,13 @@ TEST_F(UserCache, WhatIsNotUsedGoes) {
     }
     age(folder / "old.tmp-7-0", 2);
     age(folder / used.filename(), 89);
-    EXPECT_EQ(read("used", "1"), "content");  // is now as good as new
+    EXPECT_EQ(read("used", "1"), "content");  // renews the time of use
     EXPECT_LT(fs::file_time_type::clock::now() - fs::last_write_time(folder / used.filename()), std::chrono::hours(24));
     EXPECT_TRUE(write("name", "1", "content"));
     EXPECT_FALSE(fs::exists(folder / "old"));
     EXPECT_FALSE(fs::exists(folder / "old.tmp-7-0"));
     EXPECT_TRUE(fs::exists(folder / "young"));
-    EXPECT_TRUE(fs::exists(folder / "young.tmp-7-0"));  // somebody writes it
+    EXPECT_TRUE(fs::exists(folder / "young.tmp-7-0"));  // another process is writing it
     EXPECT_EQ(read("used", "1"), "content");
     EXPECT_EQ(read("name", "1"), "content");
 }
@@ -144,7 +119,7 @@ TEST_F(UserCache, KeepsNamesAndKindsApart) {
     EXPECT_EQ(read("/c/data.tar", "1"), "nothing");
 }
 
-TEST_F(UserCache, AnotherStampIsAnotherDataSet) {
+TEST_F(UserCache, ADifferentStampGivesNothing) {
     EXPECT_TRUE(write("name", "10 bytes", "content"));
     for (const char* stamp : {"", "1", "10 byte", "10 bytes ", "10 bytes co", "20 bytes", "10 bytescontent"}) {
         EXPECT_EQ(read("name", stamp), "nothing") << stamp;
@@ -154,7 +129,7 @@ TEST_F(UserCache, AnotherStampIsAnotherDataSet) {
     EXPECT_EQ(read("name", "20 bytes"), "newer");
 }
 
-TEST_F(UserCache, DamageIsAsIfItHadNeverBeen) {
+TEST_F(UserCache, ADamagedFileGivesNothing) {
     EXPECT_TRUE(write("name", "stamp", "some content"));
     const fs::path file = only_file();
     const std::string good = read_text(file);
@@ -175,9 +150,9 @@ TEST_F(UserCache, DamageIsAsIfItHadNeverBeen) {
     EXPECT_EQ(read("name", "stamp"), "some content");
 }
 
-TEST_F(UserCache, APlaceThatCannotBeUsedIsNoFailure) {
+TEST_F(UserCache, AnUnusableDirectoryIsNoFailure) {
     {
-        const Variable in_a_file("STOKER_CACHE", (dir_ / "file/cache").string());
+        const EnvironmentVariable in_a_file("STOKER_CACHE", (dir_ / "file/cache").string());
         std::ofstream(dir_ / "file") << "x";
         EXPECT_FALSE(write("name", "stamp", "content"));
         EXPECT_EQ(read("name", "stamp"), "nothing");
@@ -186,12 +161,12 @@ TEST_F(UserCache, APlaceThatCannotBeUsedIsNoFailure) {
     fs::remove(dir_ / "file");
     const fs::path file = only_file();
     fs::remove(file);
-    fs::create_directory(file);  // not a file
+    fs::create_directory(file);  // in place of the file
     EXPECT_EQ(read("name", "stamp"), "nothing");
     EXPECT_FALSE(write("name", "stamp", "content"));
 }
 
-TEST_F(UserCache, AFolderThatIsReadOnly) {
+TEST_F(UserCache, AReadOnlyDirectoryIsNoFailure) {
     if (::geteuid() == 0) {
         GTEST_SKIP() << "root may write everywhere";
     }

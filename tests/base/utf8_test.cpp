@@ -1,4 +1,4 @@
-// Every letter there is, and every pair and triple of bytes, against the rules spelled out.
+// All code points, and all sequences of three bytes in steps, against the rules of UTF-8.
 #include "stoker/base/utf8.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::string_literals;
 
-TEST(Utf8, EveryLetterIsOneSequence) {
+TEST(Utf8, EveryCodePointIsOneSequence) {
     for (std::uint32_t code = 0; code <= 0x10FFFF; ++code) {
         std::string text;
         append_utf8(text, code);
@@ -23,8 +23,8 @@ TEST(Utf8, EveryLetterIsOneSequence) {
     }
 }
 
-// A sequence stands for a letter whose own sequence it is: decoded and written again it is the same.
-TEST(Utf8, NothingElseIs) {
+// An accepted sequence, decoded and encoded again, is the same sequence.
+TEST(Utf8, AcceptsNothingElse) {
     std::size_t letters = 0;
     for (std::uint32_t bytes = 0; bytes < 1U << 24; bytes += bytes % 3 + 1) {
         const std::string text = {static_cast<char>(bytes >> 16), static_cast<char>(bytes >> 8),
@@ -43,7 +43,7 @@ TEST(Utf8, NothingElseIs) {
         ASSERT_EQ(again, text.substr(0, length)) << bytes;
         ++letters;
     }
-    EXPECT_GT(letters, 0U);
+    EXPECT_GT(letters, 10'000U);
     for (const std::string& bad : {"\x80"s, "\xc0\x80"s, "\xf5\x80\x80\x80"s, "\xf4\x90\x80\x80"s, "\xf0\x8f\xbf\xbf"s,
                                    "\xf0\x90\x80"s, "\xff"s, ""s}) {
         EXPECT_EQ(utf8_sequence(bad), 0U);

@@ -1,8 +1,9 @@
-// That LibTorch learns of its CUDA library before it decides for good that there is none. One test, in a file of
-// its own: it tells only in a process where nobody has asked about CUDA before.
+// LibTorch decides once for a process whether it has CUDA, when it is first asked. load_torch_cuda() has to come before
+// that, so this test runs in a process of its own.
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <typeinfo>
 
 #include "stoker/bridge/device.h"
@@ -10,14 +11,19 @@
 namespace stoker {
 namespace {
 
-TEST(LoadTorchCuda, ComesBeforeLibTorchDecidesThatItHasNone) {
-    const std::string why_not = load_torch_cuda();
-    if (why_not.find("cannot open shared object file") != std::string::npos) {
-        GTEST_SKIP() << why_not;
-    }
-    ASSERT_EQ(why_not, "");
-    const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
-    EXPECT_NE(typeid(hooks), typeid(at::CUDAHooksInterface)) << "the answer of a LibTorch without CUDA";
+TEST(LoadTorchCudaDeathTest, ComesBeforeLibTorchDecidesThatItHasNone) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // starts the program anew for the statement
+    const auto load = [] {
+        const std::string why_not = load_torch_cuda();
+        if (why_not.find("cannot open shared object file") != std::string::npos) {
+            std::exit(2);
+        }
+        const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
+        std::exit(why_not.empty() && typeid(hooks) != typeid(at::CUDAHooksInterface) ? 0 : 1);
+    };
+    EXPECT_EXIT(
+        load(), [](int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2); },
+        "");
 }
 
 }  // namespace

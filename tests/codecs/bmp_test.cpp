@@ -1,5 +1,5 @@
-// BMP: every kind that is read against the pixels it was written from, every kind that is not, truncation
-// at every byte, mutations.
+// BMP: every supported kind compared with the pixels it was written from, unsupported kinds, truncation at every byte,
+// mutations.
 #include "stoker/codecs/bmp.h"
 
 #include <gmock/gmock.h>
@@ -72,9 +72,9 @@ TEST(BmpTest, EveryTruncationIsADataError) {
     }
 }
 
-TEST(BmpTest, OtherKindsAreNamed) {
+TEST(BmpTest, ErrorsDescribeUnsupportedKinds) {
     Bytes bmp = random_bmp({.bits = 8}, 4, 5).bytes;
-    put(bmp, 30, 1, 4);  // run lengths
+    put(bmp, 30, 1, 4);  // run-length encoding
     EXPECT_THAT(error_of([&] { decode(bmp); }),
                 HasSubstr("expected a BMP of 1, 4, 8, 24 or 32 bits without compression, "
                           "got 8 bits with compression 1"));
@@ -86,17 +86,17 @@ TEST(BmpTest, OtherKindsAreNamed) {
     EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("32 bits with compression 3 and a mask of 0003fc00"));
 }
 
-TEST(BmpTest, HeadersThatLie) {
+TEST(BmpTest, InconsistentHeadersAreRefused) {
     const Bytes bmp = random_bmp({.bits = 8, .colors = 16}, 4, 5).bytes;
     Bytes bytes = bmp;
     put(bytes, 10, 20, 4);
-    EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("pixels behind the headers, got pixels at byte 20"));
+    EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("pixels after the headers, got pixels at byte 20"));
     bytes = bmp;
     put(bytes, 10, 0xFFFFFFFF, 4);
     EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("truncated BMP"));
     bytes = bmp;
     bytes.back() = bytes[bytes.size() - 4] = std::byte{16};
-    EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("a color of the palette's 16, got color 16"));
+    EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("a color index below 16, got 16"));
     bytes = bmp;
     put(bytes, 22, 0, 4);
     EXPECT_THAT(error_of([&] { decode(bytes); }), HasSubstr("5 x 0"));

@@ -1,5 +1,5 @@
-// Headers that claim more pixels than any data set holds: each codec refuses them before it takes memory.
-// Meanwhile the process may not grow its address space, so that a request fails even if nobody touches it.
+// Headers that claim too many pixels: each codec refuses them before it allocates memory. The tests limit the address
+// space of the process, so that an allocation fails even if the memory is never touched.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -17,7 +17,7 @@ namespace {
 using namespace stoker::testing;
 using ::testing::HasSubstr;
 
-// While it lives, the process gets no more than `slack` bytes of address space.
+// During its lifetime, the process can allocate at most `slack` bytes of address space.
 class AddressLimit {
   public:
     explicit AddressLimit(std::size_t slack) {
@@ -88,10 +88,10 @@ TEST(BombTest, Png) {
 }
 
 TEST(BombTest, Webp) {
-    // A lossy or lossless stream cannot say more than 16383 x 16383; a canvas can.
+    // A lossy or lossless stream is at most 16383 x 16383; a canvas may be larger.
     const Bytes webp = encode_webp(picture(8, 8).view(), true);
     const Bytes still = webp_file(joined({webp_extension(0, 65535, 65535), std::span(webp).subspan(12)}));
-    expect_refused(still, "expected a valid WebP");  // canvas and stream do not fit together
+    expect_refused(still, "expected a valid WebP");  // canvas and stream have different sizes
     expect_refused(animated_webp(webp, 65535, 65535), "65535 x 65535");
     const Bytes cut = webp_file(webp_extension(0, 65535, 65535));
     expect_refused(cut, "65535 x 65535");
@@ -110,7 +110,7 @@ TEST(BombTest, Bmp) {
     Bytes bmp = bmp_header({.bits = 24}, INT_MIN, 1, 0);
     bmp.resize(bmp.size() + 4096);
     expect_refused(bmp, "1 x 2147483648");
-    bmp = bmp_header({.bits = 24}, 16384, 16384, 0);  // allowed, but not there
+    bmp = bmp_header({.bits = 24}, 16384, 16384, 0);  // allowed, but the bytes are missing
     bmp.resize(bmp.size() + 4096);
     Decoder decoder;
     const AddressLimit limit(kSlack);

@@ -1,5 +1,5 @@
-// The decoder as a whole: recognising bytes, naming what is none of ours, one decoder over good and
-// bad images, sinks that throw, and real photographs.
+// Decoder: detection of codecs, errors for unknown bytes, one decoder for good and bad images, sinks that throw, and
+// real photographs.
 #include "stoker/codecs/codec.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ TEST(CodecTest, SniffsByContent) {
     EXPECT_EQ(codec_name(Codec::pnm), "pnm");
 }
 
-TEST(CodecTest, ErrorsNameWhatWasFound) {
+TEST(CodecTest, ErrorsDescribeUnknownBytes) {
     Decoder decoder;
     const auto found = [&](const Bytes& bytes) { return error_of([&] { decode(decoder, bytes); }); };
     EXPECT_THAT(found({}), HasSubstr("expected a JPEG, PNG, WebP, BMP or PNM image, got no bytes"));
@@ -57,7 +57,7 @@ TEST(CodecTest, OneDecoderOverGoodAndBadImages) {
     const Bytes* good[] = {&jpeg, &progressive, &grey, &png, &webp, &bmp, &pnm};
     Image expected[7];
     for (int i = 0; i < 7; ++i) {
-        expected[i] = decode(*good[i]);  // by a decoder of its own
+        expected[i] = decode(*good[i]);  // with a new decoder
     }
     Decoder decoder;
     Rng rng({.seed = 4});
@@ -109,7 +109,7 @@ TEST(CodecTest, ASinkMayThrow) {
     }
 }
 
-TEST(CodecTest, DecodersOfSeveralThreadsDoNotMeet) {
+TEST(CodecTest, DecodersOfSeveralThreadsAreIndependent) {
     const Bytes jpeg = encode_jpeg(picture(60, 80).view());
     const Image expected = decode(jpeg);
     std::vector<int> good(4);

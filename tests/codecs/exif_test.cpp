@@ -1,5 +1,5 @@
-// Reading the orientation from EXIF blocks, good and hostile, and turning pixels by it. The expected
-// pictures are written out by hand, as a viewer shows them.
+// Reads the orientation from good and hostile EXIF blocks and applies it to pixels. The expected pictures are written
+// by hand, as a viewer shows them.
 #include "stoker/codecs/exif.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(ExifTest, MalformedBlocksMeanUpright) {
     block[2] = std::byte{43};
     EXPECT_EQ(exif_orientation(block), 1);
     block = exif_block(6, false);
-    block[7] = std::byte{0xFF};  // the directory lies far behind the end
+    block[7] = std::byte{0xFF};  // the directory is far beyond the end
     EXPECT_EQ(exif_orientation(block), 1);
     block = exif_block(6, false);
     block[1] = std::byte{'M'};
@@ -44,7 +44,7 @@ TEST(ExifTest, EveryTruncationIsSafe) {
     const Bytes block = exif_block(6, true);
     for (std::size_t size = 0; size <= block.size(); ++size) {
         const Bytes cut(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(size));  // its own allocation
-        const bool has_both_entries = size >= 8 + 2 + 2 * 12;  // what follows is not needed
+        const bool has_both_entries = size >= 8 + 2 + 2 * 12;                               // the rest is not needed
         EXPECT_EQ(exif_orientation(cut), has_both_entries ? 6 : 1) << size;
     }
 }
@@ -65,7 +65,7 @@ constexpr std::string_view kStored = "abc/def";
 constexpr std::string_view kUpright[8] = {"abc/def",  "cba/fed",  "fed/cba",  "def/abc",
                                           "ad/be/cf", "da/eb/fc", "fc/eb/da", "cf/be/ad"};
 
-// (H, W, 3) of letters, each as three different bytes.
+// An image (H, W, 3) of letters; each letter is three different bytes.
 Image letters(std::string_view rows) {
     const int width = static_cast<int>(rows.find('/'));
     Image image(static_cast<int>(std::count(rows.begin(), rows.end(), '/')) + 1, width, 3);
@@ -85,7 +85,7 @@ TEST(OrientationTest, TurnsAllEightWays) {
     for (int orientation = 1; orientation <= 8; ++orientation) {
         Image upright;
         ImageSink sink(upright);
-        turn_upright(stored.view(), orientation, sink);
+        apply_orientation(stored.view(), orientation, sink);
         EXPECT_TRUE(same_pixels(upright.view(), letters(kUpright[orientation - 1]).view())) << orientation;
     }
 }
@@ -94,15 +94,15 @@ TEST(OrientationTest, ReadsPaddedRows) {
     const Image wide = letters("abcx/defx");
     Image upright;
     ImageSink sink(upright);
-    turn_upright(wide.view().crop({.top = 0, .left = 0, .height = 2, .width = 3}), 6, sink);
+    apply_orientation(wide.view().crop({.top = 0, .left = 0, .height = 2, .width = 3}), 6, sink);
     EXPECT_TRUE(same_pixels(upright.view(), letters(kUpright[5]).view()));
 }
 
 TEST(OrientationTest, RefusesOtherNumbers) {
     Image upright;
     ImageSink sink(upright);
-    EXPECT_THROW(turn_upright(letters(kStored).view(), 0, sink), InvalidArgument);
-    EXPECT_THROW(turn_upright(letters(kStored).view(), 9, sink), InvalidArgument);
+    EXPECT_THROW(apply_orientation(letters(kStored).view(), 0, sink), InvalidArgument);
+    EXPECT_THROW(apply_orientation(letters(kStored).view(), 9, sink), InvalidArgument);
 }
 
 TEST(OrientationTest, DecodersTurnOnlyWhenAsked) {
@@ -126,7 +126,7 @@ TEST(OrientationTest, DecodersTurnOnlyWhenAsked) {
         EXPECT_TRUE(same_pixels(decode(decoder, tagged).view(), plain.view()));
         Image upright;
         ImageSink sink(upright);
-        turn_upright(plain.view(), orientation, sink);
+        apply_orientation(plain.view(), orientation, sink);
         EXPECT_TRUE(same_pixels(decode(decoder, tagged, {.exif = true}).view(), upright.view()));
         RowByRow rows;
         decoder.decode(tagged, rows, {.exif = true});

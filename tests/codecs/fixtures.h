@@ -1,5 +1,5 @@
-// What the codec tests share: small images that compress like photographs, byte surgery on JPEG and
-// PNG files, and a sink that needs one row of memory whatever a damaged header says.
+// Shared by the codec tests: small images that compress like photographs, edits of JPEG and PNG files, and a sink that
+// needs memory for one row only, also for damaged headers.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ inline bool same_pixels(ConstImageView a, ConstImageView b) {
     return true;
 }
 
-// Mean and largest absolute difference of two images of one shape.
+// Mean and largest absolute difference of two images of the same shape.
 struct Difference {
     double mean = 0;
     int largest = 0;
@@ -79,7 +79,7 @@ inline Image decode(std::span<const std::byte> bytes, const DecodeOptions& optio
     return decode(decoder, bytes, options);
 }
 
-// Checks the sink's contract (start, rows in order, finish last; a start may come again) and keeps one row.
+// Checks the contract of RowSink (start, rows in order, finish last; start may be repeated) and stores one row.
 class RowByRow final : public RowSink {
   public:
     void start(int height, int width, int channels) override {
@@ -108,8 +108,8 @@ class RowByRow final : public RowSink {
     bool finished_ = false;
 };
 
-// Decodes hostile bytes: true for a clean decode, false for a DataError. Anything else is a defect and
-// leaves as the exception it is.
+// Decodes hostile bytes: returns true for a clean decode, false for a DataError. Any other exception is a defect and is
+// not caught.
 inline bool survives(Decoder& decoder, std::span<const std::byte> bytes, const DecodeOptions& options = {}) {
     RowByRow sink;
     try {
@@ -164,7 +164,7 @@ inline void append_number(Bytes& bytes, std::uint64_t value, int size, bool big_
     }
 }
 
-// An EXIF block of two entries (a maker's mark and the orientation), without "Exif\0\0".
+// An EXIF block of two entries (the camera maker and the orientation), without "Exif\0\0".
 inline Bytes exif_block(int orientation, bool big_endian, int type = 3, int count = 1) {
     Bytes block = bytes_of(big_endian ? std::string_view("MM") : std::string_view("II"));
     append_number(block, 42, 2, big_endian);
@@ -182,7 +182,7 @@ inline Bytes exif_block(int orientation, bool big_endian, int type = 3, int coun
     return block;
 }
 
-// `jpeg` with an APP1 EXIF segment right behind its start marker.
+// Inserts an APP1 EXIF segment after the start marker of `jpeg`.
 inline Bytes jpeg_with_exif(const Bytes& jpeg, std::span<const std::byte> block) {
     Bytes head = bytes_of({0xFF, 0xD8, 0xFF, 0xE1});
     append_number(head, block.size() + 8, 2, true);
@@ -209,13 +209,13 @@ inline Bytes png_chunk(std::string_view type, std::span<const std::byte> data) {
     return chunk;
 }
 
-// `png` with an eXIf chunk behind its header (33 bytes), or before its IEND (12 bytes).
+// Inserts an eXIf chunk after the header of `png` (33 bytes) or before its IEND (12 bytes).
 inline Bytes png_with_exif(const Bytes& png, std::span<const std::byte> block, bool behind_pixels = false) {
     const std::size_t at = behind_pixels ? png.size() - 12 : 33;
     return joined({std::span(png).first(at), png_chunk("eXIf", block), std::span(png).subspan(at)});
 }
 
-// One to four random changes: bits flipped, bytes set, ranges removed or doubled.
+// Makes one to four random changes: flips bits, sets bytes, removes or duplicates ranges.
 inline Bytes mutated(const Bytes& original, Rng& rng) {
     Bytes bytes = original;
     for (std::uint32_t changes = 1 + rng.below(4); changes > 0 && bytes.size() > 2; --changes) {

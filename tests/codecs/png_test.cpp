@@ -1,5 +1,5 @@
-// PNG: every colour type and bit depth against a plain formula, interlaced or not; truncation at every
-// byte, checksums, mutations.
+// PNG: every colour type and bit depth compared with a simple formula, interlaced or not; truncation at every byte,
+// checksums, mutations.
 #include "stoker/codecs/png.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 struct Layout {
     spng_color_type color;
     int depth;
-    int samples;  // a pixel
+    int samples;  // per pixel
 };
 constexpr Layout kLayouts[] = {
     {SPNG_COLOR_TYPE_GRAYSCALE, 1, 1},        {SPNG_COLOR_TYPE_GRAYSCALE, 2, 1},
@@ -37,7 +37,7 @@ struct Sample {
     Image expected;
 };
 
-// Random samples, packed as PNG packs them, beside the RGB that they mean.
+// Random samples in PNG's packing, and their RGB.
 class SampleWriter {
   public:
     SampleWriter(const Layout& layout, int height, int width)
@@ -64,7 +64,7 @@ class SampleWriter {
             std::uint32_t values[4] = {};
             for (int s = 0; s < layout_.samples; ++s) {
                 values[s] = rng_.below(1u << layout_.depth);
-                if (layout_.depth == 16) {  // spng takes 16-bit samples in the host's order
+                if (layout_.depth == 16) {  // libspng expects 16-bit samples in the host's byte order
                     raw_.push_back(static_cast<std::uint8_t>(values[s]));
                     raw_.push_back(static_cast<std::uint8_t>(values[s] >> 8));
                     continue;
@@ -197,7 +197,7 @@ TEST(PngTest, EveryFlippedBitIsNoticed) {
     }
 }
 
-TEST(PngTest, RefusesSizesBeforeTakingMemory) {
+TEST(PngTest, RefusesSizesBeforeAllocatingMemory) {
     const Bytes png = encode_png(picture(4, 4).view());
     Bytes header;
     append_number(header, 20000, 4, true);
@@ -208,7 +208,7 @@ TEST(PngTest, RefusesSizesBeforeTakingMemory) {
     EXPECT_THAT(error_of([&] { decode(huge); }), HasSubstr("20000 x 20000"));
 }
 
-// `png` with the data of one of its chunks mutated and the checksum made to fit.
+// Mutates the data of one chunk of `png` and corrects its checksum.
 Bytes mutated_chunk(const Bytes& png, Rng& rng) {
     std::vector<Bytes> chunks;
     for (std::size_t at = 8; at < png.size();) {
@@ -239,7 +239,7 @@ TEST(PngTest, RandomMutationsAreDecodedOrDataErrors) {
     for (int round = 0; round < 4000; ++round) {
         survives(decoder, mutated(originals[round % 3], rng), {.exif = round % 2 == 0});
     }
-    // Checksums keep such damage from the inner code, so here one chunk is damaged and sealed again.
+    // Checksums would stop such damage early, so this corrects the checksum of the damaged chunk.
     int clean = 0;
     for (int round = 0; round < 4000; ++round) {
         clean += survives(decoder, mutated_chunk(originals[round % 3], rng), {.exif = round % 2 == 0}) ? 1 : 0;

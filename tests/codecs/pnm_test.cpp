@@ -1,5 +1,4 @@
-// PPM and PGM: all sample sizes against a plain formula, header syntax, truncation at every byte,
-// mutations.
+// PPM and PGM: all sample sizes compared with a simple formula, header syntax, truncation at every byte, mutations.
 #include "stoker/codecs/pnm.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +24,7 @@ TEST(PnmTest, EverySampleSize) {
             EXPECT_EQ(info.width, 9);
             const Image ours = decode(decoder, written.bytes);
             const int apart = difference(ours.view(), written.expected.view()).largest;
-            EXPECT_LE(apart, largest % 2 == 0 ? 1 : 0) << largest;  // even ones have ties
+            EXPECT_LE(apart, largest % 2 == 0 ? 1 : 0) << largest;  // even maxima have ties
             RowByRow rows;
             decoder.decode(written.bytes, rows);
             EXPECT_TRUE(rows.complete());
@@ -47,13 +46,13 @@ TEST(PnmTest, HeaderSyntax) {
     }
     const auto refused = [](const char* text) { return error_of([&] { decode(bytes_of(text)); }); };
     EXPECT_THAT(refused("P6 x 1 255 abc"), HasSubstr("expected a width of at most 9 digits, got byte 78"));
-    EXPECT_THAT(refused("P6 1 1000000000 255 abc"), HasSubstr("a height of at most 9 digits, got a longer one"));
+    EXPECT_THAT(refused("P6 1 1000000000 255 abc"), HasSubstr("a height of at most 9 digits, got a longer number"));
     EXPECT_THAT(refused("P6 1 1 0 abc"), HasSubstr("a largest sample of 1 to 65535, got 0"));
     EXPECT_THAT(refused("P6 1 1 65536 abcdef"), HasSubstr("got 65536"));
     EXPECT_THAT(refused("P6 1 1 255abc"), HasSubstr("one white space before the pixels, got byte 61"));
     EXPECT_THAT(refused("P6 0 1 255 abc"), HasSubstr("0 x 1"));
     EXPECT_THAT(refused("P6 -1 1 255 abc"), HasSubstr("got byte 2d"));
-    EXPECT_THAT(refused("P5 # never ends"), HasSubstr("a truncated one that ends after 15 bytes"));
+    EXPECT_THAT(refused("P5 # never ends"), HasSubstr("a truncated file that ends after 15 bytes"));
     EXPECT_EQ(sniff_codec(bytes_of("P5x")), std::nullopt);
     EXPECT_EQ(sniff_codec(bytes_of("P4 1 1 ")), std::nullopt);
 }
@@ -67,7 +66,7 @@ TEST(PnmTest, EveryTruncationIsADataError) {
             const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
             ASSERT_FALSE(survives(decoder, cut)) << size << " of " << whole.size();
             if (size >= 3) {
-                ASSERT_THAT(error_of([&] { decode(decoder, cut); }), HasSubstr("a truncated one that ends"));
+                ASSERT_THAT(error_of([&] { decode(decoder, cut); }), HasSubstr("a truncated file that ends"));
             }
         }
     }

@@ -1,5 +1,5 @@
-// Regions: every codec gives exactly the box of the whole image, upright or as stored, and leaves out
-// what lies below it.
+// Regions: every codec returns exactly the box of the whole image, upright or as stored, and does not read the rows
+// below it.
 #include "stoker/codecs/region.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ std::vector<Bytes> images_of_every_codec() {
     return images;
 }
 
-TEST(RegionTest, EveryCodecGivesTheBoxOfTheWholeImage) {
+TEST(RegionTest, EveryCodecReturnsTheBoxOfTheWholeImage) {
     Decoder decoder;
     Rng rng({.seed = 31});
     for (const Bytes& bytes : images_of_every_codec()) {
@@ -162,12 +162,12 @@ TEST(RegionTest, StoredBoxHoldsThePixelsOfTheUprightOne) {
     for (int orientation = 1; orientation <= 8; ++orientation) {
         Image upright;
         ImageSink sink(upright);
-        turn_upright(image.view(), orientation, sink);
+        apply_orientation(image.view(), orientation, sink);
         for (int i = 0; i < 50; ++i) {
             const Box box = random_box(rng, upright.height(), upright.width());
             Image part;
             ImageSink part_sink(part);
-            turn_upright(image.view().crop(stored_box(box, orientation, 9, 14)), orientation, part_sink);
+            apply_orientation(image.view().crop(stored_box(box, orientation, 9, 14)), orientation, part_sink);
             ASSERT_TRUE(same_pixels(part.view(), std::as_const(upright).view().crop(box)));
         }
     }

@@ -1,5 +1,5 @@
-// WebP: lossless exactly, lossy against libwebp's own whole decode, EXIF, animations, truncation at every
-// byte, mutations.
+// WebP: lossless exactly, lossy compared with libwebp's decode of the whole image, EXIF, animations, truncation at
+// every byte, mutations.
 #include "stoker/codecs/webp.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ TEST(WebpTest, LosslessIsExact) {
     }
 }
 
-TEST(WebpTest, LossyIsLibwebps) {
+TEST(WebpTest, LossyMatchesLibwebp) {
     Decoder decoder;
     for (const auto& [height, width] : {std::pair{1, 1}, {7, 13}, {64, 48}, {33, 100}}) {
         const Image image = picture(height, width);
@@ -56,7 +56,8 @@ TEST(WebpTest, AlphaChangesNoColour) {
     Image image(9, 14, 4);
     Rng rng({.seed = 3});
     for (int i = 0; i < 9 * 14 * 4; ++i) {
-        image.view().data[i] = static_cast<std::uint8_t>(1 + rng.below(255));  // colour under alpha 0 is not kept
+        image.view().data[i] =
+            static_cast<std::uint8_t>(1 + rng.below(255));  // the encoder drops the colour under alpha 0
     }
     const Image ours = decode(encode_webp(image.view(), true));
     for (int i = 0; i < 9 * 14; ++i) {
@@ -97,7 +98,7 @@ TEST(WebpTest, EveryTruncationIsADataError) {
                             HasSubstr("truncated WebP that ends after " + std::to_string(size) + " bytes"));
             }
         }
-        // The pixels cut short in a container that agrees with its own size.
+        // Truncated pixels in a container whose size field is correct.
         const Bytes pixels = encode_webp(picture(24, 40).view(), lossless);
         const auto chunk = std::span(pixels).subspan(20, pixels.size() - 60);
         EXPECT_THROW(decode(webp_file(webp_chunk(lossless ? "VP8L" : "VP8 ", chunk))), DataError);
@@ -115,7 +116,8 @@ TEST(WebpTest, RandomMutationsAreDecodedOrDataErrors) {
     constexpr int kRounds = 4000;
     for (int round = 0; round < kRounds; ++round) {
         Bytes bytes = mutated(originals[round % 4], rng);
-        if (bytes.size() >= 8 && round % 2 == 0) {  // the size made to fit again, or half the rounds end there
+        if (bytes.size() >= 8 &&
+            round % 2 == 0) {  // correct the size field; otherwise the size check would end these rounds
             Bytes size;
             append_number(size, bytes.size() - 8, 4, false);
             std::copy(size.begin(), size.end(), bytes.begin() + 4);

@@ -1,5 +1,5 @@
-// Files of the formats that Stoker reads but does not write, made for tests and as seeds for fuzzing: WebP by
-// libwebp's encoder, BMP and PNM here, where a header is a dozen numbers.
+// Writes the formats that Stoker reads but does not write, for tests and as seeds for fuzzing: WebP with libwebp's
+// encoder, BMP and PNM directly.
 #pragma once
 
 #include <webp/encode.h>
@@ -40,7 +40,7 @@ inline Bytes webp_file(std::span<const std::byte> chunks) {
     return joined({webp_chunk("RIFF", joined({bytes_of("WEBP"), chunks}))});
 }
 
-// The "extended" header: which further chunks there are, and the size of the canvas.
+// The "extended" header: flags of further chunks and the size of the canvas.
 inline Bytes webp_extension(int flags, int height, int width) {
     Bytes data;
     append_number(data, static_cast<std::uint64_t>(flags), 4, false);
@@ -49,7 +49,7 @@ inline Bytes webp_extension(int flags, int height, int width) {
     return webp_chunk("VP8X", data);
 }
 
-// `webp`, which has one chunk, with an EXIF block behind its pixels.
+// Appends an EXIF block to `webp`, which has one chunk.
 inline Bytes webp_with_exif(const Bytes& webp, int height, int width, std::span<const std::byte> block) {
     constexpr int kHasExif = 8;
     return webp_file(
@@ -71,14 +71,14 @@ struct BmpKind {
     int bits = 24;
     int header = 40;  // bytes: 12, 40, 108 or 124
     bool top_down = false;
-    bool masked = false;  // 32 bits by masks: red in the lowest byte
+    bool masked = false;  // 32 bits with masks: red in the lowest byte
     int colors = 0;       // stated size of the palette; 0: all
 };
 
 inline Bytes bmp_header(const BmpKind& kind, std::int64_t height, std::int64_t width, std::size_t palette) {
     const bool core = kind.header == 12;
     Bytes bytes = bytes_of("BM");
-    append_number(bytes, 0, 8, false);  // size and two unused numbers: nobody fills them in reliably
+    append_number(bytes, 0, 8, false);  // size and two unused numbers, which writers do not set reliably
     const std::size_t masks = kind.masked && kind.header == 40 ? 12 : 0;
     append_number(bytes, 14 + static_cast<std::size_t>(kind.header) + masks + palette, 4, false);
     append_number(bytes, static_cast<std::uint64_t>(kind.header), 4, false);
@@ -107,7 +107,7 @@ struct Written {
     Image expected;  // RGB
 };
 
-// Random pixels in a BMP of this kind.
+// A BMP of this kind with random pixels.
 inline Written random_bmp(const BmpKind& kind, int height, int width, std::uint64_t seed = 6) {
     Rng rng({.seed = seed});
     const auto byte = [&] { return static_cast<std::uint8_t>(rng.below(256)); };
@@ -160,7 +160,7 @@ inline Written random_pnm(int channels, int height, int width, std::uint32_t lar
         for (int c = 0; c < channels; ++c) {
             const std::uint32_t value = rng.below(largest + 1);
             append_number(written.bytes, value, largest > 255 ? 2 : 1, true);
-            // Rounded to the nearest level; on ties both neighbours would be fair, see pnm_test.cpp.
+            // Rounded to the nearest level. On ties both neighbours are accepted, see pnm_test.cpp.
             pixel[c] = static_cast<std::uint8_t>((value * 510 + largest) / (2 * largest));
         }
         if (channels == 1) {

@@ -26,7 +26,7 @@ TEST(Group, OfOneGivesBackWhatItWasGiven) {
     EXPECT_THAT(values, ElementsAre(1.5, 2.0));
     EXPECT_EQ(group.broadcast("text"), "text");
     EXPECT_THAT(group.all_gather("text"), ElementsAre("text"));
-    EXPECT_EQ(group.agree(15), 15) << "nobody else to wait for";
+    EXPECT_EQ(group.delayed_max(15), 15) << "nobody else to wait for";
     EXPECT_TRUE(group.leave("why"));
     group.barrier();
 }
@@ -67,9 +67,9 @@ TEST(Group, SharesTensorsOfAnyKind) {
 TEST(Group, AgreesOneCallLater) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
-                             EXPECT_EQ(group->agree(group->rank() == 1 ? 15 : 0), 0);
-                             EXPECT_EQ(group->agree(0), 15);
-                             EXPECT_EQ(group->agree(0), 0);
+                             EXPECT_EQ(group->delayed_max(group->rank() == 1 ? 15 : 0), 0);
+                             EXPECT_EQ(group->delayed_max(0), 15);
+                             EXPECT_EQ(group->delayed_max(0), 0);
                          }),
                 Each(""));
 }
@@ -87,7 +87,7 @@ TEST(Group, ALostRankIsNoticedAtOnce) {
         group->all_reduce(value);
     });
     EXPECT_THAT(errors[0],
-                HasSubstr("[rank 0] expected all 2 ranks to go on, got a connection that another has closed"));
+                HasSubstr("[rank 0] expected all 2 ranks to continue, got a connection that another rank closed"));
     EXPECT_EQ(errors[1], "");
 }
 
@@ -108,7 +108,7 @@ TEST(Group, ASilentRankIsLeftAfterTheTimeout) {
             }
         },
         std::chrono::seconds(1));
-    EXPECT_THAT(errors[0], HasSubstr("no answer from another for 1 s; STOKER_DIST_TIMEOUT=SECONDS waits longer"));
+    EXPECT_THAT(errors[0], HasSubstr("no answer from another rank for 1 s; STOKER_DIST_TIMEOUT=SECONDS waits longer"));
 }
 
 TEST(Group, RanksThatDoNotComeAreAnError) {
@@ -118,17 +118,17 @@ TEST(Group, RanksThatDoNotComeAreAnError) {
         const Group group(world);
         FAIL() << "one is not two";
     } catch (const RankLost& error) {
-        EXPECT_THAT(error.what(), HasSubstr("[rank 0] expected all 2 ranks to meet at 127.0.0.1:"));
+        EXPECT_THAT(error.what(), HasSubstr("[rank 0] expected all 2 ranks to connect to 127.0.0.1:"));
     }
 }
 
 TEST(Group, VotesOfBeforeCanBeForgotten) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
-                             group->agree(15);
-                             group->agree_anew();
-                             EXPECT_EQ(group->agree(0), 0);
-                             EXPECT_EQ(group->agree(0), 0);
+                             group->delayed_max(15);
+                             group->reset_delayed_max();
+                             EXPECT_EQ(group->delayed_max(0), 0);
+                             EXPECT_EQ(group->delayed_max(0), 0);
                          }),
                 Each(""));
 }
@@ -169,13 +169,13 @@ TEST(Group, WhatRanksHaveToldOutlivesThem) {
     as_ranks(3, [&](const auto& group) {
         std::array value = {1.0};
         if (group->rank() == 1) {
-            group->tell("of rank 1");
+            group->post_message("of rank 1");
             group->leave("bad data");
             return;
         }
         EXPECT_THROW(group->all_reduce(value), RankLost);
         if (group->first()) {
-            told = group->told();
+            told = group->messages();
         }
         group->leave("");
     });

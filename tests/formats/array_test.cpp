@@ -1,4 +1,4 @@
-// Sizes, elements and pixels of arrays, against loops over indices as one would write them down.
+// Sizes, elements and pixels of arrays, against plain loops over indices.
 #include "stoker/formats/array.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ TEST(Array, BytesOfShapes) {
     }
 }
 
-// The last of three elements, so that the place counts, too.
+// Reads the last of three elements, so that a wrong offset shows.
 std::int64_t integer(ArrayKind kind, int size, bool big_endian, std::uint64_t value) {
     std::string one = little_endian(value, size);
     if (big_endian) {
@@ -110,7 +110,7 @@ TEST(Array, ShapesOfImages) {
     EXPECT_THAT(error_of([] { image_array({ArrayKind::floating, 4}, {5, 7}); }), HasSubstr("got float32 of (5, 7)"));
 }
 
-// Every shape, order and place: what element (y, x, c) is, counted out index by index.
+// Every layout and order: element (y, x, c) against a plain loop over indices.
 TEST(Array, PixelsInEveryOrder) {
     for (const Shape& shape : {Shape{5, 7}, Shape{5, 7, 1}, Shape{5, 7, 3}, Shape{3, 5, 7}, Shape{1, 5, 7}, Shape{2, 2},
                                Shape{4, 6, 5}, Shape{1, 1}}) {
@@ -155,7 +155,7 @@ TEST(Array, PixelsInEveryOrder) {
                 EXPECT_EQ(sample.width, image.width);
                 EXPECT_EQ(sample.channels, image.channels);
                 if (!fortran && (!image.planes || image.channels == 1)) {
-                    EXPECT_EQ(sample.bytes.data(), bytes.data());  // handed over as it lies
+                    EXPECT_EQ(sample.bytes.data(), bytes.data());  // no copy
                 }
             }
         }

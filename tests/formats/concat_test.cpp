@@ -1,4 +1,4 @@
-// Several data sets as one: places, keys, classes, shards.
+// Several data sets as one: samples, keys, classes, shards.
 #include "stoker/formats/concat.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST(ConcatDataset, OtherClassesAreRefused) {
     EXPECT_THROW(ConcatDataset({}), InvalidArgument);
 }
 
-// A window over the stored order of a dataset without shards would hold one class.
+// A shuffle window over the stored order of a data set without shards would hold a single class.
 TEST(ConcatDataset, HasShardsWhereAllHave) {
     const std::vector<std::string> classes = {"a", "b"};
     const auto sharded = std::make_shared<Numbers>(5, 0, classes, std::vector<std::int64_t>{2, 3});

@@ -1,4 +1,4 @@
-// Which field is the image and which the label: by the usual names, by the user's, and in data sets with splits.
+// The choice of the image field and the label field: by the usual names, by the user's names, and with splits.
 #include "stoker/formats/fields.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST(Fields, ASingleFieldIsTheImage) {
     EXPECT_THAT(error_of({"pixels", "digits"}),
                 AllOf(HasSubstr("images, image, x, data"), HasSubstr("pixels, digits"), HasSubstr("data.fields.image"),
                       HasSubstr("d.npz"), Not(HasSubstr("\n"))));
-    EXPECT_THAT(error_of({}), HasSubstr("no field at all"));
+    EXPECT_THAT(error_of({}), HasSubstr("no fields"));
     EXPECT_THAT(error_of({"labels"}), HasSubstr("got labels"));
     const Names many(30, "field");
     EXPECT_THAT(error_of(many), HasSubstr("field, ..."));
@@ -64,7 +64,7 @@ TEST(Fields, WantedNames) {
     EXPECT_THAT(error_of({"images", "labels"}, {.image = "", .label = "fine"}), HasSubstr("a field named fine"));
 }
 
-// What the user takes for the label cannot be found as the image, too, and the other way round.
+// A field that the user names as the label is never chosen as the image, and the other way round.
 TEST(Fields, OneFieldIsNotBoth) {
     EXPECT_EQ(found({"x", "pixels"}, {.image = "", .label = "x"}), "pixels x");
     EXPECT_EQ(found({"image", "x"}, {.image = "", .label = "x"}), "image x");

@@ -1,4 +1,4 @@
-// What each data specification opens, and the one clear line for each that opens nothing.
+// The reader that each path opens, and the one-line error for each path that none can read.
 #include "stoker/formats/open.h"
 
 #include <gmock/gmock.h>
@@ -32,10 +32,10 @@ std::string error_of(const std::string& data) {
     return "opened";
 }
 
-const auto kSaysWhatWorks =
+const auto kListsFormats =
     AllOf(HasSubstr("one subfolder of images for each class, IDX"), HasSubstr(".npy, .npz, .safetensors, .pt"),
           HasSubstr("synth:digits"), HasSubstr("docs/data.md"), Not(HasSubstr("\n")));
-const auto kSaysThatNothingIsThere =
+const auto kPathDoesNotExist =
     AllOf(HasSubstr("expected a data set, got"), HasSubstr("docs/data.md"), Not(HasSubstr("\n")));
 
 TEST(Open, ImageFolder) {
@@ -103,24 +103,24 @@ TEST(Open, RefusesBadSynthParameters) {
         EXPECT_THAT(error_of<InvalidArgument>(data), Not(HasSubstr("opened"))) << data;
     }
     EXPECT_THAT(error_of<InvalidArgument>("synth:digits?count=5x"),
-                HasSubstr("[synth:digits?count=5x] expected count to be a whole number of at least 1, got \"5x\""));
+                HasSubstr("[synth:digits?count=5x] expected count to be an integer of at least 1, got \"5x\""));
     EXPECT_FALSE(has_splits("synth:photos"));
 }
 
-TEST(Open, SaysWhatWouldWork) {
+TEST(Open, ErrorsListTheFormats) {
     const TempDir dir;
     const std::string absent = (dir / "absent").string();
     EXPECT_THAT(error_of<IoError>(absent),
-                AllOf(kSaysThatNothingIsThere, HasSubstr("[" + absent + "]"), HasSubstr("No such file")));
-    EXPECT_THAT(error_of<IoError>(""), kSaysThatNothingIsThere);
+                AllOf(kPathDoesNotExist, HasSubstr("[" + absent + "]"), HasSubstr("a path that does not exist")));
+    EXPECT_THAT(error_of<IoError>(""), kPathDoesNotExist);
     EXPECT_FALSE(has_splits(absent));
 
-    EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kSaysWhatWorks, HasSubstr("got an empty folder")));
+    EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kListsFormats, HasSubstr("got an empty folder")));
     const std::string file = (dir / "notes.txt").string();
     write_file(file, std::string_view("x"));
     EXPECT_THAT(error_of<DataError>(dir.path().string()),
-                AllOf(kSaysWhatWorks, HasSubstr("without any of these, but with notes.txt")));
-    EXPECT_THAT(error_of<Unsupported>(file), AllOf(kSaysWhatWorks, HasSubstr("got a file of another kind")));
+                AllOf(kListsFormats, HasSubstr("without any of these, but with notes.txt")));
+    EXPECT_THAT(error_of<Unsupported>(file), AllOf(kListsFormats, HasSubstr("got a file of another kind")));
     EXPECT_FALSE(has_splits(file));
     EXPECT_THAT(error_of<Unsupported>("https://example.org/x.bin"), HasSubstr("behind a URL: x.stk, x.tar"));
 
@@ -128,16 +128,16 @@ TEST(Open, SaysWhatWouldWork) {
     EXPECT_THAT(error_of<DataError>(dir.path().string()), HasSubstr("move the images into a subfolder"));
 }
 
-TEST(Open, KnowsWhatIsTakenForADataSet) {
+TEST(Open, ErrorsForFilesThatAreNoDataSets) {
     const TempDir dir;
     for (const auto& [name, words] : std::vector<std::pair<std::string, std::string>>{
              {"photos.zip", "got an archive; unpack it"},
              {"labels.csv", "got a table; give the images"},
              {"Film.MP4", "got a video; write its frames"},
              {"cat.JPG", "got one image; give the folder"},
-             {"cat.gif", "got an image of a type that is not read; convert"},
+             {"cat.gif", "got an image of an unsupported type; convert"},
              {"train-images-idx3-ubyte.gz", "got one file of a data set; give the folder that holds it"},
-             {"r.toml", "got a recipe; give what it names as data.train"}}) {
+             {"r.toml", "got a recipe; give the path in its data.train"}}) {
         const std::string file = (dir / name).string();
         write_file(file, std::string_view("x"));
         EXPECT_THAT(error_of<Unsupported>(file), HasSubstr("[" + file + "] expected a data set, " + words)) << name;

@@ -1,4 +1,4 @@
-// Braces as bash expands them, patterns and folders on disk, and what is refused.
+// Braces as bash expands them, patterns and folders on disk, and refused specifications.
 #include "stoker/formats/shard_names.h"
 
 #include <gmock/gmock.h>
@@ -75,9 +75,9 @@ TEST(ShardNames, PatternsAndFolders) {
                 ElementsAre(at("T-1.tar"), at("t-10.tar"), at("t-2.tar"), at("v-1.tar")));
     EXPECT_EQ(shard_names(dir.path().string() + "/").size(), 4u);
     EXPECT_THROW(shard_names(at("w-*.tar")), IoError);
-    EXPECT_THAT(shard_names(at("absent.tar")), ElementsAre(at("absent.tar")));  // opening it says so
+    EXPECT_THAT(shard_names(at("absent.tar")), ElementsAre(at("absent.tar")));  // reported when it is opened
 
-    // What exists is meant as it stands.
+    // Existing paths are not expanded.
     for (const char* name : {"a{1..2}.tar", "b[1].tar"}) {
         write_file(dir / name, std::string_view("x"));
         EXPECT_THAT(shard_names(at(name)), ElementsAre(at(name)));
@@ -107,7 +107,7 @@ TEST(ShardNames, FoldersByWhatTheyHold) {
     EXPECT_TRUE(is_tar_folder(dir.path().string()));
     fs::create_directories(dir / "indices");
     EXPECT_TRUE(is_tar_folder(dir.path().string()));
-    // An archive left beside the folders that came out of it.
+    // An archive beside the folders that were unpacked from it is an image folder.
     fs::create_directories(dir / "cat");
     write_file(dir / "cat/1.jpg", std::string_view("x"));
     EXPECT_FALSE(is_tar_folder(dir.path().string()));

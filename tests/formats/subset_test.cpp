@@ -1,5 +1,4 @@
-// Subsets present the chosen samples, and a split by key keeps every sample on its side whatever else
-// is in the data.
+// Subsets hold the chosen samples, and a split by key keeps every sample on its side whatever other samples exist.
 #include "stoker/formats/subset.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +49,7 @@ std::set<std::string> keys(const Dataset& dataset) {
     return set;
 }
 
-TEST(Subset, PresentsTheChosenSamples) {
+TEST(Subset, HoldsTheChosenSamples) {
     const auto numbers = std::make_shared<Numbers>(10);
     const Subset subset(numbers, {7, 0, 7});
     EXPECT_EQ(subset.size(), 3);
@@ -72,7 +71,7 @@ TEST(Subset, PresentsTheChosenSamples) {
 
 TEST(Subset, SplitIsDisjointCompleteInOrderAndOfTheExpectedSize) {
     const auto numbers = std::make_shared<Numbers>(20'000);
-    const SplitSources split = split_by_key(numbers, 0.1);
+    const SplitDatasets split = split_by_key(numbers, 0.1);
     EXPECT_NEAR(static_cast<double>(split.share->size()), 2000, 5 * 42.4);  // five standard deviations
     EXPECT_EQ(split.share->size() + split.rest->size(), 20'000);
     auto all = keys(*split.share);
@@ -104,7 +103,7 @@ TEST(Subset, ASamplesSideDependsOnItsKeyAlone) {
     }
 }
 
-// Fixed for ever: a release that moved samples between training and validation would leak one into the other.
+// Must never change: a release that moved samples between training and validation would leak one into the other.
 TEST(Subset, TheSplitNeverChanges) {
     const auto split = split_by_key(std::make_shared<Numbers>(40), 0.2);
     EXPECT_THAT(keys(*split.share), ElementsAre("n/17", "n/21", "n/22", "n/33", "n/38"));

@@ -1,4 +1,4 @@
-// The fused step against a reference in double precision, for every activation, loss and optimiser and many shapes; the
+// The fused step against a reference in double precision, for every activation and optimiser and many shapes; the
 // reference against finite differences; the same bits for any number of threads and any kernel set.
 #include "stoker/fused/fused_mlp.h"
 
@@ -27,7 +27,7 @@ constexpr Activation kActivations[] = {Activation::relu, Activation::gelu, Activ
 
 struct Shape {
     std::vector<int> widths;
-    std::vector<std::int64_t> batches;  // of the steps, one after the other
+    std::vector<std::int64_t> batches;  // samples of each step
 };
 
 const std::vector<Shape> kShapes = {
@@ -40,7 +40,7 @@ const std::vector<Shape> kShapes = {
     {{256, 20, 4}, {64, 70}},
 };
 
-// Adam's first steps are as large for tiny gradients as for large ones, so its eps is what makes it comparable.
+// Adam's first steps are as large for tiny gradients as for large ones; a larger eps makes them comparable.
 FusedOptimizer comparable(FusedOptimizer optimizer) {
     optimizer.eps = std::max(optimizer.eps, 1e-4);
     return optimizer;
@@ -76,34 +76,26 @@ void expect_like_reference(const FusedMlpOptions& options, const std::vector<std
     }
 }
 
-TEST(FusedMlp, FollowsTheReferenceForEveryActivationLossAndOptimizer) {
+TEST(FusedMlp, FollowsTheReferenceForEveryActivationAndOptimizer) {
     for (const FusedOptimizer& optimizer : kOptimizers) {
         for (const Activation activation : kActivations) {
-            for (const FusedLoss loss : {FusedLoss::cross_entropy, FusedLoss::mse}) {
-                const FusedMlpOptions options{.widths = {19, 70, 21, 6},
-                                              .activation = activation,
-                                              .loss = loss,
-                                              .label_smoothing = activation == Activation::tanh ? 0.1 : 0.0,
-                                              .optimizer = comparable(optimizer),
-                                              .threads = 2};
-                expect_like_reference(options, {40, 64, 9, 70},
-                                      "optimizer " + std::to_string(&optimizer - kOptimizers) + ", activation " +
-                                          std::to_string(static_cast<int>(activation)));
-            }
+            const FusedMlpOptions options{.widths = {19, 70, 21, 6},
+                                          .activation = activation,
+                                          .label_smoothing = activation == Activation::tanh ? 0.1 : 0.0,
+                                          .optimizer = comparable(optimizer),
+                                          .threads = 2};
+            expect_like_reference(options, {40, 64, 9, 70},
+                                  "optimizer " + std::to_string(&optimizer - kOptimizers) + ", activation " +
+                                      std::to_string(static_cast<int>(activation)));
         }
     }
 }
 
 TEST(FusedMlp, FollowsTheReferenceForManyShapes) {
     for (const Shape& shape : kShapes) {
-        for (const FusedLoss loss : {FusedLoss::cross_entropy, FusedLoss::mse}) {
-            const FusedMlpOptions options{.widths = shape.widths,
-                                          .activation = Activation::gelu,
-                                          .loss = loss,
-                                          .optimizer = comparable({}),
-                                          .threads = 3};
-            expect_like_reference(options, shape.batches, ::testing::PrintToString(shape.widths));
-        }
+        const FusedMlpOptions options{
+            .widths = shape.widths, .activation = Activation::gelu, .optimizer = comparable({}), .threads = 3};
+        expect_like_reference(options, shape.batches, ::testing::PrintToString(shape.widths));
     }
 }
 
@@ -113,34 +105,31 @@ TEST(FusedMlp, FollowsTheReferenceForTheMnistModel) {
 
 TEST(FusedReference, HasTheGradientsOfItsLoss) {
     for (const Activation activation : kActivations) {
-        for (const FusedLoss loss : {FusedLoss::cross_entropy, FusedLoss::mse}) {
-            const FusedMlpOptions options{
-                .widths = {5, 4, 3}, .activation = activation, .loss = loss, .label_smoothing = 0.2};
-            Rng rng({.seed = 3});
-            Memory<double> memory = in_double(random_memory(options.widths, rng));
-            const Samples samples = random_samples(options.widths, 6, rng);
-            Memory<double> grads = gradients(options, memory, samples);
-            for (std::size_t l = 0; l < memory.size(); ++l) {
-                for (int p = 0; p < 2; ++p) {
-                    std::vector<double>& values = *parts(memory[l])[static_cast<std::size_t>(p)];
-                    for (std::size_t i = 0; i < values.size(); ++i) {
-                        const double before = values[i];
-                        constexpr double kStep = 1e-6;
-                        values[i] = before + kStep;
-                        const double above = loss_sum(options, memory, samples);
-                        values[i] = before - kStep;
-                        const double below = loss_sum(options, memory, samples);
-                        values[i] = before;
-                        ASSERT_NEAR((*parts(grads[l])[static_cast<std::size_t>(p)])[i],
-                                    (above - below) / (2 * kStep) / 6, 1e-8);
-                    }
+        const FusedMlpOptions options{.widths = {5, 4, 3}, .activation = activation, .label_smoothing = 0.2};
+        Rng rng({.seed = 3});
+        Memory<double> memory = in_double(random_memory(options.widths, rng));
+        const Samples samples = random_samples(options.widths, 6, rng);
+        Memory<double> grads = gradients(options, memory, samples);
+        for (std::size_t l = 0; l < memory.size(); ++l) {
+            for (int p = 0; p < 2; ++p) {
+                std::vector<double>& values = *parts(memory[l])[static_cast<std::size_t>(p)];
+                for (std::size_t i = 0; i < values.size(); ++i) {
+                    const double before = values[i];
+                    constexpr double kStep = 1e-6;
+                    values[i] = before + kStep;
+                    const double above = loss_sum(options, memory, samples);
+                    values[i] = before - kStep;
+                    const double below = loss_sum(options, memory, samples);
+                    values[i] = before;
+                    ASSERT_NEAR((*parts(grads[l])[static_cast<std::size_t>(p)])[i], (above - below) / (2 * kStep) / 6,
+                                1e-8);
                 }
             }
         }
     }
 }
 
-// Some steps with batches of several sizes.
+// Several steps with batches of different sizes.
 std::pair<Memory<float>, std::vector<double>> trained(const FusedMlpOptions& options, const Shape& shape,
                                                       const FusedKernels& kernels) {
     Rng rng({.seed = 11});
@@ -189,41 +178,22 @@ TEST(FusedMlp, GivesTheSameBitsForAnyThreadsAndKernels) {
     }
 }
 
-TEST(FusedMlp, EvaluatesManySamples) {
-    for (const FusedKernels& kernels : fused_kernels()) {
-        const FusedMlpOptions options{.widths = {9, 20, 3}, .activation = Activation::gelu, .threads = 2};
-        Rng rng({.seed = 5});
-        Memory<float> memory = random_memory(options.widths, rng);
-        FusedMlp mlp(options, layers_of(memory), kernels);
-        const Samples samples = random_samples(options.widths, 2500, rng);
-        std::vector<float> outputs(2500 * 3);
-        mlp.forward(samples.x.data(), samples.count, outputs.data());
-        const Memory<double> reference = in_double(memory);
-        for (std::int64_t s = 0; s < samples.count; ++s) {
-            const auto expected = sums_of(options, reference, input_of(samples, s, 9)).back();
-            for (std::size_t i = 0; i < 3; ++i) {
-                ASSERT_NEAR(outputs[static_cast<std::size_t>(s) * 3 + i], expected[i], 1e-5) << kernels.name;
-            }
-        }
-    }
-}
-
 TEST(FusedMlp, StaysExactWhereFunctionsSaturate) {
     for (const FusedKernels& kernels : fused_kernels()) {
         std::vector<float> values(kPanel);
-        std::vector<float> slopes(kPanel);
+        std::vector<float> derivatives(kPanel);
         for (int i = 0; i < 400; ++i) {
             for (int s = 0; s < kPanel; ++s) {
                 values[static_cast<std::size_t>(s)] = 0.001f * static_cast<float>(kPanel * i + s) - 12.8f;
             }
             for (const Activation activation : kActivations) {
                 std::vector<float> y = values;
-                kernels.activate(activation, 1, kPanel, y.data(), slopes.data());
+                kernels.activate(activation, 1, kPanel, y.data(), derivatives.data());
                 for (std::size_t s = 0; s < kPanel; ++s) {
                     const double x = values[s];
                     ASSERT_NEAR(y[s], activated(activation, x), 3e-7 * std::max(1.0, std::abs(x))) << x;
                     if (activation == Activation::gelu) {
-                        ASSERT_NEAR(slopes[s], slope(activation, x), 1e-6) << x;
+                        ASSERT_NEAR(derivatives[s], slope(activation, x), 1e-6) << x;
                     }
                 }
             }

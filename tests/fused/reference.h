@@ -1,5 +1,5 @@
-// An MLP's training step in plain double precision, as torch defines it: what the fused step is compared with. Its own
-// gradients are checked against finite differences.
+// The reference: an MLP's training step in double precision, as torch defines it. Its gradients are checked against
+// finite differences.
 #pragma once
 
 #include <algorithm>
@@ -31,12 +31,9 @@ std::vector<std::vector<T>*> parts(LayerMemory<T>& layer) {
 struct Samples {
     std::vector<float> x;             // (samples, inputs)
     std::vector<std::int64_t> label;  // (samples)
-    std::vector<float> target;        // (samples, outputs)
     std::int64_t count;
 
-    FusedBatch batch() const {
-        return {.x = x.data(), .label = label.data(), .target = target.data(), .samples = count};
-    }
+    FusedBatch batch() const { return {.x = x.data(), .label = label.data(), .samples = count}; }
 };
 
 inline std::vector<float> random_values(std::size_t count, float spread, Rng& rng) {
@@ -65,7 +62,6 @@ inline Samples random_samples(const std::vector<int>& widths, std::int64_t count
     const auto n = static_cast<std::size_t>(count);
     Samples samples{.x = random_values(n * static_cast<std::size_t>(widths.front()), 1.5f, rng),
                     .label = std::vector<std::int64_t>(n),
-                    .target = random_values(n * static_cast<std::size_t>(widths.back()), 1, rng),
                     .count = count};
     std::ranges::generate(samples.label,
                           [&] { return std::int64_t{rng.below(static_cast<std::uint32_t>(widths.back()))}; });
@@ -124,7 +120,7 @@ inline double slope(Activation activation, double z) {
     return 0;
 }
 
-// One sample through the layers: what each layer gives before its activation.
+// The forward pass of one sample: each layer's output before its activation.
 inline std::vector<std::vector<double>> sums_of(const FusedMlpOptions& options, const Memory<double>& memory,
                                                 std::vector<double> x) {
     std::vector<std::vector<double>> sums;
@@ -155,12 +151,6 @@ inline double loss_of(const FusedMlpOptions& options, const Samples& samples, st
     double exps = 0;
     std::ranges::for_each(z, [&](double value) { exps += std::exp(value); });
     for (std::size_t i = 0; i < z.size(); ++i) {
-        if (options.loss == FusedLoss::mse) {
-            const double difference = z[i] - samples.target[static_cast<std::size_t>(s) * z.size() + i];
-            loss += difference * difference / count;
-            grad[i] = 2 * difference / count;
-            continue;
-        }
         const double hit = static_cast<std::int64_t>(i) == samples.label[static_cast<std::size_t>(s)] ? 1 : 0;
         const double wanted = (1 - options.label_smoothing) * hit + options.label_smoothing / count;
         loss -= wanted * (z[i] - std::log(exps));
@@ -180,7 +170,7 @@ inline double loss_sum(const FusedMlpOptions& options, const Memory<double>& mem
     return sum;
 }
 
-// d mean loss / d weight and bias, in the places of those.
+// d mean loss / d weight and bias.
 inline Memory<double> gradients(const FusedMlpOptions& options, const Memory<double>& memory, const Samples& samples) {
     Memory<double> grads(memory.size());
     for (std::size_t l = 0; l < memory.size(); ++l) {
@@ -212,7 +202,7 @@ inline Memory<double> gradients(const FusedMlpOptions& options, const Memory<dou
     return grads;
 }
 
-// torch.optim, one value.
+// torch.optim's update of one value.
 inline void update(const FusedOptimizer& o, double lr, std::int64_t number, double g, double& w, double& first,
                    double& second) {
     const auto t = static_cast<double>(number);

@@ -1,4 +1,4 @@
-// Threads that meet: every member works once a run, nobody passes a barrier early, and sleepers wake up.
+// The thread team: every member works once per run, no member passes a barrier early, and sleeping threads wake up.
 #include "stoker/fused/team.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Team, WakesUpAfterAPause) {
     for (int round = 0; round < 5; ++round) {
         std::atomic<int> done = 0;
         team.run([&](int member) {
-            if (member == 1) {  // the others fall asleep at the barrier
+            if (member == 1) {  // the others sleep at the barrier
                 std::this_thread::sleep_for(std::chrono::milliseconds(5));
             }
             team.barrier();

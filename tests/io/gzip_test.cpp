@@ -1,4 +1,4 @@
-// The gzip reader by itself: reads of any size give the same bytes, damage and truncation are told apart.
+// The gzip reader: reads of any size return the same bytes; damage and truncation are distinguished.
 #include "stoker/io/gzip.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Gzip, ReadsOfAnySizeGiveTheSameBytes) {
     }
 }
 
-TEST(Gzip, TellsTruncationDamageAndTrailingBytesApart) {
+TEST(Gzip, DistinguishesTruncationDamageAndTrailingBytes) {
     const auto bytes = noise(10'000);
     auto packed = pack(bytes);
     std::vector<std::byte> out(bytes.size() + 1);

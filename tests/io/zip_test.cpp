@@ -1,4 +1,4 @@
-// Zip files made by the test, then broken one field at a time: each lie in a directory is found before it is believed.
+// Zip files made by the test and then corrupted one field at a time: every wrong field must be detected.
 #include "stoker/io/zip.h"
 
 #include <gmock/gmock.h>
@@ -89,7 +89,7 @@ TEST(Zip, CommentsAndPrefixesOfRecords) {
     EXPECT_THAT(refusal(file + "x"), HasSubstr("directory at the end"));
 }
 
-// The records of zip64, as torch and NumPy write them for large files.
+// Zip64 records, as torch and NumPy write them for large files.
 TEST(Zip, Zip64) {
     const std::string all_ones = std::string(4, '\xff');
     const std::string local = "PK\3\4" + std::string(22, '\0') + little_endian(1, 2) + little_endian(0, 2) + "a";
@@ -119,7 +119,7 @@ TEST(Zip, Zip64) {
     }
 }
 
-TEST(Zip, LiesAreFound) {
+TEST(Zip, WrongFieldsAreDetected) {
     const std::string file = zip({{"one", "first", false}, {"two", long_text(), true}});
     EXPECT_EQ(refusal(file), "");
     const std::size_t entry = file.find("PK\1\2");

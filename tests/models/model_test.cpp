@@ -179,39 +179,6 @@ TEST(Mlp, WithoutHiddenLayersIsLinear) {
     EXPECT_EQ(model->forward(at::zeros({2, 1, 2, 3})).sizes(), (at::IntArrayRef{2, 5}));
 }
 
-// What Model::loss and Model::backward do for a model that does not override them.
-std::vector<at::Tensor> autograd_gradients(Model& model, const at::Tensor& input, const at::Tensor& label) {
-    at::cross_entropy_loss(model.forward(input), label).backward();
-    std::vector<at::Tensor> gradients;
-    for (const auto& entry : model.parameters()) {
-        gradients.push_back(entry.tensor.grad().clone());
-        entry.tensor.mutable_grad().reset();
-    }
-    return gradients;
-}
-
-TEST(Mlp, ItsOwnGradientsAreAutograds) {
-    at::Generator generator = make_generator(4);
-    for (const auto& hidden : {std::vector<std::int64_t>{}, {16}, {16, 8, 12}}) {
-        const auto model = make_model(mlp(hidden), {1, 4, 5}, 3, 9);
-        for (const std::int64_t batch : {6, 6, 1, 6}) {  // memory kept from step to step fits other batches too
-            const at::Tensor input = at::empty({batch, 1, 4, 5}).normal_(0, 2, generator);
-            const at::Tensor label = at::empty({batch}, at::kLong).random_(0, 3, generator);
-            const auto expected = autograd_gradients(*model, input, label);
-            const at::Tensor loss = model->loss(input, label);
-            model->backward(loss);
-            const at::Tensor plain = at::cross_entropy_loss(model->forward(input), label).detach();
-            EXPECT_TRUE(at::allclose(loss.detach(), plain, 1e-6, 1e-6));
-            for (std::size_t i = 0; i < expected.size(); ++i) {
-                const auto& [name, tensor] = model->parameters()[i];
-                EXPECT_GT(expected[i].abs().max().item().toFloat(), 1e-3f) << name;
-                EXPECT_TRUE(at::allclose(tensor.grad(), expected[i], 1e-5, 1e-6)) << name << ", batch " << batch;
-                tensor.mutable_grad().reset();
-            }
-        }
-    }
-}
-
 TEST(Model, LoadTakesValuesByNameAndRefusesTheRest) {
     const ModelRecipe recipe = mlp({4});
     const auto model = make_model(recipe, {1, 2, 2}, 3, 1);

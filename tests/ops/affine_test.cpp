@@ -1,4 +1,4 @@
-// Rotation and shear against torchvision's pixels, and right angles and whole shifts against copies.
+// Rotation and shear compared with torchvision's pixels; right angles and whole-pixel shifts compared with copies.
 #include "stoker/ops/affine.h"
 
 #include <gtest/gtest.h>
@@ -19,23 +19,23 @@ using testing::copy_of;
 using testing::difference;
 using testing::pattern;
 
-constexpr Outside kFill{Color{9, 99, 199, 0}};
+constexpr Fill kFill{Color{9, 99, 199, 0}};
 constexpr Interpolation kBoth[] = {Interpolation::nearest, Interpolation::bilinear};
 
-Image rotated(const Image& image, double degrees, Interpolation interpolation, const Outside& outside) {
+Image rotated(const Image& image, double degrees, Interpolation interpolation, const Fill& fill) {
     Image scratch;
     Image copy = copy_of(image);
-    rotate(copy.view(), degrees, interpolation, outside, scratch);
+    rotate(copy.view(), degrees, interpolation, fill, scratch);
     return copy;
 }
 
-Image moved(const Image& image, const AffineMove& move, Interpolation interpolation, const Outside& outside) {
+Image moved(const Image& image, const AffineParams& move, Interpolation interpolation, const Fill& fill) {
     Image out(image.height(), image.width(), image.channels());
-    affine(image.view(), inverse_matrix(move), interpolation, outside, out.view());
+    affine(image.view(), inverse_matrix(move), interpolation, fill, out.view());
     return out;
 }
 
-// Counter-clockwise by a right angle.
+// Rotates counter-clockwise by 90 degrees.
 Image turned(const Image& image) {
     Image out(image.width(), image.height(), image.channels());
     const int channels = image.channels();
@@ -72,7 +72,7 @@ TEST(Rotation, RightAnglesAreCopies) {
 
 TEST(Affine, ShearIsTorchvisions) {
     const Image image = pattern(6, 7, 3);
-    const AffineMove move{.shear = {25, 0}, .center = {-3.5, -3}};
+    const AffineParams move{.shear = {25, 0}, .center = {-3.5, -3}};
     EXPECT_LE(difference(moved(image, move, Interpolation::bilinear, {}), testing::kShear), 1);
 }
 
@@ -88,10 +88,10 @@ TEST(Affine, WholeShiftsAreCopies) {
                         const int from = column - x;
                         const bool inside = from_row >= 0 && from_row < 40 && from >= 0 && from < 290;
                         std::memcpy(wanted.view().row(row) + 3 * column,
-                                    inside ? image.view().row(from_row) + 3 * from : kFill.fill->data(), 3);
+                                    inside ? image.view().row(from_row) + 3 * from : kFill->data(), 3);
                     }
                 }
-                const AffineMove move{.translate = {static_cast<double>(x), static_cast<double>(y)}};
+                const AffineParams move{.translate = {static_cast<double>(x), static_cast<double>(y)}};
                 EXPECT_EQ(difference(moved(image, move, interpolation, kFill), wanted), 0) << x << " " << y;
             }
         }
@@ -123,7 +123,7 @@ TEST(Affine, RefusesNonsense) {
     broken[2] = std::numeric_limits<double>::infinity();
     EXPECT_THROW(affine(image.view(), broken, Interpolation::nearest, {}, same.view()), InvalidArgument);
     InverseMatrix far = identity;
-    far[2] = 1e300;  // beyond float: everything lies outside
+    far[2] = 1e300;  // beyond float: all positions are outside of the image
     affine(image.view(), far, Interpolation::bilinear, kFill, same.view());
     EXPECT_EQ(same.view().data[1], 99);
 }

@@ -1,5 +1,4 @@
-// Colour jitter and gray on every instruction set: against the twins, against torchvision's pixels, and what
-// is drawn.
+// Colour jitter and grayscale: every kernel set compared with the reference and with torchvision's pixels; the draws.
 #include "stoker/ops/color_jitter.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "ops/color_jitter_reference.h"
 #include "ops/golden.h"
 #include "ops/pixels.h"
 #include "ops/support.h"
@@ -37,12 +37,12 @@ class ColorSets : public ::testing::TestWithParam<ColorKernels> {
     }
     static Image reference(const Image& image, const ColorJitterParams& params) {
         Image copy = copy_of(image);
-        color_jitter_reference(copy.view(), params);
+        testing::color_jitter_reference(copy.view(), params);
         return copy;
     }
 };
 
-TEST_P(ColorSets, IsTheTwinForAllFactorsAndSizes) {
+TEST_P(ColorSets, MatchTheReferenceForAllFactorsAndSizes) {
     for (const int channels : {1, 3}) {
         for (const int width : {1, 7, 64, 255, 256, 257, 700}) {
             const Image image = testing::noise(3, width, channels, static_cast<std::uint64_t>(width));
@@ -60,7 +60,7 @@ TEST_P(ColorSets, IsTheTwinForAllFactorsAndSizes) {
     }
 }
 
-TEST_P(ColorSets, IsTheTwinInEveryOrder) {
+TEST_P(ColorSets, MatchTheReferenceInEveryOrder) {
     const Image image = testing::noise(31, 33, 3);
     ColorJitterParams params{.brightness = 1.2f, .contrast = 0.7f, .saturation = 1.3f};
     std::sort(params.order.begin(), params.order.end());
@@ -69,7 +69,7 @@ TEST_P(ColorSets, IsTheTwinInEveryOrder) {
     } while (std::next_permutation(params.order.begin(), params.order.end()));
 }
 
-TEST_P(ColorSets, HasTheBitsOfThePlainSet) {
+TEST_P(ColorSets, HaveTheBitsOfThePlainSet) {
     const Image image = testing::noise(100, 101, 3);
     for (std::uint64_t sample = 0; sample < 50; ++sample) {
         Rng rng({.seed = 3, .sample = sample});
@@ -81,7 +81,7 @@ TEST_P(ColorSets, HasTheBitsOfThePlainSet) {
     }
 }
 
-TEST_P(ColorSets, IsTorchvisions) {
+TEST_P(ColorSets, MatchTorchvision) {
     const Image image = pattern(6, 7, 3);
     EXPECT_EQ(difference(jittered(image, {.brightness = 1.5f}), testing::kBrightness), 0);
     EXPECT_LE(difference(jittered(image, {.contrast = 0.5f}), testing::kContrast), 1);
@@ -95,7 +95,7 @@ TEST_P(ColorSets, IsTorchvisions) {
     EXPECT_LE(difference(jittered(image, all), testing::kJitter), 2);
 }
 
-TEST_P(ColorSets, LeavesPixelsOutsideItsViewAlone) {
+TEST_P(ColorSets, DoNotChangePixelsOutsideOfTheView) {
     const Image image = testing::noise(9, 301, 3);
     Image changed = copy_of(image);
     const Box box{2, 5, 4, 290};
@@ -112,7 +112,7 @@ TEST_P(ColorSets, LeavesPixelsOutsideItsViewAlone) {
 INSTANTIATE_TEST_SUITE_P(Sets, ColorSets, ::testing::ValuesIn(color_kernels().begin(), color_kernels().end()),
                          [](const auto& set) { return std::string(set.param.name); });
 
-TEST(ColorJitter, LeavesNothingToDoUndone) {
+TEST(ColorJitter, NeutralFactorsChangeNothing) {
     const Image image = testing::noise(8, 8, 3);
     Image same = copy_of(image);
     color_jitter(same.view(), {.order = kAnyOrder});
@@ -144,10 +144,10 @@ TEST(ColorJitter, DrawsEveryOrderAndTheWholeRange) {
 }
 
 TEST(ColorJitter, ARangeDoesNotMoveTheDrawsOfOthers) {
-    Rng narrow({.seed = 4});
-    Rng wide({.seed = 4});
-    const ColorJitterParams one = draw_color_jitter({.hue = {-0.1f, 0.1f}}, narrow);
-    const ColorJitterParams two = draw_color_jitter({.brightness = {0, 2}, .hue = {-0.1f, 0.1f}}, wide);
+    Rng first({.seed = 4});
+    Rng second({.seed = 4});
+    const ColorJitterParams one = draw_color_jitter({.hue = {-0.1f, 0.1f}}, first);
+    const ColorJitterParams two = draw_color_jitter({.brightness = {0, 2}, .hue = {-0.1f, 0.1f}}, second);
     EXPECT_EQ(one.hue, two.hue);
     EXPECT_EQ(one.order, two.order);
 }

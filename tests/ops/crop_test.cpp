@@ -1,4 +1,4 @@
-// Boxes against values that torchvision gives, and the distribution of the random ones.
+// Boxes compared with torchvision's, and the distribution of the random ones.
 #include "stoker/ops/crop.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST(RandomResizedCrop, StaysInsideOnExtremeImages) {
 }
 
 TEST(RandomResizedCrop, AreaAndRatioAreInRangeAndUniform) {
-    // Between a tenth and four tenths of a square every box fits, so nothing distorts the draws.
+    // With 0.1 to 0.4 of a square's area every box fits, so no draw is rejected.
     const RandomResizedCrop op{.scale_low = 0.1f, .scale_high = 0.4f};
     constexpr int kDraws = 40000;
     constexpr int kSide = 2000;
@@ -80,14 +80,14 @@ TEST(RandomResizedCrop, AreaAndRatioAreInRangeAndUniform) {
         ++ratio_bins[bin((ratio + widest) / (2 * widest))];
         ++left_bins[bin(box.left / (kSide - box.width + 1.0))];
     }
-    for (int i = 0; i < 10; ++i) {  // 4000 a bin, six standard deviations are 360
+    for (int i = 0; i < 10; ++i) {  // 4000 per bin; six standard deviations are 360
         EXPECT_NEAR(area_bins[i], kDraws / 10, 360) << i;
         EXPECT_NEAR(ratio_bins[i], kDraws / 10, 360) << i;
         EXPECT_NEAR(left_bins[i], kDraws / 10, 360) << i;
     }
 }
 
-TEST(RandomResizedCrop, HasTorchvisionsMeansWhereBoxesAreRejected) {
+TEST(RandomResizedCrop, HasTorchvisionsMeansIfBoxesAreRejected) {
     // Means over 60,000 draws of torchvision.transforms.RandomResizedCrop.get_params, defaults.
     const struct {
         int height, width;

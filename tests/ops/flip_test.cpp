@@ -1,4 +1,4 @@
-// The mirror against its definition, for all channels, odd widths and padded rows.
+// The flip compared with its definition, for all channels, odd widths and padded rows.
 #include "stoker/ops/flip.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(HorizontalFlip, MirrorsAndTwiceIsIdentity) {
     }
 }
 
-TEST(HorizontalFlip, LeavesPixelsOutsideItsViewAlone) {
+TEST(HorizontalFlip, DoesNotChangePixelsOutsideOfTheView) {
     const Image original = testing::noise(5, 9, 3);
     Image image = testing::noise(5, 9, 3);
     horizontal_flip(image.view().crop({1, 2, 3, 4}));

@@ -1,5 +1,5 @@
 // Written by golden.py with torchvision 0.26.0. Do not edit.
-// Inputs are pattern(6, 7, 3) where nothing else is said.
+// Inputs are pattern(6, 7, 3) unless stated otherwise.
 #pragma once
 
 #include <cstdint>

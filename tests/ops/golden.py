@@ -1,4 +1,4 @@
-"""Writes golden.h: what torchvision v2 makes of small images, for the tests of the ops.
+"""Writes golden.h: the results of torchvision v2 on small images, for the tests of the ops.
 
     python tests/ops/golden.py > tests/ops/golden.h
 """
@@ -46,14 +46,14 @@ def lines(values, size=24):
     return ",\n    ".join(", ".join(values[i : i + size]) for i in range(0, len(values), size))
 
 
-def show(name, tensor, about):
+def show(name, tensor, comment):
     values = [str(int(v)) for v in tensor.permute(1, 2, 0).contiguous().flatten()]
-    print(f"// {about}\ninline constexpr std::uint8_t {name}[] = {{\n    {lines(values)}}};\n")
+    print(f"// {comment}\ninline constexpr std::uint8_t {name}[] = {{\n    {lines(values)}}};\n")
 
 
-def show_floats(name, tensor, about):
+def show_floats(name, tensor, comment):
     values = [f"{float(v):.9g}f" if "." in f"{float(v):.9g}" else f"{float(v):.1f}f" for v in tensor.flatten()]
-    print(f"// {about}\ninline constexpr float {name}[] = {{\n    {lines(values, 8)}}};\n")
+    print(f"// {comment}\ninline constexpr float {name}[] = {{\n    {lines(values, 8)}}};\n")
 
 
 def jittered(source):
@@ -68,7 +68,7 @@ def main():
     gray = image(16, 17, 1)
     bilinear = InterpolationMode.BILINEAR
     print("// Written by golden.py with torchvision", torchvision.__version__.split("+")[0] + ". Do not edit.")
-    print("// Inputs are pattern(6, 7, 3) where nothing else is said.")
+    print("// Inputs are pattern(6, 7, 3) unless stated otherwise.")
     print(HEAD)
     show("kBrightness", F.adjust_brightness(rgb, 1.5), "adjust_brightness 1.5")
     show("kContrast", F.adjust_contrast(rgb, 0.5), "adjust_contrast 0.5")

@@ -1,5 +1,5 @@
-// The CUDA twin against the CPU, bit for bit. Page-locked memory is addressable from the device,
-// and the driver's own library waits for it, so the test needs no CUDA header.
+// normalize_cuda compared with the CPU, bit for bit. The device can address page-locked memory, and the test waits for
+// it through the driver's library, so it needs no CUDA header.
 #include "stoker/ops/normalize_cuda.h"
 
 #include <dlfcn.h>
@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "ops/normalize_reference.h"
 #include "ops/support.h"
 #include "stoker/base/buffer.h"
 #include "stoker/base/error.h"
@@ -15,7 +16,7 @@
 namespace stoker {
 namespace {
 
-// cuCtxSynchronize of the context that the runtime has made current.
+// Calls cuCtxSynchronize for the context that the runtime made current.
 bool wait_for_device() {
     void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
     const auto wait = driver == nullptr ? nullptr : reinterpret_cast<int (*)()>(::dlsym(driver, "cuCtxSynchronize"));
@@ -44,8 +45,8 @@ TEST(NormalizeCuda, GivesTheBitsOfTheCpu) {
                 ASSERT_TRUE(wait_for_device());
                 std::vector<float> expected(each);
                 for (int i = 0; i < kImages; ++i) {
-                    normalize(batch.view().crop({i * height, 0, height, width}), kImageNetNormalize, layout,
-                              expected.data());
+                    testing::normalize_with(best_kernels(), batch.view().crop({i * height, 0, height, width}),
+                                            kImageNetNormalize, layout, expected.data());
                     const float* image = out + static_cast<std::size_t>(i) * each;
                     ASSERT_EQ(std::vector<float>(image, image + each), expected) << height << "x" << width;
                 }
@@ -54,7 +55,7 @@ TEST(NormalizeCuda, GivesTheBitsOfTheCpu) {
     }
 }
 
-TEST(NormalizeCuda, SaysWhatIsMissingWithoutCuda) {
+TEST(NormalizeCuda, ThrowsUnsupportedWithoutCuda) {
     if (cuda_built()) {
         GTEST_SKIP() << "built with CUDA";
     }

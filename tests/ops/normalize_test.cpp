@@ -1,4 +1,4 @@
-// Every kernel set against the readable twin, for all channels, both layouts and odd widths.
+// Every kernel set compared with the reference, for all channels, both layouts and odd widths.
 #include "stoker/ops/normalize.h"
 
 #include <gtest/gtest.h>
@@ -8,12 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "ops/normalize_reference.h"
 #include "ops/support.h"
 #include "stoker/base/error.h"
 #include "stoker/ops/kernels.h"
 
 namespace stoker {
 namespace {
+
+using testing::normalize_reference;
+using testing::normalize_with;
 
 constexpr Normalize kOp{{0.485f, 0.456f, 0.406f, 0.5f}, {0.229f, 0.224f, 0.225f, 0.25f}};
 
@@ -72,21 +76,16 @@ TEST(Normalize, DefaultLeavesPixelsBetweenZeroAndOne) {
     image.view().data[1] = 51;
     image.view().data[2] = 255;
     float out[3];
-    normalize(image.view(), {}, Layout::chw, out);
+    normalize_with(best_kernels(), image.view(), {}, Layout::chw, out);
     EXPECT_EQ(out[0], 0.0f);
     EXPECT_FLOAT_EQ(out[1], 0.2f);
     EXPECT_FLOAT_EQ(out[2], 1.0f);
 }
 
 TEST(Normalize, RefusesNonsense) {
-    const Image image = testing::noise(2, 2, 3);
-    const Image five(2, 2, 5);
-    std::vector<float> out(20);
-    EXPECT_THROW(normalize(five.view(), {}, Layout::chw, out.data()), InvalidArgument);
-    EXPECT_THROW(normalize(image.view(), {.std = {1, 0, 1, 1}}, Layout::chw, out.data()), InvalidArgument);
-    EXPECT_THROW(normalize(image.view(), {.std = {-1, 1, 1, 1}}, Layout::chw, out.data()), InvalidArgument);
-    const float nan = std::numeric_limits<float>::quiet_NaN();
-    EXPECT_THROW(normalize(image.view(), {.mean = {nan, 0, 0, 0}}, Layout::chw, out.data()), InvalidArgument);
+    EXPECT_THROW(normalize_factors({.std = {1, 0, 1, 1}}), InvalidArgument);
+    EXPECT_THROW(normalize_factors({.std = {-1, 1, 1, 1}}), InvalidArgument);
+    EXPECT_THROW(normalize_factors({.mean = {std::numeric_limits<float>::quiet_NaN(), 0, 0, 0}}), InvalidArgument);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The pixel ops against torchvision's pixels, and where nothing may change.
+// The pixel ops compared with torchvision's pixels, and cases in which nothing may change.
 #include "stoker/ops/photometric.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "ops/pixels.h"
 #include "ops/support.h"
 #include "stoker/base/error.h"
-#include "stoker/ops/vertical_flip.h"
+#include "stoker/ops/flip.h"
 
 namespace stoker {
 namespace {
@@ -40,10 +40,6 @@ TEST(Photometric, PosterizeIsTorchvisions) {
 
 TEST(Photometric, SolarizeIsTorchvisions) {
     EXPECT_EQ(difference(changed(pattern(6, 7, 3), [](ImageView v) { solarize(v, 100.5f); }), testing::kSolarize), 0);
-    const Image inverted = changed(pattern(6, 7, 3), invert);
-    for (std::size_t i = 0; i < inverted.bytes(); ++i) {
-        EXPECT_EQ(inverted.view().data[i] + pattern(6, 7, 3).view().data[i], 255);
-    }
     Image edge(1, 2, 1);
     edge.view().data[0] = 254;
     edge.view().data[1] = 255;
@@ -104,7 +100,7 @@ TEST(Photometric, RefusesNonsense) {
     EXPECT_THROW(autocontrast(two.view()), DataError);
 }
 
-TEST(VerticalFlip, TurnsUpsideDownAndTwiceIsIdentity) {
+TEST(VerticalFlip, ReversesRowsAndTwiceIsIdentity) {
     for (const int height : {1, 2, 5, 6}) {
         const Image image = testing::noise(height, 7, 3);
         Image flipped = copy_of(image);

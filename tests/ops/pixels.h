@@ -1,4 +1,4 @@
-// How far two images lie apart, for the tests of the ops.
+// Comparison and copies of images, for the tests of the ops.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace stoker::testing {
 
-// The largest difference of a value, in levels.
+// The largest difference of two values; 256 if the sizes differ.
 inline int difference(const Image& image, std::span<const std::uint8_t> wanted) {
     if (image.bytes() != wanted.size()) {
         return 256;

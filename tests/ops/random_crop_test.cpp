@@ -1,4 +1,4 @@
-// Padded crops against padding written out, against torchvision's pixels, and where windows may lie.
+// Padded crops compared with written-out padding and with torchvision's pixels; the range of the windows.
 #include "stoker/ops/random_crop.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using testing::difference;
 
 constexpr Color kFill{1, 2, 3, 4};
 
-// The pixels 0 1 2 3 of a row, cropped from `left` on.
+// Crops a row of the pixels 0 1 2 3, beginning at `left`.
 std::vector<int> row_of(int left, int width, PaddingMode mode, int length = 4) {
     Image image(1, length, 1);
     for (int x = 0; x < length; ++x) {
@@ -28,7 +28,7 @@ std::vector<int> row_of(int left, int width, PaddingMode mode, int length = 4) {
     return {out.view().data, out.view().data + width};
 }
 
-TEST(RandomCrop, PadsAsItsModesSay) {
+TEST(RandomCrop, PadsInEveryMode) {
     EXPECT_EQ(row_of(-2, 9, PaddingMode::constant), (std::vector{9, 9, 0, 1, 2, 3, 9, 9, 9}));
     EXPECT_EQ(row_of(-2, 9, PaddingMode::edge), (std::vector{0, 0, 0, 1, 2, 3, 3, 3, 3}));
     EXPECT_EQ(row_of(-2, 9, PaddingMode::reflect), (std::vector{2, 1, 0, 1, 2, 3, 2, 1, 0}));
@@ -83,7 +83,7 @@ TEST(RandomCrop, DrawsEveryWindowAndNoOther) {
     EXPECT_EQ(places.rbegin()->second, 4);
 }
 
-TEST(RandomCrop, PadsWhereItMust) {
+TEST(RandomCrop, PadsIfNeeded) {
     Rng rng({});
     EXPECT_THROW(draw_random_crop({.height = 10, .width = 10}, 9, 12, rng), DataError);
     int least = 0;

@@ -1,4 +1,4 @@
-// What is erased and what is not, and how boxes are drawn.
+// Which pixels are erased, and how boxes are drawn.
 #include "stoker/ops/random_erasing.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Every kernel set against the readable twin: random sizes, windows, parts, flips, layouts and types.
+// Every kernel set compared with the reference: random sizes, windows, parts, flips, layouts and types.
 #include "stoker/ops/resize_normalize.h"
 
 #include <fmt/format.h>
@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "ops/resize_reference.h"
 #include "ops/support.h"
 #include "stoker/base/error.h"
+#include "stoker/ops/float16.h"
 #include "stoker/ops/kernels.h"
-#include "stoker/ops/narrow.h"
 
 namespace stoker {
 namespace {
@@ -22,13 +23,13 @@ using testing::noise;
 
 constexpr DType kTypes[] = {DType::float32, DType::bfloat16, DType::float16, DType::uint8};
 constexpr Layout kLayouts[] = {Layout::chw, Layout::hwc};
-constexpr std::size_t kGuard = 64;  // bytes around the target that must stay as they are
+constexpr std::size_t kGuard = 64;  // bytes around the target that must not change
 
 int between(Rng& rng, int low, int high) {
     return low + static_cast<int>(rng.below(static_cast<std::uint32_t>(high - low + 1)));
 }
 
-// A window with all that the geometry reads, and sometimes more.
+// A window that contains all that the geometry reads, and sometimes more.
 Box random_window(const ResizeGeometry& geometry, Rng& rng) {
     const Box reads = resize_reads(geometry);
     const int more = rng.chance(0.5f) ? 30 : 0;
@@ -70,10 +71,9 @@ std::string describe(const ResizeGeometry& geometry, int channels, const PixelTa
 
 class ResizeNormalize : public ::testing::TestWithParam<OpKernels> {
   protected:
-    // Both ways on noise; what differs, or nothing.
+    // Compares both on noise. Describes the first difference; empty if there is none.
     std::string difference(const ResizeGeometry& geometry, int channels, const Box& window, DType dtype, Layout layout,
                            bool streamed) {
-        // The pixels lie in a larger image: what is around them, at the end of memory too, must not matter.
         const Image canvas = noise(window.height, window.width, channels, seed_++);
         const std::size_t bytes =
             static_cast<std::size_t>(geometry.part.height * geometry.part.width * channels) * item_size(dtype);
@@ -83,7 +83,7 @@ class ResizeNormalize : public ::testing::TestWithParam<OpKernels> {
             std::fill_n(buffer->data(), buffer->size(), std::byte{0xA5});
         }
         PixelTarget target{expected.data() + kGuard, dtype, layout, streamed};
-        resize_normalize_reference(canvas.view(), window, geometry, factors_, target);
+        testing::resize_normalize_reference(canvas.view(), window, geometry, factors_, target);
         target.data = got.data() + kGuard;
         resize_normalize_with(GetParam(), canvas.view(), window, geometry, factors_, target, scratch_);
         const auto [a, b] = std::mismatch(expected.data(), expected.data() + expected.size(), got.data());
@@ -110,7 +110,7 @@ TEST_P(ResizeNormalize, GivesTheBitsOfItsOpsOneAfterTheOther) {
     }
 }
 
-// Rows wide enough for vectors, at scales on both sides of what one permutation reaches.
+// Rows wide enough for vectors, at scales below and above the reach of one permutation.
 TEST_P(ResizeNormalize, GivesTheSameBitsAtEveryScale) {
     Rng rng({.seed = 12});
     for (int channels = 1; channels <= 4; ++channels) {
@@ -142,7 +142,7 @@ TEST_P(ResizeNormalize, TallAndThinAndTheUsual) {
     }
 }
 
-TEST_P(ResizeNormalize, NarrowsEveryKindOfFloat) {
+TEST_P(ResizeNormalize, ConvertsEveryKindOfFloatTo16Bits) {
     std::vector<float> values;
     for (std::uint32_t high = 0; high < 0x10000u; ++high) {
         for (const std::uint32_t low : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0x1000u, 0x0FFFu, 0xFFFFu}) {
@@ -152,7 +152,7 @@ TEST_P(ResizeNormalize, NarrowsEveryKindOfFloat) {
     values.resize(values.size() - 3);  // a tail
     std::vector<std::uint16_t> out(values.size() + 1, 77);
     for (const DType dtype : {DType::bfloat16, DType::float16}) {
-        GetParam().narrow(values.data(), values.size(), dtype, out.data());
+        GetParam().to_16bit(values.data(), values.size(), dtype, out.data());
         for (std::size_t i = 0; i < values.size(); ++i) {
             ASSERT_EQ(out[i], dtype == DType::bfloat16 ? to_bfloat16(values[i]) : to_float16(values[i])) << values[i];
         }
@@ -163,8 +163,8 @@ TEST_P(ResizeNormalize, NarrowsEveryKindOfFloat) {
 INSTANTIATE_TEST_SUITE_P(Sets, ResizeNormalize, ::testing::ValuesIn(op_kernels().begin(), op_kernels().end()),
                          [](const auto& set) { return std::string(set.param.name); });
 
-// Every half has its float, and what lies between two halves goes to the nearer one.
-TEST(Narrow, RoundsToTheNearestHalfToEven) {
+// Checks every float16 value and the values around the middle between two of them.
+TEST(Float16, RoundsToTheNearestHalfToEven) {
     const auto value_of = [](std::uint32_t half) {
         const int exponent = static_cast<int>(half >> 10 & 31u);
         const auto digits = static_cast<float>(half & 1023u);
@@ -173,7 +173,7 @@ TEST(Narrow, RoundsToTheNearestHalfToEven) {
     for (std::uint16_t half = 0; half < 0x7BFF; ++half) {
         const float low = value_of(half);
         const float high = value_of(half + 1u);
-        const float middle = (low + high) / 2;  // exact: a half has 11 digits
+        const float middle = (low + high) / 2;  // exact: a float16 has 11 significant bits
         ASSERT_EQ(to_float16(low), half);
         ASSERT_EQ(to_float16(-low), half | 0x8000);
         ASSERT_EQ(to_float16(middle), half + half % 2) << low;
@@ -188,7 +188,7 @@ TEST(Narrow, RoundsToTheNearestHalfToEven) {
     EXPECT_EQ(to_bfloat16(std::bit_cast<float>(0x3F808001u)), 0x3F81);
 }
 
-// The resize of nothing but what is named must not depend on the rest, and must depend on all of it.
+// resize_reads must be the exact box of the taps: no less, and a smaller window is refused.
 TEST(ResizeReads, CoversExactlyWhatIsRead) {
     Rng rng({.seed = 13});
     ResizeScratch scratch;

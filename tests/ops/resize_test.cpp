@@ -1,4 +1,4 @@
-// Every kernel set against the readable twin, over sizes that end inside and on vector boundaries.
+// Every kernel set compared with the reference, for sizes within and at vector boundaries.
 #include "stoker/ops/resize.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/resize_reference.h"
 #include "ops/support.h"
 #include "stoker/base/cpu_features.h"
 #include "stoker/base/error.h"
@@ -17,6 +18,7 @@ namespace stoker {
 namespace {
 
 using testing::noise;
+using testing::resize_reference;
 
 int largest_difference(ConstImageView a, ConstImageView b) {
     int largest = 0;
@@ -146,7 +148,7 @@ TEST(Resize, ReadsAndWritesViewsWithPaddedRows) {
 }
 
 TEST(Resize, GivesPillowsValues) {
-    // Image.resize(size, BILINEAR), one axis after the other.
+    // Image.resize(size, BILINEAR), one axis at a time.
     const struct {
         int height, width, new_height, new_width;
         std::vector<int> expected;
@@ -172,7 +174,7 @@ TEST(Resize, GivesPillowsValues) {
 }
 
 TEST(Resize, HalvingARampMatchesValuesWorkedOutByHand) {
-    // 4 to 2: centres 1 and 3, triangle of half-width 2: weights (3, 3, 1)/7 and mirrored.
+    // 4 to 2: centres 1 and 3, triangle of half-width 2: weights (3, 3, 1) / 7, and mirrored.
     Image from(1, 4, 1);
     const std::uint8_t ramp[] = {0, 70, 140, 210};
     std::copy_n(ramp, 4, from.view().data);
@@ -191,16 +193,16 @@ TEST(Resize, RefusesShapesThatDoNotFit) {
     ResizeScratch scratch;
     EXPECT_THROW(resize(from.view(), grey.view(), scratch), InvalidArgument);
     EXPECT_THROW(resize(from.view(), empty.view(), scratch), InvalidArgument);
-    EXPECT_THROW(resize_part(from.view(), {6, 6}, {3, 0, 4, 4}, to.view(), scratch), InvalidArgument);
-    EXPECT_THROW(resize_part(from.view(), {6, 6}, {0, -1, 4, 4}, to.view(), scratch), InvalidArgument);
-    EXPECT_THROW(resize_part(from.view(), {6, 6}, {0, 0, 4, 5}, to.view(), scratch), InvalidArgument);
+    for (const Box& part : {Box{3, 0, 4, 4}, Box{0, -1, 4, 4}, Box{0, 0, 4, 5}}) {
+        EXPECT_THROW(resize_with(best_kernels(), from.view(), {6, 6}, part, to.view(), scratch), InvalidArgument);
+    }
 }
 
-// A worker goes on after an error in one sample: what was half drawn up must not pass for the next one's.
-TEST(ResizeAxis, DrawnUpAgainAfterAFailure) {
+// After an exception, a worker continues with the next sample: a half-built filter must not be reused.
+TEST(ResizeAxis, IsRebuiltAfterAFailure) {
     ResizeAxis axis;
     axis.build(20, 5, 0, 5);
-    ASSERT_THROW(axis.build(10, 5, 0, -1), std::length_error);  // as where memory runs out
+    ASSERT_THROW(axis.build(10, 5, 0, -1), std::length_error);  // like a failed allocation
     axis.build(10, 5, 0, 5);
     ResizeAxis fresh;
     fresh.build(10, 5, 0, 5);

@@ -1,4 +1,4 @@
-// Images of noise, and names, for the tests of the ops.
+// Noise images and the printing of kernel sets, for the tests of the ops.
 #pragma once
 
 #include <ostream>
@@ -9,7 +9,7 @@
 
 namespace stoker {
 
-// How GoogleTest names a set in its messages.
+// Called by GoogleTest for messages.
 inline void PrintTo(const OpKernels& kernels, std::ostream* out) {
     *out << kernels.name;
 }

@@ -1,4 +1,4 @@
-// Magnitudes as torchvision lists them, each op as the function that it names, and how ops are drawn.
+// torchvision's magnitudes; each op compared with its function; the draws.
 #include "stoker/ops/trivial_augment.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Packing: the same order, keys, labels and pixels in every codec; resumed it gives the same bytes; bad
-// samples are never lost silently.
+// Packing keeps order, keys, labels and pixels in every codec, gives the same bytes if resumed, and never loses bad
+// samples silently.
 #include "stoker/pack/pack.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST_F(Pack, EveryCodecKeepsOrderKeysLabelsAndPixels) {
     for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::dct_zstd, PackCodec::raw}) {
         const fs::path target = dir_ / fmt::format("{}.stk", pack_codec_name(codec));
         const PackResult result =
-            pack(dataset, target, {.recode = {.codec = codec}, .shard_size = 20'000, .workers = 3});
+            pack(dataset, target, {.transcode = {.codec = codec}, .shard_size = 20'000, .workers = 3});
         const StkDataset packed(target);
         EXPECT_EQ(all_of(packed), expected) << pack_codec_name(codec);
         EXPECT_TRUE(std::ranges::equal(packed.classes(), dataset.classes()));
@@ -91,11 +91,11 @@ TEST_F(Pack, KeptImagesAreTheBytesOfTheirFiles) {
     }
 }
 
-TEST_F(Pack, SaysWhyImagesStayAsTheyAre) {
-    const PackResult result = pack(folder(), dir_ / "x.stk", {.recode = {.codec = PackCodec::dct}});
+TEST_F(Pack, SaysWhyImagesAreKept) {
+    const PackResult result = pack(folder(), dir_ / "x.stk", {.transcode = {.codec = PackCodec::dct}});
     EXPECT_THAT(result.kept, ElementsAre(Pair("png image", 2)));
     const auto digits = open_dataset("synth:digits?count=5", Split::train);
-    const PackResult raw = pack(*digits, dir_ / "y.stk", {.recode = {.codec = PackCodec::dct}});
+    const PackResult raw = pack(*digits, dir_ / "y.stk", {.transcode = {.codec = PackCodec::dct}});
     EXPECT_THAT(raw.kept, ElementsAre(Pair("raw pixels", 5)));
     EXPECT_EQ(all_of(StkDataset(dir_ / "y.stk")), all_of(*digits));
 }
@@ -103,11 +103,11 @@ TEST_F(Pack, SaysWhyImagesStayAsTheyAre) {
 TEST_F(Pack, FromOnePackedFormToAnother) {
     const ImageFolder dataset = folder();
     const auto expected = all_of(dataset);
-    pack(dataset, dir_ / "a.stk", {.recode = {.codec = PackCodec::dct}});
+    pack(dataset, dir_ / "a.stk", {.transcode = {.codec = PackCodec::dct}});
     const StkDataset a(dir_ / "a.stk");
-    pack(a, dir_ / "b.stk", {.recode = {.codec = PackCodec::dct_zstd}});
-    pack(a, dir_ / "c.stk", {.recode = {.codec = PackCodec::keep}});
-    pack(a, dir_ / "d.stk", {.recode = {.codec = PackCodec::raw}});
+    pack(a, dir_ / "b.stk", {.transcode = {.codec = PackCodec::dct_zstd}});
+    pack(a, dir_ / "c.stk", {.transcode = {.codec = PackCodec::keep}});
+    pack(a, dir_ / "d.stk", {.transcode = {.codec = PackCodec::raw}});
     const StkDataset b(dir_ / "b.stk");
     EXPECT_EQ(all_of(b), expected);
     EXPECT_THAT(b.codecs(), ElementsAre(Pair("dct-zstd", 10), Pair("png", 2)));
@@ -119,18 +119,18 @@ TEST_F(Pack, FromOnePackedFormToAnother) {
     }
 }
 
-// For programs that know no dct: the files as they once were.
+// For programs that cannot read dct records: the original files.
 TEST_F(Pack, DctRecordsBecomeTheirFilesAgain) {
     const ImageFolder dataset = folder();
-    pack(dataset, dir_ / "dct.stk", {.recode = {.codec = PackCodec::dct}});
-    pack(dataset, dir_ / "zstd.stk", {.recode = {.codec = PackCodec::dct_zstd}});
+    pack(dataset, dir_ / "dct.stk", {.transcode = {.codec = PackCodec::dct}});
+    pack(dataset, dir_ / "zstd.stk", {.transcode = {.codec = PackCodec::dct_zstd}});
     EXPECT_EQ(target_format(dir_ / "x.stk").codec, PackCodec::keep);
     for (const char* name : {"x.tar", "x-{000000..}.tar", "x.lmdb", "x.h5", "x.npz"}) {
         EXPECT_EQ(target_format(dir_ / name).codec, PackCodec::jpeg);
     }
     for (const char* packed : {"dct.stk", "zstd.stk"}) {
         const fs::path target = dir_ / (std::string(packed) + ".tar");
-        const PackResult result = pack(StkDataset(dir_ / packed), target, {.recode = {.codec = PackCodec::jpeg}});
+        const PackResult result = pack(StkDataset(dir_ / packed), target, {.transcode = {.codec = PackCodec::jpeg}});
         EXPECT_THAT(result.codecs, ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
         const auto files = open_dataset(target.string(), Split::train);
         Sample expected;
@@ -138,8 +138,7 @@ TEST_F(Pack, DctRecordsBecomeTheirFilesAgain) {
         for (std::int64_t i = 0; i < dataset.size(); ++i) {
             dataset.read(i, expected);
             files->read(i, found);
-            const bool exact =
-                dataset.key(i) != "c2/9.jpg";  // a progressive one: the same coefficients, but its scans are others
+            const bool exact = dataset.key(i) != "c2/9.jpg";  // progressive: the same coefficients in other scans
             EXPECT_EQ(std::ranges::equal(found.bytes, expected.bytes), exact) << dataset.key(i);
         }
         EXPECT_EQ(all_of(*files), all_of(dataset));
@@ -148,7 +147,7 @@ TEST_F(Pack, DctRecordsBecomeTheirFilesAgain) {
 
 TEST_F(Pack, ResizesOnlyWhatIsLarger) {
     const ImageFolder dataset = folder();
-    pack(dataset, dir_ / "x.stk", {.recode = {.resize_shorter = 60}});
+    pack(dataset, dir_ / "x.stk", {.transcode = {.resize_shorter = 60}});
     const StkDataset packed(dir_ / "x.stk");
     const auto before = all_of(dataset);
     const auto after = all_of(packed);
@@ -165,8 +164,8 @@ TEST_F(Pack, ResizesOnlyWhatIsLarger) {
     }
     EXPECT_THAT(packed.codecs(), ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
 
-    // As raw pixels they are exactly what the op gives.
-    pack(dataset, dir_ / "y.stk", {.recode = {.codec = PackCodec::raw, .resize_shorter = 60}});
+    // As raw pixels they equal the op's output.
+    pack(dataset, dir_ / "y.stk", {.transcode = {.codec = PackCodec::raw, .resize_shorter = 60}});
     const StkDataset raw(dir_ / "y.stk");
     TransformScratch scratch;
     StageTimes times;
@@ -189,19 +188,20 @@ TEST_F(Pack, ResizesOnlyWhatIsLarger) {
 }
 
 TEST_F(Pack, QualityMakesEverythingAJpeg) {
-    const PackResult small = pack(folder(), dir_ / "x.stk", {.recode = {.quality = 20}});
+    const PackResult small = pack(folder(), dir_ / "x.stk", {.transcode = {.quality = 20}});
     EXPECT_THAT(small.codecs, ElementsAre(Pair("jpeg", 12)));
     EXPECT_LT(small.bytes_out, small.bytes_in);
-    const PackResult dct = pack(folder(), dir_ / "y.stk", {.recode = {.codec = PackCodec::dct, .quality = 20}});
+    const PackResult dct = pack(folder(), dir_ / "y.stk", {.transcode = {.codec = PackCodec::dct, .quality = 20}});
     EXPECT_THAT(dct.codecs, ElementsAre(Pair("dct", 12)));
     EXPECT_EQ(all_of(StkDataset(dir_ / "x.stk")), all_of(StkDataset(dir_ / "y.stk")));
-    EXPECT_THROW(pack(folder(), dir_ / "z.stk", {.recode = {.codec = PackCodec::raw, .quality = 20}}), InvalidArgument);
-    EXPECT_THROW(pack(folder(), dir_ / "z.stk", {.recode = {.quality = 101}}), InvalidArgument);
+    EXPECT_THROW(pack(folder(), dir_ / "z.stk", {.transcode = {.codec = PackCodec::raw, .quality = 20}}),
+                 InvalidArgument);
+    EXPECT_THROW(pack(folder(), dir_ / "z.stk", {.transcode = {.quality = 101}}), InvalidArgument);
 }
 
 TEST_F(Pack, ResumedItGivesTheSameBytes) {
     const ImageFolder dataset = folder();
-    const PackOptions options{.recode = {.codec = PackCodec::dct}, .shard_size = 9'000, .workers = 2};
+    const PackOptions options{.transcode = {.codec = PackCodec::dct}, .shard_size = 9'000, .workers = 2};
     pack(dataset, dir_ / "whole.stk", options);
     for (std::int64_t at = 1; at <= 12; ++at) {
         const fs::path target = dir_ / fmt::format("{}.stk", at);
@@ -210,7 +210,7 @@ TEST_F(Pack, ResumedItGivesTheSameBytes) {
         EXPECT_THROW(pack(dataset, target, stopped), Stopped);
         EXPECT_FALSE(fs::exists(target / "stk.json"));
         PackOptions other = options;
-        other.recode.codec = PackCodec::keep;
+        other.transcode.codec = PackCodec::keep;
         EXPECT_THAT([&] { pack(dataset, target, other); }, ::testing::Throws<InvalidArgument>());
 
         const PackResult result = pack(dataset, target, options);
@@ -223,9 +223,9 @@ TEST_F(Pack, ResumedItGivesTheSameBytes) {
     }
 }
 
-TEST_F(Pack, SaysWhichOptionsAreOthersThanThoseItWasBegunWith) {
+TEST_F(Pack, SaysWhichOptionsDiffer) {
     const ImageFolder dataset = folder();
-    const PackOptions options{.recode = {.codec = PackCodec::dct_zstd, .resize_shorter = 50}};
+    const PackOptions options{.transcode = {.codec = PackCodec::dct_zstd, .resize_shorter = 50}};
     PackOptions stopped = options;
     stopped.progress = stop_at(2);
     EXPECT_THROW(pack(dataset, dir_ / "x.stk", stopped), Stopped);
@@ -234,12 +234,13 @@ TEST_F(Pack, SaysWhichOptionsAreOthersThanThoseItWasBegunWith) {
                     ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("x.stk] expected " + text)));
     };
     PackOptions other = options;
-    other.recode.codec = PackCodec::dct;
+    other.transcode.codec = PackCodec::dct;
     said(dataset, other,
-         "--codec dct-zstd, as the data set was begun with, got --codec dct; finish it so, or name another target");
+         "--codec dct-zstd, as the data set was begun with, got --codec dct; finish it with these options, or name "
+         "another target");
     other = options;
-    other.recode.resize_shorter = 0;
-    other.recode.quality = 80;
+    other.transcode.resize_shorter = 0;
+    other.transcode.quality = 80;
     other.shard_size = 500'000;
     said(dataset, other,
          "--resize-shorter 50 and no --quality and --shard-size 256MiB, as the data set was begun with, got no "
@@ -249,7 +250,7 @@ TEST_F(Pack, SaysWhichOptionsAreOthersThanThoseItWasBegunWith) {
          "the same source, as the data set was begun with, got another source, or one that has changed since; finish");
 }
 
-// A dataset with the labels and classes of another day.
+// A data set with other labels and classes.
 class Relabelled final : public Dataset {
   public:
     Relabelled(const Dataset& dataset, std::int64_t first, std::string name) : dataset_(dataset), first_(first) {
@@ -299,7 +300,7 @@ TEST_F(Pack, AFileWrittenAnewIsAnotherSource) {
     pack(*open_dataset(file.string(), Split::train), dir_ / "x.stk", {});
     EXPECT_TRUE(pack(*open_dataset(file.string(), Split::train), dir_ / "x.stk", {}).nothing_to_do);
     fs::last_write_time(file,
-                        fs::last_write_time(file) + std::chrono::seconds(1));  // as many bytes, and keys, as before
+                        fs::last_write_time(file) + std::chrono::seconds(1));  // the same size and keys as before
     EXPECT_THAT([&] { pack(*open_dataset(file.string(), Split::train), dir_ / "x.stk", {}); },
                 ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("or one that has changed since")));
 }
@@ -353,7 +354,7 @@ TEST_F(Pack, ACompletePackingHasNothingToDo) {
     EXPECT_EQ(again.codecs, first.codecs);
     EXPECT_EQ(again.bytes_in, first.bytes_in);
     EXPECT_EQ(files_in(dir_ / "x.stk"), files);
-    EXPECT_THAT([&] { pack(dataset, dir_ / "x.stk", {.recode = {.codec = PackCodec::raw}}); },
+    EXPECT_THAT([&] { pack(dataset, dir_ / "x.stk", {.transcode = {.codec = PackCodec::raw}}); },
                 ::testing::ThrowsMessage<InvalidArgument>(
                     HasSubstr("x.stk] expected --codec keep, as the data set was packed with, got --codec raw; name "
                               "another target, or remove it first")));
@@ -370,7 +371,7 @@ TEST_F(Pack, ABadSampleEndsItUnlessBadOnesAreSkipped) {
     write_file(dir_ / "images/c2/9.jpg", std::string_view("no image"));
     for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::raw}) {
         const fs::path target = dir_ / fmt::format("{}.stk", pack_codec_name(codec));
-        PackOptions options{.recode = {.codec = codec}, .shard_size = 5'000, .workers = 3};
+        PackOptions options{.transcode = {.codec = codec}, .shard_size = 5'000, .workers = 3};
         EXPECT_THAT([&] { pack(folder(), target, options); },
                     ::testing::ThrowsMessage<DataError>(AllOf(HasSubstr("c1/5.jpg"), HasSubstr("--skip-bad"))));
         options.skip_bad = true;
@@ -379,7 +380,7 @@ TEST_F(Pack, ABadSampleEndsItUnlessBadOnesAreSkipped) {
         ASSERT_EQ(result.skipped.size(), 2u);
         EXPECT_EQ(result.skipped[0].key, "c1/5.jpg");
         EXPECT_EQ(result.skipped[1].key, "c2/9.jpg");
-        for (const SkippedSample& sample : result.skipped) {  // the key is said beside it, not in it
+        for (const SkippedSample& sample : result.skipped) {  // the key is a field of its own, not part of the reason
             EXPECT_THAT(sample.reason, AllOf(HasSubstr("(sample "), ::testing::Not(HasSubstr(sample.key))));
         }
         const PackResult again = pack(folder(), target, options);

@@ -1,4 +1,4 @@
-// Small folders of images of several kinds, and what the samples of a dataset are, as comparable values.
+// Small folders of images of several kinds, and the samples of a data set as comparable values.
 #pragma once
 
 #include <cstdint>

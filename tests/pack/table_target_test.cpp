@@ -1,4 +1,4 @@
-// What only files of columns refuse: samples that do not fit one array. And what keys and labels become there.
+// HDF5 and npz: samples that do not fit one array are refused; keys and labels are stored as arrays.
 #include "stoker/pack/table_target.h"
 
 #include <fmt/format.h>
@@ -60,7 +60,7 @@ TEST(TableTarget, PixelsOfSeveralSizesAreRefusedAtTheFirstThatDiffers) {
                     ThrowsMessage<DataError>(AllOf(HasSubstr(": c"), HasSubstr("\"a\": 2 x 3 x 1"),
                                                    HasSubstr("got 4 x 3 x 1; x.tar, x.lmdb and x.stk hold"))));
         const PackResult rest = pack(several, dir / name, {.shard_size = 1, .skip_bad = true});
-        EXPECT_EQ(rest.resumed_samples, 1) << name;  // one odd image costs no more than the open part, of b
+        EXPECT_EQ(rest.resumed_samples, 1) << name;  // the image of another size costs only the open part, of b
         EXPECT_EQ(rest.samples, 3);
         ASSERT_EQ(rest.skipped.size(), 1U);
         EXPECT_EQ(rest.skipped[0].key, "c");
@@ -73,13 +73,13 @@ TEST(TableTarget, PixelsOfSeveralSizesAreRefusedAtTheFirstThatDiffers) {
     }
 }
 
-TEST(TableTarget, EncodedImagesAreNoArray) {
+TEST(TableTarget, NpzRefusesEncodedImages) {
     const TempDir dir;
     make_folder(dir / "images");
     const auto folder = open_dataset((dir / "images").string(), Split::train);
     EXPECT_THAT([&] { pack(*folder, dir / "x.npz", {}); },
                 ThrowsMessage<DataError>(AllOf(HasSubstr("raw pixels, all of one size"), HasSubstr("--codec raw"))));
-    EXPECT_THAT([&] { pack(*folder, dir / "x.npz", {.recode = {.codec = PackCodec::raw}}); },
+    EXPECT_THAT([&] { pack(*folder, dir / "x.npz", {.transcode = {.codec = PackCodec::raw}}); },
                 ThrowsMessage<DataError>(AllOf(HasSubstr("c0/0.jpg"), HasSubstr("c0/1.jpg"))));
     fs::remove_all(dir / "images");
     EXPECT_TRUE(fs::is_empty(dir.path()));
@@ -182,7 +182,7 @@ TEST(TableTarget, ClassesWithoutLabelsAreKept) {
     }
 }
 
-// With one and several images a batch of the spool.
+// Spool batches of one and of several images.
 TEST(TableTarget, ManySamplesAndLargeOnes) {
     const TempDir dir;
     std::vector<One> samples;
@@ -195,7 +195,7 @@ TEST(TableTarget, ManySamplesAndLargeOnes) {
         for (const Pixels* dataset : {&small, &large}) {
             const fs::path path = dir / fmt::format("{}{}", dataset->size(), name);
             const PackResult result = pack(*dataset, path, {.shard_size = 10'000});
-            EXPECT_EQ(result.samples, dataset->size());  // contents: verified by pack itself
+            EXPECT_EQ(result.samples, dataset->size());  // pack() itself verifies the contents
             EXPECT_EQ(open_dataset(path.string(), Split::train)->key(2), dataset->key(2));
         }
     }

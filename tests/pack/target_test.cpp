@@ -1,5 +1,5 @@
-// What holds for every target beside stk: the same samples come back through the reader, a packing that was
-// stopped anywhere goes on, nothing appears before it is whole, and nothing of others is touched.
+// All targets except stk: the samples are read back as packed, a packing stopped anywhere is resumed, nothing appears
+// under the target's name before it is complete, and other files are not touched.
 #include "stoker/pack/target.h"
 
 #include <gmock/gmock.h>
@@ -56,8 +56,8 @@ std::map<std::string, std::string> files_in(const fs::path& directory) {
 struct Case {
     const char* target;
     const char* data;     // "": a folder of images
-    bool same_bytes;      // of two packings, one of which was resumed
-    const char* payload;  // a file in the working folder whose bytes are checked
+    bool same_bytes;      // an uninterrupted and a resumed packing give the same bytes
+    const char* payload;  // a file in the staging folder whose bytes are checked
 };
 
 void PrintTo(const Case& tested, std::ostream* out) {
@@ -88,7 +88,7 @@ class Target : public ::testing::TestWithParam<Case> {
         return options;
     }
 
-    // Only the working folder.
+    // Only the staging folder.
     void expect_nothing_but_the_working_folder() const {
         for (const auto& entry : fs::directory_iterator(dir_ / "out")) {
             EXPECT_EQ(entry.path().extension(), ".part") << entry.path();
@@ -120,7 +120,7 @@ TEST_P(Target, TheSameSamplesComeBack) {
     EXPECT_EQ(result.bytes_out, bytes);
 }
 
-TEST_P(Target, AStoppedPackingGoesOn) {
+TEST_P(Target, AStoppedPackingIsResumed) {
     const PackResult whole = pack(*dataset_, target("whole"), options_);
     const auto expected = files_in(dir_ / "whole");
     const std::int64_t size = dataset_->size();
@@ -145,7 +145,7 @@ TEST_P(Target, AStoppedPackingGoesOn) {
     EXPECT_GT(resumed, 0);
 }
 
-TEST_P(Target, StoppedAtTheEndItGoesOnToo) {
+TEST_P(Target, StoppedAtTheEndItIsResumed) {
     for (const char* phase : {"write", "verify"}) {
         fs::remove_all(dir_ / "out");
         bool stopped = false;
@@ -162,7 +162,7 @@ TEST_P(Target, StoppedAtTheEndItGoesOnToo) {
     }
 }
 
-TEST_P(Target, ALineOfTheJournalThatIsTornCountsForNothing) {
+TEST_P(Target, AnIncompleteJournalLineIsIgnored) {
     EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
     fs::path journal;
     for (const auto& entry : fs::recursive_directory_iterator(dir_ / "out")) {
@@ -201,25 +201,26 @@ TEST_P(Target, ADamagedPartIsPackedAgain) {
     EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_));
 }
 
-TEST_P(Target, APartThatIsGoneIsPackedAgainAndOneThatCannotBeReadIsNot) {
+TEST_P(Target, AMissingPartIsPackedAgainAnUnreadableOneIsAnError) {
     if (GetParam().payload == nullptr) {
         GTEST_SKIP() << "LMDB has one file of all parts";
     }
     EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
     const fs::path payload = dir_ / "out" / GetParam().payload;
     fs::rename(payload, dir_ / "kept");
-    fs::create_directory(payload);  // an error, but none that tells of other bytes
+    fs::create_directory(payload);  // an I/O error, not different bytes
     EXPECT_THROW(pack(*dataset_, target(), options_), IoError);
     fs::remove(payload);
     fs::rename(dir_ / "kept", payload);
-    EXPECT_THROW(pack(*dataset_, target(), stopping("check", dataset_->size() / 3)), Stopped);  // there are still parts
+    EXPECT_THROW(pack(*dataset_, target(), stopping("check", dataset_->size() / 3)),
+                 Stopped);  // earlier parts are still kept
     fs::remove(payload);
     const PackResult result = pack(*dataset_, target(), options_);
     EXPECT_EQ(result.resumed_samples, 0);
     EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_));
 }
 
-TEST_P(Target, NotesThatAreNoJsonCountForNothing) {
+TEST_P(Target, APartWithNotesThatAreNoJsonIsPackedAgain) {
     EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
     for (const auto& entry : fs::recursive_directory_iterator(dir_ / "out")) {
         if (entry.path().filename() == "journal.jsonl") {
@@ -249,7 +250,7 @@ TEST_P(Target, ACompleteOneHasNothingToDo) {
     EXPECT_EQ(again.bytes_out, first.bytes_out);
     EXPECT_EQ(again.path, first.path);
     PackOptions other = options_;
-    other.recode.resize_shorter = 8;
+    other.transcode.resize_shorter = 8;
     EXPECT_THAT([&] { pack(*dataset_, target(), other); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("no --resize-shorter, as the data set was packed with")));
     EXPECT_TRUE(files_in(dir_ / "out") == files);
@@ -258,7 +259,7 @@ TEST_P(Target, ACompleteOneHasNothingToDo) {
 TEST_P(Target, AnUnfinishedOneKeepsItsOptions) {
     EXPECT_THROW(pack(*dataset_, target(), stopping("pack", dataset_->size())), Stopped);
     PackOptions other = options_;
-    other.recode.resize_shorter = 8;
+    other.transcode.resize_shorter = 8;
     EXPECT_THAT([&] { pack(*dataset_, target(), other); },
                 ThrowsMessage<InvalidArgument>(HasSubstr("no --resize-shorter, as the data set was begun with")));
     EXPECT_NO_THROW(pack(*dataset_, target(), options_));
@@ -278,7 +279,7 @@ TEST_P(Target, OnePackingAtATime) {
     EXPECT_TRUE(stored(*open_dataset(result.path, Split::train)) == stored(*dataset_));
 }
 
-TEST_P(Target, WhatIsThereIsNotTouched) {
+TEST_P(Target, ExistingFilesAreNotTouched) {
     std::string name = GetParam().target;
     if (const std::size_t brace = name.find('{'); brace != std::string::npos) {
         name.replace(brace, name.find('}') + 1 - brace, "000007");
@@ -293,7 +294,7 @@ TEST_P(Target, WhatIsThereIsNotTouched) {
 TEST_P(Target, KilledBetweenTwoRenamesItIsFinishedLater) {
     const PackResult first = pack(*dataset_, target(), options_);
     const auto whole = files_in(dir_ / "out");
-    for (std::size_t moved = 0; moved < whole.size(); ++moved) {  // back into the working folder, all but some
+    for (std::size_t moved = 0; moved < whole.size(); ++moved) {  // back into the staging folder, except the first ones
         fs::path record;
         for (const auto& [name, content] : whole) {
             record = name.ends_with(".pack.json") ? fs::path(name) : record;
@@ -334,7 +335,7 @@ TEST_P(Target, ARemovedOneIsPackedAnew) {
         }
     }
     EXPECT_THAT([&] { pack(*dataset_, target(), options_); },
-                ThrowsMessage<InvalidArgument>(HasSubstr("pack.json tells of, got ")));
+                ThrowsMessage<InvalidArgument>(HasSubstr("pack.json lists, got ")));
 }
 
 TEST_P(Target, BadSamplesAreLeftOutAndListed) {
@@ -373,7 +374,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"x.h5", "synth:digits?count=96", true, "x.h5.part/records"},
                       Case{"x.npz", "synth:digits?count=96", true, "x.npz.part/images"}));
 
-// The classes lie beside an archive under its name, whatever that ends in.
+// The file of class names is found for any archive name.
 TEST(TarClasses, AreFoundWhateverTheNameEndsIn) {
     const TempDir dir;
     make_folder(dir / "images");

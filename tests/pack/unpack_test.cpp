@@ -1,4 +1,4 @@
-// Unpacking: the files that were packed come back, and no name from outside leads out of the folder.
+// Unpacking gives the packed files back, and no key leads out of the folder.
 #include "stoker/pack/unpack.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST(Unpack, GivesTheFolderBack) {
     const ImageFolder dataset(dir / "images");
     for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::dct_zstd}) {
         const std::string name(pack_codec_name(codec));
-        pack(dataset, dir / (name + ".stk"), {.recode = {.codec = codec}});
+        pack(dataset, dir / (name + ".stk"), {.transcode = {.codec = codec}});
         fs::create_directories(dir / name);
         const StkDataset packed(dir / (name + ".stk"));
         const UnpackResult result = unpack(packed, dir / name, {.workers = 2});
@@ -52,7 +52,7 @@ TEST(Unpack, ADamagedSampleIsNotWritten) {
     make_folder(dir / "images");
     for (const auto codec : {PackCodec::keep, PackCodec::raw}) {
         const fs::path target = dir / fmt::format("{}.stk", pack_codec_name(codec));
-        pack(ImageFolder(dir / "images"), target, {.recode = {.codec = codec}});
+        pack(ImageFolder(dir / "images"), target, {.transcode = {.codec = codec}});
         std::string bytes = read_text(target / "shard-000000.stk");
         const std::size_t last = static_cast<std::size_t>(StkDataset(target).image(0).bytes.size()) - 1;
         bytes[64 + last] = static_cast<char>(bytes[64 + last] ^ 1);  // the end of the first payload
@@ -66,7 +66,7 @@ TEST(Unpack, ADamagedSampleIsNotWritten) {
                               HasSubstr("the shard is damaged: copy it again, or pack again"))));
         EXPECT_FALSE(fs::exists(back / "c0/0.jpg"));
         EXPECT_FALSE(fs::exists(back / "c0/0.jpg.png"));
-        // Nor does it get a new hash in another data set.
+        // Packing it again does not give it a new, valid hash.
         EXPECT_THAT([&] { pack(damaged, back / "again.stk", {}); },
                     ::testing::ThrowsMessage<DataError>(HasSubstr("of hash")));
     }
@@ -76,7 +76,7 @@ TEST(Unpack, RawPixelsBecomePng) {
     const TempDir dir;
     make_folder(dir / "images");
     const ImageFolder dataset(dir / "images");
-    pack(dataset, dir / "x.stk", {.recode = {.codec = PackCodec::raw}});
+    pack(dataset, dir / "x.stk", {.transcode = {.codec = PackCodec::raw}});
     fs::create_directories(dir / "back");
     const UnpackResult result = unpack(StkDataset(dir / "x.stk"), dir / "back", {});
     EXPECT_EQ(result.original, 0);
@@ -168,7 +168,7 @@ TEST(Unpack, HostileDataSets) {
     }
     EXPECT_FALSE(fs::exists(dir / "escaped.jpg"));
     EXPECT_FALSE(fs::exists(dir / "deep/escaped.jpg"));
-    // A link in the folder is not followed out of it.
+    // A symbolic link in the folder is not followed.
     fs::create_directories(dir / "out");
     fs::create_directories(dir / "elsewhere");
     fs::create_directories(dir / "out/c");

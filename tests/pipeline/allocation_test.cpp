@@ -1,5 +1,5 @@
-// A worker that has seen its largest image takes no more memory: every `new` of this program is counted.
-#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 sees only half of a replaced operator new and delete
+// A worker allocates no more memory once it has processed its largest image: every `new` of this program is counted.
+#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 warns about a replaced operator new and delete
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ void* operator new(std::size_t bytes) {
     return pluralize(bytes, alignof(std::max_align_t));
 }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-    return std::malloc(bytes);  // as what is given back by free
+    return std::malloc(bytes);  // matches the free in operator delete
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
     return pluralize(bytes, static_cast<std::size_t>(alignment));
@@ -61,7 +61,7 @@ Image picture(int height, int width) {
     return image;
 }
 
-// Allocations of the second of two rounds over `samples`, the first of which warms the worker up.
+// Allocations in the second of two passes over `samples`; the first one warms up.
 long second_round(const Transform& transform, const std::vector<Sample>& samples, DType dtype, Layout layout) {
     TransformScratch scratch;
     StageTimes times;
@@ -115,7 +115,7 @@ TEST(Allocations, NoneOnceAWorkerIsWarm) {
     }
     const long before = allocations;
     auto counted_one = std::make_unique<Image>(4, 4, 3);
-    EXPECT_GE(allocations - before, 1) << "the count counts";
+    EXPECT_GE(allocations - before, 1) << "the counter works";
 }
 
 }  // namespace

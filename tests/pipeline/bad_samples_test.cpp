@@ -1,5 +1,5 @@
-// Bad samples within a budget: replaced by the next good one, listed, the same for any number of workers; past the
-// budget the run ends.
+// Bad samples within a budget are replaced by the next good one and listed, the same for any number of workers; beyond
+// the budget the run ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST(BadSamples, TheBatchHoldsTheReplacement) {
     EXPECT_TRUE(std::equal(got.image.begin() + static_cast<std::ptrdiff_t>(5 * image),
                            got.image.begin() + static_cast<std::ptrdiff_t>(6 * image),
                            all.image.begin() + static_cast<std::ptrdiff_t>(6 * image)));
-    EXPECT_EQ(batch->draws()[5].index, 5);
+    EXPECT_EQ(batch->sampled()[5].index, 5);
     ASSERT_EQ(batch->bad_samples().size(), 1);
     const BadSample& bad = batch->bad_samples().front();
     EXPECT_EQ(bad.item, 5);
@@ -107,7 +107,7 @@ TEST(BadSamples, PastTheBudgetTheRunStopsWithAList) {
     }
 }
 
-// Past the classes of the model, or none at all: a loss function would only say that something is out of bounds.
+// Labels outside the model's classes, or missing: a loss function would only report an index out of bounds.
 TEST(BadSamples, ALabelThatNoClassHasIsOne) {
     const auto source = std::make_shared<PixelDataset>(20);
     std::int64_t largest = 0;
@@ -147,7 +147,7 @@ TEST(BadSamples, ADataSetOfBadSamplesOnlyEndsWithAMessage) {
     for (std::int64_t i = 1; i < 10; ++i) {
         all.insert(i);
     }
-    // Sample 0 tells the shape and then is bad too.
+    // Sample 0 is read for the shape and is then bad, too.
     const auto source = source_with_bad(10, all);
     Loader loader(source, random_ops(), {.batch_size = 5, .workers = 0, .shuffle = false, .bad_samples = 1000});
     source->failures[0] = source->failures[1];
@@ -161,7 +161,7 @@ TEST(BadSamples, ADataSetOfBadSamplesOnlyEndsWithAMessage) {
     }
     try {
         Loader(source, random_ops(), {.batch_size = 5, .bad_samples = 1000});
-        ADD_FAILURE() << "no sample tells the shape";
+        ADD_FAILURE() << "no sample gives the shape";
     } catch (const TooManyBadSamples& error) {
         EXPECT_EQ(error.samples().size(), 10) << "each with its reason";
         EXPECT_EQ(error.samples().back().key, "pixels/00009");
@@ -178,7 +178,7 @@ TEST(BadSamples, MayHaveNoKey) {
     EXPECT_EQ(batch->bad_samples()[1].reason, "expected good bytes, got bad ones");
 }
 
-// The whole batch is listed, with what its other bad samples were replaced by.
+// All bad samples of the batch are listed, with their replacements.
 TEST(BadSamples, TheListOfTheStopIsWhole) {
     Loader loader(source_with_bad(20, {1, 5}), random_ops(),
                   {.batch_size = 10, .workers = 3, .shuffle = false, .bad_samples = 1});
@@ -213,7 +213,7 @@ TEST(BadSamples, AreReadOnce) {
     EXPECT_EQ(source->reads, 1 + 1000 + 200) << "the first, each good one at its place, each bad one, its replacement";
 }
 
-// Long runs of them cost nothing but themselves, and all may be bad.
+// Many consecutive bad samples are read once each; all samples may be bad.
 TEST(BadSamples, MayLeaveTheirPlacesEmpty) {
     const auto source = std::make_shared<PixelDataset>(40);
     Loader loader(source, random_ops(),
@@ -233,7 +233,7 @@ TEST(BadSamples, MayLeaveTheirPlacesEmpty) {
     EXPECT_EQ(source->reads, 1 + 40);
 }
 
-// The place keeps the draws of the sample that was asked for: no other place has them.
+// A replacement uses the random numbers of the original sample, which no other item has.
 TEST(BadSamples, AReplacementIsAugmentedInItsOwnWay) {
     Loader loader(source_with_bad(400, {7}), random_ops(), {.batch_size = 400, .workers = 1, .bad_samples = 1});
     const Seen seen = see(*loader.next());
@@ -275,9 +275,9 @@ TEST(BadSamples, ImagesOfAnotherSizeAreNone) {
     Loader loader(source, Transform(), {.batch_size = 20, .workers = 1, .shuffle = false, .bad_samples = 10});
     try {
         loader.next();
-        ADD_FAILURE() << "dropped in silence";
+        ADD_FAILURE() << "dropped silently";
     } catch (const DataError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("add an op that gives all images one size"));
+        EXPECT_THAT(error.what(), HasSubstr("add an op that gives all images the same size"));
     }
 }
 

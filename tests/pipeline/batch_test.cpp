@@ -1,4 +1,4 @@
-// Batch slots: where the fields lie, whose memory it is, and the hash of the keys.
+// Batches: layout of the fields, allocation of the memory, and the hash of the keys.
 #include "stoker/pipeline/batch.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,4 @@
-// What a loader does with samples that cannot be read, options that cannot be, and memory that is
-// not there: it says so where batches are taken, and goes on.
+// A loader with unreadable samples, impossible options, or without memory: next() throws, and the loader continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +15,7 @@ using testing::PixelDataset;
 using testing::random_ops;
 using testing::see;
 
-// Ten samples in order, in batches of 4, of which sample 5 fails as told.
+// Ten samples in order, in batches of 4; sample 5 fails with the given error.
 template <typename Check>
 void with_failure(const std::function<void()>& failure, Check check) {
     for (const int workers : {0, 1, 3}) {
@@ -26,7 +25,8 @@ void with_failure(const std::function<void()>& failure, Check check) {
         for (int epoch = 0; epoch < 2; ++epoch) {
             EXPECT_EQ(see(*loader.next()).indices, (std::vector<std::int64_t>{0, 1, 2, 3}));
             check(loader);
-            EXPECT_EQ(see(*loader.next()).indices, (std::vector<std::int64_t>{8, 9})) << "goes on behind the bad batch";
+            EXPECT_EQ(see(*loader.next()).indices, (std::vector<std::int64_t>{8, 9}))
+                << "continues after the bad batch";
             EXPECT_EQ(loader.next(), nullptr);
         }
     }
@@ -48,7 +48,7 @@ TEST(LoaderErrors, ADataErrorHasItsPlace) {
             EXPECT_STREQ(
                 error.what(),
                 "[made-up: pixels/00005 (sample 5) @ byte 77] expected good bytes, got bad ones; `stoker inspect "
-                "--verify` lists all that are bad; data.bad_samples = 10 lets some pass");
+                "--verify` lists all bad samples; data.bad_samples = 10 replaces up to ten");
         }
     });
 }
@@ -123,10 +123,11 @@ TEST(LoaderErrors, AnImageOfAnotherSizeSaysWhatToAdd) {
         ADD_FAILURE() << "no error";
     } catch (const DataError& error) {
         EXPECT_EQ(error.place().index, 6);
-        EXPECT_STREQ(error.what(),
-                     "[made-up: pixels/00006 (sample 6)] expected 3 x 12 x 10 (channels, height, width), as of sample "
-                     "0, got 3 x 13 x 10; add an op that gives all images one size, such as center_crop or resize with "
-                     "size = [height, width]");
+        EXPECT_STREQ(
+            error.what(),
+            "[made-up: pixels/00006 (sample 6)] expected 3 x 12 x 10 (channels, height, width), as of sample "
+            "0, got 3 x 13 x 10; add an op that gives all images the same size, such as center_crop or resize with "
+            "size = [height, width]");
     }
     Loader cropped(dataset, Transform(std::vector<Op>{CenterCrop{8, 8}}), {.batch_size = 8, .workers = 2});
     EXPECT_NE(cropped.next(), nullptr);

@@ -115,7 +115,7 @@ TEST(LoaderOrder, ACacheServesTheLaterEpochs) {
             Loader loader(source, random_ops(), options);
             see_epochs(loader, 4);
             EXPECT_EQ(source->reads, 1 + 60);
-            EXPECT_EQ(loader.stats().cache_trouble, "");
+            EXPECT_EQ(loader.stats().cache_stop_reason, "");
         }
     }
 }

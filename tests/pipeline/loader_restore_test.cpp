@@ -1,4 +1,4 @@
-// Saving and restoring the loader's place: the very next batch, at any number of workers and ranks.
+// Saving and restoring the loader's position: it continues with the next batch, for any number of workers and ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ TEST(LoaderRestore, GoesOnWithTheVeryNextBatch) {
         take(*first, cut);
         const std::string json = to_json(first->state());
         const auto second = make(options(static_cast<int>(random() % 4)));
-        take(*second, random() % 7);  // wherever it stands
+        take(*second, random() % 7);  // from any position
         second->restore(loader_state_from_json(json));
         EXPECT_EQ(to_json(second->state()), json);
         const auto rest = take(*second, all.size() - cut);
@@ -104,7 +104,7 @@ TEST(LoaderRestore, EpochsStillEnd) {
     EXPECT_EQ(see_epochs(*second, 1).size(), kBatches);
     EXPECT_EQ(second->next(), nullptr);
 
-    // Between an epoch's last batch and its null, and after the last of all.
+    // Between an epoch's last batch and its null, and after the last epoch.
     const auto third = make(bounded);
     take(*first, 1);
     EXPECT_EQ(first->state().epoch, 1);

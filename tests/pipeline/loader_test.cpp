@@ -1,4 +1,4 @@
-// The loader's promise: the same bytes in the same order, whoever does the work and whenever.
+// The loader gives the same bytes in the same order for any number of workers and any timing.
 #include "stoker/pipeline/loader.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "pipeline/pixel_source.h"
-#include "stoker/ops/narrow.h"
+#include "stoker/ops/float16.h"
 
 namespace stoker {
 namespace {
@@ -81,7 +81,7 @@ TEST(Loader, RanksTogetherMakeTheSameGlobalBatches) {
     for (const bool drop_last : {false, true}) {
         const LoaderOptions options{.batch_size = 12, .workers = 2, .seed = 9, .drop_last = drop_last};
         const auto alone = run(50, options, 2);
-        for (const int world_size : {2, 4, 12}) {  // of 12 ranks, most have nothing of the last two samples
+        for (const int world_size : {2, 4, 12}) {  // with 12 ranks, most have none of the last two samples
             std::vector<Seen> together(alone.size());
             for (int rank = 0; rank < world_size; ++rank) {
                 LoaderOptions own = options;
@@ -125,7 +125,7 @@ TEST(Loader, EpochsDifferInOrderAndAugmentation) {
     EXPECT_GE(changed, 18) << "of 20 samples drawn anew";
 }
 
-// A sample's augmentation does not depend on where in which batch it is.
+// A sample's augmentation does not depend on its batch or its position in it.
 TEST(Loader, AugmentationFollowsTheSampleNotItsPlace) {
     Loader in_order(std::make_shared<PixelDataset>(20), random_ops(),
                     {.batch_size = 20, .workers = 0, .seed = 2, .shuffle = false});
@@ -204,7 +204,8 @@ TEST(Loader, CacheChangesNoByte) {
             }
             EXPECT_EQ(difference(seen, alone), "") << budget << " bytes, " << workers << " workers";
             if (budget == 1 << 20) {
-                EXPECT_LE(source->reads, 1 + 60 + 8 * 4) << "only batches under way at the epoch's turn read twice";
+                EXPECT_LE(source->reads, 1 + 60 + 8 * 4)
+                    << "only batches in flight at the end of the epoch are read twice";
             }
         }
     }
@@ -292,7 +293,6 @@ TEST(Loader, StatsCountTheWork) {
         EXPECT_GE(stats.workers[Stage::read], milliseconds(20));
         EXPECT_GT(stats.workers[Stage::augment].count(), 0);
         EXPECT_EQ(stats.workers[Stage::decode].count(), 0) << "raw pixels need none";
-        EXPECT_EQ(stats.ring.batches, 4);
     }
 }
 

@@ -1,5 +1,5 @@
-// A dataset of made-up pixels for tests of the loader: every sample known from its index, with
-// samples that are slow, fail, or have another size where a test asks for them.
+// A data set of synthetic pixels for tests of the loader: every sample is a function of its index. Tests may make
+// samples slow, failing, or of another size.
 #pragma once
 
 #include <fmt/format.h>
@@ -86,7 +86,7 @@ struct Seen {
     bool operator==(const Seen&) const = default;
 };
 
-inline Seen see(const Batch& batch) {
+inline Seen see(Batch& batch) {
     const auto image = batch.field(kImageField).as<float>();
     const auto labels = batch.field(kLabelField).as<std::int64_t>();
     const auto indices = batch.field(kIndexField).as<std::int64_t>();
@@ -103,7 +103,7 @@ inline Seen see(const Batch& batch) {
     return seen;
 }
 
-// The rest of `epochs` epochs, up to and with the null that ends each.
+// The remaining batches of `epochs` epochs, including the null at the end of each.
 inline std::vector<Seen> see_epochs(Loader& loader, int epochs) {
     std::vector<Seen> seen;
     while (epochs > 0) {
@@ -116,7 +116,7 @@ inline std::vector<Seen> see_epochs(Loader& loader, int epochs) {
     return seen;
 }
 
-// gtest would print two megabytes of floats: says where two runs part instead.
+// The first difference between two runs; gtest would print two megabytes of floats.
 inline std::string difference(const std::vector<Seen>& a, const std::vector<Seen>& b) {
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
         if (!(a[i] == b[i])) {

@@ -1,4 +1,4 @@
-// A dataset that fetches ahead is told of every batch, in order, before its samples are read, and of no other.
+// Dataset::prefetch receives every batch, in order, before its samples are read, and nothing else.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -50,13 +50,13 @@ TEST(Prefetch, IsToldOfEachBatchInOrder) {
         }
         EXPECT_EQ(want.size(), 6u);
         EXPECT_EQ(dataset->batches(), want) << workers << " workers";
-        if (workers <= 1) {  // of several, one may read before another has told
+        if (workers <= 1) {  // with several workers, one may read before another has called prefetch
             EXPECT_EQ(dataset->unannounced(), 1) << "sample 0, for its shape";
         }
     }
 }
 
-// Every batch is told of while the one before it is read, and what the cache holds is not told of again.
+// Every batch is prefetched while the one before it is read; cached samples are not prefetched again.
 TEST(Prefetch, IsToldABatchAheadOfWhatHasToBeRead) {
     const auto dataset = std::make_shared<FetchingDataset>(40);
     Loader loader(dataset, Transform{},

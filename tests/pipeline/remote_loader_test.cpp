@@ -1,5 +1,5 @@
-// Whole epochs from a server that fails, is stopped and comes back: the batches are those of the same files read
-// locally, pixel for pixel, or the loader stops with one clear line.
+// Epochs from a server that fails, stops and restarts: the batches equal those of the same local files, pixel for
+// pixel, or the loader stops with a one-line error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -129,7 +129,7 @@ class RemoteLoaderTest : public ::testing::TestWithParam<const char*> {
     std::string data() const { return GetParam(); }
     bool stk() const { return data().ends_with(".stk"); }
 
-    // With nothing in memory but a tar's index: finding that reads all of so small a file.
+    // Nothing in memory but a tar's index, whose creation reads all of such a small file.
     std::shared_ptr<const Dataset> open(const RemoteOptions& options = quick()) const {
         if (!stk()) {
             open_dataset(server_.url("/" + data()), Split::train, {.remote = quick()});
@@ -143,7 +143,7 @@ class RemoteLoaderTest : public ::testing::TestWithParam<const char*> {
         return std::make_unique<Loader>(std::move(dataset), random_ops(), options);
     }
 
-    // What the same files give from the disk, in the same order.
+    // The batches of the same local files, in the same order.
     std::vector<Seen> local(std::uint64_t seed) const {
         const auto dataset = open_dataset((dir_ / data()).string(), Split::train);
         return see_epochs(*loader(std::shared_ptr<const Dataset>(open_local()), seed), 2);
@@ -269,7 +269,7 @@ TEST_P(RemoteLoaderTest, TheCachesBudgetIsKeptAllTheTime) {
     EXPECT_EQ(difference(seen, local(8)), "");
 }
 
-// The child runs epochs into the cache until it is killed; what it leaves is used, and nothing in it is wrong.
+// A child process fills the cache until it is killed; the remaining cache is used and contains nothing wrong.
 TEST_P(RemoteLoaderTest, AKillInMidEpochLeavesAUsableCache) {
     RemoteOptions options = quick();
     options.cache_dir = dir_ / "cache";

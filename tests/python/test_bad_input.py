@@ -1,5 +1,5 @@
-# Whatever is wrong from outside ends in one line on stderr that names it, with status 1 (or 2 for
-# wrong usage), no crash, and no run folder.
+# Bad input of any kind ends with one line on stderr that names it and status 1 (2 for wrong usage), without a crash and
+# without a run folder.
 import os
 import re
 import shutil
@@ -29,7 +29,7 @@ def train(stoker, recipe, tmp_path):
         path = recipe(ops, f"batch_size = 4\n{lines}", train=data, rest="[train]\nepochs = 1")
         options = [part for text in sets for part in ("--set", text)]
         refused(stoker("train", path, "--out", "run", "--json", *options, status=None), *words, status=status)
-        # Where nothing was trained, the list of a bad sample met on the way and the reason are all that may stay.
+        # If nothing was trained, only the list of bad samples and the reason may stay.
         run = tmp_path / "run"
         left = {path.name for path in run.iterdir()} if run.exists() else set()
         if not left <= {"failed.json", "quarantine.jsonl"}:
@@ -45,11 +45,11 @@ def folder(drawn, tmp_path):
     return tmp_path / "photos"
 
 
-# Data: refused by every command that reads it.
+# Data: every command that reads it refuses it.
 
 
 def test_missing_path(train, stoker):
-    train("nowhere", "[nowhere]", "No such file")
+    train("nowhere", "[nowhere]", "does not exist")
     refused(stoker("inspect", "nowhere", status=None), "[nowhere]")
     refused(stoker("show", "nowhere", status=None), "[nowhere]")
 
@@ -255,10 +255,11 @@ def test_help_says_what_the_exit_status_means(stoker):
 def test_output_that_cannot_be_written(program, tmp_path, options):
     with open("/dev/full", "w") as full:
         done = subprocess.run([program, *options], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1 and re.fullmatch(r"stoker: [^\n]*No space left on device\n", done.stderr), done.stderr
+    assert done.returncode == 1 and re.fullmatch(r"stoker: [^\n]*but the disk is full\n", done.stderr), done.stderr
 
 
-# What is written beside its name and renamed needs a folder to do so in; predictions are written into the file itself.
+# Most outputs are written beside their name and renamed, which needs a writable folder; predictions are written into an
+# existing file.
 @pytest.mark.parametrize(
     "options, name, refused_in",
     [
@@ -272,7 +273,7 @@ def test_a_file_that_cannot_be_written_is_refused_first(program, options, name, 
     prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
     if prefix and subprocess.run([*prefix, program, "--version"], capture_output=True).returncode != 0:
         pytest.skip("another user cannot run the program")
-    trouble = f"stoker: [{name}] expected a file that can be written, got Permission denied\n"
+    trouble = f"stoker: [{name}] expected a file that can be written, but permission was denied\n"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / name
         file.write_text("before")
@@ -314,4 +315,4 @@ def test_weights_of_torch_save_are_named(stoker, tmp_path):
     (tmp_path / "w.safetensors").write_bytes(b"PK\x03\x04" + bytes(100))
     (tmp_path / "r.toml").write_text('[data]\ntrain = "synth:digits?count=64"\n[model]\nweights = "w.safetensors"\n')
     done = stoker("train", "r.toml", status=1)
-    assert "expected a safetensors file, got one as torch.save writes; save it with safetensors" in done.err
+    assert "expected a safetensors file, got a file of torch.save; save it with safetensors" in done.err

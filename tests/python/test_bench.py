@@ -1,4 +1,4 @@
-# `stoker bench ladder`: our rungs alone, and in turn with plain PyTorch on the same files.
+# `stoker bench ladder`: Stoker's rungs alone, and in turn with plain PyTorch on the same files.
 import json
 import os
 import re
@@ -16,7 +16,7 @@ DATA = "synth:digits?count=640"
 PEERS = ["python workers=0", "python workers=2", "python workers=8", "python in-memory"]
 RUNG = r"(stoker|python) .+ +[\d.]+ +[\d.]+ +[\d.]+x +[\d.]+ %"
 
-# Says what it was given, and takes as long as a test needs.
+# Records its arguments and sleeps for FAKE_SLEEP seconds.
 FAKE = """
 import json, os, sys, time
 from pathlib import Path
@@ -32,7 +32,7 @@ print(json.dumps({"rungs": [{"name": given["--rung"], "seconds": 2.0, "accuracy"
 
 @pytest.fixture
 def ladder(stoker, tmp_path):
-    """Runs the ladder with a peer that only notes its calls; temporary files go to tmp."""
+    """Runs the ladder with a peer that only records its calls; temporary files are made in tmp."""
     (tmp_path / "fake.py").write_text(FAKE)
     (tmp_path / "tmp").mkdir()
 
@@ -58,11 +58,11 @@ def test_alone(stoker):
 
 def test_one_table_with_the_peer(ladder):
     lines = ladder().out.splitlines()
-    assert lines[0].split() == ["rung", "seconds", "s", "an", "epoch", "speed-up", "accuracy"]
+    assert lines[0].split() == ["rung", "seconds", "s/epoch", "speed-up", "accuracy"]
     rows = lines[1 : lines.index("")]
     assert all(re.fullmatch(RUNG, row) for row in rows), rows
     assert [row.split("  ")[0] for row in rows[-4:]] == PEERS and all(row.startswith("stoker ") for row in rows[:-4])
-    assert re.fullmatch(r"our last rung against Python's first: [\d.]+x; against Python in memory: [\d.]+x", lines[-1])
+    assert re.fullmatch(r"speed-up of Stoker's last rung: [\d.]+x over Python's first, [\d.]+x over Python in memory", lines[-1])
 
 
 def test_both_read_the_same_files(ladder, tmp_path):
@@ -98,7 +98,7 @@ def test_the_peer_has_the_users_environment(ladder, tmp_path, monkeypatch, own):
         (["--peer-script", "no.py"], ["[no.py]", "--peer-script"]),
     ],
 )
-def test_what_is_missing_is_said_first(stoker, tmp_path, options, words):
+def test_missing_programs_are_reported_before_the_first_round(stoker, tmp_path, options, words):
     given = dict(zip(["--python", "--peer-script"], [sys.executable, SCRIPT], strict=True)) | dict([options])
     peer = [part for pair in given.items() for part in pair]
     done = stoker("bench", "ladder", "--data", DATA, "--peer", *peer, status=1)

@@ -1,5 +1,5 @@
-# The driver of `stoker bench pipeline --peers`, with made-up peers of known speed: what it times, what it counts, and
-# that a peer which cannot be measured is skipped in sight.
+# The script of `stoker bench pipeline --peers` with fake peers of known speed: what it times and counts, and that a
+# peer that cannot be measured is skipped with a reason.
 import json
 import subprocess
 import sys
@@ -22,7 +22,7 @@ from environments import Skipped  # noqa: E402
 from report import plot, table  # noqa: E402
 from session import Session  # noqa: E402
 
-# A peer that takes 20 ms a batch, `busy` of them on the processor in a child.
+# A peer that takes 20 ms per batch. With `busy` a child process uses the CPU meanwhile.
 FAKE = """
 import subprocess, sys, time
 sys.path.insert(0, {folder!r})
@@ -98,7 +98,7 @@ def test_wrong_work_is_no_result(session, batch):
         session(batch).round(1)
 
 
-def test_what_hangs_is_given_up(fake):
+def test_a_peer_that_hangs_is_skipped(fake):
     with pytest.raises(Skipped):
         Session(fake("time.sleep(100)"), patience=1.5)
 

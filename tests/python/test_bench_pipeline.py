@@ -1,4 +1,4 @@
-# `stoker bench pipeline`: its batches are those of `show`, its figures those of a clock outside.
+# `stoker bench pipeline`: its batches equal those of `show`, its rates those of an external clock.
 import re
 import signal
 import statistics
@@ -16,7 +16,7 @@ SMALL = {"--size": 32, "--batch": 8, "--workers": 2}
 
 @pytest.fixture
 def pipeline(stoker, drawn):
-    """Runs it on small data; options given as a dict replace those of SMALL."""
+    """Runs it on small data; options in the dict `small` override SMALL."""
 
     def run(*options, small=None, **more):
         given = [word for pair in (SMALL | (small or {})).items() for word in pair]

@@ -1,5 +1,5 @@
-# `stoker bench storage` on few records: every row is there, Stoker and the Python libraries give the same sums, and a
-# byte that is not what was written ends it.
+# `stoker bench storage` on few records: every row is present, Stoker and the Python libraries compute the same sums,
+# and a changed byte is an error.
 import sys
 
 import pytest
@@ -35,7 +35,7 @@ def test_all_rows_of_own_files(stoker):
 
 def test_all_rows_beside_python(stoker, peer, tmp_path):
     check(stoker(*FEW, *peer, "--json", "--data", "kept").json(), with_peer=True)
-    # Kept files are used again, by the same command only.
+    # Files kept in --data are reused, but only with the same --peer and --count.
     table = stoker(*FEW, *peer, "--data", "kept", "--cold", "--only", "npy", "stk").out
     assert "webdataset" not in table and table.count("npy") == 2 and "not in the page cache" in table
     assert "made by stoker" in stoker(*FEW, "--data", "kept", status=1).err

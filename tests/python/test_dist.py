@@ -110,7 +110,7 @@ def test_launch_needs_a_command_and_python(stoker):
 def test_an_error_of_all_ranks_is_said_once(stoker, program, recipe, tmp_path):
     done = stoker("launch", "--nproc-per-node", "2", "--", "stoker", "train", "missing.toml", status=None)
     assert done.status == 1
-    assert done.err == "stoker: [missing.toml] expected a readable file, got No such file or directory\n"
+    assert done.err == "stoker: [missing.toml] expected a readable file, but it does not exist\n"
 
 
 def test_launch_says_which_process_was_killed(stoker):
@@ -135,14 +135,14 @@ def test_an_interrupt_of_the_launcher_ends_the_run_with_a_checkpoint(program, re
     launch.send_signal(signal.SIGINT)
     _, err = launch.communicate(timeout=60)
     assert launch.returncode == 128 + signal.SIGINT
-    assert re.search(r"\nstoker: stopped by signal 2 after step \d+; checkpoint written, --resume auto goes on\n$", err), err
+    assert re.search(r"\nstoker: stopped by signal 2 after step \d+; checkpoint written, --resume auto continues\n$", err), err
 
 
 def test_it_is_said_once_without_torchrun_too(program, tmp_path):
     ends = Ranks(program, tmp_path).ends()
     assert [status for status, _, _ in ends] == [1, 1]
     assert sum((err for _, _, err in ends), []) == [
-        "stoker: [r.toml] expected a readable file, got No such file or directory"
+        "stoker: [r.toml] expected a readable file, but it does not exist"
     ]
 
 
@@ -179,7 +179,7 @@ def test_a_killed_rank_ends_all(program, recipe, tmp_path):
     (status, _, err), (killed, _, _) = ranks.ends()
     assert killed == -signal.SIGKILL
     assert status == 1 and time.monotonic() - begin < 10
-    assert err[-1] == "stoker: [rank 0] expected all 2 ranks to go on, got a connection that another has closed"
+    assert err[-1] == "stoker: [rank 0] expected all 2 ranks to continue, got a connection that another rank closed"
 
 
 @pytest.mark.parametrize("frozen", [0, 1])  # the first keeps the store, which does not answer then
@@ -194,7 +194,7 @@ def test_a_rank_that_hangs_is_left_after_the_timeout(program, recipe, tmp_path, 
     ranks.processes[frozen].kill()
     ranks.processes[frozen].communicate()
     assert time.monotonic() - begin < 15
-    assert "no answer from another for 2 s" in err.splitlines()[-1]
+    assert "no answer from another rank for 2 s" in err.splitlines()[-1]
 
 
 def test_a_signal_to_one_rank_stops_all_and_the_run_goes_on(stoker, program, recipe, tmp_path):

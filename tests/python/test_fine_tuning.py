@@ -35,7 +35,7 @@ def weights_of(tmp_path, run="run"):
 
 def test_all_but_the_last_layer_is_loaded(stoker, tmp_path, pretrained):
     done = train(stoker, tmp_path, "optimizer.lr=1e-30", "optimizer.weight_decay=0")
-    assert "given.safetensors: the weights to begin with; fc.weight and fc.bias begin afresh" in done.err
+    assert "given.safetensors: initial weights; fc.weight and fc.bias newly initialised" in done.err
     weights = weights_of(tmp_path)
     for name, value in pretrained.items():
         if "running" not in name and "batches" not in name and not name.startswith("fc"):
@@ -45,7 +45,7 @@ def test_all_but_the_last_layer_is_loaded(stoker, tmp_path, pretrained):
     for given in ("run", f"run/checkpoints/{newest(tmp_path / 'run').name}"):
         again = f"model.weights={given}", "optimizer.lr=1e-30", "optimizer.weight_decay=0"
         done = train(stoker, tmp_path, *again, run="again")
-        assert f"{given}: the weights to begin with\n" in done.err
+        assert f"{given}: initial weights\n" in done.err
         assert torch.equal(weights_of(tmp_path, "again")["fc.weight"], weights["fc.weight"])
         shutil.rmtree(tmp_path / "again")
 
@@ -69,7 +69,7 @@ def test_averages_begin_with_the_weights(stoker, tmp_path, pretrained):
 def test_frozen_parameters_stay_and_have_no_state(stoker, tmp_path, pretrained, checkpointing):
     freeze = 'model.freeze=["conv*", "bn1.*"]'
     done = train(stoker, tmp_path, freeze, f"train.gradient_checkpointing={checkpointing}")
-    every, trained = re.search(r"convnet: ([\d,]+) parameters, ([\d,]+) of them trained", done.err).groups()
+    every, trained = re.search(r"convnet: ([\d,]+) parameters, ([\d,]+) of them trainable", done.err).groups()
     assert every == "1,147,075" and trained == f"{2 * (64 + 128 + 128 + 256 + 256) + FEWER * 257:,}"
     weights = weights_of(tmp_path)
     state = load_file(newest(tmp_path / "run") / "optimizer.safetensors")
@@ -101,7 +101,7 @@ def test_a_resumed_run_reads_its_checkpoint_alone(stoker, tmp_path, pretrained):
     train(stoker, tmp_path, freeze, "train.epochs=2", run="whole")
     (tmp_path / "given.safetensors").unlink()
     done = train(stoker, tmp_path, freeze, "train.epochs=2", resume="auto")
-    assert "the weights to begin with" not in done.err
+    assert "initial weights" not in done.err
     whole = weights_of(tmp_path, "whole")
     for name, value in weights_of(tmp_path).items():
         assert torch.equal(value, whole[name]), name
@@ -142,11 +142,11 @@ def test_other_weights_are_refused_in_one_line(stoker, tmp_path, pretrained, dam
         named = "got one that ends after 100 of at least "
     elif damage == "text":
         file.write_text("weights\n" * 20)
-        named = "expected a safetensors file, got one that does not begin as such"
+        named = "expected a safetensors file, got a file that does not begin as one"
     else:
         file.unlink()  # the tensors lie in it
         torch.save(pretrained, file)
-        named = "got one as torch.save writes; save it with safetensors.torch.save_file"
+        named = "got a file of torch.save; save it with safetensors.torch.save_file"
     error = train(stoker, tmp_path, *sets, status=1).err
     assert error.startswith("stoker: [model.weights") and error.count("\n") == 1 and named in error, error
     assert "empty" in error or "nowhere" in error or "[model.weights: given.safetensors] " in error

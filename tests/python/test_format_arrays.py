@@ -205,7 +205,7 @@ def test_damaged_compression(stoker, tmp_path):
 
 def test_a_file_that_is_not_there(stoker):
     for ending in ("npy", "npz", "safetensors", "pt"):
-        assert "No such file" in stoker("inspect", f"nothing.{ending}", status=1).err
+        assert "does not exist" in stoker("inspect", f"nothing.{ending}", status=1).err
 
 
 def test_training_on_an_npz(stoker, recipe, tmp_path):

@@ -1,4 +1,4 @@
-# HDF5 files as h5py writes them: what `stoker inspect` and `stoker show` say of them is what h5py says.
+# `stoker inspect` and `stoker show` report the contents of files that h5py wrote.
 import io
 
 import h5py
@@ -88,7 +88,7 @@ def test_one_hot_labels(stoker, tmp_path, dtype):
     with h5py.File(tmp_path / "data.h5", "a") as file:
         file["labels"][5] = 0
     error = stoker("inspect", "data.h5", status=1).err
-    assert "a single 1 and zeros, got another row in" in error and "of (12, 10)" in error
+    assert "a single 1, otherwise zeros, got another row in" in error and "of (12, 10)" in error
 
 
 def test_encoded_images_of_variable_length(stoker, pixels, tmp_path):

@@ -1,5 +1,4 @@
-# LMDB data sets as Python programs write them: lmdb makes the file, pickle the records, and what Stoker reads has
-# to be what went in.
+# LMDB data sets as Python programs write them, with the packages lmdb and pickle: Stoker reads what was written.
 import hashlib
 import io
 import json

@@ -97,6 +97,6 @@ def test_normalize_is_for_the_channels_of_the_images(stoker, tmp_path, digits, k
     ops = f'data.{key}=[{{op = "normalize", {options}}}]'
     error = stoker("train", "r.toml", "--out", "no", "--set", ops, status=1).err
     assert f"data.{key}" in error and error.count("\n") == 1, error
-    assert f"for the 1 channel of the images, or with one for all, got figures for {got}" in error, error
+    assert f"for the 1 channel of the images, or with one for all, got values for {got}" in error, error
     one = f'data.{key}=[{{op = "normalize", mean = [0.5], std = 0.5}}]'
     stoker("train", "r.toml", "--out", "one", "--set", one)

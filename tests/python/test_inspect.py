@@ -1,5 +1,5 @@
-# `stoker inspect`: counts, sizes and classes against what Pillow and the folder say; --verify finds
-# each bad sample and nothing else.
+# `stoker inspect`: counts, sizes and classes equal those of Pillow and the folder; --verify lists exactly the bad
+# samples.
 import base64
 import json
 import shutil
@@ -47,7 +47,7 @@ def test_synth_without_files(stoker):
 
 @pytest.fixture
 def spoilt(drawn, tmp_path):
-    """A copy with four bad files of 24, and what each of them is."""
+    """A copy of the photos in which 4 of 24 files are bad."""
     folder = tmp_path / "spoilt"
     shutil.copytree(drawn, folder)
     cut = folder / "stars/00001.jpg"
@@ -101,7 +101,7 @@ def test_table(stoker, drawn):
     assert lines[-1].startswith("verified: 24 samples decoded in ")
 
 
-# A shard of one raw pixel and label 2^62: a schema that lists no classes allows any. Deflated.
+# A deflated shard with one raw pixel and label 2^62, which is valid as its schema lists no classes.
 LARGE_LABEL = (
     "eNrrLC7J5uWS4mJkIA8kJiUzUAIYGSgDDlCaGUoHWOp3TolfXwEzmxFJjghjSAbZTFBLWKECmbmJ6alMSAI5iUmpOQT93wClD0Lp"
     "utZdSU/ctgU5QhWoQcUzmGOWT17poMvARF5YFrZFGx83Xl/ZCY13ADRUGnE="
@@ -109,7 +109,7 @@ LARGE_LABEL = (
 
 
 @pytest.mark.parametrize("options", [(), ("--verify",)])
-def test_no_memory_is_taken_by_a_label(stoker, tmp_path, options):
+def test_a_large_label_allocates_no_memory(stoker, tmp_path, options):
     folder = tmp_path / "any.stk"
     folder.mkdir()
     (folder / "shard-000000.stk").write_bytes(zlib.decompress(base64.b64decode(LARGE_LABEL)))

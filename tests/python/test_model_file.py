@@ -72,7 +72,7 @@ def test_a_checkpoint_that_does_not_tell_its_file_is_read(stoker, tmp_path, reci
     file.write_text(json.dumps(state))
     save(tmp_path, nn.Tanh)
     stoker("eval", "run")
-    assert "going on after step" in stoker(*COMMANDS["train"], "--set", SETS["script"]).err
+    assert "resuming after step" in stoker(*COMMANDS["train"], "--set", SETS["script"]).err
     assert "model_file" in json.loads((newest(tmp_path / "run") / "state.json").read_text())
 
 

@@ -1,5 +1,5 @@
-# `stoker pack`, `unpack` and `inspect` on stk: the packed data set is the source sample by sample, killed
-# packings are finished, damage is found and named. A reader written from docs/stk-format.md alone agrees.
+# `stoker pack`, `unpack` and `inspect` on stk: the packed data set equals the source sample by sample, killed packings
+# are resumed, damage is found and located. A reader written from docs/stk-format.md alone reads the same.
 import json
 import os
 import shutil
@@ -24,7 +24,7 @@ def keys_of(folder):
 
 
 class StkReader:
-    """As docs/stk-format.md has it, for data sets of an image and a label."""
+    """Follows docs/stk-format.md, for data sets with an image and a label."""
 
     def __init__(self, folder):
         manifest = json.loads((folder / "stk.json").read_text())
@@ -195,11 +195,11 @@ def test_a_stopped_packing_is_finished(program, stoker, tmp_path, number):
     _, err = process.communicate(timeout=60)
     killed = number == signal.SIGKILL
     assert process.returncode == (-number if killed else 128 + number)
-    assert killed or b"goes on where this one ended" in err
+    assert killed or b"run the same command again to resume" in err
     assert not (tmp_path / "x.stk/stk.json").exists()
     assert "packing was stopped" in stoker("inspect", "x.stk", status=1).err
     error = stoker("pack", "p", "x.stk", "--shard-size", "500KB", status=1).err
-    assert "expected --codec dct, as the data set was begun with, got --codec keep; finish it so" in error
+    assert "expected --codec dct, as the data set was begun with, got --codec keep; finish it with these options" in error
     report = stoker("pack", "p", "x.stk", *options, "--json").json()
     assert 0 < report["resumed_samples"] < 240 and report["samples"] == 240
     assert contents(tmp_path / "x.stk") == contents(tmp_path / "whole.stk")
@@ -244,7 +244,7 @@ def test_unpack_gives_the_files_back(stoker, drawn, tmp_path, codec):
         for name, data in (("a.npy", drawn), ("b.npy", "back")):
             stoker("show", data, "--index", index, "--npy", name)
         assert (np.load(tmp_path / "a.npy") == np.load(tmp_path / "b.npy")).all()
-    assert f"  {report['original_files']} byte for byte" in stoker("unpack", "x.stk", "again").out
+    assert f"  {report['original_files']} byte for byte as before packing" in stoker("unpack", "x.stk", "again").out
     assert "with files in it" in stoker("unpack", "x.stk", "back", status=1).err
 
 
@@ -264,7 +264,7 @@ def test_unpack_finds_damage(stoker, drawn, tmp_path):
 
 def test_unpack_of_a_folder_packed_nothing(stoker, drawn):
     out = stoker("unpack", drawn, "copy").out
-    assert f"  24 byte for byte the files of {drawn}\n" in out and "that were packed" not in out
+    assert f"  24 byte for byte as in {drawn}\n" in out and "before packing" not in out
 
 
 def test_unpack_of_raw_pixels(stoker, drawn, tmp_path):

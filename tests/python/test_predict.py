@@ -1,4 +1,4 @@
-# What leaves Stoker: predictions, weights and TorchScript files that Python runs without it.
+# `stoker predict` and `export`: predictions, weights and TorchScript files that Python runs without Stoker.
 import csv
 import io
 import json
@@ -58,7 +58,7 @@ threads = 1
 
 @pytest.fixture
 def here(trained, tmp_path):
-    """A copy of it whose files a test may take away, but not write into."""
+    """A copy made of hard links: a test may remove files, but not write into them."""
     return shutil.copytree(trained, tmp_path / "copy", copy_function=os.link)
 
 
@@ -153,7 +153,7 @@ def test_a_run_folder_tells_recipe_and_checkpoint(here):
     none = run_program("eval", "val", cwd=here, status=1)
     assert "[val] expected a run folder" in none.err and none.err.count("\n") == 1
     none = run_program("eval", "nope", cwd=here, status=1)
-    assert "[nope] expected a run folder, a checkpoint or a recipe, got nothing of that name" in none.err
+    assert "[nope] expected a run folder, a checkpoint or a recipe, got a path that does not exist" in none.err
 
 
 def test_what_cannot_be_read_gets_its_row_even_alone(here):
@@ -195,14 +195,14 @@ def test_images_of_another_size_get_their_rows(here, sizes, name):
     ]
     (alone,) = rows(predict(here, "flat/b.png", name=name).out)
     assert [float(row["ash"]) for row in found[1:3]] == pytest.approx([float(alone["ash"])] * 2, abs=1e-6)
-    assert "flat: 4 images, 2 of them bad\nimages of another size: --set 'data.val_ops=" in done.err
+    assert "flat: 4 images, 2 of them bad\nfor images of other sizes add: --set 'data.val_ops=" in done.err
     assert sorted(path.name for path in here.glob("out.csv*")) == ["out.csv"]
 
 
 def test_what_is_told_of_another_size_helps(here, sizes):
     done = predict(here, "flat/a.png", name="mlp", status=1)
     assert [row["error"] for row in rows(done.out)] == ["expected 3 x 64 x 64, got 3 x 100 x 100"]
-    (words,) = re.findall(r"^images of another size: (--set .*)$", done.err, re.M)
+    (words,) = re.findall(r"^for images of other sizes add: (--set .*)$", done.err, re.M)
     again = predict(here, "flat", *shlex.split(words), name="mlp")
     assert [row["error"] for row in rows(again.out)] == [""] * 4 and "bad" not in again.err
 
@@ -213,7 +213,7 @@ def test_a_full_disk_leaves_the_predictions_of_before(here, name):
     full = ("sh", "-c", 'trap "" XFSZ; ulimit -f 0; exec "$@"', "sh")
     words = ["predict", "mlp", "val", "-o", name]
     error = run_program(*words, cwd=here, status=1, prefix=full).err.splitlines()[-1]
-    assert error.startswith("stoker: [") and name in error and "room to write" in error
+    assert error.startswith("stoker: [") and name in error and "the predictions to be written" in error
     assert (here / name).read_text() == "of before" and len(list(here.glob("out.*"))) == 1
     (here / "link.csv").symlink_to(name)
     predict(here, "val", "-o", "link.csv", name="mlp")
@@ -235,7 +235,7 @@ def test_a_data_set_with_two_splits_says_which_is_taken(here):
     run_program("synth", "digits", "digits", "--count", "30", cwd=here)
     ops = '[{op = "resize", size = 64}, {op = "normalize", mean = [0.5], std = [0.5]}]'
     done = predict(here, "digits", "--set", f"data.val_ops={ops}", "--set", "data.train=digits", status=None, name="mlp")
-    assert done.err.startswith("digits: its test split\n"), done.err
+    assert done.err.startswith("digits: predicting on the test split\n"), done.err
     assert "split" not in predict(here, "val").err
 
 
@@ -244,15 +244,15 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(here, command):
     shutil.rmtree(here / "r/checkpoints")  # what would be read first
     name = "no/out.csv" if command[0] == "predict" else "no/out.pt"
     done = run_program(*command, "-o", name, cwd=here, status=1)
-    assert done.err == f"stoker: [{name}] expected a file that can be written, got no, a folder that is not there\n"
+    assert done.err == f"stoker: [{name}] expected a file that can be written, but no does not exist\n"
 
 
 def test_evaluating_the_training_data_is_told(here):
-    told = "these are the samples that the model was trained on"
+    told = "this is the data that the model was trained on"
     assert told not in run_program("eval", "mlp", cwd=here).err
     again = run_program("eval", "mlp", "--set", "data.val=./train/", cwd=here)
     assert again.err == f"./train/: {told}\n" and "accuracy" in again.out
-    # What the recipe says now does not count, but what the model saw.
+    # The data that the checkpoint was trained on counts, not the recipe's present data.train.
     assert told not in run_program("eval", "mlp", "--set", "data.val=val", "--set", "data.train=val", cwd=here).err
 
 
@@ -313,7 +313,7 @@ def test_a_checkpoint_knows_its_classes(here):
     assert '"ash"' in done.err and '"alder"' in done.err and done.err.count("\n") == 1, done.err
     (here / "val/alder").rename(here / "val/ash")
     file = newest(here / "mlp") / "state.json"
-    del state["classes"]  # as checkpoints were before
+    del state["classes"]  # as in old checkpoints
     file.unlink()
     file.write_text(json.dumps(state))
     run_program("eval", "mlp.toml", "--checkpoint", "mlp", cwd=here)

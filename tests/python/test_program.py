@@ -1,5 +1,5 @@
-# One program of two executables: what needs no LibTorch starts at once, what does is handed to the engine, and
-# nobody sees the seam.
+# One program in two executables: commands without LibTorch start at once, the others run in stoker-engine, and users
+# see one program.
 import os
 import shutil
 import subprocess
@@ -42,7 +42,7 @@ def test_help_lists_all_commands(stoker):
 
 
 @pytest.mark.parametrize("words", [["train"], ["eval"], ["predict"], ["export"], ["bench", "ladder"]])
-def test_the_engines_commands_are_the_programs(engine, stoker, words):
+def test_the_engines_commands_belong_to_the_program(engine, stoker, words):
     assert f"Usage: {' '.join(['stoker', *words])} " in stoker(*words, "--help").out
     done = stoker(*words, "--nonsense", status=2)
     assert done.err.startswith("stoker: ") and f"`{' '.join(['stoker', *words])} --help`" in done.err

@@ -44,22 +44,23 @@ class Nginx:
     def __init__(self, folder, location=""):
         self.port = free_port()
         self.folder = folder
+        self.location = location
         self.www = folder / "www"
         self.www.mkdir(parents=True)
         for path in (folder, *folder.parents):  # nginx's workers have a user of their own
             if os.stat(path).st_uid == os.getuid() and str(path).startswith("/tmp/"):
                 path.chmod(0o755)
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
-        (folder / "nginx.conf").write_text(
-            f"daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;\n"
-            "events { worker_connections 64; }\n"
-            f"http {{ access_log {folder}/access.log; {temporary}\n"
-            f"server {{ listen 127.0.0.1:{self.port}; root {self.www}; {location} }} }}\n"
-        )
+        self.temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
         self.start()
 
     def start(self):
+        (self.folder / "nginx.conf").write_text(
+            f"daemon off; worker_processes 1; pid {self.folder}/pid; error_log {self.folder}/error.log;\n"
+            "events { worker_connections 64; }\n"
+            f"http {{ access_log {self.folder}/access.log; {self.temporary}\n"
+            f"server {{ listen 127.0.0.1:{self.port}; root {self.www}; {self.location} }} }}\n"
+        )
         command = [NGINX, "-p", self.folder, "-c", self.folder / "nginx.conf"]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         wait_for(self.port)
@@ -67,6 +68,12 @@ class Nginx:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)  # at once: connections are cut
         self.process.wait()
+
+    def restart(self, location, seconds_down=0):
+        self.stop()
+        time.sleep(seconds_down)
+        self.location = location
+        self.start()
 
     def url(self, path):
         return f"http://127.0.0.1:{self.port}/{path}"

@@ -69,18 +69,19 @@ def test_a_server_stopped_in_mid_epoch(stoker, tmp_path, packed):
     stoker("pack", "synth:digits?count=1600", packed)
     sources = list((tmp_path / packed).iterdir()) if packed.endswith(".stk") else [tmp_path / packed]
     size = sum(source.stat().st_size for source in sources)
-    server = Nginx(tmp_path / "nginx", location=f"limit_rate {size // 4};")
+    server = Nginx(tmp_path / "nginx")
     try:
         os.rename(tmp_path / packed, server.www / packed)
         finish(start(tmp_path, "whole", server.url(packed)))
         shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+        # So slow that not even eight connections bring all of it before the second stop; then without a limit.
+        slow = f"limit_rate {size // 40};"
+        server.restart(slow)
         process = start(tmp_path, "stopped", server.url(packed))
-        for _ in range(2):
+        for location in (slow, ""):
             time.sleep(1.5)
             assert process.poll() is None, process.communicate()
-            server.stop()
-            time.sleep(1)
-            server.start()
+            server.restart(location, seconds_down=1)
         finish(process)
     finally:
         server.stop()

@@ -269,15 +269,15 @@ def train(*arguments, cwd, status=0):
 def test_a_run_that_goes_on_says_so(tmp_path, recipe):
     assert "going on" not in train("--set", "train.epochs=1", cwd=tmp_path).err
     again = train("--resume", "auto", "--set", "train.epochs=1", cwd=tmp_path).err
-    assert "this run is finished after 1 epoch; a larger train.epochs would go on" in again
+    assert "this run finished after 1 epoch; raise train.epochs to continue it" in again
     toml = (tmp_path / "run/recipe.toml").read_text()
     kept = train("--resume", "auto", "--set", "train.epochs=1", "--set", "optimizer.lr=0.7", cwd=tmp_path).err
-    assert "from here on" not in kept and (tmp_path / "run/recipe.toml").read_text() == toml
+    assert " changed from " not in kept and (tmp_path / "run/recipe.toml").read_text() == toml
     more = train("--resume", "auto", "--set", "train.epochs=2", "--set", "optimizer.lr=0.5", cwd=tmp_path).err
-    assert "going on after step 40, from run/checkpoints/40" in more
-    assert "  optimizer.lr was 0.001 and is 0.5 from here on" in more
-    assert "  train.epochs was 1 and is 2 from here on" in more
-    assert more.count(" from here on") == 2
+    assert "resuming after step 40 from run/checkpoints/40" in more
+    assert "  optimizer.lr changed from 0.001 to 0.5" in more
+    assert "  train.epochs changed from 1 to 2" in more
+    assert more.count(" changed from ") == 2
 
 
 def test_other_data_of_the_same_size_is_refused(tmp_path):
@@ -292,8 +292,8 @@ epochs = 1
     train(cwd=tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
     moved = train("--resume", "auto", "--set", "data.train=b", "--set", "train.epochs=2", cwd=tmp_path)
-    assert "going on after step 1" in moved.err
+    assert "resuming after step 1" in moved.err
     photo = next((tmp_path / "b").rglob("*.jpg"))
     photo.rename(photo.with_name("other.jpg"))
     refused = train("--resume", "auto", "--set", "data.train=b", "--set", "train.epochs=3", cwd=tmp_path, status=1)
-    assert "[data.train] expected the samples that the run began with, got others of the same number" in refused.err
+    assert "[data.train] expected the samples that the run began with, got other samples of the same number" in refused.err

@@ -134,7 +134,7 @@ def test_train_says_how_to_go_on_with_a_run_folder(trained, stoker):
     done = stoker("train", "run/", status=1)
     assert done.err == (
         "stoker: [run/] expected a recipe (TOML), got a directory; "
-        "run/recipe.toml --out run --resume auto goes on with it\n"
+        "run/recipe.toml --out run --resume auto continues the run\n"
     )
     more = stoker("train", "run/recipe.toml", "--out", "run", "--resume", "auto", "--set", "train.epochs=4", "--json")
     assert more.json()["resumed_from_step"] == 30
@@ -185,7 +185,7 @@ checkpoint_every = "{every}"
         # Once the sample is repaired, the same command simply works.
         Image.new("RGB", (16, 16)).save(tmp_path / "photos/b/29.png")
         again = stoker("train", "r.toml", "--out", "runs/new").err
-        assert "runs/new: in place of the run that failed here without a checkpoint\n" in again
+        assert "runs/new: replacing a failed run that left no checkpoint\n" in again
         assert not {"failed.json", "quarantine.jsonl"} & {path.name for path in (tmp_path / "runs/new").iterdir()}
 
 
@@ -194,7 +194,7 @@ def test_a_run_that_diverges_can_be_looked_at(stoker, tmp_path):
     diverges = ["--set", "optimizer.name=sgd", "--set", "optimizer.lr=1e30", "--set", "train.checkpoint_every=1 epoch"]
     done = stoker("train", "r.toml", "--out", "runs/a", *diverges, status=1)
     told, error = done.err.splitlines()[-2:]
-    assert told == "runs/a: metrics.jsonl and curves.svg tell of the run until it failed"
+    assert told == "runs/a: metrics.jsonl and curves.svg cover the run up to the failure"
     assert error.startswith("stoker: [train] expected a finite loss, got nan in step ")
     last = records(tmp_path / "runs/a", "step")[-1]
     assert last["loss"] is None and f"in step {last['step']}, of" in error
@@ -207,11 +207,11 @@ def test_a_run_that_diverges_can_be_looked_at(stoker, tmp_path):
 
 PLANS = {
     ("schedule.name=multi_step", "schedule.milestones=[2, 3, 40]"): "schedule.milestones: 3, 40 change nothing in a run of 3 epochs",
-    ("schedule.name=step", "schedule.step_size=3"): "schedule.step_size: 3 changes nothing in a run of 3 epochs",
-    ("schedule.name=plateau", "schedule.patience=1"): "schedule.patience: 1 changes nothing in a run of 3 epochs",
+    ("schedule.name=step", "schedule.step_size=3"): "schedule.step_size: 3 has no effect in a run of 3 epochs",
+    ("schedule.name=plateau", "schedule.patience=1"): "schedule.patience: 1 has no effect in a run of 3 epochs",
     ("schedule.warmup=30 steps",): "schedule.warmup: 30 steps in a run of 30 steps: optimizer.lr is never reached",
-    ("schedule.name=one_cycle", "schedule.warmup=1 epoch"): "schedule.warmup: without effect under the schedule one_cycle",
-    ("schedule.milestones=[2]",): "schedule.milestones: without effect under the schedule constant",
+    ("schedule.name=one_cycle", "schedule.warmup=1 epoch"): "schedule.warmup: no effect with the schedule one_cycle",
+    ("schedule.milestones=[2]",): "schedule.milestones: no effect with the schedule constant",
     ("train.checkpoint_every=4 epochs",): "train.checkpoint_every: 4 epochs in a run of 3 epochs: the only checkpoint is",
     ("schedule.name=multi_step", "schedule.milestones=[2]", "schedule.warmup=29 steps", "train.checkpoint_every=3 epochs"): "",
 }
@@ -248,7 +248,7 @@ def test_the_plan_tells_the_classes(stoker, drawn, tmp_path):
     ops = '[{op="resize",size=[8,8]}]'
     sets = [f"data.train_ops={ops}", f"data.val_ops={ops}", "train.epochs=1"]
     done = stoker("train", "r.toml", *[word for text in sets for word in ("--set", text)])
-    assert "24 samples in 8 classes, batch 64, 1 step an epoch" in done.err
+    assert "24 samples in 8 classes, batch 64, 1 step per epoch" in done.err
 
 
 def test_training_goes_on_when_nobody_reads(program, tmp_path):

@@ -1,4 +1,4 @@
-# `stoker runs`: run folders listed and compared, whole or broken, and event files as TensorBoard itself reads them.
+# `stoker runs`: complete and damaged run folders are listed and compared; TensorBoard itself reads the event files.
 import json
 import math
 import xml.etree.ElementTree as ElementTree
@@ -95,7 +95,7 @@ def test_broken_runs_are_listed_with_what_is_wrong(stoker, make, tmp_path):
 
 
 def test_a_run_of_the_engine_is_listed(stoker, recipe):
-    # Of the engine's own making, where it is there: keys of its files and ours are the same.
+    # A run of the engine, if there is one: its files have the keys that the other tests write.
     done = stoker("train", recipe(rest="[train]\nepochs = 1\n"), "--out", "runs/real", "--json", status=None)
     if "expected the engine" in done.err:
         pytest.skip("needs the engine: STOKER_ENGINE=ON")
@@ -122,12 +122,12 @@ def test_pictures_are_svg_and_nothing_else(stoker, make, tmp_path):
     for words, option in ((["compare", "a", "b", "-o"], "-o"), (["export", "a", "--svg"], "--svg")):
         for name in ("c.png", "c", "c.svg.gz"):
             refused = stoker("runs", *words, name, status=1)
-            assert refused.err == f"stoker: [{option}] expected a name that ends in .svg, as what is drawn, got {name}\n"
+            assert refused.err == f"stoker: [{option}] expected a file name that ends in .svg, got {name}\n"
             assert refused.out == "" and not (tmp_path / name).exists()
         assert "no/c.svg" in stoker("runs", *words, "no/c.svg", status=1).err
 
 
-def test_one_of_them_is_not_many(stoker, make):
+def test_one_step_is_singular(stoker, make):
     make("a", epochs=1, steps=1)
     assert stoker("runs", "export", "a", "--svg", "a.svg").out == "a.svg: curves of 1 step, 1 epoch\n"
 
@@ -241,7 +241,7 @@ def test_a_resume_keeps_what_its_checkpoint_saw(stoker, make, tmp_path):
 
 
 def test_the_server_drops_what_a_restart_made_void(stoker, make, tmp_path):
-    # What the web page shows comes by another reader, which takes a folder's first START for no restart.
+    # TensorBoard's web page uses another reader, which does not take a folder's first START for a restart.
     plugin = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator")
     make("long", epochs=2)
     make("short", epochs=1)

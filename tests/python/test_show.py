@@ -1,4 +1,4 @@
-# `stoker show`: the picture holds the samples it lists, in the order that training takes them.
+# `stoker show`: the picture has the samples that the table lists, in training's order.
 import shutil
 
 import numpy as np
@@ -66,7 +66,7 @@ def test_an_epoch_is_another_order_of_the_same_samples(stoker, recipe, drawn):
 
 
 def test_a_crop_depends_on_the_sample_alone(stoker, recipe, drawn, tmp_path):
-    """The picture's third cell is what --index gives for the sample listed third."""
+    """The third cell of the picture equals --index of the third sample in the table."""
     path = recipe(CROP, "batch_size = 9", train=drawn)
     sample = stoker("show", "--recipe", path, "--json").json()["samples"][2]
     stoker("show", "--recipe", path, "--index", sample["index"], "--npy", "one.npy")
@@ -76,8 +76,8 @@ def test_a_crop_depends_on_the_sample_alone(stoker, recipe, drawn, tmp_path):
     assert (cell == one.repeat(3, 0).repeat(3, 1)).all()
 
 
-# Training reads the samples in the order that `show` lists: with all but the first four spoilt, it
-# must trip over the fifth. Also where a share is held back for evaluation.
+# Training reads samples in the order that `show` lists. All but the first four are spoilt, so training must fail on the
+# fifth; also if a share is held back for evaluation.
 @pytest.mark.parametrize("val", ["", 'val = "30%"'])
 def test_training_takes_the_order_that_is_shown(stoker, recipe, drawn, tmp_path, val):
     folder = tmp_path / "photos"

@@ -1,5 +1,4 @@
-# `stoker synth`: the files are what they claim to be, the same for the same seed, and all there or
-# not at all.
+# `stoker synth`: the files have the right format, depend on the seed only, and appear all together or not at all.
 import gzip
 import hashlib
 import signal
@@ -26,7 +25,7 @@ def test_digits_are_read_by_torchvision(stoker, tmp_path):
     train, test = MNIST(tmp_path, train=True), MNIST(tmp_path, train=False)
     assert (len(train), len(test)) == (600, 100)
     assert train.data.shape == (600, 28, 28) and set(train.targets.tolist()) == set(range(10))
-    assert 20 < train.data.float().mean() < 60  # MNIST's own is 33
+    assert 20 < train.data.float().mean() < 60  # MNIST's mean is 33
     report = stoker("inspect", "MNIST/raw", "--json").json()
     assert report["class_counts"] == np.bincount(train.targets).tolist()
 
@@ -74,7 +73,7 @@ def test_fewer_photos_than_classes(stoker):
     assert stoker("inspect", "p", "--json").json()["class_counts"] == [1, 1, 1]
 
 
-def test_what_is_there_is_not_touched(stoker, tmp_path):
+def test_existing_files_are_not_touched(stoker, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")

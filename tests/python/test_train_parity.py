@@ -211,4 +211,4 @@ def test_what_eval_counts_is_pytorchs(stoker, tmp_path, data):
     worst = max((pairs[i, j].item(), i, j) for i in range(10) for j in range(10) if i != j)
     told = stoker("eval", "r.toml", "--checkpoint", "run").out
     assert f"top 5 {100 * top5:.2f} %" in told
-    assert f"({worst[0]} of " in told.split("most often taken for another: ")[1].split(",")[0]
+    assert f"({worst[0]} of " in told.split("most confused: ")[1].split(",")[0]

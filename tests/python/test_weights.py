@@ -240,7 +240,7 @@ def test_averages_that_are_gone_are_missed(stoker, digits):
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        ('"version"', "version", "got text that is no JSON"),
+        ('"version"', "version", "got text that is not JSON"),
         ('"step": 5', '"step": -5', "got a step of -5"),
         ('"step": 5', '"step": "5"', "got a step of string"),
         ('"classes": [', '"classes": [7,', "got type must be string"),

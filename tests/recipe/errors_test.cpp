@@ -1,4 +1,4 @@
-// What a recipe is refused for, with the whole message: file, line, key, what would be right.
+// Refused recipes, with the whole message: file, line, key, and the allowed values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::string refusal(const std::string& text, const std::vector<std::string>& set
     return "accepted";
 }
 
-// The refusal of a recipe that is fine but for its last line, the third.
+// The error of a recipe whose last line, the third, is wrong.
 std::string refusal_in(const std::string& table, const std::string& line) {
     const std::string head = table == "data" ? "[data]\ntrain = \"x\"\n" : "data.train = \"x\"\n[" + table + "]\n";
     return refusal(head + line);

@@ -120,7 +120,7 @@ Mutator shipped_recipes() {
     return Mutator(std::move(corpus));
 }
 
-// Whether it was accepted. Anything thrown but InvalidArgument fails the test by escaping.
+// True if the text was accepted. Any exception but InvalidArgument fails the test.
 bool survives(const std::string& text, const std::vector<std::string>& sets) {
     try {
         const Recipe recipe = parse_recipe(text, "r.toml", sets);

@@ -1,4 +1,4 @@
-// Recipes as they are read: defaults, every kind of value, --set, and writing them out again.
+// Reading recipes: defaults, every kind of value, --set, and writing them.
 #include "stoker/recipe/recipe.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// A small HTTP server on the loopback for tests: objects in memory, ranges, versions, and on request every way in which
-// a server or a network fails. One thread a connection.
+// A small HTTP server on the loopback interface for tests: objects in memory, ranges, versions, and faults of servers
+// and networks on request. One thread per connection.
 #pragma once
 
 #include <arpa/inet.h>
@@ -41,19 +41,19 @@ struct ServedObject {
     std::string last_modified = {};
 };
 
-// What goes wrong with one answer.
+// The fault of one answer.
 struct ServerFault {
     enum class Kind : std::uint8_t {
         none,
         status,        // `status`, with `headers` and `body`
         short_body,    // the connection ends after `bytes` of the body
         short_length,  // Content-Length and body end after `bytes`
-        long_body,     // a byte more than asked for
+        long_body,     // one byte more than requested
         reset,         // the connection is reset after `bytes` of the body
-        no_answer,     // closed without a word
-        stall,         // after `bytes` of the body nothing more comes
-        other_range,   // the range before or behind the one asked for, honestly labelled
-        wrong_bytes,   // a bit of the body is flipped
+        no_answer,     // the connection is closed without an answer
+        stall,         // nothing more is sent after `bytes` of the body
+        other_range,   // a range shifted by one byte, with the correct Content-Range
+        wrong_bytes,   // one bit of the body is flipped
         whole,         // the range is ignored
         garbage,       // not HTTP
     };
@@ -67,15 +67,13 @@ struct ServerFault {
 class HttpServer {
   public:
     using Faults = std::function<ServerFault(const SeenRequest&)>;
-    // Further header lines for an answer's body.
-    using Extra = std::function<std::string(const SeenRequest&, const std::string& body, const std::string& whole)>;
 
     HttpServer() { start(); }
     HttpServer(const HttpServer&) = delete;
     HttpServer& operator=(const HttpServer&) = delete;
     ~HttpServer() { stop(); }
 
-    // Listens again, on the port that it had.
+    // Listens, after a stop on the same port.
     void start() {
         listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         const int yes = 1;
@@ -128,10 +126,6 @@ class HttpServer {
     void set_faults(Faults faults) {
         const std::scoped_lock lock(mutex_);
         faults_ = std::move(faults);
-    }
-    void set_extra(Extra extra) {
-        const std::scoped_lock lock(mutex_);
-        extra_ = std::move(extra);
     }
     std::vector<SeenRequest> seen() const {
         const std::scoped_lock lock(mutex_);
@@ -216,14 +210,12 @@ class HttpServer {
         const SeenRequest request = parse(pending.substr(0, end + 2));
         pending.erase(0, end + 4);
         Faults faults;
-        Extra extra;
         ServedObject object;
         bool found = false;
         {
             const std::scoped_lock lock(mutex_);
             seen_.push_back(request);
             faults = faults_;
-            extra = extra_;
             const auto each = objects_.find(request.path);
             found = each != objects_.end();
             object = found ? each->second : ServedObject();
@@ -235,7 +227,7 @@ class HttpServer {
         if (!found) {
             return answer(connection, 404, "", "none");
         }
-        return send_object(connection, request, object, fault, extra);
+        return send_object(connection, request, object, fault);
     }
 
     static bool answer(int connection, int status, const std::string& headers, const std::string& body) {
@@ -248,8 +240,7 @@ class HttpServer {
                (object.last_modified.empty() ? "" : "Last-Modified: " + object.last_modified + "\r\n");
     }
 
-    bool send_object(int connection, SeenRequest request, const ServedObject& object, const ServerFault& fault,
-                     const Extra& extra) const {
+    bool send_object(int connection, SeenRequest request, const ServedObject& object, const ServerFault& fault) const {
         const std::uint64_t total = object.bytes.size();
         const auto if_match = request.headers.find("if-match");
         if (if_match != request.headers.end() && if_match->second != object.etag) {
@@ -269,9 +260,8 @@ class HttpServer {
         request.last = std::min(request.last, total - 1);
         request.first = std::min(request.first, request.last);
         std::string body = object.bytes.substr(request.first, request.size());
-        std::string head =
-            fmt::format("HTTP/1.1 206 X\r\nContent-Range: bytes {}-{}/{}\r\n{}{}", request.first, request.last, total,
-                        version_headers(object), extra ? extra(request, body, object.bytes) : "");
+        std::string head = fmt::format("HTTP/1.1 206 X\r\nContent-Range: bytes {}-{}/{}\r\n{}", request.first,
+                                       request.last, total, version_headers(object));
         return send_range(connection, head, body, fault);
     }
 
@@ -327,7 +317,6 @@ class HttpServer {
     std::list<std::thread> connections_;
     std::map<std::string, ServedObject> objects_;
     Faults faults_;
-    Extra extra_;
     std::vector<SeenRequest> seen_;
 };
 

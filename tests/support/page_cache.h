@@ -1,4 +1,4 @@
-// Files taken out of the system's page cache, as if they had never been read, and what of a map is in there.
+// Dropping files from the page cache, and checking whether mapped bytes are in it.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 namespace stoker::testing {
 
-// Every page of these mapped bytes: for files of our own, of which the system tells.
+// True if every page of these mapped bytes is in the page cache. Works for files of this user only.
 inline bool in_memory(std::span<const std::byte> mapped) {
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
     const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(mapped.data()) / page * page;
@@ -26,8 +26,8 @@ inline bool in_memory(std::span<const std::byte> mapped) {
                        [](unsigned char flags) { return (flags & 1) != 0; });
 }
 
-// False where the file system keeps them, as tmpfs does, or does not say what it keeps. What is mapped and was touched
-// stays too.
+// Returns false if the file system does not drop the pages, as tmpfs, or cannot say what it has cached. Pages that are
+// mapped and were used are not dropped either.
 inline bool drop_from_cache(const std::filesystem::path& path) {
     const int fd = ::open(path.c_str(), O_RDWR);
     if (fd < 0) {
@@ -37,6 +37,29 @@ inline bool drop_from_cache(const std::filesystem::path& path) {
         ::fsync(fd) == 0 && File(path).in_memory(0, 1) && ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
     ::close(fd);
     return asked && !in_memory(MappedFile(path).bytes());
+}
+
+// What a reader did with a piece of a file that was not in memory, and with the same piece in memory.
+struct ColdAndWarm {
+    bool was_cold = false;  // false where the file system drops nothing
+    bool copied_cold = false;
+    bool viewed_warm = false;
+};
+
+// `is_copy` reads the piece and says whether the reader copied it. The system may drop or fetch pages at any time, so
+// both cases are tried until they were seen, at most 20 times.
+template <typename IsCopy>
+ColdAndWarm read_cold_and_warm(const std::filesystem::path& file, std::uint64_t offset, std::size_t size,
+                               IsCopy is_copy) {
+    ColdAndWarm seen;
+    for (int tries = 0; tries < 20 && !(seen.copied_cold && seen.viewed_warm); ++tries) {
+        if (drop_from_cache(file) && !File(file).in_memory(offset, size)) {
+            seen.was_cold = true;
+            seen.copied_cold = is_copy() || seen.copied_cold;
+        }
+        seen.viewed_warm = !is_copy() || seen.viewed_warm;
+    }
+    return seen;
 }
 
 }  // namespace stoker::testing

@@ -1,4 +1,4 @@
-// Several ranks as threads of one test: each with its group, over a port that was free.
+// Several ranks as threads of one test, each with its own process group, on a free port.
 #pragma once
 
 #include <arpa/inet.h>
@@ -30,10 +30,10 @@ inline int free_port() {
     return ntohs(address.sin_port);
 }
 
-// Runs `work` as each of `count` ranks and gives what each threw, "" for nothing.
+// Runs `work` as each of `count` ranks. Returns the error of each rank, "" for none.
 inline std::vector<std::string> as_ranks(int count, const std::function<void(const std::shared_ptr<Group>&)>& work,
                                          std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
-    // c10d notes operations in a recorder of the whole process, which several groups at once corrupt.
+    // c10d's flight recorder is shared by the process; several groups at once corrupt it.
     setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
     const int port = free_port();
     std::vector<std::string> errors(static_cast<std::size_t>(count));

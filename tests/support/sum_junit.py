@@ -1,5 +1,5 @@
-# Sums JUnit reports of CTest and pytest into one line: N passed, N failed, N skipped.
-# Fails on a failed test, and on a report that is missing: what did not report did not pass.
+# Sums JUnit reports of GoogleTest, CTest and pytest into one line: N passed, N failed, N skipped.
+# Fails on a failed test, and on a report that is missing: its program ended before it could report.
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -8,12 +8,12 @@ from pathlib import Path
 def outcome(case):
     if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
         return "failed"
-    if case.get("status") == "disabled":
+    if case.get("status") == "disabled" or case.get("result") in ("skipped", "suppressed"):  # the second: GoogleTest's
         return "skipped"
     skipped = case.find("skipped")
     if skipped is None:
         return "passed"
-    # CTest also writes <skipped> for a test that could not be started; tests that skip have these messages.
+    # CTest also writes <skipped> for a test that could not be started; only real skips have a message with SKIP_.
     by_ctest = case.get("status") is not None
     return "failed" if by_ctest and not skipped.get("message", "").startswith("SKIP_") else "skipped"
 

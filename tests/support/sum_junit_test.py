@@ -1,4 +1,4 @@
-# The closing line of ./dev test: what CTest and pytest write, case by case.
+# The closing line of ./dev test, from reports as CTest and pytest write them.
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ CASES = [
         '<testcase status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/></testcase>',
         "0 passed, 0 failed, 1 skipped",
     ),
-    # The program of a test is missing: CTest calls that skipped, we do not.
+    # The program of a test is missing: CTest reports it as skipped, we count it as failed.
     (
         '<testcase status="notrun"><skipped message="Unable to find executable"/></testcase>',
         "0 passed, 1 failed, 0 skipped",

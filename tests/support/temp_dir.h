@@ -1,4 +1,4 @@
-// A fresh directory for one test, removed with everything in it at the end.
+// A new directory for one test, removed with its contents at the end.
 #pragma once
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ class TempDir {
     TempDir(const TempDir&) = delete;
     TempDir& operator=(const TempDir&) = delete;
     ~TempDir() {
-        std::error_code ignored;  // a leftover in the temporary folder harms nobody
+        std::error_code ignored;  // leftovers in the temporary folder do no harm
         std::filesystem::remove_all(path_, ignored);
     }
     const std::filesystem::path& path() const { return path_; }

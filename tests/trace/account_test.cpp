@@ -1,4 +1,4 @@
-// The step account: every nanosecond in exactly one phase, whatever the nesting.
+// Every nanosecond is counted in exactly one phase, for any nesting of spans.
 #include "stoker/trace/account.h"
 
 #include <gtest/gtest.h>
@@ -57,8 +57,7 @@ TEST(Account, PartsSumToTheWallTime) {
     EXPECT_NEAR(shares, 1.0, 1e-12);
 }
 
-// Of several tries, since a busy machine may take the processor away at any point: the one with the
-// least time in all.
+// The shortest of several tries, since a busy machine may suspend the thread at any point.
 template <typename Make>
 StepRecord least_of(Make make) {
     StepRecord best = make();
@@ -71,7 +70,7 @@ StepRecord least_of(Make make) {
     return best;
 }
 
-// A pause put into one phase shows up in that phase and in no other.
+// A pause in one phase is counted in that phase and in no other.
 TEST(Account, APauseLandsInItsPhaseAlone) {
     constexpr auto kPause = milliseconds(20);
     for (std::size_t slow = 0; slow < kPhases; ++slow) {
@@ -136,7 +135,7 @@ TEST(Account, RecordsSumExactly) {
     PhaseTimes sum{};
     for (int step = 0; step < 50; ++step) {
         const PhaseSpan span(account, phase_at(static_cast<std::size_t>(step) % kPhases));
-        const StepRecord record = account.cut();  // inside a phase: the rest of it belongs to the next record
+        const StepRecord record = account.cut();  // within a phase: the rest of it belongs to the next record
         for (std::size_t i = 0; i < kPhases; ++i) {
             sum[i] += record.times[i];
         }
@@ -146,11 +145,11 @@ TEST(Account, RecordsSumExactly) {
     EXPECT_LE(account.sum().total(), Account::Clock::now() - begin);
 }
 
-TEST(Account, RestoreGoesOnFromASum) {
+TEST(Account, RestoreContinuesFromASum) {
     StepRecord saved;
     saved.times[static_cast<std::size_t>(Phase::forward)] = std::chrono::hours(1);
     Account account;
-    std::this_thread::sleep_for(milliseconds(5));  // belongs to nobody: not to the saved run, not to its sequel
+    std::this_thread::sleep_for(milliseconds(5));  // belongs neither to the saved run nor to the resumed one
     const auto begin = Account::Clock::now();
     account.restore(saved);
     const StepRecord first = account.cut();

@@ -1,4 +1,4 @@
-// Axes, smoothing, thinning and the whole file of curves, by what must hold of any.
+// Properties of axes, smoothing, thinning and the SVG file of curves.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -129,7 +129,7 @@ CurveRun run_of(const std::string& name, std::int64_t steps, std::int64_t epochs
     return run;
 }
 
-// Every tag is closed by its like. Gives back how many there are, 0 where that does not hold.
+// The number of tags, 0 if one is not closed properly.
 int balanced_tags(const std::string& xml) {
     std::vector<std::string> open;
     int tags = 0;

@@ -1,5 +1,4 @@
-// Event files taken apart by a reader of the test's own: frames, checksums, fields. tests/python/test_runs.py asks
-// TensorBoard itself.
+// Event files, parsed by the test itself: frames, CRCs, fields. tests/python/test_runs.py reads them with TensorBoard.
 #include "stoker/track/event_file.h"
 
 #include <gmock/gmock.h>

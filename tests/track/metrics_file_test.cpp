@@ -1,4 +1,4 @@
-// metrics.jsonl as it is written, cut at every byte, and changed at random: what is read is what was whole.
+// metrics.jsonl complete, truncated at every byte, and changed at random: all complete lines are read.
 #include "stoker/track/metrics_file.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ TEST_F(MetricsFileTest, CutAtEveryByte) {
     const std::string text = metrics_text(2, 2);
     for (std::size_t size = 0; size <= text.size(); ++size) {
         const std::string piece = text.substr(0, size);
-        // A line that lacks only its end is whole.
+        // A line without only its newline is complete.
         const bool whole_end = size < text.size() && text[size] == '\n';
         const auto lines = std::count(piece.begin(), piece.end(), '\n') + (whole_end ? 1 : 0);
         const Metrics metrics = read(piece);

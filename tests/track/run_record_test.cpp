@@ -1,4 +1,4 @@
-// Run folders, whole and broken: whatever a file of theirs holds, the others are read and nothing is thrown.
+// Complete and damaged run folders: whatever a file contains, the others are read and nothing is thrown.
 #include "stoker/track/run_record.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Runs made up for tests: metrics as `stoker train` writes them, without training.
+// Synthetic runs for tests: metrics as `stoker train` writes them.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The step account of real runs: 20 ms of sleep injected into one phase lands in that phase's share
-// and in no other, the shares sum to one, and a healthy run leaves little unmeasured.
+// The step account of runs: sleeping in one phase adds to that phase's share and to no other, the shares sum to one,
+// and a healthy run leaves little unmeasured.
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ void sleep_now() {
     std::this_thread::sleep_for(kSleep);
 }
 
-// Sleeps on this thread before every ATen call of one name.
+// Sleeps before every call of one ATen operator on this thread.
 class SleepBefore {
   public:
     explicit SleepBefore(const char* op)
@@ -56,7 +56,7 @@ double in_phase(const StepRecord& record, Phase phase) {
     return std::chrono::duration<double>(record.times[static_cast<std::size_t>(phase)]).count();
 }
 
-// `sleeps` sleeps were injected into `phase`: it has all of that time, and no other phase has half.
+// After `sleeps` sleeps in `phase`: it has all of that time, and no other phase has half of it.
 void expect_only_in(Phase phase, int sleeps, const TrainResult& result) {
     const double injected = std::chrono::duration<double>(kSleep).count() * sleeps;
     double shares = 0;
@@ -72,7 +72,7 @@ void expect_only_in(Phase phase, int sleeps, const TrainResult& result) {
     EXPECT_NEAR(shares, 1.0, 1e-12);
 }
 
-TEST(AccountOfARun, SlowSourceIsWait) {
+TEST(AccountOfARun, SlowDatasetIsWait) {
     const auto slow = std::make_shared<SquareDataset>(100);
     slow->before_read = [](std::int64_t index) {
         if (index % 10 == 0) {
@@ -80,7 +80,7 @@ TEST(AccountOfARun, SlowSourceIsWait) {
         }
     };
     Recipe recipe = small_recipe(1);
-    recipe.data.workers = 0;  // else the ring would hide a part of it
+    recipe.data.workers = 0;  // otherwise prefetching would hide a part of it
     Trainer trainer(recipe, {slow, nullptr});
     expect_only_in(Phase::wait, 10, trainer.fit());
 }
@@ -124,7 +124,7 @@ TEST(AccountOfARun, SlowValidationDataIsEvaluate) {
 
 TEST(AccountOfARun, SlowCheckpoint) {
     const TempDir folder;
-    // A channels-last buffer is made contiguous for the file, and by nobody else.
+    // A channels-last buffer is made contiguous only when it is written.
     auto model = std::make_unique<LinearModel>();
     model->add_buffer("image", at::zeros({2, 3, 4, 5}));
     Recipe recipe = small_recipe(2);
@@ -132,7 +132,7 @@ TEST(AccountOfARun, SlowCheckpoint) {
     Trainer trainer(recipe, {small_data().train, nullptr}, std::move(model));
     const SleepBefore slow("aten::clone");
     const TrainResult result = trainer.fit({.out = folder / "run"});
-    ASSERT_EQ(slow.calls(), 2 * kStepsAnEpoch + 1) << "one a step, and the last again after its evaluation";
+    ASSERT_EQ(slow.calls(), 2 * kStepsAnEpoch + 1) << "one for each step, and the last again after its evaluation";
     expect_only_in(Phase::checkpoint, slow.calls(), result);
 }
 
@@ -166,7 +166,7 @@ TEST_P(HealthyRun, LeavesLittleUnmeasured) {
         EXPECT_GT(result.account.share(phase), 0) << phase_name(phase);
     }
     EXPECT_EQ(in_phase(result.account, Phase::communication), 0);
-    EXPECT_EQ(result.workers.samples >= 12000, true) << result.workers.samples;
+    EXPECT_GE(result.workers.samples, 12000);
 }
 
 INSTANTIATE_TEST_SUITE_P(AccountOfARun, HealthyRun, ::testing::Values("auto", "none"));
@@ -184,7 +184,7 @@ TEST(AccountOfARun, EpochSecondsLeaveEvaluationAndCheckpointsOut) {
     const SleepBefore slow_checkpoint("aten::clone");
     const TrainResult result = trainer.fit({.out = folder / "run"});
     ASSERT_EQ(result.epochs.size(), 1u);
-    EXPECT_LT(result.epochs[0].seconds, 0.1);  // against 0.8 s of evaluation and 0.14 s of checkpoints
+    EXPECT_LT(result.epochs[0].seconds, 0.1);  // evaluation takes 0.8 s and checkpoints 0.14 s
     EXPECT_NEAR(result.epochs[0].images_per_second * result.epochs[0].seconds, 100, 1e-6);
 }
 

@@ -1,5 +1,5 @@
-// A small training to try the trainer on: 4x4 images of four learnable classes, a network of a few
-// neurons, a run folder that can be compared line by line.
+// A small training for tests: 4x4 images of four learnable classes, a network of a few neurons, and helpers to compare
+// runs.
 #pragma once
 
 #include <ATen/ops/equal.h>
@@ -32,7 +32,7 @@ class SquareDataset final : public Dataset {
         sample.height = sample.width = 4;
         sample.channels = 1;
         sample.storage.resize(16);
-        for (std::size_t i = 0; i < 16; ++i) {  // one bright row or column pair, and noise
+        for (std::size_t i = 0; i < 16; ++i) {  // two bright rows or columns, and noise
             const bool bright = static_cast<std::int64_t>(sample.label < 2 ? i / 4 : i % 4) / 2 == sample.label % 2;
             sample.storage.data()[i] = static_cast<std::byte>((bright ? 120 : 0) + rng.below(136));
         }
@@ -71,7 +71,7 @@ inline RecipeData small_data() {
     return {std::make_shared<SquareDataset>(100), std::make_shared<SquareDataset>(40, 2)};
 }
 
-// A linear model into which a test puts what it wants to see measured.
+// A linear model with hooks for tests.
 class LinearModel final : public Model {
   public:
     LinearModel() {
@@ -113,7 +113,7 @@ inline bool same_weights(const std::vector<NamedTensor>& a, const std::vector<Na
     });
 }
 
-// What of an epoch's figures does not depend on the clock, to the last bit.
+// The figures of epochs that do not depend on time, to the last bit.
 inline std::string figures(const std::vector<EpochResult>& epochs) {
     std::string text;
     for (const auto& epoch : epochs) {
@@ -128,7 +128,7 @@ inline std::string text_of(const std::filesystem::path& file) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// metrics.jsonl without its times, one line a record.
+// metrics.jsonl without times.
 inline std::string metrics_of(const std::filesystem::path& run) {
     std::ifstream in(run / "metrics.jsonl");
     std::string text;
@@ -150,7 +150,7 @@ struct Outcome {
     std::vector<NamedTensor> weights;
 };
 
-// One process's life: from the newest checkpoint, if any, to the end, or to `stop_at` steps of its own.
+// Trains from the newest checkpoint, if any, to the end, or until an interrupt after `stop_at` steps.
 inline Outcome live(const Recipe& recipe, const std::filesystem::path& run, std::int64_t stop_at = 0) {
     Trainer trainer(recipe, small_data());
     std::atomic<int> interrupt = 0;
@@ -161,7 +161,7 @@ inline Outcome live(const Recipe& recipe, const std::filesystem::path& run, std:
     return {std::move(result), weights_of(trainer)};
 }
 
-// The same, but it dies of an exception in the middle: no checkpoint is written after.
+// The same, but an exception ends it after `at_step` steps, so no checkpoint is written there.
 inline void die(const Recipe& recipe, const std::filesystem::path& run, std::int64_t at_step) {
     Trainer trainer(recipe, small_data());
     std::int64_t steps = 0;

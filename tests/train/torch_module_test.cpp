@@ -1,5 +1,5 @@
-// A torch::nn::Module trained by the trainer: names as in its own state, weights that move, running
-// statistics, evaluation mode, and a frozen layer that stays frozen.
+// A torch::nn::Module trained by the trainer: names of its state, weights that change, running statistics, evaluation
+// mode, and a layer that stays frozen.
 #include "stoker/models/torch_module.h"
 
 #include <ATen/Context.h>
@@ -59,7 +59,7 @@ TEST(TorchModule, TrainsThroughTheTrainer) {
     EXPECT_TRUE(at::equal(net->frozen->weight, frozen));
     EXPECT_FALSE(at::equal(net->head->weight, head));
     EXPECT_EQ(net->norm->num_batches_tracked.item<std::int64_t>(), 12 * testing::kStepsAnEpoch);
-    EXPECT_EQ(net->modes.substr(0, 12), "ttttttteeett") << "seven steps, three batches of evaluation, and on";
+    EXPECT_EQ(net->modes.substr(0, 12), "ttttttteeett") << "seven steps, three batches of evaluation, the next step";
 }
 
 TEST(TorchModule, BatchNormOfOneSampleIsRefusedAtTheStart) {

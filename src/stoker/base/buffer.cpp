@@ -1,5 +1,4 @@
-// Aligned host memory and the owner of it. The size is rounded up to whole cache lines so that
-// vector code may read a full line at the end.
+// Sizes are rounded up to whole cache lines, so that vector code may read a full line at the end.
 #include "stoker/base/buffer.h"
 
 #include <sys/mman.h>
@@ -18,7 +17,7 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 class HostAllocator final : public Allocator {
   public:
     std::byte* allocate(std::size_t bytes) override {
-        // A batch slot of 38 MB is 10,000 small pages, each a fault when it is first written, or 19 huge ones.
+        // A batch slot of 38 MB takes 10,000 page faults with small pages, 19 with huge ones.
         const std::size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
         const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
         void* data = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
@@ -29,7 +28,7 @@ class HostAllocator final : public Allocator {
                            .hint = "use a smaller batch_size, prefetch or cache_bytes"});
         }
         if (alignment == kHugePage) {
-            ::madvise(data, rounded, MADV_HUGEPAGE);  // a wish: where it is not granted, nothing is lost
+            ::madvise(data, rounded, MADV_HUGEPAGE);  // a hint: a refusal does no harm
         }
         return static_cast<std::byte*>(data);
     }

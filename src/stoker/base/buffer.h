@@ -1,5 +1,5 @@
-// Memory that a batch or an image lives in: 64-byte aligned, from a given allocator, so that
-// the same code fills plain and pinned (page-locked) memory. Move-only; views are spans.
+// Memory of a batch or an image: 64-byte aligned and from a given allocator, so that the same code fills plain and
+// pinned (page-locked) memory. Move-only; views are spans.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class Allocator {
     // At least `bytes` bytes aligned to kAlignment; throws on failure, never returns null for bytes > 0.
     virtual std::byte* allocate(std::size_t bytes) = 0;
     virtual void deallocate(std::byte* data, std::size_t bytes) noexcept = 0;
-    // True where a GPU can copy from this memory without staging it.
+    // True if a GPU can copy from this memory without a staging buffer.
     virtual bool pinned() const { return false; }
 };
 
@@ -39,8 +39,8 @@ class Buffer {
     std::span<std::byte> bytes() { return {data_, size_}; }
     std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-    // Makes `bytes` bytes available; contents are lost when it has to grow. Never shrinks the
-    // memory, so a reused buffer stops allocating once it has seen its largest size.
+    // Sets the size. The contents are lost if the memory has to grow. The memory never shrinks, so a reused buffer
+    // stops allocating once it has had its largest size.
     void resize(std::size_t bytes);
 
   private:

@@ -1,4 +1,4 @@
-// Asks the compiler's CPUID support once; it also checks that the system saves the wide registers.
+// Uses the compiler's CPUID support, which also checks that the operating system saves the wide registers.
 #include "stoker/base/cpu_features.h"
 
 #include <fstream>

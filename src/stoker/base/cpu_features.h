@@ -1,4 +1,4 @@
-// What this processor can do, for `stoker doctor` and for choosing kernels at run time.
+// Instruction sets of this processor, for `stoker doctor` and for choosing kernels at run time.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 namespace stoker {
 
 struct CpuFeatures {
-    std::string model;          // as /proc/cpuinfo names it, empty where unknown
+    std::string model;          // "model name" of /proc/cpuinfo, empty if unknown
     bool avx2 = false;          // with FMA
     bool avx512 = false;        // F, BW, CD, DQ, VL
-    bool avx512_vbmi2 = false;  // VBMI, VBMI2 and BITALG on top
+    bool avx512_vbmi2 = false;  // additionally VBMI, VBMI2 and BITALG
     bool neon = false;
 
-    // The sets that are present, lower case, smallest first.
+    // The instruction sets present, in lower case, smallest first.
     std::vector<std::string> names() const;
 };
 

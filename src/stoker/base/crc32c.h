@@ -1,4 +1,4 @@
-// CRC-32C, Castagnoli's polynomial as iSCSI, S3 and TFRecord have it: a checksum against damage, not against forgery.
+// CRC-32C (Castagnoli's polynomial), the checksum of TFRecord and so of TensorBoard's event files.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,6 @@
 
 namespace stoker {
 
-// `before` continues an earlier piece's value.
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
+std::uint32_t crc32c(std::span<const std::byte> bytes);
 
 }  // namespace stoker

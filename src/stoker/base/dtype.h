@@ -1,5 +1,5 @@
-// Element types of tensors and batch fields, named as PyTorch names them.
-// Names and sizes are switches, so that the compiler points at what a new type still lacks.
+// Element types of tensors and batch fields, with PyTorch's names. Names and sizes are switches, so that the compiler
+// warns where a new type is missing.
 #pragma once
 
 #include <cstddef>

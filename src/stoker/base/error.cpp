@@ -1,5 +1,5 @@
-// Puts the parts of an error together into its one line. Control characters that come from
-// outside (file names, header bytes) are escaped, so that one error always stays one line.
+// Formats the message. Control characters that come from outside (file names, header bytes) are escaped, so that a
+// message always stays on one line.
 #include "stoker/base/error.h"
 
 #include <cerrno>
@@ -72,7 +72,49 @@ DataError DataError::located(const DataPlace& outer) const {
 }
 
 std::string errno_text() {
-    return std::generic_category().message(errno);
+    return errno_text(errno);
+}
+
+std::string errno_text(int code) {
+    switch (code) {
+        case ENOENT:
+            return "it does not exist";
+        case EACCES:
+        case EPERM:
+            return "permission was denied";
+        case EEXIST:
+            return "it exists already";
+        case EISDIR:
+            return "it is a directory";
+        case ENOTDIR:
+            return "it is not a directory, or is below something that is none";
+        case ENOTEMPTY:
+            return "the directory is not empty";
+        case ENAMETOOLONG:
+            return "the name is too long";
+        case ENOSPC:
+            return "the disk is full";
+        case EDQUOT:
+            return "the disk quota is used up";
+        case EFBIG:
+            return "the file would exceed the limit on file sizes";
+        case EROFS:
+            return "the file system is read-only";
+        case EMFILE:
+        case ENFILE:
+            return "too many files are open";
+        default:
+            return fmt::format("the system reports \"{}\"", std::generic_category().message(code));
+    }
+}
+
+IoError errno_error(const std::string& where, const std::string& expected) {
+    return errno_error(where, expected, errno);
+}
+
+IoError errno_error(const std::string& where, const std::string& expected, int code, const std::string& hint) {
+    return IoError(fmt::format("[{}] expected {}, but {}{}{}", where, expected, errno_text(code),
+                               hint.empty() ? "" : "; ", hint));
 }
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// The one exception tree of Stoker: every failure says where, what was expected, what was
-// found and what to do, on one line. The library throws; it never prints, exits or aborts.
+// The exception classes of Stoker. A message is one line: where it failed, what was expected, what was found, and
+// what to do. The library throws; it never prints, exits or aborts.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ class Error : public std::runtime_error {
     explicit Error(const std::string& line);
 };
 
-// The caller passed something that cannot be: a recipe key, an option, an argument.
+// The caller passed an invalid recipe key, option or argument.
 class InvalidArgument : public Error {
     using Error::Error;
 };
 
-// The operating system refused: a missing path, a full disk, a read error.
+// The operating system reported a failure: a missing path, a full disk, a read error.
 class IoError : public Error {
     using Error::Error;
 };
@@ -37,7 +37,7 @@ class CudaError : public Error {
     using Error::Error;
 };
 
-// Well-formed input that this build or this version does not handle.
+// Valid input that this build or this version does not support.
 class Unsupported : public Error {
     using Error::Error;
 };
@@ -47,7 +47,7 @@ class InternalError : public Error {
     using Error::Error;
 };
 
-// Where bad data lies: the file, the sample's key in it and the byte offset, as far as known.
+// The place of bad data, as far as it is known: file, the sample's key and index in it, byte offset.
 struct DataPlace {
     std::string path;
     std::string key = {};
@@ -55,7 +55,7 @@ struct DataPlace {
     std::optional<std::int64_t> index = {};
 };
 
-// Bytes from outside that are not what their format promises.
+// Data that violates its format.
 class DataError : public Error {
   public:
     DataError(DataPlace place, const ErrorInfo& info);
@@ -63,7 +63,7 @@ class DataError : public Error {
     const DataPlace& place() const { return place_; }
     const ErrorInfo& info() const { return info_; }
 
-    // The same error with the blanks of its place filled in by a caller that knows more.
+    // The same error, with the unset fields of its place taken from `outer`: for callers that know more of the place.
     DataError located(const DataPlace& outer) const;
 
   private:
@@ -71,7 +71,13 @@ class DataError : public Error {
     ErrorInfo info_;
 };
 
-// "errno text" for the current errno, e.g. "No such file or directory".
+// The current errno (or `code`) as a clause: "it does not exist", "the disk is full".
 std::string errno_text();
+std::string errno_text(int code);
+
+// The error of a failed system call: "[path] expected a readable file, but it does not exist; hint". `code`: a value of
+// errno, by default the current one.
+IoError errno_error(const std::string& where, const std::string& expected);
+IoError errno_error(const std::string& where, const std::string& expected, int code, const std::string& hint = {});
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// The system calls behind file.h. Every failure names the path and the system's reason.
+// The system calls behind file.h. Every error names the path and the reason.
 #include "stoker/base/file.h"
 
 #include <fcntl.h>
@@ -14,20 +14,18 @@
 #include <chrono>
 #include <climits>
 #include <fmt/format.h>
-#include <optional>
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/base/replace_file.h"
 
 namespace stoker {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* expected) {
-    throw IoError({.where = path.string(), .expected = expected, .got = errno_text()});
+    throw errno_error(path.string(), expected);
 }
 
-// Repeats a system call that a signal interrupted: a checkpoint is written after SIGTERM.
+// Repeats a system call that a signal interrupted (EINTR): checkpoints are written after SIGTERM.
 template <typename Call>
 auto uninterrupted(Call call) {
     auto result = call();
@@ -41,7 +39,7 @@ int open_file(const std::filesystem::path& path, int flags) {
     return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
-// `path` gives the path for a message: making one takes longer than the call.
+// `path()` returns the path for a message. It is a function because building a path takes longer than fstat.
 template <typename Path>
 struct stat file_stat(int fd, Path path) {
     struct stat info {};
@@ -56,7 +54,7 @@ struct stat file_stat(int fd, Path path) {
     return info;
 }
 
-// Not blocking, or a named pipe in an image folder would hold its reader for ever.
+// Non-blocking: opening a named pipe in an image folder would otherwise wait for ever.
 constexpr int kReadFlags = O_RDONLY | O_NONBLOCK;
 
 Descriptor opened(const std::filesystem::path& path, int flags, const char* expected) {
@@ -67,50 +65,34 @@ Descriptor opened(const std::filesystem::path& path, int flags, const char* expe
     return file;
 }
 
-// A read of no more than what is in memory. What it got, -1 where that was nothing; empty where the file system does
-// not know this kind of read.
+// Reads only what is in the page cache (RWF_NOWAIT). Returns the number of bytes, -1 for none; empty if the file system
+// does not support this.
 std::optional<ssize_t> read_in_memory(int fd, std::span<std::byte> out, off_t offset) {
     const iovec all{.iov_base = out.data(), .iov_len = out.size()};
     const ssize_t got = ::preadv2(fd, &all, 1, offset, RWF_NOWAIT);
     return got >= 0 || errno == EAGAIN ? std::optional(got) : std::nullopt;
 }
 
-// What is there now, where the file is cut short meanwhile. False where the system had to fetch some of it, empty where
-// it does not tell.
+// Reads the whole file; less if it is cut short meanwhile. Returns true if all bytes were in the page cache, false if
+// some were not, empty if the file system cannot say.
 template <typename Path>
 std::optional<bool> read_all(int fd, Path path, Buffer& buffer) {
     buffer.resize(static_cast<std::size_t>(file_stat(fd, path).st_size));
     const std::optional<ssize_t> first = read_in_memory(fd, buffer.bytes(), 0);
     std::size_t done = static_cast<std::size_t>(std::max<ssize_t>(first.value_or(0), 0));
-    const bool there = done == buffer.size();
-    while (done < buffer.size()) {
-        const std::span<std::byte> rest = buffer.bytes().subspan(done);
-        const ssize_t got =
-            uninterrupted([&] { return ::pread(fd, rest.data(), rest.size(), static_cast<off_t>(done)); });
-        if (got < 0) {
+    const bool was_cached = done == buffer.size();
+    if (!was_cached) {
+        done += read_bytes(fd, buffer.bytes().subspan(done), done);
+        if (done < buffer.size() && errno != 0) {
             fail(path(), "a readable file");
         }
-        if (got == 0) {
-            break;
-        }
-        done += static_cast<std::size_t>(got);
     }
     buffer.resize(done);
-    return first ? std::optional(there) : std::nullopt;
+    return first ? std::optional(was_cached) : std::nullopt;
 }
 
-void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
-    while (!bytes.empty()) {
-        const ssize_t written = uninterrupted([&] { return ::write(fd, bytes.data(), bytes.size()); });
-        if (written < 0) {
-            fail(path, "room to write");
-        }
-        bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-}
-
-// A new file beside its target, removed again unless it was renamed. It is opened exclusively, because
-// threads of one process, and processes on hosts that share a file system, may write the same target.
+// A new file beside its target, removed unless it was renamed. It is opened with O_EXCL, because threads of one
+// process, and processes on hosts that share a file system, may write the same target.
 class TemporaryFile {
   public:
     explicit TemporaryFile(const std::filesystem::path& target) : file_(create(target)) {}
@@ -187,21 +169,17 @@ MappedFile::~MappedFile() {
 File::File(const std::filesystem::path& path) : path_(path), file_(opened(path, kReadFlags, "a readable file")) {}
 
 void File::read(std::uint64_t offset, std::span<std::byte> out) const {
-    while (!out.empty()) {
-        const ssize_t got =
-            uninterrupted([&] { return ::pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset)); });
-        if (got < 0) {
-            fail(path_, "bytes that can be read");
-        }
-        if (got == 0) {
-            throw IoError({.where = path_.string(),
-                           .expected = fmt::format("{} more bytes from {} on", out.size(), offset),
-                           .got = "the end of the file",
-                           .hint = "another process has cut it short"});
-        }
-        offset += static_cast<std::uint64_t>(got);
-        out = out.subspan(static_cast<std::size_t>(got));
+    const std::size_t done = read_bytes(file_.get(), out, offset);
+    if (done == out.size()) {
+        return;
     }
+    if (errno != 0) {
+        fail(path_, "a readable file");
+    }
+    throw IoError({.where = path_.string(),
+                   .expected = fmt::format("{} more bytes at offset {}", out.size() - done, offset + done),
+                   .got = "the end of the file",
+                   .hint = "another process has cut it short"});
 }
 
 FileInfo File::info() const {
@@ -239,13 +217,14 @@ Folder::Folder(const std::filesystem::path& path)
     : path_(path), folder_(opened(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY, "a readable folder")) {}
 
 Descriptor Folder::open(std::string_view name) const {
-    std::array<char, PATH_MAX> ended;
-    if (name.size() >= ended.size()) {
+    std::array<char, PATH_MAX> terminated;
+    if (name.size() >= terminated.size()) {
         errno = ENAMETOOLONG;
         return Descriptor();
     }
-    *std::ranges::copy(name, ended.begin()).out = '\0';
-    return Descriptor(uninterrupted([&] { return ::openat(folder_.get(), ended.data(), kReadFlags | O_CLOEXEC); }));
+    *std::ranges::copy(name, terminated.begin()).out = '\0';
+    return Descriptor(
+        uninterrupted([&] { return ::openat(folder_.get(), terminated.data(), kReadFlags | O_CLOEXEC); }));
 }
 
 bool Folder::read_file(std::string_view name, Buffer& buffer) const {
@@ -254,9 +233,9 @@ bool Folder::read_file(std::string_view name, Buffer& buffer) const {
     if (file.get() < 0) {
         fail(path_ / name, "a readable file");
     }
-    const std::optional<bool> there = read_all(
+    const std::optional<bool> was_cached = read_all(
         file.get(), [&] { return path_ / name; }, buffer);
-    return there ? *there : std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1);
+    return was_cached.value_or(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1));
 }
 
 bool Folder::will_need(std::string_view name) const noexcept {
@@ -265,43 +244,35 @@ bool Folder::will_need(std::string_view name) const noexcept {
         return true;
     }
     std::byte byte{};
-    const bool there = read_in_memory(file.get(), std::span(&byte, 1), 0).value_or(-1) >= 0;
-    if (!there) {
+    const bool is_cached = read_in_memory(file.get(), std::span(&byte, 1), 0).value_or(-1) >= 0;
+    if (!is_cached) {
         ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_WILLNEED);
     }
-    return there;
-}
-
-void read_file(const std::filesystem::path& path, Buffer& buffer) {
-    const Descriptor file = opened(path, kReadFlags, "a readable file");
-    read_all(
-        file.get(), [&] { return path; }, buffer);
+    return is_cached;
 }
 
 std::string read_text(const std::filesystem::path& path) {
+    const Descriptor file = opened(path, kReadFlags, "a readable file");
     Buffer buffer;
-    read_file(path, buffer);
+    read_all(
+        file.get(), [&] { return path; }, buffer);
     return {reinterpret_cast<const char*>(buffer.data()), buffer.size()};
 }
 
-void write_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces) {
+void write_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces, bool sync) {
     TemporaryFile file(path);
     for (const auto piece : pieces) {
-        write_all(file.get(), piece, path);
+        if (write_bytes(file.get(), piece) < piece.size()) {
+            fail(path, "room to write");
+        }
     }
-    if (uninterrupted([&] { return ::fsync(file.get()); }) != 0) {
-        fail(path, "the file to reach the disk");
-    }
-    file.rename_to(path);
-    sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
-}
-
-void replace_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces) {
-    TemporaryFile file(path);
-    for (const auto piece : pieces) {
-        write_all(file.get(), piece, path);
+    if (sync) {
+        sync_file(file.get(), path);
     }
     file.rename_to(path);
+    if (sync) {
+        sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+    }
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
@@ -309,12 +280,48 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
     write_file(path, std::span(&piece, 1));
 }
 
+void sync_file(int fd, const std::filesystem::path& path) {
+    if (uninterrupted([&] { return ::fsync(fd); }) != 0) {
+        fail(path, "the file to reach the disk");
+    }
+}
+
 void sync_directory(const std::filesystem::path& directory) {
     const Descriptor handle = opened(directory, O_RDONLY | O_DIRECTORY, "a directory");
-    // Some file systems cannot sync a directory and say EINVAL: nothing more can be done there.
+    // Some file systems cannot sync a directory and answer EINVAL. Nothing more can be done there.
     if (uninterrupted([&] { return ::fsync(handle.get()); }) != 0 && errno != EINVAL) {
         fail(directory, "the directory to reach the disk");
     }
+}
+
+std::size_t read_bytes(int fd, std::span<std::byte> out, std::uint64_t offset) {
+    std::size_t done = 0;
+    while (done < out.size()) {
+        const ssize_t got = uninterrupted(
+            [&] { return ::pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done)); });
+        if (got <= 0) {
+            errno = got == 0 ? 0 : errno;
+            break;
+        }
+        done += static_cast<std::size_t>(got);
+    }
+    return done;
+}
+
+std::size_t write_bytes(int fd, std::span<const std::byte> bytes, std::optional<std::uint64_t> offset) {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+        const std::span<const std::byte> rest = bytes.subspan(done);
+        const ssize_t written = uninterrupted([&] {
+            return offset ? ::pwrite(fd, rest.data(), rest.size(), static_cast<off_t>(*offset + done))
+                          : ::write(fd, rest.data(), rest.size());
+        });
+        if (written < 0) {
+            break;
+        }
+        done += static_cast<std::size_t>(written);
+    }
+    return done;
 }
 
 }  // namespace stoker

@@ -1,15 +1,15 @@
-// Files as bytes: a read-only memory map, reads at given places, whole-file reads, and writes that a reader sees either
-// complete or not at all (temporary name, fsync, rename, fsync of the directory).
+// Files as bytes: a read-only memory map, reads at given offsets, whole-file reads, and atomic writes: a reader sees
+// the old content or all of the new (temporary name, fsync, rename, fsync of the directory).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "stoker/base/buffer.h"
 
@@ -17,10 +17,10 @@ namespace stoker {
 
 class File;
 
-// An open file or folder of the system, closed at the end.
+// Owns a file descriptor.
 class Descriptor {
   public:
-    explicit Descriptor(int fd = -1) : fd_(fd) {}  // below 0: none
+    explicit Descriptor(int fd = -1) : fd_(fd) {}  // negative: none
     Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
     Descriptor& operator=(Descriptor&& other) noexcept {
         std::swap(fd_, other.fd_);
@@ -39,9 +39,9 @@ class Descriptor {
 class MappedFile {
   public:
     MappedFile() = default;
-    // Throws IoError where the file cannot be opened or mapped. An empty file maps to no bytes.
+    // Throws IoError if the file cannot be opened or mapped. An empty file maps to no bytes.
     explicit MappedFile(const std::filesystem::path& path);
-    // Of an open file, whatever its name has come to mean since. The map outlives the File.
+    // Maps the open file, even if its name refers to another file by now. The map may outlive the File.
     explicit MappedFile(const File& file);
     MappedFile(MappedFile&& other) noexcept;
     MappedFile& operator=(MappedFile&& other) noexcept;
@@ -58,33 +58,33 @@ class MappedFile {
 
 struct FileInfo {
     std::uint64_t size = 0;
-    std::int64_t modified_ns = 0;  // since 1970
-    std::int64_t changed_ns = 0;   // the same of what is known about the file: cannot be set back
+    std::int64_t modified_ns = 0;  // mtime, since 1970
+    std::int64_t changed_ns = 0;   // ctime, since 1970: programs cannot set it back
     std::uint64_t inode = 0;
 };
 
-// A file for reads at given places, by many threads at once. Unlike a map's, its pages never count as this
-// process's memory, and a file cut short meanwhile is an error, not a signal.
+// A file for reads at given offsets. Thread-safe. Unlike the pages of a map, its pages never count as this process's
+// memory, and a file that is cut short while open gives an error, not a signal.
 class File {
   public:
     explicit File(const std::filesystem::path& path);  // throws IoError
 
-    // Fills `out` with the bytes from `offset` on. Throws IoError, also where the file ends before.
+    // Fills `out` with the bytes from `offset` on. Throws IoError, also if the file ends before.
     void read(std::uint64_t offset, std::span<std::byte> out) const;
 
-    // Throws IoError for what is no regular file.
+    // Throws IoError for anything but a regular file.
     FileInfo info() const;
 
-    // True where the byte in the middle can be had without waiting, and so most probably all of them; false where the
-    // system does not tell. (mincore would tell of each page, but of other people's files it says that all are there.)
+    // True if the middle byte of the range is in the page cache, so that most probably all of it is; false if the file
+    // system cannot say. (mincore checks every page, but reports all pages of other users' files as present.)
     bool in_memory(std::uint64_t offset, std::uint64_t size) const;
 
-    // Asks the system to bring the bytes into memory, where they are not, and does not wait for them. A hint: what goes
-    // wrong shows when they are read.
+    // Starts reading the bytes into the page cache if they are not there, without waiting (POSIX_FADV_WILLNEED). Errors
+    // are ignored here; the later read reports them.
     void will_need(std::uint64_t offset, std::uint64_t size) const;
 
-    // True where half of the descriptors that the process may have open are: whoever could do without this file
-    // closes it. A new descriptor is the lowest number that is free, so its number tells how many are in use.
+    // True if half of the file descriptors that the process may have are in use: a caller that can do without this file
+    // should close it. A new descriptor gets the lowest free number, so its number says how many are in use.
     bool scarce() const;
 
   private:
@@ -94,37 +94,45 @@ class File {
     Descriptor file_;
 };
 
-// A folder whose many files are read by name: the way to it is walked once.
+// A folder of many files that are read by name. Its own path is resolved once (openat).
 class Folder {
   public:
     explicit Folder(const std::filesystem::path& path);  // throws IoError
 
-    // Reads the whole file of this name, such as "cat/001.jpg", into `buffer`, whose memory is reused. True where its
-    // bytes were in memory: where the system does not tell, where they came within a millisecond. Throws IoError. By
-    // many threads at once.
+    // Reads the whole file of this name, such as "cat/001.jpg", into `buffer`, whose memory is reused. Returns true if
+    // its bytes were in the page cache; if the file system cannot say, true if the read took less than a millisecond.
+    // Throws IoError. Thread-safe.
     bool read_file(std::string_view name, Buffer& buffer) const;
 
-    // Asks the system to bring the file's bytes into memory, and does not wait for them. True where the first of them
-    // were there. What goes wrong shows when the file is read.
+    // Starts reading the file into the page cache without waiting. Returns true if its first byte was there already.
+    // Errors are ignored here; the later read reports them.
     bool will_need(std::string_view name) const noexcept;
 
   private:
-    Descriptor open(std::string_view name) const;  // below 0 where that fails
+    Descriptor open(std::string_view name) const;  // negative on failure, with errno set
 
     std::filesystem::path path_;  // for messages
     Descriptor folder_;
 };
 
-// Reads the whole file into `buffer`, whose memory is reused. Throws IoError.
-void read_file(const std::filesystem::path& path, Buffer& buffer);
+// The whole file. Throws IoError.
 std::string read_text(const std::filesystem::path& path);
 
-// Replaces `path` atomically and durably by the pieces, one after the other. Throws IoError.
-void write_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces);
+// Replaces `path` atomically by the concatenated pieces. With `sync` it returns when they are on the disk; without, the
+// file may hold anything after a crash of the machine, so use that only for data that is checked when it is read and
+// can be made again. Throws IoError.
+void write_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces,
+                bool sync = true);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-// Makes the entries of a directory durable.
+// Waits until the file's bytes, or a directory's entries, are on the disk. Throws IoError that names `path`.
+void sync_file(int fd, const std::filesystem::path& path);
 void sync_directory(const std::filesystem::path& directory);
+
+// read(2) and write(2) at `offset`, or for writes at the descriptor's position, repeated until all bytes are done.
+// Returns how many are: fewer at an error, which errno holds, or at the end of the file, where errno is 0.
+std::size_t read_bytes(int fd, std::span<std::byte> out, std::uint64_t offset);
+std::size_t write_bytes(int fd, std::span<const std::byte> bytes, std::optional<std::uint64_t> offset = {});
 
 inline std::span<const std::byte> as_bytes(std::string_view text) {
     return std::as_bytes(std::span(text.data(), text.size()));

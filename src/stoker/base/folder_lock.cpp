@@ -1,10 +1,9 @@
-// File systems without locks answer with an error: there the writer goes on, as it could do nothing else.
+// The system calls behind folder_lock.h.
 #include "stoker/base/folder_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -13,37 +12,29 @@
 
 namespace stoker {
 
-FolderLock::FolderLock(const std::filesystem::path& path, bool follow)
-    : fd_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW))) {
-    const auto refuse = [&](std::string got) {
-        throw IoError({.where = path.string(), .expected = "a folder to write", .got = std::move(got)});
-    };
-    if (fd_ < 0) {
-        refuse(errno_text());
+std::optional<FolderLock> FolderLock::try_lock(const std::filesystem::path& path, bool follow) {
+    FolderLock lock;
+    lock.folder_ = Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)));
+    if (lock.folder_.get() < 0) {
+        throw errno_error(path.string(), "a folder to write");
     }
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        ::close(fd_);
-        refuse("one that another process is writing");
-    }
+    const bool taken = ::flock(lock.folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    return taken ? std::nullopt : std::optional(std::move(lock));
 }
 
-FolderLock::FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-}
-
-FolderLock::~FolderLock() {
-    if (fd_ >= 0) {
-        ::close(fd_);
+FolderLock::FolderLock(const std::filesystem::path& path, bool follow) {
+    std::optional<FolderLock> lock = try_lock(path, follow);
+    if (!lock) {
+        throw IoError(
+            {.where = path.string(), .expected = "a folder to write", .got = "one that another process is writing"});
     }
+    folder_ = std::move(lock->folder_);
 }
 
 bool FolderLock::holds(const std::filesystem::path& path) const {
     struct stat held = {};
     struct stat named = {};
-    return ::fstat(fd_, &held) == 0 && ::stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
+    return ::fstat(folder_.get(), &held) == 0 && ::stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
            held.st_dev == named.st_dev;
 }
 

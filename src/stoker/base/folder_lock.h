@@ -1,25 +1,30 @@
-// A folder for one writer: a lock on the folder itself, which leaves no file behind and ends with the process.
+// Reserves a folder for one writing process: an flock on the folder itself. It needs no lock file and ends with the
+// process, even if that is killed.
 #pragma once
 
 #include <filesystem>
+#include <optional>
+
+#include "stoker/base/file.h"
 
 namespace stoker {
 
 class FolderLock {
   public:
-    // Throws IoError where another has the lock, or `path` is no folder. `follow`: it may be a link to one.
+    // Throws IoError if another process has the lock, or if `path` is not a folder. `follow`: a link to a folder is
+    // accepted. On file systems without locks it succeeds without protecting anything.
     explicit FolderLock(const std::filesystem::path& path, bool follow = true);
-    FolderLock(FolderLock&& other) noexcept;
-    FolderLock& operator=(FolderLock&& other) noexcept;
-    FolderLock(const FolderLock&) = delete;
-    FolderLock& operator=(const FolderLock&) = delete;
-    ~FolderLock();
 
-    // Whether the name still means the locked folder: another process may have removed it just before.
+    // The same, but empty if another process has the lock.
+    static std::optional<FolderLock> try_lock(const std::filesystem::path& path, bool follow = true);
+
+    // True if `path` is still the locked folder: another process may have removed or replaced it.
     bool holds(const std::filesystem::path& path) const;
 
   private:
-    int fd_ = -1;
+    FolderLock() = default;
+
+    Descriptor folder_;
 };
 
 }  // namespace stoker

@@ -1,8 +1,8 @@
-// The choice among vectors; where there is no AVX2, what every processor of its kind has (SSE2, NEON).
+// Chooses AVX2 at run time. Without it, the vectors that every processor of the architecture has (SSE2, NEON).
 #include <span>
 
 #include "stoker/base/cpu_features.h"
-#include "stoker/base/hash_ahead.h"
+#include "stoker/base/xxhash_prefetch.h"
 
 namespace stoker {
 

@@ -1,5 +1,5 @@
-// XXH3, 64 bits: names what a step has seen (batch_hash) and splits data by key. A fixed function:
-// the same bytes give the same value on every machine and in every release.
+// XXH3, 64 bits: identifies the samples of a step (batch_hash), splits data by key, checks payloads. The same bytes
+// give the same value on every machine and in every release.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace stoker {
 
-// The same function by AVX2 where the processor has it, asking for memory far ahead: what long bytes want.
+// The same function for long inputs: AVX2 where the processor has it, and prefetching far ahead.
 std::uint64_t hash_long_bytes(std::span<const std::byte> bytes, std::uint64_t seed);
 
 inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) {
-    constexpr std::size_t kShort = 4096;  // less than the way there costs
+    constexpr std::size_t kShort = 4096;  // a function call costs more than it saves below this
     return bytes.size() <= kShort ? XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed)
                                   : hash_long_bytes(bytes, seed);
 }
@@ -25,7 +25,7 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) {
     return XXH3_64bits_withSeed(text.data(), text.size(), seed);
 }
 
-// The same value for bytes that come in pieces.
+// The same value for bytes that arrive in pieces.
 class StreamHash {
   public:
     StreamHash() { reset(); }

@@ -1,5 +1,5 @@
-// Compiled for AVX2, and holds nothing that another file could be linked to.
-#include "stoker/base/hash_ahead.h"
+// Compiled with -mavx2. It defines no inline function that the linker could pick for other files.
+#include "stoker/base/xxhash_prefetch.h"
 
 namespace stoker {
 

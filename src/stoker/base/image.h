@@ -1,5 +1,5 @@
-// Pixels in memory: views, an owning image, a region of interest, and the sink that a decoder
-// streams rows into. All pixels are uint8, interleaved (H, W, C); rows may be padded.
+// Pixels in memory: views, an owning image, a region of interest, and the sink that a decoder writes rows to. All
+// pixels are uint8, interleaved (H, W, C); rows may be padded.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct BasicImageView {
 
     Byte* row(int y) const { return data + y * stride; }
     std::size_t row_bytes() const { return static_cast<std::size_t>(width) * static_cast<std::size_t>(channels); }
-    // The part of the view inside `box`, which must lie within it.
+    // The part inside `box`, which must lie within the view.
     BasicImageView crop(const Box& box) const {
         return {row(box.top) + std::ptrdiff_t{box.left} * channels, box.height, box.width, channels, stride};
     }
@@ -72,14 +72,14 @@ class Image {
     int channels_ = 0;
 };
 
-// The part of an image that is wanted. A decoder may give it at 1/shrink of its size, if that is cheaper:
-// rows floor(top / shrink) up to ceil((top + height) / shrink) of the smaller image, columns likewise.
+// The part of an image that a sink needs. A decoder may return it at 1/shrink of its size if that is cheaper: rows
+// floor(top / shrink) up to ceil((top + height) / shrink) of the smaller image, columns likewise.
 struct Region {
     Box box;
     int shrink = 1;  // 1, 2, 4 or 8
 };
 
-// A region's box in the image of 1/shrink of the size.
+// `box` in coordinates of the image at 1/shrink of its size.
 inline Box shrunk_box(const Box& box, int shrink) {
     const int top = box.top / shrink;
     const int left = box.left / shrink;
@@ -87,11 +87,10 @@ inline Box shrunk_box(const Box& box, int shrink) {
             (box.left + box.width + shrink - 1) / shrink - left};
 }
 
-// Where a decoder puts its rows. It asks for the `region` once it knows the image's size, calls `start` with
-// the size of what it will give, then `row(y)` for y = 0, 1, 2, ... in order (0 is the region's first row) and
-// writes width * channels bytes there; asking for row y + 1, or `finish`, completes row y.
-// A decoder that finds a file damaged may begin anew, with another `start`, in the hope of a better one.
-// Decoder and ops meet only through this type, so neither knows the other.
+// Receives a decoder's rows. The decoder calls `region` once it knows the image's size, then `start` with the size that
+// it will return, then `row(y)` for y = 0, 1, 2, ... in order (0 is the region's first row) and writes width * channels
+// bytes there. The call of row(y + 1), or of `finish`, completes row y. After damage in a file the decoder may call
+// `start` again and return all rows anew, from another library. Decoders and ops know each other only by this type.
 class RowSink {
   public:
     virtual ~RowSink() = default;
@@ -101,7 +100,7 @@ class RowSink {
     virtual void finish() {}
 };
 
-// The plain sink: a whole image.
+// Stores the whole image.
 class ImageSink final : public RowSink {
   public:
     explicit ImageSink(Image& image) : image_(image) {}

@@ -1,4 +1,4 @@
-// Nouns of messages are regular: an "s", or "es" behind one.
+// The nouns in messages are regular: they take "s", or "es" after an "s".
 #include "stoker/base/pluralize.h"
 
 #include <cstddef>

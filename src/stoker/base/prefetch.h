@@ -1,5 +1,5 @@
-// A hint to the processor that bytes are wanted soon. Memory that is not there, or not to be read, is passed over: no
-// fault comes of it, so that a place need not be checked first.
+// Prefetches bytes into the processor's cache. The instruction ignores addresses that are not mapped or not readable,
+// so callers need not check them.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace stoker {
 
-// Of so many samples at a time, and so many bytes of each, the cache of a core has room.
+// A core's cache has room for this many samples, and this many bytes of each.
 inline constexpr std::size_t kPrefetchSamples = 128;
 inline constexpr std::size_t kPrefetchBytes = 2048;
 
@@ -19,7 +19,7 @@ inline void prefetch_memory(const std::byte* from, std::size_t size) {
     }
 }
 
-// The indices that are worth a hint.
+// The first of `indices`: those worth prefetching.
 template <typename Index>
 std::span<const Index> prefetched(std::span<const Index> indices) {
     return indices.first(std::min(indices.size(), kPrefetchSamples));

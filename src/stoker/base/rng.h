@@ -1,6 +1,6 @@
-// Philox 4x32-10, the counter-based generator of Salmon et al., "Parallel Random Numbers: As Easy
-// as 1, 2, 3" (SC 2011). A draw is a pure function of what it is for, never of thread order: the
-// stream of (seed, epoch, sample, occurrence, op) is the same for any number of workers and ranks.
+// Philox 4x32-10, the counter-based generator of Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (SC
+// 2011). A stream of draws is a function of (seed, epoch, sample, occurrence, op) alone, so it is the same for any
+// number of workers and ranks.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
     return counter;
 }
 
-// What a stream of random numbers is for. `occurrence` tells apart the same sample drawn twice in
-// an epoch, `op` the operations on one sample. Counter layout: word 0 = op << 16 | block,
-// words 1-2 = sample (48 bits) with occurrence in the top 16 bits, word 3 = epoch; key = seed.
-// So a stream has 2^16 blocks, 2^18 draws; what goes on longer runs into the stream of op + 1.
+// Identifies a stream of random numbers. `occurrence` numbers the draws of the same sample within an epoch, `op` the
+// operations on one sample. Counter layout: word 0 = op << 16 | block, words 1-2 = sample (48 bits) with occurrence in
+// the top 16 bits, word 3 = epoch; key = seed. A stream has 2^16 blocks, 2^18 draws; more would overlap with the stream
+// of op + 1.
 struct RngKey {
     std::uint64_t seed = 0;
     std::uint32_t epoch = 0;
@@ -56,7 +56,7 @@ class Rng {
 
     // Uniform in [0, 1), 24 bits.
     constexpr float uniform() { return static_cast<float>(next() >> 8) * 0x1p-24f; }
-    // Uniform in [low, high]: rounding may reach high.
+    // Uniform in [low, high]; `high` can occur by rounding.
     constexpr float uniform(float low, float high) { return low + (high - low) * uniform(); }
 
     // Uniform in [0, bound), bound > 0. Lemire's multiply-shift; the bias is below bound / 2^32.
@@ -66,7 +66,7 @@ class Rng {
 
     constexpr bool chance(float probability) { return uniform() < probability; }
 
-    // Standard normal by Box-Muller, one value a call.
+    // Standard normal by Box-Muller, one value per call.
     float normal() {
         const float radius = std::sqrt(-2.0f * std::log(1.0f - uniform()));
         return radius * std::cos(6.28318530718f * uniform());

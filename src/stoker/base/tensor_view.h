@@ -1,5 +1,5 @@
-// A non-owning view of a dense, row-major tensor: where its bytes lie, their type and shape.
-// What travels between the pipeline, the bridge to LibTorch and the writers of files.
+// A non-owning view of a dense, row-major tensor: address, element type and shape. The pipeline, the bridge to LibTorch
+// and the file writers exchange tensors in this form.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct TensorView {
     std::int64_t elements() const { return element_count(shape); }
     std::size_t bytes() const { return static_cast<std::size_t>(elements()) * item_size(dtype); }
 
-    // The elements as T; throws InvalidArgument when the view holds another type.
+    // The elements as T. Throws InvalidArgument if the view has another type.
     template <typename T>
     std::span<T> as() const {
         if (dtype_of<T>::value != dtype) {

@@ -1,5 +1,6 @@
-// One file a name: a magic number, the length of the stamp, a hash of all that follows, stamp, content. The hash is why
-// no write waits for the disk. A file's time is that of its last use, to the day; by it old ones go.
+// One file per name: a magic number, the length of the stamp, a hash of the rest, stamp, content. The hash detects a
+// file that a crash left incomplete, so writes need not wait for the disk. A file's mtime is its last use, to the day,
+// and decides which files are removed.
 #include "stoker/base/user_cache.h"
 
 #include <algorithm>
@@ -18,7 +19,6 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
-#include "stoker/base/replace_file.h"
 
 namespace stoker {
 namespace {
@@ -51,7 +51,7 @@ constexpr hours kDay(24);
 constexpr hours kUnused(90 * 24);
 constexpr std::size_t kMostFiles = 100'000;  // of a kind
 
-// Since its last use; in hours, as any time of a file then stays within an integer.
+// Time since the last use, in hours: nanoseconds could overflow for odd file times.
 hours age_of(const fs::path& path, std::error_code& error) {
     const auto used = fs::last_write_time(path, error);
     const auto rounded = [](auto time) { return std::chrono::duration_cast<hours>(time.time_since_epoch()); };
@@ -65,18 +65,18 @@ void note_use(const fs::path& path) {
     }
 }
 
-// Whether this process comes here for the first time.
-bool first_visit(const fs::path& folder) {
+// True at the first call for this folder in this process.
+bool is_first_call(const fs::path& folder) {
     static std::mutex mutex;
-    static std::set<fs::path> visited;
+    static std::set<fs::path> seen;
     const std::scoped_lock lock(mutex);
-    return visited.insert(folder).second;
+    return seen.insert(folder).second;
 }
 
-// Removes what was not used for long, and what a killed process left half written. Other processes may do the same, and
-// read what goes: an open file stays readable.
-void tidy(const fs::path& folder) {
-    if (!first_visit(folder)) {
+// Removes files that were not used for long, and temporary files of killed processes. Other processes may do the same
+// at the same time; a file that they have open stays readable.
+void remove_old_files(const fs::path& folder) {
+    if (!is_first_call(folder)) {
         return;
     }
     std::vector<std::pair<hours, fs::path>> files;
@@ -85,8 +85,8 @@ void tidy(const fs::path& folder) {
         std::error_code gone;
         const hours age = age_of(entry->path(), gone);
         if (!gone && entry->is_regular_file(gone)) {
-            const bool half = entry->path().filename().string().find(".tmp-") != std::string::npos;
-            files.emplace_back(age + (half ? kUnused - kDay : hours(0)), entry->path());
+            const bool temporary = entry->path().filename().string().find(".tmp-") != std::string::npos;
+            files.emplace_back(age + (temporary ? kUnused - kDay : hours(0)), entry->path());
         }
     }
     std::ranges::sort(files, std::greater());
@@ -138,7 +138,7 @@ std::optional<Buffer> read_user_cache(std::string_view kind, std::string_view na
         }
         note_use(path);
         return content;
-    } catch (const IoError&) {  // gone, or not ours to read: as if it had never been
+    } catch (const IoError&) {  // removed meanwhile, or not readable: the same as no file
         return std::nullopt;
     }
 }
@@ -157,8 +157,8 @@ bool write_user_cache(std::string_view kind, std::string_view name, std::string_
     const Header header{.stamp_bytes = stamp.size(), .hash = hash_of(stamp, content)};
     const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(&header, 1)), as_bytes(stamp), content};
     try {
-        replace_file(path, pieces);
-        tidy(path.parent_path());
+        write_file(path, pieces, /*sync=*/false);
+        remove_old_files(path.parent_path());
         return true;
     } catch (const IoError&) {
         return false;

@@ -1,4 +1,4 @@
-// What was learned about a data set and can be learned again, such as an index, kept in the user's cache directory:
+// Indices of data sets, which take long to make and can be made again, kept in the user's cache directory:
 // $STOKER_CACHE, else $XDG_CACHE_HOME/stoker, else ~/.cache/stoker.
 #pragma once
 
@@ -13,16 +13,16 @@
 
 namespace stoker {
 
-// Empty where neither variable nor a home is set.
+// Empty if neither these variables nor HOME are set.
 std::filesystem::path user_cache_dir();
 
-// The content kept under `kind` ("tar_index") and `name` (the data set's absolute path or URL) where it was written
-// with the same `stamp`; empty where it was not, or is damaged.
+// Returns the content stored under `kind` ("tar_index") and `name` (the data set's absolute path or URL) if it was
+// written with the same `stamp`; empty if there is none, the stamp differs, or the file is damaged.
 std::optional<Buffer> read_user_cache(std::string_view kind, std::string_view name, std::string_view stamp);
 
-// Replaces the content kept under `kind` and `name`. False where the directory cannot be written to: a cache is no
-// reason to fail. A process that first writes of a kind removes what was not used for 90 days, and the oldest above
-// 100,000.
+// Replaces the content stored under `kind` and `name`. Returns false if the directory cannot be written to: a cache
+// must not make a run fail. A process's first write of a kind also removes files that were not used for 90 days, and
+// the oldest above 100,000.
 bool write_user_cache(std::string_view kind, std::string_view name, std::string_view stamp,
                       std::span<const std::byte> content);
 

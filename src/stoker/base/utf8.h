@@ -1,4 +1,4 @@
-// UTF-8 as Unicode defines it: no longer forms than needed, no surrogates, nothing past U+10FFFF.
+// UTF-8 as Unicode defines it: no overlong forms, no surrogates, nothing beyond U+10FFFF.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace stoker {
 
-// The bytes of the letter that `text` begins with; 0 where it begins with none.
+// Length in bytes of the character that `text` begins with; 0 if it does not begin with a valid one.
 inline std::size_t utf8_sequence(std::string_view text) {
     const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(text[at]); };
     const std::uint8_t first = text.empty() ? std::uint8_t{0x80} : byte(0);
@@ -43,7 +43,8 @@ inline bool is_utf8(std::string_view text) {
     return true;
 }
 
-// `code` up to 0x10FFFF. A surrogate is written as if it were a letter: whoever may meet one decides.
+// Appends the code point `code`, at most 0x10FFFF. Surrogates are encoded too: callers that must reject them check
+// first.
 inline void append_utf8(std::string& out, std::uint32_t code) {
     if (code < 0x80) {
         out += static_cast<char>(code);

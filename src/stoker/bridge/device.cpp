@@ -1,5 +1,5 @@
-// Opens libtorch_cuda at run time and copies through c10's device-neutral events, so that this file
-// needs no CUDA header and one program serves machines with and without a GPU.
+// Opens libtorch_cuda at run time and uses c10's device-neutral events, so this file needs no CUDA header and one
+// program runs on machines with and without a GPU.
 #include "stoker/bridge/device.h"
 
 #include <ATen/Context.h>
@@ -17,7 +17,7 @@
 namespace stoker {
 namespace {
 
-// Empty where LibTorch can use CUDA, else the reason why not.
+// "" if LibTorch can use CUDA, else the reason.
 std::string load_cuda() {
     void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
     if (driver == nullptr) {
@@ -42,7 +42,7 @@ std::optional<int> cuda_index(const std::string& name) {
 }  // namespace
 
 std::string load_torch_cuda() {
-    // It stays open to the end of the process. Where a program is linked against it, this finds it loaded.
+    // Never closed. If the program is linked against it, it is already loaded.
     const bool loaded = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
     return loaded ? "" : fmt::format("a LibTorch without CUDA ({})", dlerror());
 }
@@ -74,8 +74,8 @@ at::Device pick_device(const std::string& name) {
 }
 
 Allocator& slot_allocator(const at::Device& device, bool pin_memory) {
-    // No device is seen, too, where the driver is older than the runtime that this build is linked with:
-    // LibTorch's own may still work, then from plain memory.
+    // cuda_devices() is also empty if the driver is older than the CUDA runtime of this build. LibTorch's own runtime
+    // may still work, with pageable memory.
     const bool can_pin = device.is_cuda() && pin_memory && !cuda_devices().empty();
     return can_pin ? pinned_allocator(device.index()) : host_allocator();
 }
@@ -85,7 +85,7 @@ DeviceCopier::~DeviceCopier() {
         try {
             copy.copied.synchronize();
         } catch (const std::exception&) {
-            // A broken device copies no more, and its error is already on its way to the caller.
+            // The device failed; the caller already gets its error.
             return;
         }
     }

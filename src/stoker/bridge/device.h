@@ -1,5 +1,5 @@
-// Which device a run uses, and the way of a batch onto it. LibTorch's CUDA library is opened only
-// where a device is asked for and a driver is there, so a CPU run never pays for it.
+// Selects the device of a run and copies batches to it. LibTorch's CUDA library is opened only if a device is wanted
+// and a driver is present, so a CPU run does not load it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,15 +14,15 @@
 
 namespace stoker {
 
-// Opens LibTorch's CUDA library and registers its kernels; empty where that worked, else why not. LibTorch
-// remembers whether it has CUDA from the first time anybody asks, so this must come before any such question.
+// Opens LibTorch's CUDA library and registers its kernels. Returns "" on success, else the reason. LibTorch decides
+// once whether it has CUDA, at the first query, so call this before any such query.
 std::string load_torch_cuda();
 
-// "auto", "cpu", "cuda" or "cuda:N". "auto" is CUDA where it works, else the CPU. Throws
-// Unsupported where CUDA is asked for by name and is not to be had, saying why.
+// `name` is "auto", "cpu", "cuda" or "cuda:N". "auto" is CUDA if it works, else the CPU. Throws Unsupported, with the
+// reason, if CUDA is named and does not work.
 at::Device pick_device(const std::string& name);
 
-// Memory for batch slots that copies to `device` fastest: pinned for CUDA, where `pin_memory` allows it.
+// The allocator for batch slots: pinned memory for CUDA if `pin_memory`, else host memory.
 Allocator& slot_allocator(const at::Device& device, bool pin_memory);
 
 struct DeviceBatch {
@@ -30,8 +30,8 @@ struct DeviceBatch {
     at::Tensor label;  // (N) int64
 };
 
-// Copies batches to a device without waiting, and keeps each batch until its copy has been made: a
-// slot that went back early would be overwritten under the copy. On the CPU nothing is copied.
+// Copies batches to a device asynchronously and holds each batch until its copy is complete: the loader would otherwise
+// overwrite the slot during the copy. On the CPU nothing is copied.
 class DeviceCopier {
   public:
     explicit DeviceCopier(at::Device device) : device_(device) {}

@@ -1,4 +1,4 @@
-// at::from_blob with the batch in the deleter; strides say how the memory lies.
+// at::from_blob, with the batch in the deleter and the layout in the strides.
 #include "stoker/bridge/tensor.h"
 
 #include <ATen/ops/empty.h>
@@ -39,7 +39,7 @@ DType dtype_of_scalar(at::ScalarType type) {
 at::Tensor as_tensor(const std::shared_ptr<Batch>& batch, std::string_view field) {
     const TensorView view = batch->field(field);
     const auto options = at::TensorOptions().dtype(scalar_type(view.dtype));
-    const auto release = [batch](void*) {};  // dropped with the tensor's storage, and the batch with it
+    const auto release = [batch](void*) {};  // destroyed with the tensor's storage, and the batch with it
     const auto spec = std::find_if(batch->fields().begin(), batch->fields().end(),
                                    [&](const FieldSpec& candidate) { return candidate.name == field; });
     if (spec->layout == FieldLayout::channels_last) {

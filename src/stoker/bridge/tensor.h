@@ -1,5 +1,5 @@
-// Batches to LibTorch tensors and back without a copy: the tensor holds on to the batch, so a slot
-// goes back to the loader when the last tensor over it is gone.
+// Batch fields as LibTorch tensors without a copy. A tensor holds a reference to its batch, so the slot returns to the
+// loader when its last tensor is destroyed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 namespace stoker {
 
 at::ScalarType scalar_type(DType dtype);
-// Throws Unsupported for a type that Stoker has no name for.
+// Throws Unsupported for a type without a DType.
 DType dtype_of_scalar(at::ScalarType type);
 
 // The field as a tensor over the batch's own memory: (N, shape...). A channels_last field is a
@@ -23,7 +23,7 @@ at::Tensor as_tensor(const std::shared_ptr<Batch>& batch, std::string_view field
 // A view of a contiguous tensor in host memory, which must outlive it.
 TensorView view_of(const at::Tensor& tensor);
 
-// A tensor of its own with the view's elements.
+// A new tensor with the view's elements.
 at::Tensor copy_of(const TensorView& view);
 
 }  // namespace stoker

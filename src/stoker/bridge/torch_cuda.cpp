@@ -1,4 +1,4 @@
-// The library is found along the run path: beside the engine, or where the package was installed.
+// The library is found by the run path: beside the engine, or where the package was installed.
 #include "stoker/bridge/torch_cuda.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ TorchCuda& torch_cuda() {
     if (const std::string why_not = load_torch_cuda(); !why_not.empty()) {
         throw Unsupported({.where = "device", .expected = "a LibTorch with CUDA", .got = why_not});
     }
-    void* library = dlopen("libstoker_torch_cuda.so", RTLD_NOW | RTLD_LOCAL);  // open to the end of the process
+    void* library = dlopen("libstoker_torch_cuda.so", RTLD_NOW | RTLD_LOCAL);  // never closed
     void* entry = library == nullptr ? nullptr : dlsym(library, "stoker_torch_cuda");
     if (entry == nullptr) {
         throw Unsupported({.where = "device",

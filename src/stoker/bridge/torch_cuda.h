@@ -1,5 +1,5 @@
-// What Stoker asks of LibTorch's CUDA side in its own types. It lives in a small library that is opened the first time
-// somebody asks, beside libtorch_cuda.so, so that no program is linked against CUDA and no CPU run reads it.
+// The interface to LibTorch's CUDA classes. Its implementation is a small library, opened together with
+// libtorch_cuda.so at the first use, so that no program is linked against CUDA and no CPU run loads it.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,26 +10,26 @@
 
 namespace stoker {
 
-// A device's work, recorded once and then done as often as wanted, as one launch and on the same memory.
+// A CUDA graph: work captured once and replayed with one launch, on the same memory.
 class DeviceGraph {
   public:
     virtual ~DeviceGraph() = default;
 
-    // Records what `work` asks of the device, which does not do it yet; a graph recorded before is forgotten. Throws
-    // what `work` throws, and for what cannot be recorded, such as a read on the host; then there is no graph, and the
-    // device goes on as if nothing had been asked.
+    // Captures the kernels that `work` launches, without running them, and replaces an earlier graph. Throws what
+    // `work` throws, and for operations that cannot be captured, such as a synchronisation. Then there is no graph and
+    // the stream is as before.
     virtual void capture(const std::function<void()>& work) = 0;
-    // Does the recorded work, behind what was asked of the device before. Does not wait.
+    // Launches the captured work on the current stream. Does not wait.
     virtual void replay() = 0;
 };
 
-// Of LibTorch's allocator.
+// Statistics of LibTorch's caching allocator.
 struct DeviceMemory {
     std::int64_t allocated = 0;  // bytes in tensors
-    std::int64_t reserved = 0;   // bytes taken from the device
+    std::int64_t reserved = 0;   // bytes reserved from the device
     std::int64_t peak_allocated = 0;
     std::int64_t peak_reserved = 0;
-    std::int64_t retries = 0;  // times that memory was given back and asked for anew
+    std::int64_t retries = 0;  // allocations that succeeded only after cached memory was freed
 };
 
 class TorchCuda {
@@ -39,7 +39,7 @@ class TorchCuda {
     virtual DeviceMemory memory(const at::Device& device) = 0;
 };
 
-// Throws Unsupported where LibTorch has no CUDA, or this build has no such library.
+// Throws Unsupported if LibTorch has no CUDA or this build has no such library.
 TorchCuda& torch_cuda();
 
 }  // namespace stoker

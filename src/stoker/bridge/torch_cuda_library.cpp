@@ -1,5 +1,5 @@
-// The library behind torch_cuda.h: plain C++ on LibTorch's CUDA headers, no kernels. Nothing else is linked against
-// CUDA's side of LibTorch.
+// The implementation of torch_cuda.h: C++ on LibTorch's CUDA headers, without kernels. Nothing else is linked against
+// LibTorch's CUDA libraries.
 #include <ATen/Context.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -23,40 +23,39 @@ class CudaGraph final : public DeviceGraph {
   public:
     explicit CudaGraph(c10::DeviceIndex device) : device_(device) {}
 
-    // On a stream of its own, since the default one cannot be recorded, into memory of its own, which stays where it
-    // is.
+    // Captures on a side stream, because the default stream cannot be captured, into a memory pool of its own.
     void capture(const std::function<void()>& work) override {
         const c10::cuda::CUDAGuard on_device(device_);
         graph_.reset();
         c10::cuda::device_synchronize();
-        allocator::emptyCache();  // the graph's memory comes on top of what is kept for the steps before
+        allocator::emptyCache();  // the graph's pool comes on top of the cached memory of earlier steps
         const c10::cuda::CUDAStreamGuard on_stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_));
         const at::MempoolId_t pool = at::cuda::graph_pool_handle();
-        std::exception_ptr trouble;
+        std::exception_ptr error;
         graph_.emplace();
         try {
-            // Other threads, such as the loader's, may ask CUDA for memory meanwhile.
+            // Thread-local: other threads, such as the loader's, may allocate pinned memory meanwhile.
             graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
             work();
         } catch (...) {
-            trouble = std::current_exception();
+            error = std::current_exception();
         }
         try {
             graph_->capture_end();
         } catch (...) {
-            trouble = trouble ? trouble : std::current_exception();
+            error = error ? error : std::current_exception();
             leave_capture(pool);
         }
-        if (trouble) {
+        if (error) {
             graph_.reset();
-            std::rethrow_exception(trouble);
+            std::rethrow_exception(error);
         }
     }
 
     void replay() override { graph_->replay(); }
 
   private:
-    // Where the end of a capture fails, LibTorch's allocators and its generator still take themselves to be in it.
+    // If capture_end fails, LibTorch's allocators and its generator remain in capture mode. This ends it.
     void leave_capture(at::MempoolId_t pool) {
         try {
             allocator::endAllocateToPool(device_, pool);
@@ -64,7 +63,7 @@ class CudaGraph final : public DeviceGraph {
             at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
             at::getHostAllocator(at::kCUDA)->release_pool(pool);
         } catch (const std::exception&) {
-            // It failed later than that; then the graph's own end gives the memory back.
+            // The pool was already released; the graph's destructor frees the memory.
         }
         at::Generator generator = at::globalContext().defaultGenerator({at::kCUDA, device_});
         const std::lock_guard lock(generator.mutex());

@@ -1,5 +1,5 @@
-// c10::OutOfMemoryError is the CUDA allocator's alone: c10's CPU allocator, CUDA's libraries and TorchScript's
-// interpreter have no type of their own for "no memory", and it is the text that tells.
+// Only the CUDA allocator throws c10::OutOfMemoryError. c10's CPU allocator, CUDA's libraries and TorchScript's
+// interpreter throw general errors, which are recognised by their text.
 #include "stoker/bridge/torch_error.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool is_out_of_memory(const std::exception& error) {
         return true;
     }
     if (dynamic_cast<const Error*>(&error) != nullptr) {
-        return false;  // a refusal, which may name such an error
+        return false;  // our own error, whose text may quote such an error
     }
     constexpr std::string_view kTexts[] = {"DefaultCPUAllocator: ", "out of memory", "_STATUS_ALLOC_FAILED"};
     const std::string text = text_of(error);

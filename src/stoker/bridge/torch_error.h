@@ -1,4 +1,4 @@
-// LibTorch's exceptions as Stoker's: one line, in the one tree, without the backtrace.
+// Turns LibTorch's exceptions into Stoker's: one line without the backtrace.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -9,20 +9,20 @@
 
 namespace stoker {
 
-// Whether the host or a device had too little memory, whoever found it out.
+// Whether the host or the device ran out of memory.
 bool is_out_of_memory(const std::exception& error);
 
-// For handlers: throws the Error that says the same as LibTorch's `error`; running out of memory gets a hint. What is
-// neither goes on as it is.
+// For catch blocks: throws a stoker::Error with the text of LibTorch's `error`, with a hint if memory ran out. Other
+// exceptions are rethrown.
 [[noreturn]] void rethrow_as_stoker(const std::exception& error);
 
-// What an exception says: its first line, and no backtrace.
+// The first line of an exception's text, without the backtrace.
 std::string first_line_of(const std::exception& error);
 
-// The first sentence of what LibTorch says of a file that it cannot load, in printable characters.
+// The first sentence of a LibTorch message, in printable characters.
 std::string first_sentence(std::string_view what);
 
-// Calls `work` and gives back what it gives.
+// Returns work(), with LibTorch's exceptions turned into Stoker's.
 template <typename Work>
 auto with_stoker_errors(Work&& work) {
     try {

@@ -1,5 +1,5 @@
-// A file header of 14 bytes with the pixels' offset at 10, then a second header that begins with its own
-// size: 12 bytes (OS/2) or 40 and more (Windows), then the palette or the masks. Rows are padded to 4 bytes.
+// Layout: a file header of 14 bytes with the offset of the pixels at byte 10; a second header that begins with its
+// own size, 12 bytes (OS/2) or at least 40 (Windows); the palette or the colour masks. Rows are padded to 4 bytes.
 #include "stoker/codecs/bmp.h"
 
 #include <algorithm>
@@ -10,14 +10,13 @@
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/byte_order.h"
-#include "stoker/codecs/check_pixels.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
 namespace {
 
 constexpr std::size_t kFileHeader = 14;
-constexpr std::size_t kMasks = 54;  // where the colour masks of compression 3 and 6 lie, in every header
+constexpr std::size_t kMasks = 54;  // offset of the colour masks of compression 3 and 6, for every header size
 constexpr std::uint32_t kCoreHeader = 12;
 constexpr std::uint32_t kHeaderSizes[] = {kCoreHeader, 40, 52, 56, 64, 108, 124};
 constexpr std::uint32_t kNoCompression = 0;
@@ -30,12 +29,12 @@ struct Layout {
     int height = 0;
     int width = 0;
     bool top_down = false;
-    std::uint32_t bits = 0;  // a pixel
+    std::uint32_t bits = 0;  // per pixel
     std::uint32_t compression = kNoCompression;
     std::size_t header = 0;                          // bytes of the second header
     std::size_t offset = 0;                          // of the pixels
     std::size_t stride = 0;                          // bytes from row to row
-    std::array<std::size_t, 3> byte_of = {2, 1, 0};  // where red, green and blue lie in a pixel of whole bytes
+    std::array<std::size_t, 3> byte_of = {2, 1, 0};  // offsets of red, green and blue in a pixel of 24 or 32 bits
 };
 
 [[noreturn]] void fail_truncated(std::size_t size) {
@@ -45,22 +44,22 @@ struct Layout {
                      .got = fmt::format("a truncated BMP that ends after {} bytes", size)});
 }
 
-void need(std::span<const std::byte> bytes, std::size_t size) {
+void require_size(std::span<const std::byte> bytes, std::size_t size) {
     if (bytes.size() < size) {
         fail_truncated(bytes.size());
     }
 }
 
-[[noreturn]] void fail_kind(const Layout& layout, const std::string& more = "") {
+[[noreturn]] void fail_unsupported(const Layout& layout, const std::string& more = "") {
     throw DataError({.path = {}, .offset = 28},
                     {.where = "bmp",
                      .expected = "a BMP of 1, 4, 8, 24 or 32 bits without compression",
                      .got = fmt::format("{} bits with compression {}{}", layout.bits, layout.compression, more)});
 }
 
-// Masks that select a whole byte each, in any order.
+// Accepts masks that select one whole byte each, in any order.
 void read_masks(std::span<const std::byte> bytes, Layout& layout) {
-    need(bytes, kMasks + 12);
+    require_size(bytes, kMasks + 12);
     for (std::size_t c = 0; c < 3; ++c) {
         const std::uint32_t mask = load_le(bytes, kMasks + 4 * c, 4);
         std::size_t byte = 0;
@@ -68,13 +67,13 @@ void read_masks(std::span<const std::byte> bytes, Layout& layout) {
             ++byte;
         }
         if (byte == 4) {
-            fail_kind(layout, fmt::format(" and a mask of {:08x}", mask));
+            fail_unsupported(layout, fmt::format(" and a mask of {:08x}", mask));
         }
         layout.byte_of[c] = byte;
     }
 }
 
-void check_kind(std::span<const std::byte> bytes, Layout& layout) {
+void check_format(std::span<const std::byte> bytes, Layout& layout) {
     const bool masked = layout.compression == kBitFields || layout.compression == kAlphaBitFields;
     if (masked && layout.bits == 32) {
         read_masks(bytes, layout);
@@ -82,15 +81,15 @@ void check_kind(std::span<const std::byte> bytes, Layout& layout) {
     }
     constexpr std::uint32_t depths[] = {1, 4, 8, 24, 32};
     if (layout.compression != kNoCompression || std::ranges::find(depths, layout.bits) == std::end(depths)) {
-        fail_kind(layout);
+        fail_unsupported(layout);
     }
 }
 
 Layout read_header(std::span<const std::byte> bytes) {
-    need(bytes, kFileHeader + 4);
+    require_size(bytes, kFileHeader + 4);
     Layout layout;
     layout.header = load_le(bytes, kFileHeader, 4);
-    need(bytes, kFileHeader + layout.header);
+    require_size(bytes, kFileHeader + layout.header);
     std::int64_t height = 0;
     std::int64_t width = 0;
     if (layout.header == kCoreHeader) {
@@ -105,26 +104,26 @@ Layout read_header(std::span<const std::byte> bytes) {
     }
     layout.top_down = height < 0;
     height = std::abs(height);
-    check_pixels("bmp", height, width);
+    check_image_size("bmp", height, width);
     layout.height = static_cast<int>(height);
     layout.width = static_cast<int>(width);
-    check_kind(bytes, layout);
+    check_format(bytes, layout);
 
     layout.offset = load_le(bytes, 10, 4);
     if (layout.offset < kFileHeader + layout.header) {
         throw DataError({.path = {}, .offset = 10}, {.where = "bmp",
-                                                     .expected = "pixels behind the headers",
+                                                     .expected = "pixels after the headers",
                                                      .got = fmt::format("pixels at byte {}", layout.offset)});
     }
     const std::size_t row_bits = static_cast<std::size_t>(width) * layout.bits;  // at most 2^28 * 32
     layout.stride = (row_bits + 31) / 32 * 4;
-    // Some writers leave out the padding of the last row.
+    // Some writers omit the padding of the last row.
     const std::size_t pixels = layout.stride * static_cast<std::size_t>(height - 1) + (row_bits + 7) / 8;
-    need(bytes, layout.offset + pixels);
+    require_size(bytes, layout.offset + pixels);
     return layout;
 }
 
-// The colours that a palette names, as far as it goes.
+// The palette's colours; it may have fewer than 2^bits.
 class Palette {
   public:
     Palette() = default;
@@ -146,8 +145,8 @@ class Palette {
         if (index >= count_) {
             throw DataError({.path = {}, .offset = static_cast<std::int64_t>(offset)},
                             {.where = "bmp",
-                             .expected = fmt::format("a color of the palette's {}", count_),
-                             .got = fmt::format("color {}", index)});
+                             .expected = fmt::format("a color index below {}", count_),
+                             .got = fmt::format("{}", index)});
         }
         return colors_[index];
     }
@@ -157,12 +156,12 @@ class Palette {
     std::size_t count_ = 0;
 };
 
-// Columns [left, left + width) of the row that begins at `row`.
+// Expands the box's columns of the row at offset `row` to RGB.
 void expand_indices(std::span<const std::byte> bytes, std::size_t row, const Layout& layout, const Palette& palette,
                     const Box& box, std::uint8_t* to) {
     for (int x = box.left; x < box.left + box.width; ++x) {
         const std::size_t bit = static_cast<std::size_t>(x) * layout.bits;
-        const std::size_t shift = 8 - layout.bits - bit % 8;  // the first pixel lies in the highest bits
+        const std::size_t shift = 8 - layout.bits - bit % 8;  // the first pixel is in the highest bits
         const std::size_t byte = std::to_integer<std::size_t>(bytes[row + bit / 8]);
         const Color& color = palette.at(byte >> shift & ((1u << layout.bits) - 1), row + bit / 8);
         to = std::copy(color.begin(), color.end(), to);
@@ -194,7 +193,7 @@ ImageInfo BmpDecoder::info(std::span<const std::byte> bytes) {
 
 void BmpDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     const Layout layout = read_header(bytes);
-    const Box box = wanted_region(sink, layout.height, layout.width).box;
+    const Box box = checked_region(sink, layout.height, layout.width).box;
     const bool indexed = layout.bits <= 8;
     const Palette palette = indexed ? Palette(bytes, layout) : Palette();
     sink.start(box.height, box.width, 3);

@@ -1,5 +1,5 @@
-// BMP to RGB rows: 1, 4 and 8 bits with a palette, 24 and 32 bits, not compressed, stored from the bottom or
-// from the top. No library: the format is a header and rows.
+// BMP to RGB rows: 1, 4 and 8 bits with a palette, 24 and 32 bits, uncompressed, bottom-up or top-down. Parsed
+// without a library, because the format is only a header and rows.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace stoker {
 
-// "BM" alone also begins words, so the size of the second header is looked at, too.
+// Checks "BM" and the size of the second header, because text may begin with "BM", too.
 bool is_bmp(std::span<const std::byte> bytes);
 
-// Both calls throw DataError.
+// Both functions throw DataError.
 class BmpDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);

@@ -1,4 +1,4 @@
-// Numbers of 1 to 4 bytes out of a header, in either byte order. The caller has checked that they are there.
+// Big-endian and little-endian integers of 1 to 4 bytes. The caller checks that the bytes exist.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Recognises the codec and hands over to it. Turning an image upright needs all of its pixels, so only
-// then is it decoded into memory of the decoder's own first.
+// Detects the codec and calls its decoder. To apply an EXIF orientation, the image is decoded into memory of the
+// Decoder first, because this needs the pixels in another order.
 #include "stoker/codecs/codec.h"
 
 #include <algorithm>
@@ -24,13 +24,13 @@ using namespace std::string_view_literals;
 constexpr std::string_view kJpegStart = "\xff\xd8\xff"sv;
 constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n"sv;
 
-// Formats that people do put into data sets, named so that the message tells what to convert.
-struct Known {
+// Formats that we do not read, but that occur in data sets: the error names them, so that the user can convert them.
+struct OtherFormat {
     std::size_t offset;
     std::string_view bytes;
     std::string_view name;
 };
-constexpr Known kKnown[] = {
+constexpr OtherFormat kOtherFormats[] = {
     {0, "GIF8"sv, "a GIF image"sv},          {0, "II*\0"sv, "a TIFF image"sv}, {0, "MM\0*"sv, "a TIFF image"sv},
     {4, "ftyp"sv, "a HEIF or AVIF image"sv}, {0, "\x1f\x8b"sv, "gzip data"sv}, {0, "PK\3\4"sv, "a zip archive"sv},
 };
@@ -39,16 +39,16 @@ std::string_view as_text(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What the bytes look like, safe to print whatever they are.
+// Describes unknown bytes for an error. The text is safe to print.
 std::string describe(std::span<const std::byte> bytes) {
     constexpr std::size_t shown = 16;
     if (bytes.empty()) {
         return "no bytes";
     }
     const std::string_view text = as_text(bytes);
-    for (const Known& known : kKnown) {
-        if (text.size() >= known.offset && text.substr(known.offset).starts_with(known.bytes)) {
-            return std::string(known.name);
+    for (const OtherFormat& format : kOtherFormats) {
+        if (text.size() >= format.offset && text.substr(format.offset).starts_with(format.bytes)) {
+            return std::string(format.name);
         }
     }
     const std::string_view start = text.substr(0, shown);
@@ -74,7 +74,7 @@ Codec require_codec(std::span<const std::byte> bytes) {
                     {.where = "image", .expected = "a JPEG, PNG, WebP, BMP or PNM image", .got = describe(bytes)});
 }
 
-// Keeps one box of an image.
+// Stores one box of an image.
 class BoxSink final : public RowSink {
   public:
     BoxSink(const Box& box, Image& image) : box_(box), image_(image) {}
@@ -136,9 +136,9 @@ struct Decoder::State {
     BmpDecoder bmp;
     PnmDecoder pnm;
     DctDecoder dct;
-    Image stored;  // what is wanted of an image, before it is turned upright
+    Image stored;  // the decoded region before its orientation is applied
 
-    // Calls `action` with the decoder of these bytes.
+    // Calls `action` with the decoder for these bytes.
     template <typename Action>
     auto with_decoder(std::span<const std::byte> bytes, Action action) {
         switch (require_codec(bytes)) {
@@ -178,14 +178,14 @@ void Decoder::decode(std::span<const std::byte> bytes, RowSink& sink, const Deco
         state_->decode(bytes, sink);
         return;
     }
-    // The sink counts in upright pixels. They are decoded at full size: 1/shrink of an image whose sides it does
-    // not divide begins at another pixel when counted from the other end.
+    // The sink's region is in upright pixels. We decode at full size: if `shrink` does not divide a side, the pixels of
+    // the smaller image depend on the end from which they are counted.
     const bool swapped = swaps_sides(image.orientation);
     const Region upright =
-        wanted_region(sink, swapped ? image.width : image.height, swapped ? image.height : image.width);
+        checked_region(sink, swapped ? image.width : image.height, swapped ? image.height : image.width);
     BoxSink stored(stored_box(upright.box, image.orientation, image.height, image.width), state_->stored);
     state_->decode(bytes, stored);
-    turn_upright(state_->stored.view(), image.orientation, sink);
+    apply_orientation(state_->stored.view(), image.orientation, sink);
     sink.finish();
 }
 

@@ -1,4 +1,4 @@
-// The two encoders. Both write row by row, so views with padded rows need no copy.
+// Both encoders write row by row, so views with padded rows need no copy.
 #include "stoker/codecs/encode.h"
 
 #include <spng.h>
@@ -32,9 +32,9 @@ void check_png(int status) {
     }
 }
 
-// libjpeg's destination: a vector that doubles. Growing it is the only thing that can fail.
+// libjpeg's destination manager: a vector that doubles its size. Only the allocation can fail.
 struct JpegOutput {
-    jpeg_destination_mgr manager{};  // first, so that libjpeg's pointer to it is one to the whole
+    jpeg_destination_mgr manager{};  // first member: libjpeg's pointer to it also points to this struct
     std::vector<std::byte> bytes;
 
     static JpegOutput& of(j_compress_ptr codec) { return *reinterpret_cast<JpegOutput*>(codec->dest); }
@@ -44,7 +44,7 @@ struct JpegOutput {
         try {
             bytes.resize(std::max<std::size_t>(2 * used, std::size_t{1} << 14));
         } catch (const std::bad_alloc&) {
-            return false;  // reported by the caller: exceptions must not pass libjpeg's frames
+            return false;  // the caller reports it, because exceptions must not unwind libjpeg's frames
         }
         manager.next_output_byte = reinterpret_cast<JOCTET*>(bytes.data() + used);
         manager.free_in_buffer = bytes.size() - used;
@@ -60,7 +60,7 @@ struct JpegOutput {
     }
     static void finish(j_compress_ptr codec) {
         JpegOutput& output = of(codec);
-        output.bytes.resize(output.bytes.size() - output.manager.free_in_buffer);  // only ever shrinks
+        output.bytes.resize(output.bytes.size() - output.manager.free_in_buffer);  // shrinks: cannot throw
     }
 };
 

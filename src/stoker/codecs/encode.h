@@ -1,4 +1,4 @@
-// Pixels to files: PNG for pictures that people look at, JPEG for data that Stoker makes.
+// Encodes pixels as PNG or JPEG.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace stoker {
 
-// `image` has 1 (grey) or 3 (RGB) channels. Throws InvalidArgument for others.
+// `image` has 1 (grey) or 3 (RGB) channels. Both functions throw InvalidArgument for other shapes.
 std::vector<std::byte> encode_png(ConstImageView image);
 
 struct JpegOptions {

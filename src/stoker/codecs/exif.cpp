@@ -1,10 +1,12 @@
-// Reads TIFF's first directory (TIFF 6.0, section 2): byte-order mark, 42, offset of the directory,
-// then entries of 12 bytes: tag, type, count, value. Every read is checked against the block's end.
+// Reads the first TIFF directory (TIFF 6.0, section 2): byte order, 42, offset of the directory, then entries of
+// 12 bytes: tag, type, count, value. Every read is checked against the end of the block.
 #include "stoker/codecs/exif.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+
+#include "stoker/codecs/byte_order.h"
 
 namespace stoker {
 namespace {
@@ -20,14 +22,9 @@ class TiffReader {
     bool holds(std::size_t offset, std::size_t size) const {
         return offset <= bytes_.size() && size <= bytes_.size() - offset;
     }
-    // `size` bytes at `offset`, which the caller has checked.
+    // The caller has checked `offset` and `size` with holds().
     std::uint32_t read(std::size_t offset, std::size_t size) const {
-        std::uint32_t value = 0;
-        for (std::size_t i = 0; i < size; ++i) {
-            const std::size_t at = offset + (big_endian_ ? i : size - 1 - i);
-            value = value << 8 | std::to_integer<std::uint32_t>(bytes_[at]);
-        }
-        return value;
+        return big_endian_ ? load_be(bytes_, offset, size) : load_le(bytes_, offset, size);
     }
 
   private:

@@ -1,4 +1,4 @@
-// The one EXIF tag that changes pixels: the orientation. Everything else in the block is skipped.
+// Reads the EXIF orientation, the only EXIF tag that changes pixels.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace stoker {
 
-// The orientation 1..8 in an EXIF block: a TIFF header with its first directory, with or without
-// "Exif\0\0" before it. 1 where the tag is absent or the block is malformed: it is metadata that
-// cameras and editors often damage, and no reason to refuse good pixels.
+// The orientation 1..8 from an EXIF block: a TIFF header and its first directory, with or without "Exif\0\0" before
+// it. Returns 1 if the tag is absent or the block is malformed: cameras and editors often damage metadata, and the
+// pixels are still good.
 int exif_orientation(std::span<const std::byte> block) noexcept;
 
 }  // namespace stoker

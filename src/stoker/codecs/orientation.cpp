@@ -1,5 +1,5 @@
-// All eight cases are one walk over the stored pixels: where the first upright pixel lies, and how
-// far the next one to the right and the next one below are.
+// All eight orientations are one loop over the stored pixels. They differ in where the first upright pixel lies and in
+// the distances to its right and lower neighbours.
 #include "stoker/codecs/orientation.h"
 
 #include <fmt/format.h>
@@ -9,13 +9,13 @@
 namespace stoker {
 namespace {
 
-struct Walk {
+struct Traversal {
     bool transposed;   // upright rows are stored columns
     bool from_right;   // upright pixel (0, 0) lies in the last stored column
     bool from_bottom;  // ... in the last stored row
 };
 
-Walk walk_of(int orientation) {
+Traversal traversal_of(int orientation) {
     switch (orientation) {
         case 1:
             return {.transposed = false, .from_right = false, .from_bottom = false};
@@ -40,7 +40,7 @@ Walk walk_of(int orientation) {
     }
 }
 
-// Where a stretch of `length` from `first` lies when a side of `side` pixels is counted from its other end.
+// Mirrors the interval [first, first + length) on a side of `side` pixels, if `from_end`.
 int mirrored(bool from_end, int first, int length, int side) {
     return from_end ? side - length - first : first;
 }
@@ -48,26 +48,26 @@ int mirrored(bool from_end, int first, int length, int side) {
 }  // namespace
 
 Box stored_box(const Box& upright, int orientation, int height, int width) {
-    const Walk walk = walk_of(orientation);
+    const Traversal order = traversal_of(orientation);
     Box box = upright;
-    if (walk.transposed) {
+    if (order.transposed) {
         box = {.top = upright.left, .left = upright.top, .height = upright.width, .width = upright.height};
     }
-    box.top = mirrored(walk.from_bottom, box.top, box.height, height);
-    box.left = mirrored(walk.from_right, box.left, box.width, width);
+    box.top = mirrored(order.from_bottom, box.top, box.height, height);
+    box.left = mirrored(order.from_right, box.left, box.width, width);
     return box;
 }
 
-void turn_upright(ConstImageView image, int orientation, RowSink& sink) {
-    const Walk walk = walk_of(orientation);
-    const int height = walk.transposed ? image.width : image.height;
-    const int width = walk.transposed ? image.height : image.width;
-    const std::ptrdiff_t column = walk.from_right ? -image.channels : image.channels;
-    const std::ptrdiff_t line = walk.from_bottom ? -image.stride : image.stride;
-    const std::ptrdiff_t right = walk.transposed ? line : column;
-    const std::ptrdiff_t down = walk.transposed ? column : line;
-    const std::uint8_t* first = image.row(walk.from_bottom ? image.height - 1 : 0) +
-                                (walk.from_right ? std::ptrdiff_t{image.width - 1} * image.channels : 0);
+void apply_orientation(ConstImageView image, int orientation, RowSink& sink) {
+    const Traversal order = traversal_of(orientation);
+    const int height = order.transposed ? image.width : image.height;
+    const int width = order.transposed ? image.height : image.width;
+    const std::ptrdiff_t column = order.from_right ? -image.channels : image.channels;
+    const std::ptrdiff_t line = order.from_bottom ? -image.stride : image.stride;
+    const std::ptrdiff_t right = order.transposed ? line : column;
+    const std::ptrdiff_t down = order.transposed ? column : line;
+    const std::uint8_t* first = image.row(order.from_bottom ? image.height - 1 : 0) +
+                                (order.from_right ? std::ptrdiff_t{image.width - 1} * image.channels : 0);
 
     sink.start(height, width, image.channels);
     for (int y = 0; y < height; ++y) {

@@ -1,8 +1,8 @@
-// Drives libspng row by row. The file is read to its IEND chunk and every checksum counts: a PNG that
-// was cut short or damaged anywhere is refused, unless only rows above the damage are wanted.
+// Runs libspng row by row, up to the IEND chunk, and checks every checksum. So a PNG that is truncated or damaged
+// anywhere is refused, unless only rows above the damage are needed.
 //
-// 16 bits become 8 by their high byte. Pillow does the same for colour but not for grey, which it
-// opens as "I;16" and whose convert("RGB") turns everything above 255 white: no picture is meant so.
+// 16 bits are reduced to their high byte. Pillow does the same for colour, but opens 16-bit grey as "I;16", and its
+// convert("RGB") turns all values above 255 white, which is never what the picture shows.
 #include "stoker/codecs/png.h"
 
 #include <spng.h>
@@ -13,19 +13,18 @@
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/byte_order.h"
-#include "stoker/codecs/check_pixels.h"
 #include "stoker/codecs/exif.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
 namespace {
 
-// Profiles and texts are unpacked by libspng although nobody asks for them: more than this in one
-// file is refused.
+// libspng decompresses colour profiles and texts, although we do not use them. Files with more bytes of these are
+// refused.
 constexpr std::size_t kMaxMetadata = std::size_t{64} << 20;
 
-// One libspng context over bytes in memory. The bytes are handed over as a stream, which costs one
-// copy of the compressed data and tells where in the file an error was found.
+// One libspng context over bytes in memory. libspng reads them as a stream: that costs one copy of the compressed
+// data, but gives the offset of an error.
 class PngReader {
   public:
     explicit PngReader(std::span<const std::byte> bytes) : bytes_(bytes), context_(spng_ctx_new(0), spng_ctx_free) {
@@ -36,7 +35,7 @@ class PngReader {
         check(spng_set_chunk_limits(context_.get(), kMaxMetadata, kMaxMetadata));
         check(spng_set_png_stream(context_.get(), read, this));
         check(spng_get_ihdr(context_.get(), &header_));
-        check_pixels("png", header_.height, header_.width);
+        check_image_size("png", header_.height, header_.width);
     }
     PngReader(const PngReader&) = delete;
     PngReader& operator=(const PngReader&) = delete;
@@ -45,12 +44,12 @@ class PngReader {
     int width() const { return static_cast<int>(header_.width); }
     bool interlaced() const { return header_.interlace_method != SPNG_INTERLACE_NONE; }
 
-    // Makes rows [0, rows.end()) of an image that is not interlaced.
+    // Decodes rows [0, rows.end()) of an image that is not interlaced.
     void read_rows(RegionRows& rows) {
         start_rows();
         int status = SPNG_OK;
         for (int y = 0; y < rows.end(); ++y) {
-            check(status);  // libspng says "end" with the last row already
+            check(status);  // libspng returns SPNG_EOI with the last row
             status = spng_decode_row(context_.get(), rows.begin(y), row_bytes());
             if (status != SPNG_EOI) {
                 check(status);
@@ -62,7 +61,7 @@ class PngReader {
         }
     }
 
-    // All of an interlaced image, whose rows come several times.
+    // Decodes an interlaced image, whose rows arrive in several passes.
     void read_passes(ImageView image) {
         start_rows();
         spng_row_info info{};
@@ -80,7 +79,7 @@ class PngReader {
     static int read(spng_ctx* /*context*/, void* user, void* to, std::size_t size) {
         auto* self = static_cast<PngReader*>(user);
         if (size > self->bytes_.size() - self->position_) {
-            return SPNG_IO_ERROR;  // not SPNG_IO_EOF, whose value libspng also uses for "skip this chunk"
+            return SPNG_IO_ERROR;  // not SPNG_IO_EOF: libspng uses the same value for "skip this chunk"
         }
         std::memcpy(to, self->bytes_.data() + self->position_, size);
         self->position_ += size;
@@ -91,7 +90,7 @@ class PngReader {
 
     void start_rows() { check(spng_decode_image(context_.get(), nullptr, 0, SPNG_FMT_RGB8, SPNG_DECODE_PROGRESSIVE)); }
 
-    // The chunks behind the pixels, when `status` says that these are complete.
+    // Reads the chunks after the pixels. `status` is that of the last row.
     void finish(int status) {
         if (status != SPNG_EOI) {
             fail(status);
@@ -125,8 +124,8 @@ class PngReader {
     spng_ihdr header_{};
 };
 
-// From the eXIf chunk, which may also come behind the pixels, where libspng sees it only after decoding:
-// so the chunks (length, type, data, checksum) are walked here. Checksums are left to decoding.
+// Reads the eXIf chunk. It may follow the pixels, where libspng would find it only after decoding, so this walks the
+// chunks (length, type, data, checksum) itself. decode() checks the checksums.
 int orientation_in(std::span<const std::byte> bytes) {
     std::size_t chunk = 8;
     while (bytes.size() - chunk >= 12) {
@@ -155,13 +154,13 @@ ImageInfo PngDecoder::info(std::span<const std::byte> bytes) {
 
 void PngDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     PngReader reader(bytes);
+    const Box box = checked_region(sink, reader.height(), reader.width()).box;
     if (reader.interlaced()) {
-        const Box box = wanted_region(sink, reader.height(), reader.width()).box;
-        whole_.reset(reader.height(), reader.width(), 3);
-        reader.read_passes(whole_.view());
-        deliver(whole_.view().crop(box), sink);
+        interlaced_.reset(reader.height(), reader.width(), 3);
+        reader.read_passes(interlaced_.view());
+        write_image(interlaced_.view().crop(box), sink);
     } else {
-        RegionRows rows(sink, reader.height(), reader.width(), row_);
+        RegionRows rows(sink, box, reader.height(), reader.width(), row_);
         reader.read_rows(rows);
     }
     sink.finish();

@@ -1,5 +1,5 @@
-// PNG to RGB rows through libspng: every colour type and bit depth, palettes, interlacing. Alpha and
-// transparency are dropped, as Pillow's convert("RGB") does.
+// PNG to RGB rows with libspng: every colour type and bit depth, palettes, interlacing. Alpha and
+// transparency are dropped, as in Pillow's convert("RGB").
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace stoker {
 
-// Keeps its memory from image to image. Both calls throw DataError. Rows below the sink's region are not
-// decoded, and what is wrong with them is not noticed.
+// Reuses its memory from image to image. Both functions throw DataError. Rows below the sink's region are not
+// decoded, so their damage is not noticed.
 class PngDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
     void decode(std::span<const std::byte> bytes, RowSink& sink);
 
   private:
-    std::vector<std::uint8_t> row_;  // one row that is not wanted as a whole
-    Image whole_;                    // an interlaced image, whose rows are complete only at its end
+    std::vector<std::uint8_t> row_;  // scratch for RegionRows
+    Image interlaced_;               // a whole interlaced image: its rows are complete only after the last pass
 };
 
 }  // namespace stoker

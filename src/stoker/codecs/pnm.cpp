@@ -1,5 +1,5 @@
-// "P5" or "P6", width, height and the largest sample as decimal numbers with white space and comments
-// between them, one white space, the rows. Samples become v * 255 / largest, rounded as Pillow rounds.
+// Layout: "P5" or "P6"; width, height and the maximum sample value as decimal numbers, separated by white space and
+// comments; one white space; the rows. Samples become v * 255 / maximum, rounded as in Pillow.
 #include "stoker/codecs/pnm.h"
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/byte_order.h"
-#include "stoker/codecs/check_pixels.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
@@ -19,8 +18,8 @@ struct Layout {
     int height = 0;
     int width = 0;
     std::size_t channels = 3;   // stored: 1 or 3
-    std::uint32_t largest = 0;  // sample
-    std::size_t sample = 1;     // bytes: 2, the higher first, where `largest` is over 255
+    std::uint32_t largest = 0;  // the maximum sample value
+    std::size_t sample = 1;     // bytes of a sample: 1, or 2 (big-endian) if `largest` exceeds 255
     std::size_t offset = 0;     // of the rows
 };
 
@@ -33,15 +32,15 @@ bool is_space(std::byte byte) {
     throw DataError({.path = {}, .offset = static_cast<std::int64_t>(size)},
                     {.where = "pnm",
                      .expected = "a complete PPM or PGM",
-                     .got = fmt::format("a truncated one that ends after {} bytes", size)});
+                     .got = fmt::format("a truncated file that ends after {} bytes", size)});
 }
 
 class HeaderReader {
   public:
     explicit HeaderReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-    // The next number, behind white space and comments (# to the end of a line).
-    std::uint32_t number(const char* what) {
+    // Reads the next number after white space and comments (# to the end of the line).
+    std::uint32_t number(const char* expected) {
         while (is_space(peek()) || peek() == std::byte{'#'}) {
             if (peek() == std::byte{'#'}) {
                 skip_line();
@@ -54,15 +53,16 @@ class HeaderReader {
         for (; peek() >= std::byte{'0'} && peek() <= std::byte{'9'}; ++position_, ++digits) {
             value = value * 10 + (std::to_integer<std::uint32_t>(peek()) - '0');
             if (digits == 9) {
-                fail(what, "a longer one");
+                fail(expected, "a longer number");
             }
         }
         if (digits == 0) {
-            fail(what, fmt::format("byte {:02x}", std::to_integer<unsigned>(peek())));
+            fail(expected, fmt::format("byte {:02x}", std::to_integer<unsigned>(peek())));
         }
         return value;
     }
 
+    // Reads the white space before the rows and returns their offset.
     std::size_t end() {
         if (!is_space(peek())) {
             fail("one white space before the pixels", fmt::format("byte {:02x}", std::to_integer<unsigned>(peek())));
@@ -95,7 +95,7 @@ Layout read_header(std::span<const std::byte> bytes) {
     HeaderReader reader(bytes);
     const std::int64_t width = reader.number("a width of at most 9 digits");
     const std::int64_t height = reader.number("a height of at most 9 digits");
-    check_pixels("pnm", height, width);
+    check_image_size("pnm", height, width);
     Layout layout{.height = static_cast<int>(height), .width = static_cast<int>(width)};
     layout.channels = bytes[1] == std::byte{'6'} ? 3 : 1;
     layout.largest = reader.number("a largest sample of at most 9 digits");
@@ -113,7 +113,7 @@ Layout read_header(std::span<const std::byte> bytes) {
     return layout;
 }
 
-// As Pillow computes it, in floating point and ties to even, so that the levels are the same.
+// Pillow's formula: floating point, ties to even.
 std::uint8_t to_level(std::uint32_t value, std::uint32_t largest) {
     const double level = static_cast<double>(value) / largest * 255;
     return static_cast<std::uint8_t>(std::min(std::nearbyint(level), 255.0));
@@ -146,7 +146,7 @@ ImageInfo PnmDecoder::info(std::span<const std::byte> bytes) {
 
 void PnmDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     const Layout layout = read_header(bytes);
-    const Box box = wanted_region(sink, layout.height, layout.width).box;
+    const Box box = checked_region(sink, layout.height, layout.width).box;
     const std::size_t pixel = layout.channels * layout.sample;
     sink.start(box.height, box.width, 3);
     for (int y = 0; y < box.height; ++y) {

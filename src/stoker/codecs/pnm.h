@@ -1,5 +1,5 @@
-// PPM and PGM (P6 and P5, the binary ones) to RGB rows, with 8 or 16 bits a sample. No library: the format is
-// three numbers and rows.
+// PPM and PGM (binary: P6 and P5) to RGB rows, with 8 or 16 bits per sample. Parsed without a library, because the
+// header is only three numbers.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace stoker {
 
 bool is_pnm(std::span<const std::byte> bytes);
 
-// Both calls throw DataError.
+// Both functions throw DataError.
 class PnmDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);

@@ -1,14 +1,24 @@
-// One check for all codecs: a box comes from a caller's arithmetic, so it is an argument, not data.
+// A wrong size is an error in the file (DataError); a wrong region is an error of the caller (InvalidArgument).
 #include "stoker/codecs/region.h"
 
 #include <cstring>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/codecs/codec.h"
 
 namespace stoker {
 
-Region wanted_region(RowSink& sink, int height, int width) {
+void check_image_size(const std::string& codec, std::int64_t height, std::int64_t width) {
+    if (height > 0 && width > 0 && height <= kMaxPixels / width) {
+        return;
+    }
+    throw DataError({}, {.where = codec,
+                         .expected = fmt::format("an image of 1 to {} pixels", kMaxPixels),
+                         .got = fmt::format("a header that says {} x {}", width, height)});
+}
+
+Region checked_region(RowSink& sink, int height, int width) {
     const Region region = sink.region(height, width);
     const Box& box = region.box;
     const bool inside = box.top >= 0 && box.left >= 0 && box.height >= 1 && box.width >= 1 &&
@@ -24,15 +34,15 @@ Region wanted_region(RowSink& sink, int height, int width) {
     return region;
 }
 
-void deliver(ConstImageView image, RowSink& sink) {
+void write_image(ConstImageView image, RowSink& sink) {
     sink.start(image.height, image.width, image.channels);
     for (int y = 0; y < image.height; ++y) {
         std::memcpy(sink.row(y), image.row(y), image.row_bytes());
     }
 }
 
-RegionRows::RegionRows(RowSink& sink, int height, int width, std::vector<std::uint8_t>& scratch)
-    : sink_(sink), scratch_(scratch), box_(wanted_region(sink, height, width).box), height_(height), width_(width) {
+RegionRows::RegionRows(RowSink& sink, const Box& box, int height, int width, std::vector<std::uint8_t>& scratch)
+    : sink_(sink), scratch_(scratch), box_(box), height_(height), width_(width) {
     if (box_.top > 0 || box_.width < width) {
         scratch_.resize(std::size_t{3} * static_cast<std::size_t>(width));
     }

@@ -1,5 +1,5 @@
-// libwebp decodes into memory of ours, only the wanted box. Lossy files hold colour at half size: to make
-// a box's edges equal to those of the whole image, its neighbours are decoded with it.
+// libwebp decodes only the requested box, into our memory. Lossy files store chroma at half size, and libwebp
+// interpolates it, so we decode a margin, too: without it the box's edges would differ from the whole image.
 #include "stoker/codecs/webp.h"
 
 #include <webp/decode.h>
@@ -10,7 +10,6 @@
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/byte_order.h"
-#include "stoker/codecs/check_pixels.h"
 #include "stoker/codecs/exif.h"
 #include "stoker/codecs/region.h"
 
@@ -23,14 +22,14 @@ const std::uint8_t* data_of(std::span<const std::byte> bytes) {
     return reinterpret_cast<const std::uint8_t*>(bytes.data());
 }
 
-const char* words_of(VP8StatusCode status) {
+const char* describe(VP8StatusCode status) {
     switch (status) {
         case VP8_STATUS_BITSTREAM_ERROR:
             return "a damaged bit stream";
         case VP8_STATUS_UNSUPPORTED_FEATURE:
-            return "a feature that libwebp does not know";
+            return "a feature that libwebp does not support";
         default:
-            return "something that libwebp does not read";
+            return "data that libwebp cannot read";
     }
 }
 
@@ -47,7 +46,7 @@ void check_status(VP8StatusCode status, std::size_t size) {
         case VP8_STATUS_OUT_OF_MEMORY:
             throw IoError({.where = "host memory", .expected = "memory to decode a WebP", .got = "none"});
         default:
-            throw DataError({}, {.where = "webp", .expected = "a valid WebP", .got = words_of(status)});
+            throw DataError({}, {.where = "webp", .expected = "a valid WebP", .got = describe(status)});
     }
 }
 
@@ -57,17 +56,17 @@ WebPBitstreamFeatures read_header(std::span<const std::byte> bytes) {
     }
     WebPBitstreamFeatures header{};
     check_status(WebPGetFeatures(data_of(bytes), bytes.size(), &header), bytes.size());
-    check_pixels("webp", header.height, header.width);
+    check_image_size("webp", header.height, header.width);
     if (header.has_animation != 0) {
         throw DataError({}, {.where = "webp",
                              .expected = "one still image",
                              .got = "an animated WebP",
-                             .hint = "store the frame that is meant as a file of its own"});
+                             .hint = "save the frame that you need as a separate file"});
     }
     return header;
 }
 
-// From the EXIF chunk; chunks are a name, a size and their bytes, padded to an even number.
+// Reads the EXIF chunk. A chunk is a name, a size and its bytes, padded to an even number.
 int orientation_in(std::span<const std::byte> bytes) {
     std::size_t chunk = kRiffHeader;
     while (chunk <= bytes.size() && bytes.size() - chunk >= 8) {
@@ -83,8 +82,8 @@ int orientation_in(std::span<const std::byte> bytes) {
     return 1;
 }
 
-// The box with two more pixels on every side, which is one of colour; it begins at even coordinates,
-// because libwebp would move it there.
+// The box with a margin of two pixels, which is one chroma sample. It begins at even coordinates, because libwebp
+// rounds them down to even numbers.
 Box with_margin(const Box& box, int height, int width) {
     const int top = std::max(box.top - 2, 0) & ~1;
     const int left = std::max(box.left - 2, 0) & ~1;
@@ -107,29 +106,30 @@ ImageInfo WebpDecoder::info(std::span<const std::byte> bytes) {
 
 void WebpDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     const WebPBitstreamFeatures header = read_header(bytes);
-    const Box box = wanted_region(sink, header.height, header.width).box;
-    const Box made = with_margin(box, header.height, header.width);
-    pixels_.reset(made.height, made.width, 3);
+    const Box box = checked_region(sink, header.height, header.width).box;
+    const Box decoded = with_margin(box, header.height, header.width);
+    pixels_.reset(decoded.height, decoded.width, 3);
 
     WebPDecoderConfig config;
     if (WebPInitDecoderConfig(&config) == 0) {
         throw InternalError(
-            {.where = "webp", .expected = "the libwebp that Stoker was built with", .got = "another version"});
+            {.where = "webp", .expected = "the libwebp version that Stoker was built with", .got = "another version"});
     }
-    config.options.use_cropping = made.height < header.height || made.width < header.width ? 1 : 0;
-    config.options.crop_top = made.top;
-    config.options.crop_left = made.left;
-    config.options.crop_height = made.height;
-    config.options.crop_width = made.width;
+    config.options.use_cropping = decoded.height < header.height || decoded.width < header.width ? 1 : 0;
+    config.options.crop_top = decoded.top;
+    config.options.crop_left = decoded.left;
+    config.options.crop_height = decoded.height;
+    config.options.crop_width = decoded.width;
     config.output.colorspace = MODE_RGB;
     config.output.is_external_memory = 1;
-    config.output.u.RGBA = {.rgba = pixels_.view().data, .stride = made.width * 3, .size = pixels_.bytes()};
+    config.output.u.RGBA = {.rgba = pixels_.view().data, .stride = decoded.width * 3, .size = pixels_.bytes()};
     const VP8StatusCode status = WebPDecode(data_of(bytes), bytes.size(), &config);
     WebPFreeDecBuffer(&config.output);
     check_status(status, bytes.size());
 
-    const Box inner{.top = box.top - made.top, .left = box.left - made.left, .height = box.height, .width = box.width};
-    deliver(pixels_.view().crop(inner), sink);
+    const Box inner{
+        .top = box.top - decoded.top, .left = box.left - decoded.left, .height = box.height, .width = box.width};
+    write_image(pixels_.view().crop(inner), sink);
     sink.finish();
 }
 

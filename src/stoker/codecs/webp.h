@@ -1,5 +1,5 @@
-// WebP to RGB rows through libwebp: lossy and lossless stills. Alpha is dropped, as Pillow's convert("RGB")
-// does. Animations are refused: which of their frames is the sample?
+// WebP to RGB rows with libwebp: lossy and lossless still images. Alpha is dropped, as in Pillow's convert("RGB").
+// Animations are refused, because it is not clear which frame is the sample.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace stoker {
 
-// Keeps its memory from image to image. Both calls throw DataError.
+// Reuses its memory from image to image. Both functions throw DataError.
 class WebpDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
     void decode(std::span<const std::byte> bytes, RowSink& sink);
 
   private:
-    Image pixels_;  // libwebp writes its rows in steps of its own
+    Image pixels_;  // libwebp cannot write to a RowSink
 };
 
 }  // namespace stoker

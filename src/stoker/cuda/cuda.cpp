@@ -1,5 +1,5 @@
-// The CUDA runtime, linked statically: LibTorch's own runtime shares the same primary context, so
-// memory pinned here is pinned for its copies too.
+// Links the CUDA runtime statically. It shares the primary context with LibTorch's runtime, so memory pinned here is
+// pinned for LibTorch's copies too.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ class PinnedAllocator final : public Allocator {
 
     std::byte* allocate(std::size_t bytes) override {
         void* data = nullptr;
-        // A worker's thread would otherwise open a second context on device 0.
+        // Without this a worker thread would open a second context, on device 0.
         cudaError_t status = cudaSetDevice(device_);
         status = status != cudaSuccess ? status : cudaHostAlloc(&data, bytes == 0 ? 1 : bytes, cudaHostAllocPortable);
         if (status != cudaSuccess) {
@@ -45,7 +45,7 @@ bool cuda_built() {
 std::vector<CudaDevice> cuda_devices() {
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess) {
-        return {};  // no driver, or none that fits: doctor says which
+        return {};  // no driver, or one that does not fit; `stoker doctor` says which
     }
     std::vector<CudaDevice> devices;
     for (int i = 0; i < count; ++i) {
@@ -59,7 +59,7 @@ std::vector<CudaDevice> cuda_devices() {
 
 Allocator& pinned_allocator(int device) {
     static std::mutex mutex;
-    static std::map<int, PinnedAllocator> allocators;  // batches point to theirs: never removed
+    static std::map<int, PinnedAllocator> allocators;  // never removed: batches point to them
     const std::lock_guard lock(mutex);
     return allocators.try_emplace(device, device).first->second;
 }

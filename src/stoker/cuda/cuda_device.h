@@ -1,5 +1,5 @@
-// What CUDA offers below LibTorch: is there a device, and page-locked memory for batch slots.
-// cuda.cpp is built where nvcc is found, no_cuda.cpp elsewhere; callers see one interface.
+// CUDA without LibTorch: the devices, and page-locked memory for batch slots. cuda.cpp is built if nvcc is found,
+// otherwise no_cuda.cpp, which has the same functions.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ struct CudaDevice {
     std::size_t memory_bytes = 0;
 };
 
-// True where this build has CUDA sources.
+// True if this build has CUDA sources.
 bool cuda_built();
 
-// The devices a driver offers; empty without a driver or in a build without CUDA.
+// The devices; empty without a driver or in a build without CUDA.
 std::vector<CudaDevice> cuda_devices();
 
-// The allocator of page-locked host memory, made through the context of `device`. Throws Unsupported in a
-// build without CUDA; its allocate() throws CudaError where the driver refuses.
+// The allocator of page-locked host memory, allocated in the context of `device`. Throws Unsupported in a build without
+// CUDA. Its allocate() throws CudaError if the driver refuses.
 Allocator& pinned_allocator(int device);
 
 }  // namespace stoker

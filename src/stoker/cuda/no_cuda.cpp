@@ -1,4 +1,4 @@
-// Stands in for cuda.cpp where nvcc was not found.
+// Replaces cuda.cpp if nvcc was not found.
 #include "stoker/base/error.h"
 #include "stoker/cuda/cuda_device.h"
 
@@ -15,7 +15,7 @@ std::vector<CudaDevice> cuda_devices() {
 Allocator& pinned_allocator(int /*device*/) {
     throw Unsupported({.where = "pinned memory",
                        .expected = "a build with CUDA",
-                       .got = "one without",
+                       .got = "a build without CUDA",
                        .hint = "install the CUDA toolkit and build again, or use device = \"cpu\""});
 }
 

@@ -1,4 +1,5 @@
-// Buckets are cut twice: by the parameters' order at first, and once by the order in which gradients came.
+// Buckets follow the reversed order of the parameters at first, and are rebuilt once in the order in which gradients
+// arrive.
 #include "stoker/dist/gradient_reducer.h"
 
 #include <fmt/format.h>
@@ -26,11 +27,11 @@ void require_same(const Group& group, const std::vector<at::Tensor>& parameters)
 
 GradientReducer::GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters) : group_(group) {
     require_same(group, parameters);
-    constexpr std::size_t kFirst = c10d::kDefaultFirstBucketBytes;  // small, so that the first is soon on its way
+    constexpr std::size_t kFirst = c10d::kDefaultFirstBucketBytes;  // small, so that the first reduction starts early
     constexpr std::size_t kOthers = c10d::kDefaultBucketBytesCap;
     const std::vector<bool> sparse(parameters.size(), false);
     auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {kFirst, kOthers}, sparse));
-    std::ranges::reverse(buckets);  // gradients come from the last layer to the first
+    std::ranges::reverse(buckets);  // gradients arrive from the last layer to the first
     reducer_ = std::make_shared<c10d::Reducer>(
         parameters, std::move(buckets), group.backend().group, sparse, c10d::kDefaultBucketBytesCap,
         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
@@ -48,7 +49,7 @@ void GradientReducer::prepare() {
 bool GradientReducer::complete() const {
     try {
         reducer_->check_finalized();
-    } catch (const c10::Error&) {  // there is no other way to ask
+    } catch (const c10::Error&) {  // the Reducer offers no other query
         return false;
     }
     return true;

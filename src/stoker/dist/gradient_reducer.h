@@ -1,5 +1,5 @@
-// Averages gradients over the ranks while the backward pass still runs: c10d's Reducer, which has hooks on the
-// parameters, fills buckets as gradients come, and sends each as it is full.
+// Averages gradients over the ranks while the backward pass runs, with c10d's Reducer: hooks on the parameters fill
+// buckets as gradients arrive, and each full bucket is reduced at once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,14 +17,14 @@ namespace stoker {
 
 class GradientReducer {
   public:
-    // `parameters` are those that are trained, each of which every backward pass must reach. Throws InvalidArgument
-    // where they differ in number or shape from rank 0's. `group` must outlive this and have more than one rank.
+    // `parameters` are the trained ones; every backward pass must reach each of them. Throws InvalidArgument if their
+    // number or shapes differ from rank 0's. `group` must outlive this object and have more than one rank.
     GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters);
 
-    // Before a backward pass: the gradients that it leaves, with those of passes before it, are the mean over all
-    // ranks. A pass without this before it stays this rank's own.
+    // Call before a backward pass whose accumulated gradients shall be averaged over all ranks. Without it a pass
+    // accumulates locally, as under DDP's no_sync.
     void prepare();
-    // Whether that pass has reached every parameter. If not, gradients are not those of all ranks.
+    // Whether the last backward pass reached every parameter. If not, the gradients were not averaged.
     bool complete() const;
 
   private:

@@ -1,4 +1,4 @@
-// Gloo over a TCPStore: on the CPU it is the one backend of LibTorch's wheel.
+// Gloo over a TCPStore: the only CPU backend in LibTorch's wheel.
 #include "stoker/dist/group.h"
 
 #include <ATen/ops/empty.h>
@@ -27,34 +27,35 @@
 namespace stoker {
 namespace {
 
-constexpr int kLong = 10;               // times the usual time-out
-constexpr const char* kLeft = "left";   // how many have
-constexpr const char* kWhy = "why";     // the first did
-constexpr const char* kTold = "told/";  // by a rank
+constexpr int kLongTimeoutFactor = 10;  // start and barrier: ranks may have different amounts of work
+// Keys of the store.
+constexpr const char* kLeft = "left";         // number of ranks that have left
+constexpr const char* kReason = "why";        // why the first of them left
+constexpr const char* kMessage = "message/";  // + rank
 
-constexpr auto kAnswer = std::chrono::seconds(5);     // a store answers in milliseconds or never
-constexpr auto kFarewell = std::chrono::seconds(2);   // that the store stays for the others
-constexpr auto kLook = std::chrono::milliseconds(5);  // between two looks whether they have left
+constexpr auto kStoreTimeout = std::chrono::seconds(5);       // the store answers in milliseconds or never
+constexpr auto kStoreLinger = std::chrono::seconds(2);        // how long rank 0 keeps the store for the others
+constexpr auto kPollInterval = std::chrono::milliseconds(5);  // between two checks whether they have left
 
-// What `question` finds in the store; nothing where that does not answer. c10d waits for ever for a host that is
-// frozen, so a thread of its own asks, which is left behind then.
+// Runs `query` on the store; empty if the store does not answer in time. c10d waits forever for a frozen host, so a
+// thread of its own runs the query, and is left behind if the store never answers.
 template <typename Answer>
-std::optional<Answer> ask(Group::Backend& backend, std::function<Answer(c10d::Store&)> question) {
-    if (backend.silent) {
+std::optional<Answer> query_store(Group::Backend& backend, std::function<Answer(c10d::Store&)> query) {
+    if (backend.store_lost) {
         return std::nullopt;
     }
     auto promise = std::make_shared<std::promise<Answer>>();
     std::future<Answer> answer = promise->get_future();
-    std::thread([promise, question = std::move(question), store = backend.store] {
+    std::thread([promise, query = std::move(query), store = backend.store] {
         try {
-            promise->set_value(question(*store));
-        } catch (const std::exception&) {  // rank 0 has taken the store with it
+            promise->set_value(query(*store));
+        } catch (const std::exception&) {  // rank 0 has ended, and the store with it
             promise->set_exception(std::current_exception());
         }
     }).detach();
-    backend.silent = answer.wait_for(kAnswer) != std::future_status::ready;
+    backend.store_lost = answer.wait_for(kStoreTimeout) != std::future_status::ready;
     try {
-        return backend.silent ? std::nullopt : std::optional(answer.get());
+        return backend.store_lost ? std::nullopt : std::optional(answer.get());
     } catch (const std::exception&) {
         return std::nullopt;
     }
@@ -66,19 +67,19 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
     options.isServer = world.rank == 0 && !world.has_store;
     options.numWorkers = static_cast<std::size_t>(world.size);
     options.waitWorkers = false;
-    options.timeout = kLong * world.timeout;
+    options.timeout = kLongTimeoutFactor * world.timeout;
     return c10::make_intrusive<c10d::PrefixStore>("stoker/" + world.attempt,
                                                   c10::make_intrusive<c10d::TCPStore>(world.address, options));
 }
 
-// Ranks come when they come; Gloo's own time-out is for steps.
+// Ranks start at different times; Gloo's own time-out is meant for steps.
 void wait_for_ranks(c10d::Store& store, const World& world) {
     store.set("here/" + std::to_string(world.rank), "1");
     std::vector<std::string> all;
     for (int rank = 0; rank < world.size; ++rank) {
         all.push_back("here/" + std::to_string(rank));
     }
-    store.wait(all, kLong * world.timeout);
+    store.wait(all, kLongTimeoutFactor * world.timeout);
 }
 
 std::string first_line(const std::string& text) {
@@ -97,7 +98,7 @@ Group::Group(const World& world) : world_(world) {
     }
     if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
         constexpr int kErrors = 2;
-        FLAGS_caffe2_log_level = kErrors;  // what becomes an error of ours is no warning with a backtrace before
+        FLAGS_caffe2_log_level = kErrors;  // no warning with a backtrace before each RankLost
     }
     backend_ = std::make_unique<Backend>();
     try {
@@ -108,7 +109,7 @@ Group::Group(const World& world) : world_(world) {
     } catch (const std::exception& error) {
         throw RankLost(
             {.where = fmt::format("rank {}", world.rank),
-             .expected = fmt::format("all {} ranks to meet at {}:{}", world.size, world.address, world.port),
+             .expected = fmt::format("all {} ranks to connect to {}:{}", world.size, world.address, world.port),
              .got = first_line(error.what()),
              .hint = "MASTER_ADDR and MASTER_PORT must be the same on all ranks, and free on rank 0's host"});
     }
@@ -117,9 +118,9 @@ Group::Group(const World& world) : world_(world) {
     backend_->group->setDefaultBackend(c10d::ProcessGroup::GLOO);
 }
 
-// c10d's errors are DistErrors; Gloo's types no header of the wheel tells, but their names do, or, where c10d has
-// wrapped one, the file in its text. An operation of a model throws neither.
-void Group::explain(const std::exception& error) const {
+// c10d throws DistError. The wheel has no header of Gloo's exceptions, so they are recognised by the name of their
+// type, or by the file name in their text if c10d has wrapped them. Operators of a model throw neither.
+void Group::throw_if_rank_lost(const std::exception& error) const {
     const std::string text = error.what();
     const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
     const bool of_gloo = std::strstr(typeid(error).name(), "4gloo") != nullptr || says("gloo/");
@@ -128,73 +129,74 @@ void Group::explain(const std::exception& error) const {
     }
     const bool late = says("imed out") || says("imeout");
     const bool closed = says("closed by peer") || says("reset by peer") || says("Broken pipe");
-    const auto reason = ask<std::string>(
-        *backend_, [](c10d::Store& store) { return store.check({kWhy}) ? store.get_to_str(kWhy) : std::string(); });
+    const auto reason = query_store<std::string>(*backend_, [](c10d::Store& store) {
+        return store.check({kReason}) ? store.get_to_str(kReason) : std::string();
+    });
     std::string got;
     if (reason && !reason->empty()) {
-        got = first_line(*reason) + " left";  // which has said why
+        got = first_line(*reason) + " left";  // it has printed why
     } else if (late) {
-        got = fmt::format("no answer from another for {} s", world_.timeout.count() / 1000);
+        got = fmt::format("no answer from another rank for {} s", world_.timeout.count() / 1000);
     } else {
-        got = closed ? "a connection that another has closed" : first_line(text);
+        got = closed ? "a connection that another rank closed" : first_line(text);
     }
     throw RankLost({.where = fmt::format("rank {}", world_.rank),
-                    .expected = fmt::format("all {} ranks to go on", world_.size),
+                    .expected = fmt::format("all {} ranks to continue", world_.size),
                     .got = got,
                     .hint = late ? "STOKER_DIST_TIMEOUT=SECONDS waits longer" : ""});
 }
 
-void Group::tell(const std::string& text) const {
+void Group::post_message(const std::string& text) const {
     if (alone() || text.empty()) {
         return;
     }
-    const std::string key = kTold + std::to_string(world_.rank);
-    ask<bool>(*backend_, [key, text](c10d::Store& store) {
+    const std::string key = kMessage + std::to_string(world_.rank);
+    query_store<bool>(*backend_, [key, text](c10d::Store& store) {
         store.set(key, text);
         return true;
     });
 }
 
-std::vector<std::string> Group::told() const {
+std::vector<std::string> Group::messages() const {
     std::vector<std::string> all(static_cast<std::size_t>(size()));
     if (alone()) {
         return all;
     }
-    const auto told = ask<std::vector<std::string>>(*backend_, [all](c10d::Store& store) {
+    const auto found = query_store<std::vector<std::string>>(*backend_, [all](c10d::Store& store) {
         std::vector<std::string> texts = all;
         for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-            const std::string key = kTold + std::to_string(rank);
+            const std::string key = kMessage + std::to_string(rank);
             texts[rank] = store.check({key}) ? store.get_to_str(key) : "";
         }
         return texts;
     });
-    return told.value_or(all);
+    return found.value_or(all);
 }
 
-bool Group::leave(const std::string& why) {
+bool Group::leave(const std::string& reason) {
     if (alone()) {
         return true;
     }
-    const std::string mine = fmt::format("rank {}\n{}", world_.rank, why);
-    const auto said = ask<std::string>(*backend_, [mine, why](c10d::Store& store) {
-        if (!why.empty()) {
-            store.compareSet(kWhy, "", mine);
+    const std::string mine = fmt::format("rank {}\n{}", world_.rank, reason);
+    const auto said = query_store<std::string>(*backend_, [mine, reason](c10d::Store& store) {
+        if (!reason.empty()) {
+            store.compareSet(kReason, "", mine);
         }
-        return store.check({kWhy}) ? store.get_to_str(kWhy) : std::string();
+        return store.check({kReason}) ? store.get_to_str(kReason) : std::string();
     });
-    backend_->vote.reset();
+    backend_->pending.reset();
     backend_->group.reset();
     backend_->gloo.reset();
-    ask<bool>(*backend_, [size = size(), keeps = first() && !world_.has_store](c10d::Store& store) {
-        const auto until = std::chrono::steady_clock::now() + kFarewell;
+    query_store<bool>(*backend_, [size = size(), keeps = first() && !world_.has_store](c10d::Store& store) {
+        const auto until = std::chrono::steady_clock::now() + kStoreLinger;
         std::int64_t left = store.add(kLeft, 1);
         while (keeps && left < size && std::chrono::steady_clock::now() < until) {
-            std::this_thread::sleep_for(kLook);
+            std::this_thread::sleep_for(kPollInterval);
             left = store.add(kLeft, 0);
         }
         return true;
     });
-    return !said || *said == mine || said->substr(said->find('\n') + 1) != why;
+    return !said || *said == mine || said->substr(said->find('\n') + 1) != reason;
 }
 
 void Group::all_reduce(std::span<double> values) const {
@@ -221,13 +223,13 @@ at::Tensor Group::all_gather(const at::Tensor& mine) const {
     return at::stack(outputs[0]);
 }
 
-// First how long they are, then all padded to the longest.
+// Gathers the lengths first, then the texts, padded to the longest.
 std::vector<std::string> Group::all_gather(const std::string& mine) const {
     if (alone()) {
         return {mine};
     }
     const auto length = static_cast<std::int64_t>(mine.size());
-    const at::Tensor lengths = gather(at::full({}, length, at::kLong));  // (size)
+    const at::Tensor lengths = all_gather(at::full({}, length, at::kLong));  // (size)
     const auto longest = lengths.max().item<std::int64_t>();
     std::vector<std::string> all(static_cast<std::size_t>(size()));
     if (longest == 0) {
@@ -235,7 +237,7 @@ std::vector<std::string> Group::all_gather(const std::string& mine) const {
     }
     const at::Tensor bytes = at::zeros({longest}, at::kByte);
     std::memcpy(bytes.mutable_data_ptr<std::uint8_t>(), mine.data(), mine.size());
-    const at::Tensor texts = gather(bytes);  // (size, longest)
+    const at::Tensor texts = all_gather(bytes);  // (size, longest)
     for (std::int64_t rank = 0; rank < size(); ++rank) {
         all[static_cast<std::size_t>(rank)] = {
             reinterpret_cast<const char*>(texts.const_data_ptr<std::uint8_t>()) + rank * longest,
@@ -245,16 +247,16 @@ std::vector<std::string> Group::all_gather(const std::string& mine) const {
 }
 
 std::string Group::broadcast(const std::string& text) const {
-    return gather(first() ? text : "").front();
+    return all_gather(first() ? text : "").front();
 }
 
 void Group::broadcast(const std::vector<at::Tensor>& tensors) const {
     if (alone() || tensors.empty()) {
         return;
     }
-    constexpr std::size_t kPieces = std::size_t{25} << 20;  // bytes that go together
+    constexpr std::size_t kBucketBytes = std::size_t{25} << 20;
     const c10::NoGradGuard no_grad;
-    guard([&] { c10d::broadcast_coalesced(backend_->group, tensors, kPieces); });
+    guard([&] { c10d::broadcast_coalesced(backend_->group, tensors, kBucketBytes); });
 }
 
 void Group::barrier() const {
@@ -264,33 +266,33 @@ void Group::barrier() const {
     guard([&] {
         std::vector<at::Tensor> nothing = {at::zeros({1})};
         c10d::AllreduceOptions options;
-        options.timeout = kLong * world_.timeout;
+        options.timeout = kLongTimeoutFactor * world_.timeout;
         backend_->gloo->allreduce(nothing, options)->wait();
     });
 }
 
-int Group::agree(int mine) {
+int Group::delayed_max(int mine) {
     if (alone()) {
         return mine;
     }
-    int agreed = 0;
+    int maximum = 0;
     guard([&] {
-        if (backend_->vote) {
-            backend_->vote->wait();
-            agreed = backend_->voted[0].item<int>();
+        if (backend_->pending) {
+            backend_->pending->wait();
+            maximum = backend_->pending_value[0].item<int>();
         }
-        backend_->voted = {at::full({1}, mine, at::kInt)};
+        backend_->pending_value = {at::full({1}, mine, at::kInt)};
         c10d::AllreduceOptions options;
         options.reduceOp = c10d::ReduceOp::MAX;
-        backend_->vote = backend_->gloo->allreduce(backend_->voted, options);
+        backend_->pending = backend_->gloo->allreduce(backend_->pending_value, options);
     });
-    return agreed;
+    return maximum;
 }
 
-void Group::agree_anew() {
-    if (!alone() && backend_->vote) {
-        guard([&] { backend_->vote->wait(); });
-        backend_->vote.reset();
+void Group::reset_delayed_max() {
+    if (!alone() && backend_->pending) {
+        guard([&] { backend_->pending->wait(); });
+        backend_->pending.reset();
     }
 }
 

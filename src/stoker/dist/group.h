@@ -1,6 +1,6 @@
-// The ranks that train one model together, and what they say to each other apart from gradients. All ranks make the
-// same calls in the same order. In a group of one nothing is started and every call gives back what it was given. A
-// process has one group at a time: c10d keeps things for the whole process.
+// The ranks that train one model together, and their collective operations apart from gradient reduction. All ranks
+// must make the same calls in the same order. A group of one rank starts nothing, and every call returns its input. A
+// process can have one group at a time, because c10d keeps state for the whole process.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,15 +15,15 @@
 
 namespace stoker {
 
-// Another rank has ended, or does not answer.
+// Another rank has ended or does not answer.
 class RankLost : public Error {
     using Error::Error;
 };
 
 class Group {
   public:
-    Group();  // of one
-    // Waits for all ranks. Throws RankLost where they do not come.
+    Group();  // one rank
+    // Waits for all ranks. Throws RankLost if one does not arrive in time.
     explicit Group(const World& world);
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
@@ -35,28 +35,29 @@ class Group {
     bool first() const { return world_.rank == 0; }
 
     // All of these throw RankLost.
-    void all_reduce(std::span<double> values) const;      // over the ranks, in place
-    at::Tensor all_gather(const at::Tensor& mine) const;  // of one shape on all ranks: (size(), shape...)
+    void all_reduce(std::span<double> values) const;      // sums over the ranks, in place
+    at::Tensor all_gather(const at::Tensor& mine) const;  // same shape on all ranks -> (size(), shape...)
     std::vector<std::string> all_gather(const std::string& mine) const;
-    void broadcast(const std::vector<at::Tensor>& tensors) const;  // makes them rank 0's
-    std::string broadcast(const std::string& text) const;          // rank 0's
-    void barrier() const;                                          // waits for all, ten times as long as the others do
+    void broadcast(const std::vector<at::Tensor>& tensors) const;  // from rank 0, in place
+    std::string broadcast(const std::string& text) const;          // from rank 0
+    void barrier() const;                                          // its time-out is ten times that of the others
 
-    // The largest number that any rank gave at its call before: what is on its way while a step runs costs it nothing.
-    // At once in a group of one.
-    int agree(int mine);
-    // Forgets what was given to `agree` so far.
-    void agree_anew();
+    // The maximum over the ranks of the values that they passed to the previous call, 0 at the first call. The
+    // reduction of this call's values runs while the step runs, so no step waits for it. A group of one returns `mine`
+    // at once.
+    int delayed_max(int mine);
+    // Forgets the values that were passed to `delayed_max`.
+    void reset_delayed_max();
 
-    // For when this rank fails, and communicates no more. What a rank has told can be read until the group is gone; a
-    // rank that does not answer has told nothing. None of these throws.
-    void tell(const std::string& text) const;
-    std::vector<std::string> told() const;  // by all ranks, "" of those that told nothing
-    // The last call: closes the connections, so that the others notice at once, and says why; empty where another rank
-    // was lost. False where another has said the same before.
-    bool leave(const std::string& why);
+    // A failing rank, which no longer takes part in collectives, leaves a message in the store. Messages can be read
+    // until the group is destroyed. None of these throws; a rank that does not answer has left "".
+    void post_message(const std::string& text) const;
+    std::vector<std::string> messages() const;  // by rank
+    // The last call of a rank: stores the reason, empty if another rank was lost, and closes the connections, so that
+    // the others notice at once. Returns false if another rank has stored the same reason before.
+    bool leave(const std::string& reason);
 
-    // Calls `work`, which communicates through LibTorch; a lost rank is a RankLost.
+    // Calls `work`, which communicates through LibTorch, and turns a lost connection into RankLost.
     template <typename Work>
     void guard(Work&& work) const {
         try {
@@ -64,22 +65,22 @@ class Group {
         } catch (const Error&) {
             throw;
         } catch (const std::exception& error) {
-            explain(error);
+            throw_if_rank_lost(error);
             throw;
         }
     }
 
-    struct Backend;  // backend.h
+    struct Backend;  // group_backend.h
     const Backend& backend() const { return *backend_; }
 
   private:
-    void explain(const std::exception& error) const;
+    void throw_if_rank_lost(const std::exception& error) const;
 
     World world_;
     std::unique_ptr<Backend> backend_;
 };
 
-// The group that the environment asks for.
+// The group that the environment describes (world.h).
 std::shared_ptr<Group> join_group();
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// What a group of several ranks is made of: c10d's heavy headers, for this folder's .cpp files alone.
+// The c10d objects of a group of several ranks. The headers are heavy: only this folder's .cpp files include them.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -13,10 +13,10 @@ namespace stoker {
 struct Group::Backend {
     c10::intrusive_ptr<c10d::Store> store;
     c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo;
-    c10::intrusive_ptr<c10d::ProcessGroup> group;  // around gloo
-    c10::intrusive_ptr<c10d::Work> vote = {};      // of agree(), on its way
-    std::vector<at::Tensor> voted = {};
-    bool silent = false;  // the store did not answer
+    c10::intrusive_ptr<c10d::ProcessGroup> group;  // wraps gloo
+    c10::intrusive_ptr<c10d::Work> pending = {};   // the reduction of the last delayed_max()
+    std::vector<at::Tensor> pending_value = {};    // one int32 scalar
+    bool store_lost = false;                       // it did not answer in time
 };
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Each variable is named in the message that refuses it.
+// An invalid variable is refused by name.
 #include "stoker/dist/world.h"
 
 #include <charconv>
@@ -19,11 +19,11 @@ std::string text(const Environment& environment, const char* name) {
 }
 
 [[noreturn]] void refuse(const char* name, const std::string& expected, const std::string& got) {
-    throw InvalidArgument({.where = name,
-                           .expected = expected,
-                           .got = got.empty() ? "none" : "\"" + got + "\"",
-                           .hint = "`stoker launch` sets all that several processes need; without RANK and WORLD_SIZE "
-                                   "there is one"});
+    throw InvalidArgument(
+        {.where = name,
+         .expected = expected,
+         .got = got.empty() ? "none" : "\"" + got + "\"",
+         .hint = "`stoker launch` sets all variables; without RANK and WORLD_SIZE one process trains alone"});
 }
 
 // In [least, most].

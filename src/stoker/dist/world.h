@@ -1,4 +1,4 @@
-// Which of how many processes this is, and where they meet: what torchrun tells by the environment.
+// Rank, world size and rendezvous address, which torchrun passes in the environment.
 #pragma once
 
 #include <chrono>
@@ -12,17 +12,17 @@ struct World {
     int size = 1;
     std::string address = {};
     int port = 0;
-    bool has_store = false;    // torchrun keeps the store there; else rank 0 does
-    std::string attempt = {};  // of torchrun's, where it starts ranks that failed again
-    // How long one rank waits for another in a step. At the start and at checkpoints, where one may have much more to
-    // do than another, it is ten times that.
+    bool has_store = false;    // true: torchrun hosts the store at that address; false: rank 0 does
+    std::string attempt = {};  // torchrun's restart count
+    // Time-out of a collective in a step. At the start and at checkpoints, where one rank may have much more work than
+    // another, it is ten times as long.
     std::chrono::milliseconds timeout = std::chrono::seconds(60);
 };
 
 using Environment = std::function<const char*(const char* name)>;
 
-// RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and STOKER_DIST_TIMEOUT (seconds); a world of one where RANK
-// and WORLD_SIZE are not set. Throws InvalidArgument where they do not fit each other, or some are missing.
+// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and STOKER_DIST_TIMEOUT (seconds). Without RANK and WORLD_SIZE the
+// world has one rank. Throws InvalidArgument, naming the variable, if one is missing or invalid.
 World read_world();
 World read_world(const Environment& environment);
 

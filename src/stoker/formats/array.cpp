@@ -1,4 +1,4 @@
-// Arithmetic on shapes that nobody has vouched for, and pixels out of planes and columns.
+// Overflow-checked arithmetic on shapes from files, and transposition of images to (H, W, C).
 #include "stoker/formats/array.h"
 
 #include <bit>
@@ -40,6 +40,19 @@ std::string array_type_name(const ArrayType& type) {
     return fmt::format("{}{}{}", kind, bits, type.big_endian && type.item_size > 1 ? " (big-endian)" : "");
 }
 
+std::optional<ArrayType> numpy_type(char code, std::uint64_t item_size) {
+    constexpr std::string_view kCodes = "biuf";
+    constexpr ArrayKind kKinds[] = {ArrayKind::boolean, ArrayKind::signed_integer, ArrayKind::unsigned_integer,
+                                    ArrayKind::floating};
+    const std::size_t at = kCodes.find(code);
+    const bool byte = item_size == 1 && code != 'f';
+    const bool wide = (item_size == 2 || item_size == 4 || item_size == 8) && code != 'b';
+    if (at == std::string_view::npos || (!byte && !wide)) {
+        return std::nullopt;
+    }
+    return ArrayType{.kind = kKinds[at], .item_size = static_cast<int>(item_size), .big_endian = false};
+}
+
 std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape) {
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     auto bytes = static_cast<std::uint64_t>(type.item_size);
@@ -53,7 +66,7 @@ std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape) {
     }
     if (!possible) {
         throw DataError({}, {.where = "array",
-                             .expected = "a shape of sides that are not negative, below 2^63 bytes",
+                             .expected = "a shape without negative sides, below 2^63 bytes",
                              .got = fmt::format("({})", fmt::join(shape, ", "))});
     }
     return empty ? 0 : bytes;
@@ -100,26 +113,22 @@ ImageArray image_array(const ArrayType& type, const Shape& shape) {
 }
 
 void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, Sample& sample) {
-    sample.encoded = false;
-    sample.height = layout.height;
-    sample.width = layout.width;
-    sample.channels = layout.channels;
+    sample.set_raw(bytes, layout.height, layout.width, layout.channels);
     if (!fortran && (!layout.planes || layout.channels == 1)) {
-        sample.bytes = bytes;
         return;
     }
     const auto height = static_cast<std::size_t>(layout.height);
     const auto width = static_cast<std::size_t>(layout.width);
     const auto channels = static_cast<std::size_t>(layout.channels);
-    // Steps in the source. C order (C, H, W); or Fortran order of (C, H, W) or (H, W, C).
+    // Strides of `bytes`: C order (C, H, W), or Fortran order of (C, H, W) or (H, W, C).
     const std::size_t step_c = !fortran ? height * width : layout.planes ? 1 : height * width;
     const std::size_t step_y = !fortran ? width : layout.planes ? channels : 1;
     const std::size_t step_x = !fortran ? 1 : layout.planes ? channels * height : height;
-    Buffer turned;
+    Buffer transposed;
     const std::less_equal<> before;
     const bool inside = before(sample.storage.data(), bytes.data()) &&
                         before(bytes.data(), sample.storage.data() + sample.storage.capacity());
-    Buffer& out = inside ? turned : sample.storage;
+    Buffer& out = inside ? transposed : sample.storage;
     out.resize(bytes.size());
     std::byte* to = out.data();
     for (std::size_t y = 0; y < height; ++y) {
@@ -130,8 +139,8 @@ void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byt
             }
         }
     }
-    if (&out == &turned) {
-        sample.storage = std::move(turned);
+    if (&out == &transposed) {
+        sample.storage = std::move(transposed);
     }
     sample.bytes = sample.storage.bytes();
 }

@@ -1,9 +1,10 @@
-// An array as some file holds it: NumPy's, torch's, HDF5's. Element types go beyond what tensors of ours have, since
-// labels come in all of them; images are uint8.
+// A view of an array in a file of NumPy, torch or HDF5. It has more element types than DType, because labels are stored
+// in all of them; images are always uint8.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -28,27 +29,31 @@ struct ArrayType {
 // "uint8", "float32", "int64 (big-endian)": for messages.
 std::string array_type_name(const ArrayType& type);
 
-// Dense elements, the last index running fastest, or the first one where `fortran` is set. Who makes a view has
-// checked that `bytes` is exactly as long as type and shape say.
+// The little-endian type of a NumPy type code, such as 'f' and 4 bytes for "f4"; empty for other types.
+std::optional<ArrayType> numpy_type(char code, std::uint64_t item_size);
+
+// Dense elements in C order, or in Fortran order where `fortran` is set. The creator of a view guarantees that `bytes`
+// has exactly the length that type and shape need.
 struct ArrayView {
     std::string name;  // empty in a file of one array
     ArrayType type;
     Shape shape;
     bool fortran = false;
     std::span<const std::byte> bytes;
-    // Where the elements also lie in a file, for readers that would rather copy than map: null where they do not.
+    // The file that holds the same elements at `offset`, for readers that copy instead of using the map; null where the
+    // elements are not stored plainly in one.
     const File* file = nullptr;
     std::uint64_t offset = 0;
 };
 
-// The bytes that `shape` takes; throws DataError where a side is negative or the product does not fit 63 bits.
+// The size of an array in bytes. Throws DataError where a side is negative or the size is 2^63 or more.
 std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape);
 
-// Element `at` (in the order of the bytes) of an integer or boolean array. Throws DataError for other types.
+// Element `at`, in storage order, of an integer or boolean array. Throws DataError for other types.
 std::int64_t integer_at(const ArrayView& array, std::int64_t at);
 
-// How one image lies in an array of its own: (H, W), (H, W, C) or (C, H, W), C being 1 to 4; for three sides that fit
-// both ways the last one is the channels.
+// The layout of one image: (H, W), (H, W, C) or (C, H, W), where C is 1 to 4. Where both the first and the last of
+// three sides could be the channels, the last is.
 struct ImageArray {
     int height = 0;
     int width = 0;
@@ -56,11 +61,11 @@ struct ImageArray {
     bool planes = false;  // (C, H, W)
 };
 
-// Throws DataError for another type than uint8 or another shape, saying which was found.
+// Throws DataError, with the type and shape found, for a type other than uint8 or any other shape.
 ImageArray image_array(const ArrayType& type, const Shape& shape);
 
-// Hands over an image's elements as raw pixels (H, W, C): as they are where they lie so, else turned into
-// `sample.storage`. Sets bytes, encoded, height, width and channels.
+// Makes `sample` refer to raw pixels (H, W, C): to `bytes` where they have that layout, otherwise to a transposed copy
+// in `sample.storage`. `bytes` may lie in `sample.storage`. Sets all fields of the sample but the label.
 void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, Sample& sample);
 
 }  // namespace stoker

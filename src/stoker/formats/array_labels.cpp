@@ -1,4 +1,5 @@
-// One-hot rows are compared by their bits, so that no float has to be converted: 1 and both zeros have one form each.
+// Elements of one-hot rows are compared as bits, so that no float has to be converted: 1, 0 and -0 have one encoding
+// each.
 #include "stoker/formats/array_labels.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/numbered_classes.h"
+#include "stoker/formats/class_names.h"
 
 namespace stoker {
 namespace {
@@ -24,7 +25,7 @@ bool is_column(const ArrayView& array) {
 }
 
 bool is_rows(const ArrayView& array) {
-    return array.shape.size() == 2 && array.shape[1] > 1 && array.shape[1] <= kMostNumberedClasses;
+    return array.shape.size() == 2 && array.shape[1] > 1 && array.shape[1] <= kMaxNumberedClasses;
 }
 
 [[noreturn]] void refuse(const ArrayView& array, std::string expected, std::string got,
@@ -34,7 +35,7 @@ bool is_rows(const ArrayView& array) {
         {.where = array.name.empty() ? "labels" : array.name, .expected = std::move(expected), .got = std::move(got)});
 }
 
-// The bits of 1 and of -0 (0 where there is none) in the array's type.
+// The encodings of 1 and of -0 (0 for integers) in the array's type.
 struct Bits {
     std::int64_t one = 1;
     std::int64_t minus_zero = 0;
@@ -71,8 +72,8 @@ std::vector<std::int64_t> one_hot(const ArrayView& array, std::int64_t first) {
             }
         }
         if (ones != 1) {
-            refuse(array, "one-hot rows, a single 1 and zeros", fmt::format("another row in {}", describe(array)),
-                   first + row);
+            refuse(array, "one-hot rows: a single 1, otherwise zeros",
+                   fmt::format("another row in {}", describe(array)), first + row);
         }
     }
     return labels;

@@ -1,5 +1,5 @@
-// A set's name may end in a number itself: "imagenet2012" of imagenet2012.tar. So the whole name counts first; then
-// "train-000000" is the set "train": a number at the end is the shard's own, and so is what sets it off.
+// Finds and reads the file of class names beside shards. A set's own name may end in a number, as "imagenet2012" of
+// imagenet2012.tar does, so the full name is tried first; then "train-000000" without its shard number and separator.
 #include "stoker/formats/class_names.h"
 
 #include <algorithm>
@@ -17,16 +17,18 @@ namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 28;
 
-// "x--7", "x-", "x" of "x--7": what the set may be called, the longest first.
+// The possible names of the set, the longest first: "x--7", "x-", "x" for the stem "x--7".
 std::vector<std::string> set_names(const std::string& stem) {
     std::vector<std::string> names = {stem};
     const std::size_t number = stem.find_last_not_of("0123456789") + 1;
     std::string_view name = std::string_view(stem).substr(0, number);
-    const auto set_off = [&] { return !name.empty() && std::string_view("-_.").find(name.back()) != name.npos; };
+    const auto ends_in_separator = [&] {
+        return !name.empty() && std::string_view("-_.").find(name.back()) != name.npos;
+    };
     if (number < stem.size()) {
-        while (set_off()) {
+        while (ends_in_separator()) {
             name.remove_suffix(1);
-            if (set_off()) {
+            if (ends_in_separator()) {
                 names.emplace_back(name);
             }
         }
@@ -70,7 +72,7 @@ std::vector<std::string> read_class_names(const fs::path& first_shard, std::int6
             rest.remove_prefix(std::min(end + 1, rest.size()));
             line = line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
             if (line.empty()) {
-                refuse("a class on each line", fmt::format("an empty line after {} of them", names.size()));
+                refuse("a class name on each line", fmt::format("an empty line after {} names", names.size()));
             }
             names.emplace_back(line);
         }
@@ -81,6 +83,19 @@ std::vector<std::string> read_class_names(const fs::path& first_shard, std::int6
         return names;
     }
     return names;
+}
+
+std::vector<std::string> numbered_classes(std::int64_t count) {
+    std::vector<std::string> classes;
+    for (std::int64_t label = 0; label < count && count <= kMaxNumberedClasses; ++label) {
+        classes.push_back(std::to_string(label));
+    }
+    return classes;
+}
+
+std::vector<std::string> numbered_classes_of(std::span<const std::int64_t> labels) {
+    const std::int64_t largest = labels.empty() ? -1 : *std::ranges::max_element(labels);
+    return largest < kMaxNumberedClasses ? numbered_classes(largest + 1) : std::vector<std::string>();
 }
 
 }  // namespace stoker

@@ -1,22 +1,30 @@
-// The names of a WebDataset's classes, which its shards do not hold: a text file beside them, a class a line.
+// Class names that a format does not hold itself: a text file beside WebDataset shards, or the numbers of the classes.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace stoker {
 
-// Labels beyond this are not given their numbers as names.
-inline constexpr std::int32_t kMaxNumberedClasses = 1 << 20;
-
-// What the files may be called, the one that counts first: for dir/train-000000.tar dir/train-000000-classes.txt,
-// dir/train-classes.txt, dir/classes.txt. The writer takes the first for a single archive, the second for shards.
+// The possible paths of the file with one class name on each line, in order of preference. For dir/train-000000.tar:
+// dir/train-000000-classes.txt, dir/train-classes.txt, dir/classes.txt. The writer uses the first for a single archive
+// and the second for shards.
 std::vector<std::filesystem::path> class_name_files(const std::filesystem::path& first_shard);
 
-// Empty where there is no such file. Throws DataError where it has fewer lines than `largest_label` needs, or an empty
-// one between others.
+// The names in the first of these files that exists; empty where none does. Throws DataError where it has fewer lines
+// than `largest_label` needs, or an empty line between others.
 std::vector<std::string> read_class_names(const std::filesystem::path& first_shard, std::int64_t largest_label);
+
+// Labels beyond this are ids of another kind, or damage: they get no names.
+inline constexpr std::int64_t kMaxNumberedClasses = std::int64_t{1} << 20;
+
+// "0" to count - 1; empty where there would be more than kMaxNumberedClasses.
+std::vector<std::string> numbered_classes(std::int64_t count);
+
+// "0" to the largest of the labels; empty where that is kMaxNumberedClasses or more.
+std::vector<std::string> numbered_classes_of(std::span<const std::int64_t> labels);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Finds the dataset of an index by its beginning; everything else is the dataset's own answer.
+// Maps an index to a dataset and an index within it, and forwards the call.
 #include "stoker/formats/concat.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace stoker {
 ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets)
     : datasets_(std::move(datasets)), begins_{0} {
     if (datasets_.empty()) {
-        throw InvalidArgument({.where = "Concat", .expected = "at least one source", .got = "none"});
+        throw InvalidArgument({.where = "ConcatDataset", .expected = "at least one data set", .got = "none"});
     }
     for (const auto& dataset : datasets_) {
         if (!std::ranges::equal(dataset->classes(), classes())) {
@@ -27,10 +27,7 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
 }
 
 ConcatDataset::Place ConcatDataset::place(std::int64_t index) const {
-    if (index < 0 || index >= size()) {
-        throw InvalidArgument(
-            {.where = path(), .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
-    }
+    check_index(index);
     const auto number = static_cast<std::size_t>(std::ranges::upper_bound(begins_, index) - begins_.begin() - 1);
     return {*datasets_[number], number, index - begins_[number]};
 }
@@ -63,7 +60,8 @@ std::optional<std::int64_t> ConcatDataset::label(std::int64_t index) const {
     return at.dataset.label(at.index);
 }
 
-// Only where every dataset has shards: a window over the others' stored order would hold little but one class.
+// Empty unless every dataset has shards. Shards are read in stored order within a shuffle window, and in a dataset
+// without shards, sorted by class, such a window would hold little but one class.
 std::vector<std::int64_t> ConcatDataset::shard_sizes() const {
     std::vector<std::int64_t> all;
     for (const auto& dataset : datasets_) {

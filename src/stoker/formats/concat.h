@@ -1,4 +1,4 @@
-// Several data sets as one, sample after sample: what a mix of datasets draws from.
+// Several data sets one after the other, as torch's ConcatDataset. A recipe's data.mix draws from it.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,19 @@ namespace stoker {
 
 class ConcatDataset final : public Dataset {
   public:
-    // All with the same classes. Throws InvalidArgument where they differ, or for no dataset at all.
+    // All must have the same classes. Throws InvalidArgument where classes differ, or where `datasets` is empty.
     explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
 
     std::int64_t size() const override { return begins_.back(); }
     void read(std::int64_t index, Sample& sample) const override;
-    // "1:cat/001.jpg": the dataset's number from 0, since two datasets may hold the same keys.
+    // "1:cat/001.jpg": the dataset's number, from 0, comes first because two datasets may hold the same keys.
     std::string key(std::int64_t index) const override;
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;
     std::vector<std::int64_t> shard_sizes() const override;
     std::span<const std::string> classes() const override { return datasets_.front()->classes(); }
     std::string_view format() const override { return "concat"; }
-    std::string path() const override;  // all of them
+    std::string path() const override;  // all paths, joined by " + "
     std::int64_t bytes() const override;
 
   private:
@@ -34,7 +34,7 @@ class ConcatDataset final : public Dataset {
     Place place(std::int64_t index) const;
 
     std::vector<std::shared_ptr<const Dataset>> datasets_;
-    std::vector<std::int64_t> begins_;  // of each dataset, and the end
+    std::vector<std::int64_t> begins_;  // first index of each dataset, then size()
 };
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// What every data set looks like to the pipeline: a size, and random access to samples. Own data
-// in C++ is a class derived from Dataset with a constructor, `size` and `read`.
+// The interface that every data set has: a size, and random access to samples. A data set of your own in C++ is a class
+// derived from Dataset with a constructor, `size` and `read`.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,23 @@
 
 namespace stoker {
 
-// Which half of a data set that has two: MNIST's train-* or t10k-* files, synth's training or test images.
+// The part of a data set that has two: MNIST's train-* or t10k-* files, synth's training or test images.
 enum class Split { train, test };
 
-// What the image and the label of a sample are called, where a data set has fields of several names (HDF5, npz, stk,
-// WebDataset, pickled dicts). Empty: found among the usual names, as fields.h lists them.
+constexpr std::string_view split_name(Split split) {
+    return split == Split::train ? "train" : "test";
+}
+
+// The names of the image field and the label field, for data sets with named fields (HDF5, npz, stk, WebDataset,
+// pickled dicts). An empty name is chosen among the usual ones, which fields.h lists.
 struct FieldNames {
     std::string image;
     std::string label;
 };
 
-// One sample as stored. `bytes` is either an encoded image (JPEG, PNG, ...) or raw uint8 pixels
-// (height, width, channels); it points into the dataset or into `storage`, and stays valid until the
-// sample is read into again. Reuse one Sample a worker: its memory is kept.
+// One sample as stored. `bytes` is either an encoded image (JPEG, PNG, ...) or raw uint8 pixels (height, width,
+// channels). It points into the dataset or into `storage` and stays valid until the sample is read into again. Each
+// worker reuses one Sample, so that its memory is kept.
 struct Sample {
     std::span<const std::byte> bytes;
     bool encoded = false;
@@ -35,6 +39,19 @@ struct Sample {
     int channels = 0;
     std::int64_t label = -1;  // class index; -1 where the dataset has no labels
     Buffer storage;           // for datasets that have to copy or read
+
+    // Both set all fields but `label` and `storage`.
+    void set_raw(std::span<const std::byte> pixels, int rows, int columns, int depth) {
+        bytes = pixels;
+        encoded = false;
+        height = rows;
+        width = columns;
+        channels = depth;
+    }
+    void set_encoded_image(std::span<const std::byte> image) {
+        set_raw(image, 0, 0, 0);
+        encoded = true;
+    }
 };
 
 class Dataset {
@@ -43,23 +60,23 @@ class Dataset {
 
     virtual std::int64_t size() const = 0;
 
-    // Reads sample `index` in [0, size()). Called by many threads at once. Throws DataError for bad
-    // bytes and IoError for a failed read; the caller adds the index.
+    // Reads sample `index` in [0, size()). Many threads call it at once. Throws DataError for damaged bytes and IoError
+    // for a failed read; the caller adds the index.
     virtual void read(std::int64_t index, Sample& sample) const = 0;
 
-    // The sample's stable name within the dataset, such as "cat/001.jpg": what batch hashes, splits by
-    // share and lists of bad samples go by. The default is the index.
+    // The sample's stable name within the dataset, such as "cat/001.jpg". Batch hashes, splits by share and lists of
+    // bad samples use it. The default is the index.
     virtual std::string key(std::int64_t index) const { return std::to_string(index); }
 
-    // Tells which samples are wanted next, a batch at a time; must not wait for them. A hint: what goes wrong shows
-    // when they are read.
+    // Announces the samples that are read next, a batch at a time. Must not wait for them. It is a hint: errors show
+    // when the samples are read.
     virtual void prefetch(std::span<const std::int64_t> /*indices*/) const {}
 
-    // The sample's class index where it is known without reading the sample (-1: has none); empty where it is not.
+    // The sample's class index (-1: no label) where it is known without reading the sample; otherwise empty.
     virtual std::optional<std::int64_t> label(std::int64_t /*index*/) const { return std::nullopt; }
 
-    // Numbers of samples, in order, of parts that are best read one after the other: shards behind a network.
-    // Empty where any order is as good.
+    // The numbers of samples in parts that are best read one after the other, such as shards behind a network. Empty
+    // where every order is equally good.
     virtual std::vector<std::int64_t> shard_sizes() const { return {}; }
 
     // Names of the classes by label; empty where there are none.
@@ -68,15 +85,21 @@ class Dataset {
     // "idx", "image_folder", ...
     virtual std::string_view format() const { return "custom"; }
 
-    // Where the data lies, for messages.
+    // The data's path or URL, for messages.
     virtual std::string path() const { return ""; }
 
-    // What about the way in which the data are stored makes their reading slow or leaves some out, and what to do about
-    // it: one line. Empty where nothing is to be said.
+    // One line of advice where the way the data are stored makes reading slow or leaves files out; otherwise empty.
     virtual std::string advice() const { return ""; }
 
-    // Bytes on disk (in memory for data that Stoker makes); 0 where unknown.
+    // Bytes on disk (in memory for data that Stoker draws); 0 where unknown.
     virtual std::int64_t bytes() const { return 0; }
+
+  protected:
+    // Throws InvalidArgument unless `index` is in [0, size()).
+    void check_index(std::int64_t index) const;
 };
+
+// The sample's key, or its index where the record that holds the key is damaged.
+std::string key_or_index(const Dataset& dataset, std::int64_t index);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Names compared as they stand, lower case only: what Python programs call them.
+// The usual names are those of Python programs, compared case-sensitively.
 #include "stoker/formats/fields.h"
 
 #include <algorithm>
@@ -25,16 +25,16 @@ std::span<const std::string_view> split_names(Split split) {
     return split == Split::train ? std::span<const std::string_view>(kTrain) : std::span<const std::string_view>(kTest);
 }
 
-// "train_images", "images_train", "train/images", then the names without a split. `taken` is what the other field is
-// called.
+// Tries "train_images", "images_train", "train/images", then the names without a split. `taken` is the name of the
+// other field, which is skipped.
 std::optional<std::string> find_usual(std::span<const std::string> present, std::span<const std::string_view> names,
                                       std::span<const std::string_view> splits, std::string_view taken = {}) {
     for (const std::string_view split : splits) {
         for (const std::string_view name : names) {
-            for (const std::string& whole : {fmt::format("{}_{}", split, name), fmt::format("{}_{}", name, split),
-                                             fmt::format("{}/{}", split, name)}) {
-                if (holds(present, whole) && whole != taken) {
-                    return whole;
+            for (const std::string& full : {fmt::format("{}_{}", split, name), fmt::format("{}_{}", name, split),
+                                            fmt::format("{}/{}", split, name)}) {
+                if (holds(present, full) && full != taken) {
+                    return full;
                 }
             }
         }
@@ -53,7 +53,7 @@ std::optional<std::string> find_usual(std::span<const std::string> present, std:
     const auto listed = present.first(std::min(present.size(), kListed));
     throw DataError({.path = path}, {.where = "fields",
                                      .expected = std::move(expected),
-                                     .got = present.empty() ? "no field at all"
+                                     .got = present.empty() ? "no fields"
                                                             : fmt::format("{}{}", fmt::join(listed, ", "),
                                                                           present.size() > kListed ? ", ..." : ""),
                                      .hint = std::move(hint)});
@@ -89,11 +89,11 @@ FoundFields find_fields(std::span<const std::string> present, const FieldNames& 
 }
 
 bool fields_have_splits(std::span<const std::string> present) {
-    const auto of = [&](Split split) {
+    const auto has = [&](Split split) {
         const auto found = find_usual(present, kImages, split_names(split));
         return found && std::ranges::find(kImages, *found) == kImages.end();
     };
-    return of(Split::train) && of(Split::test);
+    return has(Split::train) && has(Split::test);
 }
 
 }  // namespace stoker

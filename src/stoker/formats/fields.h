@@ -1,4 +1,4 @@
-// Which of a data set's named fields is the image and which the label.
+// Chooses the image field and the label field among a data set's named fields.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 
 namespace stoker {
 
-// The usual names, in order of preference: images, image, x, data, 0; labels, label, y, targets, 1 (numbers are places
-// in a tuple). In a data set with splits the split's own come first: train_images, x_train, train/images, ... (test or
-// val for the other).
+// The usual names, in order of preference: images, image, x, data, 0; labels, label, y, targets, 1 (numbers are
+// positions in a tuple). Names with the split come first: train_images, x_train, train/images, ... ("test" or "val" for
+// the test split).
 struct FoundFields {
     std::string image;
     std::optional<std::string> label;  // empty where no field has one of the usual names
 };
 
-// Chooses among `present`. Names in `wanted` must be present. A single field that is left over is the image, whatever
-// its name. Throws DataError, listing what is present, where there is no image.
+// Chooses among `present`. Names in `wanted` must be present. Without one of the usual image names, a single field that
+// is not the label is the image. Throws DataError, which lists the fields, where no image is found.
 FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
                         const std::string& path);
 
-// Where `present` holds fields of the training and of the test split, by the usual names.
+// True where `present` holds usual names of image fields of both splits.
 bool fields_have_splits(std::span<const std::string> present);
 
 }  // namespace stoker

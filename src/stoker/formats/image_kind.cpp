@@ -1,4 +1,4 @@
-// The first byte decides nearly always; two letters alone ("BM", "P6") are too few to go by.
+// Magic numbers of image files. "BM" and "P6" alone are too short to trust, so more of the header is checked.
 #include "stoker/formats/image_kind.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view kExtensions[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"};
-// Images that no codec of ours reads: counted, because somebody will look for them.
-constexpr std::string_view kOtherExtensions[] = {".tif", ".tiff", ".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2"};
+constexpr std::string_view kUnsupportedExtensions[] = {".tif",  ".tiff", ".gif", ".heic",
+                                                       ".heif", ".avif", ".jxl", ".jp2"};
 
 bool ends_with_any(std::string_view name, std::span<const std::string_view> extensions) {
     const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
@@ -25,7 +25,7 @@ bool ends_with_any(std::string_view name, std::span<const std::string_view> exte
 }
 
 bool is_bmp(std::string_view text) {
-    constexpr std::size_t kHeaderSize = 14;  // four bytes, after the file header
+    constexpr std::size_t kHeaderSize = 14;  // offset of the info header's size, 4 bytes
     constexpr std::string_view kSizes = "\x0c\x28\x34\x38\x40\x6c\x7c"sv;
     return text.size() >= kHeaderSize + 4 && text.starts_with("BM"sv) &&
            kSizes.find(text[kHeaderSize]) != std::string_view::npos && text.substr(kHeaderSize + 1, 3) == "\0\0\0"sv;
@@ -42,8 +42,8 @@ bool is_image_name(std::string_view name) {
     return ends_with_any(name, kExtensions);
 }
 
-bool is_unread_image_name(std::string_view name) {
-    return ends_with_any(name, kOtherExtensions);
+bool is_unsupported_image_name(std::string_view name) {
+    return ends_with_any(name, kUnsupportedExtensions);
 }
 
 bool is_encoded_image(std::span<const std::byte> bytes) {
@@ -74,11 +74,7 @@ void set_encoded(std::span<const std::byte> bytes, Sample& sample) {
             {},
             {.where = "image", .expected = "a JPEG, PNG, WebP, BMP, PPM or PGM image", .got = describe_bytes(bytes)});
     }
-    sample.bytes = bytes;
-    sample.encoded = true;
-    sample.height = 0;
-    sample.width = 0;
-    sample.channels = 0;
+    sample.set_encoded_image(bytes);
 }
 
 std::string describe_bytes(std::span<const std::byte> bytes) {

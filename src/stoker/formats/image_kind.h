@@ -1,5 +1,5 @@
-// Tells encoded images from other bytes by how they begin. Formats stand below the codecs, so they know the
-// beginnings only; whether the rest is an image, decoding tells.
+// Recognises encoded images by their first bytes (magic numbers) or by file names. Formats must not depend on codecs,
+// so damage behind the first bytes shows only when the image is decoded.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace stoker {
 // .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm, in any case.
 bool is_image_name(std::string_view name);
 
-// The name of an image in a format that no codec of ours reads: .tif, .tiff, .gif, .heic, .heif, .avif, .jxl, .jp2.
-bool is_unread_image_name(std::string_view name);
+// True for image formats that Stoker has no codec for: .tif, .tiff, .gif, .heic, .heif, .avif, .jxl, .jp2.
+bool is_unsupported_image_name(std::string_view name);
 
-// JPEG, PNG, WebP, BMP, PGM and PPM, and Stoker's own dct records: what sniff_codec of codecs/codec.h knows.
+// JPEG, PNG, WebP, BMP, PGM, PPM and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
 bool is_encoded_image(std::span<const std::byte> bytes);
 
-// Hands over an encoded image as it is. Throws DataError where the bytes do not begin as one.
+// Makes `sample` refer to an encoded image. Throws DataError where the bytes do not begin as one.
 void set_encoded(std::span<const std::byte> bytes, Sample& sample);
 
 // "1024 bytes: 47 49 46 38 39 61 01 00": for messages.

@@ -1,4 +1,4 @@
-// A table of what can be read: synth:digits goes by its scheme, a folder by what lies in it, a file by its name.
+// The table of formats. synth:digits is recognised by its scheme, a folder by its content, a file by its name.
 #include "stoker/formats/open.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
     "a data set: a folder with one subfolder of images for each class, IDX or CIFAR files, .npy, .npz, .safetensors, "
     ".pt, .h5, .lmdb, .tar, .stk, or synth:digits";
-constexpr const char* kHint = "docs/data.md says what each of them looks like";
+constexpr const char* kHint = "docs/data.md describes each format";
 
 struct SynthOptions {
     std::int64_t count = kSynthDigitsTrain;  // of the training split
@@ -50,26 +50,23 @@ Number parse_number(const std::string& data, std::string_view name, std::string_
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || end != text.data() + text.size() || value < smallest) {
         throw InvalidArgument({.where = data,
-                               .expected = fmt::format("{} to be a whole number of at least {}", name, smallest),
+                               .expected = fmt::format("{} to be an integer of at least {}", name, smallest),
                                .got = fmt::format("\"{}\"", text)});
     }
     return value;
 }
 
-// What follows "synth:digits": nothing, or "?count=N&seed=S" in any order.
+// Parses "synth:digits", optionally followed by "?count=N&seed=S" in any order.
 SynthOptions parse_synth(const std::string& data) {
     SynthOptions options;
     std::string_view rest = std::string_view(data).substr(kSynthDigits.size());
-    if (rest.empty()) {
-        return options;
-    }
-    rest.remove_prefix(1);
-    while (true) {
-        const std::size_t end = std::min(rest.find('&'), rest.size());
-        const std::string_view pair = rest.substr(0, end);
-        const std::size_t equals = std::min(pair.find('='), pair.size());
+    while (!rest.empty()) {
+        rest.remove_prefix(1);  // '?' or '&'
+        const std::string_view pair = rest.substr(0, rest.find('&'));
+        rest.remove_prefix(pair.size());
+        const std::size_t equals = pair.find('=');
         const std::string_view name = pair.substr(0, equals);
-        const std::string_view value = pair.substr(std::min(equals + 1, pair.size()));
+        const std::string_view value = equals < pair.size() ? pair.substr(equals + 1) : "";
         if (name == "count") {
             options.count = parse_number<std::int64_t>(data, name, value, 1);
         } else if (name == "seed") {
@@ -79,18 +76,15 @@ SynthOptions parse_synth(const std::string& data) {
                                    .expected = "the parameters count and seed, as in synth:digits?count=1000&seed=7",
                                    .got = fmt::format("\"{}\"", pair)});
         }
-        if (end == rest.size()) {
-            return options;
-        }
-        rest.remove_prefix(end + 1);
     }
+    return options;
 }
 
 bool is_synth_digits(std::string_view data) {
     return data == kSynthDigits || data.starts_with("synth:digits?");
 }
 
-std::unique_ptr<Dataset> open_synth(const std::string& data, Split split) {
+std::unique_ptr<Dataset> open_synth(const std::string& data, Split split, const OpenOptions& /*options*/) {
     if (!is_synth_digits(data)) {
         throw InvalidArgument({.where = "data", .expected = "synth:digits", .got = fmt::format("\"{}\"", data)});
     }
@@ -101,20 +95,20 @@ std::unique_ptr<Dataset> open_synth(const std::string& data, Split split) {
 
 bool may_be_image_folder(const fs::path& directory) {
     std::error_code error;
-    std::error_code unknown;  // a type that cannot be told is no folder
+    std::error_code unknown;  // an entry whose type cannot be read is not a folder
     for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
         if (entry->is_directory(unknown) || is_image_name(entry->path().native())) {
             return true;
         }
     }
     if (error) {
-        throw IoError({.where = directory.string(), .expected = "a readable folder", .got = error.message()});
+        throw errno_error(directory.string(), "a readable folder", error.value());
     }
     return false;
 }
 
 bool is_folder(const std::string& data) {
-    std::error_code error;  // a path that is not there is none; opening it says why
+    std::error_code error;  // a missing path is reported when it is opened
     return fs::is_directory(data, error);
 }
 
@@ -123,75 +117,73 @@ bool is_file(const std::string& data) {
     return fs::is_regular_file(data, error);
 }
 
-// What there is to read, in the order in which it is recognised: the first that `holds` opens it. `splits` is null
-// where there never are any.
+// One line of the table. `splits` is null for formats that never have two splits.
 struct Format {
-    bool (*holds)(const std::string& data);
+    bool (*matches)(const std::string& data);
     std::unique_ptr<Dataset> (*open)(const std::string& data, Split split, const OpenOptions& options);
     bool (*splits)(const std::string& data);
 };
 
+template <typename Kind>
+std::unique_ptr<Dataset> open_as(const std::string& data, Split split, const OpenOptions& options) {
+    return std::make_unique<Kind>(data, split, options.fields);
+}
+
+bool always(const std::string& /*data*/) {
+    return true;
+}
+
+// The first entry that matches opens the data, so the order matters.
 constexpr Format kFormats[] = {
-    {.holds = [](const std::string& data) { return data.starts_with(kSynthScheme); },
-     .open = [](const std::string& data, Split split, const OpenOptions&) { return open_synth(data, split); },
+    {.matches = [](const std::string& data) { return data.starts_with(kSynthScheme); },
+     .open = open_synth,
      .splits = [](const std::string& data) { return is_synth_digits(data); }},
-    {.holds = [](const std::string& data) { return is_folder(data) && holds_stk(data); },
-     .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Dataset> {
-         return std::make_unique<StkDataset>(data);
-     },
-     .splits = nullptr},
-    {.holds = [](const std::string& data) { return is_stk_url(data); },
+    {.matches = [](const std::string& data) { return is_stk_url(data) || (is_folder(data) && holds_stk(data)); },
      .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
-         return std::make_unique<StkDataset>(data, options.remote);
+         return is_stk_url(data) ? std::make_unique<StkDataset>(data, options.remote)
+                                 : std::make_unique<StkDataset>(data);
      },
      .splits = nullptr},
-    {.holds = [](const std::string& data) { return holds_lmdb(data); },
+    {.matches = [](const std::string& data) { return holds_lmdb(data); },
      .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
          return std::make_unique<LmdbDataset>(data, options.fields, split);
      },
      .splits = nullptr},
-    {.holds = [](const std::string& data) { return is_folder(data) && holds_idx(data); },
+    {.matches = [](const std::string& data) { return is_folder(data) && holds_idx(data); },
      .open = [](const std::string& data, Split split, const OpenOptions&) -> std::unique_ptr<Dataset> {
          const IdxPaths paths = find_idx(data, split);
          return std::make_unique<IdxDataset>(paths.images, paths.labels, split);
      },
-     .splits = [](const std::string&) { return true; }},
-    {.holds = [](const std::string& data) { return is_folder(data) ? is_tar_folder(data) : is_tar_spec(data); },
+     .splits = always},
+    {.matches = [](const std::string& data) { return is_folder(data) ? is_tar_folder(data) : is_tar_spec(data); },
      .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
          return std::make_unique<WebDataset>(data, options);
      },
      .splits = nullptr},
-    {.holds = [](const std::string& data) { return is_array_path(data); },
-     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
-         return std::make_unique<ArrayDataset>(data, split, options.fields);
-     },
-     .splits = [](const std::string& data) { return arrays_have_splits(data); }},
-    {.holds = [](const std::string& data) { return is_folder(data) && holds_cifar(data); },
-     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
-         return std::make_unique<CifarDataset>(data, split, options.fields);
-     },
-     .splits = [](const std::string&) { return true; }},
-    {.holds = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
+    {.matches = is_array_path, .open = open_as<ArrayDataset>, .splits = arrays_have_splits},
+    {.matches = [](const std::string& data) { return is_folder(data) && holds_cifar(data); },
+     .open = open_as<CifarDataset>,
+     .splits = always},
+    {.matches = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
      .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Dataset> {
          return std::make_unique<ImageFolder>(data);
      },
      .splits = nullptr},
-    {.holds = [](const std::string& data) { return is_file(data) && is_hdf5_name(data); },
-     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
-         return std::make_unique<Hdf5Dataset>(data, split, options.fields);
-     },
+    {.matches = [](const std::string& data) { return is_file(data) && is_hdf5_name(data); },
+     .open = open_as<Hdf5Dataset>,
      .splits = hdf5_has_splits},
 };
 
 const Format* format_of(const std::string& data) {
-    const auto* const found = std::ranges::find_if(kFormats, [&](const Format& format) { return format.holds(data); });
+    const auto* const found =
+        std::ranges::find_if(kFormats, [&](const Format& format) { return format.matches(data); });
     return found == std::end(kFormats) ? nullptr : found;
 }
 
-// What people take for a data set, by the ends of names.
+// Files that users commonly give instead of a data set, recognised by the ends of their names.
 struct Mistake {
     std::vector<std::string_view> ends;
-    const char* what;
+    const char* kind;
     const char* advice;
 };
 
@@ -204,7 +196,7 @@ const Mistake* mistake_of(const fs::path& path) {
          "one image",
          "give the folder that has a subfolder of images for each class"},
         {{".gif", ".tif", ".tiff", ".heic", ".avif", ".svg"},
-         "an image of a type that is not read",
+         "an image of an unsupported type",
          "convert such images to .png or .jpg, and put them into a subfolder for each class"},
         {{".zip", ".rar", ".7z", ".tgz", ".gz", ".bz2", ".xz", ".zst"}, "an archive", "unpack it and give the folder"},
         {{".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg"},
@@ -213,7 +205,7 @@ const Mistake* mistake_of(const fs::path& path) {
         {{".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx"},
          "a table",
          "give the images: a folder with one subfolder for each class"},
-        {{".toml"}, "a recipe", "give what it names as data.train"},
+        {{".toml"}, "a recipe", "give the path in its data.train"},
     };
     std::string name = path.filename().string();
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -223,7 +215,7 @@ const Mistake* mistake_of(const fs::path& path) {
     return found == kMistakes.end() ? nullptr : &*found;
 }
 
-// The first of a folder's files by name, but for hidden ones; empty where it has none.
+// The first name in a folder, hidden ones left out; empty where there is none.
 std::string first_file(const std::string& folder) {
     std::error_code error;
     std::string first;
@@ -238,7 +230,7 @@ std::string first_file(const std::string& folder) {
 
 [[noreturn]] void refuse_file(const std::string& data) {
     if (const Mistake* mistake = mistake_of(data)) {
-        throw Unsupported({.where = data, .expected = "a data set", .got = mistake->what, .hint = mistake->advice});
+        throw Unsupported({.where = data, .expected = "a data set", .got = mistake->kind, .hint = mistake->advice});
     }
     throw Unsupported({.where = data, .expected = kReadable, .got = "a file of another kind", .hint = kHint});
 }
@@ -266,8 +258,10 @@ std::string first_file(const std::string& folder) {
     if (!fs::exists(status)) {
         throw IoError({.where = data.empty() ? "data" : data,
                        .expected = "a data set",
-                       .got = error ? error.message() : "no such path",
-                       .hint = "a path, a URL or synth:digits; docs/data.md lists what can be read"});
+                       .got = error && error != std::errc::no_such_file_or_directory
+                                  ? fmt::format("a path that cannot be read: {}", errno_text(error.value()))
+                                  : "a path that does not exist",
+                       .hint = "give a path, a URL or synth:digits; docs/data.md lists all formats"});
     }
     if (!fs::is_directory(status)) {
         refuse_file(data);

@@ -1,24 +1,29 @@
-// Finds out what a data specification of a recipe or a command means and opens it.
+// Opens a data set by its path, URL or name, as a recipe or a command gives it.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "stoker/formats/dataset.h"
-#include "stoker/formats/open_options.h"
+#include "stoker/io/byte_file.h"
 
 namespace stoker {
 
-// `data` is a folder of images (one subfolder a class), a directory of IDX files, a packed set (x.stk), an LMDB
-// database (x.lmdb, x.mdb, a folder with data.mdb), WebDataset shards (x.tar, x-{000..127}.tar, a folder of them), a
-// file of arrays (.npy, .npz, .safetensors; a folder with images.npy), an HDF5 file, or
+struct OpenOptions {
+    FieldNames fields = {};
+    RemoteOptions remote = {};
+};
+
+// `data` is one of: a folder of images (one subfolder for each class), a directory of IDX or CIFAR files, a packed set
+// (x.stk), an LMDB database (x.lmdb, x.mdb, a folder with data.mdb), WebDataset shards (x.tar, x-{000..127}.tar, a
+// folder of them), a file of arrays (.npy, .npz, .safetensors, .pt; a folder with images.npy), an HDF5 file, or
 // "synth:digits[?count=N&seed=S]". Packed sets and shards may lie behind http://, https:// and s3://. Throws IoError
-// for a path that is not there, DataError or Unsupported for one that holds nothing readable; the message says what
-// would be.
+// where the path does not exist, DataError or Unsupported where it holds nothing readable; the message lists what can
+// be read.
 std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options = {});
 
-// Where the two splits of `data` are different data: an IDX directory, synth:digits, an npz with x_train and x_test. A
-// folder of images has only one.
+// True where the two splits of `data` differ: an IDX or CIFAR directory, synth:digits, arrays named x_train and x_test.
+// A folder of images has one split only.
 bool has_splits(const std::string& data);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Braces are parsed into parts first, so that their product is known before a single name is made.
+// Braces are parsed into parts first, so that the number of names is known before any is made.
 #include "stoker/formats/shard_names.h"
 
 #include <glob.h>
@@ -21,15 +21,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kTar = ".tar";
-constexpr std::array<std::string_view, 12> kPacked = {".tar.gz",  ".tgz",      ".tar.zst",  ".tzst",
-                                                      ".tar.xz",  ".txz",      ".tar.bz2",  ".tbz2",
-                                                      ".tar.lz4", ".tar.zstd", ".tar.lzma", ".tar.Z"};
+constexpr std::array<std::string_view, 12> kCompressed = {".tar.gz",  ".tgz",      ".tar.zst",  ".tzst",
+                                                          ".tar.xz",  ".txz",      ".tar.bz2",  ".tbz2",
+                                                          ".tar.lz4", ".tar.zstd", ".tar.lzma", ".tar.Z"};
 
-// Text that stands for itself, a list, or a range of numbers.
+// Literal text (one choice), a list of choices, or a range of numbers.
 struct Part {
     std::vector<std::string_view> choices = {};
     std::uint64_t first = 0;
-    std::uint64_t count = 0;  // of a range; 0 where it is none
+    std::uint64_t count = 0;  // of a range's numbers; 0 for text and lists
     std::size_t width = 0;
 
     std::uint64_t size() const { return count == 0 ? choices.size() : count; }
@@ -116,7 +116,7 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
     ::globfree(&found);
     if (status != 0 || names.empty()) {
         throw IoError({.where = pattern,
-                       .expected = "files whose names fit the pattern",
+                       .expected = "files that match the pattern",
                        .got = status == GLOB_NOMATCH || status == 0 ? "none" : "a folder that cannot be read"});
     }
     std::ranges::sort(names);
@@ -134,7 +134,7 @@ std::vector<std::string> tars_in(const std::string& folder) {
         }
     }
     if (error) {
-        throw IoError({.where = folder, .expected = "a readable folder", .got = error.message()});
+        throw errno_error(folder, "a readable folder", error.value());
     }
     std::ranges::sort(names);
     return names;
@@ -150,7 +150,7 @@ bool holds_image(const fs::path& folder) {
     return false;
 }
 
-// Keys of S3 may hold '?' and '#', and have no query.
+// S3 URLs have no query: their keys may hold '?' and '#'.
 std::string_view without_query(std::string_view spec) {
     return is_remote(spec) && !spec.starts_with("s3://") ? spec.substr(0, spec.find_first_of("?#")) : spec;
 }
@@ -167,7 +167,7 @@ std::vector<std::string> expand_braces(std::string_view spec) {
         count *= part.size();
     }
     std::vector<std::string> names(static_cast<std::size_t>(count));
-    std::uint64_t below = count;  // names that share what is made so far
+    std::uint64_t below = count;  // consecutive names that share the same beginning
     for (const Part& part : parts) {
         below /= part.size();
         for (std::uint64_t i = 0; i < count; ++i) {
@@ -214,7 +214,7 @@ std::vector<std::string> shard_names(const std::string& spec) {
 bool is_tar_spec(const std::string& spec) {
     std::string name(without_query(spec));
     const auto fits = [&](std::string_view ending) { return name.ends_with(ending); };
-    if (fits(kTar) || std::ranges::any_of(kPacked, fits)) {
+    if (fits(kTar) || std::ranges::any_of(kCompressed, fits)) {
         return true;
     }
     if (!name.ends_with('}')) {
@@ -222,7 +222,7 @@ bool is_tar_spec(const std::string& spec) {
     }
     try {
         name = first_of_braces(name);
-    } catch (const InvalidArgument&) {  // no such braces, no such name
+    } catch (const InvalidArgument&) {  // invalid braces
         return false;
     }
     return fits(kTar);

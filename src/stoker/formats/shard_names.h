@@ -1,4 +1,4 @@
-// The names of a data set's shards from one specification: braces as the shell has them, patterns, folders.
+// Expands one specification into the names of a data set's shards: braces as in bash, glob patterns, folders.
 #pragma once
 
 #include <string>
@@ -7,27 +7,27 @@
 
 namespace stoker {
 
-// More names than these are refused, before any is made.
+// A specification of more names is refused before any is made.
 inline constexpr std::size_t kMaxShards = 1'000'000;
 
-// "train-{000..127}.tar", "{a,b,c}.tar", several braces, the last one running fastest. A range counts upwards, and all
-// its numbers are as long as the longer end where either end begins with a zero. Throws InvalidArgument for braces
-// that mean nothing: a range that runs backwards, one alternative, braces within braces, one without the other.
+// "train-{000..127}.tar", "{a,b,c}.tar", or several braces, of which the last varies fastest. A range counts upwards.
+// Where either end begins with a zero, all numbers are padded with zeros to the longer end's width. Throws
+// InvalidArgument for invalid braces: a descending range, a single alternative, nested or unmatched braces.
 std::vector<std::string> expand_braces(std::string_view spec);
 
 // The first of these names, without making the others.
 std::string first_of_braces(std::string_view spec);
 
-// Local names may also hold "*", "?" and "[...]"; what a pattern finds is sorted bytewise. A folder stands for the
-// .tar files in it, also sorted, hidden ones left out. A path that exists is taken as it stands, whatever it holds.
-// Throws InvalidArgument, IoError where nothing fits a pattern or a folder cannot be read.
+// Also expands "*", "?" and "[...]" in local names; matches are sorted bytewise. A folder stands for the .tar files in
+// it, sorted, without hidden ones. An existing path is never expanded. Throws InvalidArgument, and IoError where a
+// pattern matches nothing or a folder cannot be read.
 std::vector<std::string> shard_names(const std::string& spec);
 
-// By its name a tar archive, or several, or one that is packed (.tar.gz, .tgz, ...): whether there is any is not looked
-// at. A URL's query is passed over.
+// True where the name is that of tar archives, plain or compressed (.tar.gz, .tgz, ...). Does not access the files, and
+// ignores a URL's query.
 bool is_tar_spec(const std::string& spec);
 
-// A folder with .tar files, and no folder of images in it.
+// True for a folder with .tar files and without subfolders of images.
 bool is_tar_folder(const std::string& path);
 
 }  // namespace stoker

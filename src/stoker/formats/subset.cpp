@@ -1,4 +1,4 @@
-// A view of chosen samples of another dataset, and the split of a dataset into two such views.
+// A view of chosen samples of another data set, and the split of a data set into two such views.
 #include "stoker/formats/subset.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace stoker {
 namespace {
 
-// The key's place in [0, 1), the same on every machine and in every release.
-double place_of(const std::string& key) {
+// The key's hash as a fraction in [0, 1), the same on every machine and in every release.
+double hash_fraction(const std::string& key) {
     return static_cast<double>(hash_text(key) >> 11) * 0x1p-53;
 }
 
@@ -29,29 +29,12 @@ Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t>
     }
 }
 
-std::int64_t Subset::size() const {
-    return static_cast<std::int64_t>(indices_.size());
-}
-
-void Subset::read(std::int64_t index, Sample& sample) const {
-    dataset_->read(source_index(index), sample);
-}
-
-std::string Subset::key(std::int64_t index) const {
-    return dataset_->key(source_index(index));
-}
-
 void Subset::prefetch(std::span<const std::int64_t> indices) const {
     std::vector<std::int64_t> wanted(indices.size());
-    std::ranges::transform(indices, wanted.begin(), [&](std::int64_t index) { return source_index(index); });
+    std::ranges::transform(indices, wanted.begin(), [&](std::int64_t index) { return dataset_index(index); });
     dataset_->prefetch(wanted);
 }
 
-std::optional<std::int64_t> Subset::label(std::int64_t index) const {
-    return dataset_->label(source_index(index));
-}
-
-// What is left of each shard. Only where the samples stand in the dataset's order is it read one after the other.
 std::vector<std::int64_t> Subset::shard_sizes() const {
     std::vector<std::int64_t> sizes = dataset_->shard_sizes();
     if (sizes.empty() || !std::ranges::is_sorted(indices_)) {
@@ -69,32 +52,18 @@ std::vector<std::int64_t> Subset::shard_sizes() const {
     return sizes;
 }
 
-std::span<const std::string> Subset::classes() const {
-    return dataset_->classes();
-}
-
-std::string_view Subset::format() const {
-    return dataset_->format();
-}
-
-std::string Subset::path() const {
-    return dataset_->path();
-}
-
 std::int64_t Subset::bytes() const {
-    const double part = dataset_->size() == 0 ? 0 : static_cast<double>(size()) / static_cast<double>(dataset_->size());
-    return static_cast<std::int64_t>(static_cast<double>(dataset_->bytes()) * part);
+    const double fraction =
+        dataset_->size() == 0 ? 0 : static_cast<double>(size()) / static_cast<double>(dataset_->size());
+    return static_cast<std::int64_t>(static_cast<double>(dataset_->bytes()) * fraction);
 }
 
-std::int64_t Subset::source_index(std::int64_t index) const {
-    if (index < 0 || index >= size()) {
-        throw InvalidArgument(
-            {.where = path(), .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
-    }
+std::int64_t Subset::dataset_index(std::int64_t index) const {
+    check_index(index);
     return indices_[static_cast<std::size_t>(index)];
 }
 
-SplitSources split_by_key(std::shared_ptr<const Dataset> dataset, double share) {
+SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share) {
     if (!(share > 0 && share < 1)) {
         throw InvalidArgument(
             {.where = "split_by_key", .expected = "a share between 0 and 1", .got = fmt::format("{}", share)});
@@ -102,7 +71,7 @@ SplitSources split_by_key(std::shared_ptr<const Dataset> dataset, double share) 
     std::vector<std::int64_t> rest;
     std::vector<std::int64_t> chosen;
     for (std::int64_t index = 0; index < dataset->size(); ++index) {
-        (place_of(dataset->key(index)) < share ? chosen : rest).push_back(index);
+        (hash_fraction(dataset->key(index)) < share ? chosen : rest).push_back(index);
     }
     if (rest.empty() || chosen.empty()) {
         throw InvalidArgument({.where = dataset->path(),

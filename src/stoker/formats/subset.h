@@ -1,5 +1,5 @@
-// A share of another dataset, chosen by the hash of each sample's key: the same samples whatever the
-// order or number of the others, so a split survives new files.
+// Chosen samples of another data set, as torch's Subset; and the split of a data set by the hash of each sample's key.
+// The hash puts a sample on the same side whatever the order or number of the others, so a split survives new files.
 #pragma once
 
 #include <memory>
@@ -11,38 +11,41 @@ namespace stoker {
 
 class Subset final : public Dataset {
   public:
-    // `indices` into `dataset`, in the order this dataset presents them.
+    // Sample i is sample indices[i] of `dataset`.
     Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices);
 
     const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
     const std::vector<std::int64_t>& indices() const { return indices_; }
 
-    std::int64_t size() const override;
-    void read(std::int64_t index, Sample& sample) const override;
-    std::string key(std::int64_t index) const override;
+    std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
+    void read(std::int64_t index, Sample& sample) const override { dataset_->read(dataset_index(index), sample); }
+    std::string key(std::int64_t index) const override { return dataset_->key(dataset_index(index)); }
     void prefetch(std::span<const std::int64_t> indices) const override;
-    std::optional<std::int64_t> label(std::int64_t index) const override;
+    std::optional<std::int64_t> label(std::int64_t index) const override {
+        return dataset_->label(dataset_index(index));
+    }
+    // The chosen samples of each shard; empty unless `indices` is sorted, since shards are read in stored order.
     std::vector<std::int64_t> shard_sizes() const override;
-    std::span<const std::string> classes() const override;
-    std::string_view format() const override;
-    std::string path() const override;
-    // The dataset's bytes in proportion to the samples: an estimate where their sizes differ.
+    std::span<const std::string> classes() const override { return dataset_->classes(); }
+    std::string_view format() const override { return dataset_->format(); }
+    std::string path() const override { return dataset_->path(); }
+    // An estimate: the dataset's bytes times the share of samples.
     std::int64_t bytes() const override;
 
   private:
-    std::int64_t source_index(std::int64_t index) const;
+    std::int64_t dataset_index(std::int64_t index) const;
 
     std::shared_ptr<const Dataset> dataset_;
     std::vector<std::int64_t> indices_;
 };
 
-struct SplitSources {
+struct SplitDatasets {
     std::shared_ptr<const Subset> rest;
     std::shared_ptr<const Subset> share;
 };
 
-// Splits by key hash: `share` in (0, 1) is the expected part that goes to `.share`. Throws
-// InvalidArgument where either part would be empty.
-SplitSources split_by_key(std::shared_ptr<const Dataset> dataset, double share);
+// Splits by key hash. `share` in (0, 1) is the expected fraction of the samples in `.share`. Throws InvalidArgument
+// where either side would be empty.
+SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share);
 
 }  // namespace stoker

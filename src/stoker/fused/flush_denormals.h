@@ -1,5 +1,6 @@
-// For as long as it lives, the calling thread's floats below 1.2e-38 are zeros. Momenta of inputs that are no longer
-// there shrink by a tenth a step until they are that small, and then cost a hundred times as much each.
+// While the object lives, denormal floats (below 1.2e-38) of the calling thread are zeros. Momenta of inputs that stay
+// 0 shrink by a constant factor every step until they are denormal, which makes arithmetic on them a hundred times
+// slower.
 #pragma once
 
 #if defined(__x86_64__)
@@ -15,7 +16,7 @@ class FlushDenormals {
 #if defined(__x86_64__)
     FlushDenormals() : before_(_mm_getcsr()) {
         _mm_setcsr(before_ | 0x8040U);
-    }  // results, and operands
+    }  // FTZ: results; DAZ: operands
     ~FlushDenormals() {
         _mm_setcsr(before_);
     }

@@ -1,5 +1,5 @@
-// The kernels in plain C++, for every processor: the readable twins of the vector sets, with the same bits. The order
-// of every sum is the loop over k below.
+// The kernels in plain C++ for every processor. They are the reference of the vector sets and give the same bits; the
+// loops over k define the order of every sum.
 #include "stoker/fused/fused_kernels.h"
 
 #include <bit>
@@ -28,7 +28,7 @@ struct Plain {
     static Reg div(Reg a, Reg b) { return a / b; }
     static Reg sqrt(Reg a) { return std::sqrt(a); }
     static Reg fma(Reg a, Reg b, Reg c) { return std::fma(a, b, c); }
-    // The second where one is NaN, as x86 has it.
+    // The second operand if one is NaN, as on x86.
     static Reg max(Reg a, Reg b) { return a > b ? a : b; }
     static Reg min(Reg a, Reg b) { return a < b ? a : b; }
     static Reg abs(Reg a) { return std::fabs(a); }
@@ -53,7 +53,7 @@ void product(const Product& p, const float* start, float* out) {
     }
 }
 
-void product_update(const Product& p, const UpdateRule& rule, const Updated& updated) {
+void product_update(const Product& p, const UpdateRule& rule, const ParameterRows& updated) {
     for (int i = 0; i < p.rows; ++i) {
         for (int j = 0; j < p.columns; ++j) {
             float grad = 0;
@@ -61,14 +61,14 @@ void product_update(const Product& p, const UpdateRule& rule, const Updated& upd
                 const float a = p.a[k / kPanel * p.a_panel + i * p.a_row + k % kPanel * p.a_step];
                 grad = std::fma(a, p.b[k * p.b_stride + j], grad);
             }
-            RowKernels<Plain>::update(rule, 1, &grad, updated.moved(i * updated.stride + j));
+            RowKernels<Plain>::update(rule, 1, &grad, updated.offset_by(i * updated.stride + j));
         }
     }
 }
 
 void transpose(const float* from, std::ptrdiff_t stride, int rows, int columns, float* to) {
     for (int j = 0; j < columns; ++j) {
-        for (int i = 0; i < in_groups(rows); ++i) {
+        for (int i = 0; i < round_up_to_group(rows); ++i) {
             to[std::ptrdiff_t{j} * kPanel + i] = i < rows ? from[i * stride + j] : 0.0f;
         }
     }
@@ -95,7 +95,7 @@ const FusedKernels kPlainFusedKernels = {.name = "plain",
                                          .update = RowKernels<Plain>::update,
                                          .transpose = transpose,
                                          .activate = RowKernels<Plain>::activate,
-                                         .times_slope = RowKernels<Plain>::times_slope,
+                                         .multiply_by_derivative = RowKernels<Plain>::multiply_by_derivative,
                                          .sample_sums = RowKernels<Plain>::sample_sums,
                                          .softmax = RowKernels<Plain>::softmax};
 

@@ -1,5 +1,5 @@
-// The fused kernels for AVX2 with FMA: 8 values at a time, tiles of 6 x 16. CMake compiles this file for that set; it
-// runs only where the processor has it.
+// The kernels for AVX2 with FMA: 8 values at a time, tiles of 6 x 16. CMake compiles this file with -mavx2 -mfma; it
+// runs only on processors that support both.
 #include <immintrin.h>
 
 #include "stoker/fused/tile_kernels.h"
@@ -7,7 +7,7 @@
 namespace stoker {
 namespace {
 
-// Eight ones and eight zeros: from 8 - n on, a mask of n values.
+// The 8 values from index 8 - n are a mask for n lanes.
 alignas(32) constexpr int kMasks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
 struct Avx2 {
@@ -50,7 +50,7 @@ struct Avx2 {
         return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(value), exponent));
     }
 
-    // Pairs, then fours, within halves of the registers; then the halves.
+    // Interleaves pairs, then fours within 128-bit lanes, then the lanes.
     static void transpose(Reg (&rows)[8]) {
         Reg fours[8];
         for (int i = 0; i < 8; i += 4) {

@@ -1,6 +1,6 @@
-// The fused kernels for AVX-512: 16 values at a time, tiles of 6 x 64. CMake compiles this file for that set; it runs
-// only where the processor has it.
-#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 mistrusts its own header's deliberately undefined registers
+// The kernels for AVX-512: 16 values at a time, tiles of 6 x 64. CMake compiles this file with the AVX-512 flags; it
+// runs only on processors that support them.
+#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 warns about intentionally undefined registers in its own header
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -41,7 +41,7 @@ struct Avx512 {
     static Reg min(Reg a, Reg b) { return _mm512_min_ps(a, b); }
     static Reg abs(Reg a) { return _mm512_abs_ps(a); }
     static Reg with_sign(Reg magnitude, Reg sign) {
-        const __m512i bit = _mm512_set1_epi32(static_cast<int>(0x80000000U));  // taken from `sign`: (b & c) | (a & ~c)
+        const __m512i bit = _mm512_set1_epi32(static_cast<int>(0x80000000U));  // (sign & bit) | (magnitude & ~bit)
         return _mm512_castsi512_ps(
             _mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude), _mm512_castps_si512(sign), bit, 0xD8));
     }
@@ -53,7 +53,7 @@ struct Avx512 {
         return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(value), exponent));
     }
 
-    // Pairs, then fours, within quarters of the registers; then the quarters.
+    // Interleaves pairs, then fours within 128-bit lanes, then the lanes.
     static void transpose(Reg (&rows)[16]) {
         Reg fours[16];
 #pragma GCC unroll 16

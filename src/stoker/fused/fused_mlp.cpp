@@ -1,32 +1,30 @@
-// A step's passes and who does what: large layers by features, so that each member keeps its rows of the weights in its
-// own core's cache, small ones at the end and the loss by samples. Barriers stand only where a member reads what others
-// wrote.
+// Divides a step's work among the members of a team. Large layers are divided by features, so each member keeps its
+// rows of the weights in its core's cache; small last layers and the loss are divided by samples. There is a barrier
+// only where a member reads what another wrote.
 #include "stoker/fused/fused_mlp.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "stoker/base/error.h"
 #include "stoker/fused/flush_denormals.h"
 #include "stoker/fused/fused_kernels.h"
 #include "stoker/fused/fused_setup.h"
-#include "stoker/fused/loss.h"
 
 namespace stoker {
 namespace {
 
-// How many inputs of a panel are worked on at a time: 28 KB, which leaves room in the smallest L1 caches.
+// Inputs of a panel per block: 28 KB, which fits the smallest L1 caches.
 constexpr int kDepth = 112;
-// Evaluation goes through many samples in parts of this many.
-constexpr std::int64_t kEvaluated = 1024;
-// Weights (64 KB) that fetching from another core's cache costs less than splitting by features does.
+// Weights (64 KB) that cost less to fetch from another core's cache than a division by features costs.
 constexpr int kSmallLayer = 16384;
 
 int share(int count, int member, int members) {
     return static_cast<int>(std::int64_t{count} * member / members);
 }
 
-// Calls body(panel, first column, columns) for the panels that samples begin to end lie in.
+// Calls body(panel, first column, columns) for the panels that contain samples [begin, end).
 template <typename Body>
 void for_panels(std::int64_t begin, std::int64_t end, const Body& body) {
     while (begin < end) {
@@ -41,25 +39,56 @@ float* floats(Buffer& buffer) {
     return reinterpret_cast<float*>(buffer.data());
 }
 
+// Samples of one panel, the first a multiple of kGroup.
+struct LossPanel {
+    const float* outputs;  // (features, kPanel), at the first sample
+    float* grads;          // (features, kPanel), of the mean loss; zeros beyond the samples
+    int features;
+    int samples;
+    std::int64_t batch;  // samples in the batch
+    double* losses;      // (samples)
+};
+
+// The loss of each sample and its gradient by the logits, softmax - target. With label smoothing e, as torch defines
+// it, the target is (1 - e) * one_hot + e / classes.
+void cross_entropy(const FusedKernels& kernels, const LossPanel& panel, const std::int64_t* label, double smoothing) {
+    const double scale = 1.0 / static_cast<double>(panel.batch);
+    const double share = smoothing / panel.features;
+    SoftmaxSums sums;
+    kernels.softmax(panel.outputs, panel.features, round_up_to_group(panel.samples), static_cast<float>(scale),
+                    static_cast<float>(scale * share), panel.grads, sums);
+    const auto hit = static_cast<float>(scale * (1 - smoothing));
+    for (int s = 0; s < panel.samples; ++s) {
+        const std::ptrdiff_t at = label[s] * kPanel + s;
+        panel.grads[at] -= hit;
+        const double log_sum = std::log(static_cast<double>(sums.exps[s])) + sums.highest[s];
+        panel.losses[s] = log_sum - (1 - smoothing) * panel.outputs[at] - share * sums.logits[s];
+    }
+    for (int i = 0; i < panel.features; ++i) {
+        std::fill(panel.grads + std::ptrdiff_t{i} * kPanel + panel.samples,
+                  panel.grads + std::ptrdiff_t{i} * kPanel + round_up_to_group(panel.samples), 0.0f);
+    }
+}
+
 }  // namespace
 
 struct FusedMlp::Layer {
     int inputs;
     int outputs;
     FusedLayer memory;
-    Buffer values = {};     // (panels, outputs, kPanel), after the activation but for the last layer
-    Buffer slopes = {};     // the same shape, gelu's derivative
-    Buffer grads = {};      // the same shape, of the loss by what the activation got
-    Buffer bias_grad = {};  // (outputs)
+    Buffer values = {};       // (panels, outputs, kPanel), after the activation (last layer: logits)
+    Buffer derivatives = {};  // the same shape, gelu only
+    Buffer grads = {};        // the same shape, of the loss by the activation's input
+    Buffer bias_grad = {};    // (outputs)
 
-    // From one panel to the next, in floats.
+    // Floats from one panel to the next.
     std::ptrdiff_t panel() const { return std::ptrdiff_t{outputs} * kPanel; }
 };
 
 struct FusedMlp::Run {
     FusedBatch batch;
     std::size_t first_by_samples;
-    UpdateRule rule = {};
+    UpdateRule rule;
 };
 
 struct FusedMlp::Share {
@@ -80,21 +109,19 @@ FusedMlp::FusedMlp(FusedMlpOptions options, std::span<const FusedLayer> layers, 
 
 FusedMlp::~FusedMlp() = default;
 
-void FusedMlp::prepare(std::int64_t samples, bool training) {
+void FusedMlp::allocate(std::int64_t samples) {
     const auto panels = static_cast<std::size_t>((samples + kPanel - 1) / kPanel);
     for (Layer& layer : layers_) {
         const std::size_t bytes = panels * static_cast<std::size_t>(layer.panel()) * sizeof(float);
         layer.values.resize(bytes);
         if (options_.activation == Activation::gelu) {
-            layer.slopes.resize(bytes);
+            layer.derivatives.resize(bytes);
         }
-        if (training) {
-            layer.grads.resize(bytes);
-            layer.bias_grad.resize(static_cast<std::size_t>(layer.outputs) * sizeof(float));
-        }
+        layer.grads.resize(bytes);
+        layer.bias_grad.resize(static_cast<std::size_t>(layer.outputs) * sizeof(float));
     }
     // A block of transposed inputs, or all samples of 64 features.
-    const std::size_t depth = std::max<std::size_t>(kDepth, training ? panels * kPanel : 0);
+    const std::size_t depth = std::max<std::size_t>(kDepth, panels * kPanel);
     for (Buffer& buffer : scratch_) {
         buffer.resize(depth * kPanel * sizeof(float));
     }
@@ -105,15 +132,14 @@ void FusedMlp::check(const FusedBatch& batch, std::int64_t number) const {
     const auto refuse = [](const std::string& expected, const std::string& got) {
         throw InvalidArgument({.where = "FusedMlp::step", .expected = expected, .got = got});
     };
-    const bool labels = options_.loss == FusedLoss::cross_entropy;
-    if (batch.samples < 1 || batch.x == nullptr || (labels ? batch.label == nullptr : batch.target == nullptr)) {
-        refuse("at least one sample with what the loss compares it with", std::to_string(batch.samples) + " samples");
+    if (batch.samples < 1 || batch.x == nullptr || batch.label == nullptr) {
+        refuse("at least one sample with a label", std::to_string(batch.samples) + " samples");
     }
     if (number < 1) {
         refuse("steps counted from 1", std::to_string(number));
     }
     const int classes = options_.widths.back();
-    for (std::int64_t s = 0; labels && s < batch.samples; ++s) {
+    for (std::int64_t s = 0; s < batch.samples; ++s) {
         if (batch.label[s] < 0 || batch.label[s] >= classes) {
             refuse("labels from 0 to " + std::to_string(classes - 1), std::to_string(batch.label[s]));
         }
@@ -122,7 +148,7 @@ void FusedMlp::check(const FusedBatch& batch, std::int64_t number) const {
 
 double FusedMlp::step(const FusedBatch& batch, double lr, std::int64_t number) {
     check(batch, number);
-    prepare(batch.samples, /*training=*/true);
+    allocate(batch.samples);
     const Run run{.batch = batch,
                   .first_by_samples = first_by_samples(batch.samples),
                   .rule = rule_of(options_.optimizer, lr, number)};
@@ -140,22 +166,7 @@ double FusedMlp::step(const FusedBatch& batch, double lr, std::int64_t number) {
     return sum;
 }
 
-void FusedMlp::forward(const float* x, std::int64_t samples, float* outputs) {
-    for (std::int64_t s = 0; s < samples; s += kEvaluated) {
-        const std::int64_t count = std::min(kEvaluated, samples - s);
-        const Run run{.batch = {.x = x + s * options_.widths.front(), .samples = count},
-                      .first_by_samples = first_by_samples(count)};
-        prepare(run.batch.samples, /*training=*/false);
-        team_.run([&](int member) {
-            const FlushDenormals flush;
-            forward_pass(run, member);
-            const Share part = share_of(run, true, options_.widths.back(), member);
-            write_outputs(outputs + s * options_.widths.back(), part.samples_begin, part.samples_end);
-        });
-    }
-}
-
-// Small layers at the end are cheaper computed by samples, without a meeting after each: from which layer on?
+// The first layer that is divided by samples: small last layers need no barriers that way.
 std::size_t FusedMlp::first_by_samples(std::int64_t samples) const {
     std::size_t first = layers_.size() - 1;
     while (samples >= team_.size() * std::int64_t{kGroup} && first > 0 &&
@@ -165,7 +176,7 @@ std::size_t FusedMlp::first_by_samples(std::int64_t samples) const {
     return first;
 }
 
-// A member's part of `features` of all samples, or of the samples in whole groups.
+// A member's share: a part of `features` for all samples, or of the samples in whole groups.
 FusedMlp::Share FusedMlp::share_of(const Run& run, bool by_samples, int features, int member) const {
     const std::int64_t samples = run.batch.samples;
     if (!by_samples) {
@@ -195,7 +206,7 @@ void FusedMlp::layer_forward(const Run& run, int member, std::size_t l, const Sh
     const int blocks = (layer.inputs + kDepth - 1) / kDepth;
     float* scratch = floats(scratch_[static_cast<std::size_t>(member)]);
     for_panels(part.samples_begin, part.samples_end, [&](std::int64_t panel, int column, int samples) {
-        const int columns = in_groups(samples);
+        const int columns = round_up_to_group(samples);
         const std::ptrdiff_t at = panel * layer.panel() + std::ptrdiff_t{part.rows_begin} * kPanel + column;
         float* values = floats(layer.values) + at;
         for (int block = 0; block < blocks; ++block) {
@@ -222,7 +233,7 @@ void FusedMlp::layer_forward(const Run& run, int member, std::size_t l, const Sh
         }
         if (l + 1 < layers_.size()) {
             kernels_.activate(options_.activation, rows, columns, values,
-                              options_.activation == Activation::gelu ? floats(layer.slopes) + at : nullptr);
+                              options_.activation == Activation::gelu ? floats(layer.derivatives) + at : nullptr);
         }
     });
 }
@@ -239,32 +250,18 @@ void FusedMlp::loss(const Run& run, int member) {
                                    .samples = samples,
                                    .batch = run.batch.samples,
                                    .losses = sample_losses_.data() + first};
-        if (options_.loss == FusedLoss::cross_entropy) {
-            cross_entropy_panel(kernels_, loss_panel, run.batch.label + first, options_.label_smoothing);
-        } else {
-            mse_panel(loss_panel, run.batch.target + first * layer.outputs);
-        }
+        cross_entropy(kernels_, loss_panel, run.batch.label + first, options_.label_smoothing);
     });
 }
 
-void FusedMlp::write_outputs(float* outputs, std::int64_t samples_begin, std::int64_t samples_end) {
-    Layer& layer = layers_.back();
-    for (std::int64_t s = samples_begin; s < samples_end; ++s) {
-        const float* column = floats(layer.values) + s / kPanel * layer.panel() + s % kPanel;
-        for (int i = 0; i < layer.outputs; ++i) {
-            outputs[s * layer.outputs + i] = column[std::ptrdiff_t{i} * kPanel];
-        }
-    }
-}
-
-// d loss / d inputs of a layer = weight^T * grads, times the slope of the activation below. Uses the weights before
-// their update.
+// d loss / d inputs of a layer = weight^T * grads, times the derivative of the activation below. Uses the weights
+// before their update.
 void FusedMlp::layer_backward(std::size_t l, const Share& part) {
     Layer& layer = layers_[l];
     Layer& below = layers_[l - 1];
     const int rows = part.rows_end - part.rows_begin;
     for_panels(part.samples_begin, part.samples_end, [&](std::int64_t panel, int column, int samples) {
-        const int columns = in_groups(samples);
+        const int columns = round_up_to_group(samples);
         const std::ptrdiff_t at = panel * below.panel() + std::ptrdiff_t{part.rows_begin} * kPanel + column;
         float* grads = floats(below.grads) + at;
         const int blocks = (layer.outputs + kDepth - 1) / kDepth;
@@ -281,8 +278,9 @@ void FusedMlp::layer_backward(std::size_t l, const Share& part) {
                               .begins = block == 0},
                              nullptr, grads);
         }
-        kernels_.times_slope(options_.activation, rows, columns,
-                             floats(options_.activation == Activation::gelu ? below.slopes : below.values) + at, grads);
+        kernels_.multiply_by_derivative(
+            options_.activation, rows, columns,
+            floats(options_.activation == Activation::gelu ? below.derivatives : below.values) + at, grads);
     });
 }
 
@@ -313,9 +311,9 @@ void FusedMlp::layer_update(const Run& run, int member, std::size_t l) {
     const auto samples = static_cast<int>(run.batch.samples);
     const float* grads = floats(layer.grads) + std::ptrdiff_t{begin} * kPanel;
     const FusedLayer& memory = layer.memory;
-    const Updated weights{memory.weight, memory.weight_first, memory.weight_second, layer.inputs};
-    const Updated biases{memory.bias, memory.bias_first, memory.bias_second, 0};
-    // The batch itself where it can be read in whole groups, panels of a copy otherwise.
+    const ParameterRows weights{memory.weight, memory.weight_first, memory.weight_second, layer.inputs};
+    const ParameterRows biases{memory.bias, memory.bias_first, memory.bias_second, 0};
+    // Columns of the batch that form whole groups are read in place, the others from a copy.
     const int direct = l == 0 ? layer.inputs / kGroup * kGroup : 0;
     for (int j = 0, columns = direct; j < layer.inputs; j += columns) {
         const std::ptrdiff_t at = std::ptrdiff_t{begin} * layer.inputs + j;
@@ -330,14 +328,14 @@ void FusedMlp::layer_update(const Run& run, int member, std::size_t l) {
                                  .rows = rows,
                                  .columns = columns,
                                  .depth = samples},
-                                run.rule, weights.moved(at));
+                                run.rule, weights.offset_by(at));
     }
     float* bias_grad = floats(layer.bias_grad) + begin;
     kernels_.sample_sums(grads, layer.panel(), rows, run.batch.samples, bias_grad);
-    kernels_.update(run.rule, rows, bias_grad, biases.moved(begin));
+    kernels_.update(run.rule, rows, bias_grad, biases.offset_by(begin));
 }
 
-// Columns j on of a layer's inputs, at most kPanel, as (samples, kPanel).
+// `columns` columns of a layer's inputs from column j, at most kPanel, as (samples, kPanel).
 const float* FusedMlp::copied_inputs(const Run& run, int member, std::size_t l, int j, int columns) {
     float* scratch = floats(scratch_[static_cast<std::size_t>(member)]);
     if (l > 0) {

@@ -1,4 +1,4 @@
-// torch.optim's formulas with the factors that do not depend on a weight taken out, in double precision until the end.
+// The factors of torch.optim's formulas that all weights share, computed in double precision.
 #include "stoker/fused/fused_setup.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ void check_options(const FusedMlpOptions& options, std::span<const FusedLayer> l
         const bool second = layer.weight_second != nullptr && layer.bias_second != nullptr;
         if (layer.weight == nullptr || layer.bias == nullptr || ((is_adam || optimizer.momentum != 0) && !first) ||
             (is_adam && !second)) {
-            refuse("memory for weight, bias and what the optimizer keeps, in each layer", "null");
+            refuse("memory for weight, bias and the optimizer's state in each layer", "null");
         }
     }
 }

@@ -1,5 +1,4 @@
-// What options mean before the first step and at each: whether they fit the caller's memory, and what all weights of a
-// step have in common in their update. Internal to fused/.
+// Checks options against the caller's memory, and makes the update rule of a step. Internal to fused/.
 #pragma once
 
 #include <cstdint>

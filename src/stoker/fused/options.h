@@ -1,5 +1,5 @@
-// What a fused step computes: the layers' widths, the functions between them, the loss and the optimiser, all with
-// torch's meaning. Plain aggregates, so that a recipe can be compared with what fused/ offers.
+// Options of a fused step: widths of the layers, activation and optimiser, with torch's meaning. The loss is
+// torch.nn.CrossEntropyLoss, the mean over the batch.
 #pragma once
 
 #include <vector>
@@ -7,11 +7,6 @@
 namespace stoker {
 
 enum class Activation { relu, gelu, tanh };  // gelu is torch.nn.GELU's default, exact
-
-enum class FusedLoss {
-    cross_entropy,  // torch.nn.CrossEntropyLoss, mean over the batch
-    mse,            // torch.nn.MSELoss, mean over all outputs of the batch
-};
 
 // torch.optim.SGD (dampening 0), Adam and AdamW without amsgrad.
 struct FusedOptimizer {
@@ -28,10 +23,9 @@ struct FusedOptimizer {
 struct FusedMlpOptions {
     std::vector<int> widths;  // inputs, hidden layers, outputs
     Activation activation = Activation::relu;
-    FusedLoss loss = FusedLoss::cross_entropy;
-    double label_smoothing = 0;  // cross entropy, [0, 1)
+    double label_smoothing = 0;  // in [0, 1)
     FusedOptimizer optimizer = {};
-    int threads = 1;  // the caller's included
+    int threads = 1;  // including the caller's
 };
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// The loops that go over values one by one: activations, their derivatives, the optimiser's update, softmax. Written
-// once over a register type V; the plain set's register is a float.
+// Elementwise loops: activations, their derivatives, the optimiser's update, softmax. Templates over a register type V;
+// the plain set's register is a float.
 #pragma once
 
 #include "stoker/fused/fused_kernels.h"
@@ -11,21 +11,22 @@ template <typename V>
 struct RowKernels {
     using Reg = typename V::Reg;
 
-    // torch.nn.GELU: x * Phi(x), whose derivative is Phi(x) + x * phi(x).
-    static Reg gelu(Reg x, Reg& slope) {
+    // torch.nn.GELU: x * Phi(x) with the derivative Phi(x) + x * phi(x); Phi and phi are the normal distribution and
+    // density.
+    static Reg gelu(Reg x, Reg& derivative) {
         const Reg half = V::set(0.5f);
-        const Reg phi_low = V::fma(half, vector_erf<V>(V::mul(x, V::set(0.7071067812f))), half);
+        const Reg distribution = V::fma(half, vector_erf<V>(V::mul(x, V::set(0.7071067812f))), half);
         const Reg bell = vector_exp<V>(V::mul(V::mul(x, x), V::set(-0.5f)));
-        slope = V::fma(V::mul(x, V::set(0.3989422804f)), bell, phi_low);
-        return V::mul(x, phi_low);
+        derivative = V::fma(V::mul(x, V::set(0.3989422804f)), bell, distribution);
+        return V::mul(x, distribution);
     }
 
-    static void activate(Activation activation, int rows, int columns, float* values, float* slopes) {
+    static void activate(Activation activation, int rows, int columns, float* values, float* derivatives) {
         for (int i = 0; i < rows; ++i) {
             for (int j = 0; j < columns; j += V::kLanes) {
                 const std::ptrdiff_t at = std::ptrdiff_t{i} * kPanel + j;
                 const Reg x = V::load(values + at);
-                Reg slope;
+                Reg derivative;
                 switch (activation) {
                     case Activation::relu:
                         V::store(values + at, V::max(V::set(0.0f), x));
@@ -34,15 +35,15 @@ struct RowKernels {
                         V::store(values + at, vector_tanh<V>(x));
                         break;
                     case Activation::gelu:
-                        V::store(values + at, gelu(x, slope));
-                        V::store(slopes + at, slope);
+                        V::store(values + at, gelu(x, derivative));
+                        V::store(derivatives + at, derivative);
                         break;
                 }
             }
         }
     }
 
-    static void times_slope(Activation activation, int rows, int columns, const float* from, float* grads) {
+    static void multiply_by_derivative(Activation activation, int rows, int columns, const float* from, float* grads) {
         const Reg zero = V::set(0.0f);
         for (int i = 0; i < rows; ++i) {
             for (int j = 0; j < columns; j += V::kLanes) {
@@ -50,7 +51,7 @@ struct RowKernels {
                 const Reg grad = V::load(grads + at);
                 const Reg y = V::load(from + at);
                 switch (activation) {
-                    case Activation::relu:  // positive exactly where its input was
+                    case Activation::relu:  // the result is positive exactly if the input was
                         V::store(grads + at, V::where_less(zero, y, grad, zero));
                         break;
                     case Activation::tanh:
@@ -64,7 +65,7 @@ struct RowKernels {
         }
     }
 
-    // SGD and Adam as torch.optim defines them. `part` is how many values there are, at most kLanes.
+    // SGD and Adam as torch.optim defines them, for the first `part` lanes.
     template <UpdateRule::Kind kKind>
     [[gnu::always_inline]] static void update_register(const UpdateRule& rule, Reg grad, float* weight, float* first,
                                                        float* second, int part) {
@@ -89,7 +90,7 @@ struct RowKernels {
     }
 
     template <UpdateRule::Kind kKind>
-    static void update_row(const UpdateRule& rule, int count, const float* grad, const Updated& at) {
+    static void update_row(const UpdateRule& rule, int count, const float* grad, const ParameterRows& at) {
         int j = 0;
         for (; j + V::kLanes <= count; j += V::kLanes) {
             update_register<kKind>(rule, V::load(grad + j), at.weight + j, at.first + j, at.second + j, V::kLanes);
@@ -100,8 +101,8 @@ struct RowKernels {
         }
     }
 
-    // Memory that a rule does not use may be null: its place is taken by one that is not touched.
-    static void update(const UpdateRule& rule, int count, const float* grad, const Updated& at) {
+    // State that a rule does not use may be null; the weights' pointer replaces it and is not accessed as state.
+    static void update(const UpdateRule& rule, int count, const float* grad, const ParameterRows& at) {
         switch (rule.kind) {
             case UpdateRule::Kind::sgd:
                 return update_row<UpdateRule::Kind::sgd>(rule, count, grad, {at.weight, at.weight, at.weight, 0});
@@ -112,7 +113,7 @@ struct RowKernels {
         }
     }
 
-    // Sixteen partial sums, by sample modulo 16, then a tree.
+    // Sixteen partial sums, by sample modulo 16, then a pairwise reduction.
     static void sample_sums(const float* grads, std::ptrdiff_t panel_stride, int rows, std::int64_t samples,
                             float* sums) {
         for (int i = 0; i < rows; ++i) {

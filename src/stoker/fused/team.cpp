@@ -1,4 +1,4 @@
-// Waiting in three stages; both counters wrap, and are compared for being different only.
+// Waits in three stages: spin, yield, sleep. Counters may wrap; they are only compared for inequality.
 #include "stoker/fused/team.h"
 
 #include <string>
@@ -12,8 +12,8 @@
 namespace stoker {
 namespace {
 
-constexpr int kSpins = 200;    // some microseconds
-constexpr int kYields = 1500;  // some tenths of a millisecond, unless others want the core
+constexpr int kSpins = 200;    // a few microseconds
+constexpr int kYields = 1500;  // a few tenths of a millisecond, unless other threads need the core
 
 void relax() {
 #if defined(__x86_64__)
@@ -47,9 +47,9 @@ Team::Team(int size) {
     }
     try {
         for (int member = 1; member < size; ++member) {
-            threads_.emplace_back([this, member] { serve(member); });
+            threads_.emplace_back([this, member] { worker_loop(member); });
         }
-    } catch (...) {  // the system has no more threads
+    } catch (...) {  // no more threads available
         stop();
         throw;
     }
@@ -87,7 +87,7 @@ void Team::barrier() {
     passed_.notify_all();
 }
 
-void Team::serve(int member) {
+void Team::worker_loop(int member) {
     for (std::uint32_t seen = 0;; ++seen) {
         wait_while(begun_, seen);
         if (work_ == nullptr) {

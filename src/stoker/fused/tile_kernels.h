@@ -1,5 +1,5 @@
-// Products in register tiles, for the vector sets: V::kTileRows x V::kTileRegs registers of sums, one row of `b` and
-// one broadcast of `a` at a time. (Updates between the next tile's multiplies, to hide divisions, were no faster.)
+// Products in register tiles for the vector sets: V::kTileRows x V::kTileRegs registers of sums, one row of `b` and one
+// broadcast of `a` at a time. (Interleaving updates with the next tile's products, to hide divisions, was not faster.)
 #pragma once
 
 #include "stoker/fused/row_kernels.h"
@@ -12,7 +12,7 @@ struct TileKernels {
     static constexpr int kMaxRegs = V::kTileRegs;
     static constexpr int kMaxColumns = kMaxRegs * V::kLanes;
 
-    // As many sums in narrow tiles, where one row of `b` is less work.
+    // Narrow tiles have more rows, so that the number of sums stays the same.
     static constexpr int max_rows(int regs) { return V::kTileRows * V::kTileRegs / (regs < 2 ? 2 : regs); }
 
     template <int kRows, int kRegs>
@@ -33,7 +33,7 @@ struct TileKernels {
         }
     }
 
-    // ---- sums that go on in memory ----
+    // ---- products to memory ----
 
     template <int kRows, int kRegs>
     static void tile(const Product& p, const float* start, float* out) {
@@ -69,7 +69,7 @@ struct TileKernels {
         }
     }
 
-    // Calls body(first row, rows) for tiles of nearly the same height.
+    // Calls body(first row, rows) for tiles of nearly equal height, at most `highest` rows.
     template <typename Body>
     static void for_row_tiles(int rows, int highest, const Body& body) {
         const int tiles = (rows + highest - 1) / highest;
@@ -107,10 +107,10 @@ struct TileKernels {
         }
     }
 
-    // ---- sums that are gradients ----
+    // ---- products that are gradients ----
 
     template <int kRows, int kRegs>
-    static void update_tile(const Product& p, const UpdateRule& rule, const Updated& at) {
+    static void update_tile(const Product& p, const UpdateRule& rule, const ParameterRows& at) {
         Reg sums[kRows][kRegs];
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) {
@@ -139,12 +139,12 @@ struct TileKernels {
             }
         }
         for (int i = 0; i < kRows; ++i) {
-            RowKernels<V>::update(rule, p.columns, grads[i], at.moved(i * at.stride));
+            RowKernels<V>::update(rule, p.columns, grads[i], at.offset_by(i * at.stride));
         }
     }
 
     template <int kRegs, int kRows = max_rows(kRegs)>
-    static void update_tile_of(int rows, const Product& p, const UpdateRule& rule, const Updated& at) {
+    static void update_tile_of(int rows, const Product& p, const UpdateRule& rule, const ParameterRows& at) {
         if constexpr (kRows > 0) {
             return rows == kRows ? update_tile<kRows, kRegs>(p, rule, at)
                                  : update_tile_of<kRegs, kRows - 1>(rows, p, rule, at);
@@ -152,7 +152,7 @@ struct TileKernels {
     }
 
     template <int kRegs = kMaxRegs>
-    static void update_columns(int regs, const Product& p, const UpdateRule& rule, const Updated& at) {
+    static void update_columns(int regs, const Product& p, const UpdateRule& rule, const ParameterRows& at) {
         if constexpr (kRegs > 0) {
             if (regs != kRegs) {
                 return update_columns<kRegs - 1>(regs, p, rule, at);
@@ -160,17 +160,17 @@ struct TileKernels {
             for_row_tiles(p.rows, max_rows(kRegs), [&](int first, int rows) {
                 Product part = p;
                 part.a += first * p.a_row;
-                update_tile_of<kRegs>(rows, part, rule, at.moved(first * at.stride));
+                update_tile_of<kRegs>(rows, part, rule, at.offset_by(first * at.stride));
             });
         }
     }
 
-    static void product_update(const Product& p, const UpdateRule& rule, const Updated& at) {
+    static void product_update(const Product& p, const UpdateRule& rule, const ParameterRows& at) {
         for (int j = 0; j < p.columns; j += kMaxColumns) {
             Product part = p;
             part.b += j;
             part.columns = p.columns - j < kMaxColumns ? p.columns - j : kMaxColumns;
-            update_columns(registers(part.columns), part, rule, at.moved(j));
+            update_columns(registers(part.columns), part, rule, at.offset_by(j));
         }
     }
 
@@ -209,7 +209,7 @@ struct TileKernels {
                 }
             }
         }
-        // Eight lanes may leave half a group.
+        // With eight lanes, half a group may remain.
         for (int i = (rows + V::kLanes - 1) / V::kLanes * V::kLanes; i % kGroup != 0; i += V::kLanes) {
             for (int j = 0; j < columns; ++j) {
                 V::store(to + std::ptrdiff_t{j} * kPanel + i, V::set(0.0f));
@@ -226,7 +226,7 @@ constexpr FusedKernels fused_kernels_of(const char* name) {
             .update = RowKernels<V>::update,
             .transpose = TileKernels<V>::transpose,
             .activate = RowKernels<V>::activate,
-            .times_slope = RowKernels<V>::times_slope,
+            .multiply_by_derivative = RowKernels<V>::multiply_by_derivative,
             .sample_sums = RowKernels<V>::sample_sums,
             .softmax = RowKernels<V>::softmax};
 }

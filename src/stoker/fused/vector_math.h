@@ -1,5 +1,6 @@
-// exp, tanh and erf on vectors of float32, with one order of operations for every width, so all kernel sets give the
-// same bits. Own minimax fits, within 2 ulp (exp, tanh) or 1e-7 (erf). V is a kernel set's register type.
+// exp, tanh and erf on vectors of float32. The order of operations is the same for every width, so all kernel sets give
+// the same bits. Our own minimax polynomials, within 2 ulp (exp, tanh) or 1e-7 (erf). V is a kernel set's register
+// type.
 #pragma once
 
 namespace stoker {
@@ -13,13 +14,13 @@ typename V::Reg polynomial(typename V::Reg x, const float (&c)[N]) {
     return sum;
 }
 
-// 2^n * e^r with |r| <= ln(2) / 2. Below -87 it stays e^-87, above 88 it stays e^88; NaN stays NaN.
+// 2^n * e^r with |r| <= ln(2) / 2. The argument is clamped to [-87, 88]; NaN stays NaN.
 template <typename V>
 typename V::Reg vector_exp(typename V::Reg x) {
     constexpr float kExp[] = {1.0f,           1.0f, 4.999999106e-1f, 1.666641980e-1f, 4.166823253e-2f, 8.374893107e-3f,
                               1.383674447e-3f};
     const auto bound = V::min(V::set(88.0f), V::max(V::set(-87.0f), x));
-    // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the low bits.
+    // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
     const auto magic = V::set(12582912.0f);
     const auto shifted = V::fma(bound, V::set(1.442695041f), magic);
     const auto n = V::sub(shifted, magic);

@@ -1,4 +1,4 @@
-// The local kind of byte file, and the choice between the two kinds.
+// The local byte file, and the choice between local and remote.
 #include "stoker/io/byte_file.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace stoker {
 namespace {
 
-// Coarser than the times of files on any file system in use.
+// Coarser than the timestamps of any file system in use.
 constexpr std::chrono::seconds kClockTick(2);
 
 class LocalFile final : public ByteFile {

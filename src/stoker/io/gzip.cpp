@@ -1,5 +1,4 @@
-// zlib counts its input and output in 32 bits: both directions work in chunks, so that files
-// beyond 4 GiB pass.
+// zlib counts input and output in 32 bits. Both directions work in chunks, so that files beyond 4 GiB pass.
 #include "stoker/io/gzip.h"
 
 #include <zlib.h>
@@ -15,7 +14,7 @@ namespace {
 constexpr std::size_t kChunk = std::size_t{1} << 30;
 constexpr int kGzipWindow = 15 + 16;  // the largest window, with a gzip header and checksum
 
-// zlib never writes to its input, but only says so where ZLIB_CONST is defined.
+// zlib never writes to its input, but declares it const only if ZLIB_CONST is defined.
 Bytef* input(const std::byte* data) {
     return reinterpret_cast<Bytef*>(const_cast<std::byte*>(data));
 }

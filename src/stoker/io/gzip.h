@@ -1,5 +1,5 @@
-// Gzip in memory, by zlib: a reader that never writes more than it is asked for, so that whoever
-// knows the honest size bounds the work, and a packer for the writers of files.
+// Gzip in memory, with zlib. The reader never returns more bytes than the caller's buffer holds, so a caller that knows
+// the size bounds the work of a hostile file.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace stoker {
 
-// Deflate spends at least two bits on 258 bytes, so no gzip file grows by more than this factor.
+// Deflate needs at least two bits for 258 bytes, so no gzip file expands by more than this factor.
 inline constexpr std::size_t kMaxGzipRatio = 1032;
 
-// Told by the first two bytes, 1f 8b, whatever the file is called.
+// True if the first two bytes are 1f 8b. The file's name does not matter.
 bool is_gzip(std::span<const std::byte> bytes);
 
-// Reads a gzip stream of one or more members, front to back. Its DataErrors lack the path.
+// Reads a gzip stream of one or more members from front to back. Its DataErrors have no path.
 class GzipReader {
   public:
     explicit GzipReader(std::span<const std::byte> packed);
@@ -25,14 +25,14 @@ class GzipReader {
     GzipReader& operator=(const GzipReader&) = delete;
     ~GzipReader();
 
-    // Fills `out` as far as the stream goes and returns the bytes written. Throws DataError for
-    // damaged data, a wrong checksum, and bytes after the end that are not gzip.
+    // Fills `out`, or less at the end of the stream, and returns the number of bytes. Throws DataError for damaged
+    // data, a wrong checksum, and bytes after the end that are not gzip.
     std::size_t read(std::span<std::byte> out);
 
-    // True once the stream has ended before its last member did.
+    // True once the input has ended within a member.
     bool cut_short() const { return cut_short_; }
 
-    // Bytes of the packed stream consumed so far.
+    // Bytes of the compressed input consumed so far.
     std::int64_t offset() const { return static_cast<std::int64_t>(offset_); }
 
   private:

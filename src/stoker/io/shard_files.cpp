@@ -1,5 +1,5 @@
-// Where all files may stay open, a read costs no lock. Elsewhere the one that was opened first is closed first, which
-// for shuffled reading is as good as any other rule.
+// If all files may stay open, a read takes no lock. Otherwise the file that was opened first is closed first, which is
+// as good as any other rule for shuffled reading.
 #include "stoker/io/shard_files.h"
 
 #include <sys/resource.h>
@@ -32,7 +32,7 @@ bool ShardFiles::remote() const {
 ShardFiles::Handle ShardFiles::open(std::size_t shard) const {
     Slot& slot = slots_[shard];
     Handle handle;
-    handle.file_ = slot.stays.load(std::memory_order_acquire);
+    handle.file_ = slot.permanent.load(std::memory_order_acquire);
     if (handle.file_ != nullptr) {
         return handle;
     }
@@ -47,19 +47,20 @@ ShardFiles::Handle ShardFiles::open(std::size_t shard) const {
     return handle;
 }
 
-// Opened without the lock, which other threads' reads want. Two threads may open one shard; both files are good.
+// Opens the file without holding the lock, which other threads need for their reads. Two threads may open the same
+// shard; either file is good.
 std::shared_ptr<const ByteFile> ShardFiles::reopen(std::size_t shard) const {
     Slot& slot = slots_[shard];
     std::shared_ptr<const ByteFile> opened = open_(slot.name);
     std::string stamp = opened->stamp();
-    std::shared_ptr<const ByteFile> closed;  // after the lock is gone
+    std::shared_ptr<const ByteFile> closed;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
     if (slot.stamp.empty()) {
         slot.stamp = std::move(stamp);
     } else if (slot.stamp != stamp) {
         throw DataError({.path = shown_name(slot.name)},
                         {.where = "shard",
-                         .expected = "the file as it was when the data set was opened: " + slot.stamp,
+                         .expected = "the file that was there when the data set was opened: " + slot.stamp,
                          .got = std::move(stamp),
                          .hint = "another process has changed it: open the data set again"});
     }
@@ -68,7 +69,7 @@ std::shared_ptr<const ByteFile> ShardFiles::reopen(std::size_t shard) const {
     }
     slot.file = opened;
     if (opened->remote() || slots_.size() <= most_) {
-        slot.stays.store(opened.get(), std::memory_order_release);
+        slot.permanent.store(opened.get(), std::memory_order_release);
         return opened;
     }
     order_.push_back(shard);

@@ -1,5 +1,5 @@
-// The files of many shards, of which only so many stay open as the process has descriptors to spare. The others are
-// opened when they are read, and have to be what they were before.
+// The files of many shards. Only as many stay open as the process has file descriptors to spare; the others are opened
+// again when they are read, and must not have changed.
 #pragma once
 
 #include <atomic>
@@ -16,43 +16,43 @@
 
 namespace stoker {
 
-// A quarter of the descriptors that the process may have, so that two data sets leave as many to others.
+// A quarter of the file descriptors that the process may have: two data sets then leave half of them free.
 std::size_t spare_descriptors();
 
 class ShardFiles {
   public:
     using Open = std::function<std::unique_ptr<ByteFile>(const std::string& name)>;
 
-    // `most`: local files kept open at a time, at least 1. Remote ones have no descriptor and stay.
+    // `most`: local files kept open at the same time, at least 1. Remote files have no descriptor and stay open.
     ShardFiles(std::vector<std::string> names, Open open, std::size_t most = spare_descriptors());
 
     std::size_t size() const { return slots_.size(); }
     const std::string& name(std::size_t shard) const { return slots_[shard].name; }
     bool remote() const;
 
-    // Keeps the file from being closed as long as the handle lives.
+    // Keeps the file open while the handle exists.
     class Handle {
       public:
         const ByteFile& operator*() const { return *file_; }
         const ByteFile* operator->() const { return file_; }
-        // The file stays open as long as the ShardFiles, and with it what is mapped of it.
-        bool stays() const { return kept_ == nullptr; }
+        // True if the file and its map stay valid as long as the ShardFiles.
+        bool stays_open() const { return kept_ == nullptr; }
 
       private:
         friend class ShardFiles;
         const ByteFile* file_ = nullptr;
-        std::shared_ptr<const ByteFile> kept_;  // none where the file is never closed
+        std::shared_ptr<const ByteFile> kept_;  // null if the file is never closed
     };
 
-    // By many threads at once. The first opening of a shard decides what its stamp is; throws DataError where a later
-    // one finds another, IoError where there is no such file.
+    // Thread-safe. The first opening of a shard sets its stamp. Throws DataError if a later one finds another stamp,
+    // IoError if there is no such file.
     Handle open(std::size_t shard) const;
 
   private:
     struct Slot {
         std::string name;
-        std::atomic<const ByteFile*> stays{nullptr};  // set where it is never closed
-        std::shared_ptr<const ByteFile> file;         // this and the stamp under the mutex
+        std::atomic<const ByteFile*> permanent{nullptr};  // set if it is never closed
+        std::shared_ptr<const ByteFile> file;             // guarded by the mutex, like the stamp
         std::string stamp;
     };
 
@@ -62,7 +62,7 @@ class ShardFiles {
     std::size_t most_;
     mutable std::vector<Slot> slots_;
     mutable std::mutex mutex_;
-    mutable std::deque<std::size_t> order_;  // local files that are open, the longest first
+    mutable std::deque<std::size_t> order_;  // open local files, oldest first
 };
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// A zip file is read from its end: the end record says where the central directory lies, that one where the members
-// are. Archives with something in front of the first member are not looked for: neither NumPy nor torch writes them.
+// A zip file is read from its end: the end record gives the offset of the central directory, which gives those of the
+// members. Archives with a prefix before the first member are not supported: neither NumPy nor torch writes them.
 #include "stoker/io/zip.h"
 
 #include <zlib.h>
@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "stoker/base/error.h"
+#include "stoker/io/gzip.h"
 
 namespace stoker {
 namespace {
@@ -26,13 +27,12 @@ constexpr std::size_t kEndBytes = 22;
 constexpr std::size_t kEnd64Bytes = 56;
 constexpr std::size_t kLocator64Bytes = 20;
 constexpr std::size_t kMaxComment = 65535;
-constexpr std::uint32_t kIn64 = 0xffffffff;  // a value that stands in a zip64 record instead
+constexpr std::uint32_t kIn64 = 0xffffffff;  // the value is in a zip64 record instead
 constexpr std::uint16_t kExtra64 = 1;
 constexpr std::uint16_t kEncrypted = 1;
-constexpr std::uint64_t kMaxRatio = 1032;             // deflate spends at least two bits on 258 bytes
 constexpr std::size_t kChunk = std::size_t{1} << 30;  // zlib counts in 32 bits
 
-// Little-endian, from a place that the caller has checked.
+// Little-endian. The caller has checked that `at` is within the bytes.
 template <typename Number>
 Number get(std::span<const std::byte> bytes, std::uint64_t at) {
     Number value{};
@@ -47,7 +47,7 @@ struct Directory {
     bool one_disk = true;
 };
 
-// Where the end record lies: the last place where its comment reaches to the end of the file.
+// Offset of the end record: the last one whose comment reaches to the end of the file.
 std::optional<std::uint64_t> find_end(std::span<const std::byte> bytes) {
     if (bytes.size() < kEndBytes) {
         return std::nullopt;
@@ -83,8 +83,8 @@ Directory read_end(std::span<const std::byte> bytes, std::uint64_t end) {
     return directory;
 }
 
-// Replaces those of size, compressed size and header offset that were too large for their 32 bits. False where the
-// extra fields do not hold them.
+// Replaces those of size, compressed size and header offset that did not fit into 32 bits. Returns false if the extra
+// fields do not have them.
 bool read_extra64(std::span<const std::byte> extra, ZipEntry& entry, std::uint64_t& header) {
     std::uint64_t* const values[] = {&entry.size, &entry.compressed_size, &header};
     const bool needed = std::ranges::any_of(values, [](const std::uint64_t* value) { return *value == kIn64; });
@@ -123,9 +123,9 @@ struct Inflater {
     Inflater& operator=(const Inflater&) = delete;
     ~Inflater() { ::inflateEnd(&z); }
 
-    // True where the stream ends with exactly the last byte of `out`.
+    // Returns true if the stream ends with exactly the last byte of `out`.
     bool fill(std::span<const std::byte> packed, std::span<std::byte> out) {
-        std::byte extra{};  // room for a byte too many, for zlib reports an end only where it may write
+        std::byte extra{};  // room for one byte too many: zlib reports the end only if it may write
         int code = Z_OK;
         bool whole = true;
         while (code == Z_OK) {
@@ -215,7 +215,7 @@ void ZipFile::read_directory() {
 
 ZipFile::Found ZipFile::read_entry(std::uint64_t at, std::uint64_t stop) const {
     if (stop - at < kCentralBytes || get<std::uint32_t>(bytes_, at) != kCentralHeader) {
-        refuse(at, "another entry of the directory", "something else");
+        refuse(at, "another entry of the directory", "other bytes");
     }
     const std::size_t name_bytes = get<std::uint16_t>(bytes_, at + 28);
     const std::size_t extra_bytes = get<std::uint16_t>(bytes_, at + 30);
@@ -232,7 +232,7 @@ ZipFile::Found ZipFile::read_entry(std::uint64_t at, std::uint64_t stop) const {
                 .header = get<std::uint32_t>(bytes_, at + 42),
                 .next = at + kCentralBytes + rest};
     if (!read_extra64(bytes_.subspan(at + kCentralBytes + name_bytes, extra_bytes), found.entry, found.header)) {
-        refuse(at, "sizes of a zip64 entry", "none");
+        refuse(at, "sizes of a zip64 entry", "no such extra field");
     }
     if ((get<std::uint16_t>(bytes_, at + 8) & kEncrypted) != 0) {
         unsupported("members that are not encrypted", fmt::format("{:?}", found.entry.name));
@@ -240,7 +240,7 @@ ZipFile::Found ZipFile::read_entry(std::uint64_t at, std::uint64_t stop) const {
     return found;
 }
 
-// By the member's own header, whose extra fields have another length than the directory's.
+// Finds the data by the member's own header: its extra fields may differ in length from those in the directory.
 void ZipFile::place_data(Found& found, std::uint64_t at, std::uint64_t directory) const {
     ZipEntry& entry = found.entry;
     if (directory < kLocalBytes || found.header > directory - kLocalBytes ||
@@ -262,8 +262,9 @@ void ZipFile::place_data(Found& found, std::uint64_t at, std::uint64_t directory
 void ZipFile::check_entries(std::span<const std::uint64_t> headers) const {
     for (const ZipEntry& entry : entries_) {
         const std::uint64_t packed = entry.compressed_size;
-        if (entry.method == ZipEntry::stored ? entry.size != packed
-                                             : entry.size / kMaxRatio + (entry.size % kMaxRatio != 0) > packed) {
+        if (entry.method == ZipEntry::stored
+                ? entry.size != packed
+                : entry.size / kMaxGzipRatio + (entry.size % kMaxGzipRatio != 0) > packed) {
             refuse(entry.offset, fmt::format("a size of {:?} that {} bytes can have", entry.name, packed),
                    fmt::format("{}", entry.size));
         }
@@ -310,13 +311,13 @@ Buffer ZipFile::inflate(const ZipEntry& entry) const {
         std::ranges::copy(packed, out.data());
     } else if (!Inflater().fill(packed, out.bytes())) {
         refuse(entry.offset, fmt::format("{} bytes of {:?} from a sound deflate stream", entry.size, entry.name),
-               "damaged data or another number");
+               "damaged data or another size");
     }
     check_sum(entry, crc32_of(out.bytes()));
     return out;
 }
 
-// Read and not mapped: pages that were touched would count as this process's memory.
+// Reads instead of using the map: mapped pages that were used would count as this process's memory.
 void ZipFile::check_stored(const ZipEntry& entry) const {
     constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
     std::uint32_t sum = 0;

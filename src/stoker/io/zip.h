@@ -1,5 +1,5 @@
-// The directory of a zip file, checked against the file before anything in it is believed: what npz and torch's .pt
-// files are. Stored members are views into the bytes, deflated ones are inflated by zlib; others are refused.
+// Zip files, the container of .npz and of torch's .pt. The directory is checked against the file before it is used.
+// Stored members are views into the file, deflated ones are inflated by zlib, others are refused.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@ struct ZipEntry {
     std::string name;
     std::uint16_t method = stored;
     std::uint64_t compressed_size = 0;
-    std::uint64_t size = 0;    // as many as compressed_size where stored, at most 1032 times as many where deflated
+    std::uint64_t size = 0;    // equal to compressed_size if stored, at most 1032 times as much if deflated
     std::uint64_t offset = 0;  // of the member's data in the file
     std::uint32_t crc32 = 0;
 };
 
-// True where the bytes begin with the header of a member: zip files from Python and torch do, if they have members.
+// True if the bytes begin with a member's header, as zip files of Python and torch do.
 bool is_zip(std::span<const std::byte> bytes);
 
 class ZipFile {
   public:
-    // Maps the file and checks its directory, the central one and the members' own headers: everything lies within
-    // the file, no two members overlap or share a name. Folders are left out. Throws DataError, or Unsupported for
-    // encrypted members and for archives of several files.
+    // Maps the file and checks the central directory and the members' own headers: everything lies within the file, and
+    // no two members overlap or have the same name. Entries of folders are skipped. Throws DataError, or Unsupported
+    // for encrypted members and archives of several files.
     explicit ZipFile(const std::filesystem::path& path);
-    // Of bytes in memory, which have to outlive this object.
+    // The same for bytes in memory, which must outlive this object.
     explicit ZipFile(std::span<const std::byte> bytes);
     ZipFile(const ZipFile&) = delete;
     ZipFile& operator=(const ZipFile&) = delete;
@@ -43,31 +43,30 @@ class ZipFile {
     // In the order of the directory.
     const std::vector<ZipEntry>& entries() const { return entries_; }
 
-    // Null where there is no member of that name.
+    // Null if there is no member of that name.
     const ZipEntry* find(std::string_view name) const;
 
-    // The member's bytes as they lie in the file, not checked against its checksum. Throws Unsupported where they are
-    // compressed.
+    // The member's bytes in the file, without checking its checksum. Throws Unsupported if they are compressed.
     std::span<const std::byte> stored(const ZipEntry& entry) const;
 
-    // A member's bytes, inflated or copied, checked against its size and checksum. Throws DataError.
+    // A copy of the member's bytes, inflated if needed, checked against its size and checksum. Throws DataError.
     Buffer inflate(const ZipEntry& entry) const;
 
-    // Compares a stored member's bytes with its checksum, reading them through once. Throws DataError. For archives
-    // whose writers are known to note one: torch.save may be told not to.
+    // Reads a stored member once and compares it with its checksum. Throws DataError. Only for archives whose writer is
+    // known to store checksums: torch.save can be told not to.
     void check_stored(const ZipEntry& entry) const;
 
     // Null for bytes in memory.
     const File* file() const { return file_ ? &*file_ : nullptr; }
 
-    // Of the whole file.
+    // The whole file.
     std::span<const std::byte> bytes() const { return bytes_; }
 
   private:
     struct Found {
         ZipEntry entry;
-        std::uint64_t header = 0;  // where its own header lies
-        std::uint64_t next = 0;    // where the directory goes on
+        std::uint64_t header = 0;  // offset of its own header
+        std::uint64_t next = 0;    // offset of the next directory entry
     };
 
     void read_directory();

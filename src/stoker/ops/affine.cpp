@@ -1,4 +1,4 @@
-// Row by row: first the positions, which vectorise, then the pixels.
+// For each block of a row, one loop computes the positions (this vectorises), a second loop the pixels.
 #include "stoker/ops/affine.h"
 
 #include <fmt/format.h>
@@ -12,18 +12,18 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kBlock = 256;  // positions at a time
-constexpr float kFar = 1e6f;         // further out than any image is large; keeps conversions defined
+constexpr std::size_t kBlock = 256;  // positions per block
+constexpr float kFar = 1e6f;         // larger than any image; clamping to it keeps conversions to int defined
 
 double radians(double degrees) {
     return degrees * std::numbers::pi / 180.0;
 }
 
-// The matrix in float32, made to give positions in units of half the image.
+// The matrix in float32, scaled so that positions are in units of half the image.
 struct Grid {
     float xx, xy, x1, yx, yy, y1;
     float half_width, half_height;
-    float left, top;  // the first pixel, from the middle
+    float left, top;  // the first pixel, relative to the centre
 
     Grid(const InverseMatrix& m, int height, int width)
         : half_width(0.5f * static_cast<float>(width)),
@@ -39,7 +39,7 @@ struct Grid {
     }
 };
 
-// A block of input positions: whole pixels, and how far beyond them, in [0, 1).
+// A block of input positions: integer pixels and, for bilinear, fractions in [0, 1).
 struct Positions {
     std::int32_t column[kBlock];
     std::int32_t row[kBlock];
@@ -47,7 +47,7 @@ struct Positions {
     float south[kBlock];
 };
 
-// To the nearest whole number, halves to the even one, for values up to 2^22: the addition rounds.
+// Rounds to the nearest integer, ties to even, for values up to 2^22: the addition rounds.
 inline std::int32_t nearest(float value) {
     constexpr float kShift = 0x1.8p23f;
     return static_cast<std::int32_t>((value + kShift) - kShift);
@@ -58,12 +58,12 @@ inline std::int32_t floored(float value) {
     return whole - (static_cast<float>(whole) > value ? 1 : 0);
 }
 
-// From the middle in units of half the image, to pixels from the first one's middle.
+// Converts a position relative to the centre, in units of half the image, to a pixel index.
 inline float to_pixels(float value, float half) {
     return std::min(std::max((value + 1.0f) * half - 0.5f, -kFar), kFar);
 }
 
-// Where kBlock pixels of row `y` from column `begin` on lie in the input.
+// Computes the input positions of kBlock output pixels of row `y`, beginning at column `begin`.
 template <Interpolation interpolation>
 void locate(const Grid& g, int y, int begin, Positions& out) {
     const float row = g.top + static_cast<float>(y);
@@ -84,24 +84,23 @@ void locate(const Grid& g, int y, int begin, Positions& out) {
     }
 }
 
-// One comparison for 0 <= position < length.
+// 0 <= position < length with one comparison.
 bool within(std::int32_t position, int length) {
     return static_cast<std::uint32_t>(position) < static_cast<std::uint32_t>(length);
 }
 
 template <int channels>
-void nearest_pixel(ConstImageView from, const Positions& at, std::size_t i, const Outside& outside, std::uint8_t* out) {
+void nearest_pixel(ConstImageView from, const Positions& at, std::size_t i, const Fill& fill, std::uint8_t* out) {
     constexpr Color kBlack{};
     const bool inside = within(at.column[i], from.width) && within(at.row[i], from.height);
-    const std::uint8_t* in = inside ? from.row(at.row[i]) + std::ptrdiff_t{at.column[i]} * channels
-                                    : (outside.fill ? outside.fill->data() : kBlack.data());
+    const std::uint8_t* in =
+        inside ? from.row(at.row[i]) + std::ptrdiff_t{at.column[i]} * channels : (fill ? fill->data() : kBlack.data());
     std::copy_n(in, channels, out);
 }
 
-// The four neighbours weighted by how near they are; those outside count as zero.
+// Bilinear interpolation; pixels outside of the image count as zero.
 template <int channels>
-void bilinear_pixel(ConstImageView from, const Positions& at, std::size_t i, const Outside& outside,
-                    std::uint8_t* out) {
+void bilinear_pixel(ConstImageView from, const Positions& at, std::size_t i, const Fill& fill, std::uint8_t* out) {
     constexpr Color kBlack{};
     const float west = 1.0f - at.east[i];
     const float north = 1.0f - at.south[i];
@@ -114,20 +113,21 @@ void bilinear_pixel(ConstImageView from, const Positions& at, std::size_t i, con
         in[k] = inside ? from.row(row) + std::ptrdiff_t{column} * channels : kBlack.data();
         weights[k] = inside ? weights[k] : 0.0f;
     }
-    const float share = weights[0] + weights[1] + weights[2] + weights[3];  // of the weights, inside
+    const float share =
+        weights[0] + weights[1] + weights[2] + weights[3];  // the sum of the weights inside of the image
     for (int c = 0; c < channels; ++c) {
         float value = static_cast<float>(in[0][c]) * weights[0] + static_cast<float>(in[1][c]) * weights[1] +
                       static_cast<float>(in[2][c]) * weights[2] + static_cast<float>(in[3][c]) * weights[3];
-        if (outside.fill) {
-            const auto fill = static_cast<float>((*outside.fill)[static_cast<std::size_t>(c)]);
-            value = (value - fill) * share + fill;
+        if (fill) {
+            const auto color = static_cast<float>((*fill)[static_cast<std::size_t>(c)]);
+            value = (value - color) * share + color;
         }
         out[c] = static_cast<std::uint8_t>(std::clamp(nearest(value), 0, 255));
     }
 }
 
 template <int channels, Interpolation interpolation>
-void run(ConstImageView from, const Grid& grid, const Outside& outside, ImageView to) {
+void run(ConstImageView from, const Grid& grid, const Fill& fill, ImageView to) {
     Positions at;
     for (int y = 0; y < to.height; ++y) {
         for (int begin = 0; begin < to.width; begin += static_cast<int>(kBlock)) {
@@ -136,9 +136,9 @@ void run(ConstImageView from, const Grid& grid, const Outside& outside, ImageVie
             std::uint8_t* out = to.row(y) + std::ptrdiff_t{begin} * channels;
             for (std::size_t i = 0; i < count; ++i, out += channels) {
                 if constexpr (interpolation == Interpolation::nearest) {
-                    nearest_pixel<channels>(from, at, i, outside, out);
+                    nearest_pixel<channels>(from, at, i, fill, out);
                 } else {
-                    bilinear_pixel<channels>(from, at, i, outside, out);
+                    bilinear_pixel<channels>(from, at, i, fill, out);
                 }
             }
         }
@@ -146,21 +146,21 @@ void run(ConstImageView from, const Grid& grid, const Outside& outside, ImageVie
 }
 
 template <int channels>
-void run_by(ConstImageView from, const Grid& grid, Interpolation interpolation, const Outside& outside, ImageView to) {
+void run_by(ConstImageView from, const Grid& grid, Interpolation interpolation, const Fill& fill, ImageView to) {
     if (interpolation == Interpolation::nearest) {
-        run<channels, Interpolation::nearest>(from, grid, outside, to);
+        run<channels, Interpolation::nearest>(from, grid, fill, to);
     } else {
-        run<channels, Interpolation::bilinear>(from, grid, outside, to);
+        run<channels, Interpolation::bilinear>(from, grid, fill, to);
     }
 }
 
 }  // namespace
 
-InverseMatrix inverse_matrix(const AffineMove& move) {
+InverseMatrix inverse_matrix(const AffineParams& move) {
     const double angle = radians(move.angle);
     const double shear_x = std::tan(radians(move.shear[0]));
     const double shear_y = radians(move.shear[1]);
-    // Rotation after both shears; its determinant is 1, so that the inverse swaps and negates.
+    // Rotation after both shears. The determinant is 1, so the inverse only swaps and negates elements.
     const double a = std::cos(angle - shear_y) / std::cos(shear_y);
     const double b = -(a * shear_x + std::sin(angle));
     const double c = std::sin(angle - shear_y) / std::cos(shear_y);
@@ -170,7 +170,7 @@ InverseMatrix inverse_matrix(const AffineMove& move) {
     return {d, -b, move.center[0] - d * x + b * y, -c, a, move.center[1] + c * x - a * y};
 }
 
-void affine(ConstImageView from, const InverseMatrix& matrix, Interpolation interpolation, const Outside& outside,
+void affine(ConstImageView from, const InverseMatrix& matrix, Interpolation interpolation, const Fill& fill,
             ImageView to) {
     if (from.height != to.height || from.width != to.width || from.channels != to.channels || from.height < 1 ||
         from.width < 1 || from.channels < 1 || from.channels > 4 ||
@@ -183,13 +183,13 @@ void affine(ConstImageView from, const InverseMatrix& matrix, Interpolation inte
     const Grid grid(matrix, from.height, from.width);
     switch (from.channels) {
         case 1:
-            return run_by<1>(from, grid, interpolation, outside, to);
+            return run_by<1>(from, grid, interpolation, fill, to);
         case 2:
-            return run_by<2>(from, grid, interpolation, outside, to);
+            return run_by<2>(from, grid, interpolation, fill, to);
         case 3:
-            return run_by<3>(from, grid, interpolation, outside, to);
+            return run_by<3>(from, grid, interpolation, fill, to);
         default:
-            return run_by<4>(from, grid, interpolation, outside, to);
+            return run_by<4>(from, grid, interpolation, fill, to);
     }
 }
 

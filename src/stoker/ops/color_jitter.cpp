@@ -1,5 +1,5 @@
-// Turns the drawn factors into stages for the kernels: the stages before contrast and the sum for its mean
-// are one pass, contrast and what follows the other.
+// Converts the drawn factors to stages of the kernels. The first pass runs the stages before contrast and sums the
+// greys; the second pass runs contrast and the stages after it.
 #include "stoker/ops/color_jitter.h"
 
 #include <fmt/format.h>

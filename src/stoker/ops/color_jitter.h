@@ -1,6 +1,6 @@
-// torchvision's ColorJitter: brightness, contrast, saturation and hue by random factors in random order, in
-// one or two passes (contrast needs the mean of what comes before it). On uint8 it agrees with torchvision v2
-// to 1 level a step. Floats are multiplied and added one by one, so every processor gives the same bits.
+// torchvision's ColorJitter: brightness, contrast, saturation and hue with random factors in random order. It takes one
+// pass over the pixels, or two, because contrast needs the mean of the previous result. On uint8 each step differs from
+// torchvision v2 by at most 1 level. The bits are the same on every processor.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ struct FactorRange {
     bool operator==(const FactorRange&) const = default;
 };
 
-// torchvision's number b stands for [max(0, 1 - b), 1 + b], of hue for [-b, b]. Factors are from 0 to kMaxColorFactor,
-// hue is in turns from -0.5 to 0.5. A range of just 1, of hue of just 0, leaves its step out.
+// A single number b of torchvision means the range [max(0, 1 - b), 1 + b], for hue [-b, b]. Factors are from 0 to
+// kMaxColorFactor, hue in turns from -0.5 to 0.5. A factor of 1 or a hue of 0 skips its step.
 struct ColorJitter {
     FactorRange brightness{};
     FactorRange contrast{};
@@ -37,16 +37,13 @@ struct ColorJitterParams {
     float hue = 0;
 };
 
-// Always draws the order and four factors, so that a range's width does not move the draws of others.
+// Always draws the order and four factors, so that one range does not change the draws of the others.
 ColorJitterParams draw_color_jitter(const ColorJitter& op, Rng& rng);
 
-// In place, C = 1 or 3; a gray image has neither saturation nor hue. Throws InvalidArgument for other shapes.
+// In place, C = 1 or 3; saturation and hue do not change grey images. Throws DataError for other shapes.
 void color_jitter(ImageView image, const ColorJitterParams& params);
 
-// The slow, readable twin, through HSV as torchvision goes: the same bits, but for hue, where it may differ by 1.
-void color_jitter_reference(ImageView image, const ColorJitterParams& params);
-
-// color_jitter with a given set of kernels, for tests and benchmarks.
+// color_jitter with a given set of kernels.
 struct ColorKernels;
 void color_jitter_with(const ColorKernels& kernels, ImageView image, const ColorJitterParams& params);
 

@@ -1,4 +1,4 @@
-// The colour loop in plain C++, for every processor, the choice among all sets, and the way over an image.
+// The colour loop in plain C++ for every processor, the choice of a set, and the loop over the rows of an image.
 #include "stoker/ops/color_kernels.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ std::uint64_t sum_plain(std::uint8_t* pixels, std::size_t count, int channels, s
     return run<true>(pixels, count, channels, stages);
 }
 
-// Calls `run_pixels(first, count)` for every run of pixels without a gap.
+// Calls `run_pixels(first, count)` for contiguous pixels: the whole image at once, or each row if rows are padded.
 template <typename Run>
 void each_run(ImageView image, Run run_pixels) {
     const auto rows = static_cast<std::size_t>(image.height);

@@ -1,5 +1,5 @@
-// The inner loop of the colour ops, once per instruction set: a chain of steps over a run of pixels in one
-// pass. Every set computes the same bits: float32, fused exactly where std::fma says so. Internal to ops/.
+// The inner loop of the colour ops, one set for each instruction set: it runs several steps over contiguous pixels in
+// one pass. All sets compute the same bits: float32, fused only where the code calls std::fma. Internal to ops/.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ enum class ColorStep {
     contrast,  // x * factor + mean * rest
     saturate,  // x * factor + gray * rest
     hue,       // factor: turns of the colour circle
-    gray,      // the pixel's gray in every channel
+    gray,      // every channel becomes the pixel's gray
 };
 
-// Each step ends in whole levels 0..255, cut off and not rounded, as torchvision's casts do.
+// After each step, values are truncated to whole levels 0..255, as by torchvision's casts.
 struct ColorStage {
     ColorStep step = ColorStep::scale;
     float factor = 1;
@@ -29,27 +29,28 @@ struct ColorStage {
 
 struct ColorKernels {
     const char* name;  // plain, avx2, avx512
-    // Runs the stages on `pixels` (count, C), C = 1 or 3, in place. Of C = 1 only `scale` and
-    // `contrast` change pixels.
+    // Runs the stages on `pixels` (count, C), C = 1 or 3, in place. For C = 1 only `scale` and `contrast` have an
+    // effect.
     void (*run)(std::uint8_t* pixels, std::size_t count, int channels, std::span<const ColorStage> stages);
-    // The same, and returns the sum of the results' grays; the gray of C = 1 is the pixel itself.
+    // The same, and returns the sum of the grays of the result. For C = 1 the gray is the pixel itself.
     std::uint64_t (*run_and_sum)(std::uint8_t* pixels, std::size_t count, int channels,
                                  std::span<const ColorStage> stages);
 };
 
 extern const ColorKernels kPlainColorKernels;
 
-// The sets for vector instructions that this processor has, slowest first; empty off x86-64.
+// The vector sets that this processor supports, slowest first. Empty on processors other than x86-64.
 std::vector<ColorKernels> x86_color_kernels();
 
-// All sets that this processor runs, slowest first; the ops use the last.
+// All sets that this processor supports, slowest first. The ops use the last.
 std::span<const ColorKernels> color_kernels();
 
-// The kernels over a whole image, whose rows may be padded. The mean is that of the grays.
+// Run the kernels over an image, whose rows may be padded. The second returns the mean of the grays of the result.
 void run_color(const ColorKernels& kernels, ImageView image, std::span<const ColorStage> stages);
 float run_color_to_mean(const ColorKernels& kernels, ImageView image, std::span<const ColorStage> stages);
 
-// torchvision's rule for colour ops: 1 or 3 channels. `where` names the op in the error.
+// Checks for 1 or 3 channels, as torchvision does for colour ops. `where` is the op's name in the error.
+// Throws DataError.
 void check_color_channels(const char* where, ConstImageView image);
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// The colour loop compiled for AVX2 and AVX-512. Only the functions marked so are compiled for these sets,
-// and they run only where the processor has them.
+// The colour loop compiled for AVX2 and AVX-512. Only functions marked with STOKER_AVX2 or STOKER_AVX512 use these
+// instructions, and they are called only on processors that have them.
 #include "stoker/base/cpu_features.h"
 #include "stoker/ops/color_loops.h"
 

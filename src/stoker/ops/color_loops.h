@@ -1,6 +1,5 @@
-// The colour steps in plain C++: each instruction set compiles them anew, and the compiler vectorises them.
-// A block of pixels is spread into float planes that stay in the first-level cache through all steps.
-// Internal to ops/.
+// The colour steps in plain C++. Each instruction set compiles them again, and the compiler vectorises them. A block of
+// pixels is converted to float planes, which stay in the first-level cache for all steps. Internal to ops/.
 #pragma once
 
 #include <algorithm>
@@ -12,20 +11,20 @@
 
 namespace stoker::color_loops {
 
-inline constexpr std::size_t kBlock = 256;  // every loop runs over a full block; what lies behind the end is unused
+inline constexpr std::size_t kBlock = 256;  // loops always process a full block; values after the end are unused
 
 template <std::size_t channels>
 struct alignas(64) Planes {
     float value[channels][kBlock];
 };
 
-STOKER_INLINE float whole(float x) {
+STOKER_INLINE float truncated(float x) {
     return static_cast<float>(static_cast<std::int32_t>(x));
 }
 
-// To a whole level 0..255, as torchvision's clamp and cast.
+// Clamps and truncates to a whole level 0..255, as torchvision's clamp and cast.
 STOKER_INLINE float level(float x) {
-    return whole(std::min(std::max(x, 0.0f), 255.0f));
+    return truncated(std::min(std::max(x, 0.0f), 255.0f));
 }
 
 STOKER_INLINE float gray_of(float red, float green, float blue) {
@@ -69,13 +68,13 @@ struct Hsv {
     float value;
 };
 
-// Pixels in [0, 1]. One float operation after the other as torchvision v2 has them, so that the bits agree.
+// Channels in [0, 1]. The same float operations in the same order as torchvision v2, so that the bits agree.
 STOKER_INLINE Hsv to_hsv(float r, float g, float b) {
     const float most = std::max(r, std::max(g, b));
     const float range = most - std::min(r, std::min(g, b));
     const bool flat = range == 0.0f;
     const float divisor = flat ? 1.0f : range;
-    // Two of the three channels' distances from the largest, and where the sectors between them begin.
+    // Distances of two channels from the largest one, and the start of the largest channel's sector.
     const float green_first = most == g ? most - r : most - g;
     const float plus = (most == r ? most - b : green_first) / divisor;
     const float green_second = most == g ? most - b : most - r;
@@ -86,19 +85,19 @@ STOKER_INLINE Hsv to_hsv(float r, float g, float b) {
     return {turned >= 1.0f ? turned - 1.0f : turned, range / (flat ? 1.0f : most), most};
 }
 
-// A channel is the largest in the two sectors of the colour circle around its own place (red 0, green 2, blue 4),
-// the smallest in the two opposite, and rises or falls in those between. `middle` is a sector's middle, 0.5 to
-// 5.5, or 6.5 where rounding went round the circle. Distances, because a switch would not vectorise.
+// A channel is the largest in the two sectors of the colour circle next to its position (red 0, green 2, blue 4), the
+// smallest in the two opposite sectors, and rises or falls in the other two. `middle` is the sector's middle, 0.5
+// to 5.5, or 6.5 if rounding exceeded the circle. The code compares distances, because a switch would not vectorise.
 STOKER_INLINE float channel(float middle, float place, float most, float slope, float least) {
     const float distance = 3.0f - std::fabs(std::fabs(middle - place) - 3.0f);
     const float lower = distance < 2.0f ? slope : least;
     return distance < 1.0f ? most : lower;
 }
 
-// Adds `turns` (-0.5 to 0.5) to every hue and goes back to RGB.
+// Adds `turns` (-0.5 to 0.5) to every hue and converts back to RGB.
 STOKER_INLINE void turn_hue(Planes<3>& planes, float turns) {
     constexpr float kUnit = 1.0f / 255.0f;
-    constexpr float kLevels = 255.999f;  // torchvision's way from [0, 1] to levels
+    constexpr float kLevels = 255.999f;  // torchvision's factor from [0, 1] to levels
     float* red = planes.value[0];
     float* green = planes.value[1];
     float* blue = planes.value[2];
@@ -114,9 +113,9 @@ STOKER_INLINE void turn_hue(Planes<3>& planes, float turns) {
         const float rest = 1.0f - hsv.saturation;
         const float falling = 1.0f - part;
         const float rising = part + rest;
-        const float most = whole(hsv.value * kLevels);
-        const float slope = whole(((sector & 1) != 0 ? falling : rising) * hsv.value * kLevels);
-        const float least = whole(rest * hsv.value * kLevels);
+        const float most = truncated(hsv.value * kLevels);
+        const float slope = truncated(((sector & 1) != 0 ? falling : rising) * hsv.value * kLevels);
+        const float least = truncated(rest * hsv.value * kLevels);
         red[i] = channel(begin + 0.5f, 0, most, slope, least);
         green[i] = channel(begin + 0.5f, 2, most, slope, least);
         blue[i] = channel(begin + 0.5f, 4, most, slope, least);

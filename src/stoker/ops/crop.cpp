@@ -1,5 +1,5 @@
-// Boxes as torchvision computes them. Python's round() takes halves to the even number, as
-// std::nearbyint does in the default rounding mode; its // rounds down.
+// The boxes are torchvision's. Python's round() rounds halves to even, like std::nearbyint in the default mode, and its
+// // rounds down.
 #include "stoker/ops/crop.h"
 
 #include <fmt/format.h>
@@ -12,8 +12,7 @@
 namespace stoker {
 namespace {
 
-// Where a window of `size` begins on a line of `length`. Below 0: zeros are added on both sides,
-// the odd one at the end, and there is nothing left to cut.
+// The offset of a window of `size` on a line of `length`. Negative: padding on both sides, the odd pixel at the end.
 int center_offset(int length, int size) {
     if (size > length) {
         return -((size - length) / 2);
@@ -93,8 +92,8 @@ void crop_padded(ConstImageView from, const Box& box, ImageView to) {
              .got = fmt::format("({}, {}, {})", to.height, to.width, to.channels)});
     }
     const auto channels = static_cast<std::size_t>(from.channels);
-    const int left = std::clamp(-box.left, 0, box.width);                  // columns before the image
-    const int right = std::clamp(from.width - box.left, left, box.width);  // where those after it begin
+    const int left = std::clamp(-box.left, 0, box.width);                  // box columns before the image
+    const int right = std::clamp(from.width - box.left, left, box.width);  // first box column after the image
     const std::size_t before = static_cast<std::size_t>(left) * channels;
     const std::size_t inside = static_cast<std::size_t>(right - left) * channels;
     for (int y = 0; y < box.height; ++y) {

@@ -1,5 +1,5 @@
-// Which part of an image is kept: torchvision's CenterCrop and RandomResizedCrop, as boxes. Drawing
-// a box needs only the image's size, so it can be done before anything is decoded.
+// torchvision's CenterCrop and RandomResizedCrop. A box depends only on the image's size, so it can be drawn before
+// anything is decoded.
 #pragma once
 
 #include "stoker/base/image.h"
@@ -7,8 +7,8 @@
 
 namespace stoker {
 
-// torchvision's CenterCrop: offsets round half to even. `height` and `width` may exceed the image:
-// then the box begins at negative offsets and `crop_padded` fills with zeros.
+// torchvision's CenterCrop: offsets round half to even. If `height` or `width` exceeds the image, the box begins at a
+// negative offset, and `crop_padded` fills the outside with zeros. Throws InvalidArgument.
 Box center_crop_box(int image_height, int image_width, int height, int width);
 
 struct RandomResizedCrop {
@@ -20,11 +20,11 @@ struct RandomResizedCrop {
     float ratio_high = 4.0f / 3.0f;
 };
 
-// torchvision's RandomResizedCrop.get_params: ten tries at a random area and log-uniform ratio, then
-// the largest centred box of an allowed ratio.
+// torchvision's RandomResizedCrop.get_params: ten tries with a random area and log-uniform ratio, then the largest
+// centred box of an allowed ratio. Throws InvalidArgument.
 Box draw_random_resized_crop(const RandomResizedCrop& op, int image_height, int image_width, Rng& rng);
 
-// Copies `box` of `from`, zeros where it lies outside, to `to` of the box's size.
+// Copies `box` of `from` to `to`, which has the box's size. Pixels outside of `from` become zeros.
 void crop_padded(ConstImageView from, const Box& box, ImageView to);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Mirrors rows from both ends towards the middle.
+// Swaps pixels within rows, or whole rows, from both ends towards the middle.
 #include "stoker/ops/flip.h"
 
 #include <fmt/format.h>
@@ -27,6 +27,10 @@ bool draw_horizontal_flip(const HorizontalFlip& op, Rng& rng) {
     return rng.chance(op.probability);
 }
 
+bool draw_vertical_flip(const VerticalFlip& op, Rng& rng) {
+    return rng.chance(op.probability);
+}
+
 void horizontal_flip(ImageView image) {
     switch (image.channels) {
         case 1:
@@ -41,6 +45,12 @@ void horizontal_flip(ImageView image) {
             throw InvalidArgument({.where = "horizontal_flip",
                                    .expected = "an image of 1 to 4 channels",
                                    .got = fmt::format("{}", image.channels)});
+    }
+}
+
+void vertical_flip(ImageView image) {
+    for (int y = 0; y < image.height / 2; ++y) {
+        std::swap_ranges(image.row(y), image.row(y) + image.row_bytes(), image.row(image.height - 1 - y));
     }
 }
 

@@ -1,4 +1,4 @@
-// torchvision's RandomHorizontalFlip.
+// torchvision's RandomHorizontalFlip and RandomVerticalFlip.
 #pragma once
 
 #include "stoker/base/image.h"
@@ -10,9 +10,17 @@ struct HorizontalFlip {
     float probability = 0.5f;
 };
 
-bool draw_horizontal_flip(const HorizontalFlip& op, Rng& rng);
+struct VerticalFlip {
+    float probability = 0.5f;
+};
 
-// Mirrors left and right, in place.
+bool draw_horizontal_flip(const HorizontalFlip& op, Rng& rng);
+bool draw_vertical_flip(const VerticalFlip& op, Rng& rng);
+
+// Mirrors left and right, in place. C = 1..4; throws InvalidArgument for other shapes.
 void horizontal_flip(ImageView image);
+
+// Mirrors top and bottom, in place.
+void vertical_flip(ImageView image);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// The one is a stage of the colour kernels. The other reads ahead of what it writes.
+// grayscale is a stage of the colour kernels. luma works in place, because it reads ahead of its writes.
 #include "stoker/ops/grayscale.h"
 
 #include "stoker/ops/color_kernels.h"

@@ -1,4 +1,4 @@
-// torchvision's RandomGrayscale, where the image keeps its channels, each of them the gray; and colours as one channel.
+// torchvision's RandomGrayscale, which keeps three channels, and the conversion of RGB to one channel.
 #pragma once
 
 #include "stoker/base/image.h"
@@ -12,11 +12,12 @@ struct RandomGrayscale {
 
 bool draw_random_grayscale(const RandomGrayscale& op, Rng& rng);
 
-// In place, C = 1 or 3: 0.2989 R + 0.587 G + 0.114 B, cut off, in all three. Throws InvalidArgument for other shapes.
+// In place, C = 1 or 3: each channel becomes 0.2989 R + 0.587 G + 0.114 B, truncated. Throws DataError for other
+// shapes.
 void grayscale(ImageView image);
 
-// RGB (H, W, 3) as one channel (H, W, 1) in the same memory, as Pillow's convert("L") has it. Gray of three equal
-// channels is their value.
+// RGB (H, W, 3) to one channel (H, W, 1) in the same memory, as Pillow's convert("L"). Three equal channels give their
+// value.
 ImageView luma(ImageView image);
 
 }  // namespace stoker

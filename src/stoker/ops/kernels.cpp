@@ -1,22 +1,22 @@
-// The kernels in plain C++, for every processor, and the choice among all sets.
+// The kernels in plain C++, for every processor, and the choice of a set.
 #include "stoker/ops/kernels.h"
 
-#include "stoker/ops/kernels_normalize.h"
-#include "stoker/ops/narrow.h"
+#include "stoker/ops/float16.h"
+#include "stoker/ops/normalize_loops.h"
 
 namespace stoker {
 namespace {
 
 constexpr std::int32_t kHalf = 1 << (kResizeBits - 1);
-constexpr std::size_t kBlock = 4 * kLanes;  // outputs at a time: what four channels make
+constexpr std::size_t kBlock = 4 * kLanes;  // outputs per loop: kLanes pixels of up to four channels
 
-// Weights are at least 0 and sum to 1 << kResizeBits give or take their rounding, so only the top
-// can be exceeded, and that only with thousands of taps.
+// Weights are at least 0, and their sum differs from 1 << kResizeBits only by rounding. So results cannot be negative,
+// and they can exceed 255 only with thousands of taps.
 std::uint8_t rounded(std::int32_t sum) {
     return static_cast<std::uint8_t>(std::min(sum >> kResizeBits, 255));
 }
 
-// `length` neighbouring outputs, whose taps share their weights; `tap(k)` says where the k-th begins.
+// Computes `length` adjacent outputs that share their weights. `tap(k)` points to the inputs of the k-th tap.
 template <typename Tap>
 void sum(Tap tap, const std::int32_t* weights, int count, std::uint8_t* out, std::size_t length) {
     std::int32_t sums[kBlock];
@@ -56,7 +56,7 @@ void normalize_pixels(const std::uint8_t* pixels, std::size_t count, int channel
     normalize_loops::normalize(pixels, count, channels, factors, layout, out, plane);
 }
 
-void narrow(const float* values, std::size_t count, DType dtype, std::uint16_t* out) {
+void to_16bit(const float* values, std::size_t count, DType dtype, std::uint16_t* out) {
     for (std::size_t i = 0; i < count; ++i) {
         out[i] = dtype == DType::bfloat16 ? to_bfloat16(values[i]) : to_float16(values[i]);
     }
@@ -64,7 +64,7 @@ void narrow(const float* values, std::size_t count, DType dtype, std::uint16_t* 
 
 }  // namespace
 
-const OpKernels kPlainKernels{"plain", resize_columns, resize_rows, normalize_pixels, narrow, nullptr};
+const OpKernels kPlainKernels{"plain", resize_columns, resize_rows, normalize_pixels, to_16bit, nullptr};
 
 std::span<const OpKernels> op_kernels() {
     static const std::vector<OpKernels> sets = [] {

@@ -1,6 +1,6 @@
 // resize_normalize for AVX-512 with VNNI and VBMI: dot products of four bytes with four digits of their weights
-// (lane_table.h), so that all sums stay exact. The horizontal pass permutes what it needs straight out of the rows,
-// four rows at a time, and leaves their results byte beside byte: the form the vertical pass multiplies next.
+// (vnni_filter.h), so that all sums are exact. The horizontal pass permutes its inputs directly out of four rows and
+// stores the results interleaved byte by byte, as the vertical pass needs them.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -19,15 +19,16 @@
 namespace stoker {
 namespace {
 
-constexpr int kGroup = LaneTable::kLanesPerGroup;
-// Half of a result's unit, entered two digits up: the shifts between the digits bring it down.
+constexpr int kGroup = VnniFilter::kLanesPerGroup;
+// The rounding constant, 0.5, shifted down by two digits: the shifts between the digits move it up again.
 constexpr int kHalf = 1 << (kResizeBits - 1 - 16);
 
 STOKER_VNNI_INLINE __m512i load(const void* from) {
     return _mm512_loadu_si512(from);
 }
 
-// `groups[c]`, lane i: value 16 c + i of (16, channels). To planes: lane i of `out[c]` is pixel i's channel c.
+// Deinterleaves 16 pixels: lane i of `groups[c]` is value 16 c + i of (16, channels); lane i of `out[c]` is channel c
+// of pixel i.
 template <int channels>
 STOKER_VNNI_INLINE void to_planes(const __m512i (&groups)[channels], __m512i (&out)[channels]) {
     const __m512i step = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
@@ -43,11 +44,11 @@ STOKER_VNNI_INLINE void to_planes(const __m512i (&groups)[channels], __m512i (&o
     }
 }
 
-// One group of four rows: the byte of row r in each lane is its result.
+// The horizontal pass for one group of four rows. Byte r of each lane is the result of row r.
 template <int quads>
-STOKER_VNNI_INLINE __m512i filter_group(const std::uint8_t* const (&rows)[kQuadRows], const LaneTable::Entry* entries,
+STOKER_VNNI_INLINE __m512i filter_group(const std::uint8_t* const (&rows)[kQuadRows], const VnniFilter::Entry* entries,
                                         const std::int32_t* offsets) {
-    // Picks bits kResizeBits ... + 7 of each lane, four times over.
+    // Selects bits kResizeBits ... kResizeBits + 7 of each lane, four times.
     const __m512i pick = _mm512_set1_epi64(0x3636363616161616);
     __m512i result = _mm512_setzero_si512();
     __m512i index[quads];
@@ -74,12 +75,12 @@ STOKER_VNNI_INLINE __m512i filter_group(const std::uint8_t* const (&rows)[kQuadR
 
 // Four rows to one quad row.
 template <int channels, int quads>
-STOKER_VNNI void filter_rows(const std::uint8_t* const (&rows)[kQuadRows], const LaneTable& table, bool planes,
+STOKER_VNNI void filter_rows(const std::uint8_t* const (&rows)[kQuadRows], const VnniFilter& table, bool planes,
                              std::byte* out) {
-    const LaneTable::Entry* entries = table.entries();
+    const VnniFilter::Entry* entries = table.entries();
     const std::int32_t* offsets = table.offsets();
     const int blocks = table.blocks();
-    // From one group of a block to the next, and from block to block.
+    // The distances between the groups of a block, and between blocks.
     const std::ptrdiff_t group_step = planes ? std::ptrdiff_t{blocks} * kQuadVector : kQuadVector;
     const std::ptrdiff_t block_step = planes ? kQuadVector : channels * kQuadVector;
     for (int b = 0; b < blocks; ++b) {
@@ -101,7 +102,7 @@ STOKER_VNNI void filter_rows(const std::uint8_t* const (&rows)[kQuadRows], const
     }
 }
 
-// 16 results of 0 to 255, one a lane, as `dtype` to `out`.
+// Stores 16 results of 0 to 255, one per lane, as `dtype`.
 template <DType dtype>
 STOKER_VNNI_INLINE void store(__m512i pixels, const float* scale, const float* bias, std::byte* out, bool streamed) {
     if constexpr (dtype == DType::uint8) {
@@ -186,7 +187,7 @@ bool has_vnni() {
 }
 
 FilterRows filter_rows_for(int channels, int quads) {
-    static constexpr FilterRows kAll[4][LaneTable::kMostQuads] = {{filter_rows<1, 1>, filter_rows<1, 2>},
+    static constexpr FilterRows kAll[4][VnniFilter::kMaxQuads] = {{filter_rows<1, 1>, filter_rows<1, 2>},
                                                                   {filter_rows<2, 1>, filter_rows<2, 2>},
                                                                   {filter_rows<3, 1>, filter_rows<3, 2>},
                                                                   {filter_rows<4, 1>, filter_rows<4, 2>}};

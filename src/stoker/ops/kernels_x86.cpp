@@ -1,6 +1,6 @@
-// The kernels for AVX2 and AVX-512. Only the functions marked so are compiled for these sets, and
-// they run only where the processor has them. Sums are exact 32-bit integers, as in the plain set.
-// GCC 12 takes the deliberately undefined registers inside its own AVX-512 header for a mistake.
+// The kernels for AVX2 and AVX-512. Only functions marked with STOKER_AVX2 or STOKER_AVX512 use these instructions, and
+// they are called only on processors that have them. Sums are exact 32-bit integers, as in the plain set.
+// GCC 12 warns of undefined registers in its own AVX-512 header.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -8,9 +8,9 @@
 #include <immintrin.h>
 
 #include "stoker/base/cpu_features.h"
+#include "stoker/ops/float16.h"
 #include "stoker/ops/kernels.h"
-#include "stoker/ops/kernels_normalize.h"
-#include "stoker/ops/narrow.h"
+#include "stoker/ops/normalize_loops.h"
 
 #define STOKER_AVX2 [[gnu::target("avx2")]]
 #define STOKER_F16C [[gnu::target("avx2,f16c")]]
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int32_t kHalf = 1 << (kResizeBits - 1);
 
-// Where the k-th tap of a sum lies: a step further in turned columns, or in the k-th row.
+// Returns the inputs of the k-th tap: in transposed columns or in the k-th row.
 struct ColumnTaps {
     const std::uint8_t* first;
     std::ptrdiff_t step;
@@ -34,7 +34,7 @@ struct RowTaps {
     const std::uint8_t* operator()(int k) const { return rows[k] + offset; }
 };
 
-// sum<groups>: groups * kLanes neighbouring outputs, whose taps share their weights.
+// sum<groups>: groups * kLanes adjacent outputs that share their weights.
 struct Avx2 {
     template <int groups, typename Taps>
     STOKER_AVX2 static void sum(Taps taps, const std::int32_t* weights, int count, std::uint8_t* out) {
@@ -55,7 +55,7 @@ struct Avx2 {
             }
         }
         for (int g = 0; g < groups; ++g) {
-            // Packing works within halves: 0xD8 puts the four quarters back in order.
+            // Packing works within 128-bit halves; 0xD8 restores the order of the four quarters.
             const __m256i words = _mm256_permute4x64_epi64(
                 _mm256_packus_epi32(_mm256_srai_epi32(low[g], kResizeBits), _mm256_srai_epi32(high[g], kResizeBits)),
                 0xD8);
@@ -143,14 +143,14 @@ STOKER_AVX512 void normalize_avx512(const std::uint8_t* pixels, std::size_t coun
     normalize_loops::normalize(pixels, count, channels, factors, layout, out, plane);
 }
 
-STOKER_AVX2 void narrow_bfloat16(const float* values, std::size_t count, std::uint16_t* out) {
+STOKER_AVX2 void to_16bit_bfloat16(const float* values, std::size_t count, std::uint16_t* out) {
     for (std::size_t i = 0; i < count; ++i) {
         out[i] = to_bfloat16(values[i]);
     }
 }
 
 // Every processor with AVX2 has these instructions too.
-STOKER_F16C void narrow_float16(const float* values, std::size_t count, std::uint16_t* out) {
+STOKER_F16C void to_16bit_float16(const float* values, std::size_t count, std::uint16_t* out) {
     std::size_t i = 0;
     for (; i + 8 <= count; i += 8) {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
@@ -161,8 +161,8 @@ STOKER_F16C void narrow_float16(const float* values, std::size_t count, std::uin
     }
 }
 
-void narrow(const float* values, std::size_t count, DType dtype, std::uint16_t* out) {
-    dtype == DType::bfloat16 ? narrow_bfloat16(values, count, out) : narrow_float16(values, count, out);
+void to_16bit(const float* values, std::size_t count, DType dtype, std::uint16_t* out) {
+    dtype == DType::bfloat16 ? to_16bit_bfloat16(values, count, out) : to_16bit_float16(values, count, out);
 }
 
 }  // namespace
@@ -170,10 +170,10 @@ void narrow(const float* values, std::size_t count, DType dtype, std::uint16_t* 
 std::vector<OpKernels> x86_kernels() {
     std::vector<OpKernels> sets;
     if (cpu_features().avx2) {
-        sets.push_back({"avx2", resize_columns<Avx2>, resize_rows<Avx2>, normalize_avx2, narrow, nullptr});
+        sets.push_back({"avx2", resize_columns<Avx2>, resize_rows<Avx2>, normalize_avx2, to_16bit, nullptr});
     }
     if (cpu_features().avx512) {
-        sets.push_back({"avx512", resize_columns<Avx512>, resize_rows<Avx512>, normalize_avx512, narrow, nullptr});
+        sets.push_back({"avx512", resize_columns<Avx512>, resize_rows<Avx512>, normalize_avx512, to_16bit, nullptr});
         if (has_vnni()) {
             sets.push_back(sets.back());
             sets.back().name = "avx512_vnni";

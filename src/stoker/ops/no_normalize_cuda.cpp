@@ -1,4 +1,4 @@
-// Stands in for normalize_cuda.cu where nvcc was not found.
+// Replaces normalize_cuda.cu in builds without nvcc.
 #include "stoker/base/error.h"
 #include "stoker/ops/normalize_cuda.h"
 
@@ -8,7 +8,7 @@ void normalize_cuda(const std::uint8_t* /*images*/, int /*n*/, int /*h*/, int /*
                     Layout /*layout*/, float* /*out*/, void* /*stream*/) {
     throw Unsupported({.where = "normalize_cuda",
                        .expected = "a build with CUDA",
-                       .got = "one without",
+                       .got = "a build without CUDA",
                        .hint = "install the CUDA toolkit and build again, or use device = \"cpu\""});
 }
 

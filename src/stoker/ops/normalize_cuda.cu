@@ -1,10 +1,10 @@
-// One thread a pixel: its C bytes lie together, so a warp reads one run of memory, and with planes
-// each of its writes is one run too. Multiplication and addition are kept apart, as on the CPU.
+// One thread per pixel: a pixel's C bytes are adjacent, so a warp reads contiguous memory, and with planes it also writes
+// contiguous memory. Multiplication and addition are not fused, as on the CPU.
 #include <cuda_runtime_api.h>
 
 #include <string>
 
-// A const view needs no conversion to a const view: nvcc warns of the one that its template offers.
+// nvcc warns that BasicImageView<const T> converts to itself.
 #pragma nv_diag_suppress 554
 #include "stoker/base/error.h"
 #include "stoker/ops/normalize_cuda.h"
@@ -35,7 +35,7 @@ __global__ void normalize_kernel(const std::uint8_t* __restrict__ images, std::i
     }
 }
 
-// Not fmt: nvcc cannot evaluate its checks of format strings.
+// Without fmt: nvcc cannot evaluate its compile-time checks.
 std::string shape(int n, int h, int w, int c) {
     return "(" + std::to_string(n) + ", " + std::to_string(h) + ", " + std::to_string(w) + ", " + std::to_string(c) +
            ")";
@@ -44,9 +44,9 @@ std::string shape(int n, int h, int w, int c) {
 template <int channels>
 void launch(const std::uint8_t* images, std::int64_t pixels, std::int64_t plane, const Factors& factors, Layout layout,
             float* out, cudaStream_t stream) {
-    constexpr std::int64_t kMostBlocks = 1 << 20;  // the kernel's loop covers what lies beyond
+    constexpr std::int64_t kMaxBlocks = 1 << 20;  // the kernel's loop covers the rest
     const std::int64_t wanted = (pixels + kThreads - 1) / kThreads;
-    const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
+    const auto blocks = static_cast<unsigned>(wanted < kMaxBlocks ? wanted : kMaxBlocks);
     if (layout == Layout::chw) {
         normalize_kernel<channels, true><<<blocks, kThreads, 0, stream>>>(images, pixels, plane, factors, out);
     } else {

@@ -1,4 +1,4 @@
-// Most of these are a table of 256 values for each channel; sharpness is a filter.
+// autocontrast and equalize build a table of 256 values per channel; adjust_sharpness is a filter.
 #include "stoker/ops/photometric.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ int largest_value(const Histogram& histogram) {
                                   histogram.rbegin());
 }
 
-// Eight neighbours once and the middle five times, by 13, rounded.
+// (the eight neighbours + 5 * the middle) / 13, rounded.
 int smoothed(const std::uint8_t* above, const std::uint8_t* here, const std::uint8_t* below, std::size_t left,
              std::size_t middle, std::size_t right) {
     const int sum = above[left] + above[middle] + above[right] + here[left] + 5 * here[middle] + here[right] +
@@ -84,16 +84,13 @@ void solarize(ImageView image, float threshold) {
         throw InvalidArgument(
             {.where = "solarize", .expected = "a threshold of at most 255", .got = fmt::to_string(threshold)});
     }
-    const auto first = static_cast<std::uint8_t>(std::ceil(std::max(threshold, 0.0f)));  // the least that is inverted
+    const auto first =
+        static_cast<std::uint8_t>(std::ceil(std::max(threshold, 0.0f)));  // the smallest value that is inverted
     each_row(image, [&](std::uint8_t* row, std::size_t bytes) {
         for (std::size_t i = 0; i < bytes; ++i) {
             row[i] = static_cast<std::uint8_t>(row[i] >= first ? 255 - row[i] : row[i]);
         }
     });
-}
-
-void invert(ImageView image) {
-    solarize(image, 0);
 }
 
 void autocontrast(ImageView image) {

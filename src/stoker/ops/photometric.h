@@ -1,6 +1,6 @@
-// The pixel ops inside trivial augment that need no drawing of their own: torchvision's posterize, solarize,
-// autocontrast, equalize, invert and adjust_sharpness on uint8, in place, C = 1 or 3. Integers and single
-// float operations: the same bits on every processor.
+// torchvision's posterize, solarize, autocontrast, equalize and adjust_sharpness on uint8, in place, C = 1 or 3; used
+// by trivial augment. All throw InvalidArgument for wrong parameters and DataError for other shapes. The bits are the
+// same on every processor.
 #pragma once
 
 #include "stoker/base/image.h"
@@ -13,17 +13,14 @@ void posterize(ImageView image, int bits);
 // Inverts values of at least `threshold`, which is at most 255.
 void solarize(ImageView image, float threshold);
 
-// 255 - x.
-void invert(ImageView image);
-
-// Stretches each channel from its least and largest value to 0 and 255; a flat channel stays.
+// Stretches each channel so that its minimum becomes 0 and its maximum 255. Constant channels stay.
 void autocontrast(ImageView image);
 
-// Flattens each channel's histogram; a channel of nearly one value stays.
+// Equalizes each channel's histogram. Nearly constant channels stay.
 void equalize(ImageView image);
 
-// Blends with the image smoothed by a 3 x 3 filter: 0 is smooth, 1 unchanged, 2 sharper. The border of one
-// pixel stays. `rows` keeps originals of rows that are already overwritten.
+// Blends with the image smoothed by a 3 x 3 filter: factor 0 is smooth, 1 unchanged, 2 sharper. The border of one pixel
+// stays. `rows` is scratch memory for original rows.
 void adjust_sharpness(ImageView image, float factor, Image& rows);
 
 }  // namespace stoker

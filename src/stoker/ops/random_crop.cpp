@@ -1,4 +1,4 @@
-// The middle of a row is one copy; what lies beyond the edge is looked up pixel by pixel.
+// The middle of a row is copied at once; pixels beyond the edge are copied one by one.
 #include "stoker/ops/random_crop.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kOutside = -1;
 
-// Which pixel of a line of `length` stands at `position`, anywhere; kOutside for the fill.
+// The pixel of a line of `length` for any `position`; kOutside for the fill.
 int source_of(int position, int length, PaddingMode mode) {
     if (position >= 0 && position < length) {
         return position;
@@ -34,7 +34,7 @@ int drawn_offset(int length, int window, Rng& rng) {
     return static_cast<int>(offset);
 }
 
-// Padding is a number of pixels to either side; `before` and `after` grow where the window does not fit.
+// Enlarges the padding `before` and `after` a line if the window does not fit.
 void pad_to(int window, int length, int& before, int& after) {
     const int missing = window - (length + before + after);
     if (missing > 0) {
@@ -44,19 +44,19 @@ void pad_to(int window, int length, int& before, int& after) {
 }
 
 void check(const RandomCrop& op, int height, int width) {
-    constexpr int kMost = 1 << 20;
-    const auto valid = [](int side, int least) { return side >= least && side <= kMost; };
+    constexpr int kMax = 1 << 20;
+    const auto valid = [](int side, int least) { return side >= least && side <= kMax; };
     if (!valid(op.height, 1) || !valid(op.width, 1) || !valid(op.padding.left, 0) || !valid(op.padding.top, 0) ||
         !valid(op.padding.right, 0) || !valid(op.padding.bottom, 0)) {
         throw InvalidArgument(
             {.where = "random_crop",
-             .expected = fmt::format("a size of 1 to {} and padding of 0 to {}", kMost, kMost),
+             .expected = fmt::format("a size of 1 to {} and padding of 0 to {}", kMax, kMax),
              .got = fmt::format("{} x {}, padding {}, {}, {}, {}", op.height, op.width, op.padding.left, op.padding.top,
                                 op.padding.right, op.padding.bottom)});
     }
     if (!valid(height, 1) || !valid(width, 1)) {
         throw DataError({}, {.where = "random_crop",
-                             .expected = fmt::format("an image with sides of 1 to {}", kMost),
+                             .expected = fmt::format("an image with sides of 1 to {}", kMax),
                              .got = fmt::format("{} x {}", height, width)});
     }
 }
@@ -92,8 +92,8 @@ void padded_crop(ConstImageView from, const Box& box, PaddingMode mode, const Co
              .got = fmt::format("({}, {}, {})", to.height, to.width, to.channels)});
     }
     const auto channels = static_cast<std::size_t>(from.channels);
-    const int left = std::clamp(-box.left, 0, box.width);                  // columns before the image
-    const int right = std::clamp(from.width - box.left, left, box.width);  // where those after it begin
+    const int left = std::clamp(-box.left, 0, box.width);                  // box columns before the image
+    const int right = std::clamp(from.width - box.left, left, box.width);  // first box column after the image
     const auto copy_pixel = [&](const std::uint8_t* row, int x, std::uint8_t* out) {
         const int column = row == nullptr ? kOutside : source_of(box.left + x, from.width, mode);
         const std::uint8_t* in = column == kOutside ? fill.data() : row + static_cast<std::size_t>(column) * channels;

@@ -1,5 +1,5 @@
-// torchvision's RandomCrop: padding on each side, then a window at a random place. Padding is never made: a
-// box in the padded image is read from the image itself.
+// torchvision's RandomCrop: padding, then a window at a random position. The padded image is never built: pixels of the
+// window are read from the image itself.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-// What a pixel beyond the edge is: `fill`, the edge, or the image mirrored, without or with the edge repeated.
+// Pixels beyond the edge: `fill`, the edge pixel, or the image mirrored without or with the edge repeated.
 enum class PaddingMode { constant, edge, reflect, symmetric };
 
 struct Padding {
@@ -24,17 +24,17 @@ struct RandomCrop {
     int height = 32;
     int width = 32;
     Padding padding{};
-    bool pad_if_needed = false;  // where the padded image is too small: on both sides by what is missing
+    bool pad_if_needed = false;  // if the padded image is too small, pad both sides by the missing pixels
     PaddingMode mode = PaddingMode::constant;
     Color fill{};
 };
 
-// The window, measured from the image's own corner: it may begin below 0 and end beyond the image.
-// Throws DataError where the padded image is smaller than the window.
+// The window relative to the unpadded image: it may begin below 0 and end beyond the image.
+// Throws InvalidArgument, and DataError if the padded image is smaller than the window.
 Box draw_random_crop(const RandomCrop& op, int image_height, int image_width, Rng& rng);
 
-// Copies `box` of `from` (C = 1..4) to `to` of the box's size; pixels beyond the edge by `mode`. Mirrored
-// images repeat, however far the box lies out.
+// Copies `box` of `from` (C = 1..4) to `to`, which has the box's size. `mode` defines pixels beyond the edge; mirrored
+// images repeat without limit. Throws InvalidArgument.
 void padded_crop(ConstImageView from, const Box& box, PaddingMode mode, const Color& fill, ImageView to);
 
 }  // namespace stoker

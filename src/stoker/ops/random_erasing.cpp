@@ -1,5 +1,5 @@
-// Draws the rectangle as torchvision does, and fills it. Each row of noise has its own stream, so that no
-// rectangle exhausts one.
+// Draws the rectangle as torchvision does and fills it. Each row of noise has its own random stream, so that no
+// rectangle exhausts a stream.
 #include "stoker/ops/random_erasing.h"
 
 #include <fmt/format.h>

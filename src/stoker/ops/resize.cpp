@@ -1,4 +1,4 @@
-// Sizes, checks, and resizing to pixels. The passes over them are in resize_lines.cpp.
+// Sizes, checks and the loop over output rows. row_resizer.cpp runs the two passes.
 #include "stoker/ops/resize.h"
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/ops/kernels.h"
-#include "stoker/ops/resize_lines.h"
+#include "stoker/ops/row_resizer.h"
 
 namespace stoker {
 namespace {
@@ -65,18 +65,14 @@ void resize_with(const OpKernels& kernels, ConstImageView from, ImageSize full, 
                  ResizeScratch& scratch) {
     check(from, full, part, to);
     const ResizeGeometry geometry{{from.height, from.width}, full, part};
-    ResizeLines lines(kernels, from, {0, 0, from.height, from.width}, geometry, scratch);
+    RowResizer lines(kernels, from, {0, 0, from.height, from.width}, geometry, scratch);
     for (int y = 0; y < to.height; ++y) {
         lines.next(to.row(y));
     }
 }
 
-void resize_part(ConstImageView from, ImageSize full, const Box& part, ImageView to, ResizeScratch& scratch) {
-    resize_with(best_kernels(), from, full, part, to, scratch);
-}
-
 void resize(ConstImageView from, ImageView to, ResizeScratch& scratch) {
-    resize_part(from, {to.height, to.width}, {0, 0, to.height, to.width}, to, scratch);
+    resize_with(best_kernels(), from, {to.height, to.width}, {0, 0, to.height, to.width}, to, scratch);
 }
 
 }  // namespace stoker

@@ -1,7 +1,6 @@
-// Bilinear resize with antialiasing, as torchvision and Pillow do it on uint8: separable triangle
-// filter widened by the scale, horizontal pass first, rounded to uint8 after each pass. The bits are
-// Pillow's; only where Pillow 13 takes the vertical pass first (the height shrinks more) a value may
-// differ by 1.
+// Bilinear resize with antialiasing, as in torchvision and Pillow on uint8: a separable triangle filter, widened by the
+// scale; horizontal pass first; rounding to uint8 after each pass. The bits are Pillow's, but if the height shrinks
+// more than the width, Pillow 13 runs the vertical pass first, and values may differ by 1.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +8,8 @@
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/image.h"
-#include "stoker/ops/lane_table.h"
 #include "stoker/ops/resize_axis.h"
+#include "stoker/ops/vnni_filter.h"
 
 namespace stoker {
 
@@ -20,10 +19,11 @@ struct ImageSize {
     bool operator==(const ImageSize&) const = default;
 };
 
-// torchvision's Resize(size): the shorter side becomes `size`, the longer int(size * long / short).
+// torchvision's Resize(size): the shorter side becomes `size`, the longer int(size * long / short). Throws
+// InvalidArgument, and DataError if the longer side would exceed an int.
 ImageSize resized_size(int image_height, int image_width, int size);
 
-// A resize of which a part is wanted: `source` becomes `full`, of which `part` is cut out and mirrored.
+// A resize of `source` to `full`, followed by a crop to `part` and, with `flip`, a horizontal flip.
 struct ResizeGeometry {
     ImageSize source;
     ImageSize full;
@@ -31,34 +31,27 @@ struct ResizeGeometry {
     bool flip = false;
 };
 
-// The rows and columns of the source that the part is made from; what lies outside need not be decoded.
+// The box of the source that the part depends on. Pixels outside need not be decoded.
 Box resize_reads(const ResizeGeometry& geometry);
 
-// Memory kept from image to image by one worker.
+// Scratch memory. Use one per thread; it is reused from image to image.
 struct ResizeScratch {
     ResizeAxis horizontal;
     ResizeAxis vertical;
-    Buffer columns;  // a few input rows turned on their side: (input columns, C, rows)
-    Buffer turned;   // the same after the horizontal pass: (output columns, C, rows)
-    Image rows;      // a ring of rows after the horizontal pass: (rows, output width, C)
+    Buffer columns;     // kLanes input rows, transposed: (input columns, C, kLanes)
+    Buffer transposed;  // the same after the horizontal pass: (output columns, C, kLanes)
+    Image rows;         // a ring of rows after the horizontal pass: (rows, output width, C)
     std::vector<const std::uint8_t*> row_taps;
     Image line;     // one output row (W, C)
     Buffer floats;  // the same, normalised
-    LaneTable lanes;
-    Buffer quads;  // a ring of rows after the horizontal pass, four by four: see kernels_vnni.cpp
+    VnniFilter vnni_filter;
+    Buffer quads;  // a ring of quad rows (kernels_vnni.h) after the horizontal pass
     std::vector<const std::byte*> quad_rows;
     std::vector<std::uint32_t> quad_digits;
 };
 
-// `from` (h, w, C) to `to` (H, W, C), C = 1..4, any sizes of at least 1. Equal sizes copy.
-// Throws InvalidArgument where the shapes do not fit together.
+// Resizes `from` (h, w, C) to `to` (H, W, C), C = 1..4, all sizes at least 1. Equal sizes copy.
+// Throws InvalidArgument for other shapes.
 void resize(ConstImageView from, ImageView to, ResizeScratch& scratch);
-
-// The pixels that resizing `from` to `full` and then cutting out `part` would give, for the cost of
-// `part` alone: torchvision's Resize and CenterCrop in one. `to` has the size of `part`, which lies within `full`.
-void resize_part(ConstImageView from, ImageSize full, const Box& part, ImageView to, ResizeScratch& scratch);
-
-// The slow, readable twin: the same bits.
-void resize_reference(ConstImageView from, ImageView to);
 
 }  // namespace stoker

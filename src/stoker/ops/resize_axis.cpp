@@ -1,5 +1,5 @@
-// The filter's weights. The triangle of half-width `support` around each output's centre, sampled at
-// the input centres and normalised in double: Pillow's definition of BILINEAR with antialiasing.
+// The weights: a triangle of half-width `support` around each output's centre, sampled at the input centres and
+// normalised in double. This is Pillow's definition of BILINEAR with antialiasing.
 #include "stoker/ops/resize_axis.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace stoker {
 namespace {
 
-// One axis' ratio, and where its triangles lie.
+// The scale of an axis and the positions of its triangles.
 struct Triangles {
     Triangles(int input_size, int output)
         : input(input_size), scale(static_cast<double>(input_size) / output), support(std::max(scale, 1.0)) {}
@@ -21,7 +21,7 @@ struct Triangles {
 
     int input;
     double scale;
-    double support;  // shrinking widens the triangle, growing does not
+    double support;  // only downscaling widens the triangle
 };
 
 }  // namespace
@@ -30,7 +30,7 @@ void ResizeAxis::build(int input, int output, int begin, int count) {
     if (input == input_ && output == output_ && begin == begin_ && static_cast<std::size_t>(count) == taps.size()) {
         return;
     }
-    input_ = -1;  // until all of it is there: the vectors may fail to grow
+    input_ = -1;  // marks the filter as incomplete in case an allocation throws
     output_ = output;
     begin_ = begin;
     taps.resize(static_cast<std::size_t>(count));

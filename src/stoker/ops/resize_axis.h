@@ -1,5 +1,5 @@
-// A resize's filter along one axis: which inputs each output reads, and their weights in fixed point.
-// Drawn up once an image and axis; the loops over pixels only multiply and add.
+// The resize filter along one axis: which inputs each output reads, and their weights in fixed point. Built once per
+// image and axis, so that the loops over pixels only multiply and add.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@ struct ResizeTaps {
     int count = 0;
 };
 
-// The filter along one axis, in fixed point of kResizeBits: `taps[i]` says where output i reads,
-// `weights[i * stride + k]` is its k-th weight; each output's weights sum to about 1 << kResizeBits.
-// Neither `first` nor `first + count` ever falls from one output to the next.
+// Weights have kResizeBits fraction bits: `taps[i]` are the inputs of output i, `weights[i * stride + k]` is its k-th
+// weight. The weights of an output sum to about 1 << kResizeBits. `first` and `first + count` never decrease from one
+// output to the next.
 inline constexpr int kResizeBits = 22;
 struct ResizeAxis {
     int stride = 0;
     std::vector<ResizeTaps> taps;
     std::vector<std::int32_t> weights;
 
-    // Outputs begin ... begin + count - 1 of `output`; equal lengths copy. Reuses its memory; does nothing
-    // where the arguments are those of last time.
+    // Builds outputs begin ... begin + count - 1 of `output`; equal lengths copy. Reuses its memory, and returns at
+    // once if the arguments are the same as in the last call.
     void build(int input, int output, int begin, int count);
-    // Inputs from the first tap of all to the last.
+    // The number of inputs from the first tap to the last.
     int inputs() const { return taps.back().first + taps.back().count - taps.front().first; }
 
   private:
@@ -35,7 +35,7 @@ struct ResizeAxis {
     std::vector<double> triangle_;  // one output's weights before they are normalised
 };
 
-// The inputs under the taps of these outputs, first and count, without building their weights.
+// The inputs that these outputs read, without building weights.
 ResizeTaps resize_reach(int input, int output, int begin, int count);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Checks, the choice of the way, and the way over rows of pixels, which every kernel set can go.
+// Checks the arguments and selects the implementation: the kernel set's own, copying rows, or resizing row by row.
 #include "stoker/ops/resize_normalize.h"
 
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include "stoker/base/error.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/kernels.h"
-#include "stoker/ops/resize_lines.h"
+#include "stoker/ops/row_resizer.h"
 
 namespace stoker {
 namespace {
@@ -44,7 +44,7 @@ void check(ConstImageView from, const Box& window, const ResizeGeometry& geometr
     }
 }
 
-// One row after the other to the target, whatever its type and order.
+// Writes one row at a time to the target, for every type and layout.
 class RowWriter {
   public:
     RowWriter(const OpKernels& kernels, const ResizeJob& job, ResizeScratch& scratch)
@@ -58,7 +58,7 @@ class RowWriter {
         floats_ = reinterpret_cast<float*>(scratch.floats.data());
     }
 
-    // `pixels` (W, C) as row y.
+    // Writes `pixels` (W, C) as row y.
     void write(const std::uint8_t* pixels, int y) const {
         const PixelTarget& target = job_.target;
         const bool planes = target.layout == Layout::chw;
@@ -82,8 +82,8 @@ class RowWriter {
         }
         kernels_.normalize(pixels, width_, job_.from.channels, job_.factors, target.layout, floats_, width_);
         for (std::size_t c = 0; c < runs; ++c) {
-            kernels_.narrow(floats_ + c * width_, length, target.dtype,
-                            reinterpret_cast<std::uint16_t*>(out + c * plane_ * item_));
+            kernels_.to_16bit(floats_ + c * width_, length, target.dtype,
+                              reinterpret_cast<std::uint16_t*>(out + c * plane_ * item_));
         }
     }
 
@@ -97,8 +97,8 @@ class RowWriter {
     float* floats_;
 };
 
-void resize_rows_of(const OpKernels& kernels, const ResizeJob& job, ResizeScratch& scratch) {
-    ResizeLines lines(kernels, job.from, job.window, job.geometry, scratch);
+void resize_by_rows(const OpKernels& kernels, const ResizeJob& job, ResizeScratch& scratch) {
+    RowResizer lines(kernels, job.from, job.window, job.geometry, scratch);
     const RowWriter writer(kernels, job, scratch);
     scratch.line.reset(1, job.geometry.part.width, job.from.channels);
     const ImageView line = scratch.line.view();
@@ -111,14 +111,14 @@ void resize_rows_of(const OpKernels& kernels, const ResizeJob& job, ResizeScratc
     }
 }
 
-// Rows that follow one another without a gap are one long row: kernels like those.
-void cut_rows(const OpKernels& kernels, ResizeJob job, ResizeScratch& scratch) {
+// Crops without resizing. Contiguous rows are processed as one long row, which is faster.
+void crop_by_rows(const OpKernels& kernels, ResizeJob job, ResizeScratch& scratch) {
     Box& part = job.geometry.part;
     const ConstImageView rows =
         job.from.crop({part.top - job.window.top, part.left - job.window.left, part.height, part.width});
     const bool no_gaps = rows.stride == static_cast<std::ptrdiff_t>(rows.row_bytes());
-    constexpr int kMost = 1 << 30;
-    if (no_gaps && part.height <= kMost / part.width && job.target.dtype == DType::float32) {
+    constexpr int kMax = 1 << 30;
+    if (no_gaps && part.height <= kMax / part.width && job.target.dtype == DType::float32) {
         part = {.height = 1, .width = part.height * part.width};
     }
     const RowWriter writer(kernels, job, scratch);
@@ -127,7 +127,7 @@ void cut_rows(const OpKernels& kernels, ResizeJob job, ResizeScratch& scratch) {
     }
 }
 
-bool only_cuts(const ResizeGeometry& geometry) {
+bool only_crops(const ResizeGeometry& geometry) {
     return geometry.full == geometry.source && !geometry.flip;
 }
 
@@ -142,15 +142,15 @@ void resize_normalize_with(const OpKernels& kernels, ConstImageView from, const 
                            ResizeScratch& scratch) {
     check(from, window, geometry, target);
     const ResizeJob job{from, window, geometry, factors, target};
-    // Where nothing is resized or mirrored, the rows as they are go straight to the target. (Weights of one and
-    // nothing cost less than what streaming saves.)
-    const bool own_way = kernels.resize_normalize != nullptr;
-    if (only_cuts(geometry) && !(own_way && target.streamed)) {
-        cut_rows(kernels, job, scratch);
+    // Without resize and flip, rows go directly to the target. With streaming the one-pass kernel is still faster: its
+    // trivial weights cost less than streaming saves.
+    const bool one_pass = kernels.resize_normalize != nullptr;
+    if (only_crops(geometry) && !(one_pass && target.streamed)) {
+        crop_by_rows(kernels, job, scratch);
         return;
     }
-    if (!own_way || !kernels.resize_normalize(job, scratch)) {
-        resize_rows_of(kernels, job, scratch);
+    if (!one_pass || !kernels.resize_normalize(job, scratch)) {
+        resize_by_rows(kernels, job, scratch);
     }
 }
 

@@ -1,4 +1,4 @@
-// A rotation is an affine move by the opposite angle, because torchvision's two turn in opposite directions.
+// torchvision's rotate is counter-clockwise and its affine clockwise, hence the negative angle.
 #include "stoker/ops/rotation.h"
 
 #include <fmt/format.h>
@@ -18,14 +18,14 @@ float draw_random_rotation(const RandomRotation& op, Rng& rng) {
     return rng.uniform(op.low, op.high);
 }
 
-void rotate(ImageView image, double degrees, Interpolation interpolation, const Outside& outside, Image& scratch) {
+void rotate(ImageView image, double degrees, Interpolation interpolation, const Fill& fill, Image& scratch) {
     const double angle = std::fmod(std::fmod(degrees, 360.0) + 360.0, 360.0);
     if (angle == 0) {
         return;
     }
     scratch.reset(image.height, image.width, image.channels);
     copy_pixels(image, scratch.view());
-    affine(scratch.view(), inverse_matrix({.angle = -angle}), interpolation, outside, image);
+    affine(scratch.view(), inverse_matrix({.angle = -angle}), interpolation, fill, image);
 }
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// torchvision's RandomRotation about the image's middle, without `expand`: the size stays.
+// torchvision's RandomRotation about the image's centre, without `expand`: the size does not change.
 #pragma once
 
 #include "stoker/base/image.h"
@@ -14,10 +14,10 @@ struct RandomRotation {
     Color fill{};
 };
 
-// The angle in degrees.
+// Returns the angle in degrees. Throws InvalidArgument.
 float draw_random_rotation(const RandomRotation& op, Rng& rng);
 
-// Rotates in place; `scratch` holds the original meanwhile. C = 1..4.
-void rotate(ImageView image, double degrees, Interpolation interpolation, const Outside& outside, Image& scratch);
+// Rotates in place, C = 1..4. `scratch` holds a copy of the original.
+void rotate(ImageView image, double degrees, Interpolation interpolation, const Fill& fill, Image& scratch);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Turns kLanes rows of bytes on their side and back, in squares of 16 x 16. Internal to ops/.
+// Transposes kLanes rows of bytes and back, in squares of 16 x 16. Internal to ops/.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace stoker {
 static_assert(kLanes == 16, "the network below is for 16 x 16");
 using ByteLine [[gnu::vector_size(kLanes)]] = std::uint8_t;
 
-// The bytes that the turned form of rows of `bytes` bytes takes.
-inline std::size_t turned_bytes(std::size_t bytes) {
+// The size of kLanes transposed rows of `bytes` bytes.
+inline std::size_t transposed_bytes(std::size_t bytes) {
     return (bytes + kLanes - 1) / kLanes * kLanes * kLanes;
 }
 
-// Interleaving line i with line i + 8, four times over, transposes a 16 x 16 square.
+// Interleaving lines i and i + 8 four times transposes a 16 x 16 square.
 inline void transpose(ByteLine (&lines)[kLanes]) {
     for (int round = 0; round < 4; ++round) {
         ByteLine next[kLanes];
@@ -31,8 +31,8 @@ inline void transpose(ByteLine (&lines)[kLanes]) {
     }
 }
 
-// kLanes rows of `bytes` bytes to `out` (bytes rounded up to kLanes, kLanes), zeros past the end.
-inline void turn_rows(const std::uint8_t* const (&rows)[kLanes], std::size_t bytes, std::uint8_t* out) {
+// kLanes rows of `bytes` bytes to `out` (bytes rounded up to kLanes, kLanes), zeros after the end.
+inline void transpose_rows(const std::uint8_t* const (&rows)[kLanes], std::size_t bytes, std::uint8_t* out) {
     for (std::size_t begin = 0; begin < bytes; begin += kLanes) {
         const std::size_t length = std::min<std::size_t>(kLanes, bytes - begin);
         ByteLine lines[kLanes] = {};
@@ -48,12 +48,13 @@ inline void turn_rows(const std::uint8_t* const (&rows)[kLanes], std::size_t byt
     }
 }
 
-// The way back: `turned` (bytes rounded up to kLanes, kLanes) to the first `count` rows.
-inline void turn_back(const std::uint8_t* turned, std::size_t bytes, std::uint8_t* const (&rows)[kLanes], int count) {
+// The inverse: `transposed` (bytes rounded up to kLanes, kLanes) to the first `count` rows.
+inline void untranspose_rows(const std::uint8_t* transposed, std::size_t bytes, std::uint8_t* const (&rows)[kLanes],
+                             int count) {
     for (std::size_t begin = 0; begin < bytes; begin += kLanes) {
         const std::size_t length = std::min<std::size_t>(kLanes, bytes - begin);
         ByteLine lines[kLanes];
-        std::memcpy(lines, turned + begin * kLanes, sizeof(lines));
+        std::memcpy(lines, transposed + begin * kLanes, sizeof(lines));
         transpose(lines);
         for (int i = 0; i < count; ++i) {
             if (length == kLanes) {

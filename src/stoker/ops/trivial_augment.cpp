@@ -1,4 +1,4 @@
-// The magnitudes are torchvision's, float32 steps from either end included, and then the other ops' work.
+// Computes torchvision's magnitudes, including their float32 rounding, and calls the other ops.
 #include "stoker/ops/trivial_augment.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace stoker {
 namespace {
 
-// torch.linspace: in float32, from the nearer end.
+// torch.linspace: float32 steps from the nearer end.
 double linspace(float first, float last, int bin, int bins) {
     const float step = (last - first) / static_cast<float>(bins - 1);
     const float value = bin < bins / 2 ? std::fma(step, static_cast<float>(bin), first)
@@ -30,14 +30,14 @@ bool has_magnitude(TrivialOp op) {
     return op >= TrivialOp::shear_x && op <= TrivialOp::solarize;
 }
 
-void move(ImageView image, const AffineMove& affine_move, const TrivialAugmentParams& params, Image& scratch) {
+void move(ImageView image, const AffineParams& affine_move, const TrivialAugmentParams& params, Image& scratch) {
     scratch.reset(image.height, image.width, image.channels);
     copy_pixels(image, scratch.view());
-    affine(scratch.view(), inverse_matrix(affine_move), params.interpolation, params.outside, image);
+    affine(scratch.view(), inverse_matrix(affine_move), params.interpolation, params.fill, image);
 }
 
-// Shears keep the image's top left corner where it is.
-AffineMove sheared(ImageView image, double x, double y) {
+// Shears keep the image's top left corner in place.
+AffineParams sheared(ImageView image, double x, double y) {
     const auto degrees = [](double slope) { return std::atan(slope) * 180.0 / std::numbers::pi; };
     return {.shear = {degrees(x), degrees(y)}, .center = {-0.5 * image.width, -0.5 * image.height}};
 }
@@ -65,7 +65,7 @@ TrivialAugmentParams draw_trivial_augment(const TrivialAugmentWide& op, Rng& rng
         throw InvalidArgument(
             {.where = "trivial_augment_wide", .expected = "at least 2 bins", .got = fmt::to_string(op.bins)});
     }
-    TrivialAugmentParams params{.interpolation = op.interpolation, .outside = op.outside};
+    TrivialAugmentParams params{.interpolation = op.interpolation, .fill = op.fill};
     params.op = static_cast<TrivialOp>(rng.below(kTrivialOps));
     if (has_magnitude(params.op)) {
         const auto bin = static_cast<int>(rng.below(static_cast<std::uint32_t>(op.bins)));
@@ -92,7 +92,7 @@ void trivial_augment(ImageView image, const TrivialAugmentParams& params, Image&
         case TrivialOp::translate_y:
             return move(image, {.translate = {0, std::trunc(magnitude)}}, params, scratch);
         case TrivialOp::rotate:
-            return rotate(image, magnitude, params.interpolation, params.outside, scratch);
+            return rotate(image, magnitude, params.interpolation, params.fill, scratch);
         case TrivialOp::brightness:
             return color_jitter(image, {.brightness = factor});
         case TrivialOp::color:

@@ -1,4 +1,4 @@
-// torchvision's TrivialAugmentWide: one of fourteen ops, with one of `bins` magnitudes, to every image.
+// torchvision's TrivialAugmentWide: applies one of fourteen ops with one of `bins` magnitudes.
 #pragma once
 
 #include <cstdint>
@@ -31,22 +31,22 @@ inline constexpr std::uint32_t kTrivialOps = 14;
 struct TrivialAugmentWide {
     int bins = 31;  // num_magnitude_bins, at least 2
     Interpolation interpolation = Interpolation::nearest;
-    Outside outside{};
+    Fill fill{};
 };
 
 struct TrivialAugmentParams {
     TrivialOp op = TrivialOp::identity;
-    double magnitude = 0;  // signed; its unit is the op's
+    double magnitude = 0;  // signed; the unit depends on the op
     Interpolation interpolation = Interpolation::nearest;
-    Outside outside{};
+    Fill fill{};
 };
 
-// The magnitude of bin 0 <= bin < bins, without a sign; 0 for ops that have none.
+// The unsigned magnitude of bin 0 <= bin < bins; 0 for ops without a magnitude.
 double trivial_magnitude(TrivialOp op, int bin, int bins);
 
 TrivialAugmentParams draw_trivial_augment(const TrivialAugmentWide& op, Rng& rng);
 
-// In place, C = 1 or 3; `scratch` holds originals meanwhile.
+// In place, C = 1 or 3. `scratch` holds copies of the original. Throws DataError for other shapes.
 void trivial_augment(ImageView image, const TrivialAugmentParams& params, Image& scratch);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Keys have as many digits as the last one of the source needs, eight at least, from the first sample on.
+// All entries have the same number of digits: as many as the last index needs, at least eight.
 #include "stoker/pack/lmdb_target.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void LmdbTarget::store(const PackedSample& sample) {
     const StkImage& image = sample.image;
     PickleWriter pickle(value_);
     pickle.begin_dict();
-    pickle.text("key");  // first: found without a look at the image's pages
+    pickle.text("key");  // first, so that it is found without reading the image's pages
     pickle.text(sample.key);
     pickle.text("image");
     if (image.codec == StkCodec::raw) {
@@ -93,22 +93,21 @@ std::uint64_t LmdbTarget::read_hash(std::size_t /*part*/, const Json* before, co
 }
 
 std::vector<std::string> LmdbTarget::assemble(const TargetProgress& /*progress*/) {
-    PickleWriter length(value_);
-    length.integer(static_cast<std::int64_t>(count_));
-    length.finish();
-    writer().put("__len__", value_);
-    PickleWriter names_list(value_);
-    names_list.begin_list();
-    for (const std::string& name : classes()) {
-        names_list.text(name);
-    }
-    names_list.end_list();
-    names_list.finish();
-    writer().put("__classes__", value_);
-    PickleWriter field(value_);
-    field.text("key");
-    field.finish();
-    writer().put("__keys__", value_);
+    const auto put = [&](const char* key, const auto& write_value) {
+        PickleWriter pickle(value_);
+        write_value(pickle);
+        pickle.finish();
+        writer().put(key, value_);
+    };
+    put("__len__", [&](PickleWriter& pickle) { pickle.integer(static_cast<std::int64_t>(count_)); });
+    put("__classes__", [&](PickleWriter& pickle) {
+        pickle.begin_list();
+        for (const std::string& name : classes()) {
+            pickle.text(name);
+        }
+        pickle.end_list();
+    });
+    put("__keys__", [](PickleWriter& pickle) { pickle.text("key"); });
     writer().commit();
     writer_.reset();
     return {names().file};

@@ -1,5 +1,5 @@
-// Packing into LMDB: under "00000000", "00000001", ... a pickled dict of image, label and key; __len__ and __classes__
-// beside them. A part is a committed transaction, or several.
+// Packs into LMDB: the entries "00000000", "00000001", ... are pickled dicts of key, image and label; __len__,
+// __classes__ and __keys__ are further entries. A part is one or more committed transactions.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class LmdbTarget final : public StagedTarget {
     LmdbWriter& writer();
     std::string key_of(std::uint64_t index) const;
 
-    int width_;  // digits of a key
+    int width_;  // digits of an entry's key
     std::unique_ptr<LmdbWriter> writer_;
     std::uint64_t count_ = 0;
     StreamHash hash_;

@@ -1,4 +1,4 @@
-// The packing itself: what is kept of an earlier run, the stream of samples, the verification.
+// One packing: checks what an earlier run left, streams the samples into the target, verifies the result.
 #include "stoker/pack/pack.h"
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/stk/stk.h"
-#include "stoker/pack/equal_keys.h"
-#include "stoker/pack/ordered.h"
+#include "stoker/pack/ordered_parallel_for.h"
 #include "stoker/pack/pack_plan.h"
-#include "stoker/pack/tally.h"
+#include "stoker/pack/pack_stats.h"
 #include "stoker/pack/target.h"
+#include "stoker/pack/unique_keys.h"
 
 namespace stoker {
 namespace {
@@ -24,9 +24,9 @@ std::string text_of(const Json& json) {
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-struct Slot {  // what a worker makes of one sample
+struct Slot {  // a worker's result for one sample
     Sample sample;
-    Recoded recoded;
+    TranscodedImage transcoded;
     std::int64_t bytes_in = 0;
     std::string key;
     std::optional<SkippedSample> bad;
@@ -42,13 +42,13 @@ DataError with_skip_hint(const DataError& error) {
 
 SkippedSample skipped(const std::string& key, std::int64_t index, const DataError& error) {
     DataPlace place = error.place();
-    place.key.clear();  // it stands beside the reason
+    place.key.clear();  // SkippedSample has the key already
     place.index = index;
     return {key, DataError(std::move(place), error.info()).what()};
 }
 
-PackOptions resolved(PackOptions options, const TargetFormat& format) {
-    options.recode.codec = options.recode.codec.value_or(format.codec);
+PackOptions with_codec(PackOptions options, const TargetFormat& format) {
+    options.transcode.codec = options.transcode.codec.value_or(format.codec);
     return options;
 }
 
@@ -59,16 +59,16 @@ class Packing {
           stk_(dynamic_cast<const StkDataset*>(&dataset)),
           path_(path),
           format_(target_format(path)),
-          options_(resolved(options, format_)),
+          options_(with_codec(options, format_)),
           plan_(plan_of(dataset, options_, format_.shards)) {}
 
     PackResult run() {
         refuse_inside_source();
-        if (const auto origin = format_.finished(path_)) {
+        if (const auto origin = format_.finished_origin(path_)) {
             return finished_before(*origin);
         }
-        if (const auto origin = format_.begun(path_)) {
-            check_plan(path_.string(), *origin, plan_, "begun", "finish it so, or name another target");
+        if (const auto origin = format_.unfinished_origin(path_)) {
+            check_plan(path_.string(), *origin, plan_, "begun", "finish it with these options, or name another target");
         }
         {
             const auto target = format_.open(path_, {.origin = text_of({{"plan", plan_}}),
@@ -76,65 +76,64 @@ class Packing {
                                                      .samples = dataset_.size(),
                                                      .shard_size = options_.shard_size,
                                                      .workers = options_.workers});
-            take_up(*target);
+            check_parts(*target);
             result_.resumed_samples = target->samples();
             check_keys(*target);
             target->begin();
             stream(*target);
-            total_.add(std::exchange(part_, {}));  // bad samples after the last part
-            target->seal(text_of({{"plan", plan_}, {"result", to_json(total_)}}), told("write"));
-            target->verify(told("verify"));
+            add_stats(total_, std::exchange(part_, {}));  // bad samples after the last part
+            target->finalize(text_of({{"plan", plan_}, {"result", to_json(total_)}}), progress_for("write"));
+            target->verify(progress_for("verify"));
             target->publish();
         }
-        return report();
+        return result();
     }
 
   private:
-    // There it would be taken for a part of the dataset from then on.
+    // A target inside the source would be read as a part of it from then on.
     void refuse_inside_source() const {
         std::error_code unknown;
         if (!fs::is_directory(dataset_.path(), unknown)) {
             return;
         }
-        const fs::path dataset = fs::weakly_canonical(dataset_.path(), unknown);
-        const fs::path within = fs::weakly_canonical(path_, unknown).lexically_relative(dataset);
+        const fs::path source = fs::weakly_canonical(dataset_.path(), unknown);
+        const fs::path within = fs::weakly_canonical(path_, unknown).lexically_relative(source);
         if (!within.empty() && *within.begin() != "..") {
             throw InvalidArgument({.where = path_.string(),
                                    .expected = "a target outside of the source " + dataset_.path(),
                                    .got = "one within it",
-                                   .hint = "the source would be another data set with it"});
+                                   .hint = "inside it the target would change the source"});
         }
     }
 
-    // The result of a packing that was complete before this one began.
+    // The result of a packing that an earlier run completed.
     PackResult finished_before(const std::string& text) {
         check_plan(path_.string(), text, plan_, "packed", "name another target, or remove it first");
-        const Json origin = Json::parse(text);
-        total_ = tally_from_json(origin.value("result", Json()));
+        total_ = pack_stats_from_json(Json::parse(text).value("result", Json()));
         result_.nothing_to_do = true;
-        PackResult result = report();
-        result.resumed_samples = result.samples;
-        return result;
+        PackResult before = result();
+        before.resumed_samples = before.samples;
+        return before;
     }
 
-    // Checks the parts of an earlier run and drops what is not good.
-    void take_up(PackTarget& target) {
+    // Checks the parts of an earlier run; drops the first bad one and all after it.
+    void check_parts(PackTarget& target) {
         for (std::size_t part = 0; part < target.parts(); ++part) {
             try {
-                target.check_part(part, told("check"));
-                const PackTally tally = tally_from_json(Json::parse(target.part_notes(part), nullptr, false));
-                if (tally.samples_in != target.part_samples(part) + static_cast<std::int64_t>(tally.skipped.size()) ||
-                    tally.samples_in > dataset_.size() - total_.samples_in) {
-                    throw DataError({}, {.where = "pack", .expected = "notes that fit the part", .got = "others"});
+                target.check_part(part, progress_for("check"));
+                const PackStats stats = pack_stats_from_json(Json::parse(target.part_notes(part), nullptr, false));
+                if (stats.samples_in != target.part_samples(part) + static_cast<std::int64_t>(stats.skipped.size()) ||
+                    stats.samples_in > dataset_.size() - total_.samples_in) {
+                    throw DataError({}, {.where = "pack", .expected = "notes that fit the part", .got = "other notes"});
                 }
-                total_.add(tally);
-            } catch (const DataError&) {  // damaged or gone: packed again, as it never had been
-                target.keep(part);
+                add_stats(total_, stats);
+            } catch (const DataError&) {  // damaged or missing: packed again
+                target.keep_parts(part);
             }
         }
     }
 
-    // Before the first sample: a key at the end that the format cannot hold shall not cost all the work before it.
+    // Runs before the first sample, so that a bad key at the end does not waste all the work before it.
     void check_keys(const PackTarget& target) const {
         for (std::int64_t i = 0; !options_.skip_bad && i < dataset_.size(); ++i) {
             const std::string key = dataset_.key(i);
@@ -144,47 +143,47 @@ class Packing {
                 throw error.located({.path = dataset_.path(), .key = key, .index = i});
             }
         }
-        if (target.needs_different_keys()) {
-            refuse_equal_keys(dataset_, format_.name);
+        if (target.needs_unique_keys()) {
+            check_unique_keys(dataset_, format_.name);
         }
     }
 
     void stream(PackTarget& target) {
-        const OrderedWork range{.begin = total_.samples_in, .end = dataset_.size(), .threads = options_.workers};
-        std::vector<Slot> slots(static_cast<std::size_t>(range.places()));
-        std::vector<Recoder> recoders;
+        const OrderedRange range{.begin = total_.samples_in, .end = dataset_.size(), .threads = options_.workers};
+        std::vector<Slot> slots(static_cast<std::size_t>(range.slots()));
+        std::vector<Transcoder> transcoders;
         for (int i = 0; i < range.threads; ++i) {
-            recoders.emplace_back(options_.recode);
+            transcoders.emplace_back(options_.transcode);
         }
         std::int64_t bytes = 0;
-        run_ordered(
+        ordered_parallel_for(
             range,
-            [&](std::int64_t index, int place, int thread) {
-                work(index, recoders[static_cast<std::size_t>(thread)], slots[static_cast<std::size_t>(place)]);
+            [&](std::int64_t index, int slot, int thread) {
+                read(index, transcoders[static_cast<std::size_t>(thread)], slots[static_cast<std::size_t>(slot)]);
             },
-            [&](std::int64_t index, int place) {
-                const Slot& slot = slots[static_cast<std::size_t>(place)];
-                take(target, index, slot);
+            [&](std::int64_t index, int number) {
+                const Slot& slot = slots[static_cast<std::size_t>(number)];
+                write(target, index, slot);
                 bytes += slot.bytes_in;
-                tell("pack", index + 1, bytes);
+                report("pack", index + 1, bytes);
             });
         close_part(target);
     }
 
-    // On a worker's thread.
-    void work(std::int64_t index, Recoder& recoder, Slot& slot) const {
+    // Runs on a worker's thread.
+    void read(std::int64_t index, Transcoder& transcoder, Slot& slot) const {
         slot.bad.reset();
         slot.bytes_in = 0;
         slot.key = dataset_.key(index);
         slot.sample.label = -1;
         try {
             if (stk_ != nullptr) {
-                stk_->reader().verify(index);  // else damage would get a good hash
+                stk_->reader().verify(index);  // otherwise damaged bytes would get a valid hash
             }
             dataset_.read(index, slot.sample);
             slot.bytes_in = static_cast<std::int64_t>(slot.sample.bytes.size());
             const bool original = stk_ == nullptr || stk_->image(index).original_file;
-            recoder.run(slot.sample, original, slot.recoded);
+            transcoder.run(slot.sample, original, slot.transcoded);
         } catch (const DataError& error) {
             if (!options_.skip_bad) {
                 throw with_skip_hint(error.located({.path = dataset_.path(), .key = slot.key, .index = index}));
@@ -198,7 +197,7 @@ class Packing {
         }
     }
 
-    // Why the target cannot hold the sample; without --skip-bad that ends the packing.
+    // The reason why the target cannot store the sample. Throws it unless bad samples are skipped.
     std::optional<SkippedSample> refused(const PackTarget& target, std::int64_t index,
                                          const PackedSample& sample) const {
         try {
@@ -213,19 +212,19 @@ class Packing {
         }
     }
 
-    void take(PackTarget& target, std::int64_t index, const Slot& slot) {
-        const PackedSample sample{.key = slot.key, .image = slot.recoded.image, .label = slot.sample.label};
+    void write(PackTarget& target, std::int64_t index, const Slot& slot) {
+        const PackedSample sample{.key = slot.key, .image = slot.transcoded.image, .label = slot.sample.label};
         const std::optional<SkippedSample> bad = slot.bad ? slot.bad : refused(target, index, sample);
         if (!bad) {
             if (target.closes_part(sample)) {
                 close_part(target);
             }
             target.add(sample);
-            open_ = true;
-            if (!slot.recoded.kept.empty()) {
-                ++part_.kept[slot.recoded.kept];
+            part_open_ = true;
+            if (!slot.transcoded.kept.empty()) {
+                ++part_.kept[slot.transcoded.kept];
             }
-            part_.exif_lost += slot.recoded.exif_lost ? 1 : 0;
+            part_.exif_lost += slot.transcoded.exif_lost ? 1 : 0;
         } else {
             part_.skipped.push_back(*bad);
         }
@@ -234,53 +233,50 @@ class Packing {
     }
 
     void close_part(PackTarget& target) {
-        if (!std::exchange(open_, false)) {
-            return;  // only bad samples since the last one
+        if (!std::exchange(part_open_, false)) {
+            return;  // no sample, or only bad ones, since the last part
         }
         target.close_part(text_of(to_json(part_)));
-        total_.add(std::exchange(part_, {}));
+        add_stats(total_, std::exchange(part_, {}));
     }
 
-    PackResult report() {
-        const PackedFigures packed = format_.figures(path_);
+    PackResult result() {
+        const PackedSummary packed = format_.summary(path_);
         const std::int64_t expected = dataset_.size() - static_cast<std::int64_t>(total_.skipped.size());
         if (packed.samples != expected) {
             throw DataError({.path = path_.string()}, {.where = "pack",
                                                        .expected = fmt::format("{} samples", expected),
                                                        .got = fmt::format("{}", packed.samples)});
         }
+        static_cast<PackStats&>(result_) = total_;
         result_.format = format_.name;
         result_.path = packed.path;
         result_.samples = packed.samples;
-        result_.bytes_in = total_.bytes_in;
         result_.bytes_out = packed.bytes;
         result_.shards = packed.shards;
         result_.codecs = packed.codecs;
-        result_.kept = total_.kept;
-        result_.exif_lost = total_.exif_lost;
-        result_.skipped = total_.skipped;
         return std::move(result_);
     }
 
-    void tell(const char* phase, std::int64_t done, std::int64_t bytes) const {
+    void report(const char* phase, std::int64_t done, std::int64_t bytes) const {
         if (options_.progress) {
             options_.progress({.phase = phase, .done = done, .total = dataset_.size(), .bytes = bytes});
         }
     }
 
-    TargetProgress told(const char* phase) const {
-        return [this, phase](std::int64_t done, std::int64_t bytes) { tell(phase, done, bytes); };
+    TargetProgress progress_for(const char* phase) const {
+        return [this, phase](std::int64_t done, std::int64_t bytes) { report(phase, done, bytes); };
     }
 
     const Dataset& dataset_;
-    const StkDataset* stk_;  // the dataset, where it is packed already
+    const StkDataset* stk_;  // the data set if it is an stk one, else null
     const fs::path path_;
     const TargetFormat& format_;
     const PackOptions options_;
     const Json plan_;
-    PackTally total_;    // of closed parts
-    PackTally part_;     // of the one under way
-    bool open_ = false;  // there is one
+    PackStats total_;  // of closed parts
+    PackStats part_;   // since the last closed part
+    bool part_open_ = false;
     PackResult result_;
 };
 

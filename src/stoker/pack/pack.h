@@ -1,5 +1,5 @@
-// From any readable dataset to a data set of another format: order, keys, labels and pixels stay. Streams with many
-// threads, survives being killed, and reads back what it wrote before it says that it is done.
+// Packs any readable data set into a data set of another format. Order, keys, labels and pixels are kept. Works with
+// many threads, resumes after a kill, and verifies the result by reading it back.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,25 @@
 #include <vector>
 
 #include "stoker/formats/dataset.h"
-#include "stoker/formats/open.h"
-#include "stoker/pack/recode.h"
+#include "stoker/pack/transcode.h"
 
 namespace stoker {
 
 struct PackProgress {
-    // "check": parts of an earlier run, "pack", "write": the last form, where it is another, "verify": what was written
+    // "check": parts of an earlier run; "pack"; "write": the final file, for targets that spool samples first; "verify"
     const char* phase = "";
     std::int64_t done = 0;  // samples
     std::int64_t total = 0;
-    std::int64_t bytes = 0;  // read from the dataset so far in this run, or verified
+    std::int64_t bytes = 0;  // read from the data set in this run, or verified
 };
 
 struct PackOptions {
-    FieldNames fields = {};  // that the dataset was opened with: a packing of other fields is another one
-    RecodeOptions recode = {};
-    std::uint64_t shard_size = std::uint64_t{256} << 20;
+    FieldNames fields = {};  // with which the data set was opened; part of the plan that a resumed packing must match
+    TranscodeOptions transcode = {};
+    std::uint64_t shard_size = std::uint64_t{256} << 20;  // bytes
     int workers = 1;
-    bool skip_bad = false;  // leave bad samples out, and list them; else the first one ends the packing
-    // Called on the caller's thread, often. What it throws ends the packing, which can then be resumed.
+    bool skip_bad = false;  // leave bad samples out and list them; otherwise the first one ends the packing
+    // Called often, on the caller's thread. An exception from it ends the packing, which can then be resumed.
     std::function<void(const PackProgress&)> progress = {};
 };
 
@@ -39,24 +38,29 @@ struct SkippedSample {
     std::string reason;
 };
 
-struct PackResult {
-    std::string format;  // "stk", ...
-    std::string path;    // as the data set is opened
-    std::int64_t samples = 0;
-    std::int64_t bytes_in = 0;   // of the samples as the dataset gave them
-    std::int64_t bytes_out = 0;  // of all files
-    std::int64_t shards = 0;
-    std::map<std::string, std::int64_t> codecs;
-    std::map<std::string, std::int64_t> kept;  // reason: images that are not in the codec that was asked for
-    std::int64_t exif_lost = 0;                // images re-encoded without their EXIF orientation
-    std::vector<SkippedSample> skipped;        // bad samples
-    std::int64_t resumed_samples = 0;          // found finished from an earlier run
-    bool nothing_to_do = false;                // the data set was complete
+// Counts over the packed samples. Each part stores its own, so that a resumed packing reports on the whole data set.
+struct PackStats {
+    std::int64_t samples_in = 0;               // read from the data set, including skipped ones
+    std::int64_t bytes_in = 0;                 // of the samples as the data set gave them
+    std::map<std::string, std::int64_t> kept;  // images that are not in the requested codec, by reason
+    std::int64_t exif_lost = 0;                // images encoded again without their EXIF orientation
+    std::vector<SkippedSample> skipped;
 };
 
-// `target` says by its ending what is written: x.stk, x.tar, x-{000000..}.tar, x.lmdb, x.h5, x.npz. Throws DataError
-// (path, key and index of a bad sample; a sample that the format cannot hold), IoError, InvalidArgument where `target`
-// is something else or an unfinished packing of another dataset or other options, or has another ending.
+struct PackResult : PackStats {
+    std::string format;  // "stk", ...
+    std::string path;    // by which the data set is opened
+    std::int64_t samples = 0;
+    std::int64_t bytes_out = 0;  // of all files
+    std::int64_t shards = 0;
+    std::map<std::string, std::int64_t> codecs;  // samples by codec
+    std::int64_t resumed_samples = 0;            // packed by an earlier run
+    bool nothing_to_do = false;                  // the data set was complete before
+};
+
+// The ending of `target` selects the format: x.stk, x.tar, x-{000000..}.tar, x.lmdb, x.h5, x.npz. Throws DataError
+// (path, key and index) for a bad sample or one that the format cannot store, IoError, and InvalidArgument for another
+// ending, a target that is something else, or an unfinished packing of another data set or with other options.
 PackResult pack(const Dataset& dataset, const std::filesystem::path& target, const PackOptions& options);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// The plan as JSON, and its differences in words.
+// Builds the plan as JSON and describes differences between two plans.
 #include "stoker/pack/pack_plan.h"
 
 #include <algorithm>
@@ -39,11 +39,7 @@ std::string option_text(std::string name, const Json& value) {
     return fmt::format("--{} {}", name, value.dump());
 }
 
-std::string hex(std::uint64_t hash) {
-    return fmt::format("{:016x}", hash);
-}
-
-// The label where it is known before the sample is read; what is bad about it, reading the sample says.
+// The label if it is known without reading the sample. A bad label is reported when the sample is read.
 std::int64_t label_of(const Dataset& dataset, std::int64_t index) {
     constexpr std::int64_t kUnknown = -2;
     try {
@@ -53,8 +49,8 @@ std::int64_t label_of(const Dataset& dataset, std::int64_t index) {
     }
 }
 
-// When the one file that stands for the dataset was written; empty where there is none. Other pixels in as many bytes
-// show nowhere else.
+// Modification time of the file that represents the data set; empty if there is none. It is the only part of the plan
+// that shows changed pixels in a file of the same size.
 std::optional<std::int64_t> modified_ns(const fs::path& path) {
     std::error_code unknown;
     for (const fs::path& file : {path, path / "data.mdb", path / kStkManifest}) {
@@ -67,8 +63,8 @@ std::optional<std::int64_t> modified_ns(const fs::path& path) {
 
 }  // namespace
 
-// The dataset goes by what it holds, as far as that is known without reading all of it, and not by its path, which
-// differs from machine to machine.
+// Identifies the source by its content, as far as that is known without reading all samples. Its path is not used,
+// since it may differ between machines.
 Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
     std::uint64_t keys = 0;
     std::uint64_t labels = 0;
@@ -81,6 +77,7 @@ Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
     for (const std::string& name : dataset.classes()) {
         classes = hash_text(name, classes);
     }
+    const auto hex = [](std::uint64_t hash) { return fmt::format("{:016x}", hash); };
     Json plan = {{"format", dataset.format()}, {"samples", dataset.size()}, {"bytes", dataset.bytes()},
                  {"keys", hex(keys)},          {"labels", hex(labels)},     {"classes", hex(classes)}};
     if (const auto modified = modified_ns(dataset.path())) {
@@ -92,9 +89,9 @@ Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
     if (!options.fields.label.empty()) {
         plan["label_field"] = options.fields.label;
     }
-    plan["codec"] = pack_codec_name(options.recode.codec.value_or(PackCodec::keep));
-    plan["resize_shorter"] = options.recode.resize_shorter;
-    plan["quality"] = options.recode.quality;
+    plan["codec"] = pack_codec_name(options.transcode.codec.value_or(PackCodec::keep));
+    plan["resize_shorter"] = options.transcode.resize_shorter;
+    plan["quality"] = options.transcode.quality;
     if (shards) {
         plan["shard_size"] = options.shard_size;
     }
@@ -103,8 +100,8 @@ Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
 
 void check_plan(const std::string& directory, const std::string& origin, const Json& wanted, const std::string& done,
                 const std::string& hint) {
-    const Json whole = Json::parse(origin, nullptr, false);
-    const Json found = whole.is_object() ? whole.value("plan", Json()) : Json();
+    const Json parsed = Json::parse(origin, nullptr, false);
+    const Json found = parsed.is_object() ? parsed.value("plan", Json()) : Json();
     if (!found.is_object()) {
         throw InvalidArgument({.where = directory,
                                .expected = "a data set that `stoker pack` wrote",

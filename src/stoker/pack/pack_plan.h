@@ -1,5 +1,5 @@
-// What decides every byte of a packed data set: its dataset and the options. It lies in the manifest, so that a
-// packing goes on, or has nothing to do, only where it would give the same.
+// The plan of a packing: the identity of the source and the options, which together determine every byte of the result.
+// It is stored with the data set; a packing is resumed, or skipped as complete, only if its plan is the same.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,11 +9,11 @@
 
 namespace stoker {
 
-// `shards`: the target has several files, whose size is part of the plan.
+// `shards`: the target consists of several files, so the plan includes their size.
 nlohmann::ordered_json plan_of(const Dataset& dataset, const PackOptions& options, bool shards);
 
-// Throws InvalidArgument that says, as the command line does, where the plan in `origin` (a manifest's) differs from
-// `wanted`. `done`: "begun" or "packed", what was done with the plan.
+// Throws InvalidArgument if the plan in `origin`, a JSON text, differs from `wanted`. The message names the different
+// command-line options. `done`: "begun" or "packed", the state of the data set.
 void check_plan(const std::string& directory, const std::string& origin, const nlohmann::ordered_json& wanted,
                 const std::string& done, const std::string& hint);
 

@@ -1,19 +1,36 @@
-// Samples are hashed twice: as the caller gave them and as `open_dataset` gives them back; the numbers must meet at the
-// end of every part.
+// Hashes every sample twice: as the caller gave it and as the reader returns it. The running hashes must be equal at
+// the end of every part.
 #include "stoker/pack/staged_target.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/hash.h"
 #include "stoker/formats/open.h"
-#include "stoker/formats/webdataset/tar_names.h"
-#include "stoker/pack/content.h"
-#include "stoker/pack/ordered.h"
+#include "stoker/formats/webdataset/tar_member_name.h"
+#include "stoker/pack/ordered_parallel_for.h"
 
 namespace stoker {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// `shape`: height, width and channels of raw pixels; zeros for an encoded image.
+std::uint64_t sample_hash(std::string_view key, std::int64_t label, const std::array<std::int64_t, 3>& shape,
+                          std::span<const std::byte> bytes) {
+    const std::array<std::int64_t, 4> numbers = {label, shape[0], shape[1], shape[2]};
+    return hash_bytes(bytes, hash_bytes(std::as_bytes(std::span(numbers)), hash_text(key)));
+}
+
+std::uint64_t extend_hash(std::uint64_t content, std::uint64_t sample) {
+    const std::array<std::uint64_t, 2> both = {content, sample};
+    return hash_bytes(std::as_bytes(std::span(both)));
+}
+
+}  // namespace
 
 StagedTarget::StagedTarget(const fs::path& path, const TargetOptions& options, std::string_view format,
                            std::uint64_t part_size)
@@ -40,7 +57,7 @@ void StagedTarget::check_part(std::size_t part, const TargetProgress& progress) 
     const Json* before = part == 0 ? nullptr : &staging_.parts()[part - 1].state;
     if (part_samples(part) < 1 || read_hash(part, before, wanted.state) != wanted.hash) {
         throw DataError({.path = names_.folder.string()},
-                        {.where = format_, .expected = "the bytes that were written", .got = "others"});
+                        {.where = format_, .expected = "the bytes that were written", .got = "other bytes"});
     }
     progress(wanted.samples, 0);
 }
@@ -50,11 +67,9 @@ std::int64_t StagedTarget::samples() const {
 }
 
 void StagedTarget::begin() {
-    if (!begun_) {
-        open_ = parts() == 0 ? StagedPart{} : staging_.parts().back();
-        resume(parts() == 0 ? nullptr : &staging_.parts().back().state);
-        begun_ = true;
-    }
+    open_ = parts() == 0 ? StagedPart{} : staging_.parts().back();
+    resume(parts() == 0 ? nullptr : &staging_.parts().back().state);
+    begun_ = true;
 }
 
 bool StagedTarget::closes_part(const PackedSample& sample) const {
@@ -62,13 +77,12 @@ bool StagedTarget::closes_part(const PackedSample& sample) const {
 }
 
 void StagedTarget::add(const PackedSample& sample) {
-    begin();
     const std::uint64_t bytes = stored_bytes(sample);
     store(sample);
     const StkImage& image = sample.image;
     const std::uint64_t hash =
         sample_hash(sample.key, sample.label, {image.height, image.width, image.channels}, image.bytes);
-    open_.content = add_to_content(open_.content, hash);
+    open_.content = extend_hash(open_.content, hash);
     ++open_.codecs[stk_codec_name(image.codec)];
     ++open_.samples;
     open_bytes_ += std::max<std::uint64_t>(bytes, 1);
@@ -81,8 +95,7 @@ void StagedTarget::close_part(const std::string& notes) {
     open_bytes_ = 0;
 }
 
-void StagedTarget::seal(const std::string& origin, const TargetProgress& progress) {
-    begin();
+void StagedTarget::finalize(const std::string& origin, const TargetProgress& progress) {
     if (samples() == 0) {
         throw InvalidArgument({.where = names_.target, .expected = "at least one sample", .got = "none"});
     }
@@ -107,21 +120,21 @@ void StagedTarget::verify(const TargetProgress& progress) {
         differs(fmt::format("the {} samples that were written", open_.samples), fmt::format("{}", dataset->size()));
     }
     constexpr std::int64_t kPiece = 64;
-    const OrderedWork range{.end = (dataset->size() + kPiece - 1) / kPiece, .threads = workers_};
+    const OrderedRange range{.end = (dataset->size() + kPiece - 1) / kPiece, .threads = workers_};
     struct Slot {
         Sample sample;
         std::vector<std::uint64_t> hashes;
         std::int64_t bytes = 0;
     };
-    std::vector<Slot> slots(static_cast<std::size_t>(range.places()));
+    std::vector<Slot> slots(static_cast<std::size_t>(range.slots()));
     std::uint64_t content = 0;
     std::int64_t bytes = 0;
     std::int64_t done = 0;
     std::size_t part = 0;
-    run_ordered(
+    ordered_parallel_for(
         range,
-        [&](std::int64_t piece, int place, int) {
-            Slot& slot = slots[static_cast<std::size_t>(place)];
+        [&](std::int64_t piece, int number, int) {
+            Slot& slot = slots[static_cast<std::size_t>(number)];
             slot.hashes.clear();
             slot.bytes = 0;
             for (std::int64_t i = piece * kPiece; i < std::min(dataset->size(), (piece + 1) * kPiece); ++i) {
@@ -134,16 +147,16 @@ void StagedTarget::verify(const TargetProgress& progress) {
                 slot.bytes += static_cast<std::int64_t>(s.bytes.size());
             }
         },
-        [&](std::int64_t, int place) {
-            const Slot& slot = slots[static_cast<std::size_t>(place)];
+        [&](std::int64_t, int number) {
+            const Slot& slot = slots[static_cast<std::size_t>(number)];
             for (const std::uint64_t hash : slot.hashes) {
-                content = add_to_content(content, hash);
+                content = extend_hash(content, hash);
                 ++done;
                 if (part < parts() && staging_.parts()[part].samples == done) {
                     if (staging_.parts()[part].content != content) {
                         differs(
                             fmt::format("samples {} to {} as they were written", done - part_samples(part), done - 1),
-                            "others");
+                            "other samples");
                     }
                     ++part;
                 }
@@ -152,7 +165,7 @@ void StagedTarget::verify(const TargetProgress& progress) {
             progress(done, bytes);
         });
     if (content != open_.content) {
-        differs("the samples that were written", "others");
+        differs("the samples that were written", "other samples");
     }
     if (classes_.empty()) {
         return;

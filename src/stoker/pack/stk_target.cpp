@@ -1,4 +1,4 @@
-// What is read back is hashed payload by payload, by all workers.
+// Verifies shards by hashing every payload, on all workers.
 #include "stoker/pack/stk_target.h"
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/stk/stk.h"
-#include "stoker/pack/ordered.h"
-#include "stoker/pack/staging.h"
+#include "stoker/pack/ordered_parallel_for.h"
+#include "stoker/pack/staging_folder.h"
 
 namespace stoker {
 
@@ -30,15 +30,15 @@ void StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
     const StkShard shard(path);
     if (shard.hash() != info.hash || shard.samples() != static_cast<std::int64_t>(info.samples)) {
         throw DataError({.path = path.string()},
-                        {.where = "pack", .expected = "the shard that was written", .got = "another"});
+                        {.where = "pack", .expected = "the shard that was written", .got = "another shard"});
     }
     if (shard.schema() != schema_) {
         throw DataError({.path = path.string()},
-                        {.where = "pack", .expected = "the classes of the source", .got = "others"});
+                        {.where = "pack", .expected = "the classes of the source", .got = "other classes"});
     }
     constexpr std::int64_t kPiece = 256;
-    const OrderedWork range{.end = (shard.samples() + kPiece - 1) / kPiece, .threads = workers_};
-    run_ordered(
+    const OrderedRange range{.end = (shard.samples() + kPiece - 1) / kPiece, .threads = workers_};
+    ordered_parallel_for(
         range,
         [&](std::int64_t piece, int, int) {
             for (std::int64_t i = piece * kPiece; i < std::min(shard.samples(), (piece + 1) * kPiece); ++i) {
@@ -54,8 +54,8 @@ void StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
     checked_ = part + 1;
 }
 
-void StkTarget::keep(std::size_t count) {
-    writer_.keep(count);
+void StkTarget::keep_parts(std::size_t count) {
+    writer_.keep_shards(count);
     checked_ = std::min(checked_, count);
 }
 
@@ -78,7 +78,7 @@ void StkTarget::add(const PackedSample& sample) {
     writer_.add(sample.key, values);
 }
 
-void StkTarget::seal(const std::string& origin, const TargetProgress& /*progress*/) {
+void StkTarget::finalize(const std::string& origin, const TargetProgress& /*progress*/) {
     origin_ = origin;
 }
 
@@ -92,12 +92,12 @@ std::optional<std::string> finished_stk_origin(const fs::path& path) {
     return fs::exists(path / kStkManifest) ? std::optional(read_manifest(path / kStkManifest).origin) : std::nullopt;
 }
 
-std::optional<std::string> begun_stk_origin(const fs::path& path) {
+std::optional<std::string> unfinished_stk_origin(const fs::path& path) {
     const fs::path part = path / kStkPartManifest;
     return fs::exists(part) ? std::optional(read_manifest(part).origin) : std::nullopt;
 }
 
-PackedFigures stk_figures(const fs::path& path) {
+PackedSummary stk_summary(const fs::path& path) {
     const StkDataset packed(path);
     return {.path = path.string(),
             .samples = packed.size(),

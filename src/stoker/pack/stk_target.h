@@ -1,4 +1,4 @@
-// Packing into Stoker's own format: a part is a shard.
+// Packs into the stk format. A part is a shard.
 #pragma once
 
 #include "stoker/formats/stk/stk_writer.h"
@@ -14,13 +14,13 @@ class StkTarget final : public PackTarget {
     std::int64_t part_samples(std::size_t part) const override;
     std::string part_notes(std::size_t part) const override { return writer_.manifest().notes[part]; }
     void check_part(std::size_t part, const TargetProgress& progress) override;
-    void keep(std::size_t count) override;
+    void keep_parts(std::size_t count) override;
     std::int64_t samples() const override { return static_cast<std::int64_t>(writer_.samples()); }
     bool closes_part(const PackedSample& sample) const override;
     void check_key(std::string_view key) const override;
     void add(const PackedSample& sample) override;
     void close_part(const std::string& notes) override { writer_.close_shard(notes); }
-    void seal(const std::string& origin, const TargetProgress& progress) override;
+    void finalize(const std::string& origin, const TargetProgress& progress) override;
     void verify(const TargetProgress& progress) override;
     void publish() override { writer_.finish(origin_); }
 
@@ -29,13 +29,13 @@ class StkTarget final : public PackTarget {
     StkSchema schema_;
     int workers_;
     StkWriter writer_;
-    std::size_t checked_ = 0;  // shards
-    std::int64_t bytes_ = 0;   // read back
+    std::size_t checked_ = 0;  // number of verified shards
+    std::int64_t bytes_ = 0;   // verified bytes
     std::string origin_;
 };
 
 std::optional<std::string> finished_stk_origin(const std::filesystem::path& path);
-std::optional<std::string> begun_stk_origin(const std::filesystem::path& path);
-PackedFigures stk_figures(const std::filesystem::path& path);
+std::optional<std::string> unfinished_stk_origin(const std::filesystem::path& path);
+PackedSummary stk_summary(const std::filesystem::path& path);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// The two formats differ in what they can hold and in how a column is written; the rest is common.
+// HDF5 and npz differ in the images they can store and in how a column is written; the rest is common.
 #include "stoker/pack/table_target.h"
 
 #include <algorithm>
@@ -36,10 +36,6 @@ void TableTarget::resume(const Json* state) {
         labelled_ = state_number(*state, "labelled") != 0;
         key_width_ = state_number(*state, "key_width");
     }
-}
-
-void TableTarget::check(const PackedSample& sample) const {
-    any_ ? check_next(sample) : check_first(sample);
 }
 
 void TableTarget::store(const PackedSample& sample) {
@@ -99,11 +95,21 @@ Shape TableTarget::images_shape() const {
     return shape;
 }
 
-void Hdf5Target::check_first(const PackedSample& /*sample*/) const {}
+void TableTarget::read_images(const TargetProgress& progress,
+                              const std::function<void(const SpoolBatch&)>& take) const {
+    std::int64_t samples = 0;
+    std::int64_t bytes = 0;
+    spool_.read(count(), true, [&](const SpoolBatch& batch) {
+        take(batch);
+        samples += static_cast<std::int64_t>(batch.keys.size());
+        bytes += static_cast<std::int64_t>(batch.pixels.size());
+        progress(samples, bytes);
+    });
+}
 
-void Hdf5Target::check_next(const PackedSample& sample) const {
-    if (!same_size(sample.image)) {
-        refuse(sample.key, fmt::format("all images as the first, \"{}\": {}", first(), size_text()),
+void Hdf5Target::check(const PackedSample& sample) const {
+    if (!empty() && !same_size(sample.image)) {
+        refuse(sample.key, fmt::format("images like the first, \"{}\": {}", first(), size_text()),
                size_text(sample.image), fixed() ? kSizesHint : "--codec raw makes all of them pixels");
     }
 }
@@ -111,16 +117,10 @@ void Hdf5Target::check_next(const PackedSample& sample) const {
 void Hdf5Target::write(const fs::path& path, const TargetProgress& progress) const {
     Hdf5Writer file(path);
     file.begin("images", fixed() ? Hdf5Type::uint8 : Hdf5Type::vlen_uint8, fixed() ? images_shape() : Shape{count()});
-    std::int64_t samples = 0;
-    std::int64_t bytes = 0;
-    spool().read(count(), true, [&](const SpoolBatch& batch) {
-        fixed() ? file.append(batch.pixels) : file.append(batch.images);
-        samples += static_cast<std::int64_t>(batch.keys.size());
-        bytes += static_cast<std::int64_t>(batch.pixels.size());
-        progress(samples, bytes);
-    });
+    read_images(progress,
+                [&](const SpoolBatch& batch) { fixed() ? file.append(batch.pixels) : file.append(batch.images); });
     file.end();
-    if (labelled() || !classes().empty()) {  // which hang on the labels
+    if (labelled() || !classes().empty()) {  // classes are an attribute of labels
         file.begin("labels", Hdf5Type::int64, {count()});
         spool().read(count(), false,
                      [&](const SpoolBatch& batch) { file.append(std::as_bytes(std::span(batch.labels))); });
@@ -140,15 +140,12 @@ void Hdf5Target::write(const fs::path& path, const TargetProgress& progress) con
     file.finish();
 }
 
-void NpzTarget::check_first(const PackedSample& sample) const {
-    if (sample.image.codec != StkCodec::raw) {
+void NpzTarget::check(const PackedSample& sample) const {
+    if (empty() && sample.image.codec != StkCodec::raw) {
         refuse(sample.key, "raw pixels, all of one size", size_text(sample.image),
                "--codec raw makes pixels of images; those of several sizes fit x.h5, x.tar, x.lmdb and x.stk as files");
     }
-}
-
-void NpzTarget::check_next(const PackedSample& sample) const {
-    if (!same_size(sample.image)) {
+    if (!empty() && !same_size(sample.image)) {
         refuse(sample.key, fmt::format("raw pixels of the first sample's size, \"{}\": {}", first(), size_text()),
                size_text(sample.image), kSizesHint);
     }
@@ -158,14 +155,7 @@ void NpzTarget::write(const fs::path& path, const TargetProgress& progress) cons
     AppendFile file(path);
     NpzWriter npz(file);
     npz.begin("images", "|u1", 1, images_shape());
-    std::int64_t samples = 0;
-    std::int64_t bytes = 0;
-    spool().read(count(), true, [&](const SpoolBatch& batch) {
-        npz.append(batch.pixels);
-        samples += static_cast<std::int64_t>(batch.keys.size());
-        bytes += static_cast<std::int64_t>(batch.pixels.size());
-        progress(samples, bytes);
-    });
+    read_images(progress, [&](const SpoolBatch& batch) { npz.append(batch.pixels); });
     npz.end();
     if (labelled()) {
         npz.begin("labels", "<i8", 8, {count()});

@@ -1,13 +1,15 @@
-// Which members a sample becomes is formats/tar_names.h's to say; here they are written, shard by shard.
+// Writes the members of each sample, shard by shard. tar_member_name.h gives their names.
 #include "stoker/pack/tar_target.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/arrays/npz_writer.h"
-#include "stoker/formats/webdataset/tar_names.h"
+#include "stoker/formats/webdataset/tar_member_name.h"
 #include "stoker/formats/webdataset/tar_writer.h"
 #include "stoker/formats/webdataset/webdataset.h"
 
@@ -19,27 +21,11 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kOneFilePart = std::uint64_t{64} << 20;
 
 std::string_view extension_of(StkCodec codec) {
-    switch (codec) {
-        case StkCodec::raw:
-            return "npy";
-        case StkCodec::jpeg:
-            return "jpg";
-        case StkCodec::png:
-            return "png";
-        case StkCodec::dct:
-        case StkCodec::dct_zstd:
-            return "dct";
-        case StkCodec::webp:
-            return "webp";
-        case StkCodec::bmp:
-            return "bmp";
-        case StkCodec::pnm:
-            return "ppm";
-    }
-    return "bin";
+    constexpr std::array<std::string_view, 8> kExtensions = {"npy", "jpg", "png", "dct", "dct", "webp", "bmp", "ppm"};
+    return kExtensions.at(static_cast<std::size_t>(codec));
 }
 
-// (H, W, C), or (H, W) for one channel; empty for an encoded image.
+// npy header of pixels (H, W, C), or (H, W) for one channel; empty for an encoded image.
 std::string pixel_header(const StkImage& image) {
     if (image.codec != StkCodec::raw) {
         return "";
@@ -53,19 +39,19 @@ std::string pixel_header(const StkImage& image) {
 
 struct Members {
     std::string image;
-    std::string label;  // empty where there is none
+    std::string label;  // empty if there is none
 };
 
 Members members_of(const PackedSample& sample, const std::string& usual) {
-    const TarName name = tar_name(sample.key, extension_of(sample.image.codec), usual);
+    const TarMemberName name = tar_member_name(sample.key, extension_of(sample.image.codec), usual);
     return {.image = fmt::format("{}.{}", name.base, name.extension),
             .label = sample.label < 0 ? "" : name.base + ".cls"};
 }
 
-// A file whose name lasts until the end of the packing: nothing is kept about it.
-class Passing final : public ByteFile {
+// A file that will be renamed: its index is not cached.
+class UncachedFile final : public ByteFile {
   public:
-    explicit Passing(const std::string& name) : file_(open_byte_file(name)) {}
+    explicit UncachedFile(const std::string& name) : file_(open_byte_file(name)) {}
 
     std::uint64_t size() const override { return file_->size(); }
     void read(std::uint64_t offset, std::span<std::byte> out) const override { file_->read(offset, out); }
@@ -77,25 +63,17 @@ class Passing final : public ByteFile {
     std::unique_ptr<ByteFile> file_;
 };
 
-std::string class_lines(std::span<const std::string> classes) {
-    std::string text;
-    for (const std::string& name : classes) {
-        text += name + "\n";
-    }
-    return text;
-}
-
 }  // namespace
 
 TarTarget::TarTarget(const fs::path& path, const TargetOptions& options)
     : StagedTarget(path, options, "tar",
-                   StagedNames(path).shards ? options.shard_size : std::min(options.shard_size, kOneFilePart)) {
+                   StagingPaths(path).shards ? options.shard_size : std::min(options.shard_size, kOneFilePart)) {
     for (const std::string& name : classes()) {
         if (name.empty() || name.find_first_of("\r\n") != std::string::npos) {
             throw InvalidArgument({.where = names().target,
                                    .expected = "class names of one line each",
                                    .got = fmt::format("\"{}\"", name),
-                                   .hint = "the other targets keep any name"});
+                                   .hint = "the other targets store any name"});
         }
     }
 }
@@ -103,7 +81,7 @@ TarTarget::TarTarget(const fs::path& path, const TargetOptions& options)
 void TarTarget::check(const PackedSample& sample) const {
     if (sample.label > kMaxTarLabel) {
         refuse(sample.key, fmt::format("a class index of at most {}", kMaxTarLabel), fmt::format("{}", sample.label),
-               "x.stk and x.lmdb hold larger ones");
+               "x.stk and x.lmdb store larger ones");
     }
 }
 
@@ -184,19 +162,19 @@ std::vector<std::string> TarTarget::assemble(const TargetProgress& /*progress*/)
     }
     if (!classes().empty()) {
         files.push_back(names().stem + "-classes.txt");
-        write_file(staged(files.back()), class_lines(classes()));
+        write_file(staged(files.back()), fmt::format("{}\n", fmt::join(classes(), "\n")));
     }
     return files;
 }
 
-// By the shards' names, never by a pattern: braces in the folder's name are no range.
+// Opens the shards by name, not by a pattern, since the folder's name may contain braces.
 std::unique_ptr<Dataset> TarTarget::reopen() const {
     std::vector<std::string> shards;
     for (std::size_t number = 0; number < (names().shards ? shard_ : 1); ++number) {
         shards.push_back(staged(names().shards ? names().shard(number) : names().file).string());
     }
     return std::make_unique<WebDataset>(staged(names().file).string(), std::move(shards), FieldNames{},
-                                        [](const std::string& name) { return std::make_unique<Passing>(name); });
+                                        [](const std::string& name) { return std::make_unique<UncachedFile>(name); });
 }
 
 }  // namespace stoker

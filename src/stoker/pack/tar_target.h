@@ -1,5 +1,5 @@
-// Packing into WebDataset shards, or into one tar file: members KEY.jpg and KEY.cls, KEY.npy for pixels. A part is a
-// shard; of the one file, what is written between two syncs.
+// Packs into WebDataset shards or one tar file: members KEY.jpg, or KEY.npy for pixels, and KEY.cls. A part is a shard;
+// in a single file, the members between two syncs.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ class TarTarget final : public StagedTarget {
     TarTarget(const std::filesystem::path& path, const TargetOptions& options);
 
     void check(const PackedSample& sample) const override;
-    bool needs_different_keys() const override { return true; }
+    bool needs_unique_keys() const override { return true; }
 
   protected:
     void resume(const Json* state) override;

@@ -7,7 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/pack/lmdb_target.h"
-#include "stoker/pack/staging.h"
+#include "stoker/pack/staging_folder.h"
 #include "stoker/pack/stk_target.h"
 #include "stoker/pack/table_target.h"
 #include "stoker/pack/tar_target.h"
@@ -27,22 +27,22 @@ constexpr TargetFormat staged(std::string_view name, std::string_view ending, bo
     return {.name = name,
             .ending = ending,
             .shards = shards,
-            .finished = finished_origin,
-            .begun = begun_origin,
+            .finished_origin = finished_origin,
+            .unfinished_origin = unfinished_origin,
             .open = open_as<Target>,
-            .figures = staged_figures};
+            .summary = staged_summary};
 }
 
-// The first ending that fits is taken.
+// The first matching ending is used.
 constexpr std::array kFormats = {
     TargetFormat{.name = "stk",
                  .ending = ".stk",
                  .shards = true,
                  .codec = PackCodec::keep,
-                 .finished = finished_stk_origin,
-                 .begun = begun_stk_origin,
+                 .finished_origin = finished_stk_origin,
+                 .unfinished_origin = unfinished_stk_origin,
                  .open = open_as<StkTarget>,
-                 .figures = stk_figures},
+                 .summary = stk_summary},
     staged<TarTarget>("tar", kShardsEnding, true),
     staged<TarTarget>("tar", ".tar"),
     staged<LmdbTarget>("lmdb", ".lmdb"),
@@ -63,15 +63,15 @@ const TargetFormat& target_format(const fs::path& path) {
                                                        "data.h5 or data.npz",
                                                        kShardsEnding),
                                .got = "another name",
-                               .hint = "the ending says what is written"});
+                               .hint = "the ending selects the format"});
     }
-    // "{00..99}", "%06d" and "*" are what other programs make names of: here they would be one file's.
+    // Other programs expand "{00..99}", "%06d" and "*"; here they would be the name of a single file.
     if (found->ending == std::string_view(".tar") && name.find_first_of("{}%*?[") != std::string::npos) {
         throw InvalidArgument(
             {.where = path.string(),
              .expected = fmt::format("shards named NAME{}, or one file without any of {{}}%*?[", kShardsEnding),
              .got = name,
-             .hint = "how many shards there will be follows from --shard-size"});
+             .hint = "the number of shards follows from --shard-size"});
     }
     return *found;
 }

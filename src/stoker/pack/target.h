@@ -1,6 +1,5 @@
-// Where a packing goes: one class for each format that can be written, chosen by the name's ending. A target takes
-// samples in order, closes them into parts that survive a kill, reads back what it wrote, and only then lets the data
-// set appear under its name.
+// Output of a packing: one class per writable format, selected by the name's ending. A target takes samples in order,
+// groups them into parts that survive a kill, verifies what it wrote, and then publishes the data set under its name.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "stoker/formats/stk/stk_value.h"
-#include "stoker/pack/recode.h"
+#include "stoker/formats/stk/stk_schema.h"
+#include "stoker/pack/transcode.h"
 
 namespace stoker {
 
@@ -24,7 +23,7 @@ struct PackedSample {
     std::int64_t label = -1;
 };
 
-// Samples and bytes so far; called on the caller's thread.
+// Takes the samples and bytes processed so far. Called on the caller's thread.
 using TargetProgress = std::function<void(std::int64_t samples, std::int64_t bytes)>;
 
 class PackTarget {
@@ -34,52 +33,52 @@ class PackTarget {
     PackTarget& operator=(const PackTarget&) = delete;
     virtual ~PackTarget() = default;
 
-    // Closed parts, those of an earlier run first, each with its samples and the notes it was closed with.
+    // Closed parts, starting with those of an earlier run; number of samples and notes of each.
     virtual std::size_t parts() const = 0;
     virtual std::int64_t part_samples(std::size_t part) const = 0;
     virtual std::string part_notes(std::size_t part) const = 0;
 
-    // Reads a part of an earlier run. Throws DataError where it is not what was written, or no longer there, IoError
-    // where that cannot be told.
+    // Reads and checks a part of an earlier run. Throws DataError if it is damaged or missing, IoError if it cannot be
+    // read.
     virtual void check_part(std::size_t part, const TargetProgress& progress) = 0;
-    // Drops all parts but the first `count`. Before the first `add` only.
-    virtual void keep(std::size_t count) = 0;
+    // Drops all parts but the first `count`. Call it only before begin().
+    virtual void keep_parts(std::size_t count) = 0;
 
-    virtual std::int64_t samples() const = 0;  // of all parts and of the open one
-    // Whether the sample should come into a new part.
+    virtual std::int64_t samples() const = 0;  // of all closed parts and the open one
+    // Whether the open part should be closed before adding this sample.
     virtual bool closes_part(const PackedSample& sample) const = 0;
 
-    // What the format cannot hold, by a DataError: a key, which is known before any sample is; a sample, behind those
-    // that were added. Both come before `add`.
+    // Throw DataError for a key or sample that the format cannot store. check_key may be called at any time; check
+    // right before add(), since the answer may depend on earlier samples.
     virtual void check_key(std::string_view /*key*/) const {}
     virtual void check(const PackedSample& /*sample*/) const {}
-    virtual bool needs_different_keys() const { return false; }
+    virtual bool needs_unique_keys() const { return false; }
 
-    // Before the first `check`, after the last `keep`.
+    // Opens the files. Call it once, after keep_parts() and before the first check().
     virtual void begin() {}
     virtual void add(const PackedSample& sample) = 0;
-    // Brings everything added so far to the disk, with notes (a JSON text).
+    // Syncs everything added so far to disk and closes the part with notes (a JSON text).
     virtual void close_part(const std::string& notes) = 0;
 
-    // The three steps of the end; no part is open. `origin`: a JSON text that stays with the data set. seal gives the
-    // data set its last form, under a temporary name; verify reads back what was not read by check_part, at
-    // least; publish gives it its name.
-    virtual void seal(const std::string& origin, const TargetProgress& progress) = 0;
+    // The last three steps, without an open part. finalize gives the data set its final form, under a temporary name,
+    // and stores `origin`, a JSON text, with it. verify reads back at least everything that check_part has not read.
+    // publish gives the data set its name.
+    virtual void finalize(const std::string& origin, const TargetProgress& progress) = 0;
     virtual void verify(const TargetProgress& progress) = 0;
     virtual void publish() = 0;
 };
 
 struct TargetOptions {
-    std::string origin;  // a JSON text: {"plan": ...}; what an unfinished data set must have been begun with
+    std::string origin;  // a JSON text, {"plan": ...}; an unfinished data set must have the same
     std::span<const std::string> classes;
     std::int64_t samples = 0;  // of the source
     std::uint64_t shard_size = 0;
     int workers = 1;
 };
 
-// What a finished data set is.
-struct PackedFigures {
-    std::string path;  // as it is opened
+// Summary of a finished data set.
+struct PackedSummary {
+    std::string path;  // by which it is opened
     std::int64_t samples = 0;
     std::int64_t bytes = 0;
     std::int64_t shards = 1;
@@ -89,16 +88,16 @@ struct PackedFigures {
 struct TargetFormat {
     std::string_view name;    // "stk"
     std::string_view ending;  // of the target's name: ".stk"
-    bool shards = false;      // shard_size decides what is in each file, and is part of the plan
-    // What images become where nothing is asked for: what the programs that read the format know.
+    bool shards = false;      // the data set is split by shard_size, which is then part of the plan
+    // Default codec: one that other programs that read the format know.
     PackCodec codec = PackCodec::jpeg;
-    // The origin of a finished or an unfinished data set of that name; empty where there is none.
-    std::optional<std::string> (*finished)(const std::filesystem::path& path) = nullptr;
-    std::optional<std::string> (*begun)(const std::filesystem::path& path) = nullptr;
-    // Begins a data set, or goes on with an unfinished one, and locks it against a second writer. Throws IoError
-    // where something else has the name.
+    // The origin of a finished or unfinished data set of that name; empty if there is none.
+    std::optional<std::string> (*finished_origin)(const std::filesystem::path& path) = nullptr;
+    std::optional<std::string> (*unfinished_origin)(const std::filesystem::path& path) = nullptr;
+    // Starts a data set or resumes an unfinished one, and locks it against a second writer. Throws IoError if something
+    // else has the name.
     std::unique_ptr<PackTarget> (*open)(const std::filesystem::path& path, const TargetOptions& options) = nullptr;
-    PackedFigures (*figures)(const std::filesystem::path& path) = nullptr;
+    PackedSummary (*summary)(const std::filesystem::path& path) = nullptr;
 };
 
 // Throws InvalidArgument, listing what can be written, for a name with none of the endings.

@@ -1,5 +1,5 @@
-// Names come from outside: each part of a path is checked before any file is made, and files are only ever
-// new ones.
+// Keys and class names come from outside: every path component is checked before a file is created, and existing files
+// are never written to.
 #include "stoker/pack/unpack.h"
 
 #include <fcntl.h>
@@ -14,13 +14,14 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/encode.h"
 #include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/formats/stk/stk.h"
-#include "stoker/pack/ordered.h"
+#include "stoker/pack/ordered_parallel_for.h"
 
 namespace stoker {
 namespace {
@@ -29,29 +30,17 @@ namespace fs = std::filesystem;
 
 constexpr const char* kUnlabelled = "unlabelled";
 
-const char* extension_of(std::span<const std::byte> bytes) {
+// The extension of the file that file_bytes makes of an encoded image; empty for unknown bytes.
+std::string extension_of(std::span<const std::byte> bytes) {
     const std::optional<Codec> codec = sniff_codec(bytes);
     if (!codec) {
         return "";
     }
-    switch (*codec) {
-        case Codec::jpeg:
-        case Codec::dct:
-        case Codec::dct_zstd:
-            return ".jpg";
-        case Codec::png:
-            return ".png";
-        case Codec::webp:
-            return ".webp";
-        case Codec::bmp:
-            return ".bmp";
-        case Codec::pnm:
-            return ".ppm";
-    }
-    return "";
+    const bool jpeg = codec == Codec::jpeg || codec == Codec::dct || codec == Codec::dct_zstd;
+    return jpeg ? ".jpg" : codec == Codec::pnm ? ".ppm" : fmt::format(".{}", codec_name(*codec));
 }
 
-// Every part between slashes is a plain name.
+// Whether every component is a plain name, so that the path stays inside its folder.
 bool stays_inside(std::string_view path) {
     while (true) {
         const std::size_t slash = path.find('/');
@@ -66,34 +55,23 @@ bool stays_inside(std::string_view path) {
     }
 }
 
-// A file that must not be there yet; the caller makes all of them durable at the end, at once.
+// Writes a file that must not exist yet. Does not sync it; unpack() syncs the file system once at the end.
 void write_new(const fs::path& path, std::span<const std::byte> bytes) {
-    const auto fail = [&](const char* expected) {
-        throw IoError({.where = path.string(), .expected = expected, .got = errno_text()});
-    };
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error) {
-        throw IoError({.where = path.string(), .expected = "a folder that can be made", .got = error.message()});
+        throw errno_error(path.string(), "a folder that can be created", error.value());
     }
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (file < 0) {
-        fail("a file name of its own for each key");
+    const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (file.get() < 0) {
+        throw errno_error(path.string(), "a unique file name for each key");
     }
-    while (!bytes.empty()) {
-        const ssize_t written = ::write(file, bytes.data(), bytes.size());
-        if (written < 0 && errno != EINTR) {
-            ::close(file);
-            fail("room to write");
-        }
-        bytes = bytes.subspan(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
-    }
-    if (::close(file) != 0) {
-        fail("the file to be written");
+    if (write_bytes(file.get(), bytes) < bytes.size()) {
+        throw errno_error(path.string(), "room to write");
     }
 }
 
-// Labels without names by their numbers.
+// Name of the class; its number if it has no name.
 std::string class_of(std::int64_t label, std::span<const std::string> classes) {
     const auto at = static_cast<std::size_t>(label);
     return label < 0 ? "" : at < classes.size() ? classes[at] : std::to_string(label);
@@ -106,7 +84,7 @@ struct Slot {
     bool original = false;
 };
 
-// The bytes of the sample's file: as stored, restored or encoded.
+// The bytes of the sample's file: as stored, restored from a dct record, or encoded as PNG.
 std::span<const std::byte> file_bytes(const Sample& sample, std::vector<std::byte>& made) {
     if (!sample.encoded) {
         made = encode_png({reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width,
@@ -144,11 +122,11 @@ fs::path unpacked_name(const std::string& key, const std::string& class_name, bo
 UnpackResult unpack(const Dataset& dataset, const fs::path& directory, const UnpackOptions& options) {
     const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
     const auto classes = dataset.classes();
-    const OrderedWork range{.end = dataset.size(), .threads = options.workers};
-    std::vector<Slot> slots(static_cast<std::size_t>(range.places()));
+    const OrderedRange range{.end = dataset.size(), .threads = options.workers};
+    std::vector<Slot> slots(static_cast<std::size_t>(range.slots()));
     UnpackResult result;
-    const auto work = [&](std::int64_t index, int place, int) {
-        Slot& slot = slots[static_cast<std::size_t>(place)];
+    const auto work = [&](std::int64_t index, int number, int) {
+        Slot& slot = slots[static_cast<std::size_t>(number)];
         slot.sample.label = -1;
         const std::string key = dataset.key(index);
         try {
@@ -165,13 +143,13 @@ UnpackResult unpack(const Dataset& dataset, const fs::path& directory, const Unp
             slot.original = !raw && (stk == nullptr || stk->image(index).original_file);
         } catch (const DataError& error) {
             throw error.located({.path = dataset.path(), .key = key, .index = index});
-        } catch (const InvalidArgument& error) {  // pixels that no PNG can hold
+        } catch (const InvalidArgument& error) {  // pixels that PNG cannot store
             throw DataError({.path = dataset.path(), .key = key, .index = index},
-                            {.where = "unpack", .expected = "an image that a file can hold", .got = error.what()});
+                            {.where = "unpack", .expected = "an image that a file can store", .got = error.what()});
         }
     };
-    run_ordered(range, work, [&](std::int64_t index, int place) {
-        const Slot& slot = slots[static_cast<std::size_t>(place)];
+    ordered_parallel_for(range, work, [&](std::int64_t index, int number) {
+        const Slot& slot = slots[static_cast<std::size_t>(number)];
         ++result.samples;
         result.bytes += slot.bytes;
         ++(slot.original ? result.original : result.same_pixels);
@@ -179,14 +157,9 @@ UnpackResult unpack(const Dataset& dataset, const fs::path& directory, const Unp
             options.progress(index + 1, result.bytes);
         }
     });
-    const int folder = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool durable = folder >= 0 && ::syncfs(folder) == 0;
-    const std::string reason = durable ? "" : errno_text();
-    if (folder >= 0) {
-        ::close(folder);
-    }
-    if (!durable) {
-        throw IoError({.where = directory.string(), .expected = "the files to reach the disk", .got = reason});
+    const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.get() < 0 || ::syncfs(folder.get()) != 0) {
+        throw errno_error(directory.string(), "the files to reach the disk");
     }
     return result;
 }

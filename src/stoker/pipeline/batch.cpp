@@ -1,4 +1,4 @@
-// Lays the fields out one after the other, each aligned to a cache line.
+// Fields lie one after the other, each aligned to a cache line.
 #include "stoker/pipeline/batch.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ std::int64_t replaced_items(std::span<const BadSample> bad) {
 Batch::Batch(std::vector<FieldSpec> fields, std::int64_t capacity, Allocator& allocator)
     : fields_(std::move(fields)),
       payloads_(fields_.size()),
-      draws_(static_cast<std::size_t>(capacity)),
+      sampled_(static_cast<std::size_t>(capacity)),
       capacity_(capacity),
       pinned_(allocator.pinned()) {
     std::size_t bytes = 0;
@@ -53,15 +53,11 @@ TensorView Batch::field(std::string_view name) const {
     const std::size_t i = find(name, false);
     Shape shape = fields_[i].shape;
     shape.insert(shape.begin(), size_);
-    // A batch is filled through the views of its fields, also by those who hold it const.
+    // Views of a const batch are writable: workers fill the batch through them.
     return {const_cast<std::byte*>(memory_.data()) + offsets_[i], fields_[i].dtype, std::move(shape)};
 }
 
 std::string& Batch::payload(std::string_view name, std::int64_t i) {
-    return payloads_[find(name, true)].at(static_cast<std::size_t>(i));
-}
-
-const std::string& Batch::payload(std::string_view name, std::int64_t i) const {
     return payloads_[find(name, true)].at(static_cast<std::size_t>(i));
 }
 

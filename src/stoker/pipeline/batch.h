@@ -1,5 +1,5 @@
-// One batch in memory: named fields of a fixed shape in one aligned block from a given allocator,
-// plus ragged fields (a payload of any length for each sample). The loader reuses its slots.
+// One batch in memory: named fields of a fixed shape in one aligned block from a given allocator, and ragged
+// fields with a payload of any length per sample. The loader reuses batches.
 #pragma once
 
 #include <cstdint>
@@ -34,25 +34,25 @@ struct FieldSpec {
 // The fields that every image batch has.
 inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W)
 inline constexpr std::string_view kLabelField = "label";  // int64 (N); -1 without labels
-inline constexpr std::string_view kIndexField = "index";  // int64 (N), the sample's index in the source
+inline constexpr std::string_view kIndexField = "index";  // int64 (N), the sample's index in the data set
 inline constexpr std::string_view kKeyField = "key";      // ragged, the sample's key as UTF-8
 
-// A sample that could not be read or decoded, and the one that stands in for it.
+// A sample that could not be read or decoded, and its replacement.
 struct BadSample {
-    std::int64_t item = 0;   // the place in the batch that it was tried for
-    std::int64_t index = 0;  // in the source
+    std::int64_t item = 0;   // position in the batch
+    std::int64_t index = 0;  // in the data set
     std::string key;
-    std::optional<std::int64_t> offset;  // of the damage, in bytes, where known
+    std::optional<std::int64_t> offset;  // of the damage, in bytes, if known
     std::string reason;                  // "expected X, got Y"
     std::optional<std::int64_t> replaced_by =
-        {};                   // index, the same for all that were tried at this place; empty where none was good
-    bool other_size = false;  // of its image, and nothing else: LoaderOptions::size
+        {};                   // index; the same for all samples tried for an item; empty: none good
+    bool other_size = false;  // the image is fine but not of LoaderOptions::size
 };
 
-// Places of a batch that were filled by others: all that were tried for one place count as one. In order of the items.
+// How many items of the batch were replaced. `bad` is sorted by item; several samples tried for one item count once.
 std::int64_t replaced_items(std::span<const BadSample> bad);
 
-// More bad samples in an epoch than its budget allows; `samples` are those of the batch that went past it.
+// An epoch has more bad samples than its budget allows. `samples()` are those of the batch that exceeded it.
 class TooManyBadSamples : public DataError {
   public:
     TooManyBadSamples(const DataPlace& place, const ErrorInfo& info, std::vector<BadSample> samples)
@@ -74,24 +74,23 @@ class Batch {
     const std::vector<FieldSpec>& fields() const { return fields_; }
     bool pinned() const { return pinned_; }
 
-    // (size(), shape...). Throws InvalidArgument for a name that is not there or is ragged.
+    // (size(), shape...). Throws InvalidArgument for an unknown or ragged field.
     TensorView field(std::string_view name) const;
 
     // Sample i's payload of a ragged field.
     std::string& payload(std::string_view name, std::int64_t i);
-    const std::string& payload(std::string_view name, std::int64_t i) const;
 
-    // What the order asked for, item by item. The field `index` differs where a bad sample was replaced.
-    std::span<Draw> draws() { return std::span(draws_).first(static_cast<std::size_t>(size_)); }
+    // The samples that the sampler chose, one per item. The field `index` differs where a bad sample was replaced.
+    std::span<SampledIndex> sampled() { return std::span(sampled_).first(static_cast<std::size_t>(size_)); }
 
-    // In the order of the items; mostly empty.
+    // Sorted by item; usually empty.
     const std::vector<BadSample>& bad_samples() const { return bad_samples_; }
     std::vector<BadSample>& bad_samples() { return bad_samples_; }
 
     // XXH3 over the samples' keys in order: equal hashes mean the same samples in the same order.
     std::uint64_t hash() const;
 
-    // Called by the loader before the slot is filled.
+    // Called by the loader before it fills the batch.
     void reset(std::int64_t epoch, std::int64_t number, std::int64_t size);
 
   private:
@@ -100,7 +99,7 @@ class Batch {
     std::vector<FieldSpec> fields_;
     std::vector<std::size_t> offsets_;                // of each fixed field in memory_
     std::vector<std::vector<std::string>> payloads_;  // of each ragged field
-    std::vector<Draw> draws_;
+    std::vector<SampledIndex> sampled_;
     std::vector<BadSample> bad_samples_;
     Buffer memory_;
     std::int64_t capacity_;

@@ -1,5 +1,5 @@
-// Threads, order and errors of the loader. What happens to one sample is in loader_sample.cpp; what a
-// batch is made of, in batch.h; who may work on what, in ring.h.
+// Worker threads, batch order, prefetching and state of the loader. loader_sample.cpp prepares one sample;
+// ring.cpp schedules the work.
 #include "stoker/pipeline/loader.h"
 
 #include <algorithm>
@@ -17,21 +17,22 @@ namespace {
 // The generator's counter has 32 bits for the epoch.
 constexpr std::int64_t kMaxEpochs = std::int64_t{1} << 32;
 
-std::shared_ptr<const Sampler> sampler_of(const Dataset& dataset, const LoaderOptions& options) {
+std::shared_ptr<const Sampler> make_loader_sampler(const Dataset& dataset, const LoaderOptions& options) {
     return options.sampler != nullptr
                ? options.sampler
                : make_sampler({.size = dataset.size(), .seed = options.seed, .shuffle = options.shuffle});
 }
 
-BatchSamplerOptions batch_sampler_options(const Sampler& order, const LoaderOptions& options) {
-    return {.size = order.size(),
+BatchSamplerOptions batch_sampler_options(const Sampler& sampler, const LoaderOptions& options) {
+    return {.size = sampler.size(),
             .batch_size = options.batch_size,
             .drop_last = options.drop_last,
             .rank = options.rank,
             .world_size = options.world_size};
 }
 
-// A batch of more than this does not stay in a cache until the training thread comes to it.
+// A larger batch does not stay in the processor's caches until the training thread reads it, so it is written past
+// them.
 constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
 std::vector<FieldSpec> image_fields(const ImageSlot& slot) {
@@ -44,13 +45,13 @@ std::vector<FieldSpec> image_fields(const ImageSlot& slot) {
             {.name = std::string(kKeyField), .ragged = true}};
 }
 
-// Enough pieces that all workers share in a batch, few enough that claiming them costs nothing.
+// Samples per task: small enough that all workers share a batch, large enough that claiming tasks costs nothing.
 std::int64_t task_grain(std::int64_t batch, int workers) {
     return std::clamp<std::int64_t>(batch / (4 * std::int64_t{std::max(workers, 1)}), 1, 32);
 }
 
-// One line on `found`, each sample once.
-[[noreturn]] void refuse_bad(const Dataset& dataset, std::int64_t budget, std::span<const BadSample> found) {
+// Lists the first samples of `found`, each once.
+[[noreturn]] void throw_too_many_bad(const Dataset& dataset, std::int64_t budget, std::span<const BadSample> found) {
     constexpr std::size_t kListed = 5;
     std::set<std::int64_t> listed;
     std::string list;
@@ -75,7 +76,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     : dataset_(std::move(dataset)),
       transform_(std::move(transform)),
       options_(options),
-      sampler_(sampler_of(*dataset_, options)),
+      sampler_(make_loader_sampler(*dataset_, options)),
       batch_sampler_(batch_sampler_options(*sampler_, options)) {
     if (options_.allocator == nullptr) {
         options_.allocator = &host_allocator();
@@ -84,13 +85,13 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     options_.prefetch = std::max(options_.prefetch, 1);
     if (options_.epochs < 0 || options_.epochs > kMaxEpochs) {
         throw InvalidArgument({.where = "loader",
-                               .expected = fmt::format("epochs from 0 (no end) to {}", kMaxEpochs),
+                               .expected = fmt::format("epochs from 0 (unlimited) to {}", kMaxEpochs),
                                .got = fmt::to_string(options_.epochs)});
     }
     if (sampler_->samples() != dataset_->size() || sampler_->seed() != options_.seed) {
         throw InvalidArgument(
             {.where = "loader",
-             .expected = fmt::format("an order of {} samples and seed {}", dataset_->size(), options_.seed),
+             .expected = fmt::format("a sampler of {} samples and seed {}", dataset_->size(), options_.seed),
              .got = fmt::format("one of {} and seed {}", sampler_->samples(), sampler_->seed())});
     }
     if (!is_pixel_dtype(options_.dtype)) {
@@ -124,8 +125,8 @@ Loader::~Loader() {
 
 void Loader::start(std::int64_t sequence) {
     sequence_ = sequence;
-    announced_ = sequence;
-    announce_to(sequence + 1);
+    prefetched_ = sequence;
+    prefetch_until(sequence + 1);
     at_epoch_end_ = false;
     ring_ = std::make_shared<BatchRing>(
         [fields = fields_, capacity = batch_sampler_.max_slice(), allocator = options_.allocator] {
@@ -138,27 +139,27 @@ void Loader::start(std::int64_t sequence) {
 void Loader::open_batch(Batch& batch, std::int64_t sequence) const {
     const std::int64_t epoch = sequence / batches_per_epoch();
     const std::int64_t number = sequence % batches_per_epoch();
-    const Slice slice = batch_sampler_.slice(number);
+    const BatchSlice slice = batch_sampler_.slice(number);
     batch.reset(epoch, number, slice.count);
-    sampler_->draw(epoch, slice.first, batch.draws());
+    sampler_->draw(epoch, slice.first, batch.sampled());
     const auto indices = batch.field(kIndexField).as<std::int64_t>();
-    std::ranges::transform(batch.draws(), indices.begin(), &Draw::index);
+    std::ranges::transform(batch.sampled(), indices.begin(), &SampledIndex::index);
 }
 
-// Tells the dataset of all batches before `end`, in order.
-void Loader::announce_to(std::int64_t end) {
-    const std::lock_guard lock(announce_mutex_);
-    for (; announced_ < std::min(end, end_sequence()); ++announced_) {
-        announce(announced_);
+// Passes all batches before `end` to Dataset::prefetch, in order.
+void Loader::prefetch_until(std::int64_t end) {
+    const std::lock_guard lock(prefetch_mutex_);
+    for (; prefetched_ < std::min(end, end_sequence()); ++prefetched_) {
+        prefetch_batch(prefetched_);
     }
 }
 
-void Loader::announce(std::int64_t sequence) const {
-    const Slice slice = batch_sampler_.slice(sequence % batches_per_epoch());
-    std::vector<Draw> draws(static_cast<std::size_t>(slice.count));
+void Loader::prefetch_batch(std::int64_t sequence) const {
+    const BatchSlice slice = batch_sampler_.slice(sequence % batches_per_epoch());
+    std::vector<SampledIndex> draws(static_cast<std::size_t>(slice.count));
     sampler_->draw(sequence / batches_per_epoch(), slice.first, draws);
     std::vector<std::int64_t> indices;
-    for (const Draw& draw : draws) {
+    for (const SampledIndex& draw : draws) {
         if (cache_ == nullptr || !cache_->holds(draw.index)) {
             indices.push_back(draw.index);
         }
@@ -215,7 +216,7 @@ void Loader::work(int id, Worker& worker) {
         const auto task = ring_->take(id);
         clock.lap(Stage::blocked);
         if (task) {
-            run_task(*task, worker.hands, times);
+            run_task(*task, worker.scratch, times);
         }
         const std::lock_guard lock(worker.mutex);
         worker.times += times;
@@ -225,27 +226,27 @@ void Loader::work(int id, Worker& worker) {
     }
 }
 
-void Loader::run_task(const RingTask& task, WorkerScratch& hands, StageTimes& times) {
+void Loader::run_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times) {
     std::int64_t item = task.begin;
     std::exception_ptr error;
     try {
         if (task.begin == 0) {
-            announce_to(task.sequence + 2);  // the next batch, while this one is read
+            prefetch_until(task.sequence + 2);  // also the next batch
         }
         const SlotView slot{task.batch->field(kImageField).data, task.batch->field(kLabelField).as<std::int64_t>(),
                             task.batch->field(kIndexField).as<std::int64_t>()};
-        const auto& draws = task.batch->draws();
+        const auto& draws = task.batch->sampled();
         for (; item < task.end && !ring_->stopped(); ++item) {
             constexpr std::int64_t kAhead = 2;
             if (cache_ != nullptr && item + kAhead < task.end) {
                 cache_->prefetch(draws[static_cast<std::size_t>(item + kAhead)].index);
             }
-            fill_item(*task.batch, slot, item, hands, times);
+            fill_batch_item(*task.batch, slot, item, scratch, times);
         }
     } catch (...) {
         error = std::current_exception();
     }
-    // Outside the catch block, so that this thread lets go of the exception before another throws it.
+    // After the catch block: this thread releases the exception before the consumer rethrows it.
     ring_->complete(task, std::move(error), item);
 }
 
@@ -269,19 +270,20 @@ std::shared_ptr<Batch> Loader::next() {
     at_epoch_end_ = sequence_ % batches_per_epoch() == 0;
     std::shared_ptr<Batch> batch = ring_->pop();
     if (batch != nullptr && !batch->bad_samples().empty()) {
-        count_bad(*batch);
+        count_bad_samples(*batch);
     }
     return batch;
 }
 
-// Batches come in order, so the batch that goes past the budget is the same for any number of workers.
-void Loader::count_bad(Batch& batch) {
-    std::ranges::stable_sort(batch.bad_samples(), {}, &BadSample::item);  // workers end as they like
+// Counts in batch order, so the batch that exceeds the budget is the same for any number of workers.
+void Loader::count_bad_samples(Batch& batch) {
+    std::ranges::stable_sort(batch.bad_samples(), {}, &BadSample::item);  // workers add them in any order
     bad_in_epoch_ += replaced_items(batch.bad_samples());
-    const bool without = options_.replace && std::ranges::any_of(batch.bad_samples(),
-                                                                 [](const BadSample& bad) { return !bad.replaced_by; });
-    if (bad_in_epoch_ > options_.bad_samples || without) {
-        refuse_bad(*dataset_, options_.bad_samples, batch.bad_samples());
+    const bool none_good = options_.replace && std::ranges::any_of(batch.bad_samples(), [](const BadSample& bad) {
+                               return !bad.replaced_by;
+                           });
+    if (bad_in_epoch_ > options_.bad_samples || none_good) {
+        throw_too_many_bad(*dataset_, options_.bad_samples, batch.bad_samples());
     }
 }
 
@@ -309,7 +311,7 @@ void Loader::restore(const LoaderState& state) {
     if (!inside) {
         throw InvalidArgument(
             {.where = "loader state",
-             .expected = "batch 0 to " + std::to_string(batches - 1) + " of an epoch from 0 on",
+             .expected = "batch 0 to " + std::to_string(batches - 1) + " of epoch 0 or later",
              .got = "batch " + std::to_string(state.batch) + " of epoch " + std::to_string(state.epoch)});
     }
     stop();
@@ -324,9 +326,8 @@ LoaderStats Loader::stats() const {
         const std::lock_guard lock(worker->mutex);
         stats.workers += worker->times;
     }
-    stats.ring = ring_->stats();
     stats.cached_bytes = cache_ ? cache_->bytes() : 0;
-    stats.cache_trouble = cache_ ? cache_->trouble() : "";
+    stats.cache_stop_reason = cache_ ? cache_->stop_reason() : "";
     return stats;
 }
 

@@ -1,5 +1,5 @@
-// The loader: worker threads that turn samples of a dataset into batches ahead of the training
-// thread, in an order that depends on (seed, epoch) alone, epoch after epoch without a gap.
+// The loader: worker threads prepare batches ahead of the training thread. The order depends on (seed, epoch) alone.
+// Workers begin the next epoch before the training thread has finished the current one.
 #pragma once
 
 #include <atomic>
@@ -25,49 +25,48 @@
 namespace stoker {
 
 struct LoaderOptions {
-    std::int64_t batch_size = 64;  // over all ranks; each rank's loader yields batch_size / world_size
-    int workers = 1;               // threads; 0: the caller's thread does the work inside next()
+    std::int64_t batch_size = 64;  // over all ranks; each rank's loader yields batch_size / world_size samples
+    int workers = 1;               // threads; 0: next() does the work in the caller's thread
     int prefetch = 3;              // batches in flight beyond the one in use
-    std::int64_t epochs = 0;       // how many there will be; 0: no end
+    std::int64_t epochs = 0;       // 0: unlimited
     std::uint64_t seed = 0;
     bool shuffle = true;
-    std::shared_ptr<const Sampler> sampler = nullptr;  // null: of (seed, shuffle) over the whole dataset
-    // Places of an epoch, of this rank, whose bad sample may be replaced; 0: the first bad one ends it.
+    std::shared_ptr<const Sampler> sampler = nullptr;  // null: the whole data set by (seed, shuffle)
+    // How many bad samples this rank may replace in an epoch; 0: the first bad sample throws.
     std::int64_t bad_samples = 0;
-    bool replace = true;  // false: the place of a bad sample is left empty, zeros without a label
-    // That images must have, and those of another are bad samples; none: that of the first, and one of another ends it.
+    bool replace = true;  // false: a bad sample becomes zeros with label -1
+    // Size of all images; others are bad samples. Empty: the size of the first image; another size throws.
     std::optional<ImageSize> size = {};
-    std::int64_t classes = 0;  // a sample whose label is not below is bad; 0: any label, or none, is good
+    std::int64_t classes = 0;  // samples with a label outside [0, classes) are bad; 0: labels are not checked
     bool drop_last = false;
     int rank = 0;
     int world_size = 1;
-    DType dtype = DType::float32;  // of the image field: float32, float16, bfloat16; uint8: pixels, not normalised
+    DType dtype = DType::float32;  // of the image field: float32, float16, bfloat16, or uint8 (not normalised)
     Layout layout = Layout::chw;   // hwc: the image field is (C, H, W) in channels-last memory
     CacheOptions cache = {};
-    Allocator* allocator = nullptr;  // of the batch slots; null: plain host memory. Must outlive every batch.
+    Allocator* allocator = nullptr;  // for batches; null: plain host memory. Must outlive every batch.
 };
 
 struct LoaderStats {
     StageTimes workers;  // summed over all workers
-    RingStats ring;
     std::int64_t cached_bytes = 0;
-    std::string cache_trouble;  // why the cache stopped growing before its budget: a full disk; mostly empty
+    std::string cache_stop_reason;  // why the cache stopped growing below its budget, e.g. a full disk; usually empty
 };
 
 class Loader {
   public:
-    // Reads one sample to learn the shape of the image field. Throws InvalidArgument for options that
-    // cannot be, and what reading that sample threw. Images of another shape are bad samples.
+    // Reads the first good sample to find the shape of the image field. Throws InvalidArgument for impossible options,
+    // and the error of that read.
     Loader(std::shared_ptr<const Dataset> dataset, Transform transform, const LoaderOptions& options);
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
     ~Loader();
 
-    // The next batch; null once at the end of every epoch (the call after it begins the next), and
-    // always after the last. Waits for workers. A sample whose bytes are bad is replaced by the next good one
-    // after it in the dataset, and listed in the batch; past `bad_samples` of them in an epoch TooManyBadSamples
-    // lists some. Errors of the system are thrown as they are. A batch that threw is skipped. A batch stays valid
-    // while it is held, also beyond the loader; memory grows with the number of batches held.
+    // Waits for the next batch. Returns null once at the end of every epoch (the next call begins the next epoch), and
+    // always after the last epoch. A bad sample is replaced by the sampler's next good one and listed in the batch.
+    // Throws TooManyBadSamples past `bad_samples` in an epoch; system errors are rethrown unchanged. A batch whose
+    // preparation threw is skipped by the following call. A batch stays valid while it is held, even after the loader
+    // is destroyed; every held batch takes memory of its own.
     std::shared_ptr<Batch> next();
 
     std::int64_t batches_per_epoch() const { return batch_sampler_.batches(); }
@@ -75,8 +74,8 @@ class Loader {
     const Dataset& dataset() const { return *dataset_; }
     const Shape& image_shape() const { return fields_.front().shape; }  // (C, H, W)
 
-    // Where the next batch lies. Restoring it, at any number of workers or ranks, goes on with that
-    // very batch. Throws InvalidArgument for the state of other data or options.
+    // The position of the next batch. A restored loader continues with exactly that batch, for any number of workers
+    // or ranks. Throws InvalidArgument for a state of other data or options.
     LoaderState state() const;
     void restore(const LoaderState& state);
 
@@ -87,19 +86,19 @@ class Loader {
     LoaderStats stats() const;
 
   private:
-    // What one thread keeps from sample to sample.
+    // Buffers that a thread reuses for every sample.
     struct WorkerScratch {
         Sample sample;
-        TransformScratch scratch;
-        Buffer packed;  // pixels on their way into the cache
+        TransformScratch transform;
+        Buffer packed;  // contiguous pixels for the cache
     };
     struct Worker {
         std::thread thread;
-        WorkerScratch hands;  // made by the caller's thread, which can be told of a failure
-        std::mutex mutex;     // guards times
+        WorkerScratch scratch;  // allocated by the caller's thread, so that it sees a failure
+        std::mutex mutex;       // guards times
         StageTimes times;
     };
-    // The fixed fields of a batch slot.
+    // The fixed fields of a batch.
     struct SlotView {
         std::byte* image;  // (N, C, H, W) or (N, H, W, C)
         std::span<std::int64_t> labels;
@@ -113,37 +112,38 @@ class Loader {
     void work(int id, Worker& worker);
     ImageSlot find_shape();
     void open_batch(Batch& batch, std::int64_t sequence) const;
-    void announce_to(std::int64_t end);
-    void announce(std::int64_t sequence) const;
-    void run_task(const RingTask& task, WorkerScratch& hands, StageTimes& times);
-    void fill_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& hands, StageTimes& times);
-    bool try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& hands,
+    void prefetch_until(std::int64_t end);
+    void prefetch_batch(std::int64_t sequence) const;
+    void run_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times);
+    void fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& scratch,
+                         StageTimes& times);
+    bool try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
                     StageTimes& times, std::vector<BadSample>& bad);
-    void fill_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& hands,
+    void load_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
                      StageTimes& times);
-    BadSample note_bad(std::int64_t index, const DataError& error);
-    std::optional<BadSample> known_bad(std::int64_t index);
-    void count_bad(Batch& batch);
+    BadSample record_bad_sample(std::int64_t index, const DataError& error);
+    std::optional<BadSample> find_bad_sample(std::int64_t index);
+    void count_bad_samples(Batch& batch);
 
     const std::shared_ptr<const Dataset> dataset_;
-    mutable std::uint64_t keys_ = 0;  // keys_hash, once asked for
+    mutable std::uint64_t keys_ = 0;  // keys_hash of the data set, computed by the first state(); 0: not yet
     const Transform transform_;
     LoaderOptions options_;
     const std::shared_ptr<const Sampler> sampler_;
     const BatchSampler batch_sampler_;
     std::vector<FieldSpec> fields_;
-    ImageSlot place_;  // of every image, but for where it lies
+    ImageSlot place_;  // the target of every image, without its address
     std::unique_ptr<SampleCache> cache_;
     std::shared_ptr<BatchRing> ring_;
     std::vector<std::unique_ptr<Worker>> workers_;
     WorkerScratch own_scratch_;  // of the caller's thread, for workers = 0
-    std::mutex bad_mutex_;       // guards known_bad_, and the batches' lists of bad samples while they are filled
-    std::unordered_map<std::int64_t, BadSample> known_bad_;  // by index
-    std::atomic<bool> any_bad_ = false;                      // known_bad_ holds something
-    StageTimes finished_times_;                              // of workers that are gone, and of the caller's thread
-    std::mutex announce_mutex_;                              // guards announced_
-    std::int64_t announced_ = 0;                             // the first batch that the dataset has not been told of
-    std::int64_t sequence_ = 0;                              // of the next batch: epoch * batches_per_epoch + number
+    std::mutex bad_mutex_;       // guards recorded_bad_, and the batches' lists of bad samples while they are filled
+    std::unordered_map<std::int64_t, BadSample> recorded_bad_;  // by index
+    std::atomic<bool> any_bad_ = false;                         // recorded_bad_ is not empty
+    StageTimes finished_times_;    // of workers that have ended, and of the caller's thread
+    std::mutex prefetch_mutex_;    // guards prefetched_
+    std::int64_t prefetched_ = 0;  // the first batch not yet passed to Dataset::prefetch
+    std::int64_t sequence_ = 0;    // of the next batch: epoch * batches_per_epoch + number
     std::int64_t bad_in_epoch_ = 0;
     bool at_epoch_end_ = false;
 };

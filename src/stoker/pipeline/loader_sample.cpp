@@ -1,19 +1,19 @@
-// The loader's way of one sample into its slot: from the cache or the dataset, through the transform; and what becomes
-// of a sample that is bad.
+// Prepares one sample: reads it from the cache or the data set, transforms it into its place in the batch, and replaces
+// it where it is bad.
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 #include <new>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/sample_key.h"
+#include "stoker/formats/dataset.h"
 #include "stoker/pipeline/loader.h"
 
 namespace stoker {
 namespace {
 
-// Inside a catch block: throws on what a sample's bytes or its dataset threw, with its place. What the
-// system or the caller is to blame for stays what it is.
+// Inside a catch block: rethrows errors of a sample's bytes as DataError with path, key and index. Errors of the system
+// or the caller are rethrown unchanged.
 [[noreturn]] void rethrow_located(const Dataset& dataset, std::int64_t index) {
     const DataPlace place{.path = dataset.path(), .key = key_or_index(dataset, index), .index = index};
     try {
@@ -23,18 +23,18 @@ namespace {
         throw SizeMismatch(full.place(), full.info());
     } catch (const DataError& error) {
         throw error.located(place);
-    } catch (const Unsupported& error) {  // what this sample is, not what the data set is
-        throw DataError(place, {.where = "sample", .expected = "one that can be read", .got = error.what()});
+    } catch (const Unsupported& error) {  // unsupported is this sample, not the data set
+        throw DataError(place, {.where = "sample", .expected = "a sample that can be read", .got = error.what()});
     } catch (const Error&) {
         throw;
     } catch (const std::bad_alloc&) {
         throw;
     } catch (const std::exception& error) {
-        throw DataError(place, {.where = "source", .expected = "a sample that can be read", .got = error.what()});
+        throw DataError(place, {.where = "data set", .expected = "a sample that can be read", .got = error.what()});
     }
 }
 
-// So that a dataset need not set what does not concern it: nothing stays of the sample before.
+// Resets the sample first, because a data set sets only the members it has.
 void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample) {
     sample.bytes = {};
     sample.encoded = false;
@@ -47,7 +47,7 @@ std::string reason_of(const DataError& error) {
     return fmt::format("expected {}, got {}", error.info().expected, error.info().got);
 }
 
-// The prepared image as a sample of raw pixels, packed where its rows do not follow one another.
+// Makes the prepared image a sample of raw pixels; copies it to `packed` if its rows are not contiguous.
 void set_pixels(ConstImageView image, Sample& sample, Buffer& packed) {
     const std::size_t row = image.row_bytes();
     const std::size_t bytes = row * static_cast<std::size_t>(image.height);
@@ -65,7 +65,7 @@ void set_pixels(ConstImageView image, Sample& sample, Buffer& packed) {
     sample.channels = image.channels;
 }
 
-// The view of a sample of raw pixels that `set_pixels` made.
+// The image of a sample that `set_pixels` made.
 ConstImageView pixels_of(const Sample& sample) {
     return {reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width, sample.channels,
             std::ptrdiff_t{sample.width} * sample.channels};
@@ -83,7 +83,7 @@ void check_label(std::int64_t label, std::int64_t classes) {
 
 }  // namespace
 
-// The first sample, or the first good one, says what all images look like.
+// The first good sample gives the shape of all images.
 ImageSlot Loader::find_shape() {
     StageTimes times;
     StageClock clock(times);
@@ -93,8 +93,8 @@ ImageSlot Loader::find_shape() {
             try {
                 read_sample(*dataset_, index, own_scratch_.sample);
                 const ConstImageView image = transform_.augment(
-                    transform_.prepare(own_scratch_.sample, own_scratch_.scratch, clock),
-                    {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_scratch_.scratch);
+                    transform_.prepare(own_scratch_.sample, own_scratch_.transform, clock),
+                    {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_scratch_.transform);
                 const ImageSize size = options_.size.value_or(ImageSize{image.height, image.width});
                 const ImageSlot slot{.pixels = {.dtype = options_.dtype, .layout = options_.layout},
                                      .channels = image.channels,
@@ -110,7 +110,7 @@ ImageSlot Loader::find_shape() {
             if (options_.bad_samples == 0) {
                 throw;
             }
-            bad.push_back(note_bad(index, error));
+            bad.push_back(record_bad_sample(index, error));
             if (index + 1 == dataset_->size()) {
                 throw TooManyBadSamples(error.place(), error.info(), std::move(bad));
             }
@@ -118,34 +118,35 @@ ImageSlot Loader::find_shape() {
     }
 }
 
-// The sample that the order asks for, or the next good one after it. Whichever it is, it is augmented with the draws
-// of the sample that was asked for, which no other place of the epoch has.
-void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& hands, StageTimes& times) {
+// Prepares the sample that the sampler chose, or the next good one. A replacement is augmented with the random numbers
+// of the original sample, which no other item of the epoch uses.
+void Loader::fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& scratch,
+                             StageTimes& times) {
     const auto at = static_cast<std::size_t>(item);
-    const Draw draw = batch.draws()[at];
+    const SampledIndex chosen = batch.sampled()[at];
     const RngKey key{.seed = options_.seed,
                      .epoch = static_cast<std::uint32_t>(batch.epoch()),
-                     .sample = static_cast<std::uint64_t>(draw.index),
-                     .occurrence = draw.occurrence};
+                     .sample = static_cast<std::uint64_t>(chosen.index),
+                     .occurrence = chosen.occurrence};
     ImageSlot place = place_;
     place.pixels.data = slot.image + at * fields_.front().sample_bytes();
     std::vector<BadSample> bad;
-    std::int64_t index = draw.index;
-    bool found = try_sample(index, key, place, hands, times, bad);
+    std::int64_t index = chosen.index;
+    bool found = try_sample(index, key, place, scratch, times, bad);
     while (!found && options_.replace && !ring_->stopped()) {
         index = sampler_->next(index);
-        if (index == draw.index) {
-            break;  // none is good
+        if (index == chosen.index) {
+            break;  // no good sample
         }
-        found = try_sample(index, key, place, hands, times, bad);
+        found = try_sample(index, key, place, scratch, times, bad);
     }
     if (!found && !options_.replace) {
         std::memset(place.pixels.data, 0, fields_.front().sample_bytes());
         slot.labels[at] = -1;
-        slot.indices[at] = draw.index;
+        slot.indices[at] = chosen.index;
     }
     if (found) {
-        slot.labels[at] = hands.sample.label;
+        slot.labels[at] = scratch.sample.label;
         slot.indices[at] = index;
         batch.payload(kKeyField, item) = dataset_->key(index);
     }
@@ -159,16 +160,16 @@ void Loader::fill_item(Batch& batch, const SlotView& slot, std::int64_t item, Wo
     }
 }
 
-// False where the sample is bad, which is then added to `bad`. What is known to be bad is not tried again.
-bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& hands,
+// Returns false for a bad sample and adds it to `bad`. Samples recorded as bad are not read again.
+bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
                         StageTimes& times, std::vector<BadSample>& bad) {
-    if (const auto known = known_bad(index)) {
+    if (const auto known = find_bad_sample(index)) {
         bad.push_back(*known);
         return false;
     }
     try {
         try {
-            fill_sample(index, key, place, hands, times);
+            load_sample(index, key, place, scratch, times);
             return true;
         } catch (...) {
             rethrow_located(*dataset_, index);
@@ -177,11 +178,11 @@ bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& 
         if (!options_.size && dynamic_cast<const SizeMismatch*>(&error) != nullptr) {
             throw;
         }
-        bad.push_back(note_bad(index, error));
+        bad.push_back(record_bad_sample(index, error));
         if (options_.bad_samples == 0) {
             ErrorInfo info = error.info();
             if (info.hint.empty()) {
-                info.hint = "`stoker inspect --verify` lists all that are bad; data.bad_samples = 10 lets some pass";
+                info.hint = "`stoker inspect --verify` lists all bad samples; data.bad_samples = 10 replaces up to ten";
             }
             throw TooManyBadSamples(error.place(), info, {bad.back()});
         }
@@ -189,7 +190,7 @@ bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& 
     }
 }
 
-BadSample Loader::note_bad(std::int64_t index, const DataError& error) {
+BadSample Loader::record_bad_sample(std::int64_t index, const DataError& error) {
     BadSample bad{.index = index,
                   .key = key_or_index(*dataset_, index),
                   .offset = error.place().offset,
@@ -197,25 +198,25 @@ BadSample Loader::note_bad(std::int64_t index, const DataError& error) {
                   .other_size = dynamic_cast<const SizeMismatch*>(&error) != nullptr};
     if (options_.bad_samples > 0) {
         const std::lock_guard lock(bad_mutex_);
-        known_bad_.emplace(index, bad);
+        recorded_bad_.emplace(index, bad);
         any_bad_.store(true, std::memory_order_release);
     }
     return bad;
 }
 
-std::optional<BadSample> Loader::known_bad(std::int64_t index) {
+std::optional<BadSample> Loader::find_bad_sample(std::int64_t index) {
     if (!any_bad_.load(std::memory_order_acquire)) {
         return std::nullopt;
     }
     const std::lock_guard lock(bad_mutex_);
-    const auto found = known_bad_.find(index);
-    return found == known_bad_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = recorded_bad_.find(index);
+    return found == recorded_bad_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Loader::fill_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& hands,
+void Loader::load_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
                          StageTimes& times) {
     StageClock clock(times);
-    Sample& sample = hands.sample;
+    Sample& sample = scratch.sample;
     const bool kept = cache_ != nullptr && cache_->get(index, sample);
     if (!kept) {
         read_sample(*dataset_, index, sample);
@@ -223,16 +224,16 @@ void Loader::fill_sample(std::int64_t index, const RngKey& key, const ImageSlot&
     clock.lap(Stage::read);
     check_label(sample.label, options_.classes);
     if (cache_ == nullptr || options_.cache.encoded) {
-        transform_.run(sample, key, hands.scratch, place, clock);
+        transform_.run(sample, key, scratch.transform, place, clock);
         if (cache_ != nullptr && !kept) {
             cache_->put(index, sample);
         }
     } else {
         if (!kept) {
-            set_pixels(transform_.prepare(sample, hands.scratch, clock), sample, hands.packed);
+            set_pixels(transform_.prepare(sample, scratch.transform, clock), sample, scratch.packed);
             cache_->put(index, sample);
         }
-        transform_.run(pixels_of(sample), key, hands.scratch, place);
+        transform_.run(pixels_of(sample), key, scratch.transform, place);
     }
     clock.lap(Stage::augment);
     ++times.samples;

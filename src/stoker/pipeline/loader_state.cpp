@@ -1,4 +1,4 @@
-// JSON by nlohmann; the seed is a string, since JSON numbers above 2^53 are not safe everywhere.
+// The seed is a JSON string, because many readers round numbers above 2^53.
 #include "stoker/pipeline/loader_state.h"
 
 #include <algorithm>
@@ -26,14 +26,14 @@ std::uint64_t parse_number(const std::string& text, int base) {
 }  // namespace
 
 std::uint64_t keys_hash(const Dataset& dataset) {
-    constexpr std::int64_t kSome = 64;
+    constexpr std::int64_t kSampledKeys = 64;
     const std::int64_t size = dataset.size();
-    const std::int64_t stride = std::max<std::int64_t>(1, size / kSome);
+    const std::int64_t stride = std::max<std::int64_t>(1, size / kSampledKeys);
     std::uint64_t hash = hash_text(fmt::to_string(size));
     for (std::int64_t index = 0; index < size; index += stride) {
         try {
             hash = hash_text(dataset.key(index), hash);
-        } catch (const DataError&) {  // where the key lies in a record that is damaged
+        } catch (const DataError&) {  // the key is part of a damaged record
             hash = hash_text("", hash);
         }
     }
@@ -66,10 +66,10 @@ void require_same_sampler(const LoaderState& own, const LoaderState& state) {
         }
     };
     require("data.train", own.size, state.size, " samples");
-    if (state.keys != 0 && own.keys != state.keys) {
+    if (own.keys != state.keys) {
         throw InvalidArgument({.where = "data.train",
                                .expected = "the samples that the run began with",
-                               .got = "others of the same number",
+                               .got = "other samples of the same number",
                                .hint =
                                    "resume with the data that the run began with; a new --out DIR with model.weights "
                                    "trains on other data from the same weights"});
@@ -84,10 +84,11 @@ LoaderState loader_state_from_json(const std::string& text) {
     try {
         const auto json = nlohmann::json::parse(text);
         const int version = json.at("version").get<int>();
-        if (version < 1 || version > LoaderState::kVersion) {
+        if (version != LoaderState::kVersion) {
             throw InvalidArgument({.where = "loader state",
-                                   .expected = "version 1 to " + std::to_string(LoaderState::kVersion),
-                                   .got = std::to_string(version)});
+                                   .expected = fmt::format("version {}", LoaderState::kVersion),
+                                   .got = fmt::format("version {}", version),
+                                   .hint = "another version of Stoker wrote it; resume with that one"});
         }
         LoaderState state;
         state.epoch = json.at("epoch").get<std::int64_t>();
@@ -95,20 +96,14 @@ LoaderState loader_state_from_json(const std::string& text) {
         state.size = json.at("size").get<std::int64_t>();
         state.batch_size = json.at("batch_size").get<std::int64_t>();
         state.seed = parse_number(json.at("seed").get<std::string>(), 10);
-        if (version == 1) {  // knew two orders and no bad samples
-            state.order = json.at("shuffle").get<bool>() ? "shuffled" : "sequential";
-        } else {
-            state.order = json.at("order").get<std::string>();
-            state.bad_samples = json.at("bad_samples").get<std::int64_t>();
-        }
-        if (version >= 3) {
-            state.keys = parse_number(json.at("keys").get<std::string>(), 16);
-        }
+        state.order = json.at("order").get<std::string>();
+        state.bad_samples = json.at("bad_samples").get<std::int64_t>();
+        state.keys = parse_number(json.at("keys").get<std::string>(), 16);
         state.drop_last = json.at("drop_last").get<bool>();
         return state;
     } catch (const Error&) {
         throw;
-    } catch (const std::exception& error) {  // of the JSON library
+    } catch (const std::exception& error) {  // from the JSON library
         throw InvalidArgument({.where = "loader state", .expected = "a loader's state", .got = error.what()});
     }
 }

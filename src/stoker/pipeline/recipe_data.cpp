@@ -1,9 +1,9 @@
-// From a recipe's [data] to datasets, the order in which they are drawn from, and options.
+// [data] of a recipe to data sets and loader options.
 #include "stoker/pipeline/recipe_data.h"
 
 #include <algorithm>
 
-#include "stoker/base/core_budget.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/user_cache.h"
 #include "stoker/formats/concat.h"
@@ -14,7 +14,7 @@
 namespace stoker {
 namespace {
 
-using SourcePtr = std::shared_ptr<const Dataset>;
+using DatasetPtr = std::shared_ptr<const Dataset>;
 
 std::string cache_dir(const DataRecipe& recipe, const char* purpose) {
     if (!recipe.cache_dir.empty()) {
@@ -24,39 +24,39 @@ std::string cache_dir(const DataRecipe& recipe, const char* purpose) {
     if (all.empty()) {
         throw InvalidArgument({.where = "data.cache_dir",
                                .expected = "a folder for cache = \"disk\"",
-                               .got = "none, and no home folder to put it in"});
+                               .got = "none, and there is no home folder for the default"});
     }
     return (all / purpose).string();
 }
 
-// One budget is for one thing: where anything is remote, it is for what is fetched.
+// The disk cache holds either samples or fetched bytes: fetched bytes if any data set is remote.
 bool keeps_remote_bytes(const DataRecipe& recipe) {
     const std::vector<std::string> sets = training_sets(recipe);
     return recipe.cache == "disk" && (is_remote(recipe.val) || std::ranges::any_of(sets, is_remote));
 }
 
-// Both loaders together stay within cache_bytes: each gets the share of its samples.
-LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const Dataset& own) {
+// cache_bytes is divided between the two loaders by their numbers of samples.
+LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const Dataset& dataset) {
     LoaderOptions options{.batch_size = recipe.data.batch_size, .prefetch = recipe.data.prefetch, .seed = recipe.seed};
-    options.bad_samples = recipe.data.bad_samples.of(own.size());
+    options.bad_samples = recipe.data.bad_samples.of(dataset.size());
     if (recipe.data.cache != "none" && !keeps_remote_bytes(recipe.data)) {
-        const auto size = [](const auto& dataset) { return dataset == nullptr ? 0 : dataset->size(); };
+        const auto size = [](const DatasetPtr& set) { return set == nullptr ? 0 : set->size(); };
         const auto all = static_cast<double>(size(data.train) + size(data.val));
         options.cache = {.bytes = static_cast<std::int64_t>(static_cast<double>(recipe.data.cache_bytes) *
-                                                            static_cast<double>(own.size()) / all),
+                                                            static_cast<double>(dataset.size()) / all),
                          .directory = recipe.data.cache == "disk" ? cache_dir(recipe.data, "samples") : "",
                          .encoded = recipe.data.cache_as == "encoded"};
     }
     return options;
 }
 
-SourcePtr joined(std::vector<SourcePtr> datasets) {
+DatasetPtr joined(std::vector<DatasetPtr> datasets) {
     return datasets.size() == 1 ? datasets.front() : std::make_shared<ConcatDataset>(std::move(datasets));
 }
 
-// The test splits of the training sets that have one; null where none has.
-SourcePtr open_test_splits(const DataRecipe& recipe) {
-    std::vector<SourcePtr> found;
+// The test splits of the training sets that have one; null if none has.
+DatasetPtr open_test_splits(const DataRecipe& recipe) {
+    std::vector<DatasetPtr> found;
     for (const std::string& name : training_sets(recipe)) {
         if (has_splits(name)) {
             found.push_back(open_dataset(name, Split::test, open_options(recipe)));
@@ -85,12 +85,12 @@ std::vector<std::string> training_sets(const DataRecipe& recipe) {
 RecipeData open_train_data(const DataRecipe& recipe) {
     const std::optional<double> share = val_share(recipe.val);
     RecipeData data;
-    std::vector<SourcePtr> train;
-    std::vector<SourcePtr> val;
+    std::vector<DatasetPtr> train;
+    std::vector<DatasetPtr> val;
     for (const std::string& name : training_sets(recipe)) {
-        SourcePtr dataset = open_dataset(name, Split::train, open_options(recipe));
-        if (share) {  // by its own keys: a sample stays on its side whatever it is mixed with
-            const SplitSources split = split_by_key(dataset, *share);
+        DatasetPtr dataset = open_dataset(name, Split::train, open_options(recipe));
+        if (share) {  // each data set by its own keys, so the split does not depend on data.mix
+            const SplitDatasets split = split_by_key(dataset, *share);
             dataset = split.rest;
             val.push_back(split.share);
         }
@@ -106,7 +106,7 @@ RecipeData open_data(const DataRecipe& recipe) {
     RecipeData data = open_train_data(recipe);
     if (data.val == nullptr) {
         data.val = recipe.val.empty() ? open_test_splits(recipe)
-                                      : SourcePtr(open_dataset(recipe.val, Split::test, open_options(recipe)));
+                                      : DatasetPtr(open_dataset(recipe.val, Split::test, open_options(recipe)));
     }
     return data;
 }
@@ -118,10 +118,10 @@ RecipeData open_val_data(const DataRecipe& recipe) {
     if (!recipe.val.empty()) {
         return {.train = nullptr, .val = open_dataset(recipe.val, Split::test, open_options(recipe))};
     }
-    if (SourcePtr splits = open_test_splits(recipe)) {
+    if (DatasetPtr splits = open_test_splits(recipe)) {
         return {.train = nullptr, .val = std::move(splits)};
     }
-    open_train_data(recipe);  // data that is not there at all is the more likely mistake
+    open_train_data(recipe);  // throws for missing data, the more likely mistake
     throw InvalidArgument({.where = "data.val",
                            .expected = "validation data",
                            .got = "none",
@@ -146,7 +146,7 @@ LoaderOptions val_loader_options(const Recipe& recipe, const RecipeData& data) {
 }
 
 int auto_workers(bool on_gpu) {
-    const int cores = read_core_budget().usable;
+    const int cores = cpu_cores().usable;
     return std::max(on_gpu ? cores - 1 : cores, 1);
 }
 

@@ -1,5 +1,4 @@
-// The data a recipe names, opened: training and validation datasets, their transforms, and the
-// loader options that go with them.
+// Opens the data sets that a recipe names, and makes the loader options for them.
 #pragma once
 
 #include <memory>
@@ -14,33 +13,32 @@ namespace stoker {
 
 struct RecipeData {
     std::shared_ptr<const Dataset> train;
-    std::shared_ptr<const Dataset> val;          // null where there is none
+    std::shared_ptr<const Dataset> val;          // null: none
     std::vector<std::int64_t> train_parts = {};  // samples of data.train and of each of data.mix
 };
 
-// What data.fields and data.cache mean for opening a data set.
+// data.fields and data.cache as options for open_dataset.
 OpenOptions open_options(const DataRecipe& recipe);
 
-// data.train and data.mix.
+// The names in data.train and data.mix.
 std::vector<std::string> training_sets(const DataRecipe& recipe);
 
-// The training data alone, and with it the share of it that is held back for validation, if one is.
+// The training data, and its validation share if data.val is a percentage.
 RecipeData open_train_data(const DataRecipe& recipe);
 
-// Opens data.train with data.mix, and as validation data.val: another data set, a share of them by the hash of the keys
-// ("10%"), or where it is empty the test splits of those that have one. Throws what open_dataset throws.
+// Opens data.train with data.mix, and data.val: another data set, a share of the training data by the hash of the keys
+// ("10%"), or, if it is empty, the test splits of the training sets that have one. Throws what open_dataset throws.
 RecipeData open_data(const DataRecipe& recipe);
 
-// The same for evaluation alone: `train` stays null unless `val` is a part of it.
+// For evaluation alone: `train` stays null unless `val` is a share of it.
 RecipeData open_val_data(const DataRecipe& recipe);
 
-// Options for the training loader (shuffled, as the recipe says) or the validation loader (in order; `data.val`
-// must be there, `data.train` need not).
+// Options of the training loader (the recipe's sampler) and of the validation loader (sequential; needs `data.val`
+// only).
 LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data);
 LoaderOptions val_loader_options(const Recipe& recipe, const RecipeData& data);
 
-// Loader threads where the recipe says "auto": the cores this rank may use, less one for the training
-// thread where a GPU does the training, at least 1.
+// data.workers = "auto": the cores this rank may use, minus one for the training thread if a GPU trains; at least 1.
 int auto_workers(bool on_gpu);
 
 }  // namespace stoker

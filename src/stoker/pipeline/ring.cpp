@@ -1,5 +1,5 @@
-// One mutex guards everything: a task is tens of microseconds of work or more, a claim well under
-// one. Slots are made when first needed and kept, so steady state allocates nothing.
+// One mutex guards everything: a task takes tens of microseconds or more, claiming one far less than a microsecond.
+// Batches are allocated when first needed and reused, so the steady state allocates nothing.
 #include "stoker/pipeline/ring.h"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ void BatchRing::set_workers(int workers) {
     work_.notify_all();
 }
 
-BatchRing::Open BatchRing::open_slot(std::int64_t sequence) {
-    Open open;
+BatchRing::OpenBatch BatchRing::open_slot(std::int64_t sequence) {
+    OpenBatch open;
     try {
         if (free_.empty()) {
             open.batch = make_();
@@ -59,12 +59,12 @@ std::optional<RingTask> BatchRing::claim() {
         ++sequence;
     }
     for (; static_cast<std::int64_t>(open_.size()) < depth_ && sequence < end_; ++sequence) {
-        Open& open = open_.emplace_back(open_slot(sequence));
+        OpenBatch& open = open_.emplace_back(open_slot(sequence));
         if (!open.finished()) {
             open.next = std::min(grain_, open.batch->size());
             return RingTask{open.batch.get(), sequence, 0, open.next};
         }
-        // Without a sample nobody will complete it: a task of it could outlive its place in the ring.
+        // An empty or failed batch has no task, so it is finished already.
         ready_.notify_all();
     }
     return std::nullopt;
@@ -90,7 +90,7 @@ void BatchRing::complete(const RingTask& task, std::exception_ptr error, std::in
     bool wake = false;
     {
         const std::lock_guard lock(mutex_);
-        Open& open = open_[static_cast<std::size_t>(task.sequence - first_open_)];
+        OpenBatch& open = open_[static_cast<std::size_t>(task.sequence - first_open_)];
         if (error && (open.error_at < 0 || error_at < open.error_at)) {
             open.error = std::move(error);
             open.error_at = error_at;
@@ -108,15 +108,11 @@ std::shared_ptr<Batch> BatchRing::pop() {
     if (stopped_ || first_open_ >= end_) {
         return nullptr;
     }
-    const auto begin = std::chrono::steady_clock::now();
     ready_.wait(lock, [&] { return stopped_ || front_ready(); });
-    stats_.consumer_wait += std::chrono::steady_clock::now() - begin;
     if (stopped_) {
         return nullptr;
     }
-    ++stats_.batches;
-    stats_.ready_sum += std::count_if(open_.begin(), open_.end(), [](const Open& open) { return open.finished(); });
-    Open taken = std::move(open_.front());
+    OpenBatch taken = std::move(open_.front());
     open_.pop_front();
     ++first_open_;
     if (taken.error && taken.batch) {
@@ -127,7 +123,7 @@ std::shared_ptr<Batch> BatchRing::pop() {
     if (taken.error) {
         std::rethrow_exception(taken.error);
     }
-    // The last holder's deleter may run on any thread, and after the loader is gone.
+    // The deleter may run on any thread, and after the loader is destroyed.
     return {taken.batch.release(),
             [ring = shared_from_this()](Batch* batch) { ring->give_back(std::unique_ptr<Batch>(batch)); }};
 }
@@ -151,11 +147,6 @@ void BatchRing::stop() {
     }
     work_.notify_all();
     ready_.notify_all();
-}
-
-RingStats BatchRing::stats() const {
-    const std::lock_guard lock(mutex_);
-    return stats_;
 }
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Turns datasets and classes into groups of an order, and a network's shards into a window.
+// Makes sampler groups from data sets or classes, and a window from the shards of remote data.
 #include "stoker/pipeline/train_sampler.h"
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 namespace stoker {
 namespace {
 
-// What shuffled shards may take to be read: half of what is kept of remote files in memory.
+// The default window: half of the memory for blocks of remote files.
 constexpr std::int64_t kWindowBytes = std::int64_t{128} << 20;
 
-std::vector<SamplerGroup> by_source(const std::vector<double>& weights, const std::vector<std::int64_t>& parts) {
+std::vector<SamplerGroup> by_dataset(const std::vector<double>& weights, const std::vector<std::int64_t>& parts) {
     if (weights.size() != parts.size()) {
         throw InvalidArgument({.where = "data.weights",
                                .expected = fmt::format("{} weights, for data.train and each of data.mix", parts.size()),
@@ -37,7 +37,7 @@ std::int64_t label_of(const Dataset& dataset, std::int64_t index, Sample& sample
     return sample.label;
 }
 
-// One group a class that has samples. Samples without a class are never drawn.
+// One group per class that has samples. Samples without a label, and damaged ones, are never drawn.
 std::vector<SamplerGroup> by_class(const Dataset& dataset) {
     std::map<std::int64_t, SamplerGroup> classes;
     Sample sample;
@@ -46,14 +46,14 @@ std::vector<SamplerGroup> by_class(const Dataset& dataset) {
             if (const std::int64_t label = label_of(dataset, i, sample); label >= 0) {
                 classes[label].indices.push_back(i);
             }
-        } catch (const DataError&) {  // without a label it is of no class, and never drawn
+        } catch (const DataError&) {
         } catch (const Unsupported&) {
         }
     }
     if (classes.empty()) {
         throw InvalidArgument({.where = "data.balance",
                                .expected = "samples with labels",
-                               .got = fmt::format("none in {}", dataset.path())});
+                               .got = fmt::format("no label in {}", dataset.path())});
     }
     std::vector<SamplerGroup> groups;
     for (auto& [label, group] : classes) {
@@ -73,17 +73,17 @@ std::int64_t auto_window(const Dataset& dataset, std::int64_t batch_size) {
 }  // namespace
 
 std::shared_ptr<const Sampler> train_sampler(const Recipe& recipe, const RecipeData& data) {
-    const DataRecipe& wanted = recipe.data;
+    const DataRecipe& config = recipe.data;
     const Dataset& dataset = *data.train;
     SamplerOptions options{
-        .size = dataset.size(), .seed = recipe.seed, .shuffle = wanted.shuffle, .epoch_samples = wanted.epoch_samples};
-    if (wanted.balance) {
+        .size = dataset.size(), .seed = recipe.seed, .shuffle = config.shuffle, .epoch_samples = config.epoch_samples};
+    if (config.balance) {
         options.groups = by_class(dataset);
-    } else if (!wanted.weights.empty()) {
-        options.groups = by_source(wanted.weights, data.train_parts);
+    } else if (!config.weights.empty()) {
+        options.groups = by_dataset(config.weights, data.train_parts);
     }
-    const bool everywhere = !wanted.shuffle || !options.groups.empty() || wanted.epoch_samples != 0;
-    options.window = wanted.shuffle_window.value_or(everywhere ? 0 : auto_window(dataset, wanted.batch_size));
+    const bool everywhere = !config.shuffle || !options.groups.empty() || config.epoch_samples != 0;
+    options.window = config.shuffle_window.value_or(everywhere ? 0 : auto_window(dataset, config.batch_size));
     if (options.window > 0) {
         options.shards = dataset.shard_sizes();
     }

@@ -1,4 +1,4 @@
-// The order that a recipe asks for: shuffled as a whole or in windows, weighted by source, balanced by class.
+// The sampler of a recipe: sequential, shuffled, windowed, weighted by data set, or balanced by class.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace stoker {
 
-// Throws InvalidArgument, naming the key, for weights that do not fit the sources, or a balance without labels; what
-// reading a sample throws where only that tells its label.
+// Throws InvalidArgument with the key for weights that do not match the data sets, or balance without labels. Data sets
+// without an index of labels are read once for data.balance; errors of the system are rethrown.
 std::shared_ptr<const Sampler> train_sampler(const Recipe& recipe, const RecipeData& data);
 
 }  // namespace stoker

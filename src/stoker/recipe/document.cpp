@@ -1,13 +1,13 @@
-// Copies what toml++ has parsed into plain values. The text's size is checked before, and nesting
-// while copying, so that no text can exhaust the stack.
+// Copies the result of toml++ into plain values. The size of the text is checked before parsing, and the depth of
+// nesting while copying, so no text can exhaust the stack.
 #include "stoker/recipe/document.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
-// toml++ asserts on some malformed text, "[=" for one, that the code behind its assertions refuses
-// properly. Where toml++ is header-only a debug build would abort there.
+// toml++ asserts on some malformed text, such as "[=", which the code after the assertion refuses properly. A debug
+// build with a header-only toml++ would abort.
 #define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
@@ -23,7 +23,7 @@ int line_of(const toml::source_region& region) {
     return static_cast<int>(region.begin.line);
 }
 
-// What messages name while text is read.
+// The name of the text in messages.
 struct Origin {
     const std::string& name;
     bool has_lines;

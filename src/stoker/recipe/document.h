@@ -1,5 +1,4 @@
-// TOML text as plain values, each with its line: what the rest of this folder sees of TOML, so that
-// toml++ is included by document.cpp alone.
+// TOML text as plain values, each with its line. Only document.cpp includes toml++.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ using TomlArray = std::vector<TomlValue>;
 using TomlTable = std::vector<TomlMember>;  // in the order of the text
 
 struct TomlOther {
-    std::string_view kind;  // "a date", "a time", "a date and time": read by no key
+    std::string_view kind;  // "a date", "a time", "a date and time"; no key takes one
 };
 
 struct TomlValue {
@@ -38,33 +37,31 @@ struct TomlMember {
     TomlValue value;
 };
 
-// Where a value stands, for messages: "recipes/x.toml:12: data.batch_size", or without a line
-// "--set data.batch_size".
+// The place of a value, for messages: "recipes/x.toml:12: data.batch_size", or "--set data.batch_size".
 struct Place {
     std::string origin;
     int line = 0;
     std::string key = {};
 
     std::string text() const;
-    // The place of something inside: another key, and another line where this place has lines at all.
+    // The place of a nested value; the line is ignored if this place has none.
     Place inner(std::string inner_key, int inner_line) const;
 };
 
-// Texts of more bytes, or with more dots, are refused unread: no recipe is that large, and toml++ takes
-// a level of the stack for every part of a dotted key.
+// Limits that are checked before parsing: toml++ uses a stack frame for every part of a dotted key.
 inline constexpr std::size_t kMaxTomlBytes = 64 * 1024;
 inline constexpr std::size_t kMaxTomlDots = 4096;
 
-// Throws InvalidArgument for text that is not TOML, naming `origin` and, where it has lines, the line.
+// Throws InvalidArgument with `origin`, and with the line if `has_lines`, for text that is not TOML.
 TomlTable parse_toml(std::string_view text, const std::string& origin, bool has_lines = true);
 
-// A finite number that a double holds exactly: a float, or an integer of at most kMaxExactInteger.
+// The value as a finite double: a float, or an integer of magnitude up to kMaxExactInteger. Empty for anything else.
 std::optional<double> exact_number(const TomlValue& value);
 
-// The value as a message shows it: `"abc"`, `3`, `true`, "an array", "a table".
+// The value for a message: `"abc"`, `3`, `true`, "an array", "a table".
 std::string describe(const TomlValue& value);
 
-// Text in double quotes for a message, clipped to a readable length.
+// Text in double quotes for a message, truncated to 60 bytes.
 std::string quoted_short(std::string_view text);
 
 }  // namespace stoker

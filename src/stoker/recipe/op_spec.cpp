@@ -1,5 +1,4 @@
-// Reads and writes lists of ops. Numbers are kept as doubles, whole or not: an op that wants a whole
-// one says so itself.
+// Reads and writes lists of ops. All numbers are doubles; ops that need integers check that themselves.
 #include "stoker/recipe/op_spec.h"
 
 #include <fmt/format.h>
@@ -98,10 +97,14 @@ std::vector<OpSpec> read_ops(const TomlValue& value, const Place& place) {
     return ops;
 }
 
+std::string option_to_toml(const OptionValue& value) {
+    return std::visit(OptionWriter{}, value);
+}
+
 std::string op_to_toml(const OpSpec& op) {
     std::string text = fmt::format("{{op = {}", toml_string(op.name));
     for (const auto& [name, value] : op.options) {
-        text += fmt::format(", {} = {}", toml_key(name), std::visit(OptionWriter{}, value));
+        text += fmt::format(", {} = {}", toml_key(name), option_to_toml(value));
     }
     return text + "}";
 }

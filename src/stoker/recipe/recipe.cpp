@@ -1,5 +1,4 @@
-// Walks a recipe's tables along the schema: the file first, then each --set, then what must be there
-// and what does not go together.
+// Reads a recipe by the schema: the file, then each --set, then the checks for required and conflicting keys.
 #include "stoker/recipe/recipe.h"
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 namespace stoker {
 namespace {
 
-// Where each key was given last, by name.
+// The place that set each key last, by the key's name.
 using GivenKeys = std::map<std::string, std::string, std::less<>>;
 
 constexpr std::string_view kSetOrigin = "--set";
@@ -28,7 +27,7 @@ bool is_table(std::string_view name) {
     return !name.empty() && std::ranges::find(recipe_schema(), name, &SchemaKey::table) != recipe_schema().end();
 }
 
-// The names that may stand in `table`; at the root, empty, these include the tables.
+// The keys and tables that `table` may contain; empty: the root.
 std::vector<std::string> names_in(std::string_view table) {
     std::vector<std::string> names;
     const std::string prefix = table.empty() ? "" : fmt::format("{}.", table);
@@ -45,9 +44,9 @@ std::vector<std::string> names_in(std::string_view table) {
     return names;
 }
 
-// What was meant by `name` in `table`: a name to write there, or a dotted one of another table. Empty
-// where nothing is near.
-std::string guess(std::string_view table, std::string_view name) {
+// A suggestion for the unknown `name` in `table`: a name in this table, or a dotted name in another one. Empty if none
+// is near.
+std::string suggest(std::string_view table, std::string_view name) {
     std::string near = nearest_name(name, names_in(table));
     if (!near.empty()) {
         return near;
@@ -61,7 +60,7 @@ std::string guess(std::string_view table, std::string_view name) {
     return leaf.empty() ? std::string() : found->name;
 }
 
-std::string unknown_hint(const std::string& meant, std::string_view table) {
+std::string hint_for_unknown(const std::string& meant, std::string_view table) {
     if (!meant.empty()) {
         return fmt::format("did you mean \"{}\"?", meant);
     }
@@ -73,7 +72,7 @@ std::string unknown_hint(const std::string& meant, std::string_view table) {
     throw InvalidArgument({.where = place.text(),
                            .expected = "a known key",
                            .got = quoted_short(name),
-                           .hint = unknown_hint(guess(table, name), table)});
+                           .hint = hint_for_unknown(suggest(table, name), table)});
 }
 
 void read_key(Recipe& recipe, GivenKeys& given, const SchemaKey& key, const TomlValue& value, const Place& place) {
@@ -81,12 +80,12 @@ void read_key(Recipe& recipe, GivenKeys& given, const SchemaKey& key, const Toml
     given[key.name] = place.text();
 }
 
-// `name` is the table's, empty for the document.
+// `name` is the table's name, empty for the root.
 void read_table(Recipe& recipe, GivenKeys& given, const TomlTable& table, const std::string& name, const Place& place) {
     for (const TomlMember& member : table) {
         const std::string full = name.empty() ? member.key : fmt::format("{}.{}", name, member.key);
         const Place inner = place.inner(full, member.line);
-        // "data.train" in quotes is no dotted key.
+        // A quoted "data.train" is not a dotted key.
         const bool plain = member.key.find('.') == std::string::npos;
         if (plain && is_table(full)) {
             const auto* below = member.value.as<TomlTable>();
@@ -104,7 +103,7 @@ void read_table(Recipe& recipe, GivenKeys& given, const TomlTable& table, const 
     }
 }
 
-// The value of a --set. What is no TOML by itself (resnet18, 200 steps, 4GiB) is text as it stands.
+// The value of a --set. Text that is not TOML (resnet18, 200 steps, 4GiB) is taken literally.
 TomlValue set_value(const SchemaKey& key, const std::string& text, const std::string& origin) {
     const char first = text.empty() ? ' ' : text.front();
     const bool quoted = first == '"' || first == '\'';
@@ -121,7 +120,7 @@ TomlValue set_value(const SchemaKey& key, const std::string& text, const std::st
             }
         }
     }
-    // By way of TOML again, which refuses what is not UTF-8.
+    // Parsed as TOML again, which refuses invalid UTF-8.
     return parse_toml("value = " + toml_string(text), origin, false).front().value;
 }
 
@@ -141,17 +140,17 @@ void apply_set(Recipe& recipe, GivenKeys& given, const std::string& set) {
         const std::size_t dot = name.rfind('.');
         const std::string table = dot == std::string::npos ? "" : name.substr(0, dot);
         const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
-        std::string meant = guess(table, leaf);
+        std::string meant = suggest(table, leaf);
         if (is_table(table) && !meant.empty() && meant.find('.') == std::string::npos) {
             meant = fmt::format("{}.{}", table, meant);
         }
         throw InvalidArgument(
-            {place.text(), "a known key", quoted_short(name), unknown_hint(meant, is_table(table) ? table : "")});
+            {place.text(), "a known key", quoted_short(name), hint_for_unknown(meant, is_table(table) ? table : "")});
     }
     read_key(recipe, given, *key, set_value(*key, set.substr(equals + 1), place.text()), place);
 }
 
-void check_whole(const Recipe& recipe, const GivenKeys& given, const std::string& origin) {
+void check_recipe(const Recipe& recipe, const GivenKeys& given, const std::string& origin) {
     for (const SchemaKey& key : recipe_schema()) {
         if (key.required && !given.contains(key.name)) {
             throw InvalidArgument({fmt::format("{}: {}", origin, key.name), key.allowed, "nothing",
@@ -181,7 +180,7 @@ std::optional<double> val_share(const std::string& val) {
 }
 
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets) {
-    std::error_code unknown;  // read_text says what is wrong with the file
+    std::error_code unknown;  // read_text below reports the error
     const auto size = std::filesystem::file_size(path, unknown);
     if (!unknown && size > kMaxTomlBytes) {
         throw InvalidArgument({path, fmt::format("a recipe of at most {} bytes", kMaxTomlBytes),
@@ -202,7 +201,7 @@ Recipe parse_recipe(const std::string& text, const std::string& origin, const st
             throw BadSetting(error.what());
         }
     }
-    check_whole(recipe, given, origin);
+    check_recipe(recipe, given, origin);
     return recipe;
 }
 

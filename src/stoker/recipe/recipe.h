@@ -1,5 +1,5 @@
-// A recipe: everything about a run in one TOML file, checked before any work. Each key has one place
-// here, one line in schema.cpp, and one description in docs/recipe.md.
+// A recipe: everything about a run in one TOML file, checked before any work. A key has a member here, an entry in
+// schema.cpp and a row in docs/recipe.md.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace stoker {
 
 using OptionValue = std::variant<bool, double, std::string, std::vector<double>>;
 
-// One entry of train_ops or val_ops: {op = "resize", size = 256}. The pipeline knows the ops.
+// One entry of train_ops or val_ops: {op = "resize", size = 256}.
 struct OpSpec {
     std::string name;
     std::map<std::string, OptionValue> options = {};  // without "op"
     std::string where = {};                           // "recipes/x.toml:12: data.train_ops[0]", for messages
 };
 
-// How many samples may be bad in an epoch over all ranks: a number, or a percentage of the epoch's samples.
+// The budget of bad samples in an epoch, over all ranks: a number, or a percentage of the epoch's samples.
 struct BadSamples {
     std::int64_t count = 0;
-    double percent = 0;  // 0 to 100; counts where it is not 0, rounded down
+    double percent = 0;  // 0 to 100; if not 0, it replaces `count`, rounded down
 
     std::int64_t of(std::int64_t samples) const {
         constexpr double kRounding = 1e-9;  // so that 0.7 % of 1000 is 7
@@ -34,7 +34,7 @@ struct BadSamples {
     }
 };
 
-// What the fields of a sample are called; empty: found among the usual names.
+// The names of a sample's fields; empty: one of the usual names.
 struct FieldsRecipe {
     std::string image;
     std::string label;
@@ -42,17 +42,16 @@ struct FieldsRecipe {
 
 struct DataRecipe {
     std::string train;
-    std::string val;                 // a data set, a share of train such as "10%", or empty: the test split of
-                                     // `train` where it has one, else no evaluation
+    std::string val;                 // a data set, a share of train such as "10%", or empty: the test split, if any
     std::int64_t batch_size = 64;    // samples per optimiser step over all ranks
     std::optional<int> workers;      // empty: auto
     int prefetch = 3;                // batches in flight beyond the one in use
-    bool pin_memory = true;          // page-locked batch memory where a GPU trains
-    std::vector<std::string> mix;    // further training sets
-    std::vector<double> weights;     // shares of `train` and of each in `mix`; empty: as large as they are
-    bool balance = false;            // every class as often as any other
-    std::int64_t epoch_samples = 0;  // 0: as many as there are
-    std::optional<std::int64_t> shuffle_window;  // samples; 0: over everything; empty: auto
+    bool pin_memory = true;          // page-locked batch memory if a GPU trains
+    std::vector<std::string> mix;    // more training sets
+    std::vector<double> weights;     // of `train` and of each in `mix`; empty: by size
+    bool balance = false;            // every class equally often
+    std::int64_t epoch_samples = 0;  // 0: all
+    std::optional<std::int64_t> shuffle_window;  // samples; 0: everything; empty: auto
     BadSamples bad_samples = {.percent = 0.1};
     std::string cache = "none";  // none | ram | disk
     std::int64_t cache_bytes = std::int64_t{4} << 30;
@@ -69,14 +68,14 @@ struct DataRecipe {
 
 struct ModelRecipe {
     std::string name = "mlp";                      // mlp | convnet | resnet18 | resnet34 | resnet50 | vit_s_16
-    std::string script;                            // a TorchScript file instead
-    std::string exported;                          // model.export: a .pt2 training graph instead
+    std::string script;                            // a TorchScript file, instead of `name`
+    std::string exported;                          // model.export: a .pt2 training graph, instead of `name`
     std::optional<std::int64_t> classes;           // empty: taken from the data
     std::vector<std::int64_t> hidden = {128, 64};  // mlp
     std::string activation = "relu";               // mlp: relu | gelu | tanh
     std::string stem = "auto";                     // resnet: imagenet | cifar | auto (by image size)
-    std::string weights;                           // to begin with: safetensors, a checkpoint or a run folder
-    std::vector<std::string> freeze = {};          // parameters that stay as they are: patterns of names
+    std::string weights;                           // initial weights: safetensors, a checkpoint or a run folder
+    std::vector<std::string> freeze = {};          // parameters that are not trained: patterns of names
 };
 
 struct OptimizerRecipe {
@@ -88,7 +87,8 @@ struct OptimizerRecipe {
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0;
-    std::vector<std::string> no_decay = {};  // parameters without it: patterns of names, or "norms_and_biases"
+    std::vector<std::string> no_decay =
+        {};  // parameters without weight decay: patterns of names, or "norms_and_biases"
 };
 
 struct Interval {
@@ -97,35 +97,35 @@ struct Interval {
 };
 
 struct ScheduleRecipe {
-    std::string name = "constant";   // constant | linear | cosine | step | multi_step | plateau | one_cycle
-    Interval warmup = {.count = 0};  // rises to lr over so long, and the schedule begins after it; not one_cycle
-    double warmup_factor = 0.01;     // from this share of lr
-    double end_factor = 0;           // linear, cosine: the share of lr that it ends at
-    double gamma = 0.1;              // step, multi_step, plateau: what lr is multiplied by
-    std::int64_t step_size = 30;     // step: epochs between
+    std::string name = "constant";              // constant | linear | cosine | step | multi_step | plateau | one_cycle
+    Interval warmup = {.count = 0};             // before the schedule; not for one_cycle
+    double warmup_factor = 0.01;                // warm-up starts at this share of lr
+    double end_factor = 0;                      // linear, cosine: the final share of lr
+    double gamma = 0.1;                         // step, multi_step, plateau: factor of each change
+    std::int64_t step_size = 30;                // step: epochs between
     std::vector<std::int64_t> milestones = {};  // multi_step: epochs
-    std::int64_t patience = 10;                 // plateau: epochs without a better validation loss that are let pass
-    double threshold = 1e-4;                    // plateau: the share by which it has to be better
-    double pct_start = 0.3;                     // one_cycle: share of the steps spent rising
-    double div_factor = 25;                     // lr starts at lr / div_factor
-    double final_div_factor = 1e4;              // and ends at that start / final_div_factor
+    std::int64_t patience = 10;                 // plateau: tolerated epochs without a better validation loss
+    double threshold = 1e-4;                    // plateau: relative improvement that counts
+    double pct_start = 0.3;                     // one_cycle: share of the steps in which lr rises
+    double div_factor = 25;                     // one_cycle: starts at lr / div_factor
+    double final_div_factor = 1e4;              // one_cycle: ends at its start / final_div_factor
 };
 
 struct TrainRecipe {
     std::int64_t epochs = 5;
     std::string precision = "auto";  // auto | fp32 | tf32 | bf16 | fp16
-    std::int64_t accumulate = 1;     // micro-batches that a batch is split into
-    double clip_norm = 0;            // the largest norm of all gradients together; 0: any
-    double clip_value = 0;           // the largest magnitude in a gradient; 0: any
+    std::int64_t accumulate = 1;     // micro-batches per batch
+    double clip_norm = 0;            // limit for the norm of all gradients together; 0: none
+    double clip_value = 0;           // limit for each gradient element; 0: none
     double label_smoothing = 0;
-    double mixup = 0;                         // alpha of the Beta distribution of shares; 0: none
+    double mixup = 0;                         // alpha of the Beta distribution of ratios; 0: off
     double cutmix = 0;                        // the same
-    double loss_scale = 65536;                // fp16: the first one
+    double loss_scale = 65536;                // fp16: initial loss scale
     std::int64_t loss_scale_interval = 2000;  // fp16: steps without an overflow before it doubles
     std::string compile = "auto";             // auto | none
-    bool gradient_checkpointing = false;      // computes activations again in the backward pass
-    bool stop_at_nan = true;                  // a loss that is not finite ends the run
-    double ema = 0;                           // decay of the average of the weights that evaluation uses; 0: none
+    bool gradient_checkpointing = false;      // recomputes activations in the backward pass
+    bool stop_at_nan = true;                  // stops at a loss that is not finite
+    double ema = 0;                           // decay of the average of the weights; 0: off
     bool channels_last = true;                // for convolutional models
     std::optional<int> threads;               // LibTorch's intra-op threads; empty: auto
     bool deterministic = false;
@@ -140,29 +140,27 @@ struct Recipe {
     OptimizerRecipe optimizer;
     ScheduleRecipe schedule;
     TrainRecipe train;
-    std::string name;  // of the file without ".toml": the run's default folder is runs/<name>
+    std::string name;  // file name without ".toml"; the default run folder is runs/<name>
 };
 
-// What a --set asks for cannot be: to a program that is wrong usage, where a bad file is not.
+// An invalid --set. Programs exit with 2 (wrong usage) for it, and with 1 for an invalid file.
 class BadSetting : public InvalidArgument {
     using InvalidArgument::InvalidArgument;
 };
 
-// The share of `train`, in (0, 1), that data.val asks for: 0.1 for "10%". Empty where `val` is a data
-// set or empty.
+// The share of `train` in (0, 1) if data.val is one: 0.1 for "10%". Otherwise empty.
 std::optional<double> val_share(const std::string& val);
 
-// Reads a recipe and applies `sets`, each "key=value" with a dotted key: the value is read by the
-// key's type, an unquoted string is taken as it stands. Relative data paths stay as they are
-// (relative to the working directory). Throws IoError for a missing file and InvalidArgument for an
-// unknown key, a wrong type or an impossible value, naming file, line and key; BadSetting, naming the
-// --set, where it came from `sets`.
+// Reads a recipe and applies `sets`, each "key=value" with a dotted key: the value is read by the key's type, and
+// unquoted strings are taken literally. Relative data paths are not changed (relative to the working directory). Throws
+// IoError for a missing file, InvalidArgument with file, line and key for an unknown key, a wrong type or an impossible
+// value, and BadSetting for the same in `sets`.
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets = {});
 
-// The same from text; `origin` stands for the path in messages.
+// The same from text; messages name `origin` as the path.
 Recipe parse_recipe(const std::string& text, const std::string& origin, const std::vector<std::string>& sets = {});
 
-// The recipe as TOML, every key written out: what a run folder keeps. parse_recipe gives it back.
+// The recipe as TOML with every key, as run folders keep it. parse_recipe reads it back.
 std::string recipe_to_toml(const Recipe& recipe);
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// The recipe's keys as one table: name, type, default, meaning, how to read and how to write each.
-// Reading a file, --set, writing a recipe out and the reference in docs/recipe.md all run from it.
+// The table of a recipe's keys: name, allowed values, meaning, and functions that read and write the value. Files,
+// --set, written recipes and the reference in docs/recipe.md use it.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@ namespace stoker {
 
 struct SchemaKey {
     std::string name;     // dotted: "data.batch_size"
-    std::string allowed;  // as messages and the reference say it: "an integer from 1 to 1073741824"
+    std::string allowed;  // for messages and the reference: "an integer from 1 to 1073741824"
     std::string about;    // one line of Markdown, no full stop
     bool required = false;
-    bool text = false;  // --set takes the value as it stands, without reading it as TOML
-    // Checks the value and stores it. Throws InvalidArgument naming `place`.
+    bool text = false;  // --set takes the value literally, not as TOML
+    // Checks and stores the value. Throws InvalidArgument with `place`.
     std::function<void(Recipe&, const TomlValue&, const Place&)> read;
-    // The value as TOML. A default recipe gives the key's default.
+    // The value as TOML; of a default Recipe, the key's default.
     std::function<std::string(const Recipe&)> write;
 
     // "data" of "data.batch_size", "data.fields" of "data.fields.image", empty for "seed".
@@ -30,15 +30,15 @@ struct SchemaKey {
     std::string_view leaf() const;
 };
 
-// In the order of the reference; keys of one table stand together, those of none come first.
+// In the order of the reference: keys without a table first, then table by table.
 const std::vector<SchemaKey>& recipe_schema();
 
 // Null for an unknown name.
 const SchemaKey* find_schema_key(std::string_view name);
 
-// What is wrong between the values of two keys, each of them possible.
+// Two keys whose values exclude each other.
 struct SchemaConflict {
-    std::string key;  // the one to blame
+    std::string key;  // the key to report
     std::string expected;
     std::string got;
     std::string hint;

@@ -1,5 +1,5 @@
-// Makes the lines of the schema: one function per type of value. `Field` is a function from a
-// (const) Recipe& to a reference to the value's place in it.
+// Makes entries of the schema: one function per type of value. `Field` is a function from a (const) Recipe& to a
+// reference to the member that holds the value.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,8 @@
 
 namespace stoker::schema {
 
-[[noreturn]] inline void refuse(const Place& place, const std::string& expected, const TomlValue& got,
-                                std::string hint = {}) {
-    throw InvalidArgument({.where = place.text(), .expected = expected, .got = describe(got), .hint = std::move(hint)});
+[[noreturn]] inline void refuse(const Place& place, const std::string& expected, const TomlValue& got) {
+    throw InvalidArgument({.where = place.text(), .expected = expected, .got = describe(got)});
 }
 
 template <typename T>
@@ -44,7 +43,7 @@ auto field(Part Recipe::*part, T Part::*member) {
 template <typename Field>
 using ValueOf = std::remove_cvref_t<std::invoke_result_t<Field, Recipe&>>;
 
-// Bounds of an integer, both allowed.
+// Bounds of an integer, both inclusive.
 struct Between {
     std::int64_t low;
     std::int64_t high;
@@ -53,215 +52,175 @@ struct Between {
         return high == std::numeric_limits<std::int64_t>::max() ? fmt::format("an integer of at least {}", low)
                                                                 : fmt::format("an integer from {} to {}", low, high);
     }
-    bool holds(std::int64_t value) const { return value >= low && value <= high; }
+    std::optional<std::int64_t> read(const TomlValue& value) const {
+        const auto* given = value.as<std::int64_t>();
+        return given != nullptr && *given >= low && *given <= high ? std::optional(*given) : std::nullopt;
+    }
 };
 
-// Bounds of a number; every number is finite.
+// Bounds of a finite number; `high` is exclusive.
 struct Bounds {
     double low;
     double high = std::numeric_limits<double>::infinity();
-    bool low_allowed = true;  // `high` never is
+    bool low_allowed = true;
 
     std::string text() const {
         return fmt::format("a number {} {}{}", low_allowed ? "of at least" : "above", low,
                            std::isinf(high) ? std::string() : fmt::format(" and below {}", high));
     }
-    bool holds(double value) const {
-        return std::isfinite(value) && (low_allowed ? value >= low : value > low) && value < high;
+    std::optional<double> read(const TomlValue& value) const {
+        const std::optional<double> given = exact_number(value);
+        const bool inside = given && (low_allowed ? *given >= low : *given > low) && *given < high;
+        return inside ? given : std::nullopt;
     }
 };
 
-template <typename Field>
-SchemaKey integer(std::string name, Field at, Between range, std::string about) {
-    const std::string allowed = range.text();
+// A zero byte is refused: no path and no name contains one.
+inline std::optional<std::string> read_text_value(const TomlValue& value) {
+    const auto* given = value.as<std::string>();
+    return given != nullptr && given->find('\0') == std::string::npos ? std::optional(*given) : std::nullopt;
+}
+
+// A key of one value. read(TomlValue) returns an optional, empty for a value that is refused; write(value) returns
+// TOML.
+template <typename Field, typename Read, typename Write>
+SchemaKey value_key(std::string name, Field at, std::string allowed, std::string about, Read read, Write write) {
     return {.name = std::move(name),
             .allowed = allowed,
             .about = std::move(about),
             .read =
                 [=](Recipe& recipe, const TomlValue& value, const Place& place) {
-                    const auto* given = value.as<std::int64_t>();
-                    if (given == nullptr || !range.holds(*given)) {
+                    auto given = read(value);
+                    if (!given) {
                         refuse(place, allowed, value);
                     }
-                    at(recipe) = static_cast<ValueOf<Field>>(*given);
+                    at(recipe) = static_cast<ValueOf<Field>>(*std::move(given));
                 },
-            .write = [=](const Recipe& recipe) { return fmt::format("{}", at(recipe)); }};
+            .write = [=](const Recipe& recipe) { return write(at(recipe)); }};
+}
+
+// A key of at most `most` values in an array; `read` and `write` as for value_key, for one element.
+template <typename Field, typename Read, typename Write>
+SchemaKey array_key(std::string name, Field at, std::size_t most, std::string allowed, std::string about, Read read,
+                    Write write) {
+    return {.name = std::move(name),
+            .allowed = allowed,
+            .about = std::move(about),
+            .read =
+                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
+                    const auto* array = value.as<TomlArray>();
+                    if (array == nullptr) {
+                        refuse(place, allowed, value);
+                    }
+                    if (array->size() > most) {
+                        throw InvalidArgument({place.text(), allowed, fmt::format("{} of them", array->size())});
+                    }
+                    ValueOf<Field> all;
+                    for (const TomlValue& item : *array) {
+                        auto given = read(item);
+                        if (!given) {
+                            refuse(place, allowed, item);
+                        }
+                        all.push_back(*std::move(given));
+                    }
+                    at(recipe) = std::move(all);
+                },
+            .write =
+                [=](const Recipe& recipe) {
+                    std::vector<std::string> texts;
+                    std::ranges::transform(at(recipe), std::back_inserter(texts), write);
+                    return fmt::format("[{}]", fmt::join(texts, ", "));
+                }};
+}
+
+template <typename Field>
+SchemaKey integer(std::string name, Field at, Between range, std::string about) {
+    return value_key(
+        std::move(name), at, range.text(), std::move(about), [=](const TomlValue& value) { return range.read(value); },
+        [](auto value) { return fmt::to_string(value); });
 }
 
 // An optional integer; empty is written "auto".
 template <typename Field>
 SchemaKey integer_or_auto(std::string name, Field at, Between range, std::string about) {
-    const std::string allowed = "\"auto\" or " + range.text();
-    return {.name = std::move(name),
-            .allowed = allowed,
-            .about = std::move(about),
-            .read =
-                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
-                    const auto* given = value.as<std::int64_t>();
-                    const auto* text = value.as<std::string>();
-                    if (text != nullptr && *text == "auto") {
-                        at(recipe) = std::nullopt;
-                    } else if (given != nullptr && range.holds(*given)) {
-                        at(recipe) = static_cast<typename ValueOf<Field>::value_type>(*given);
-                    } else {
-                        refuse(place, allowed, value);
-                    }
-                },
-            .write =
-                [=](const Recipe& recipe) {
-                    const auto& value = at(recipe);
-                    return value ? fmt::format("{}", *value) : std::string("\"auto\"");
-                }};
-}
-
-inline const TomlArray& items_of(const TomlValue& value, std::size_t most, const std::string& allowed,
-                                 const Place& place) {
-    const auto* array = value.as<TomlArray>();
-    if (array == nullptr) {
-        refuse(place, allowed, value);
-    }
-    if (array->size() > most) {
-        throw InvalidArgument({place.text(), allowed, fmt::format("{} of them", array->size())});
-    }
-    return *array;
-}
-
-template <typename Field>
-SchemaKey integers(std::string name, Field at, Between range, std::size_t most, std::string about) {
-    const std::string allowed = fmt::format("an array of at most {}, each {}", most, range.text());
-    return {.name = std::move(name),
-            .allowed = allowed,
-            .about = std::move(about),
-            .read =
-                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
-                    std::vector<std::int64_t> given;
-                    for (const TomlValue& item : items_of(value, most, allowed, place)) {
-                        const auto* entry = item.as<std::int64_t>();
-                        if (entry == nullptr || !range.holds(*entry)) {
-                            refuse(place, allowed, item);
-                        }
-                        given.push_back(*entry);
-                    }
-                    at(recipe) = std::move(given);
-                },
-            .write = [=](const Recipe& recipe) { return fmt::format("[{}]", fmt::join(at(recipe), ", ")); }};
-}
-
-// An array of numbers, or of texts, which no rule but their number binds.
-template <typename Field>
-SchemaKey numbers(std::string name, Field at, Bounds range, std::size_t most, std::string about) {
-    const std::string allowed = fmt::format("an array of at most {}, each {}", most, range.text());
-    return {.name = std::move(name),
-            .allowed = allowed,
-            .about = std::move(about),
-            .read =
-                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
-                    std::vector<double> given;
-                    for (const TomlValue& item : items_of(value, most, allowed, place)) {
-                        const std::optional<double> entry = exact_number(item);
-                        if (!entry || !range.holds(*entry)) {
-                            refuse(place, allowed, item);
-                        }
-                        given.push_back(*entry);
-                    }
-                    at(recipe) = std::move(given);
-                },
-            .write =
-                [=](const Recipe& recipe) {
-                    std::vector<std::string> texts;
-                    std::ranges::transform(at(recipe), std::back_inserter(texts), toml_number);
-                    return fmt::format("[{}]", fmt::join(texts, ", "));
-                }};
-}
-
-template <typename Field>
-SchemaKey texts(std::string name, Field at, std::size_t most, std::string about) {
-    const std::string allowed = fmt::format("an array of at most {} texts", most);
-    return {.name = std::move(name),
-            .allowed = allowed,
-            .about = std::move(about),
-            .read =
-                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
-                    std::vector<std::string> given;
-                    for (const TomlValue& item : items_of(value, most, allowed, place)) {
-                        const auto* entry = item.as<std::string>();
-                        if (entry == nullptr || entry->empty() || entry->find('\0') != std::string::npos) {
-                            refuse(place, allowed, item);
-                        }
-                        given.push_back(*entry);
-                    }
-                    at(recipe) = std::move(given);
-                },
-            .write =
-                [=](const Recipe& recipe) {
-                    std::vector<std::string> texts;
-                    std::ranges::transform(at(recipe), std::back_inserter(texts), toml_string);
-                    return fmt::format("[{}]", fmt::join(texts, ", "));
-                }};
+    using Value = ValueOf<Field>;
+    return value_key(
+        std::move(name), at, "\"auto\" or " + range.text(), std::move(about),
+        [=](const TomlValue& value) -> std::optional<Value> {
+            if (const auto* text = value.as<std::string>(); text != nullptr && *text == "auto") {
+                return Value();
+            }
+            const auto given = range.read(value);
+            return given ? std::optional<Value>(static_cast<typename Value::value_type>(*given)) : std::nullopt;
+        },
+        [](const Value& value) { return value ? fmt::to_string(*value) : std::string("\"auto\""); });
 }
 
 template <typename Field>
 SchemaKey number(std::string name, Field at, Bounds range, std::string about) {
-    const std::string allowed = range.text();
-    return {.name = std::move(name),
-            .allowed = allowed,
-            .about = std::move(about),
-            .read =
-                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
-                    const std::optional<double> given = exact_number(value);
-                    if (!given || !range.holds(*given)) {
-                        refuse(place, allowed, value);
-                    }
-                    at(recipe) = *given;
-                },
-            .write = [=](const Recipe& recipe) { return toml_number(at(recipe)); }};
+    return value_key(
+        std::move(name), at, range.text(), std::move(about), [=](const TomlValue& value) { return range.read(value); },
+        toml_number);
 }
 
 template <typename Field>
 SchemaKey flag(std::string name, Field at, std::string about) {
-    return {.name = std::move(name),
-            .allowed = "true or false",
-            .about = std::move(about),
-            .read =
-                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
-                    const auto* given = value.as<bool>();
-                    if (given == nullptr) {
-                        refuse(place, "true or false", value);
-                    }
-                    at(recipe) = *given;
-                },
-            .write = [=](const Recipe& recipe) { return std::string(at(recipe) ? "true" : "false"); }};
+    return value_key(
+        std::move(name), at, "true or false", std::move(about),
+        [](const TomlValue& value) {
+            const auto* given = value.as<bool>();
+            return given != nullptr ? std::optional(*given) : std::nullopt;
+        },
+        [](bool value) { return std::string(value ? "true" : "false"); });
 }
 
-// Text that `possible` accepts. A zero byte is never possible: no path and no name holds one.
+// Text that `possible` accepts.
 template <typename Field, std::predicate<std::string_view> Possible>
 SchemaKey text(std::string name, Field at, std::string allowed, Possible possible, std::string about) {
-    return {.name = std::move(name),
-            .allowed = allowed,
-            .about = std::move(about),
-            .text = true,
-            .read =
-                [=](Recipe& recipe, const TomlValue& value, const Place& place) {
-                    const auto* given = value.as<std::string>();
-                    if (given == nullptr || given->find('\0') != std::string::npos || !possible(*given)) {
-                        refuse(place, allowed, value);
-                    }
-                    at(recipe) = *given;
-                },
-            .write = [=](const Recipe& recipe) { return toml_string(at(recipe)); }};
+    SchemaKey key = value_key(
+        std::move(name), at, std::move(allowed), std::move(about),
+        [=](const TomlValue& value) {
+            auto given = read_text_value(value);
+            return given && possible(*given) ? given : std::nullopt;
+        },
+        toml_string);
+    key.text = true;
+    return key;
 }
 
 template <typename Field>
 SchemaKey one_of(std::string name, Field at, std::vector<std::string> choices, std::string about) {
-    const std::string allowed =
-        choices.size() == 1
-            ? fmt::format("\"{}\"", choices.front())
-            : fmt::format("\"{}\" or \"{}\"", fmt::join(std::span(choices).first(choices.size() - 1), "\", \""),
-                          choices.back());
+    const std::string allowed = fmt::format(
+        "\"{}\" or \"{}\"", fmt::join(std::span(choices).first(choices.size() - 1), "\", \""), choices.back());
     const auto possible = [choices = std::move(choices)](std::string_view given) {
         return std::ranges::find(choices, given) != choices.end();
     };
     return text(std::move(name), std::move(at), allowed, possible, std::move(about));
+}
+
+template <typename Field>
+SchemaKey integers(std::string name, Field at, Between range, std::size_t most, std::string about) {
+    return array_key(
+        std::move(name), at, most, fmt::format("an array of at most {}, each {}", most, range.text()), std::move(about),
+        [=](const TomlValue& item) { return range.read(item); }, [](auto value) { return fmt::to_string(value); });
+}
+
+template <typename Field>
+SchemaKey numbers(std::string name, Field at, Bounds range, std::size_t most, std::string about) {
+    return array_key(
+        std::move(name), at, most, fmt::format("an array of at most {}, each {}", most, range.text()), std::move(about),
+        [=](const TomlValue& item) { return range.read(item); }, toml_number);
+}
+
+template <typename Field>
+SchemaKey texts(std::string name, Field at, std::size_t most, std::string about) {
+    return array_key(
+        std::move(name), at, most, fmt::format("an array of at most {} texts", most), std::move(about),
+        [](const TomlValue& item) {
+            auto given = read_text_value(item);
+            return given && !given->empty() ? given : std::nullopt;
+        },
+        toml_string);
 }
 
 template <typename Field>

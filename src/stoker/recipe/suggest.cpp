@@ -1,4 +1,4 @@
-// The distance by dynamic programming over three rows; names are short, so nothing more is needed.
+// The edit distance by dynamic programming over three rows.
 #include "stoker/recipe/suggest.h"
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kLongestName = 64;  // what is longer is no mistyped name
+constexpr std::size_t kLongestName = 64;  // longer text is not a mistyped name
 
-}  // namespace
-
+// The number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`, no character being
+// edited twice (optimal string alignment distance).
 int edit_distance(std::string_view a, std::string_view b) {
     // Row i holds the distances from a[0, i) to every b[0, j).
     std::vector<int> before(b.size() + 1);
@@ -32,6 +32,8 @@ int edit_distance(std::string_view a, std::string_view b) {
     }
     return above[b.size()];
 }
+
+}  // namespace
 
 std::string nearest_name(std::string_view name, std::span<const std::string> names) {
     if (name.size() > kLongestName) {

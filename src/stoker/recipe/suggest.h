@@ -1,4 +1,4 @@
-// "did you mean": the known name nearest to a mistyped one.
+// "did you mean": finds the known name nearest to a mistyped one.
 #pragma once
 
 #include <span>
@@ -7,12 +7,8 @@
 
 namespace stoker {
 
-// How many insertions, deletions, substitutions and swaps of neighbours turn `a` into `b`, no
-// character being touched twice (the "optimal string alignment" distance).
-int edit_distance(std::string_view a, std::string_view b);
-
-// The nearest of `names`, the first among equals; empty where none is near enough to be meant: more
-// than a third of its characters would have to change.
+// The nearest of `names`, the first among equals. Empty if for every name more than a third of its characters would
+// have to change. A swap of two neighbours counts as one change.
 std::string nearest_name(std::string_view name, std::span<const std::string> names);
 
 }  // namespace stoker

@@ -1,7 +1,5 @@
-// Reads and writes the text forms of values. Everything is decimal digits and a unit, so the
-// parsers are std::from_chars and a look at the rest.
+// Every text form is decimal digits and a unit, so the parsers are std::from_chars and a comparison of the rest.
 #include "stoker/recipe/values.h"
-#include "stoker/base/pluralize.h"
 
 #include <algorithm>
 #include <array>
@@ -9,6 +7,8 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+
+#include "stoker/base/pluralize.h"
 
 namespace stoker {
 namespace {
@@ -34,7 +34,7 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-// A whole number in front, and the rest of the text behind it without the blanks between them.
+// A non-negative integer and the unit behind it, without the blanks in between.
 struct Counted {
     std::int64_t count = 0;
     std::string_view unit;
@@ -44,18 +44,18 @@ std::optional<Counted> parse_counted(std::string_view text) {
     if (text.empty() || !is_digit(text.front())) {
         return std::nullopt;
     }
-    Counted pluralize;
+    Counted given;
     const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, pluralize.count);
+    const auto [rest, error] = std::from_chars(text.data(), end, given.count);
     if (error != std::errc{}) {
         return std::nullopt;
     }
-    pluralize.unit = {rest, static_cast<std::size_t>(end - rest)};
-    pluralize.unit.remove_prefix(std::min(pluralize.unit.find_first_not_of(' '), pluralize.unit.size()));
-    return pluralize;
+    given.unit = {rest, static_cast<std::size_t>(end - rest)};
+    given.unit.remove_prefix(std::min(given.unit.find_first_not_of(' '), given.unit.size()));
+    return given;
 }
 
-// "10%" is 10. Empty for what is no number of at least 0 and a percent sign.
+// "10%" is 10. Empty for anything but a number of at least 0 and a percent sign.
 std::optional<double> parse_percent(std::string_view text) {
     if (!looks_like_share(text) || !is_digit(text.front())) {
         return std::nullopt;
@@ -69,18 +69,18 @@ std::optional<double> parse_percent(std::string_view text) {
 }  // namespace
 
 std::optional<std::int64_t> parse_byte_size(std::string_view text) {
-    const auto pluralize = parse_counted(text);
-    if (!pluralize) {
+    const auto given = parse_counted(text);
+    if (!given) {
         return std::nullopt;
     }
-    if (pluralize->unit.empty()) {
-        return is_digit(text.back()) ? std::optional(pluralize->count) : std::nullopt;
+    if (given->unit.empty()) {
+        return is_digit(text.back()) ? std::optional(given->count) : std::nullopt;
     }
-    const auto unit = std::ranges::find(kByteUnits, pluralize->unit, &ByteUnit::name);
-    if (unit == kByteUnits.end() || pluralize->count > std::numeric_limits<std::int64_t>::max() / unit->bytes) {
+    const auto unit = std::ranges::find(kByteUnits, given->unit, &ByteUnit::name);
+    if (unit == kByteUnits.end() || given->count > std::numeric_limits<std::int64_t>::max() / unit->bytes) {
         return std::nullopt;
     }
-    return pluralize->count * unit->bytes;
+    return given->count * unit->bytes;
 }
 
 std::string byte_size_text(std::int64_t bytes) {
@@ -93,15 +93,15 @@ std::string byte_size_text(std::int64_t bytes) {
 }
 
 std::optional<Interval> parse_interval(std::string_view text, std::int64_t least) {
-    const auto pluralize = parse_counted(text);
-    if (!pluralize || pluralize->count < least) {
+    const auto given = parse_counted(text);
+    if (!given || given->count < least) {
         return std::nullopt;
     }
-    if (pluralize->unit == "epoch" || pluralize->unit == "epochs") {
-        return Interval{.count = pluralize->count, .epochs = true};
+    if (given->unit == "epoch" || given->unit == "epochs") {
+        return Interval{.count = given->count, .epochs = true};
     }
-    if (pluralize->unit == "step" || pluralize->unit == "steps") {
-        return Interval{.count = pluralize->count, .epochs = false};
+    if (given->unit == "step" || given->unit == "steps") {
+        return Interval{.count = given->count, .epochs = false};
     }
     return std::nullopt;
 }
@@ -123,10 +123,9 @@ std::optional<BadSamples> parse_bad_samples(std::string_view text) {
     if (const std::optional<double> percent = parse_percent(text)) {
         return *percent <= 100 ? std::optional(BadSamples{.percent = *percent}) : std::nullopt;
     }
-    const auto pluralize = parse_counted(text);
-    return pluralize && pluralize->unit.empty() && is_digit(text.back())
-               ? std::optional(BadSamples{.count = pluralize->count})
-               : std::nullopt;
+    const auto given = parse_counted(text);
+    return given && given->unit.empty() && is_digit(text.back()) ? std::optional(BadSamples{.count = given->count})
+                                                                 : std::nullopt;
 }
 
 std::string bad_samples_toml(const BadSamples& bad) {
@@ -153,7 +152,7 @@ std::string toml_number(double value) {
     const bool digits_only = text.find_first_of(".en") == std::string::npos;  // "n": inf and nan
     const bool negative_zero = value == 0 && std::signbit(value);
     if (digits_only && (negative_zero || std::abs(value) > static_cast<double>(kMaxExactInteger))) {
-        text += ".0";  // as a TOML integer it would lose its sign, or be refused as inexact
+        text += ".0";  // a TOML integer would lose the sign, or be refused as inexact
     }
     return text;
 }

@@ -1,5 +1,4 @@
-// The small languages inside a recipe's values, read and written: sizes ("4GiB"), shares ("10%"),
-// intervals ("200 steps"), and TOML's own strings, numbers and keys.
+// Text forms of values: sizes ("4GiB"), shares ("10%"), intervals ("200 steps"), and TOML strings, numbers and keys.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,8 @@
 
 namespace stoker {
 
-// "4GiB", "500 MB", "1024": bytes; KiB MiB GiB TiB are powers of 1024, KB MB GB TB of 1000. Empty for
-// anything else, and for what does not fit.
+// "4GiB", "500 MB", "1024": bytes; KiB MiB GiB TiB are powers of 1024, KB MB GB TB of 1000. Empty for anything else and
+// for sizes above 2^63 - 1.
 std::optional<std::int64_t> parse_byte_size(std::string_view text);
 
 // The shortest exact form: 4294967296 is "4GiB", 1000 is "1000". bytes >= 0.
@@ -22,22 +21,22 @@ std::string byte_size_text(std::int64_t bytes);
 std::optional<Interval> parse_interval(std::string_view text, std::int64_t least = 1);
 std::string interval_text(const Interval& every);
 
-// Whether `text` means to be a share ("10%", also "abc%"): it ends in a percent sign.
+// True for text that ends in a percent sign: "10%", also "abc%".
 bool looks_like_share(std::string_view text);
 
 // "10%" is 0.1. Empty unless above 0% and below 100%.
 std::optional<double> parse_share(std::string_view text);
 
-// Whole numbers beyond this are not exact as doubles, and not all distinct.
+// Integers above this magnitude are not all exact as doubles.
 inline constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
 
-// "12" is a number of samples, "0.1%" a share from 0% to 100%. Empty for anything else.
+// "12" (samples) or "0.1%" (a share from 0% to 100%). Empty for anything else.
 std::optional<BadSamples> parse_bad_samples(std::string_view text);
 // As TOML: 12, "0.1%".
 std::string bad_samples_toml(const BadSamples& bad);
 
 std::string toml_string(std::string_view text);  // a basic string, quoted and escaped
-std::string toml_number(double value);           // shortest text that reads back as the same double
-std::string toml_key(std::string_view key);      // bare where TOML allows it, else quoted
+std::string toml_number(double value);           // shortest text that gives the same double
+std::string toml_key(std::string_view key);      // bare if TOML allows it, otherwise quoted
 
 }  // namespace stoker

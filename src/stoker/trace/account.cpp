@@ -1,4 +1,4 @@
-// One clock read per switch of phase; integer nanoseconds, so that the parts sum to the whole.
+// One clock read per change of phase. Times are integer nanoseconds, so that the parts sum to the total exactly.
 #include "stoker/trace/account.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
-// The step account: where the training thread's wall time went, as flat shares that sum to 100 %.
-// At any moment the thread is in exactly one phase, or in none, which counts as "unmeasured"; a
-// nested phase suspends the outer one, so nothing is ever counted twice.
+// Where the training thread's wall time goes: shares of phases that sum to 100 %. The thread is in exactly one phase at
+// any time; time in none of the named phases is "unmeasured". A nested phase suspends the outer one, so no time is
+// counted twice.
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@ enum class Phase : std::uint8_t {
     forward,
     backward,
     optimizer,
-    step,           // forward, backward and optimizer where they are one piece
+    step,           // forward, backward and optimizer together, where they cannot be separated
     communication,  // between ranks
     evaluate,
     checkpoint,
-    unmeasured,  // no phase: everything the others do not cover
+    unmeasured,  // everything that the other phases do not cover
 };
 inline constexpr std::size_t kPhases = 10;
 
@@ -29,7 +29,7 @@ std::string_view phase_name(Phase phase);
 
 using PhaseTimes = std::array<std::chrono::nanoseconds, kPhases>;
 
-// What one step, or any stretch of the training thread's time, was spent on.
+// Time per phase of one step, or of any other interval of the training thread.
 struct StepRecord {
     static constexpr int kVersion = 1;
     PhaseTimes times{};
@@ -38,18 +38,18 @@ struct StepRecord {
     double share(Phase phase) const;  // of total(), in [0, 1]
 };
 
-// Kept by the training thread alone. The clock runs from construction (or `restore`) on.
+// Used by the training thread only. The clock runs from construction (or `restore`) on.
 class Account {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // Switches to `phase` and gives back the phase that was running.
+    // Switches to `phase` and returns the phase that was running.
     Phase enter(Phase phase);
 
-    // Time since the last cut, by phase; the next record begins here. Sums over records are exact.
+    // Returns the time since the last cut, by phase, and begins the next record. Sums over records are exact.
     StepRecord cut();
 
-    // Everything up to the last cut. May be set from a checkpoint to go on counting.
+    // The sum of all records up to the last cut. A resumed run restores it from the checkpoint.
     const StepRecord& sum() const { return sum_; }
     void restore(const StepRecord& sum);
 
@@ -60,7 +60,7 @@ class Account {
     StepRecord sum_;
 };
 
-// In `phase` for the lifetime of this object, then back in whatever phase was running.
+// Enters `phase` for the lifetime of this object, then returns to the phase that was running.
 class PhaseSpan {
   public:
     PhaseSpan(Account& account, Phase phase) : account_(account), outer_(account.enter(phase)) {}

@@ -1,5 +1,4 @@
-// The workers' time, apart from the training thread's: what they spent on each stage of making
-// samples. One table a worker, summed when somebody asks.
+// The loader workers' time per stage of making a sample. Each worker has its own table; readers sum them.
 #pragma once
 
 #include <array>
@@ -10,10 +9,10 @@
 namespace stoker {
 
 enum class Stage : std::uint8_t {
-    read,     // bytes from the source
+    read,     // bytes from the data set
     decode,   // bytes to pixels
-    augment,  // ops, up to the batch slot
-    blocked,  // no slot free or nothing left to do
+    augment,  // ops, up to the sample in its batch slot
+    blocked,  // waiting for a free slot or for work
 };
 inline constexpr std::size_t kStages = 4;
 
@@ -37,7 +36,7 @@ struct StageTimes {
     }
 };
 
-// Reads the clock once a stage: `lap(stage)` charges the time since the last lap to that stage.
+// Reads the clock once per stage: `lap(stage)` adds the time since the last lap to that stage.
 class StageClock {
   public:
     explicit StageClock(StageTimes& times) : times_(times) {}

@@ -1,4 +1,4 @@
-// All labels of an axis share a unit (k, M, a power of ten) and a number of digits, so that they line up.
+// All labels of an axis have the same unit (k, M, a power of ten) and the same number of digits.
 #include "stoker/track/axis.h"
 
 #include <algorithm>

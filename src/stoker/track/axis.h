@@ -1,4 +1,4 @@
-// The axis of a drawing: a range that ends at round values, and the ticks between them with their labels.
+// An axis of a chart: a range with round limits, and labelled ticks.
 #pragma once
 
 #include <string>
@@ -16,18 +16,17 @@ struct Axis {
     double high = 1;
     std::vector<Tick> ticks;
 
-    // Where `value` lies, in [0, 1] of the range.
+    // The position of `value` in the range, from 0 to 1.
     double share(double value) const { return (value - low) / (high - low); }
 };
 
 struct AxisOptions {
-    int intervals = 5;   // about as many
-    bool whole = false;  // ticks at whole numbers alone
-    bool tight = false;  // ends at `low` and `high`, not at round values
+    int intervals = 5;   // approximate number
+    bool whole = false;  // ticks only at whole numbers
+    bool tight = false;  // limits are `low` and `high`, not round values
 };
 
-// From finite values `low` <= `high`; where they are equal, a range around them. Steps are 1, 2 or 5 times a power
-// of 10.
+// For finite `low` <= `high`; equal values give a range around them. Steps are 1, 2 or 5 times a power of 10.
 Axis make_axis(double low, double high, const AxisOptions& options = {});
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// One run shows training and validation in two colours; several runs have a colour each, with training dashed.
+// One run: training and validation in two colours. Several runs: a colour each, training dashed.
 #include "stoker/track/curves.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace stoker {
 namespace {
 
 constexpr double kWidth = 900;
-constexpr double kPanels = 540;  // height of all four
+constexpr double kPanels = 540;  // height of the four panels together
 
-// Told apart by most eyes, also with weak red or green, on white and on black.
+// Colours that are distinguishable on light and dark backgrounds, also with red-green colour blindness.
 constexpr const char* kStyle = R"(<style>
 text{font-family:system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:#24292f}
 .sheet{fill:#fff}.name{font-size:16px;font-weight:600}.head{font-size:13px;font-weight:600}.key{font-size:12px}
@@ -52,7 +52,7 @@ double value_or_gap(const std::optional<double>& value) {
     return value.value_or(std::nan(""));
 }
 
-// Smoothed, and where `light` the steps as they are behind it.
+// The smoothed series, and behind it the unsmoothed one if `light`.
 void add_steps(Panel& panel, const CurveRun& run, std::size_t color, std::vector<CurvePoint> points, bool light) {
     constexpr double kWindows = 120;
     const double window = static_cast<double>(points.size()) / kWindows;
@@ -68,7 +68,7 @@ Panel step_panel(std::span<const CurveRun> runs) {
         return std::ranges::any_of(run.metrics.steps, [](const StepLine& step) { return step.loss.has_value(); });
     });
     Panel panel{.title = has_loss ? "Training loss" : "Images a second", .x_name = "step", .empty = "no step yet"};
-    constexpr std::size_t kMostLight = 3;  // more of them over each other are a fog
+    constexpr std::size_t kMostLight = 3;  // more would cover each other
     for (std::size_t i = 0; i < runs.size(); ++i) {
         std::vector<CurvePoint> points;
         for (const StepLine& step : runs[i].metrics.steps) {
@@ -95,7 +95,7 @@ Panel rate_panel(std::span<const CurveRun> runs) {
 }
 
 bool few_epochs(std::span<const CurveRun> runs) {
-    constexpr std::size_t kDots = 240;  // each with its tooltip, about 100 bytes
+    constexpr std::size_t kDots = 240;  // a dot with its tooltip takes about 100 bytes
     std::size_t epochs = 0;
     for (const CurveRun& run : runs) {
         epochs += run.metrics.epochs.size();
@@ -146,7 +146,7 @@ Panel accuracy_panel(std::span<const CurveRun> runs) {
     return panel;
 }
 
-// The first letters of a long name, then an ellipsis.
+// Truncates a long name to `most` characters and an ellipsis.
 std::string clipped(std::string_view name, std::size_t most) {
     std::string out;
     std::size_t letters = 0;
@@ -173,7 +173,7 @@ std::string best_of(const CurveRun& run) {
     return best == nullptr ? "" : fmt::format("best {:.2f} % in epoch {}", 100 * *best->val_accuracy, best->epoch);
 }
 
-// A line of text for each run, as many beside each other as fit.
+// One entry per run, as many in a row as fit.
 Legend legend_of(std::span<const CurveRun> runs) {
     std::vector<std::string> names = {"training", "validation"};
     if (runs.size() > 1) {

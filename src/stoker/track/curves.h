@@ -1,5 +1,5 @@
-// Curves of one run, or of several over each other, as one SVG file that any browser shows: no script, no font and no
-// other file is needed, and it is light or dark as its reader's screen is. Long runs are thinned: the file stays small.
+// Curves of one or several runs as one SVG file for any browser, without scripts, fonts or other files. It follows the
+// browser's light or dark mode. Long series are thinned, so the file stays small.
 #pragma once
 
 #include <span>
@@ -16,8 +16,8 @@ struct CurveRun {
 
 inline constexpr std::size_t kMaxCurveRuns = 12;
 
-// Four panels: loss by step (images a second where steps have no loss), learning rate, loss by epoch, accuracy by
-// epoch. 1 to kMaxCurveRuns runs. Throws InvalidArgument for any other number.
+// Four panels: loss by step (images per second if steps have no loss), learning rate, loss by epoch, accuracy by
+// epoch. Throws InvalidArgument unless there are 1 to kMaxCurveRuns runs.
 std::string curves_svg(std::span<const CurveRun> runs);
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// TensorBoard drops what a restart made void by a SessionLog message with the status START: it takes away all of that
-// step and later, except for the first START of a folder. So every file has one, right behind its version.
+// Every file has a SessionLog message with status START after its version. TensorBoard then drops events of that step
+// and later from earlier files; it ignores the first START of a folder.
 #include "stoker/track/event_file.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 constexpr std::string_view kSuffix = ".stoker";
 
-// ---- protobuf: a field is its number and kind, then the value ----
+// ---- protobuf: a field is a key (field number and wire type), then the value ----
 
 enum Kind : std::uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -90,7 +90,7 @@ std::string scalar_value(const Scalar& scalar) {
     return value;
 }
 
-// A checksum of bytes that hold checksums is weak, so TFRecord rotates and shifts it.
+// TFRecord rotates and offsets its CRCs, because a CRC over data that contains CRCs is weak.
 std::uint32_t masked_crc(std::string_view bytes) {
     return std::rotr(crc32c(as_bytes(bytes)), 15) + 0xa282ead8U;
 }
@@ -108,7 +108,7 @@ std::string host_name() {
     return host;
 }
 
-// The seconds in the name of the newest event file of the folder; 0 where there is none.
+// The seconds in the name of the folder's newest event file; 0 if there is none.
 std::int64_t newest_in(const fs::path& folder) {
     std::int64_t newest = 0;
     std::error_code none;
@@ -129,8 +129,7 @@ EventFile::EventFile(const EventFileOptions& options) {
     std::error_code error;
     fs::create_directories(options.folder, error);
     if (error) {
-        throw IoError(
-            {.where = options.folder.string(), .expected = "a folder that can be made", .got = error.message()});
+        throw errno_error(options.folder.string(), "a folder that can be created", error.value());
     }
     const double begun = options.wall_time > 0 ? options.wall_time : wall_time_now();
     auto seconds = std::max(static_cast<std::int64_t>(begun), newest_in(options.folder) + 1);
@@ -139,7 +138,7 @@ EventFile::EventFile(const EventFileOptions& options) {
         file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
     } while (file_.get() < 0 && errno == EEXIST);
     if (file_.get() < 0) {
-        throw IoError({.where = path_.string(), .expected = "a file that can be made", .got = errno_text()});
+        throw errno_error(path_.string(), "a file that can be created");
     }
     record(version_event(begun));
     record(start_event(begun, options.first_step));
@@ -149,7 +148,7 @@ EventFile::EventFile(const EventFileOptions& options) {
 EventFile::~EventFile() {
     try {
         flush();
-    } catch (const IoError&) {  // whoever has to know calls flush
+    } catch (const IoError&) {  // callers that need the error call flush
     }
 }
 
@@ -177,17 +176,12 @@ void EventFile::record(std::string_view message) {
 }
 
 void EventFile::flush() {
-    std::size_t done = 0;
-    while (done < pending_.size()) {
-        const ssize_t written = ::write(file_.get(), pending_.data() + done, pending_.size() - done);
-        if (written < 0 && errno != EINTR) {
-            const std::string reason = errno_text();
-            pending_.erase(0, done);  // a later try goes on in the middle of the record
-            throw IoError({.where = path_.string(), .expected = "a place to write to", .got = reason});
-        }
-        done += written > 0 ? static_cast<std::size_t>(written) : 0;
+    const std::size_t done = write_bytes(file_.get(), as_bytes(pending_));
+    const int reason = errno;
+    pending_.erase(0, done);  // after a failure a later flush continues in the middle of the record
+    if (!pending_.empty()) {
+        throw errno_error(path_.string(), "a file that can be written", reason);
     }
-    pending_.clear();
 }
 
 bool is_event_file(const fs::path& path) {

@@ -1,5 +1,5 @@
-// Scalars as TensorBoard reads them: TFRecord frames (length, checksum, bytes, checksum) of Event messages, written by
-// hand since four fields of protobuf are all there is to it. A run that goes on after a stop begins a further file.
+// TensorBoard event files with scalars: TFRecord frames (length, CRC, bytes, CRC) of Event messages. They need few
+// protobuf fields, so they are written without the library. A resumed run starts another file.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ struct Scalar {
 };
 
 struct EventFileOptions {
-    std::filesystem::path folder;  // made where it is missing
-    // Of the first step that this file may tell of. What earlier files in `folder` tell of it and of later ones,
-    // TensorBoard drops, as a run does that goes on from a checkpoint at step `first_step` - 1.
+    std::filesystem::path folder;  // created if missing
+    // TensorBoard drops events of this step and later that earlier files in `folder` have. A run resumed from a
+    // checkpoint at step s starts with s + 1.
     std::int64_t first_step = 0;
-    double wall_time = 0;  // seconds since 1970, of the beginning; 0: now
+    double wall_time = 0;  // of the file's start, seconds since 1970; 0: now
 };
 
 class EventFile {
   public:
-    // Begins a file whose name sorts behind those in the folder, as TensorBoard reads them. Throws IoError.
+    // Starts a file whose name sorts after those in the folder; TensorBoard reads files by name. Throws IoError.
     explicit EventFile(const EventFileOptions& options);
     EventFile(EventFile&&) = default;
     EventFile& operator=(EventFile&&) = default;
     EventFile(const EventFile&) = delete;
     EventFile& operator=(const EventFile&) = delete;
-    ~EventFile();  // what is still buffered is written; a failure then is silent
+    ~EventFile();  // flushes and ignores errors
 
-    // Appends one event with all `scalars`, buffered until `flush`; 64 KiB are flushed at once. Throws IoError.
+    // Appends one event with all `scalars` to the buffer, which is flushed at 64 KiB. Throws IoError.
     void add(std::int64_t step, double wall_time, std::span<const Scalar> scalars);
     void flush();
 
@@ -49,7 +49,7 @@ class EventFile {
     std::string pending_;
 };
 
-// True for the name of a file that an EventFile wrote; other programs' have other endings.
+// True for names of files that EventFile wrote; other programs use other suffixes.
 bool is_event_file(const std::filesystem::path& path);
 
 // Seconds since 1970.

@@ -1,5 +1,5 @@
-// The file is read a piece at a time, and a line may have 64 KiB: whatever file is named, memory goes to what is kept.
-// Lines and keys that are not known here are passed over, since a later version may write more of both.
+// The file is read in pieces and a line is limited to 64 KiB, so memory is bounded by the metrics themselves. Unknown
+// line types and keys are skipped: later versions may write more.
 #include "stoker/track/metrics_file.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@ constexpr std::size_t kMaxLine = std::size_t{1} << 16;
 constexpr std::int64_t kSchema = 1;
 constexpr std::string_view kStepLine = R"({"type":"step",)";  // as train writes it
 
-// What is wrong with a line, or nothing.
-using Trouble = std::optional<std::string>;
+// Why a line is refused; empty for a valid line.
+using LineError = std::optional<std::string>;
 
-class Lines {
+class LineReader {
   public:
-    Lines(Metrics& metrics, MetricLines wanted) : metrics_(metrics), wanted_(wanted) {}
+    LineReader(Metrics& metrics, MetricLines wanted) : metrics_(metrics), wanted_(wanted) {}
 
-    Trouble add(std::string_view line) {
+    LineError add(std::string_view line) {
         if (wanted_ == MetricLines::last_step && line.starts_with(kStepLine) && line.ends_with("}}")) {
             last_step_ = line;
             return std::nullopt;
@@ -37,10 +37,10 @@ class Lines {
         return parse(line);
     }
 
-    Trouble finish() { return last_step_.empty() ? std::nullopt : parse(last_step_); }
+    LineError finish() { return last_step_.empty() ? std::nullopt : parse(last_step_); }
 
   private:
-    Trouble parse(std::string_view line) {
+    LineError parse(std::string_view line) {
         const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
         if (!json.is_object() || !json.contains("type") || !json["type"].is_string()) {
             return "other text";
@@ -52,34 +52,36 @@ class Lines {
         if (json.value("schema", Json()) != kSchema) {
             return "schema " + json.value("schema", Json()).dump(-1, ' ', false, Json::error_handler_t::replace);
         }
-        const bool good = type == "step" ? step(json) : epoch(json);
-        return good ? std::nullopt : Trouble("a line of type " + type + " with values missing");
+        const bool good = type == "step" ? add_step(json) : add_epoch(json);
+        return good ? std::nullopt : LineError("a line of type " + type + " with values missing");
     }
 
-    bool step(const Json& json) {
+    bool add_step(const Json& json) {
         StepLine out;
         const Json us = json.value("us", Json::object());
-        bool good = whole(json, "step", out.step) && whole(json, "epoch", out.epoch) &&
-                    whole(json, "samples", out.samples) && real(json, "lr", out.lr) && us.is_object();
+        bool good = read_integer(json, "step", out.step) && read_integer(json, "epoch", out.epoch) &&
+                    read_integer(json, "samples", out.samples) && read_number(json, "lr", out.lr) && us.is_object();
         for (auto phase = us.begin(); good && phase != us.end(); ++phase) {
             good = phase->is_number();
             out.seconds += good ? 1e-6 * phase->get<double>() : 0;
             out.wait_seconds += good && phase.key() == "wait" ? 1e-6 * phase->get<double>() : 0;
         }
         if (json.contains("loss")) {
-            good = real(json, "loss", out.loss.emplace()) && good;
+            good = read_number(json, "loss", out.loss.emplace()) && good;
         }
         return good && keep(metrics_.steps, out, &StepLine::step);
     }
 
-    bool epoch(const Json& json) {
+    bool add_epoch(const Json& json) {
         EpochLine out;
-        const bool good =
-            whole(json, "epoch", out.epoch) && whole(json, "step", out.step) && real(json, "seconds", out.seconds) &&
-            real(json, "images_per_second", out.images_per_second) && real(json, "train_loss", out.train_loss) &&
-            optional(json, "val_loss", out.val_loss) && optional(json, "val_accuracy", out.val_accuracy);
-        whole(json, "bad_samples", out.bad_samples);
-        whole(json, "val_bad_samples", out.val_bad_samples);
+        const bool good = read_integer(json, "epoch", out.epoch) && read_integer(json, "step", out.step) &&
+                          read_number(json, "seconds", out.seconds) &&
+                          read_number(json, "images_per_second", out.images_per_second) &&
+                          read_number(json, "train_loss", out.train_loss) &&
+                          read_optional(json, "val_loss", out.val_loss) &&
+                          read_optional(json, "val_accuracy", out.val_accuracy);
+        read_integer(json, "bad_samples", out.bad_samples);
+        read_integer(json, "val_bad_samples", out.val_bad_samples);
         return good && keep(metrics_.epochs, out, &EpochLine::epoch);
     }
 
@@ -92,7 +94,7 @@ class Lines {
         return true;
     }
 
-    static bool whole(const Json& json, const char* key, std::int64_t& out) {
+    static bool read_integer(const Json& json, const char* key, std::int64_t& out) {
         const auto found = json.find(key);
         if (found == json.end() || !found->is_number_integer()) {
             return false;
@@ -105,8 +107,8 @@ class Lines {
         return true;
     }
 
-    // JSON has no NaN: it was written as null.
-    static bool real(const Json& json, const char* key, double& out) {
+    // JSON has no NaN; it is written as null.
+    static bool read_number(const Json& json, const char* key, double& out) {
         const auto found = json.find(key);
         if (found == json.end() || (!found->is_number() && !found->is_null())) {
             return false;
@@ -115,12 +117,12 @@ class Lines {
         return true;
     }
 
-    static bool optional(const Json& json, const char* key, std::optional<double>& out) {
+    static bool read_optional(const Json& json, const char* key, std::optional<double>& out) {
         const auto found = json.find(key);
         if (found == json.end() || found->is_null()) {
             return true;
         }
-        return real(json, key, out.emplace());
+        return read_number(json, key, out.emplace());
     }
 
     Metrics& metrics_;
@@ -130,34 +132,34 @@ class Lines {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, std::uint64_t offset, const std::string& got) {
     throw DataError({.path = path.string(), .offset = static_cast<std::int64_t>(offset)},
-                    {.where = path.string(), .expected = "a line of a run's metrics", .got = got});
+                    {.where = path.string(), .expected = "a line of metrics.jsonl", .got = got});
 }
 
-// Calls `take(line, offset)` for each whole line; gives back what stands behind the last.
+// Calls `take(line, offset)` for each complete line. Returns the text after the last one.
 std::string for_each_line(const std::filesystem::path& path,
                           const std::function<void(std::string_view, std::uint64_t)>& take) {
     const File file(path);
     const std::uint64_t size = file.info().size;
-    std::string held;
+    std::string buffer;
     std::uint64_t done = 0;
     while (done < size) {
         constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
-        const std::size_t before = held.size();
-        held.resize(before + std::min(size - done, kPiece));
-        file.read(done, std::as_writable_bytes(std::span(held).subspan(before)));
-        const std::uint64_t first = done - before;  // of `held`
-        done += held.size() - before;
+        const std::size_t before = buffer.size();
+        buffer.resize(before + std::min(size - done, kPiece));
+        file.read(done, std::as_writable_bytes(std::span(buffer).subspan(before)));
+        const std::uint64_t first = done - before;  // the buffer's offset in the file
+        done += buffer.size() - before;
         std::size_t at = 0;
-        for (std::size_t end = held.find('\n'); end != std::string::npos; end = held.find('\n', at)) {
-            take(std::string_view(held).substr(at, end - at), first + at);
+        for (std::size_t end = buffer.find('\n'); end != std::string::npos; end = buffer.find('\n', at)) {
+            take(std::string_view(buffer).substr(at, end - at), first + at);
             at = end + 1;
         }
-        held.erase(0, at);
-        if (held.size() > kMaxLine) {
-            refuse(path, first + at, fmt::format("one of more than {} bytes", kMaxLine));
+        buffer.erase(0, at);
+        if (buffer.size() > kMaxLine) {
+            refuse(path, first + at, fmt::format("a line of more than {} bytes", kMaxLine));
         }
     }
-    return held;
+    return buffer;
 }
 
 }  // namespace
@@ -168,23 +170,23 @@ std::int64_t Metrics::last_step() const {
 
 Metrics read_metrics(const std::filesystem::path& path, MetricLines lines) {
     Metrics metrics;
-    Lines reader(metrics, lines);
+    LineReader reader(metrics, lines);
     std::uint64_t read = 0;
     const std::string rest = for_each_line(path, [&](std::string_view line, std::uint64_t offset) {
-        if (const Trouble trouble = reader.add(line)) {
-            refuse(path, offset, *trouble);
+        if (const LineError error = reader.add(line)) {
+            refuse(path, offset, *error);
         }
         read = offset + line.size() + 1;
     });
     if (!rest.empty()) {
         metrics.cut = reader.add(rest).has_value();
-        // Half a line begins as a whole one does; a file of one line that does not is some other file.
+        // A truncated line has the beginning of a metric; anything else is another kind of file.
         if (metrics.cut && !rest.starts_with(std::string_view(R"({"type":)").substr(0, rest.size()))) {
             refuse(path, read, "other text");
         }
     }
-    if (const Trouble trouble = reader.finish()) {
-        refuse(path, read, *trouble);
+    if (const LineError error = reader.finish()) {
+        refuse(path, read, *error);
     }
     return metrics;
 }

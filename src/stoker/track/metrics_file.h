@@ -1,5 +1,5 @@
-// Reads a run's metrics.jsonl: a line for each step, a line for each epoch (docs/runs.md). A process that was killed
-// may have left half a last line, which is no error; anything else that Stoker did not write is.
+// Reads a run's metrics.jsonl: one line per step, one per epoch (docs/runs.md). A truncated last line, as a killed
+// process leaves it, is ignored; anything else that Stoker did not write is an error.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,37 @@ struct StepLine {
     std::int64_t epoch = 0;  // from 1
     std::int64_t samples = 0;
     double lr = 0;
-    std::optional<double> loss = std::nullopt;  // NaN where it had diverged; empty where the line has none
-    double seconds = 0;                         // of all phases
-    double wait_seconds = 0;                    // of them, for the loader's batch
+    std::optional<double> loss = std::nullopt;  // NaN if it had diverged; empty if the line has none
+    double seconds = 0;                         // all phases
+    double wait_seconds = 0;                    // of `seconds`, the wait for the loader
 };
 
 struct EpochLine {
     std::int64_t epoch = 0;  // from 1
-    std::int64_t step = 0;   // its last
+    std::int64_t step = 0;   // the epoch's last
     double seconds = 0;
     double images_per_second = 0;
-    double train_loss = 0;  // NaN where it had diverged
+    double train_loss = 0;  // NaN if it had diverged
     std::optional<double> val_loss = std::nullopt;
-    std::optional<double> val_accuracy = std::nullopt;  // share in [0, 1]
+    std::optional<double> val_accuracy = std::nullopt;  // in [0, 1]
     std::int64_t bad_samples = 0;
     std::int64_t val_bad_samples = 0;
 };
 
 struct Metrics {
-    std::vector<StepLine> steps;  // by step, each once: of steps told twice, the later line holds
+    std::vector<StepLine> steps;  // ascending; of several lines for a step, the last
     std::vector<EpochLine> epochs;
-    bool cut = false;  // the last line was half a line, and is left out
+    bool cut = false;  // the last line was truncated and is left out
 
-    std::int64_t last_step() const;  // 0 where there is none
+    std::int64_t last_step() const;  // 0 if there is none
 };
 
 enum class MetricLines {
     all,
-    last_step,  // epochs, and of the steps only the last: ten times as fast
+    last_step,  // all epochs, but only the last step: ten times as fast
 };
 
-// Throws IoError for what cannot be read, and DataError for a line that is not a run's.
+// Throws IoError if the file cannot be read, and DataError for a line that is not a metric.
 Metrics read_metrics(const std::filesystem::path& path, MetricLines lines = MetricLines::all);
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// Colours are classes, which the file's style defines for light and dark screens; coordinates have one decimal, since
-// most of the file is coordinates.
+// Colours are CSS classes, defined in the file's style for light and dark mode. Coordinates have one decimal, because
+// they are most of the file.
 #include "stoker/track/panel.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct Range {
     bool empty() const { return low > high; }
 };
 
-// Of the values between the 1st and the 99th of a hundred.
-void add_most(Range& range, const std::vector<CurvePoint>& points) {
+// Adds the range from the 1st to the 99th percentile.
+void add_percentiles(Range& range, const std::vector<CurvePoint>& points) {
     std::vector<double> values;
     for (const CurvePoint& point : points) {
         if (std::isfinite(point.y)) {
@@ -54,7 +54,7 @@ Range y_range(const Panel& panel) {
     Range range;
     for (const Series& series : panel.series) {
         if (series.look == Look::light) {
-            add_most(range, series.points);
+            add_percentiles(range, series.points);
             continue;
         }
         for (const CurvePoint& point : series.points) {
@@ -66,17 +66,17 @@ Range y_range(const Panel& panel) {
     if (range.empty()) {
         return range;
     }
-    constexpr double kNearZero = 0.4;  // an axis that could begin at 0 for little, does
-    const bool level = range.low == range.high;
-    if (range.low > 0 && (level || range.low < kNearZero * range.high)) {
+    constexpr double kNearZero = 0.4;  // the axis begins at 0 if that adds little
+    const bool constant = range.low == range.high;
+    if (range.low > 0 && (constant || range.low < kNearZero * range.high)) {
         range.low = 0;
-        range.high *= level ? 1.2 : 1;  // a level line is not the frame's
+        range.high *= constant ? 1.2 : 1;  // keeps a constant line off the frame
     }
     range.high = std::max(range.low, std::min(range.high, panel.most.value_or(range.high)));
     return {range.low * panel.factor, range.high * panel.factor};
 }
 
-// Where points lie on the sheet.
+// Maps values to coordinates of the SVG.
 struct Frame {
     PanelBox box;
     Axis x, y;
@@ -99,7 +99,7 @@ std::string path_data(const std::vector<CurvePoint>& points, const Frame& frame)
             on = false;
             continue;
         }
-        // In the middle of a level stretch nothing has to be said.
+        // The middle points of a horizontal stretch are redundant.
         if (on && i + 1 < points.size() && points[i - 1].y == points[i].y && points[i].y == points[i + 1].y) {
             continue;
         }
@@ -182,7 +182,7 @@ std::string panel_svg(const Panel& panel, const PanelBox& box, std::size_t colum
         fmt::format(R"(<text class="tick middle" x="{}" y="{}">{}</text>)"
                     "\n",
                     coordinate(plot.x + plot.width / 2), coordinate(plot.y + plot.height + 33), xml_text(panel.x_name));
-    // What leaves the plot, such as a light line's peaks, is cut by a sheet of its own.
+    // A nested svg clips what leaves the plot, such as the peaks of a light line.
     out += fmt::format(R"(<svg x="{0}" y="{1}" width="{2}" height="{3}" viewBox="{0} {1} {2} {3}">)"
                        "\n",
                        coordinate(plot.x - 4), coordinate(plot.y - 4), coordinate(plot.width + 8),

@@ -1,4 +1,4 @@
-// One diagram of an SVG file: axes with round values, grid, labels, and series of points as lines.
+// One chart of an SVG file: axes, grid, labels, and series of points as lines.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@ namespace stoker {
 
 enum class Look {
     line,
-    light,  // behind the others; its outliers do not stretch the axis
+    light,  // behind the others; outliers do not extend the axis
     dashed,
 };
 
 struct Series {
-    std::string name;                // of its tooltip
+    std::string name;                // for the tooltip
     std::vector<CurvePoint> points;  // by ascending x
     std::size_t color = 0;           // a class "c0", "c1", ... of the file's style
     Look look = Look::line;
@@ -28,11 +28,11 @@ struct Panel {
     std::string title;
     std::string x_name;
     std::vector<Series> series = {};
-    bool whole_x = false;             // as epochs are
-    std::string empty = {};           // said where there is no point to draw
-    std::string suffix = {};          // of a value in a tooltip: " %"
-    std::optional<double> most = {};  // of a y that can be: where the axis ends at the latest
-    double factor = 1;                // from a point's y to what is shown: 100 for percent
+    bool whole_x = false;             // x values are whole numbers
+    std::string empty = {};           // text if there is no point to draw
+    std::string suffix = {};          // unit of a value in a tooltip: " %"
+    std::optional<double> most = {};  // largest possible y; the axis does not go beyond it
+    double factor = 1;                // displayed value = factor * y: 100 for percent
 };
 
 struct PanelBox {
@@ -42,10 +42,10 @@ struct PanelBox {
     double height = 0;
 };
 
-// Series are thinned to `columns` at most.
+// Series are thinned to at most `columns` columns.
 std::string panel_svg(const Panel& panel, const PanelBox& box, std::size_t columns);
 
-// Text as XML holds it: five letters escaped; what is no UTF-8, or no text, is U+FFFD.
+// Text escaped for XML. Invalid UTF-8 and control characters become U+FFFD.
 std::string xml_text(std::string_view text);
 
 }  // namespace stoker

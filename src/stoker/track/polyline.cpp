@@ -1,5 +1,4 @@
-// A column keeps its least and its largest point in their order. Between gaps the line is broken, once a column at
-// most.
+// A column keeps its smallest and its largest point in their order, and at most one gap.
 #include "stoker/track/polyline.h"
 
 #include <algorithm>

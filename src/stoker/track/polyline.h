@@ -1,4 +1,4 @@
-// Long series made short enough to draw: smoothed, and thinned to what a column of pixels can show.
+// Smooths series, and thins them to what columns of pixels can show.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ struct CurvePoint {
     double y = 0;  // not finite: a gap in the line
 };
 
-// Each point's y as the mean of those around it, with weights that fall by e within `window` points to both sides, so
-// that the line does not lag behind. Gaps stay.
+// Exponential smoothing in both directions, so the line does not lag: weights fall by a factor e within `window`
+// points. Gaps stay.
 std::vector<CurvePoint> smoothed(std::span<const CurvePoint> points, double window);
 
-// At most about three points in each of `columns` of equal width, least and largest among them, so that no peak is
-// lost. `points` are by ascending x.
+// At most about three points in each of `columns` of equal width. The smallest and the largest are kept, so no peak is
+// lost. `points` are sorted by x.
 std::vector<CurvePoint> thinned(std::span<const CurvePoint> points, std::size_t columns);
 
 }  // namespace stoker

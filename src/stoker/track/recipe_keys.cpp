@@ -1,4 +1,4 @@
-// The recipe's own writer fills in what was left out, so that a default written out is no difference.
+// recipe_to_toml adds missing keys, so a default that is written out is not a difference.
 #include "stoker/track/recipe_keys.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ std::string text_of(const TomlValue& value) {
         }
         return "{" + out + "}";
     }
-    return "?";  // a date or a time, which no recipe has
+    return "?";  // a date or a time; no key takes one
 }
 
 void add_keys(const TomlTable& table, const std::string& prefix, RecipeKeys& out) {
@@ -53,13 +53,13 @@ void add_keys(const TomlTable& table, const std::string& prefix, RecipeKeys& out
 }  // namespace
 
 RecipeKeys recipe_keys(const std::string& text, const std::string& origin) {
-    std::string whole = text;
+    std::string complete = text;
     try {
-        whole = recipe_to_toml(parse_recipe(text, origin));
-    } catch (const InvalidArgument&) {  // another version's, perhaps
+        complete = recipe_to_toml(parse_recipe(text, origin));
+    } catch (const InvalidArgument&) {  // possibly from another version of Stoker
     }
     RecipeKeys keys;
-    add_keys(parse_toml(whole, origin), "", keys);
+    add_keys(parse_toml(complete, origin), "", keys);
     return keys;
 }
 

@@ -1,5 +1,5 @@
-// A recipe as dotted keys with their values as text, to show and to compare: also of runs that another version of
-// Stoker made, whose recipes this one may refuse.
+// A recipe as dotted keys with values as text, for display and comparison. Also reads recipes of other versions of
+// Stoker that this version refuses.
 #pragma once
 
 #include <map>
@@ -10,16 +10,16 @@ namespace stoker {
 
 using RecipeKeys = std::map<std::string, std::string>;  // "optimizer.lr" -> "0.001"; text without quotes
 
-// Every key of the recipe, with this version's defaults where the text is a recipe to it; else those that are written.
-// Throws InvalidArgument for text that is not TOML, naming `origin`.
+// If this version accepts the recipe: every key, with defaults. Otherwise: the keys in the text. Throws InvalidArgument
+// with `origin` for text that is not TOML.
 RecipeKeys recipe_keys(const std::string& text, const std::string& origin);
 
 struct DifferingKey {
     std::string key;
-    std::vector<std::string> values;  // of each recipe; empty where it has no such key
+    std::vector<std::string> values;  // one per recipe; empty if it has no such key
 };
 
-// Recipes without any key, which could not be read, differ from none.
+// Keys whose values differ. Empty recipes, which could not be read, are ignored.
 std::vector<DifferingKey> differing_keys(const std::vector<RecipeKeys>& recipes);
 
 }  // namespace stoker

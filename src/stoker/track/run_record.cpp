@@ -1,5 +1,5 @@
-// account.json is written when a process ends its run or is asked to stop. It is of the past where metrics.jsonl has
-// gone on since: then the run is at work, or was killed.
+// A process writes account.json when it finishes or stops its run. If metrics.jsonl has later steps, account.json is
+// outdated: the run was resumed, and is running or was killed.
 #include "stoker/track/run_record.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// True where the file is there; its time is noted, and where it is missing that is.
-bool note(RunRecord& run, const char* name, bool expected) {
+// True if the file exists. Updates modified_ns; an expected file that is missing becomes a problem.
+bool note_file(RunRecord& run, const char* name, bool expected) {
     std::error_code none;
     if (!fs::exists(run.path / name, none)) {
         if (expected) {
@@ -35,16 +35,23 @@ bool note(RunRecord& run, const char* name, bool expected) {
     }
 }
 
-void read_recipe_file(RunRecord& run) {
-    if (!note(run, kRecipeFile, true)) {
+// Calls read(path) if the file exists. Its errors become problems of the run.
+template <typename Read>
+void read_if_present(RunRecord& run, const char* name, bool expected, const Read& read) {
+    if (!note_file(run, name, expected)) {
         return;
     }
     try {
-        const fs::path path = run.path / kRecipeFile;
-        run.recipe = recipe_keys(read_text(path), path.string());
+        read(run.path / name);
     } catch (const Error& error) {
         run.problems.emplace_back(error.what());
+    } catch (const Json::exception&) {
+        run.problems.push_back(fmt::format("{} is not one that Stoker wrote", name));
     }
+}
+
+void read_recipe_file(RunRecord& run, const fs::path& path) {
+    run.recipe = recipe_keys(read_text(path), path.string());
     const std::string epochs = run.key("train.epochs");
     std::int64_t planned = 0;
     const auto parsed = std::from_chars(epochs.data(), epochs.data() + epochs.size(), planned);
@@ -53,49 +60,20 @@ void read_recipe_file(RunRecord& run) {
     }
 }
 
-void read_metrics_file(RunRecord& run, MetricLines lines) {
-    if (!note(run, kMetricsFile, true)) {
-        return;
-    }
-    try {
-        run.metrics = read_metrics(run.path / kMetricsFile, lines);
-    } catch (const Error& error) {
-        run.problems.emplace_back(error.what());
-    }
+void read_account(RunRecord& run, const fs::path& path) {
+    const Json account = Json::parse(read_text(path));
+    run.device = account.at("device").get<std::string>();
+    const auto steps = account.at("steps").get<std::int64_t>();
+    const bool interrupted = account.at("interrupted").get<bool>();
+    const bool current = steps >= run.metrics.last_step();
+    const auto done = static_cast<std::int64_t>(run.metrics.epochs.size());
+    run.interrupted = interrupted && current;
+    run.finished = !interrupted && current && done > 0 && done >= run.planned.value_or(done);
 }
 
-void read_account(RunRecord& run) {
-    if (!note(run, kAccountFile, false)) {
-        return;
-    }
-    try {
-        const Json account = Json::parse(read_text(run.path / kAccountFile));
-        run.device = account.at("device").get<std::string>();
-        const auto steps = account.at("steps").get<std::int64_t>();
-        const bool interrupted = account.at("interrupted").get<bool>();
-        const bool current = steps >= run.metrics.last_step();
-        const auto done = static_cast<std::int64_t>(run.metrics.epochs.size());
-        run.interrupted = interrupted && current;
-        run.finished = !interrupted && current && done > 0 && done >= run.planned.value_or(done);
-    } catch (const Error& error) {
-        run.problems.emplace_back(error.what());
-    } catch (const Json::exception&) {
-        run.problems.push_back(fmt::format("{} is not one that Stoker wrote", kAccountFile));
-    }
-}
-
-void read_failure(RunRecord& run) {
-    if (!note(run, kFailedFile, false)) {
-        return;
-    }
-    try {
-        run.error = Json::parse(read_text(run.path / kFailedFile)).at("error").get<std::string>();
-        run.interrupted = run.finished = false;
-    } catch (const Error& error) {
-        run.problems.emplace_back(error.what());
-    } catch (const Json::exception&) {
-        run.problems.push_back(fmt::format("{} is not one that Stoker wrote", kFailedFile));
-    }
+void read_failure(RunRecord& run, const fs::path& path) {
+    run.error = Json::parse(read_text(path)).at("error").get<std::string>();
+    run.interrupted = run.finished = false;
 }
 
 }  // namespace
@@ -123,10 +101,10 @@ double RunRecord::images_per_second() const {
 
 RunRecord read_run(const fs::path& path, MetricLines lines) {
     RunRecord run{.path = path, .name = path.string(), .recipe = {}, .metrics = {}, .device = {}};
-    read_recipe_file(run);
-    read_metrics_file(run, lines);
-    read_account(run);
-    read_failure(run);
+    read_if_present(run, kRecipeFile, true, [&](const fs::path& file) { read_recipe_file(run, file); });
+    read_if_present(run, kMetricsFile, true, [&](const fs::path& file) { run.metrics = read_metrics(file, lines); });
+    read_if_present(run, kAccountFile, false, [&](const fs::path& file) { read_account(run, file); });
+    read_if_present(run, kFailedFile, false, [&](const fs::path& file) { read_failure(run, file); });
     return run;
 }
 
@@ -141,7 +119,7 @@ std::vector<fs::path> find_runs(const fs::path& root) {
     if (!fs::is_directory(root, error)) {
         throw IoError({.where = root.string(),
                        .expected = "a folder with run folders",
-                       .got = fs::exists(root, error) ? "a file" : "nothing of that name"});
+                       .got = fs::exists(root, error) ? "a file" : "a name that does not exist"});
     }
     if (is_run_folder(root)) {
         return {root};

@@ -1,5 +1,5 @@
-// What a run folder tells of its run, whole or broken: recipe.toml, metrics.jsonl, account.json and failed.json are
-// read each for itself, and what one of them lacks is said and no reason to pass over the others.
+// Reads a run folder, complete or damaged: recipe.toml, metrics.jsonl, account.json and failed.json are read
+// independently, and a problem with one of them is listed.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +20,30 @@ inline constexpr const char* kFailedFile = "failed.json";
 
 struct RunRecord {
     std::filesystem::path path;
-    std::string name;   // set by who lists it
-    RecipeKeys recipe;  // empty where recipe.toml is missing or is none
+    std::string name;   // for display; the caller may change it
+    RecipeKeys recipe;  // empty if recipe.toml is missing or invalid
     Metrics metrics;
-    std::string device;                            // empty: not known, which it is from the first stop on
+    std::string device;                            // empty until the run has written account.json
     std::optional<std::int64_t> planned = {};      // epochs
-    bool finished = false;                         // all of them are done, and the run has said so
+    bool finished = false;                         // all epochs are done and account.json confirms it
     bool interrupted = false;                      // stopped by a signal after metrics.last_step()
-    std::string error = {};                        // why it failed there; empty where it did not
-    std::optional<std::int64_t> modified_ns = {};  // since 1970: when one of the files was last written
-    std::vector<std::string> problems = {};        // one line each: "no metrics.jsonl", ...
+    std::string error = {};                        // why the run failed; empty if it did not
+    std::optional<std::int64_t> modified_ns = {};  // since 1970: the latest change of a file
+    std::vector<std::string> problems = {};        // one line each, e.g. "no metrics.jsonl"
 
-    std::string key(const std::string& recipe_key) const;  // empty where the recipe has none
+    std::string key(const std::string& recipe_key) const;  // empty if the recipe has no such key
     double seconds() const;                                // of all finished epochs
-    double images_per_second() const;                      // over all finished epochs; 0 where there is none
+    double images_per_second() const;                      // over all finished epochs; 0 if there are none
 };
 
-// Does not throw for whatever the folder holds.
+// Does not throw, whatever the folder contains.
 RunRecord read_run(const std::filesystem::path& path, MetricLines lines = MetricLines::all);
 
-// True where the folder holds a recipe.toml, metrics.jsonl or account.json.
+// True if the folder contains a recipe.toml, metrics.jsonl or account.json.
 bool is_run_folder(const std::filesystem::path& path);
 
-// All run folders at or below `root`, by name; none within another, and links to folders are not followed. Throws
-// IoError where `root` is no folder.
+// All run folders at or below `root`, sorted. Run folders inside run folders are skipped; links to folders are not
+// followed. Throws IoError if `root` is not a folder.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& root);
 
 }  // namespace stoker

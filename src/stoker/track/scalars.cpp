@@ -1,4 +1,4 @@
-// Epochs have a group of their own, so that TensorBoard draws the losses of both data sets side by side.
+// Epochs have their own tag group, so TensorBoard shows training and validation loss side by side.
 #include "stoker/track/scalars.h"
 
 #include <cmath>
@@ -33,7 +33,7 @@ std::vector<Scalar> scalars_of(const EpochLine& epoch) {
 }
 
 std::filesystem::path export_events(const Metrics& metrics, const ExportOptions& options) {
-    double left = 0;  // from here to the end of the run
+    double left = 0;  // seconds to the end of the run
     for (const StepLine& step : metrics.steps) {
         left += std::isfinite(step.seconds) ? step.seconds : 0;
     }

@@ -1,5 +1,4 @@
-// What TensorBoard is told of a run: one table of names, whether a run writes them while it trains or they are made
-// from its metrics.jsonl afterwards.
+// The TensorBoard scalars of a run, for runs that write them while training and for export from metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace stoker {
 
-// train/loss (where the line has one), train/lr, train/images_per_second, train/wait (share of the step's time).
+// train/loss (if the line has one), train/lr, train/images_per_second, train/wait (share of the step's time).
 std::vector<Scalar> scalars_of(const StepLine& step);
 
 // epoch/train_loss, epoch/val_loss, epoch/val_accuracy, epoch/images_per_second, epoch/seconds.
@@ -19,13 +18,13 @@ std::vector<Scalar> scalars_of(const EpochLine& epoch);
 
 struct ExportOptions {
     std::filesystem::path folder;
-    double end = 0;          // the time of the last line, seconds since 1970: metrics hold no times of day, so those of
-                             // all lines are reckoned back from here
-    std::int64_t after = 0;  // only steps after this one; up to it, what is in `folder` already stays
+    double end = 0;  // time of the last line, seconds since 1970; earlier times are computed back from it, because
+                     // metrics.jsonl has durations only
+    std::int64_t after = 0;  // exports only later steps; events up to this step in `folder` stay valid
 };
 
-// Writes `metrics` to a new event file; what earlier ones of the folder tell of the same steps is void. Gives back the
-// file.
+// Writes `metrics` to a new event file, which replaces events of the same steps in earlier files of the folder. Returns
+// its path.
 std::filesystem::path export_events(const Metrics& metrics, const ExportOptions& options);
 
 }  // namespace stoker

@@ -1,6 +1,6 @@
-// A decoder that has seen its largest record takes no more memory: every `new` of this program, and every piece of
-// aligned memory, is counted.
-#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 sees only half of a replaced operator new and delete
+// A decoder that has decoded its largest record allocates no more memory. The test counts every `new` of this program
+// and every aligned allocation.
+#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 warns of the replaced operators new and delete
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ void* or_throw(void* memory) {
 
 }  // namespace
 
-// Buffers take their memory here.
+// The allocator of Buffers.
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
     return pluralize(bytes, alignment);
 }
@@ -58,7 +58,7 @@ namespace {
 
 using namespace stoker::testing;
 
-// Boxes of rows that go nowhere, without memory of their own.
+// Discards the rows of a box; allocates nothing.
 class Nowhere final : public RowSink {
   public:
     explicit Nowhere(std::size_t part) : part_(static_cast<int>(part)) {}

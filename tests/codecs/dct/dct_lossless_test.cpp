@@ -1,5 +1,5 @@
-// The codec's one promise: whatever JPEG goes in, a record's pixels, whole or by parts, are those that libjpeg-turbo
-// makes of the JPEG itself, and the JPEG comes back. Checked on thousands of files of every kind that libjpeg writes.
+// Losslessness: for every JPEG, the record's pixels, whole or by parts, equal those of libjpeg-turbo for the JPEG, and
+// the JPEG can be restored. Checked on thousands of files of every kind that libjpeg writes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -25,10 +25,10 @@ Image decode_record(DctDecoder& decoder, const Bytes& record, const Box* box = n
     return image;
 }
 
-// One decoder for all files of a test, as a worker has, so that what one file leaves behind meets the next.
+// One decoder for all files of a test, as in a worker, so that leftover state would be noticed.
 class Checker {
   public:
-    // Of a record whose JPEG has these pixels.
+    // Compares a record with the pixels of its JPEG.
     void check_pixels(const Bytes& record, const Image& expected, int boxes) {
         const ImageInfo info = decoder_.info(record);
         ASSERT_EQ(info.height, expected.height());
@@ -41,7 +41,7 @@ class Checker {
         }
     }
 
-    // Both codecs, parts, restoring. Gives back whether the file itself comes back, byte for byte.
+    // Checks both codecs, parts and restoring. Returns true if the file is restored byte for byte.
     void check(const Bytes& jpeg, int boxes, bool& exact) {
         const Image expected = libjpeg_pixels(jpeg);
         for (const bool zstd : {false, true}) {
@@ -99,7 +99,7 @@ struct Factors {
 constexpr Factors kCommon[] = {{{1, 1, 1}, {1, 1, 1}}, {{2, 1, 1}, {1, 1, 1}}, {{2, 1, 1}, {2, 1, 1}},
                                {{1, 1, 1}, {2, 1, 1}}, {{4, 1, 1}, {1, 1, 1}}, {{4, 1, 1}, {2, 1, 1}}};
 
-// All that are whole ratios and, as in any interleaved scan, at most ten blocks.
+// All sampling factors with integer ratios and at most ten blocks per MCU, the limit of an interleaved scan.
 std::vector<Factors> all_factors() {
     std::vector<Factors> all;
     for (int code = 0; code < 4096; ++code) {
@@ -112,7 +112,7 @@ std::vector<Factors> all_factors() {
     return all;
 }
 
-// The kinds of file other than plain ones that a number stands for.
+// Converts a number to a kind of file other than the plain ones.
 JpegPlan random_plan(Rng& rng, int largest) {
     const auto below = [&rng](int bound) { return static_cast<int>(rng.below(static_cast<std::uint32_t>(bound))); };
     JpegPlan plan;
@@ -129,7 +129,7 @@ JpegPlan random_plan(Rng& rng, int largest) {
     plan.wide_quant = rng.chance(0.3f);
     plan.progressive = rng.chance(0.25f);
     plan.arithmetic = rng.chance(0.1f);
-    plan.optimize = !plan.arithmetic && rng.chance(0.3f);  // libjpeg: one or the other
+    plan.optimize = !plan.arithmetic && rng.chance(0.3f);  // libjpeg supports only one of them
     plan.separate_scans = rng.chance(0.15f);
     plan.restart_interval = rng.chance(0.3f) ? 1 + rng.below(rng.chance(0.5f) ? 7 : 100) : 0;
     plan.orientation = rng.chance(0.2f) ? 1 + below(8) : 0;
@@ -140,7 +140,7 @@ JpegPlan random_plan(Rng& rng, int largest) {
     return plan;
 }
 
-// Twelve tests, so that they run side by side.
+// Twelve tests, so that they can run in parallel.
 class DctLossless : public ::testing::TestWithParam<int> {};
 
 TEST_P(DctLossless, FilesOfEveryKind) {
@@ -196,7 +196,7 @@ TEST(DctLosslessTest, EveryQuality) {
     }
 }
 
-// A box's edges on each place of the smooth upsampling's neighbours: every left edge and width, every top and height.
+// Every left edge and width, every top edge and height: box edges at every phase of the smooth upsampling.
 TEST(DctLosslessTest, EveryBoxOfASmallImage) {
     for (const Factors& factors : kCommon) {
         const JpegPlan plan = {

@@ -1,5 +1,5 @@
-// The record around the segments: what a reader has to refuse, field by field, cut by cut, before it takes memory; and
-// that no instruction set sees a damaged record otherwise than the others.
+// dct records: every invalid field and truncation is refused before memory is allocated, and all instruction sets give
+// the same result for a damaged record.
 #include "stoker/codecs/dct/dct_record.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include "codecs/jpeg/jpeg_files.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/dct/dct_blocks.h"
-#include "stoker/codecs/jpeg/block_pixels.h"
+#include "stoker/codecs/jpeg/block_decoder.h"
 
 namespace stoker {
 namespace {
@@ -17,7 +17,7 @@ using namespace stoker::testing;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Of docs/dct-codec.md, for a record of three components and two tables.
+// Offsets from docs/dct-codec.md, for a record of three components and two tables.
 constexpr std::size_t kVersion = 4, kFlags = 5, kColor = 6, kOrientation = 7, kWidth = 8, kHeight = 10,
                       kComponents = 12, kGroupRows = 13, kTables = 14, kFactors = 16, kQuant = 28,
                       kSizes = kQuant + 2 * 128;
@@ -64,7 +64,7 @@ TEST(DctRecord, HasTheBytesOfTheFormat) {
     }
     EXPECT_EQ(number_at(record, kSizes, 4), body);
     const std::size_t head = number_at(record, kSizes + 4, 4);
-    EXPECT_EQ(number_at(record, kSizes + 8, 4), 0u);  // no tail: it is not given back byte for byte
+    EXPECT_EQ(number_at(record, kSizes + 8, 4), 0u);  // no tail: not restored byte for byte
     const Bytes jpeg = make_jpeg(plan);
     const std::size_t at = kSizes + 12 + 2 * segments + body;
     ASSERT_EQ(record.size(), at + head);
@@ -75,7 +75,7 @@ TEST(DctRecord, HasTheBytesOfTheFormat) {
     EXPECT_EQ(header.chunk(0).size(), number_at(record, kSizes + 12, 2));
 }
 
-TEST(DctRecord, FlagsSayWhatItHolds) {
+TEST(DctRecord, FlagsDescribeTheRecord) {
     const auto flags = [](const JpegPlan& plan, bool zstd) {
         return std::to_integer<int>(record_of(plan, zstd)[kFlags]);
     };
@@ -92,7 +92,7 @@ TEST(DctRecord, EveryFieldIsChecked) {
         std::size_t at;
         int size;
         std::vector<std::uint32_t> refused;
-        std::vector<std::uint32_t> taken;  // as a header
+        std::vector<std::uint32_t> taken;  // values of the header
     };
     const Field fields[] = {
         {0, 1, {0, 0xDD}, {}},
@@ -138,8 +138,8 @@ TEST(DctRecord, EveryFieldIsChecked) {
     EXPECT_THAT(decode_error(newer), HasSubstr("version 2"));
 }
 
-// The most that a header can ask for, with and without bytes to go with it.
-TEST(DctRecord, HugeHeadersAreRefusedBeforeMemoryIsTaken) {
+// The largest header values, with and without enough bytes.
+TEST(DctRecord, HugeHeadersAreRefusedBeforeAllocation) {
     for (const bool zstd : {false, true}) {
         for (const Bytes& record : {record_of({}, zstd), record_of({.colors = Colors::grey}, zstd)}) {
             Bytes huge = record;
@@ -148,7 +148,7 @@ TEST(DctRecord, HugeHeadersAreRefusedBeforeMemoryIsTaken) {
             EXPECT_THAT(decode_error(huge), HasSubstr("65535 x 65535"));
             EXPECT_THAT(info_error(huge), HasSubstr("65535 x 65535"));
             EXPECT_THROW(restore_jpeg(huge), DataError);
-            set_number(huge, kWidth, 16384, 2);  // allowed, but not there
+            set_number(huge, kWidth, 16384, 2);  // allowed, but the bytes are missing
             set_number(huge, kHeight, 16384, 2);
             EXPECT_THAT(decode_error(huge), StartsWith("[dct"));
             EXPECT_THAT(info_error(huge), StartsWith("[dct"));
@@ -166,8 +166,8 @@ TEST(DctRecord, EveryTruncationIsRefused) {
     }
 }
 
-TEST(DctRecord, BytesBehindTheCoefficients) {
-    // A tail so short that zeros have to follow it: readers look at 64 bytes behind the last segment.
+TEST(DctRecord, BytesAfterTheCoefficients) {
+    // A short tail, which zeros must follow: readers may read 64 bytes after the last segment.
     Bytes record = record_of({.colors = Colors::grey});
     const std::size_t quant_end = 20 + 128;
     const std::size_t body = number_at(record, quant_end, 4);
@@ -204,7 +204,7 @@ TEST(DctRecord, RegionsOutsideAreInvalidArguments) {
 
 // ---- damage ----
 
-// A record through one instruction set: its rows, or what is wrong with it.
+// Decodes a record with one instruction set: its rows, or the error.
 struct Outcome {
     std::string error;
     Image image;
@@ -215,10 +215,10 @@ Outcome decode_on(const SegmentKernels& segments, const BlockKernels& kernels, c
     try {
         DctBlocks blocks(segments);
         blocks.open(record);
-        const Frame& frame = blocks.header().frame;
+        const JpegFrame& frame = blocks.header().frame;
         ImageSink sink(outcome.image);
         const Box part = box != nullptr ? *box : Box{0, 0, frame.height, frame.width};
-        BlockPixels(kernels).draw(frame, blocks, {part}, sink);
+        BlockDecoder(kernels).decode(frame, blocks, {part}, sink);
     } catch (const DataError& error) {
         outcome.error = error.what();
     }
@@ -229,7 +229,7 @@ Bytes damaged(const Bytes& record, Rng& rng) {
     if (rng.chance(0.5f)) {
         return mutated(record, rng);
     }
-    Bytes changed = record;  // all sizes stay right
+    Bytes changed = record;  // keeps all sizes
     for (std::uint32_t i = 1 + rng.below(8); i > 0; --i) {
         const std::size_t at = kQuant + rng.below(static_cast<std::uint32_t>(record.size() - kQuant));
         changed[at] = static_cast<std::byte>(rng.next());
@@ -282,7 +282,7 @@ TEST(DctRecord, DamageIsTheSameOnEverySet) {
     EXPECT_GT(refused, 1000 / kSlow);
 }
 
-// A part of a group that says it is larger than its blocks can make it, or empty, or something else.
+// Parts of a group that are larger than its blocks allow, empty, or invalid.
 TEST(DctRecord, DamagedGroupsAreRefused) {
     const Bytes record = record_of({.width = 64, .height = 64, .quality = 98, .content = Content::noise}, true);
     DctHeader header;
@@ -296,7 +296,7 @@ TEST(DctRecord, DamagedGroupsAreRefused) {
             EXPECT_THAT(decode_error(damaged_sizes), HasSubstr("valid group")) << size << " for part " << part;
         }
     }
-    // A zstd frame of one repeated byte that unpacks to 128 MB: refused by its size, not unpacked.
+    // A zstd frame that would decompress to 128 MB is refused because of its size field.
     Bytes bomb = record;
     const Bytes frame = bytes_of({0x28, 0xB5, 0x2F, 0xFD, 0xA0, 0x00, 0x00, 0x00, 0x08});
     ASSERT_GT(number_at(record, group, 4), frame.size());

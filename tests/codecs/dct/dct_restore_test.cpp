@@ -1,5 +1,5 @@
-// JPEGs given back, what has to stay a JPEG and why, and files made by hand that no libjpeg writes: values without a
-// code, scans that end otherwise than ours.
+// Restored JPEGs, images that must stay JPEGs and their reasons, and handmade files that libjpeg does not write: values
+// without a code, scans with a different end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST(DctRestore, RewrittenFilesKeepTheirMarkers) {
 
 TEST(DctRestore, TheScanMayBeFollowedByAnything) {
     Bytes jpeg = make_jpeg({.seed = 4});
-    jpeg.resize(jpeg.size() - 2);  // the end marker gives way to another segment and to garbage
+    jpeg.resize(jpeg.size() - 2);  // replace the end marker with another segment and garbage
     jpeg = joined({jpeg, bytes_of({0xFF, 0xFE, 0, 5, 'a', 'b', 'c', 0xFF, 0xD9, 1, 2, 3, 0xFF, 0xFF, 0xDA, 0})});
     const DctRecord record = encode_dct(jpeg);
     EXPECT_EQ(record.reason, "");
@@ -65,32 +65,32 @@ TEST(DctRestore, TheScanMayBeFollowedByAnything) {
     EXPECT_EQ(restore_jpeg(record.bytes), jpeg);
 }
 
-TEST(DctRestore, WhatStaysAJpegSaysWhy) {
+TEST(DctRestore, ImagesThatStayJpegsHaveAReason) {
     EXPECT_THAT(encode_dct(make_jpeg({.colors = Colors::cmyk, .h = {1, 1, 1}, .v = {1, 1, 1}})).reason,
                 HasSubstr("colours"));
     Bytes odd = make_jpeg({.h = {2, 1, 1}, .v = {1, 1, 1}});
-    odd[find_marker(odd, 0xC0) + 11] = std::byte{0x31};  // luma 3 x 1 and chroma 2 x 1: one and a half
+    odd[find_marker(odd, 0xC0) + 11] = std::byte{0x31};  // luma 3 x 1 and chroma 2 x 1: a ratio of 1.5
     odd[find_marker(odd, 0xC0) + 14] = std::byte{0x21};
     EXPECT_THAT(encode_dct(odd).reason, HasSubstr("sampling factors"));
     const DctRecord blurred = encode_dct(make_jpeg({.quality = 30, .progressive = true, .dc_only = true}));
-    EXPECT_THAT(blurred.reason, HasSubstr("more than its coefficients"));  // libjpeg makes up what is missing
+    EXPECT_THAT(blurred.reason, HasSubstr("more than its coefficients"));  // libjpeg estimates the missing coefficients
     EXPECT_TRUE(blurred.bytes.empty());
     EXPECT_FALSE(blurred.exact_file);
 }
 
-TEST(DctRestore, DamagedJpegsAreDamagedHereToo) {
+TEST(DctRestore, DamagedJpegsThrow) {
     const Bytes jpeg = make_jpeg({});
     EXPECT_THROW(encode_dct({}), DataError);
     EXPECT_THROW(encode_dct(bytes_of("not a JPEG at all")), DataError);
     EXPECT_THROW(encode_dct(std::span(jpeg).first(jpeg.size() / 2)), DataError);
     Bytes deep = jpeg;
-    deep[find_marker(deep, 0xC0) + 4] = std::byte{12};  // bits a sample, which this libjpeg does not know
+    deep[find_marker(deep, 0xC0) + 4] = std::byte{12};  // bits per sample, which this libjpeg does not support
     EXPECT_THROW(encode_dct(deep), DataError);
 }
 
-// Sequential files with values of 11 bits or more: their own tables code them, the standard ones do not.
+// Sequential files with values of 11 bits or more: their tables have codes for them, the standard tables do not.
 TEST(DctRestore, ValuesBeyondTheStandardTables) {
-    // DC 0: "0"; an AC value of 12 bits, 2049: "0" "100000000001"; end of block: "10"; ones to fill.
+    // DC 0: "0"; an AC value of 12 bits, 2049: "0" "100000000001"; end of block: "10"; padded with ones.
     const Bytes exact = one_block(12, {0b00100000, 0b00000110});
     const DctRecord record = encode_dct(exact);
     ASSERT_EQ(record.reason, "");
@@ -98,30 +98,31 @@ TEST(DctRestore, ValuesBeyondTheStandardTables) {
     EXPECT_EQ(restore_jpeg(record.bytes), exact);
     EXPECT_TRUE(same_pixels(pixels_of(record.bytes).view(), libjpeg_pixels(exact).view()));
 
-    // The same with a scan that ends in a byte more than ours: it could only be rewritten, which it cannot be.
+    // The same with a scan that has one more byte than ours: it would have to be rewritten, which is impossible.
     const Bytes padded = one_block(12, {0b00100000, 0b00000110, 0x55});
     const DctRecord other = encode_dct(padded);
     EXPECT_TRUE(other.exact_file) << "what lies behind the scan is kept as it is";
     EXPECT_EQ(restore_jpeg(other.bytes), padded);
-    const Bytes zeros = one_block(11, {0b00100000, 0b00001100});  // 1025, and zeros to fill
+    const Bytes zeros = one_block(11, {0b00100000, 0b00001100});  // 1025, padded with zeros
     const DctRecord refused = encode_dct(zeros);
     EXPECT_THAT(refused.reason, HasSubstr("no baseline JPEG"));
     EXPECT_TRUE(refused.bytes.empty());
-    const Bytes small = one_block(10, {0b00100000, 0b00011000});  // 513, and zeros to fill: the standard tables do
+    const Bytes small =
+        one_block(10, {0b00100000, 0b00011000});  // 513, padded with zeros: the standard tables have a code
     const DctRecord rewritten = encode_dct(small);
     ASSERT_EQ(rewritten.reason, "");
     EXPECT_FALSE(rewritten.exact_file);
     EXPECT_TRUE(same_pixels(libjpeg_pixels(restore_jpeg(rewritten.bytes)).view(), libjpeg_pixels(small).view()));
 }
 
-// Four times the blocks that an interleaved scan may have: no single scan holds them, whichever way they came.
+// Four times the blocks that an interleaved scan may have: a single scan cannot store them.
 TEST(DctRestore, FactorsTooLargeForOneScan) {
     const std::array<std::array<int, 3>, 2> factors[] = {{{{4, 1, 1}, {4, 1, 1}}}, {{{2, 2, 2}, {2, 2, 2}}}};
     for (const auto& [h, v] : factors) {
         for (const bool progressive : {false, true}) {
             const Bytes jpeg = make_jpeg({.h = h, .v = v, .progressive = progressive, .separate_scans = true});
             const DctRecord record = encode_dct(jpeg);
-            if (record.reason.empty()) {  // by separate scans
+            if (record.reason.empty()) {  // from separate scans
                 const Image expected = libjpeg_pixels(jpeg);
                 EXPECT_TRUE(same_pixels(pixels_of(record.bytes).view(), expected.view()));
                 EXPECT_TRUE(same_pixels(libjpeg_pixels(restore_jpeg(record.bytes)).view(), expected.view()));
@@ -132,8 +133,8 @@ TEST(DctRestore, FactorsTooLargeForOneScan) {
     }
 }
 
-// Damaged JPEGs that libjpeg still decodes: a record is right, or there is none.
-TEST(DctRestore, RecordsOfDamagedFilesAreRightOrAbsent) {
+// Damaged JPEGs that libjpeg still decodes: a record is correct, or there is none.
+TEST(DctRestore, RecordsOfDamagedFilesAreCorrectOrAbsent) {
     Rng rng({.seed = 21});
     std::vector<Bytes> files;
     for (const bool progressive : {false, true}) {

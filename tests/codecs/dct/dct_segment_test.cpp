@@ -1,5 +1,5 @@
-// Segments: what goes in comes out, on every instruction set and for every part of a row; damaged ones are refused, or
-// read as something, alike on every set and without a byte beyond what is promised.
+// Segments: written blocks are read back on every instruction set and for every part of a row. Damaged segments are
+// refused or read with the same result on every set, without reads beyond the documented padding.
 #include "stoker/codecs/dct/dct_segment.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "codecs/jpeg/jpeg_files.h"
-#include "stoker/codecs/jpeg/frame.h"
+#include "stoker/codecs/jpeg/jpeg_frame.h"
 
 namespace stoker {
 namespace {
@@ -17,7 +17,7 @@ using namespace stoker::testing;
 
 constexpr std::uint8_t kCanary = 0xA5;
 
-// Memory whose end is the heap block's end, so that a sanitizer sees the first byte too far. Aligned to 64 bytes.
+// Memory that ends at the end of its heap block, so that a sanitizer detects every read beyond it. Aligned to 64 bytes.
 template <typename Value>
 class ExactMemory {
   public:
@@ -35,7 +35,7 @@ class ExactMemory {
     std::size_t count_;
 };
 
-// Bytes at an odd address with `padding` readable ones behind.
+// Bytes at an odd address, followed by `padding` readable bytes.
 class OddBytes {
   public:
     OddBytes(std::size_t size, std::size_t padding, std::size_t odd, Rng& rng)
@@ -70,7 +70,7 @@ TEST(DctSegmentKernels, LengthsOnEverySet) {
             const std::size_t count = some_count(rng);
             OddBytes in((count + 1) / 2, kSegmentPadding, rng.below(8), rng);
             const bool all_valid = rng.chance(0.5f);
-            for (std::size_t k = 0; k < count && all_valid; ++k) {  // the other half of the last byte stays random
+            for (std::size_t k = 0; k < count && all_valid; ++k) {  // an unused half of the last byte stays random
                 std::uint8_t& byte = in.data()[k / 2];
                 const std::uint32_t length = rng.below(9);
                 byte = static_cast<std::uint8_t>(k % 2 == 0 ? (byte & 0xF0u) | length : (byte & 0x0Fu) | length << 4);
@@ -176,7 +176,7 @@ std::vector<std::int16_t> random_blocks(int count, Fill fill, Rng& rng) {
     return blocks;
 }
 
-// With exactly the readable bytes that a reader may count on.
+// Exactly the readable bytes that a reader may rely on.
 Bytes padded(const SegmentParts& parts) {
     Bytes segment = joined({parts.front, parts.masks, parts.values, parts.escapes});
     segment.resize(segment.size() + kSegmentPadding, std::byte{0x88});
@@ -188,7 +188,7 @@ std::span<const std::byte> without_padding(const Bytes& segment) {
     return std::span(segment).first(segment.size() - kSegmentPadding);
 }
 
-TEST(DctSegment, EveryPartOfARowComesBack) {
+TEST(DctSegment, EveryPartOfARowIsReadBack) {
     Rng rng({.seed = 5});
     for (const SegmentKernels& set : segment_kernels()) {
         SegmentScratch scratch;
@@ -215,7 +215,7 @@ TEST(DctSegment, EveryPartOfARowComesBack) {
     }
 }
 
-TEST(DctSegment, LongRowsComeBack) {
+TEST(DctSegment, LongRowsAreReadBack) {
     Rng rng({.seed = 6});
     for (const SegmentKernels& set : segment_kernels()) {
         SegmentScratch scratch;
@@ -233,7 +233,7 @@ TEST(DctSegment, LongRowsComeBack) {
     }
 }
 
-// Each value at each place, alone and behind others, and each step of DC.
+// Each value at each position, alone and after others, and each DC difference.
 TEST(DctSegment, EveryEdgeAtEveryPlace) {
     SegmentScratch scratch;
     for (const int edge : kEdges) {
@@ -256,7 +256,7 @@ TEST(DctSegment, EveryEdgeAtEveryPlace) {
     }
 }
 
-// The bytes of docs/dct-codec.md, so that the format cannot change unnoticed.
+// The example of docs/dct-codec.md, so that a change of the format is noticed.
 TEST(DctSegment, HasTheBytesOfTheFormat) {
     std::vector<std::int16_t> blocks(std::size_t{64} * 3);
     blocks[0] = 5;                     // step 5
@@ -275,7 +275,7 @@ TEST(DctSegment, HasTheBytesOfTheFormat) {
     EXPECT_EQ(parts.escapes, bytes_of({100, 0x80, 0x80, 0x80, 0x00, 0x18, 0xFC}));
 }
 
-TEST(DctSegment, PartsSideBySideAreMeasured) {
+TEST(DctSegment, JoinedPartsAreMeasured) {
     Rng rng({.seed = 7});
     SegmentScratch scratch;
     for (int i = 0; i < 300 / kSlow; ++i) {
@@ -306,7 +306,7 @@ TEST(DctSegment, PartsSideBySideAreMeasured) {
                 ASSERT_EQ(sizes.masks, expected[s].masks);
                 ASSERT_EQ(sizes.values, expected[s].values);
                 ASSERT_EQ(sizes.escapes, expected[s].escapes);
-                if (s + 1 == counts.size()) {  // each part that is a byte short
+                if (s + 1 == counts.size()) {  // each part shortened by one byte
                     for (std::size_t p = 0; p < 4; ++p) {
                         if (taken[p] > 0) {
                             std::span<const std::byte> cut[4] = {parts[0], parts[1], parts[2], parts[3]};
@@ -323,7 +323,7 @@ TEST(DctSegment, PartsSideBySideAreMeasured) {
     }
 }
 
-// Damage of every kind: every set says the same about it, and sees the same blocks.
+// Damage of every kind: every set returns the same result and the same blocks.
 TEST(DctSegment, DamageIsTheSameOnEverySet) {
     Rng rng({.seed = 8});
     const auto sets = segment_kernels();
@@ -354,8 +354,8 @@ TEST(DctSegment, DamageIsTheSameOnEverySet) {
     EXPECT_GT(read, 1000 / kSlow);
 }
 
-// Every bit of every mask, the one behind the last coefficient too, which no writer sets: the most values that
-// a reader has to make room for.
+// All bits of all masks, including the last, which writers never set: the maximum number of values that a reader must
+// have memory for.
 TEST(DctSegment, MoreValuesThanABlockHas) {
     for (const SegmentKernels& set : segment_kernels()) {
         for (const int count : {1, 2, 64, 500, 3000}) {
@@ -378,7 +378,7 @@ TEST(DctSegment, MoreValuesThanABlockHas) {
     }
 }
 
-TEST(DctSegment, EveryTruncationIsRefusedOrSeenAlike) {
+TEST(DctSegment, EveryTruncationGivesTheSameResultOnEverySet) {
     Rng rng({.seed = 9});
     const auto blocks = random_blocks(9, Fill::edges, rng);
     SegmentParts parts;

@@ -1,5 +1,5 @@
-// The loops from coefficients to RGB: every instruction set gives the plain one's bits and writes no byte more
-// than it says, and the plain inverse DCT is one.
+// The block kernels: every set returns the bits of the plain set and writes only the documented bytes, and the plain
+// inverse DCT matches the definition.
 #include "stoker/codecs/jpeg/block_kernels.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ bool untouched(const Samples& samples, std::size_t from) {
 }
 
 struct Coefficients {
-    std::vector<std::int16_t> blocks;  // one value too many in front, so that they lie at no round address
+    std::vector<std::int16_t> blocks;  // one extra value in front, so that the blocks are not aligned
     std::vector<std::uint16_t> quant;
     int count;
 
@@ -91,8 +91,8 @@ TEST(BlockKernels, InverseDctOnEverySet) {
     }
 }
 
-// The definition (T.81, A.3.3) in double precision; the integer one may round a little differently.
-TEST(BlockKernels, PlainInverseDctIsOne) {
+// The definition (T.81, A.3.3) in double precision; the integer version may round differently.
+TEST(BlockKernels, PlainInverseDctMatchesTheDefinition) {
     Rng rng({.seed = 2});
     double total = 0;
     int samples = 0;
@@ -120,7 +120,7 @@ TEST(BlockKernels, PlainInverseDctIsOne) {
             }
         }
     }
-    EXPECT_LT(total / samples, 0.3);  // rounding to whole numbers alone is 0.25
+    EXPECT_LT(total / samples, 0.3);  // rounding to integers alone gives 0.25
 }
 
 TEST(BlockKernels, UpsamplingOnEverySet) {
@@ -137,7 +137,7 @@ TEST(BlockKernels, UpsamplingOnEverySet) {
                 Samples got(odd + size + 64 + 50, kCanary);
                 call(kPlainBlockKernels, expected.data() + odd);
                 call(set, got.data() + odd);
-                const auto end = static_cast<std::ptrdiff_t>(odd + size);  // what lies before is not to change either
+                const auto end = static_cast<std::ptrdiff_t>(odd + size);  // bytes before it must not change either
                 ASSERT_TRUE(std::equal(got.begin(), got.begin() + end, expected.begin()))
                     << set.name << " " << kernel << " of " << count;
                 ASSERT_TRUE(untouched(got, odd + size + 64)) << set.name << " " << kernel << " of " << count;

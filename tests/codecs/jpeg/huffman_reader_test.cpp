@@ -1,5 +1,5 @@
-// Our own way through a JPEG (Huffman decoder and pixel stage) against libjpeg's alone: the same pixels from every
-// file, sound or damaged, and the same verdict where there are none.
+// JpegDecoder::decode (HuffmanReader and BlockDecoder) compared with decode_reference (libjpeg): the same pixels for
+// every file, valid or damaged, or both throw.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -25,7 +25,7 @@ std::optional<Image> decoded(JpegDecoder& decoder, const Bytes& jpeg, bool refer
     return image;
 }
 
-// Whether both ways agree; counts what they agree on.
+// True if both decoders agree. Counts decoded and refused files.
 struct Verdicts {
     int pictures = 0;
     int refusals = 0;
@@ -43,7 +43,7 @@ struct Verdicts {
     }
 };
 
-TEST(HuffmanReader, SoundFilesGiveLibjpegsPixels) {
+TEST(HuffmanReader, ValidFilesGiveLibjpegsPixels) {
     JpegDecoder decoder;
     Verdicts verdicts;
     for (int quality = 1; quality <= 100; quality += 3) {
@@ -60,7 +60,7 @@ TEST(HuffmanReader, SoundFilesGiveLibjpegsPixels) {
     EXPECT_EQ(verdicts.refusals, 0);
 }
 
-TEST(HuffmanReader, DamagedFilesGiveLibjpegsPixelsOrVerdict) {
+TEST(HuffmanReader, DamagedFilesGiveLibjpegsPixelsOrError) {
     Rng rng({.seed = 11});
     JpegDecoder decoder;
     Verdicts verdicts;
@@ -74,7 +74,7 @@ TEST(HuffmanReader, DamagedFilesGiveLibjpegsPixelsOrVerdict) {
     EXPECT_GT(verdicts.refusals, 500 / kSlow);
 }
 
-// Where the whole of a damaged file gives a picture, each box of it gives that part of the same picture.
+// If a damaged file decodes as a whole, each box decodes to that part of the same picture.
 TEST(HuffmanReader, BoxesOfDamagedFilesArePartsOfTheWhole) {
     Rng rng({.seed = 12});
     JpegDecoder decoder;
@@ -106,7 +106,7 @@ TEST(HuffmanReader, BoxesOfDamagedFilesArePartsOfTheWhole) {
     EXPECT_GT(compared, 1000 / kSlow);
 }
 
-// Coefficients that no image has, in the first row alone, where libjpeg-turbo's shortcut wraps and does not saturate.
+// Unrealistic coefficients in the first row only: libjpeg-turbo's shortcut wraps there instead of saturating.
 TEST(HuffmanReader, HugeCoefficientsInTheFirstRowWrapAsLibjpegs) {
     JpegDecoder decoder;
     for (const int value : {30, 40, 100, -41, -700, 1000}) {
@@ -118,7 +118,7 @@ TEST(HuffmanReader, HugeCoefficientsInTheFirstRowWrapAsLibjpegs) {
             const Bytes jpeg = make_jpeg(plan);
             JpegReader reader;
             const JpegReader::Session session(reader, jpeg);
-            Frame frame;
+            JpegFrame frame;
             ASSERT_TRUE(read_frame(reader.codec(), frame));
             JpegBlocks blocks{.frame = frame, .blocks = {}};
             ASSERT_TRUE(read_quant_tables(reader.codec(), blocks.frame));
@@ -143,7 +143,7 @@ TEST(HuffmanReader, EveryTruncationIsRefused) {
     EXPECT_TRUE(decoded(decoder, whole, false));
 }
 
-// A DC table with a symbol that no step has, although no block uses it: libjpeg refuses such tables.
+// A DC table with an invalid symbol that no block uses: libjpeg refuses such tables.
 TEST(HuffmanReader, ABogusTableIsRefused) {
     JpegDecoder decoder;
     Bytes jpeg = make_jpeg({});

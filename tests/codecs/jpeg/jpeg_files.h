@@ -1,5 +1,5 @@
-// JPEGs of every kind that libjpeg can write, and libjpeg's own pixels for them: the dct codec's tests ask nothing
-// of Stoker's decoders. Each file is a function of its plan.
+// JPEGs of every kind that libjpeg can write, and libjpeg's pixels for them, so that the tests of the dct codec do not
+// depend on Stoker's decoders. A file depends only on its plan.
 #pragma once
 
 #include <array>
@@ -25,23 +25,23 @@ struct JpegPlan {
     Colors colors = Colors::ycc;
     std::array<int, 3> h = {2, 1, 1};  // sampling factors
     std::array<int, 3> v = {2, 1, 1};
-    int quality = 85;         // 1 has steps far beyond 255 where `wide_quant`
+    int quality = 85;         // with `wide_quant`, quality 1 has steps far above 255
     bool wide_quant = false;  // steps of 16 bits
     bool progressive = false;
-    bool dc_only = false;  // progressive, without its other scans
+    bool dc_only = false;  // progressive, with the DC scans only
     bool arithmetic = false;
     bool optimize = false;
-    bool separate_scans = false;  // each component in scans of its own
+    bool separate_scans = false;  // separate scans for each component
     unsigned restart_interval = 0;
     int orientation = 0;  // EXIF; 0: none
     bool comment = false;
-    int trailing = 0;  // bytes of garbage behind the end
+    int trailing = 0;  // garbage bytes after the end
     Content content = Content::photo;
     std::uint64_t seed = 1;
 
     int components() const { return colors == Colors::grey ? 1 : colors == Colors::cmyk ? 4 : 3; }
 
-    // The files whose scan can be written again: one baseline scan of all components.
+    // True if the scan can be reproduced: one baseline scan of all components.
     bool one_baseline_scan() const {
         return !progressive && !arithmetic && (!separate_scans || colors == Colors::grey);
     }
@@ -78,7 +78,7 @@ inline Image content_of(const JpegPlan& plan) {
     return image;
 }
 
-// What libjpeg calls failures, as exceptions thrown behind it.
+// Converts libjpeg's errors to exceptions.
 template <typename Call>
 void run_libjpeg(JpegGuard& guard, j_common_ptr codec, Call call) {
     if (!guard.run(call)) {
@@ -105,7 +105,7 @@ inline void set_up(jpeg_compress_struct& codec, const JpegPlan& plan) {
     codec.dct_method = JDCT_ISLOW;
 }
 
-// The scans of a file that has not libjpeg's own choice of them.
+// The scans of a file that does not use libjpeg's default scans.
 inline std::vector<jpeg_scan_info> scans_of(const JpegPlan& plan) {
     std::vector<jpeg_scan_info> scans;
     for (int c = 0; c < plan.components(); ++c) {
@@ -209,7 +209,7 @@ inline Image libjpeg_pixels(std::span<const std::byte> jpeg) {
     return image;
 }
 
-// Where a marker's segment begins: the 0xFF before it. The marker must be there.
+// The offset of a marker's segment, at its 0xFF. The marker must exist.
 inline std::size_t find_marker(const Bytes& jpeg, int marker) {
     const Bytes sought = bytes_of({0xFF, marker});
     const auto at = std::search(jpeg.begin() + 2, jpeg.end(), sought.begin(), sought.end());
@@ -219,7 +219,7 @@ inline std::size_t find_marker(const Bytes& jpeg, int marker) {
     return static_cast<std::size_t>(at - jpeg.begin());
 }
 
-// A sink for one box of an image.
+// Stores one box of an image.
 class BoxSink final : public RowSink {
   public:
     BoxSink(const Box& box, Image& image) : box_(box), image_(image) {}
@@ -240,7 +240,7 @@ inline Box random_box(Rng& rng, int height, int width) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr int kSlow = 10;  // by which repetitions are divided
+inline constexpr int kSlow = 10;  // divides the number of repetitions
 #else
 inline constexpr int kSlow = 1;
 #endif

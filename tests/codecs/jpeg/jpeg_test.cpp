@@ -1,5 +1,5 @@
-// JPEG: round trips, colour spaces, truncation at every byte, bombs, and no state that leaks from one
-// image to the next.
+// JPEG: round trips, colour spaces, truncation at every byte, decompression bombs, and no state that leaks from image
+// to image.
 #include "stoker/codecs/jpeg/jpeg.h"
 
 #include <malloc.h>
@@ -16,7 +16,7 @@ namespace {
 using namespace stoker::testing;
 using ::testing::HasSubstr;
 
-// Where the first header segment with this marker begins and ends; the end twice where there is none.
+// The begin and end of the first header segment with this marker; if there is none, the end of the file twice.
 struct Segment {
     std::size_t begin = 0;
     std::size_t end = 0;
@@ -47,7 +47,7 @@ constexpr int kQuantTable = 0xDB;
 constexpr int kHuffmanTable = 0xC4;
 constexpr int kBaselineFrame = 0xC0;
 
-// (H, W, 4) samples as a CMYK or YCCK file with Adobe's marker.
+// Writes (H, W, 4) samples as a CMYK or YCCK file with Adobe's marker.
 Bytes encode_cmyk(ConstImageView image, J_COLOR_SPACE space) {
     jpeg_compress_struct codec{};
     jpeg_error_mgr errors{};
@@ -145,7 +145,7 @@ TEST(JpegTest, EveryTruncationIsADataErrorThatSaysSo) {
     }
 }
 
-TEST(JpegTest, OddButCompleteDataPasses) {
+TEST(JpegTest, UnusualButCompleteDataPasses) {
     const Bytes jpeg = encode_jpeg(picture(24, 40).view());
     const Image plain = decode(jpeg);
     const Bytes end = bytes_of({0xFF, 0xD9});
@@ -153,11 +153,11 @@ TEST(JpegTest, OddButCompleteDataPasses) {
     const Bytes garbage = bytes_of({1, 2, 3});
     EXPECT_TRUE(same_pixels(decode(joined({jpeg, garbage})).view(), plain.view()));
     EXPECT_TRUE(same_pixels(decode(joined({body, garbage, end})).view(), plain.view()));
-    // Entropy data that stops early but is closed by an end marker: the rest is filled in, as Pillow does.
+    // Entropy-coded data that ends early but is followed by an end marker: the rest is filled, as in Pillow.
     EXPECT_EQ(decode(joined({body.first(body.size() - 60), end})).height(), 24);
 }
 
-TEST(JpegTest, DamageBehindTheLastRowIsNoticed) {
+TEST(JpegTest, DamageAfterTheLastRowIsNoticed) {
     const Bytes jpeg = encode_jpeg(picture(24, 40).view());
     const auto body = std::span(jpeg).first(jpeg.size() - 2);
     const Bytes second_frame = bytes_of({0xFF, 0xC1, 0x00, 0x02, 0xFF, 0xD9});
@@ -181,17 +181,17 @@ TEST(JpegTest, MemoryDoesNotGrowFromImageToImage) {
             survives(decoder, good);
             survives(decoder, bad);
         }
-        return static_cast<std::int64_t>(mallinfo2().uordblks);  // 0 where a sanitizer owns malloc
+        return static_cast<std::int64_t>(mallinfo2().uordblks);  // 0 if a sanitizer replaces malloc
     };
     const std::int64_t before = decode_some(10);
     EXPECT_LT(decode_some(2000) - before, 100'000);
 }
 
-TEST(JpegTest, NoTableIsBorrowedFromTheImageBefore) {
+TEST(JpegTest, NoTableIsKeptFromThePreviousImage) {
     const Bytes good = encode_jpeg(picture(24, 40).view());
     const Bytes no_quant = without(good, kQuantTable);
-    // Without Huffman tables the standard's are meant, which our baseline encoder uses: the progressive
-    // image brings tables of its own.
+    // A file without Huffman tables uses the standard ones, as our baseline encoder does. The progressive image before
+    // it has other tables.
     const Bytes no_huffman = without(good, kHuffmanTable);
     const Bytes progressive = encode_jpeg(picture(24, 40).view(), {.progressive = true});
     const Image expected = decode(good);
@@ -226,7 +226,7 @@ TEST(JpegTest, RefusesScanBombs) {
     EXPECT_THAT(error_of([&] { decode(repeated(kMaxJpegScans)); }), HasSubstr("at most 500 scans"));
 }
 
-TEST(JpegTest, RefusesSizesBeforeTakingMemory) {
+TEST(JpegTest, RefusesSizesBeforeAllocatingMemory) {
     Bytes jpeg = encode_jpeg(picture(16, 16).view());
     const std::size_t frame = find_segment(jpeg, kBaselineFrame).begin;
     for (const std::size_t i : {5u, 7u}) {  // 65000 = 0xFDE8
@@ -235,7 +235,7 @@ TEST(JpegTest, RefusesSizesBeforeTakingMemory) {
     }
     EXPECT_THAT(error_of([&] { decode(jpeg); }), HasSubstr("65000 x 65000"));
     EXPECT_THAT(error_of([&] { Decoder().info(jpeg); }), HasSubstr("65000 x 65000"));
-    jpeg[frame + 4] = std::byte{12};  // bits a sample
+    jpeg[frame + 4] = std::byte{12};  // bits per sample
     EXPECT_THROW(decode(jpeg), DataError);
 }
 
@@ -254,7 +254,7 @@ TEST(JpegTest, RandomMutationsAreDecodedOrDataErrors) {
         const Bytes bytes = mutated(originals[round % 4], rng);
         clean += survives(decoder, bytes, {.exif = round % 8 == 2}) ? 1 : 0;
     }
-    EXPECT_GT(clean, kRounds / 20);  // both outcomes were really seen
+    EXPECT_GT(clean, kRounds / 20);  // both outcomes occurred
     EXPECT_LT(clean, kRounds * 19 / 20);
     EXPECT_TRUE(survives(decoder, originals[0]));
 }

@@ -1,5 +1,5 @@
-// Decoding at 1/2, 1/4 and 1/8 of the size: close to what averaging the exact pixels gives, the same from a JPEG and
-// from its dct record, and any box the same as in the whole.
+// Decoding at 1/2, 1/4 and 1/8 of the size: close to the average of the exact pixels, equal for a JPEG and its dct
+// record, and each box equal to that part of the whole image.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ Image decode_region(std::span<const std::byte> bytes, const Region& region) {
     return image;
 }
 
-// Smooth shapes: what is above the smaller image's frequencies is little.
+// Smooth shapes, with little energy above the smaller image's frequencies.
 Image soft_picture(int height, int width) {
     Image image(height, width, 3);
     for (int y = 0; y < height; ++y) {

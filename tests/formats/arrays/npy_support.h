@@ -16,7 +16,7 @@ inline std::string little_endian(std::uint64_t value, int bytes) {
     return text;
 }
 
-// A file whose header is `dict`, right or not.
+// A file with the header `dict`, which need not be valid.
 inline std::string npy_of_dict(std::string dict, std::string_view elements, int major = 1) {
     const std::size_t head = major == 1 ? 10 : 12;
     dict += std::string(63 - (head + dict.size()) % 64, ' ') + '\n';

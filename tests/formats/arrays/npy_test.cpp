@@ -1,4 +1,4 @@
-// .npy against files written byte by byte here, as NumPy writes them, and against thousands of damaged ones.
+// The .npy reader on files written byte by byte here, as NumPy writes them, and on thousands of damaged ones.
 #include "stoker/formats/arrays/npy.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +77,7 @@ TEST(Npy, AnyOrderOfKeysAndQuotes) {
     EXPECT_EQ(integer_at(view, 1), 'c' | 'd' << 8);
 }
 
-TEST(Npy, RefusesHeadersThatAreNone) {
+TEST(Npy, RefusesInvalidHeaders) {
     const char* dicts[] = {"",
                            "{}",
                            "{'descr': '|u1', 'fortran_order': False, }",
@@ -122,7 +122,7 @@ TEST(Npy, RefusesSizesThatDoNotFit) {
     EXPECT_THAT(error_of<DataError>(longer), HasSubstr("a header within the file"));
 }
 
-TEST(Npy, NamesWhatItDoesNotRead) {
+TEST(Npy, NamesUnsupportedTypes) {
     EXPECT_THAT(error_of<Unsupported>(npy("|O", "(2,)", "")), HasSubstr("pickles"));
     for (const char* descr : {"<c8", "<M8[ns]", "|V3", "<f16", "<U4", "|S4", "<i3", "|f1", "<b2", "|i", "i4", "<i4x"}) {
         EXPECT_THAT(error_of<Unsupported>(npy(descr, "(2,)", "")), HasSubstr(std::string(descr))) << descr;
@@ -183,7 +183,7 @@ TEST(NpyText, Refuses) {
     }
 }
 
-// Any damage ends in a DataError or Unsupported, or in an array that fits the bytes.
+// Damaged files throw DataError or Unsupported, or give an array that fits the bytes.
 TEST(Npy, DamagedFiles) {
     const std::string good[] = {npy("<i4", "(3, 2)", std::string(24, 'x')), npy("<U4", "(2,)", std::string(32, '\0')),
                                 npy("|u1", "(2, 2, 2)", "abcdefgh", true, 2)};

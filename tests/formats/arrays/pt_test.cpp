@@ -1,4 +1,4 @@
-// Files in the form of torch.save, made of a zip writer and a pickle writer, so that each number in them can lie.
+// Files as torch.save writes them, made here by a zip writer and a pickle writer, so that each number can be wrong.
 #include "stoker/formats/arrays/pt.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,7 @@ TEST(Pt, Containers) {
     EXPECT_THAT(names_of(PtFile(as_bytes(pt(pickled_dict({"K\7", tensor}), {"ab"})))), ElementsAre("7"));
 }
 
-// Elements in order, by hand.
+// Elements in C order, by a plain loop.
 TEST(Pt, StridedTensorsAreCopied) {
     Rng rng({.seed = 2});
     std::string storage(4000, '\0');
@@ -153,7 +153,7 @@ TEST(Pt, LiesAboutStoragesAreFound) {
     };
     EXPECT_EQ(refused(0, {10}, {1}), "");
     EXPECT_EQ(refused(10, {0}, {1}), "");
-    EXPECT_EQ(refused(9, {1, 1}, {kHuge, kHuge}), "");  // the strides of sides of 1 say nothing
+    EXPECT_EQ(refused(9, {1, 1}, {kHuge, kHuge}), "");  // strides of sides of 1 are not used
     EXPECT_THAT(refused(0, {11}, {1}), HasSubstr("within the 10 elements"));
     for (const auto& lie :
          {refused(1, {10}, {1}), refused(-1, {1}, {1}), refused(kHuge, {1}, {1}), refused(11, {0}, {1}),
@@ -161,8 +161,8 @@ TEST(Pt, LiesAboutStoragesAreFound) {
           refused(0, {2, 2}, {kHuge, kHuge}), refused(0, {5, 3}, {1, 3})}) {
         EXPECT_NE(lie, "");
     }
-    EXPECT_THAT(refused(0, {4, 4}, {1, 1}), HasSubstr("repeats"));
-    EXPECT_THAT(refused(0, {1000, 1000}, {0, 0}), HasSubstr("repeats"));
+    EXPECT_THAT(refused(0, {4, 4}, {1, 1}), HasSubstr("share memory"));
+    EXPECT_THAT(refused(0, {1000, 1000}, {0, 0}), HasSubstr("share memory"));
     EXPECT_THAT(refusal(pt(pickled_tensor("IntStorage", "7", 0, {1}, {1}), {"abcd"})), HasSubstr("\"d/data/7\""));
 }
 
@@ -172,12 +172,12 @@ TEST(Pt, WorkIsBoundedByTheFile) {
     for (int i = 0; i < 100; ++i) {
         often += "h\1";
     }
-    EXPECT_THAT(refusal(pt(often + "e", {std::string(5000, 'x')})), HasSubstr("to be put in order"));
+    EXPECT_THAT(refusal(pt(often + "e", {std::string(5000, 'x')})), HasSubstr("would have to be copied"));
     std::string lists = "](](" + std::string(1000, 'N') + "eq\1";
     for (int i = 0; i < 1000; ++i) {
         lists += "h\1";
     }
-    EXPECT_THAT(refusal(pt(lists + "e", {})), HasSubstr("again and again"));
+    EXPECT_THAT(refusal(pt(lists + "e", {})), HasSubstr("one list many times"));
     std::string many = "](" + pickled_tensor("ByteStorage", "0", 0, {1}, {1}) + "q\1";
     for (int i = 0; i < 5000; ++i) {
         many += "h\1";

@@ -1,5 +1,5 @@
-// The safetensors reader against files written byte by byte here: what is right is read back exactly,
-// and no header, however hostile, leads outside the file. The reference package is met in test_weights.py.
+// The safetensors reader on files written byte by byte here: valid files are read exactly, and no hostile header leads
+// outside the file. test_weights.py compares with the reference package.
 #include "stoker/formats/arrays/safetensors.h"
 
 #include <gmock/gmock.h>
@@ -67,7 +67,7 @@ TEST(Safetensors, ReadsBackWhatItWrote) {
         }
     }
     EXPECT_TRUE(file.contains("steps"));
-    std::int64_t last = 0;  // not aligned here, after three odd bytes
+    std::int64_t last = 0;  // not aligned in this file, after three bytes
     std::memcpy(&last, file.at("steps").data + 16, sizeof last);
     EXPECT_EQ(last, std::int64_t{1} << 60);
     EXPECT_FALSE(file.contains("step"));
@@ -98,7 +98,8 @@ TEST(Safetensors, WritesMetadata) {
     const SafetensorsFile file(folder / "x");
     EXPECT_EQ(file.metadata(), metadata);
     EXPECT_EQ(file.tensors().size(), 1u);
-    write_safetensors(folder / "x", {}, {{"classes", "\xff"}});  // a folder's name need not be UTF-8
+    write_safetensors(folder / "x", {},
+                      {{"classes", "\xff"}});  // class names come from folder names, which need not be UTF-8
     EXPECT_EQ(SafetensorsFile(folder / "x").metadata().at("classes"), "\xef\xbf\xbd");
     put(folder / "x", file_of(R"({"__metadata__":{"a":1,"b":"c","d":{}}})", 0));
     EXPECT_EQ(SafetensorsFile(folder / "x").metadata(), (SafetensorsMetadata{{"b", "c"}}));
@@ -106,7 +107,7 @@ TEST(Safetensors, WritesMetadata) {
     EXPECT_TRUE(SafetensorsFile(folder / "x").metadata().empty());
 }
 
-// 0x280 and 0x04034b50 are how a pickle and a zip begin.
+// Header lengths 0x280 and 0x04034b50 look like the beginning of a pickle and of a zip file.
 TEST(Safetensors, ALengthMayLookLikeAnotherFormat) {
     const TempDir dir;
     const fs::path path = dir.path() / "x.safetensors";
@@ -127,10 +128,10 @@ TEST(Safetensors, SaysWhatAFileIsThatItCannotRead) {
          fmt::format("got one that ends after {} of {} bytes: copied incompletely?", whole.size() - 3, whole.size())},
         {whole.substr(0, whole.size() - 16), fmt::format("ends after {} of {} bytes", header, whole.size())},
         {whole.substr(0, 20), fmt::format("ends after 20 of at least {} bytes: copied incompletely?", header)},
-        {"a text of some length, and no weights", "expected a safetensors file, got one that does not begin as such"},
-        {std::string("\x80\x02}q\0", 5), "got one as torch.save writes; save it with safetensors.torch.save_file"},
-        {"PK\3\4 and the rest of a zip file", "got one as torch.save writes"},
-        {std::string("\x20\0\0\0\0\0\0\0no JSON", 15), "one that does not begin as such"},
+        {"a text of some length, and no weights", "expected a safetensors file, got a file that does not begin as one"},
+        {std::string("\x80\x02}q\0", 5), "got a file of torch.save; save it with safetensors.torch.save_file"},
+        {"PK\3\4 and the rest of a zip file", "got a file of torch.save"},
+        {std::string("\x20\0\0\0\0\0\0\0no JSON", 15), "a file that does not begin as one"},
     };
     for (const auto& [bytes, text] : files) {
         put(folder / "x", bytes);
@@ -228,7 +229,7 @@ TEST(Safetensors, DamagedHeadersNeverLeadOutsideTheFile) {
         try {
             const SafetensorsFile file(folder / "x");
             for (const auto& [name, view] : file.tensors()) {
-                std::size_t sum = 0;  // under the address sanitizer, a read outside the map would show
+                std::size_t sum = 0;  // the address sanitizer finds reads outside the map
                 for (std::size_t i = 0; i < view.bytes(); ++i) {
                     sum += std::to_integer<std::size_t>(view.data[i]);
                 }

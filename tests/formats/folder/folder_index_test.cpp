@@ -1,4 +1,4 @@
-// The kept listing against the plain walk: after every change to a folder, and where nothing may be kept.
+// The cached listing against a new one: after every kind of change to a folder, and where nothing may be cached.
 #include "stoker/formats/folder/folder_index.h"
 
 #include <gmock/gmock.h>
@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using testing::TempDir;
 
-// Long enough for the times of the file systems that tests run on.
-constexpr FolderIndexOptions kAny = {.kept_from = 0, .rest_ns = 30'000'000};
+// Longer than the granularity of times on the file systems that tests run on.
+constexpr FolderIndexOptions kAny = {.min_cached_files = 0, .min_age_ns = 30'000'000};
 
 void rest() {
     std::this_thread::sleep_for(std::chrono::milliseconds(45));
@@ -38,7 +38,7 @@ void put(const fs::path& path) {
 }
 
 std::string all_of(const FolderIndex& index) {
-    std::string text = fmt::format("{} others\n", index.other_images());
+    std::string text = fmt::format("{} unsupported\n", index.unsupported_images());
     for (const std::string& name : index.classes()) {
         text += name + "\n";
     }
@@ -69,30 +69,30 @@ class FolderIndexTest : public ::testing::Test {
     std::string opened() const {
         return all_or_error([&] { return FolderIndex::open(root(), kAny); });
     }
-    bool kept() const { return FolderIndex::open(root(), kAny).from_cache(); }
+    bool cached() const { return FolderIndex::open(root(), kAny).from_cache(); }
 
     TempDir dir_;
     TempDir cache_;
 };
 
-TEST_F(FolderIndexTest, IsKeptAndFoundAgain) {
+TEST_F(FolderIndexTest, IsCachedAndUsedAgain) {
     for (const char* name : {"b/2.jpg", "b/1.jpg", "a/x/3.png", "a-b/4.webp", "a/5.tif", "a/6.bmp"}) {
         put(root() / name);
     }
     rest();
-    EXPECT_FALSE(kept());
-    EXPECT_TRUE(kept());
+    EXPECT_FALSE(cached());
+    EXPECT_TRUE(cached());
     const FolderIndex index = FolderIndex::open(root(), kAny);
     EXPECT_THAT(index.classes(), ElementsAre("a", "a-b", "b"));
     EXPECT_EQ(index.name(1), "a/x/3.png");
     EXPECT_EQ(index.label(2), 1);
-    EXPECT_EQ(index.other_images(), 1);
+    EXPECT_EQ(index.unsupported_images(), 1);
     EXPECT_EQ(opened(), listed());
-    // By whatever name.
+    // By any path to the same folder.
     fs::create_directory_symlink(root(), dir_ / "link");
     EXPECT_TRUE(FolderIndex::open(dir_ / "link", kAny).from_cache());
     EXPECT_TRUE(FolderIndex::open(root() / "a/..", kAny).from_cache());
-    // Few files are not kept unless asked for.
+    // By default small folders are not cached.
     const TempDir other_cache;
     ::setenv("STOKER_CACHE", other_cache.path().c_str(), 1);
     for (int twice = 0; twice < 2; ++twice) {
@@ -100,15 +100,15 @@ TEST_F(FolderIndexTest, IsKeptAndFoundAgain) {
     }
 }
 
-TEST_F(FolderIndexTest, WhatHasJustChangedIsNotTrusted) {
+TEST_F(FolderIndexTest, RecentChangesPreventCaching) {
     put(root() / "a/1.jpg");
-    const FolderIndexOptions long_rest = {.kept_from = 0, .rest_ns = 3'600'000'000'000};
+    const FolderIndexOptions long_rest = {.min_cached_files = 0, .min_age_ns = 3'600'000'000'000};
     for (int twice = 0; twice < 2; ++twice) {
         EXPECT_FALSE(FolderIndex::open(root(), long_rest).from_cache());
     }
 }
 
-TEST_F(FolderIndexTest, EveryChangeShows) {
+TEST_F(FolderIndexTest, EveryChangeIsFound) {
     std::mt19937 random(11);
     const auto one_of = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
     const TempDir elsewhere;
@@ -151,15 +151,15 @@ TEST_F(FolderIndexTest, EveryChangeShows) {
                 std::ofstream(file) << "x";
         }
     };
-    int found_again = 0;
+    int reused = 0;
     for (int i = 0; i < 20; ++i) {
         put(root() / some_path() / fmt::format("{}.jpg", one_of(6)));
     }
     for (int round = 0; round < 60; ++round) {
         rest();
-        ASSERT_EQ(opened(), listed()) << round;  // and keeps it
+        ASSERT_EQ(opened(), listed()) << round;  // and caches it
         try {
-            found_again += kept() ? 1 : 0;
+            reused += cached() ? 1 : 0;
         } catch (const DataError&) {  // a class has no image left
             fs::create_directories(root() / "c0");
         }
@@ -167,46 +167,46 @@ TEST_F(FolderIndexTest, EveryChangeShows) {
         change();
         ASSERT_EQ(opened(), listed()) << round;
     }
-    EXPECT_GT(found_again, 20);
+    EXPECT_GT(reused, 20);
 }
 
-// As tar and rsync do after they have put files into a folder.
-TEST_F(FolderIndexTest, TimesThatAreSetBackDoNotHideAChange) {
+// tar and rsync set times back after they have put files into a folder.
+TEST_F(FolderIndexTest, ATimeThatIsSetBackDoesNotHideAChange) {
     put(root() / "a/1.jpg");
     rest();
     const auto before = fs::last_write_time(root() / "a");
-    EXPECT_FALSE(kept());
-    EXPECT_TRUE(kept());
+    EXPECT_FALSE(cached());
+    EXPECT_TRUE(cached());
     put(root() / "a/2.jpg");
     fs::last_write_time(root() / "a", before);
     EXPECT_EQ(FolderIndex::open(root(), kAny).size(), 2);
 }
 
-TEST_F(FolderIndexTest, LinksThatComeToLeadElsewhere) {
+TEST_F(FolderIndexTest, LinksWhoseTargetBecomesAFolder) {
     put(root() / "a/1.jpg");
     fs::create_symlink(dir_ / "later", root() / "a/l.jpg");
     fs::create_symlink(dir_ / "later", root() / "z");
     rest();
-    EXPECT_FALSE(kept());
-    EXPECT_TRUE(kept());
+    EXPECT_FALSE(cached());
+    EXPECT_TRUE(cached());
     put(dir_ / "later/2.jpg");
     EXPECT_EQ(opened(), listed());
     EXPECT_THAT(FolderIndex::open(root(), kAny).classes(), ElementsAre("a", "z"));
     rest();
-    EXPECT_FALSE(kept());
-    EXPECT_TRUE(kept());
+    EXPECT_FALSE(cached());
+    EXPECT_TRUE(cached());
     fs::rename(dir_ / "later", dir_ / "gone");
     EXPECT_EQ(opened(), listed());
 }
 
-TEST_F(FolderIndexTest, FoldersOfNothingButLinksAreListed) {
+TEST_F(FolderIndexTest, FoldersOfManyLinksAreNotCached) {
     put(root() / "a/1.jpg");
     for (int i = 0; i < 4100; ++i) {
         fs::create_symlink(root() / "a/1.jpg", root() / fmt::format("a/l{}.jpg", i));
     }
     rest();
-    EXPECT_FALSE(kept());
-    EXPECT_FALSE(kept());
+    EXPECT_FALSE(cached());
+    EXPECT_FALSE(cached());
     EXPECT_EQ(opened(), listed());
 }
 
@@ -215,8 +215,8 @@ TEST_F(FolderIndexTest, WorksWithoutACache) {
     put(root() / "b/1.jpg");
     rest();
     std::ofstream(cache_ / "c") << "no folder";
-    EXPECT_FALSE(kept());
-    EXPECT_FALSE(kept());
+    EXPECT_FALSE(cached());
+    EXPECT_FALSE(cached());
     EXPECT_EQ(opened(), listed());
     ::unsetenv("STOKER_CACHE");
     const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
@@ -226,21 +226,21 @@ TEST_F(FolderIndexTest, WorksWithoutACache) {
     ::setenv("HOME", home.c_str(), 1);
 }
 
-TEST_F(FolderIndexTest, ADamagedListingIsMadeAnew) {
+TEST_F(FolderIndexTest, ADamagedCacheFileIsReplaced) {
     put(root() / "a/1.jpg");
     rest();
-    EXPECT_FALSE(kept());
-    EXPECT_TRUE(kept());
+    EXPECT_FALSE(cached());
+    EXPECT_TRUE(cached());
     for (const auto& file : fs::recursive_directory_iterator(cache_.path())) {
         if (file.is_regular_file()) {
             fs::resize_file(file.path(), file.file_size() - 1);
         }
     }
-    EXPECT_FALSE(kept());
-    EXPECT_TRUE(kept());
+    EXPECT_FALSE(cached());
+    EXPECT_TRUE(cached());
 }
 
-TEST_F(FolderIndexTest, ErrorsAreTheWalks) {
+TEST_F(FolderIndexTest, ErrorsAreThoseOfAListing) {
     EXPECT_EQ(opened(), listed());
     put(root() / "a/1.jpg");
     fs::create_directories(root() / "b");

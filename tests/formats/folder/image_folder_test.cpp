@@ -1,5 +1,4 @@
-// The order of torchvision's ImageFolder, spelled out here as its make_dataset gives it, and the layouts
-// that are refused.
+// The order of torchvision's ImageFolder, written out as its make_dataset gives it, and the refused layouts.
 #include "stoker/formats/folder/image_folder.h"
 
 #include <gmock/gmock.h>
@@ -81,9 +80,10 @@ TEST(ImageFolder, EveryTypeThatACodecReads) {
     }
     const ImageFolder dataset(dir.path());
     EXPECT_THAT(keys(dataset), ElementsAre("a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm"));
-    EXPECT_THAT(dataset.advice(), HasSubstr("3 images of types that are not read (.tif"));
+    EXPECT_THAT(dataset.advice(), HasSubstr("3 images of unsupported types (.tif"));
     put(dir / "c/1.tiff");
-    EXPECT_THAT(error_of(dir.path()), HasSubstr("none in 1 of 2 subfolders: c; convert the 4 images of other types"));
+    EXPECT_THAT(error_of(dir.path()),
+                HasSubstr("none in 1 of 2 subfolders: c; convert the 4 images of unsupported types"));
 }
 
 TEST(ImageFolder, HiddenNamesAreSkipped) {
@@ -108,7 +108,7 @@ TEST(ImageFolder, ReadsWholeFilesIntoReusedMemory) {
     put(dir / "a/3.jpg", "");
     const ImageFolder dataset(dir.path());
     Sample sample;
-    sample.height = 5;  // what an earlier dataset may have left
+    sample.height = 5;  // left over from another dataset
     dataset.read(0, sample);
     EXPECT_TRUE(sample.encoded);
     EXPECT_EQ(sample.height, 0);
@@ -213,12 +213,12 @@ TEST(ImageFolder, SplitsAreNoClasses) {
     EXPECT_THAT(error_of(dir.path()), AllOf(HasSubstr("the splits train, val with folders of their own"),
                                             HasSubstr("data.train = \"" + (dir / "train").string() + "\"")));
     fs::remove_all(dir / "val/cat");
-    put(dir / "val/1.jpg");  // as images to be predicted are
+    put(dir / "val/1.jpg");  // images without classes, to predict on
     EXPECT_THAT(error_of(dir.path()), AllOf(HasSubstr("the splits train, val with folders of their own in train"),
                                             HasSubstr("data.train = \"" + (dir / "train").string() + "\""),
                                             HasSubstr("such as those in val")));
     fs::remove_all(dir / "train");
-    put(dir / "train/1.jpg");  // without folders of their own they may be what they are called
+    put(dir / "train/1.jpg");  // without subfolders they may be classes
     EXPECT_EQ(ImageFolder(dir.path()).classes().size(), 2U);
     EXPECT_EQ(ImageFolder(dir.path()).advice(), "");
 }

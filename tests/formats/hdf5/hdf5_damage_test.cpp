@@ -1,5 +1,5 @@
-// Damaged HDF5 files: bytes flipped all over small files, and the structures that are read past the library forged one
-// by one. Each gives an error of ours or reads; libhdf5 itself has to survive its share.
+// Damaged HDF5 files: random bytes anywhere in small files, and systematic damage of the structures that are read
+// without the library. Each file must be readable or give a stoker::Error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,9 +19,8 @@
 #include "support/temp_dir.h"
 
 #ifdef __SANITIZE_ADDRESS__
-// libhdf5 loses some of its own memory when it gives a damaged file up, and liblmdb (0.9.24) a list of pages of 1 MB
-// with each transaction of more than 512 MB, such as LmdbWriter.TheMapGrows has. What our code allocates is still
-// counted.
+// libhdf5 leaks memory after a damaged file. liblmdb 0.9.24 leaks 1 MB for each transaction of more than 512 MB, as in
+// LmdbWriter.TheMapGrows. Leaks of our code are still reported.
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {
     return "leak:libhdf5\nleak:mdb_midl_alloc\n";
@@ -38,14 +37,14 @@ void put(const std::filesystem::path& path, std::string_view content) {
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
 }
 
-// What opening and reading everything gave: "" or the error; anything but an error of ours fails the test.
+// Opens the file and reads everything. Returns "" or the message of a stoker::Error.
 std::string result_of(const std::filesystem::path& path) {
     try {
-        const Hdf5Dataset source(path.string(), Split::train, {});
+        const Hdf5Dataset dataset(path.string(), Split::train, {});
         Sample sample;
-        for (std::int64_t i = 0; i < std::min<std::int64_t>(source.size(), 50); ++i) {
-            source.read(i, sample);
-            EXPECT_LE(source.key(i).size(), std::size_t{1} << 20);
+        for (std::int64_t i = 0; i < std::min<std::int64_t>(dataset.size(), 50); ++i) {
+            dataset.read(i, sample);
+            EXPECT_LE(dataset.key(i).size(), std::size_t{1} << 20);
         }
         return "";
     } catch (const Error& error) {
@@ -62,25 +61,25 @@ Bytes steps(std::size_t count) {
     return bytes;
 }
 
-// One small file of each form, with everything that a data set may have.
+// Small files of each layout, with labels, keys and classes.
 std::vector<std::string> sound_files(const TempDir& dir) {
     std::vector<std::string> contents;
     const Form forms[] = {{},
                           {.storage = Storage::compact},
                           {.storage = Storage::chunked, .chunk = {2, 3, 4}, .filters = "sdf"},
                           {.storage = Storage::chunked, .chunk = {1, 6, 4}}};
-    for (const bool signed_headers : {false, true}) {
+    for (const bool version_18 : {false, true}) {
         for (const Form& form : forms) {
             {
-                H5Writer file(dir / "a.h5", {.signed_headers = signed_headers});
+                H5Writer file(dir / "a.h5", {.version_18 = version_18});
                 file.add_bytes("images", {8, 6, 4}, steps(8 * 24), form);
                 file.add_integers("labels", {0, 1, 0, 1, 0, 1, 0, 1}, H5T_STD_I16BE);
                 file.add_texts("keys", {"a", "b", "c", "d", "e", "f", "g", "h"});
-                file.add_classes("/labels", {"cat", "dog"}, signed_headers ? 0 : 4);
+                file.add_classes("/labels", {"cat", "dog"}, version_18 ? 0 : 4);
             }
             contents.push_back(read_text(dir / "a.h5"));
         }
-        H5Writer(dir / "a.h5", {.signed_headers = signed_headers})
+        H5Writer(dir / "a.h5", {.version_18 = version_18})
             .add_sequences("images", {steps(5), steps(700), {}, steps(20'000), steps(3)});
         contents.push_back(read_text(dir / "a.h5"));
     }
@@ -125,7 +124,7 @@ TEST(Hdf5Damage, CutShortAnywhere) {
     }
 }
 
-// The bytes of our own structures, each set to all that goes to extremes.
+// Sets each byte, and each 8 bytes, after a signature to extreme values.
 void forge(const TempDir& dir, const std::string& content, std::string_view signature, std::size_t length) {
     std::size_t found = 0;
     for (std::size_t at = content.find(signature); at != std::string::npos; at = content.find(signature, at + 1)) {
@@ -144,7 +143,7 @@ void forge(const TempDir& dir, const std::string& content, std::string_view sign
     EXPECT_GT(found, 0u) << signature;
 }
 
-TEST(Hdf5Damage, ForgedTreesAndHeaps) {
+TEST(Hdf5Damage, DamagedTreesAndHeaps) {
     const TempDir dir;
     const std::vector<std::string> contents = sound_files(dir);
     const std::string tree_of_chunks{'T', 'R', 'E', 'E', 1};
@@ -152,8 +151,8 @@ TEST(Hdf5Damage, ForgedTreesAndHeaps) {
     forge(dir, contents[4], "GCOL", 16 + 3 * 16);
 }
 
-// The chunked file's tree, led in a circle and to a chunk outside the file.
-TEST(Hdf5Damage, TreesThatLeadAstrayAreNamed) {
+// A B-tree node that is its own child, and chunks outside the file or the dataset.
+TEST(Hdf5Damage, DamagedTreesAreReported) {
     const TempDir dir;
     const std::string content = sound_files(dir)[2];
     const std::string signature{'T', 'R', 'E', 'E', 1};
@@ -166,7 +165,7 @@ TEST(Hdf5Damage, TreesThatLeadAstrayAreNamed) {
     const std::size_t key_bytes = 8 + 8 * 4;
     const std::size_t child = tree + 24 + key_bytes;
     std::string circle = replaced(content, child, address);
-    circle[tree + 5] = 1;  // now a level above the leaves, which it is itself
+    circle[tree + 5] = 1;  // a level above the leaves, though it is a leaf
     put(dir / "b.h5", circle);
     EXPECT_THAT(result_of(dir / "b.h5"), HasSubstr("expected each B-tree node once"));
     put(dir / "b.h5", replaced(content, child, std::string_view("\xff\xff\xff\x7f\0\0\0\0", 8)));
@@ -177,8 +176,9 @@ TEST(Hdf5Damage, TreesThatLeadAstrayAreNamed) {
     EXPECT_THAT(result_of(dir / "b.h5"), HasSubstr("the first element of a chunk"));
 }
 
-// A header of version 1 whose messages all continue it: at itself, at one place twice, or at 2000 places.
-TEST(Hdf5Damage, HeadersWithoutAnEndAreNamed) {
+// A header of version 1 whose messages are all continuations: at the header itself, twice at one place, or at 2000
+// places.
+TEST(Hdf5Damage, EndlessHeadersAreRefused) {
     const TempDir dir;
     const auto number = [](std::uint64_t value, std::size_t bytes) {
         std::string text;
@@ -216,15 +216,15 @@ TEST(Hdf5Damage, ChecksumsAndSizesOfChunks) {
     EXPECT_THROW(undo_filters(checked, 0, bytes_of(chunk), 34), DataError);
     chunk[5] ^= 1;
     EXPECT_THROW(undo_filters(checked, 0, bytes_of(chunk), 33), DataError);
-    EXPECT_EQ(undo_filters(checked, 1, bytes_of(chunk), 37).size(), 37u);  // the filter was left out
+    EXPECT_EQ(undo_filters(checked, 1, bytes_of(chunk), 37).size(), 37u);  // the filter was not applied
     EXPECT_THROW(undo_filters(checked, 0, bytes_of({1, 2}), 0), DataError);
     const std::vector<Hdf5Filter> packed = {{.id = H5Z_FILTER_DEFLATE, .name = "deflate"}};
     EXPECT_THROW(undo_filters(packed, 0, bytes_of(chunk), 33), DataError);
     EXPECT_THROW(undo_filters(packed, 0, bytes_of(chunk), std::uint64_t{1} << 40), DataError);
 }
 
-// A dataset of 2^30 images that no byte is stored of: images that cannot be, refused before memory is taken.
-TEST(Hdf5Damage, HugePromisesAreRefused) {
+// Shapes that the file cannot hold are refused before memory is allocated.
+TEST(Hdf5Damage, HugeShapesAreRefused) {
     const TempDir dir;
     H5Writer(dir / "a.h5")
         .add("images", H5T_STD_U8LE, {2, 65'000, 65'000, 4},

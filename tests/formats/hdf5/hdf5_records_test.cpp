@@ -1,5 +1,5 @@
-// The fast ways to read HDF5's records, each compared with H5Dread and with what was written, over shapes, chunks and
-// filters drawn at random.
+// Records read without the library are equal to H5Dread's and to what was written, for random shapes, chunks and
+// filters.
 #include "stoker/formats/hdf5/hdf5_records.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(Hdf5Records, CompactUserBlockShortAddressesAndFill) {
     for (const Form& form : {Form{}, Form{.storage = Storage::chunked, .chunk = {4, 2, 5}, .filters = "sd"}}) {
         for (const H5Writer::Options& options :
              {H5Writer::Options{.user_block = 512}, H5Writer::Options{.newest = true},
-              H5Writer::Options{.user_block = 1024, .newest = true}, H5Writer::Options{.signed_headers = true},
+              H5Writer::Options{.user_block = 1024, .newest = true}, H5Writer::Options{.version_18 = true},
               H5Writer::Options{.address_bytes = 4}}) {
             H5Writer(dir / "a.h5", options).add_bytes("images", shape, pixels, form);
             expect_pixels(dir / "a.h5", shape, pixels);
@@ -39,13 +39,13 @@ TEST(Hdf5Records, CompactUserBlockShortAddressesAndFill) {
     }
 }
 
-TEST(Hdf5Records, AttributesThatContinueAHeaderDoNotHideItsLayout) {
+TEST(Hdf5Records, LayoutOfAHeaderThatIsContinued) {
     const TempDir dir;
     const Shape shape = {5, 4, 4};
     const Bytes pixels = noise(count_of(shape), 8);
-    for (const bool signed_headers : {false, true}) {
+    for (const bool version_18 : {false, true}) {
         {
-            H5Writer file(dir / "a.h5", {.signed_headers = signed_headers});
+            H5Writer file(dir / "a.h5", {.version_18 = version_18});
             file.add_bytes("images", shape, pixels, {.storage = Storage::chunked, .chunk = {2, 4, 4}, .filters = "d"});
             file.add_bytes("other", shape, pixels);
             file.add_classes("/images", std::vector<std::string>(40, "a name that takes room"), 100);
@@ -54,7 +54,7 @@ TEST(Hdf5Records, AttributesThatContinueAHeaderDoNotHideItsLayout) {
     }
 }
 
-// Some chunks written, others not: they read as the fill value.
+// Chunks that were not written read as the fill value.
 TEST(Hdf5Records, MissingChunksAreFillValues) {
     const TempDir dir;
     const Shape shape = {7, 4, 6};
@@ -93,7 +93,7 @@ TEST(Hdf5Records, RandomShapesChunksAndFilters) {
             form.chunk.push_back(rng.chance(0.4f) ? most : side(static_cast<std::uint32_t>(most)));
         }
         form.growable = rng.chance(0.3f);
-        H5Writer::Options options{.newest = rng.chance(0.3f), .signed_headers = rng.chance(0.5f)};
+        H5Writer::Options options{.newest = rng.chance(0.3f), .version_18 = rng.chance(0.5f)};
         form.plain_edges = options.newest && rng.chance(0.5f);
         if (rng.chance(0.1f)) {
             form = {};
@@ -127,10 +127,10 @@ TEST(Hdf5Records, RandomSequences) {
                                 .address_bytes = rng.chance(0.3f) ? 4 : 8})
             .add_sequences("images", rows, form);
         for (const Hdf5Access access : {Hdf5Access::fast, Hdf5Access::library}) {
-            const Hdf5Dataset source((dir / "a.h5").string(), Split::train, {}, access);
+            const Hdf5Dataset dataset((dir / "a.h5").string(), Split::train, {}, access);
             Sample sample;
             for (std::size_t i = 0; i < rows.size(); ++i) {
-                source.read(static_cast<std::int64_t>(i), sample);
+                dataset.read(static_cast<std::int64_t>(i), sample);
                 ASSERT_EQ(bytes_of(sample), rows[i]) << "round " << round;
                 EXPECT_TRUE(sample.encoded);
             }
@@ -138,8 +138,8 @@ TEST(Hdf5Records, RandomSequences) {
     }
 }
 
-// Three levels of B-tree nodes, and the library's own list of chunks beside it.
-TEST(Hdf5Records, ChunkIndexIsTheLibrarys) {
+// A B-tree of three levels, compared with the library's list of chunks.
+TEST(Hdf5Records, ChunkIndexIsTheSameAsTheLibrarys) {
     const TempDir dir;
     const Shape shape = {5000, 2, 2};
     H5Writer(dir / "a.h5")
@@ -148,7 +148,7 @@ TEST(Hdf5Records, ChunkIndexIsTheLibrarys) {
     Hdf5Bytes bytes((dir / "a.h5").string());
     const Hdf5Id file = open_hdf5(bytes.path());
     const Hdf5Id dataset(H5Dopen2(file.get(), "images", H5P_DEFAULT), H5Dclose, bytes.path(), "images");
-    const Hdf5Info info = describe_hdf5(dataset, "images", bytes);
+    const Hdf5Info info = read_hdf5_info(dataset, "images", bytes);
     const auto index = read_chunk_index(bytes, dataset, info);
     ASSERT_TRUE(index.has_value());
     EXPECT_EQ(index->size(), 2u * 1667u);
@@ -162,7 +162,7 @@ TEST(Hdf5Records, ManyThreadsReadTheSame) {
     H5Writer(dir / "a.h5")
         .add_bytes("images", shape, pixels, {.storage = Storage::chunked, .chunk = {5, 16, 16}, .filters = "d"});
     for (const Hdf5Access access : {Hdf5Access::fast, Hdf5Access::library}) {
-        const Hdf5Dataset source((dir / "a.h5").string(), Split::train, {}, access);
+        const Hdf5Dataset dataset((dir / "a.h5").string(), Split::train, {}, access);
         std::atomic<int> wrong = 0;
         std::vector<std::jthread> threads;
         for (int worker = 0; worker < 4; ++worker) {
@@ -170,7 +170,7 @@ TEST(Hdf5Records, ManyThreadsReadTheSame) {
                 Rng rng({.seed = static_cast<std::uint64_t>(worker)});
                 for (int i = 0; i < 300; ++i) {
                     const auto index = static_cast<std::int64_t>(rng.below(64));
-                    wrong += read(source, index) == part(pixels, index, 256) ? 0 : 1;
+                    wrong += read(dataset, index) == part(pixels, index, 256) ? 0 : 1;
                 }
             });
         }

@@ -1,4 +1,4 @@
-// HDF5 files for tests, written with the C library in whatever form a test asks for.
+// Writes HDF5 files for tests with the C library, in many forms.
 #pragma once
 
 #define H5_USE_110_API
@@ -37,7 +37,7 @@ struct Form {
     Shape chunk = {};
     std::string filters = {};  // in order: s shuffle, d deflate, f fletcher32
     bool growable = false;     // an unlimited first dimension
-    bool plain_edges = false;  // filters leave out chunks over the edge
+    bool plain_edges = false;  // filters are not applied to chunks over the edge
     int fill = -1;             // the fill value, where there is one
 };
 
@@ -45,8 +45,8 @@ class H5Writer {
   public:
     struct Options {
         hsize_t user_block = 0;
-        bool newest = false;          // of the forms that 1.10 writes
-        bool signed_headers = false;  // those of 1.8: object headers of version 2, B-trees of version 1
+        bool newest = false;      // the format of HDF5 1.10
+        bool version_18 = false;  // the format of 1.8: object headers of version 2, B-trees of version 1
         int address_bytes = 8;
     };
 
@@ -57,7 +57,7 @@ class H5Writer {
         const auto bytes = static_cast<std::size_t>(options.address_bytes);
         must(H5Pset_sizes(creation, bytes, bytes));
         const hid_t access = must(H5Pcreate(H5P_FILE_ACCESS));
-        if (options.newest || options.signed_headers) {
+        if (options.newest || options.version_18) {
             const auto version = options.newest ? H5F_LIBVER_V110 : H5F_LIBVER_V18;
             must(H5Pset_libver_bounds(access, version, version));
         }
@@ -71,7 +71,7 @@ class H5Writer {
 
     hid_t file() const { return file_; }
 
-    // A dataset, groups in its name included; `write` fills it, given its id.
+    // Adds a dataset and the groups in its name. `write` gets its id and fills it.
     void add(const std::string& name, hid_t type, const Shape& shape, const Form& form,
              const std::function<void(hid_t)>& write) {
         std::vector<hsize_t> sides(shape.begin(), shape.end());
@@ -130,7 +130,7 @@ class H5Writer {
         H5Tclose(type);
     }
 
-    // The attribute `classes` of a dataset, or of the file ("/"). Strings of `fixed` bytes, 0 for variable.
+    // Adds the attribute `classes` to a dataset or to the file ("/"). `fixed`: length of the strings, 0 for variable.
     void add_classes(const std::string& object, const std::vector<std::string>& texts, std::size_t fixed = 0) {
         const hid_t at = must(H5Oopen(file_, object.c_str(), H5P_DEFAULT));
         const hid_t type = text_type(fixed);
@@ -192,7 +192,7 @@ class H5Writer {
     hid_t file_ = H5I_INVALID_HID;
 };
 
-// ---- what is read back ----
+// ---- reading back ----
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -226,14 +226,14 @@ inline Bytes part(const Bytes& all, std::int64_t index, std::size_t size) {
     return {begin, begin + static_cast<std::ptrdiff_t>(size)};
 }
 
-// Both ways to read give `pixels`.
+// Expects `pixels` from our reader and from the library.
 inline void expect_pixels(const std::filesystem::path& path, const Shape& shape, const Bytes& pixels) {
     const std::size_t size = count_of(shape) / static_cast<std::size_t>(shape[0]);
     for (const Hdf5Access access : {Hdf5Access::fast, Hdf5Access::library}) {
         const Hdf5Dataset dataset(path.string(), Split::train, {}, access);
         ASSERT_EQ(dataset.size(), shape[0]);
         for (std::int64_t i = 0; i < shape[0]; ++i) {
-            ASSERT_EQ(read(dataset, i), part(pixels, i, size)) << "sample " << i << ", way " << int(access);
+            ASSERT_EQ(read(dataset, i), part(pixels, i, size)) << "sample " << i << ", access " << int(access);
         }
     }
 }

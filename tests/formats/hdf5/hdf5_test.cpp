@@ -1,5 +1,4 @@
-// HDF5 files as the C library writes them. Every fast way is compared with H5Dread, over shapes, chunks and filters
-// drawn at random.
+// Data sets in HDF5 files that the C library wrote: fields, labels, keys, classes, and the errors for other files.
 #include "stoker/formats/hdf5/hdf5.h"
 
 #include <gmock/gmock.h>
@@ -8,8 +7,8 @@
 #include "formats/hdf5/hdf5_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/formats/class_names.h"
 #include "stoker/formats/hdf5/hdf5_writer.h"
-#include "stoker/formats/numbered_classes.h"
 #include "stoker/formats/open.h"
 #include "support/temp_dir.h"
 
@@ -151,7 +150,7 @@ TEST(Hdf5, KeysAndClassesAreStringsOfEitherKind) {
         const std::string path = (dir / fmt::format("{}.h5", fixed)).string();
         {
             H5Writer file(path);
-            file.add_bytes("pixels", {3, 2, 2}, noise(12, 6));  // the only field left over
+            file.add_bytes("pixels", {3, 2, 2}, noise(12, 6));  // found because it is the only other field
             file.add_integers("label", {1, 0, -1});
             file.add_texts("keys", keys, fixed);
             file.add_classes(fixed == 0 ? "/" : "/label", {"cat", "dog"}, fixed);
@@ -164,7 +163,7 @@ TEST(Hdf5, KeysAndClassesAreStringsOfEitherKind) {
     }
 }
 
-TEST(Hdf5, KeysThatAreNoneAreRefused) {
+TEST(Hdf5, EqualKeysAreRefused) {
     const TempDir dir;
     {
         H5Writer file(dir / "a.h5");
@@ -179,15 +178,15 @@ TEST(Hdf5, ManyNumberedClasses) {
     {
         H5Writer file(dir / "a.h5");
         file.add_bytes("images", {2, 2, 2}, noise(8, 6));
-        file.add_integers("labels", {kMostNumberedClasses - 1, 0});
+        file.add_integers("labels", {kMaxNumberedClasses - 1, 0});
     }
     const Hdf5Dataset dataset((dir / "a.h5").string(), Split::train, {});
-    ASSERT_EQ(dataset.classes().size(), static_cast<std::size_t>(kMostNumberedClasses));
+    ASSERT_EQ(dataset.classes().size(), static_cast<std::size_t>(kMaxNumberedClasses));
     EXPECT_EQ(dataset.classes().back(), "1048575");
 }
 
-// The library's printer of errors belongs to the program.
-TEST(Hdf5, TheWriterLeavesTheLibraryAsItWas) {
+// The library's handler of errors belongs to the program.
+TEST(Hdf5, TheWriterRestoresTheErrorHandler) {
     const TempDir dir;
     const auto printer = [](hid_t, void*) -> herr_t { return 0; };
     H5E_auto2_t before = nullptr;
@@ -225,7 +224,7 @@ TEST(Hdf5, RefusesWhatItCannotReadOnOneLine) {
     with([](H5Writer& file) { file.add("images", H5T_STD_U8LE, {0, 2, 2}, {}, [](hid_t) {}); });
     EXPECT_THAT(error_of<DataError>(dir / "a.h5"), HasSubstr("expected 1 to 2147483647 images, got 0"));
     with([](H5Writer&) {});
-    EXPECT_THAT(error_of<DataError>(dir / "a.h5"), HasSubstr("got no field at all"));
+    EXPECT_THAT(error_of<DataError>(dir / "a.h5"), HasSubstr("got no fields"));
     const auto with_labels = [&](const std::function<void(H5Writer&)>& add) {
         with([&](H5Writer& file) {
             file.add_bytes("images", {4, 2, 2}, noise(16, 16));

@@ -1,5 +1,5 @@
-// CIFAR's binary records and pickles, small ones made by the test; what the Python tests cannot reach: coarse labels,
-// labels that are known without reading, and messages.
+// Small CIFAR files, binary and pickled, made by the test. Covers what the Python tests cannot reach: coarse labels,
+// labels without reading the sample, and messages.
 #include "stoker/formats/idx_cifar/cifar.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::string planes_of(std::uint64_t seed) {
     return planes;
 }
 
-// (y, x, channel), one by one.
+// Pixels (y, x, channel), one by one.
 std::string pixels_of(const std::string& planes) {
     std::string pixels;
     for (std::size_t y = 0; y < 32; ++y) {
@@ -43,7 +43,7 @@ std::string pixels_of(const std::string& planes) {
     return pixels;
 }
 
-// Two images a batch, of labels 2 * number and 2 * number + 1 modulo 10.
+// Two images in each batch, with the labels 2 * number and 2 * number + 1 modulo 10.
 void write_ten(const fs::path& folder) {
     for (int number = 0; number < 6; ++number) {
         std::string records;

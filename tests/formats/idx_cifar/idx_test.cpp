@@ -1,4 +1,4 @@
-// IDX against files written byte by byte here, against thousands of damaged ones, and against MNIST.
+// The IDX reader on files written byte by byte here, on thousands of damaged ones, and on MNIST.
 #include "stoker/formats/idx_cifar/idx.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using testing::TempDir;
 
-// Without write_file's fsync, which thousands of small files would wait for.
+// Without write_file's fsync, which is slow for thousands of small files.
 void put(const fs::path& path, std::string_view content) {
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
 }
@@ -60,7 +60,7 @@ std::string ramp(std::size_t count) {
     return text;
 }
 
-// The error that opening `content` as one IDX file gives; empty where it opens.
+// The error from opening `content` as an IDX file; empty where it opens.
 std::string open_error(const std::string& content) {
     const TempDir dir;
     put(dir / "file", content);
@@ -166,13 +166,13 @@ TEST(Idx, RefusesWhatIsNotUint8Idx) {
 
 TEST(Idx, RefusesSizesBeforeTakingMemory) {
     constexpr std::uint32_t kMost = 0xFFFFFFFF;
-    EXPECT_THAT(open_error(idx_header({kMost, kMost, kMost, kMost})), HasSubstr("sizes that memory can hold"));
-    EXPECT_THAT(open_error(idx_header({1u << 31, 1u << 31, 4, 4})), HasSubstr("sizes that memory can hold"));
+    EXPECT_THAT(open_error(idx_header({kMost, kMost, kMost, kMost})), HasSubstr("sizes that fit memory"));
+    EXPECT_THAT(open_error(idx_header({1u << 31, 1u << 31, 4, 4})), HasSubstr("sizes that fit memory"));
     EXPECT_THAT(open_error(idx_header({kMost, 28, 28})), HasSubstr("got 16 bytes"));
     EXPECT_THAT(open_error(gzipped(idx_header({kMost, 28, 28}) + ramp(100))), HasSubstr("bytes of gzip can hold"));
 }
 
-// A gzip file of 64 MiB of zeros behind a header of 100 bytes: refused after one byte too many.
+// A gzip file with 64 MiB of zeros after a header that promises 100 bytes: refused after one byte too many.
 TEST(Idx, RefusesGzipBombs) {
     const TempDir dir;
     const std::string bomb = gzipped(idx_header({100}) + std::string(std::size_t{64} << 20, '\0'));
@@ -210,7 +210,7 @@ TEST(Idx, LabelsMustMatchImages) {
     EXPECT_THAT(error_with(idx_header({1, 1, 1, 7}) + ramp(7), idx_header({1}) + ramp(1)), HasSubstr("channels"));
 }
 
-// Each damaged file opens or gives one of our errors; where it opens, its shape and bytes agree.
+// Each damaged file throws DataError or Unsupported, or opens with a shape that fits its bytes.
 void expect_robust(const std::string& content) {
     const TempDir dir;
     put(dir / "file", content);

@@ -1,5 +1,4 @@
-// Files that are no databases, and databases that are damaged: each is refused with its place, none is read beyond
-// its end.
+// Files that are not databases, and damaged databases: errors with the place, and no read beyond the file's end.
 #include "stoker/formats/lmdb/lmdb.h"
 
 #include <gmock/gmock.h>
@@ -39,27 +38,27 @@ using Entries = std::map<std::string, std::string>;
 
 using LmdbDamage = testing::LmdbTest;
 
-TEST_F(LmdbDamage, WhatIsNoRecordIsNamed) {
+TEST_F(LmdbDamage, UnknownRecordsAreDescribed) {
     write_lmdb(dir_ / "db", {{"good", png("")}, {"bad", "GIF89a"}});
-    const LmdbDataset source(dir_ / "db");
+    const LmdbDataset dataset(dir_ / "db");
     Sample sample;
-    EXPECT_THAT(error_of<DataError>([&] { source.read(0, sample); }),
+    EXPECT_THAT(error_of<DataError>([&] { dataset.read(0, sample); }),
                 AllOf(HasSubstr("bad"), HasSubstr(dir_.path().string()), HasSubstr("6 bytes: 47 49 46"),
                       HasSubstr("an encoded image, a pickle or a Caffe Datum")));
-    source.read(1, sample);
+    dataset.read(1, sample);
 }
 
-// An opcode that is not read, which may be damage as well: that sample is bad, and the others are not.
-TEST_F(LmdbDamage, APickleThatIsNotReadIsABadSample) {
+// An unsupported opcode may be damage: it makes a bad sample, and the others stay readable.
+TEST_F(LmdbDamage, AnUnsupportedPickleIsABadSample) {
     write_lmdb(dir_ / "db", {{"bad", "\x80\x04\xbd."s}, {"good", png("")}});
-    const LmdbDataset source(dir_ / "db");
+    const LmdbDataset dataset(dir_ / "db");
     Sample sample;
-    EXPECT_THAT(error_of<DataError>([&] { source.read(0, sample); }),
+    EXPECT_THAT(error_of<DataError>([&] { dataset.read(0, sample); }),
                 AllOf(HasSubstr("bad] expected a record that can be read"), HasSubstr("opcode 0xbd")));
-    source.read(1, sample);
+    dataset.read(1, sample);
 }
 
-TEST_F(LmdbDamage, WhatIsNoDatabase) {
+TEST_F(LmdbDamage, FilesThatAreNotDatabases) {
     const auto open = [&](const char* name) { return [this, name] { LmdbDataset(dir_ / name); }; };
     EXPECT_THAT(error_of<IoError>(open("absent.lmdb")), HasSubstr("a folder that holds data.mdb"));
     std::ofstream(dir_ / "text.mdb") << std::string(5000, 't');
@@ -80,8 +79,8 @@ TEST_F(LmdbDamage, WhatIsNoDatabase) {
     EXPECT_THAT(error_of<DataError>(open("cut.lmdb")), HasSubstr("it has been cut short"));
 }
 
-// Page numbers that lead behind the map, or behind the pages in use, in a file that somebody made longer.
-TEST_F(LmdbDamage, PagesBehindTheMap) {
+// Page numbers beyond the pages in use and beyond the map, in a file that was made longer.
+TEST_F(LmdbDamage, PagesBeyondTheMap) {
     Entries entries;
     for (int i = 0; i < 400; ++i) {
         entries[fmt::format("{:04}", i)] = png(std::string(700, 'x'));
@@ -92,23 +91,23 @@ TEST_F(LmdbDamage, PagesBehindTheMap) {
     constexpr std::size_t kPage = 4096;
     const auto number = [&](std::size_t at) { return static_cast<unsigned char>(whole[at]) | whole[at + 1] << 8; };
     int refused = 0;
-    for (const std::uint32_t far : {std::uint32_t{400}, std::uint32_t{3000}}) {  // within and behind the map of 2 MiB
+    for (const std::uint32_t far : {std::uint32_t{400}, std::uint32_t{3000}}) {  // within and beyond the map of 2 MiB
         for (std::size_t page = 2 * kPage; page < whole.size(); page += kPage) {
             const int nodes = (number(page + 12) - 16) / 2;
             if ((number(page + 10) & 1) == 0 || nodes < 20) {
                 continue;
             }
             std::string changed = whole;
-            // A leaf that holds none of the keys that are looked up when the file is opened.
+            // Damage the leaf at a key that opening does not look up.
             const std::size_t node = page + static_cast<std::size_t>(number(page + 16 + 2 * 12));
             std::memcpy(changed.data() + node, &far, sizeof far);
             write_file(path, changed);
             fs::resize_file(path, 16 << 20);
-            const LmdbDataset source(path);
+            const LmdbDataset dataset(path);
             Sample sample;
-            for (std::int64_t i = 0; i < source.size(); ++i) {
+            for (std::int64_t i = 0; i < dataset.size(); ++i) {
                 try {
-                    source.read(i, sample);
+                    dataset.read(i, sample);
                 } catch (const Error& error) {  // the others stay readable
                     EXPECT_THAT(error.what(), HasSubstr("db.lmdb"));
                     ++refused;
@@ -119,8 +118,8 @@ TEST_F(LmdbDamage, PagesBehindTheMap) {
     EXPECT_GT(refused, 0);
 }
 
-// A value's length that leads out of the pages in use: nothing of it is handed out, nor taken for a key's name.
-TEST_F(LmdbDamage, ValuesBehindTheFile) {
+// A value whose size reaches beyond the pages in use.
+TEST_F(LmdbDamage, ValuesBeyondTheFile) {
     const fs::path path = dir_ / "db.lmdb";
     write_lmdb(path, {{"a", png("1")}, {"b", png("2")}, {"length", std::string(5000, '1')}}, 0, 2 << 20);
     std::string whole = read_text(path);
@@ -131,7 +130,7 @@ TEST_F(LmdbDamage, ValuesBehindTheFile) {
     EXPECT_THAT(error_of<DataError>([&] { LmdbDataset(path).size(); }), HasSubstr("values within the"));
 }
 
-// Every byte of both first pages, changed: an error or a data set, never a crash.
+// Each byte of both meta pages is changed: an error or a data set, never a crash.
 TEST_F(LmdbDamage, DamagedFirstPages) {
     write_lmdb(dir_ / "db.lmdb", {{"a", png("")}, {"b", png("")}});
     std::ifstream file(dir_ / "db.lmdb", std::ios::binary);
@@ -142,9 +141,9 @@ TEST_F(LmdbDamage, DamagedFirstPages) {
         damaged[4096 + at] = static_cast<char>(damaged[4096 + at] ^ 0x40);
         std::ofstream(dir_ / "damaged.lmdb", std::ios::binary) << damaged;
         try {
-            const LmdbDataset source(dir_ / "damaged.lmdb");
+            const LmdbDataset dataset(dir_ / "damaged.lmdb");
             Sample sample;
-            source.read(0, sample);
+            dataset.read(0, sample);
         } catch (const Error& error) {
             EXPECT_THAT(error.what(), HasSubstr("damaged.lmdb"));
         }

@@ -1,4 +1,4 @@
-// What a value means, by its bytes alone: images, Datums built here field by field, pickles as Python writes them.
+// Values of each kind: encoded images, Datums built here field by field, pickles as Python writes them.
 #include "stoker/formats/lmdb/lmdb_record.h"
 
 #include <gmock/gmock.h>
@@ -92,7 +92,7 @@ TEST(LmdbRecord, Datum) {
     EXPECT_EQ(text_of(sample), kJpeg);
     EXPECT_EQ(sample.label, 7);
 
-    // Fields that are not known, of every wire type; one that comes twice; a label of -1 in ten bytes; none at all.
+    // Unknown fields of every wire type; a field that comes twice; a label of -1 in ten bytes; no label.
     const std::string unknown = "\x40\x81\1"s +
                                 "\x49"
                                 "12345678"s +
@@ -121,7 +121,7 @@ TEST(LmdbRecord, DamagedDatum) {
     EXPECT_THAT(error_of(field(4, "no image"s) + field(7, 1)), HasSubstr("a JPEG, PNG"));
 }
 
-// pickle.dumps of protocol 2, by hand: texts and bytes of less than 256, numbers of one byte.
+// Pickles of protocol 2 and 3, for texts and bytes of length < 256 and numbers of one byte.
 std::string text(const std::string& s) {
     return "X" + std::string(1, static_cast<char>(s.size())) + "\0\0\0"s + s;
 }
@@ -159,8 +159,8 @@ TEST(LmdbRecord, PickledDictsTuplesAndBytes) {
     EXPECT_EQ(label_of(pickle(bytes(kJpeg))), -1);
 }
 
-// The same value gives the same sample, whatever was read before.
-TEST(LmdbRecord, FieldsAreChosenAnew) {
+// The same value gives the same sample after any other values.
+TEST(LmdbRecord, FieldsAreFoundInEachRecord) {
     LmdbRecord record;
     Sample sample;
     const std::string one = dict(text("data") + bytes(kJpeg + "1"));
@@ -187,8 +187,8 @@ TEST(LmdbRecord, ValuesInTheSamplesOwnMemory) {
     }
 }
 
-// Turned pixels take the place of the pickle they came from, as in every value that is large enough to be read and not
-// mapped: nothing of the pickle is looked at after that.
+// Transposed pixels overwrite the pickle in the sample's storage, where large values are read to. The label must have
+// been read before.
 TEST(LmdbRecord, PlanesInTheSamplesOwnMemoryKeepTheirLabel) {
     using namespace stoker::testing;
     constexpr std::int64_t kSide = 256;

@@ -1,4 +1,4 @@
-// LMDB databases as other programs write them, for tests.
+// Writes LMDB databases for tests, with liblmdb.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 
 namespace stoker::testing {
 
-// Opens or makes a database, calls `change` with a transaction and the unnamed database, and commits. A path that ends
-// in .lmdb is a file, any other a folder.
+// Opens or creates a database, calls `change` with a transaction and the unnamed database, and commits. A path that
+// ends in .lmdb is a file, any other a folder.
 template <typename Change>
 void change_lmdb(const std::filesystem::path& path, unsigned database_flags, Change change,
                  std::size_t map_size = std::size_t{1} << 30) {
@@ -48,7 +48,7 @@ inline MDB_val as_val(const std::string& text) {
     return {.mv_size = text.size(), .mv_data = const_cast<char*>(text.data())};
 }
 
-// Writes (or adds) the entries.
+// Writes entries into a new or an existing database.
 inline void write_lmdb(const std::filesystem::path& path, const std::map<std::string, std::string>& entries,
                        unsigned database_flags = 0, std::size_t map_size = std::size_t{1} << 30) {
     const auto put_all = [&](MDB_txn* txn, MDB_dbi dbi, auto check) {
@@ -61,7 +61,7 @@ inline void write_lmdb(const std::filesystem::path& path, const std::map<std::st
     change_lmdb(path, database_flags, put_all, map_size);
 }
 
-// Removes those that are there.
+// Removes the entries' keys, as far as they exist.
 inline void remove_lmdb(const std::filesystem::path& path, const std::map<std::string, std::string>& entries) {
     change_lmdb(path, 0, [&](MDB_txn* txn, MDB_dbi dbi, auto check) {
         for (const auto& [key, value] : entries) {
@@ -78,7 +78,7 @@ inline std::string png(std::string_view rest) {
     return kPng + std::string(rest);
 }
 
-// Keeps the user's own cache out of it.
+// Uses an empty cache folder instead of the user's.
 class LmdbTest : public ::testing::Test {
   protected:
     LmdbTest() { ::setenv("STOKER_CACHE", (cache_ / "c").c_str(), 1); }

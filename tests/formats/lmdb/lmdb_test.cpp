@@ -1,5 +1,4 @@
-// Databases written by liblmdb and read back: which keys are samples, in which order, by many threads at once, while
-// somebody writes; and files that are none.
+// Databases written by liblmdb and read back: which keys are samples, their order, many threads, a concurrent writer.
 #include "stoker/formats/lmdb/lmdb.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +34,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::string_literals;
 using ::testing::AllOf;
-using testing::drop_from_cache;
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
@@ -85,21 +83,21 @@ TEST_F(Lmdb, FoldersAndFiles) {
     EXPECT_FALSE(has_splits((dir_ / "folder").string()));
 }
 
-TEST_F(Lmdb, ARowOfKeysIsComputed) {
-    EXPECT_EQ(find_key_row("0007", "0010", 4), (LmdbKeyRow{.prefix = "", .digits = 4, .first = 7}));
-    EXPECT_EQ(find_key_row("a1-08", "a1-11", 4), (LmdbKeyRow{.prefix = "a1-", .digits = 2, .first = 8}));
-    EXPECT_EQ(find_key_row("5", "5", 1), (LmdbKeyRow{.prefix = "", .digits = 1, .first = 5}));
-    EXPECT_EQ(find_key_row("0007", "0010", 5), std::nullopt);
-    EXPECT_EQ(find_key_row("0007", "010", 4), std::nullopt);
-    EXPECT_EQ(find_key_row("a07", "b08", 2), std::nullopt);
-    EXPECT_EQ(find_key_row("a", "a", 1), std::nullopt);
-    EXPECT_EQ(find_key_row("0010", "0007", 4), std::nullopt);
-    EXPECT_EQ(find_key_row(std::string(30, '0'), std::string(29, '0') + "3", 4),
-              (LmdbKeyRow{.prefix = std::string(12, '0'), .digits = 18, .first = 0}));
-    EXPECT_EQ(find_key_row(std::string(600, '0'), std::string(600, '0'), 1), std::nullopt);
+TEST_F(Lmdb, ConsecutiveKeysAreRecognised) {
+    EXPECT_EQ(find_key_sequence("0007", "0010", 4), (LmdbKeySequence{.prefix = "", .digits = 4, .first = 7}));
+    EXPECT_EQ(find_key_sequence("a1-08", "a1-11", 4), (LmdbKeySequence{.prefix = "a1-", .digits = 2, .first = 8}));
+    EXPECT_EQ(find_key_sequence("5", "5", 1), (LmdbKeySequence{.prefix = "", .digits = 1, .first = 5}));
+    EXPECT_EQ(find_key_sequence("0007", "0010", 5), std::nullopt);
+    EXPECT_EQ(find_key_sequence("0007", "010", 4), std::nullopt);
+    EXPECT_EQ(find_key_sequence("a07", "b08", 2), std::nullopt);
+    EXPECT_EQ(find_key_sequence("a", "a", 1), std::nullopt);
+    EXPECT_EQ(find_key_sequence("0010", "0007", 4), std::nullopt);
+    EXPECT_EQ(find_key_sequence(std::string(30, '0'), std::string(29, '0') + "3", 4),
+              (LmdbKeySequence{.prefix = std::string(12, '0'), .digits = 18, .first = 0}));
+    EXPECT_EQ(find_key_sequence(std::string(600, '0'), std::string(600, '0'), 1), std::nullopt);
 }
 
-// Whatever the keys are: all of them, in the order of bytes, each with its value.
+// For keys of any kind: all of them, in bytewise order, each with its value.
 TEST_F(Lmdb, AnySetOfKeys) {
     std::mt19937 random(7);
     for (int round = 0; round < 40; ++round) {
@@ -114,7 +112,7 @@ TEST_F(Lmdb, AnySetOfKeys) {
                                                 : fmt::format("{:06}", number);
             entries[key] = png(std::string(random() % 3000, 'v') + key);
         }
-        if (round % 8 < 4 && entries.size() > 3) {  // a gap, filled up elsewhere
+        if (round % 8 < 4 && entries.size() > 3) {  // a gap, and another key elsewhere
             entries.erase(std::next(entries.begin()));
             entries["~"] = png("~");
         }
@@ -137,9 +135,9 @@ TEST_F(Lmdb, AnySetOfKeys) {
     }
 }
 
-// The short way to a value against the tree's, after insertions in any order, which leave pages half empty, and
+// LmdbLeaves and LmdbTree find the same values, after insertions in random order, which leave pages half empty, and
 // removals, which leave keys in branches that no leaf has.
-TEST_F(Lmdb, LeavesAreFoundAsTheTreeHasThem) {
+TEST_F(Lmdb, LeavesFindWhatTheTreeFinds) {
     std::mt19937 random(3);
     for (int round = 0; round < 12; ++round) {
         const fs::path path = dir_ / fmt::format("{}", round);
@@ -168,7 +166,7 @@ TEST_F(Lmdb, LeavesAreFoundAsTheTreeHasThem) {
         const LmdbSnapshot snapshot(path / "data.mdb");
         const LmdbKeys keys(snapshot);
         const LmdbLeaves leaves(snapshot.tree(), keys);
-        ASSERT_TRUE(keys.row());
+        ASSERT_TRUE(keys.sequential());
         LmdbKeys::Memory memory;
         std::int64_t found = 0;
         for (std::int64_t i = 0; i < keys.size(); ++i) {
@@ -210,12 +208,12 @@ TEST_F(Lmdb, LabelsBesideImages) {
     }
 }
 
-TEST_F(Lmdb, OddKeysArePrintable) {
+TEST_F(Lmdb, KeysArePrintable) {
     write_lmdb(dir_ / "db", {{"\0\1"s, png("")}, {"\xe7\x8c\xab", png("")}, {"\xff", png("")}, {"a\nb", png("")}});
     EXPECT_THAT(keys(LmdbDataset(dir_ / "db")), ElementsAre("\\x00\\x01", "a\\x0ab", "\xe7\x8c\xab", "\\xff"));
 }
 
-TEST_F(Lmdb, ClassesWhereTheyAreListed) {
+TEST_F(Lmdb, ClassesFromAList) {
     const std::string pickled = "\x80\x04\x95\x0f\0\0\0\0\0\0\0]\x94(\x8c\3cat\x94\x8c\3dog\x94"s + "e.";
     for (const std::string& list : {"[\"cat\", \"dog\"]"s, pickled}) {
         const TempDir dir;
@@ -226,20 +224,21 @@ TEST_F(Lmdb, ClassesWhereTheyAreListed) {
     EXPECT_TRUE(LmdbDataset(dir_ / "numbers").classes().empty());
 }
 
-TEST_F(Lmdb, ValuesInMemoryAreViewsLargeOnesElsewhereAreRead) {
+TEST_F(Lmdb, LargeValuesThatAreNotInMemoryAreRead) {
     const std::string large = png(std::string(200'000, 'l'));
     write_lmdb(dir_ / "db", {{"0", large}, {"1", png("small")}, {"2", png(std::string(10'000, 'm'))}});
     const LmdbDataset dataset(dir_ / "db");
     Sample sample;
-    dataset.read(1, sample);  // its page is mapped now, and does not bring in the rest when it is looked at again
+    dataset.read(1, sample);  // maps its page, so that a later access brings in no neighbours
     const fs::path file = dir_ / "db/data.mdb";
-    const bool dropped = drop_from_cache(file) && !File(file).in_memory(0, fs::file_size(file));
-    for (const bool read : {dropped, false}) {  // the second time it is in memory
+    const auto seen = testing::read_cold_and_warm(file, 0, fs::file_size(file), [&] {
         sample = Sample();
         dataset.read(0, sample);
         EXPECT_EQ(text_of(sample), large);
-        EXPECT_EQ(sample.bytes.data() == sample.storage.data(), read);
-    }
+        return sample.bytes.data() == sample.storage.data();
+    });
+    EXPECT_EQ(seen.copied_cold, seen.was_cold);
+    EXPECT_TRUE(seen.viewed_warm);
     sample = Sample();
     Sample other;
     dataset.read(1, sample);
@@ -249,7 +248,7 @@ TEST_F(Lmdb, ValuesInMemoryAreViewsLargeOnesElsewhereAreRead) {
     EXPECT_EQ(text_of(other).size(), 10'008);
 }
 
-TEST_F(Lmdb, ManyThreadsAndTwoSourcesOfOneFile) {
+TEST_F(Lmdb, ManyThreadsAndTwoDatasetsOfOneFile) {
     Entries entries;
     for (int i = 0; i < 2000; ++i) {
         entries[fmt::format("{:04}", i)] =
@@ -260,7 +259,7 @@ TEST_F(Lmdb, ManyThreadsAndTwoSourcesOfOneFile) {
     auto second = std::make_unique<LmdbDataset>(dir_ / "db/data.mdb");
     std::vector<std::jthread> threads;
     std::atomic<int> wrong{0};
-    for (unsigned t = 0; t < 40; ++t) {  // more than have memory of their own
+    for (unsigned t = 0; t < 40; ++t) {  // more than there are record readers
         threads.emplace_back([&, t] {
             std::mt19937 random(t);
             Sample sample;
@@ -275,12 +274,12 @@ TEST_F(Lmdb, ManyThreadsAndTwoSourcesOfOneFile) {
     EXPECT_EQ(wrong, 0);
     second.reset();
     Sample sample;
-    dataset.read(5, sample);  // the environment has stayed open
+    dataset.read(5, sample);  // the shared environment is still open
     EXPECT_EQ(text_of(sample), entries["0005"]);
 }
 
-// A database in another process of the same file would do the same; here the writer is a process of its own.
-TEST_F(Lmdb, AWriterChangesNothingThatIsOpen) {
+// The writer is another process.
+TEST_F(Lmdb, AWriterDoesNotChangeAnOpenDataset) {
     const fs::path path = dir_ / "db";
     Entries entries;
     for (int i = 0; i < 500; ++i) {
@@ -323,13 +322,13 @@ TEST_F(Lmdb, AWriterChangesNothingThatIsOpen) {
     EXPECT_EQ(text_of(held), png("new"));
 }
 
-// The table of readers is memory that processes share, and a fork's copy has the same places in it.
-TEST_F(Lmdb, AForkLeavesTheParentsTransactionsAlone) {
+// The reader table is shared memory, and a forked child has copies of the parent's entries.
+TEST_F(Lmdb, AForkKeepsTheParentsTransactions) {
     const fs::path path = dir_ / "db";
     write_lmdb(path, {{"a", png("1")}, {"b", png("2")}});
     auto dataset = std::make_unique<LmdbDataset>(path);
     const std::string own = fmt::format(" {} ", ::getpid());
-    // A process of its own, because this one may not open the file twice.
+    // In another process, because one process must not open the file twice.
     const auto count_readers = [&] {
         MDB_env* env = nullptr;
         ::mdb_env_create(&env);
@@ -365,7 +364,7 @@ TEST_F(Lmdb, AForkLeavesTheParentsTransactionsAlone) {
     EXPECT_EXIT(count_readers(), ::testing::ExitedWithCode(0), "");
 }
 
-TEST_F(Lmdb, AFileThatChangedLatelyLeavesNoList) {
+TEST_F(Lmdb, TheListOfKeysOfANewFileIsNotKept) {
     Entries entries;
     for (int i = 0; i < 12'000; ++i) {
         entries[fmt::format("k{}", i)] = png("");
@@ -376,7 +375,7 @@ TEST_F(Lmdb, AFileThatChangedLatelyLeavesNoList) {
     if (std::chrono::steady_clock::now() - begin < std::chrono::seconds(2)) {  // else the file may count as settled
         EXPECT_FALSE(fs::exists(cache_ / "c/lmdb_index"));
     }
-    // The same content in another file of the same size and time of change: not the same stamp.
+    // Another file with the same content, size and time of change has another stamp.
     fs::create_directories(dir_ / "other");
     fs::copy_file(dir_ / "db/data.mdb", dir_ / "other/data.mdb");
     fs::last_write_time(dir_ / "other/data.mdb", fs::last_write_time(dir_ / "db/data.mdb"));
@@ -404,7 +403,7 @@ TEST_F(Lmdb, TheListOfKeysIsKept) {
     }
     EXPECT_EQ(keys(changed), all);
     fs::remove_all(cache_ / "c");
-    std::ofstream(cache_ / "c") << "no folder";  // a cache that cannot be made
+    std::ofstream(cache_ / "c") << "no folder";  // the cache folder cannot be created
     EXPECT_EQ(keys(LmdbDataset(dir_ / "db")), all);
 }
 

@@ -1,5 +1,5 @@
-// The tree against liblmdb, which is its slow twin here: walks both ways, look-ups and places between keys, in trees of
-// any shape and order of keys. And trees that are damaged: an error that says where, or entries within the pages.
+// LmdbTree gives the same as liblmdb: walks in both directions, look-ups and positions between keys, for trees of many
+// shapes and key orders. Damaged trees give an error with the place, or entries within the pages.
 #include "stoker/formats/lmdb/lmdb_tree.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ using Texts = std::vector<std::pair<std::string, std::string>>;
 
 class Tree : public testing::LmdbTest {
   protected:
-    // What liblmdb finds in its own order.
+    // All entries, from liblmdb.
     static Texts listed(const fs::path& path, unsigned flags) {
         Texts all;
         change_lmdb(path, flags, [&](MDB_txn* txn, MDB_dbi dbi, auto check) {
@@ -67,7 +67,7 @@ class Tree : public testing::LmdbTest {
     }
 };
 
-TEST_F(Tree, WalksAndLookUpsAreLiblmdbs) {
+TEST_F(Tree, WalksAndLookUpsGiveWhatLiblmdbGives) {
     std::mt19937 random(11);
     for (int round = 0; round < 24; ++round) {
         const unsigned flags = round % 3 == 0 ? 0U : round % 3 == 1 ? MDB_REVERSEKEY : MDB_INTEGERKEY;
@@ -143,7 +143,7 @@ TEST_F(Tree, WalksAndLookUpsAreLiblmdbs) {
     }
 }
 
-TEST_F(Tree, NamedDatabasesAreToldApart) {
+TEST_F(Tree, NamedDatabasesAreRefused) {
     const fs::path path = dir_ / "named.lmdb";
     MDB_env* env = nullptr;
     ASSERT_EQ(::mdb_env_create(&env), MDB_SUCCESS);
@@ -158,7 +158,7 @@ TEST_F(Tree, NamedDatabasesAreToldApart) {
     EXPECT_THAT(error_of<Unsupported>([&] { LmdbDataset(path).size(); }), HasSubstr("a named database \"train\""));
 }
 
-// Everything that a reader of a damaged file may do. Returns how often it was refused.
+// Walks the tree in both directions and reads all samples. Returns the number of errors.
 int use(const fs::path& path, std::size_t most_keys) {
     int refused = 0;
     const auto attempt = [&](const std::function<void()>& action) {
@@ -187,10 +187,10 @@ int use(const fs::path& path, std::size_t most_keys) {
                 EXPECT_LT(sum, std::size_t{1} << 40);
             });
         }
-        const LmdbDataset source(path);
+        const LmdbDataset dataset(path);
         Sample sample;
-        for (std::int64_t i = 0; i < source.size(); ++i) {
-            attempt([&] { source.read(i, sample); });
+        for (std::int64_t i = 0; i < dataset.size(); ++i) {
+            attempt([&] { dataset.read(i, sample); });
         }
     });
     return refused;
@@ -208,7 +208,7 @@ TEST_F(Tree, DamageIsAnErrorOrAnotherEntry) {
         fs::remove(path);
         write_lmdb(path, entries);
         const std::string whole = read_text(path);
-        std::vector<std::size_t> pages;  // of the tree: bytes of values cannot do harm here
+        std::vector<std::size_t> pages;  // pages of the tree, whose damage matters
         for (std::size_t at = 0; at < whole.size(); at += 4096) {
             std::uint64_t number = 0;
             std::memcpy(&number, whole.data() + at, sizeof number);
@@ -221,7 +221,7 @@ TEST_F(Tree, DamageIsAnErrorOrAnotherEntry) {
         for (int round = 0; round < 150; ++round) {
             std::string damaged = whole;
             const std::size_t size = std::size_t{1} << random() % 8;
-            // Mostly the pages' heads, where most of what leads elsewhere is.
+            // Half of the damage is in headers and offsets.
             const std::size_t within = random() % (random() % 2 == 0 ? 64 : 4096 - size);
             const std::size_t at = pages[random() % pages.size()] + within;
             for (std::size_t i = at; i < at + size; ++i) {
@@ -234,7 +234,7 @@ TEST_F(Tree, DamageIsAnErrorOrAnotherEntry) {
     }
 }
 
-// Two fields at once: one page in use, and a map that is as small.
+// One page in use and a map of one page: liblmdb would read the second one.
 TEST_F(Tree, AFileOfOnePageIsRefused) {
     const fs::path path = dir_ / "db.lmdb";
     write_lmdb(path, {{"a", png("")}});
@@ -249,8 +249,8 @@ TEST_F(Tree, AFileOfOnePageIsRefused) {
     EXPECT_THAT(error_of<DataError>([&] { LmdbSnapshot{path}; }), HasSubstr("expected at least two pages"));
 }
 
-// Opening looks at branches and at the first leaf of each, not at all leaves.
-TEST_F(Tree, LeavesAreNotLookedAtWhenTheyAreFound) {
+// Opening reads the branches and the first leaf of each, but not all leaves.
+TEST_F(Tree, OpeningDoesNotReadAllLeaves) {
     std::map<std::string, std::string> entries;
     for (int i = 0; i < 3000; ++i) {
         entries[fmt::format("{:05}", i)] = png(std::string(700, 'x'));
@@ -282,7 +282,7 @@ TEST_F(Tree, LeavesAreNotLookedAtWhenTheyAreFound) {
     EXPECT_GT(LmdbLeaves(snapshot.tree(), keys).size(), 400U);
 }
 
-TEST_F(Tree, ATreeThatLeadsBackToItselfEnds) {
+TEST_F(Tree, AWalkThroughACircleEnds) {
     std::map<std::string, std::string> entries;
     for (int i = 0; i < 400; ++i) {
         entries[fmt::format("{:0200}", i)] = "v";
@@ -294,7 +294,7 @@ TEST_F(Tree, ATreeThatLeadsBackToItselfEnds) {
     const std::uint64_t root = snapshot.tree().root();
     const auto page = snapshot.tree().page(root);
     ASSERT_TRUE(page && page->branch());
-    // All nodes of the root lead to the first one's page.
+    // All nodes of the root get the first child's page.
     for (std::size_t at = 1; at < page->nodes(); ++at) {
         std::uint16_t first = 0;
         std::uint16_t offset = 0;

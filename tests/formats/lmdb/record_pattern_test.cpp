@@ -1,5 +1,5 @@
-// Records that look alike are read without their opcodes, and as their opcodes would have been: a reader that has
-// learned gives what a fresh one gives, also for records that only seem to be alike.
+// A reader that has learned patterns gives the same samples as a new one, which reads the opcodes, also for records
+// that only seem to match a pattern.
 #include "stoker/formats/lmdb/record_pattern.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ std::string said(LmdbRecord& record, const std::string& value) {
 constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ01";
 static_assert(kLetters.size() == kPixels);
 
-// Of a value that holds kLetters as pixels, and the label as the byte behind "label K".
+// The pattern of a value with `pixels`, and with the label in the byte after "label K" if there is one.
 std::optional<RecordPattern> pattern_of(const std::string& value, std::string_view pixels = kLetters, int width = 7) {
     Sample sample;
     sample.bytes = as_bytes(value).subspan(value.find(pixels), pixels.size());
@@ -80,7 +80,7 @@ std::optional<RecordPattern> pattern_of(const std::string& value, std::string_vi
     return RecordPattern::of(as_bytes(value), sample, place);
 }
 
-TEST(RecordPattern, TakesPixelsAndLabelFromWhatIsOtherwiseTheSame) {
+TEST(RecordPattern, ReadsPixelsAndLabelIfTheRestIsTheSame) {
     const std::string image = "before B" + little_endian(kPixels, 4) + std::string(kLetters);
     for (const std::string& value : {"\x80\3" + image + " label K\3 end", "\x80\3 label K\3 " + image + " end"}) {
         const std::optional<RecordPattern> pattern = pattern_of(value);
@@ -98,8 +98,8 @@ TEST(RecordPattern, TakesPixelsAndLabelFromWhatIsOtherwiseTheSame) {
         EXPECT_EQ(std::vector({sample.height, sample.width, sample.channels}), std::vector({4, 7, 1}));
 
         Buffer storage;
-        const auto opposite = pattern->opposite(as_bytes(value), storage);
-        ASSERT_TRUE(pattern->read(opposite, sample));
+        const auto inverted = pattern->inverted(as_bytes(value), storage);
+        ASSERT_TRUE(pattern->read(inverted, sample));
         EXPECT_EQ(sample.label, 0xff - 3);
         EXPECT_EQ(sample.bytes[0], ~std::byte{'A'});
 
@@ -114,7 +114,7 @@ TEST(RecordPattern, TakesPixelsAndLabelFromWhatIsOtherwiseTheSame) {
     }
 }
 
-TEST(RecordPattern, NoneWhereOtherBytesMayMeanSomethingElse) {
+TEST(RecordPattern, NoPatternIfOtherBytesMayMeanSomethingElse) {
     const std::string letters(kLetters);
     const auto has = [&](const std::string& value, int width = 7) {
         return pattern_of(value, kLetters, width).has_value();
@@ -135,7 +135,7 @@ TEST(RecordPattern, NoneWhereOtherBytesMayMeanSomethingElse) {
     EXPECT_FALSE(has("\x80\3B" + size + letters.substr(0, 5) + "label K\3" + letters.substr(13) + letters)) << "torn";
 }
 
-TEST(RecordPattern, AReaderThatHasLearnedGivesWhatAFreshOneGives) {
+TEST(RecordPattern, GivesTheSameAsTheOpcodes) {
     std::mt19937 random(1);
     const auto scalar = [](std::uint64_t value, const char* code, const char* order, int bytes) {
         return pickled_array(pickled_dtype(code, order), {}, little_endian(value, bytes));
@@ -159,7 +159,7 @@ TEST(RecordPattern, AReaderThatHasLearnedGivesWhatAFreshOneGives) {
             pickle(pickled_array(pickled_dtype("u1", "|"), {1, 28}, "\xff\xd8\xff" + pixels.substr(3))),
             pickle(pickled_array(pickled_dtype("u1", "|"), {1, 28}, pixels)),
         };
-        // Long stretches of one kind, so that it is learned, then all of them in turn.
+        // Long runs of one kind, so that it is learned, then all kinds at random.
         const std::size_t kind = i < 1300 ? static_cast<std::size_t>(i / 100) : random() % std::size(records);
         std::string value = records[kind];
         if (i % 10 == 9) {
@@ -179,7 +179,7 @@ std::int64_t compared(const std::vector<std::string>& values) {
     return record.compared();
 }
 
-TEST(RecordPattern, OnlyTheFirstOfEachKindIsReadByItsOpcodes) {
+TEST(RecordPattern, OnlyTheFirstOfEachKindIsReadByOpcodes) {
     std::mt19937 random(2);
     std::vector<std::string> alike;
     std::vector<std::string> pairs;
@@ -200,8 +200,8 @@ TEST(RecordPattern, OnlyTheFirstOfEachKindIsReadByItsOpcodes) {
     EXPECT_EQ(compared(rarely_other), 979) << "kinds that come once do not drive out the one that stays";
 }
 
-// The label is the image's height too, by way of the pickle's memory.
-TEST(RecordPattern, ANumberThatIsUsedTwiceIsNoLabelOfItsOwn) {
+// The label is also the image's height, through the pickle's memo.
+TEST(RecordPattern, NoPatternIfTheLabelIsUsedTwice) {
     const auto record = [](int label, std::string_view pixels) {
         std::string image = image_of(pixels);
         const std::string height = pickled_int(4);
@@ -217,8 +217,8 @@ TEST(RecordPattern, ANumberThatIsUsedTwiceIsNoLabelOfItsOwn) {
     EXPECT_EQ(said(used, record(5, pixels)).find("raw"), std::string::npos);
 }
 
-// Bytes that are the image and the name of a field, by way of the pickle's memory.
-TEST(RecordPattern, PixelsThatAreANameAreNoPixelsOfTheirOwn) {
+// The pixels are also the name of a field, through the pickle's memo.
+TEST(RecordPattern, NoPatternIfThePixelsAreUsedTwice) {
     const auto record = [](std::string_view pixels) {
         std::string image = image_of(pixels);
         image.replace(image.rfind(pickled_bytes(pixels)), pickled_bytes(pixels).size(), "h\x05");
@@ -244,8 +244,8 @@ TEST(RecordPattern, PixelsThatAreANameAreNoPixelsOfTheirOwn) {
     EXPECT_EQ(said(fresh, of(name)), "labels raw 2 3 1 7");
 }
 
-// Pixels in a line of text, as protocol 0 has them, end where their quote does.
-TEST(RecordPattern, PixelsInALineAreReadByTheirOpcodes) {
+// In protocol 0, pixels are a quoted line of text, so their bytes decide where they end.
+TEST(RecordPattern, NoPatternForPixelsInALine) {
     const auto record = [](std::string_view line) {
         std::string image = image_of("abcdef");
         const std::string shape = pickled_shape({4, 7});

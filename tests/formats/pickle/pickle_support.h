@@ -1,4 +1,4 @@
-// Writes pickles opcode by opcode: what Python would write, and what it never would.
+// Writes pickles opcode by opcode, also such as Python would never write.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ inline std::string pickled_shape(const std::vector<std::int64_t>& shape) {
     return pickled_tuple(sides);
 }
 
-// Keys and values in turn.
+// Keys and values alternate.
 inline std::string pickled_dict(const std::vector<std::string>& entries) {
     std::string all = "}(";
     for (const std::string& entry : entries) {
@@ -59,7 +59,7 @@ inline std::string pickled_dtype(std::string_view code, std::string_view order) 
            "b";
 }
 
-// As NumPy 1 wrote it with protocols up to 4.
+// As NumPy 1 writes it with protocols up to 4.
 inline std::string pickled_array(const std::string& dtype, const std::vector<std::int64_t>& shape,
                                  std::string_view content, bool fortran = false) {
     return pickled_name("numpy.core.multiarray", "_reconstruct") +

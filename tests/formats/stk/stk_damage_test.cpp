@@ -1,5 +1,5 @@
-// Damaged and hostile shards. Chance: any changed byte of any file is found, by opening or by verifying.
-// Malice: shards whose hashes are right and whose content is not. All give one DataError, none a crash.
+// Damaged and hostile shards. Opening or verifying finds any changed byte of any file. Forged shards with correct
+// hashes and wrong content are refused too. All give a DataError, none a crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ void put(const fs::path& path, std::string_view content) {
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
 }
 
-// Reads all there is and compares the hashes: what a user of damaged data does.
+// Reads and verifies all samples.
 void read_all(const fs::path& directory) {
     const StkDataset source(directory);
     Sample sample;
@@ -49,7 +49,7 @@ void read_all(const fs::path& directory) {
     EXPECT_NE(sum, 1u);
 }
 
-// What reading gave: "", or the error. Anything else than an error of ours fails the test.
+// The error of reading, or "". An exception that is not a stoker::Error fails the test.
 std::string result_of(const fs::path& directory) {
     try {
         read_all(directory);
@@ -121,7 +121,7 @@ TEST(StkDamage, ChangesOfTheManifestAreFoundOrHarmless) {
     EXPECT_THAT(result_of(dir / "x.stk"), HasSubstr("expected version 1 of the stk format, got version 2"));
 }
 
-// Depth costs a reader of JSON stack, not memory.
+// A deeply nested JSON text would overflow the stack of its parser.
 TEST(StkDamage, AManifestTooDeepIsRefused) {
     const TempDir dir;
     write_every_kind(dir / "x.stk", 20, 1000);
@@ -148,7 +148,7 @@ TEST(StkDamage, AManifestTooDeepIsRefused) {
     }
 }
 
-// A data set that no reader would open is not written.
+// The writer refuses a manifest that no reader would open.
 TEST(StkDamage, ANoteTooDeepIsNotWritten) {
     const TempDir dir;
     const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
@@ -161,7 +161,7 @@ TEST(StkDamage, ANoteTooDeepIsNotWritten) {
     EXPECT_THROW(compact_json(nested(200'000)), InvalidArgument);
 }
 
-// A million shards fit, with the largest numbers that there are.
+// A million shards with the largest numbers fit into a manifest.
 TEST(StkDamage, TheLargestManifestCanBeRead) {
     const TempDir dir;
     StkManifest manifest;
@@ -184,7 +184,8 @@ TEST(StkDamage, ShardsOfAnotherDataSetAreRefused) {
     write_every_kind(dir / "x.stk", 20, 1000);
     write_every_kind(dir / "y.stk", 21, 900);
     fs::copy_file(dir / "y.stk/shard-000001.stk", dir / "x.stk/shard-000001.stk", fs::copy_options::overwrite_existing);
-    EXPECT_THAT(result_of(dir / "x.stk"), AllOf(HasSubstr("shard-000001.stk"), HasSubstr("of another data set")));
+    EXPECT_THAT(result_of(dir / "x.stk"),
+                AllOf(HasSubstr("shard-000001.stk"), HasSubstr("belongs to another data set")));
     fs::remove(dir / "x.stk/shard-000001.stk");
     EXPECT_THROW(StkReader(dir / "x.stk"), IoError);
 }
@@ -227,10 +228,10 @@ TEST(StkDamage, RandomChangesNeverCrash) {
         found += static_cast<int>(!result_of(dir / "x.stk").empty());
         put(paths[file], files[file]);
     }
-    EXPECT_GT(found, 1400);  // the others left the file as it was, or changed white space of the manifest
+    EXPECT_GT(found, 1400);  // the others changed nothing, or only white space of the manifest
 }
 
-// ---- Malice: content that is wrong under hashes that are right ----
+// ---- Forged shards: wrong content with correct hashes ----
 
 class Forged {
   public:
@@ -252,7 +253,7 @@ class Forged {
         return footer_.index_offset + stk_layout(every_kind(), footer_.samples).fields[field] +
                sample * stk_entry_size(every_kind().fields[field]);
     }
-    // With all hashes set right, as far as what they cover lies within the file.
+    // Corrects all hashes whose ranges lie within the file.
     std::string sealed() {
         const auto hash = [&](std::uint64_t offset, std::uint64_t size) {
             return offset <= bytes_.size() && size <= bytes_.size() - offset
@@ -313,8 +314,8 @@ const Forgery kForgeries[] = {
     {"tensor without elements but with bytes", [](Forged& f) { f.set(f.entry(5, 1) + 24, std::int64_t{0}); },
      "an entry of field boxes"},
     {"keys backwards", [](Forged& f) { f.set(f.footer().index_offset + 8, std::uint64_t{1}); },
-     "keys one after the other"},
-    {"key too long", [](Forged& f) { f.set(f.footer().index_offset, kHuge); }, "keys one after the other"},
+     "keys that follow each other"},
+    {"key too long", [](Forged& f) { f.set(f.footer().index_offset, kHuge); }, "keys that follow each other"},
     {"keys beyond the index",
      [](Forged& f) {
          const std::uint64_t last = f.footer().index_offset + 8 * (f.footer().samples - 1);
@@ -355,10 +356,10 @@ const Forgery kForgeries[] = {
      [](Forged& f) {
          f.set(f.footer().schema_offset + 4 + 12, std::array{'l', 'a', 'b', 'e', 'l'});
      },
-     "a name of its own"},
+     "a unique name"},
 };
 
-TEST(StkDamage, RightHashesDoNotHelp) {
+TEST(StkDamage, ForgedShardsAreRefused) {
     const TempDir dir;
     write_every_kind(dir / "x.stk", 8, 1 << 20);
     const fs::path path = dir / "x.stk/shard-000000.stk";

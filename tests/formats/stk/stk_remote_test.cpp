@@ -1,5 +1,5 @@
-// stk data sets behind a server: every sample equals the local reader's, whatever fails or lies on the way, or one
-// clear line says what is wrong.
+// stk data sets behind a server: in spite of failures and wrong bytes, every sample equals the local reader's, or one
+// clear error says what is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ class StkRemoteTest : public ::testing::Test {
         return open_dataset(server_.url(path), Split::train, {.remote = options});
     }
 
-    // Every sample of `remote`, in the order of a shuffle, is the local one's.
+    // Compares every sample of `remote`, in shuffled order, with the local one.
     void expect_same(const Dataset& remote, unsigned seed = 1) const {
         const StkDataset local(local_);
         ASSERT_EQ(remote.size(), local.size());
@@ -117,11 +117,12 @@ TEST_F(StkRemoteTest, FieldsBesideTheImageAreReadAsPayloads) {
     const std::size_t caption = remote.field("caption", StkKind::bytes);
     const std::size_t boxes = remote.field("boxes", StkKind::tensor);
     for (std::int64_t i = 0; i < kCount; ++i) {
-        std::vector<std::byte> found(remote.payload_size(caption, i));
-        remote.read(caption, i, found);
+        const auto [shard, sample] = remote.place(i);
+        std::vector<std::byte> found(shard.payload_range(caption, sample).size);
+        shard.read(caption, sample, found);
         EXPECT_EQ(text_of(found), text_of(local.bytes(caption, i)));
-        found.resize(remote.payload_size(boxes, i));
-        remote.read(boxes, i, found);
+        found.resize(shard.payload_range(boxes, sample).size);
+        shard.read(boxes, sample, found);
         const TensorView tensor = local.tensor(boxes, i);
         EXPECT_EQ(text_of(found), text_of({tensor.data, tensor.bytes()}));
         EXPECT_EQ(remote.number(remote.field("weight", StkKind::number), i), static_cast<double>(i) / 7);
@@ -131,7 +132,7 @@ TEST_F(StkRemoteTest, FieldsBesideTheImageAreReadAsPayloads) {
     EXPECT_TRUE(remote.image(0, 0).bytes.empty());
 }
 
-TEST_F(StkRemoteTest, OpeningAsksForTheEndsOnly) {
+TEST_F(StkRemoteTest, OpeningFetchesOnlyTheEnds) {
     std::uint64_t payloads = 0;
     {
         StkWriter writer(dir_ / "large.stk", {{{.name = "image", .kind = StkKind::image}}}, {.shard_size = 200'000});
@@ -192,14 +193,14 @@ TEST_F(StkRemoteTest, ByteForByteUnderRandomFaults) {
     }
 }
 
-// The first answer of each range is wrong by a bit, as a proxy may have it, with headers that show nothing.
+// The first answer for each range has one wrong bit, as from a bad proxy, and correct headers.
 TEST_F(StkRemoteTest, WrongBytesAreFetchedAnewAndNeverUsed) {
     std::mutex mutex;
     std::set<std::pair<std::string, std::uint64_t>> seen;
     int wrong = 0;
     const auto once = [&](const SeenRequest& request) {
         const std::scoped_lock lock(mutex);
-        const bool block = request.first % 512 == 0 && request.size() >= 512;  // not what is fetched anew
+        const bool block = request.first % 512 == 0 && request.size() >= 512;  // not the second fetch
         const bool first =
             block && !request.path.ends_with(".json") && seen.insert({request.path, request.first}).second;
         wrong += first;
@@ -214,7 +215,7 @@ TEST_F(StkRemoteTest, WrongBytesAreFetchedAnewAndNeverUsed) {
     }
 }
 
-// The same with a disk cache: what was wrong does not stay in it.
+// The same with a disk cache: wrong bytes do not stay in it.
 TEST_F(StkRemoteTest, WrongBytesDoNotStayInTheCache) {
     RemoteOptions options = tiny_blocks();
     options.cache_dir = dir_ / "cache";
@@ -226,7 +227,7 @@ TEST_F(StkRemoteTest, WrongBytesDoNotStayInTheCache) {
         for (std::int64_t i = 0; i < kCount; ++i) {
             try {
                 dataset->read(i, sample);
-            } catch (const DataError&) {  // now the cache holds what came
+            } catch (const DataError&) {  // now the cache holds these bytes
             }
         }
         server_.set_faults({});
@@ -237,7 +238,7 @@ TEST_F(StkRemoteTest, WrongBytesDoNotStayInTheCache) {
     server_.forget_seen();
     expect_same(*open(options));
     for (const SeenRequest& request : server_.seen()) {
-        EXPECT_EQ(request.size(), 1U) << request.path;  // only to see that it is still the same
+        EXPECT_EQ(request.size(), 1U) << request.path;  // only to check that the file has not changed
     }
 }
 
@@ -276,7 +277,7 @@ TEST_F(StkRemoteTest, DamagedPayloadsAreNamedByKeyAndOffset) {
     EXPECT_EQ(text_of(sample.bytes), StkSample(1).image);
 }
 
-TEST_F(StkRemoteTest, WhatIsNotThere) {
+TEST_F(StkRemoteTest, MissingAndTruncatedFiles) {
     EXPECT_THAT(thrown_by<IoError>([&] { open(tiny_blocks(), "/none.stk"); }),
                 AllOf(HasSubstr("/none.stk/stk.json"), HasSubstr("404")));
     server_.set_faults([](const SeenRequest& request) {
@@ -298,21 +299,21 @@ TEST_F(StkRemoteTest, WhatIsNotThere) {
     EXPECT_THAT(thrown_by<DataError>([&] { open(); }), HasSubstr("at least one shard"));
 }
 
-TEST_F(StkRemoteTest, AShardThatIsReplacedMeanwhile) {
+TEST_F(StkRemoteTest, AShardThatIsReplacedWhileInUse) {
     const auto dataset = open();
     Sample sample;
     for (const auto& entry : fs::directory_iterator(local_)) {
         server_.put("/x.stk/" + entry.path().filename().string(), {.bytes = read_text(entry.path()), .etag = "\"v2\""});
     }
     EXPECT_THAT(thrown_by<DataError>([&] {
-                    for (std::int64_t i = 0; i < kCount; ++i) {  // some came with the end when it was opened
+                    for (std::int64_t i = 0; i < kCount; ++i) {  // some were fetched together with the index
                         dataset->read(i, sample);
                     }
                 }),
-                HasSubstr("replaced meanwhile"));
+                HasSubstr("replaced while it was open"));
 }
 
-TEST(StkUrl, IsKnownByItsName) {
+TEST(StkUrl, IsRecognisedByItsName) {
     for (const char* url : {"http://h/x.stk", "https://h/a/x.stk/", "s3://b/x.stk", "http://h/x.stk?sig=1"}) {
         EXPECT_TRUE(is_stk_url(url)) << url;
     }

@@ -1,4 +1,4 @@
-// Small stk data sets for tests: every kind of field, values known from the index.
+// Small stk data sets with every kind of field; the values follow from the index.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ inline StkSchema every_kind() {
              {.name = "boxes", .kind = StkKind::tensor, .dtype = DType::float32, .rank = 2}}};
 }
 
-// The values of sample `index`, and the memory that they are views of.
+// The values of sample `index` and the memory that they view.
 struct StkSample {
     explicit StkSample(std::int64_t index)
         : key(fmt::format("{}/{:04}.jpg", kClasses[static_cast<std::size_t>(index % 3)], index)),

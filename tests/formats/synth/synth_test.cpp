@@ -1,5 +1,5 @@
-// Data that Stoker draws: the same bytes for the same arguments whatever thread asks in whatever order,
-// other bytes for other arguments, and pictures that look like what they stand for.
+// Data that Stoker draws: the same bytes for the same arguments on every thread and in every order, other bytes for
+// other arguments, and images that can be told apart by class.
 #include "stoker/formats/synth/synth_digits.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
-#include "stoker/base/thread_pool.h"
+#include "stoker/base/parallel_for.h"
 #include "stoker/formats/synth/synth_photos.h"
 
 namespace stoker {
@@ -56,7 +56,7 @@ double mean(const Pixels& pixels) {
 
 TEST(SynthDigits, DescribesItself) {
     const auto train = make_synth_digits(Split::train, kSynthDigitsTrain, 3);
-    const auto test = make_synth_digits(Split::test, kSynthDigitsTest, 3);
+    const auto test = make_synth_digits(Split::test, 10'000, 3);
     EXPECT_EQ(train->size(), 60000);
     EXPECT_EQ(test->size(), 10000);
     EXPECT_EQ(train->key(123), "train/123");
@@ -129,8 +129,7 @@ TEST(SynthDigits, BytesDoNotDependOnThreadsOrOrder) {
     const auto expected = read_digits(*dataset, kCount);
     for (const int threads : {2, 5}) {
         std::vector<Digit> got(kCount);
-        ThreadPool pool(threads);
-        pool.parallel_for(kCount, 3, [&](std::int64_t begin, std::int64_t end) {
+        parallel_for(threads, kCount, 3, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = end - 1; i >= begin; --i) {
                 got[static_cast<std::size_t>(i)] = read_digit(*dataset, i);
             }
@@ -160,7 +159,7 @@ TEST(SynthDigits, LookLikeMnist) {
     for (const Digit& digit : read_digits(*make_synth_digits(Split::train, kCount, 2), kCount)) {
         const double brightness = mean(digit.pixels);
         sum += brightness;
-        ASSERT_GT(brightness, 4);  // a thin 1
+        ASSERT_GT(brightness, 4);  // a thin digit 1
         ASSERT_LT(brightness, 90);
         ASSERT_GT(*std::max_element(digit.pixels.begin(), digit.pixels.end()), 120);
         double x = 0;
@@ -188,7 +187,7 @@ TEST(SynthDigits, InkStaysInsideTheFrame) {
     }
 }
 
-// The nearest mean image of a class: far better than chance, far from perfect.
+// A nearest-mean classifier is far better than chance and far from perfect.
 TEST(SynthDigits, CanBeLearntButNotTrivially) {
     std::array<std::vector<double>, 10> means;
     means.fill(std::vector<double>(kPixels));
@@ -264,8 +263,7 @@ TEST(SynthPhotos, AreAFunctionOfTheirArguments) {
 TEST(SynthPhotos, BytesDoNotDependOnThreads) {
     constexpr std::int64_t kCount = 16;
     std::vector<Photo> got(kCount);
-    ThreadPool pool(4);
-    pool.parallel_for(kCount, 1, [&](std::int64_t i, std::int64_t) {
+    parallel_for(4, kCount, 1, [&](std::int64_t i, std::int64_t) {
         got[static_cast<std::size_t>(i)] = draw(i, static_cast<int>(i % 8), 3);
     });
     for (std::int64_t i = 0; i < kCount; ++i) {
@@ -292,7 +290,7 @@ TEST(SynthPhotos, VaryInSizeAndLight) {
     EXPECT_GT(brightest, 140);
 }
 
-// What makes a JPEG file weigh what a photograph's does: detail at every scale, down to the pixel.
+// Detail at every scale, down to the pixel, gives JPEG files the size of photographs.
 TEST(SynthPhotos, HaveThePixelDetailOfPhotographs) {
     for (std::int64_t i = 0; i < 16; ++i) {
         const Photo photo = draw(i, static_cast<int>(i % 8), 0);

@@ -1,4 +1,4 @@
-// Tar archives written block by block, so that tests can write what no program does.
+// Writes tar archives block by block, also ones that no program writes.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stoker/base/file.h"
-#include "stoker/formats/webdataset/tar.h"
+#include "stoker/formats/webdataset/tar_reader.h"
 #include "stoker/io/byte_file.h"
 
 namespace stoker::testing {
@@ -26,12 +26,12 @@ struct TarOptions {
     char type = '0';
     std::string_view magic = kPosix;
     std::string prefix = {};
-    bool base256 = false;       // the size
-    std::uint64_t claimed = 0;  // the size where it is not the payload's
+    bool base256 = false;       // size as a binary number
+    std::uint64_t claimed = 0;  // size in the header; 0: the payload's
     bool signed_sum = false;
 };
 
-// A header whose checksum is right.
+// A header with a correct checksum.
 inline std::string tar_header(std::string_view name, std::uint64_t size, const TarOptions& options = {}) {
     std::string block(512, '\0');
     const auto put = [&](std::size_t at, std::string_view text) { block.replace(at, text.size(), text); };
@@ -75,7 +75,7 @@ inline std::string tar_end() {
     return std::string(1024, '\0');
 }
 
-// "25 path=cat/001.jpg\n": the number counts itself.
+// "25 path=cat/001.jpg\n": the number includes its own digits.
 inline std::string pax_record(std::string_view key, std::string_view value) {
     std::size_t size = key.size() + value.size() + 3;
     while (fmt::to_string(size).size() + key.size() + value.size() + 3 != size) {
@@ -92,7 +92,7 @@ inline std::string long_name(std::string_view name, char type = 'L') {
     return tar_member("././@LongLink", std::string(name) + '\0', {.type = type, .magic = kGnu});
 }
 
-// An archive in memory that notes what is asked of it.
+// An archive in memory that logs reads and prefetches.
 class MemoryFile final : public ByteFile {
   public:
     struct Log {

@@ -1,5 +1,4 @@
-// Shards with known samples: what is a sample, what is its image and its label, the index and its cache, and how
-// remote shards are asked for their bytes.
+// Shards with known samples: grouping, image and label of a sample, the index and its cache, requests to remote shards.
 #include "stoker/formats/webdataset/webdataset.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +15,7 @@
 #include "stoker/base/user_cache.h"
 #include "stoker/formats/class_names.h"
 #include "stoker/formats/open.h"
-#include "stoker/formats/webdataset/tar_samples.h"
+#include "stoker/formats/webdataset/sample_grouper.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -29,11 +28,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using namespace stoker::testing;
 
-// A cache of its own for each test.
-class WebDataset : public ::testing::Test {
+// Each test has its own cache folder.
+class WebDatasetTest : public ::testing::Test {
   protected:
-    WebDataset() { ::setenv("STOKER_CACHE", (dir_ / "cache").c_str(), 1); }
-    ~WebDataset() override { ::unsetenv("STOKER_CACHE"); }
+    WebDatasetTest() { ::setenv("STOKER_CACHE", (dir_ / "cache").c_str(), 1); }
+    ~WebDatasetTest() override { ::unsetenv("STOKER_CACHE"); }
 
     std::string at(const std::string& name) const { return (dir_ / name).string(); }
     std::string write(const std::string& name, const std::string& members) const {
@@ -106,14 +105,13 @@ std::string npy(const std::string& shape, std::size_t count, bool fortran = fals
     return file;
 }
 
-TEST_F(WebDataset, SamplesAreMembersOfOneKey) {
+TEST_F(WebDatasetTest, SamplesAreMembersOfOneKey) {
     const auto dataset =
         open(tar_member("d/", "", {.type = '5'}) + tar_member("d/a.JPEG", "A") + tar_member("d/a.cls", "3") +
              tar_member("d/a.txt", "a cat") + tar_member("b.cls", "1\n") + tar_member("link", "", {.type = '2'}) +
              tar_member("b.png", "B") + tar_member("c.x/c.ppm", "C"));
     EXPECT_EQ(all(dataset), (std::vector<Seen>{{"d/a.JPEG", "A", 3}, {"b.png", "B", 1}, {"c.x/c.ppm", "C", -1}}));
     EXPECT_EQ(dataset.format(), "webdataset");
-    EXPECT_EQ(dataset.other_samples(), 0);
     EXPECT_EQ(dataset.path(), at("x.tar"));
     EXPECT_EQ(dataset.bytes(), static_cast<std::int64_t>(fs::file_size(at("x.tar"))));
     EXPECT_THAT(dataset.classes(), ElementsAre("0", "1", "2", "3"));
@@ -123,9 +121,9 @@ TEST_F(WebDataset, SamplesAreMembersOfOneKey) {
     EXPECT_THROW(dataset.key(-1), InvalidArgument);
 }
 
-TEST_F(WebDataset, NamesAreSplitAtTheFirstDot) {
+TEST_F(WebDatasetTest, NamesAreSplitAtTheFirstDot) {
     const auto parts = [](std::string_view name) {
-        const TarNameParts found = split_tar_name(name);
+        const TarMemberNameParts found = split_tar_member_name(name);
         return fmt::format("{} | {}", found.key, found.extension);
     };
     EXPECT_EQ(parts("a/b.c/001.seg.png"), "a/b.c/001 | seg.png");
@@ -138,13 +136,12 @@ TEST_F(WebDataset, NamesAreSplitAtTheFirstDot) {
     EXPECT_EQ(parts("a/__b__/1.jpg"), "a/__b__/1 | jpg");
 }
 
-TEST_F(WebDataset, SamplesWithoutAnImageAreCounted) {
+TEST_F(WebDatasetTest, SamplesWithoutAnImageAreLeftOut) {
     const auto dataset =
         open(tar_member("a.jpg", "A") + tar_member("README.txt", "all") + tar_member("b.cls", "1") +
              tar_member("c.left.jpg", "L") + tar_member("c.right.jpg", "R") + tar_member("e.2019.jpg", "E") +
              tar_member("f.thumb.jpg", "T") + tar_member("f.jpg", "F"));
     EXPECT_EQ(all(dataset), (std::vector<Seen>{{"a.jpg", "A", -1}, {"e.2019.jpg", "E", -1}, {"f.jpg", "F", -1}}));
-    EXPECT_EQ(dataset.other_samples(), 3);
     EXPECT_THAT(dataset.classes(), IsEmpty());
     EXPECT_THAT(refusal(tar_member("a.mp4", "A") + tar_member("a.json", "{}") + tar_member("b.mp4", "B")),
                 AllOf(HasSubstr("[" + at("x.tar") + "] expected samples with an image: jpg, png"),
@@ -152,7 +149,7 @@ TEST_F(WebDataset, SamplesWithoutAnImageAreCounted) {
     EXPECT_THAT(refusal(""), HasSubstr("no samples at all"));
 }
 
-TEST_F(WebDataset, TheImageIsTheFirstOfTheUsualExtensions) {
+TEST_F(WebDatasetTest, TheImageIsTheFirstOfTheUsualExtensions) {
     EXPECT_EQ(all(open(tar_member("a.npy", "N") + tar_member("a.png", "P") + tar_member("a.jpeg", "J") +
                        tar_member("b.dct", "D"))),
               (std::vector<Seen>{{"a.jpeg", "J", -1}, {"b.dct", "D", -1}}));
@@ -163,7 +160,7 @@ TEST_F(WebDataset, TheImageIsTheFirstOfTheUsualExtensions) {
                 HasSubstr("samples with the image webp, got none; there are png"));
 }
 
-TEST_F(WebDataset, Labels) {
+TEST_F(WebDatasetTest, Labels) {
     const auto label = [&](const std::string& members, const FieldNames& fields = {}) {
         return labels(open(tar_member("a.jpg", "A") + members, fields)).front();
     };
@@ -175,7 +172,7 @@ TEST_F(WebDataset, Labels) {
     EXPECT_EQ(label(tar_member("a.txt", "7")), 7);
     EXPECT_EQ(label(tar_member("a.txt", "7") + tar_member("a.json", R"({"label": 8})") + tar_member("a.cls", "9")), 9);
     EXPECT_EQ(label(tar_member("a.cls", "9") + tar_member("a.json", R"({"label": 8})") + tar_member("a.txt", "7")), 9);
-    // What does not have to be a label, and is none.
+    // Content that need not be a label and is none.
     for (const char* json : {R"({"label": "cat"})", R"({"label": 1.5})", R"({"label": -7})", "[1]", "{", "", "NaN",
                              R"({"label": 99999999999})", R"({"label": 18446744073709551615})", R"({"label": true})"}) {
         EXPECT_EQ(label(tar_member("a.json", json) + tar_member("a.txt", "7")), 7) << json;
@@ -183,7 +180,7 @@ TEST_F(WebDataset, Labels) {
     EXPECT_EQ(
         label(tar_member("a.txt", "a cat on a mat, which is a text of more than sixty-four bytes, as captions are")),
         -1);
-    // Asked for.
+    // Named by the user.
     const auto named = [](const char* name) { return FieldNames{.image = {}, .label = name}; };
     const std::string both =
         tar_member("a.json", R"({"label": 1, "coarse": 2})") + tar_member("a.cls", "3") + tar_member("a.top.txt", "4");
@@ -196,7 +193,7 @@ TEST_F(WebDataset, Labels) {
                 HasSubstr("expected samples with the label fine, got none; there are jpg, json, cls, top.txt"));
 }
 
-TEST_F(WebDataset, ABadLabelIsTheSamplesOwnTrouble) {
+TEST_F(WebDatasetTest, ABadLabelFailsItsSampleOnly) {
     const auto check = [&](const std::string& member, const FieldNames& fields) {
         const auto dataset = open(tar_member("a.jpg", "A") + tar_member("a.cls", "1") + tar_member("b.jpg", "B") +
                                       member + tar_member("c.jpg", "C") + tar_member("c.cls", "0"),
@@ -221,7 +218,7 @@ TEST_F(WebDataset, ABadLabelIsTheSamplesOwnTrouble) {
     check(tar_member("b.json", R"({"x": "1"})"), {.image = {}, .label = "json:x"});
 }
 
-TEST_F(WebDataset, Arrays) {
+TEST_F(WebDatasetTest, Arrays) {
     const auto dataset = open(tar_member("a.npy", npy("2, 3, 3", 18)) + tar_member("a.cls", "1") +
                               tar_member("b.npy", npy("3, 2, 5", 30)) + tar_member("c.npy", npy("2, 3", 6, true)) +
                               tar_member("e.npy", npy("1, 5, 6", 30)) + tar_member("f.npy", npy("2, 3", 3)) +
@@ -262,9 +259,9 @@ TEST_F(WebDataset, Arrays) {
     EXPECT_EQ(sample.height, 0);
 }
 
-TEST_F(WebDataset, TornSamples) {
+TEST_F(WebDatasetTest, MembersOfASampleMustBeConsecutive) {
     EXPECT_THAT(refusal(tar_member("a.jpg", "A") + tar_member("b.jpg", "B") + tar_member("a.cls", "1")),
-                AllOf(HasSubstr("x.tar: a.cls @ byte 2048] expected all members of a sample one after the other"),
+                AllOf(HasSubstr("x.tar: a.cls @ byte 2048] expected consecutive members for each sample"),
                       HasSubstr("sort the files by name")));
     EXPECT_THAT(refusal(tar_member("a.jpg", "A") + tar_member("a.JPG", "A")), HasSubstr("\"jpg\" twice"));
     // The same key in another shard is another sample.
@@ -273,7 +270,7 @@ TEST_F(WebDataset, TornSamples) {
     EXPECT_EQ(all(WebDataset(at("s-{0..1}.tar"))), (std::vector<Seen>{{"a.jpg", "0", -1}, {"a.jpg", "1", -1}}));
 }
 
-TEST_F(WebDataset, EverySpecification) {
+TEST_F(WebDatasetTest, EverySpecification) {
     for (int i = 0; i < 12; ++i) {
         write(fmt::format("s-{:02}.tar", i),
               i == 5 ? tar_member("only.txt", "5") : tar_member(fmt::format("{}.png", i), fmt::to_string(i)));
@@ -301,7 +298,7 @@ TEST_F(WebDataset, EverySpecification) {
     EXPECT_THROW(open_dataset(at("z.tar.gz"), Split::train), Unsupported);
 }
 
-TEST_F(WebDataset, ClassNames) {
+TEST_F(WebDatasetTest, ClassNames) {
     const auto classes = [&](const std::string& shard) {
         const WebDataset dataset(write(shard, tar_member("a.png", "A") + tar_member("a.cls", "1")));
         return std::vector<std::string>(dataset.classes().begin(), dataset.classes().end());
@@ -328,15 +325,15 @@ TEST_F(WebDataset, ClassNames) {
     EXPECT_THAT(class_name_files("2012.tar"), ElementsAre("2012-classes.txt", "classes.txt"));
 }
 
-// A million class names are made for nobody who only wrote a large number.
-TEST_F(WebDataset, LargeLabels) {
+// A single large label does not create millions of class names.
+TEST_F(WebDatasetTest, LargeLabels) {
     const auto dataset = open(tar_member("a.png", "A") + tar_member("a.cls", "16777215"));
     EXPECT_EQ(dataset.label(0), 16777215);
     EXPECT_THAT(dataset.classes(), IsEmpty());
 }
 
-// The index comes from the cache as long as the shard is the same, and is made anew where either has changed.
-TEST_F(WebDataset, IndexIsKept) {
+// The index comes from the cache while shard and fields are unchanged, and is rebuilt otherwise.
+TEST_F(WebDatasetTest, IndexIsCached) {
     const std::string members = tar_member("a.png", "A") + tar_member("a.cls", "1") + tar_member("b.jpg", "B");
     MemoryFile::Log log;
     const auto reads = [&](const std::string& stamp, const FieldNames& fields = {}) {
@@ -352,16 +349,16 @@ TEST_F(WebDataset, IndexIsKept) {
     EXPECT_GT(reads("2"), 0u);
     EXPECT_GT(reads("2", {.image = "png", .label = {}}), 0u);
     EXPECT_EQ(reads("2"), 0u);
-    EXPECT_GT(reads(""), 0u);  // as of a server that tells no version: nothing is kept
+    EXPECT_GT(reads(""), 0u);  // as from a server that sends no version: nothing is cached
     EXPECT_GT(reads(""), 0u);
 
-    // An index that does not fit, as if the shard were shorter, or that is damaged: both are no index.
+    // An index that does not fit the shard, or is damaged, is ignored.
     for (const bool cut : {false, true}) {
         auto kept = read_user_cache("tar_index", "https://h/x.tar", "2");
         ASSERT_TRUE(kept);
         const auto bytes = kept->bytes();
         EXPECT_FALSE(TarIndex::parse(std::move(*read_user_cache("tar_index", "https://h/x.tar", "2")), 1024));
-        bytes[36] = std::byte{0x7f};  // of the first offset
+        bytes[28] = std::byte{0x7f};  // in the first offset
         ASSERT_TRUE(write_user_cache("tar_index", "https://h/x.tar", "2", cut ? bytes.first(50) : bytes));
         EXPECT_GT(reads("2"), 0u);
         EXPECT_EQ(reads("2"), 0u);
@@ -371,7 +368,7 @@ TEST_F(WebDataset, IndexIsKept) {
     EXPECT_GT(reads("3"), 0u);
 }
 
-TEST_F(WebDataset, DamagedIndices) {
+TEST_F(WebDatasetTest, DamagedIndices) {
     open(tar_member("a.png", "A") + tar_member("b.jpg", "BB"));
     const MemoryFile shard("m.tar", tar_member("a.png", "A") + tar_member("b.jpg", "BB") + tar_end());
     const TarIndex index = make_tar_index(shard, {});
@@ -392,7 +389,7 @@ TEST_F(WebDataset, DamagedIndices) {
     EXPECT_LT(good, 2900);
 }
 
-TEST_F(WebDataset, ManyShardsFewDescriptors) {
+TEST_F(WebDatasetTest, ManyShardsFewDescriptors) {
     std::vector<std::string> names;
     for (int i = 0; i < 40; ++i) {
         names.push_back(write(fmt::format("s-{:02}.tar", i), tar_member("a.png", fmt::format("image {}", i))));
@@ -422,14 +419,14 @@ TEST_F(WebDataset, ManyShardsFewDescriptors) {
                 const int index = (i * 7 + t * 11) % 40;
                 dataset.read(index, sample);
                 EXPECT_EQ(text(sample.bytes), fmt::format("image {}", index));
-                EXPECT_LE(open, 4 + 2 * 4);  // and those that threads have in hand
+                EXPECT_LE(open, 4 + 2 * 4);  // plus those that threads are using
             }
         });
     }
     threads.clear();
     EXPECT_LE(open, 4);
 
-    // One that has changed meanwhile is found out when it is opened again.
+    // A shard that has changed is detected when it is opened again.
     write("s-07.tar", tar_member("a.png", "another image of another size") + tar_member("b.png", "b"));
     Sample sample;
     for (int i = 20; i < 30; ++i) {
@@ -446,7 +443,7 @@ TEST_F(WebDataset, ManyShardsFewDescriptors) {
     EXPECT_THROW(dataset.read(8, sample), IoError);
 }
 
-TEST_F(WebDataset, RemoteShards) {
+TEST_F(WebDatasetTest, RemoteShards) {
     std::map<std::string, std::string> shards;
     std::vector<std::string> names;
     for (int s = 0; s < 3; ++s) {
@@ -470,14 +467,14 @@ TEST_F(WebDataset, RemoteShards) {
     for (auto& [name, log] : logs) {
         log = {};
     }
-    // Neighbours in any order are one range; the fourth image lies between the third and the fifth.
+    // Neighbours, in any order, form one range; the fourth image lies between the third and the fifth.
     dataset.prefetch(std::vector<std::int64_t>{7, 0, 2, 1, 4, 9, 0});
     EXPECT_THAT(logs[names[0]].wanted,
                 ElementsAre(ByteRange{512, 2 * 1536 + 1000}, ByteRange{3 * 1536 + 1024 + 100'352, 1000}));
     EXPECT_THAT(logs[names[1]].wanted, IsEmpty());
     EXPECT_THAT(logs[names[2]].wanted,
                 ElementsAre(ByteRange{2 * 1536 + 512, 1000}, ByteRange{3 * 1536 + 1024 + 100'352, 1000}));
-    // One read a sample, of the image alone.
+    // One read per sample, of the image only.
     Sample sample;
     dataset.read(3, sample);
     EXPECT_THAT(logs[names[0]].reads, ElementsAre(ByteRange{3 * 1536 + 512, 100'000}));

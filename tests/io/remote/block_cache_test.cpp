@@ -1,5 +1,4 @@
-// The disk cache: what it gives back is what was put in, whatever became of its files, and it never takes more than
-// its budget.
+// The disk cache returns what was stored or nothing, even if its files are damaged, and never exceeds its budget.
 #include "stoker/io/remote/block_cache.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +36,7 @@ std::vector<std::byte> block_of(int number) {
     return bytes;
 }
 
-// Put there and right, or not there.
+// True if the cache has the block; its bytes must then be right.
 bool has(BlockCache& cache, int number) {
     std::vector<std::byte> out(kBlock);
     const bool found = cache.get(key_of(number), out);
@@ -63,7 +62,7 @@ fs::path file_of(const fs::path& directory, int number) {
     return directory / name;
 }
 
-TEST(BlockCacheTest, GivesBackWhatWasPutIn) {
+TEST(BlockCacheTest, ReturnsWhatWasStored) {
     const TempDir dir;
     {
         BlockCache cache(dir / "made" / "here", kBudget);
@@ -91,17 +90,17 @@ TEST(BlockCacheTest, NeverTakesMoreThanItsBudget) {
     EXPECT_LE(on_disk(dir.path()), kBudget / 2);
 }
 
-TEST(BlockCacheTest, WhatWasUsedLastStays) {
+TEST(BlockCacheTest, KeepsTheMostRecentlyUsed) {
     const TempDir dir;
     BlockCache cache(dir.path(), kBudget);
     for (int number = 0; number < 50; ++number) {
         cache.put(key_of(number), block_of(number));
-        std::this_thread::sleep_for(std::chrono::milliseconds(6));  // file times are as fine as a clock tick
+        std::this_thread::sleep_for(std::chrono::milliseconds(6));  // file times have the resolution of a clock tick
         ASSERT_TRUE(has(cache, 0)) << number;
     }
 }
 
-TEST(BlockCacheTest, DamageIsNoticedAndDropped) {
+TEST(BlockCacheTest, DamagedBlocksAreDropped) {
     const TempDir dir;
     BlockCache cache(dir.path(), kBudget);
     std::minstd_rand random(5);
@@ -160,7 +159,7 @@ TEST(BlockCacheTest, OthersDeletionsAndLeftoversDoNoHarm) {
     std::ofstream(dir / "usage", std::ios::trunc) << "?";
     BlockCache cache(dir.path(), kBudget);
     EXPECT_FALSE(fs::exists(old));
-    EXPECT_TRUE(fs::exists(young));  // another process may be writing it: it counts in full
+    EXPECT_TRUE(fs::exists(young));  // another process may be writing it: it counts with its final size
     EXPECT_TRUE(fs::exists(dir / "notes.txt"));
     for (int number = 40; number < 60; ++number) {
         EXPECT_TRUE(cache.put(key_of(number), block_of(number)));
@@ -187,14 +186,14 @@ TEST(BlockCacheTest, ManyUsersOfOneDirectory) {
                     const int other = static_cast<int>(random() % 30);
                     good = good && (!cache.get(key_of(other), out) || out == block_of(other));
                 }
-            } catch (...) {  // the status tells
+            } catch (...) {  // reported by the exit status
                 good = false;
             }
             ::_exit(good ? 0 : 1);
         }
         children.push_back(child);
     }
-    ::kill(children[0], SIGKILL);  // in the middle of whatever it does
+    ::kill(children[0], SIGKILL);  // at an arbitrary point
     for (std::size_t i = 0; i < children.size();) {
         EXPECT_LE(on_disk(dir.path()), kBudget);
         int status = 0;
@@ -210,7 +209,7 @@ TEST(BlockCacheTest, ManyUsersOfOneDirectory) {
     }
 }
 
-TEST(BlockCacheTest, RefusesWhatCannotBe) {
+TEST(BlockCacheTest, RefusesInvalidArguments) {
     const TempDir dir;
     EXPECT_THROW(BlockCache(dir.path(), 0), InvalidArgument);
     std::ofstream(dir / "file") << "x";

@@ -1,5 +1,4 @@
-// Remote files against a server that fails in every way it can: a read gives the object's bytes or throws one clear
-// line, whatever happens.
+// Remote files on a server with faults of all kinds: a read returns the object's bytes or throws an error of one line.
 #include "stoker/io/remote/remote_file.h"
 
 #include <gmock/gmock.h>
@@ -8,11 +7,9 @@
 #include <random>
 #include <thread>
 
-#include "io/remote/remote_checksums.h"
 #include "io/remote/remote_support.h"
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
-#include "stoker/io/remote/digest.h"
 #include "support/http_server.h"
 #include "support/temp_dir.h"
 
@@ -20,10 +17,6 @@ namespace stoker {
 namespace {
 
 using ::testing::AllOf;
-using testing::base64;
-using testing::Checksum;
-using testing::checksums;
-using testing::crc_bytes;
 using ::testing::HasSubstr;
 using testing::HttpServer;
 using ::testing::Not;
@@ -76,7 +69,7 @@ TEST_F(RemoteFileTest, BeyondTheEndIsRefused) {
     EXPECT_THROW(read_text_at(file, ~std::uint64_t{0}, 2), IoError);
 }
 
-// A handle that could not even find the server is good for the next try.
+// A curl handle whose lookup failed does not affect the next try.
 TEST_F(RemoteFileTest, AHostThatIsNotFoundIsLookedUpAgain) {
     RemoteOptions options = quick();
     options.patience = std::chrono::milliseconds(300);
@@ -97,7 +90,7 @@ TEST_F(RemoteFileTest, AServerWithoutRanges) {
     const RemoteFile file = open();  // small: read whole
     EXPECT_EQ(read_text_at(file, 17, 50'000), bytes_.substr(17, 50'000));
     server_.put("/large", {.bytes = std::string(RemoteObject::kWholeBytes + 1, 'x')});
-    EXPECT_THAT(thrown_by<IoError>([&] { open(quick(), "/large"); }), HasSubstr("requests for ranges"));
+    EXPECT_THAT(thrown_by<IoError>([&] { open(quick(), "/large"); }), HasSubstr("range requests"));
 }
 
 TEST_F(RemoteFileTest, ARangeIgnoredAfterOpeningIsAnError) {
@@ -149,7 +142,9 @@ TEST_F(RemoteFileTest, PatienceEnds) {
 TEST_F(RemoteFileTest, EachFaultPasses) {
     for (const Kind kind : {Kind::short_body, Kind::short_length, Kind::long_body, Kind::reset, Kind::no_answer,
                             Kind::stall, Kind::other_range}) {
-        const RemoteFile file = open();
+        RemoteOptions options = quick();
+        options.patience = std::chrono::seconds(30);  // on a busy machine one stalled request may take two seconds
+        const RemoteFile file = open(options);
         std::atomic<int> left = 1;
         server_.set_faults(
             [&](const SeenRequest&) { return left-- > 0 ? ServerFault{.kind = kind, .bytes = 1000} : ServerFault{}; });
@@ -164,12 +159,13 @@ TEST_F(RemoteFileTest, WhatCameBeforeABreakIsKept) {
 }
 
 TEST_F(RemoteFileTest, AChangedObjectIsNeverMixed) {
-    for (const bool tells : {true, false}) {  // by 412, or only by the ETag of its answer
-        server_.put("/object", {.bytes = bytes_, .etag = tells ? "\"v1\"" : "W/\"v1\""});
+    for (const bool strong : {true, false}) {  // reported by status 412, or only by the ETag of the answer
+        server_.put("/object", {.bytes = bytes_, .etag = strong ? "\"v1\"" : "W/\"v1\""});
         const RemoteFile file = open();
         EXPECT_EQ(read_text_at(file, 0, 10), bytes_.substr(0, 10));
-        server_.put("/object", {.bytes = make_bytes(100'000, 2), .etag = tells ? "\"v2\"" : "W/\"v2\""});
-        EXPECT_THAT(thrown_by<DataError>([&] { read_text_at(file, 50'000, 10); }), HasSubstr("replaced meanwhile"));
+        server_.put("/object", {.bytes = make_bytes(100'000, 2), .etag = strong ? "\"v2\"" : "W/\"v2\""});
+        EXPECT_THAT(thrown_by<DataError>([&] { read_text_at(file, 50'000, 10); }),
+                    HasSubstr("replaced while it was open"));
     }
 }
 
@@ -182,39 +178,6 @@ TEST_F(RemoteFileTest, AChangeOfTimeOrSizeIsSeenToo) {
     const RemoteFile sized = open();
     server_.put("/object", {.bytes = bytes_ + "x", .etag = ""});
     EXPECT_THROW(read_text_at(sized, 0, 10), DataError);
-}
-
-TEST_F(RemoteFileTest, WrongBytesUnderAChecksumAreNeverHandedOut) {
-    for (const Checksum& checksum : checksums()) {
-        server_.set_extra(checksum.lines);
-        server_.set_faults({});
-        RemoteOptions options = quick();
-        options.patience = std::chrono::milliseconds(40);
-        const RemoteFile file = open(options);
-        std::atomic<int> left = 2;
-        server_.set_faults([&](const SeenRequest&) {
-            return left-- > 0 ? ServerFault{.kind = Kind::wrong_bytes, .bytes = 77} : ServerFault{};
-        });
-        EXPECT_EQ(read_text_at(file, 0, 9000), bytes_.substr(0, 9000)) << checksum.name;
-        EXPECT_LT(left, 0) << checksum.name;
-        server_.set_faults([&](const SeenRequest&) { return ServerFault{.kind = Kind::wrong_bytes, .bytes = 77}; });
-        EXPECT_THAT(thrown_by<IoError>([&] { read_text_at(file, 50'000, 9000); }), HasSubstr("checksum"));
-    }
-}
-
-TEST_F(RemoteFileTest, AChecksumOfTheWholeObjectIsNoReasonToFail) {
-    server_.set_extra([](const SeenRequest&, const std::string&, const std::string& whole) {
-        return "Digest: sha-256=" + base64(sha256(whole)) + "\r\nx-amz-checksum-crc32c: " + base64(crc_bytes(whole)) +
-               "\r\nx-amz-checksum-sha256: " + base64(sha256(whole)) + "-3\r\n";
-    });
-    const RemoteFile file = open();
-    EXPECT_EQ(read_text_at(file, 5000, 20'000), bytes_.substr(5000, 20'000));
-    RemoteOptions options = quick();  // all of it in one request: now it counts
-    options.block_bytes = options.request_bytes = 1 << 20;
-    options.patience = std::chrono::milliseconds(40);
-    const RemoteFile whole = open(options);
-    server_.set_faults([](const SeenRequest&) { return ServerFault{.kind = Kind::wrong_bytes, .bytes = 5}; });
-    EXPECT_THAT(thrown_by<IoError>([&] { read_text_at(whole, 0, 10); }), HasSubstr("checksum"));
 }
 
 TEST_F(RemoteFileTest, TwoThreadsShareOneFetch) {
@@ -234,29 +197,29 @@ TEST_F(RemoteFileTest, TwoThreadsShareOneFetch) {
     EXPECT_EQ(server_.seen().size(), 1U);
 }
 
-TEST_F(RemoteFileTest, AnnouncedBlocksAreFetchedAheadWithinTheBudget) {
+TEST_F(RemoteFileTest, PrefetchStaysWithinTheBudget) {
     shared_ = own_shared(8 * 4096);
     const RemoteFile file = open();
     server_.forget_seen();
     const ByteRange all{.offset = 0, .size = bytes_.size()};
     file.prefetch(std::span(&all, 1));
-    EXPECT_LE(shared_.pool->figures().bytes, 8 * 4096);
+    EXPECT_LE(shared_.pool->usage().bytes, 8 * 4096);
     EXPECT_EQ(read_text_at(file, 0, 8 * 4096), bytes_.substr(0, 8 * 4096));
     std::uint64_t fetched = 0;
     for (const SeenRequest& request : server_.seen()) {
         fetched += request.size();
     }
-    EXPECT_EQ(fetched, 8U * 4096);  // the rest of the announcement was dropped
+    EXPECT_EQ(fetched, 8U * 4096);  // the rest of the prefetch was dropped
     const ByteRange next{.offset = 8 * 4096, .size = 4096};
-    file.prefetch(std::span(&next, 1));  // in the place of blocks that were read
+    file.prefetch(std::span(&next, 1));  // replaces blocks that were read
     EXPECT_EQ(read_text_at(file, 8 * 4096, 4096), bytes_.substr(8 * 4096, 4096));
     EXPECT_EQ(read_text_at(file, 0, bytes_.size()), bytes_);
     for (std::uint64_t offset = 0; offset < bytes_.size(); offset += 3000) {
         const ByteRange ahead{.offset = offset, .size = 12'000};
         file.prefetch(std::span(&ahead, 1));
         read_text_at(file, offset, 1000);
-        EXPECT_LE(shared_.pool->figures().bytes, 8 * 4096);
-        EXPECT_LE(shared_.pool->figures().resident, 8 * 4096);
+        EXPECT_LE(shared_.pool->usage().bytes, 8 * 4096);
+        EXPECT_LE(shared_.pool->usage().allocated, 8 * 4096);
     }
 }
 
@@ -298,7 +261,7 @@ TEST_F(RemoteFileTest, NobodyThere) {
     EXPECT_THAT(thrown_by<IoError>([&] { open(options); }), AllOf(HasSubstr(server_.url()), HasSubstr("tries in")));
 }
 
-TEST_F(RemoteFileTest, MessagesTellNoSecrets) {
+TEST_F(RemoteFileTest, MessagesContainNoSecrets) {
     const std::string url =
         fmt::format("http://user:secret@127.0.0.1:{}/nothing?X-Amz-Signature=abcdef#part", server_.port());
     const std::string message = thrown_by<IoError>([&] { RemoteFile(url, quick(), shared_); });

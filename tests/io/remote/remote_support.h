@@ -1,4 +1,4 @@
-// A remote file on a server of the test's own, with small blocks and short pauses.
+// A remote file on the test's own server, with small blocks and short pauses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,6 @@ inline std::string make_bytes(std::size_t size, std::uint64_t seed = 1) {
     return bytes;
 }
 
-// Small blocks and short pauses.
 inline RemoteOptions quick() {
     RemoteOptions options;
     options.block_bytes = 4096;
@@ -47,7 +46,7 @@ inline std::string read_text_at(const ByteFile& file, std::uint64_t offset, std:
     return text;
 }
 
-// The message of the one line that `call` throws.
+// The message that `call` throws, checked to be one line.
 template <typename Thrown, typename Call>
 std::string thrown_by(Call call) {
     try {
@@ -64,7 +63,6 @@ class RemoteFileTest : public ::testing::Test {
   protected:
     RemoteFileTest() { server_.put("/object", {.bytes = bytes_}); }
 
-    // Opens first, so that faults meet reads only.
     RemoteFile open(const RemoteOptions& options = quick(), const std::string& path = "/object") {
         return RemoteFile(server_.url(path), options, shared_);
     }

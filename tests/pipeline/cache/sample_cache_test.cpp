@@ -1,4 +1,4 @@
-// The caches of samples, in memory and in a file: what goes in comes out, within the budget, with many threads at once.
+// Both caches: they return what was put, stay within the budget, and work with many threads.
 #include "stoker/pipeline/cache/sample_cache.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace stoker {
 namespace {
 
-// Sample `index`: every byte known, number of bytes different from its neighbours'.
+// Sample `index`: known bytes, with another length than its neighbours.
 void make_sample(std::int64_t index, Sample& sample) {
     sample.storage.resize(static_cast<std::size_t>(3 + index % 50));
     for (std::size_t i = 0; i < sample.storage.size(); ++i) {
@@ -108,7 +108,7 @@ TEST_P(SampleCaches, NeverHoldMoreThanTheirBudget) {
         }
         EXPECT_LE(held, cache->bytes());
         EXPECT_EQ(hits == 100, budget == 20'000) << budget;
-        EXPECT_EQ(hits > 0, budget >= (GetParam() ? 799 : 1000)) << budget << ": the index counts where it lies";
+        EXPECT_EQ(hits > 0, budget >= (GetParam() ? 799 : 1000)) << budget << ": an index in memory counts";
     }
 }
 
@@ -159,7 +159,7 @@ TEST(DiskCache, SaysWhereItCannotWrite) {
     EXPECT_THROW(make_sample_cache(4, {.bytes = 100, .directory = "/proc/no/such"}), IoError);
 }
 
-// A limit on the size of files does to a write what a full disk does: an error, after a part of it.
+// A limit on file sizes acts as a full disk: a write is cut short and then fails.
 TEST(DiskCache, StopsGrowingWhereTheDiskIsFull) {
     const testing::TempDir directory;
     const FileSizeLimit limit(4096);
@@ -169,7 +169,7 @@ TEST(DiskCache, StopsGrowingWhereTheDiskIsFull) {
         make_sample(49, sample);
         cache->put(i, sample);
     }
-    EXPECT_NE(cache->trouble(), "");
+    EXPECT_NE(cache->stop_reason(), "");
     std::int64_t hits = 0;
     Sample expected;
     make_sample(49, expected);

@@ -1,4 +1,4 @@
-// Slices of ranks: together exactly the global batch, whatever the number of ranks.
+// The slices of all ranks together are exactly the global batch, for any number of ranks.
 #include "stoker/pipeline/sampling/batch_sampler.h"
 
 #include <gmock/gmock.h>
@@ -19,12 +19,12 @@ using Indices = std::vector<std::int64_t>;
 Indices rank_batch(const BatchSamplerOptions& options, std::int64_t epoch, std::int64_t batch) {
     const BatchSampler batch_sampler(options);
     const auto sampler = make_sampler({.size = options.size, .seed = 3});
-    const Slice slice = batch_sampler.slice(batch);
+    const BatchSlice slice = batch_sampler.slice(batch);
     EXPECT_LE(slice.count, batch_sampler.max_slice());
-    std::vector<Draw> draws(static_cast<std::size_t>(slice.count));
+    std::vector<SampledIndex> draws(static_cast<std::size_t>(slice.count));
     sampler->draw(epoch, slice.first, draws);
     Indices indices;
-    std::ranges::transform(draws, std::back_inserter(indices), &Draw::index);
+    std::ranges::transform(draws, std::back_inserter(indices), &SampledIndex::index);
     return indices;
 }
 

@@ -1,5 +1,4 @@
-// The order of an epoch: a true permutation at any size, even in distribution, and without a trace
-// of one epoch or seed in the next.
+// The order of an epoch: a permutation at any size, uniformly distributed, and uncorrelated between epochs and seeds.
 #include "stoker/pipeline/sampling/permutation.h"
 
 #include <gtest/gtest.h>
@@ -107,7 +106,7 @@ TEST(Permutation, PositionsAndValuesAreEven) {
     }
 }
 
-// What follows value v is equally likely to be any other value: neighbours are not kept together.
+// Any value is equally likely to follow value v: neighbours are separated.
 TEST(Permutation, NeighboursAreEven) {
     for (const std::int64_t size : {4, 10, 33}) {
         std::vector<std::int64_t> counts(static_cast<std::size_t>(size));  // of (next - value) mod size
@@ -123,7 +122,7 @@ TEST(Permutation, NeighboursAreEven) {
     }
 }
 
-// All orders of four samples occur, equally often: no order is out of reach.
+// All orders of four samples occur equally often.
 TEST(Permutation, AllOrdersOfAFewSamplesAreEven) {
     std::vector<std::int64_t> counts(4 * 4 * 4 * 4);
     for (std::uint32_t epoch = 0; epoch < 48'000; ++epoch) {
@@ -156,7 +155,7 @@ TEST(Permutation, IsAFunctionOfItsArgumentsAlone) {
     EXPECT_EQ(values({1000, 8, 3}), values({1000, 8, 3}));
     EXPECT_NE(values({1000, 8, 3}), values({1000, 8, 4}));
     EXPECT_NE(values({1000, 8, 3}), values({1000, 9, 3}));
-    // Written down once: a release that changes the order breaks every saved state.
+    // Fixed values: a release that changes the order breaks every saved state.
     const std::vector<std::int64_t> order = values({10, 7, 0});
     EXPECT_EQ(order, (std::vector<std::int64_t>{6, 4, 5, 9, 2, 7, 1, 3, 8, 0}));
     EXPECT_EQ(Permutation(1'000'000'000, 7, 5)(123'456'789), 906'508'546);

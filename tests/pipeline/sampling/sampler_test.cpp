@@ -1,4 +1,4 @@
-// The samplers as permutations, shares and windows; every one the same whatever pieces it is asked for in.
+// Samplers: permutations, shares and windows. An epoch is the same whether it is drawn at once or in pieces.
 #include "stoker/pipeline/sampling/sampler.h"
 
 #include <gmock/gmock.h>
@@ -12,34 +12,33 @@
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 #include "stoker/pipeline/sampling/permutation.h"
-#include "stoker/pipeline/sampling/weighted_sampler.h"
 
 namespace stoker {
 namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<Draw> epoch_of(const Sampler& sampler, std::int64_t epoch) {
-    std::vector<Draw> draws(static_cast<std::size_t>(sampler.size()));
+std::vector<SampledIndex> epoch_of(const Sampler& sampler, std::int64_t epoch) {
+    std::vector<SampledIndex> draws(static_cast<std::size_t>(sampler.size()));
     sampler.draw(epoch, 0, draws);
     return draws;
 }
 
-std::vector<std::int64_t> indices_of(const std::vector<Draw>& draws) {
+std::vector<std::int64_t> indices_of(const std::vector<SampledIndex>& draws) {
     std::vector<std::int64_t> indices(draws.size());
-    std::ranges::transform(draws, indices.begin(), &Draw::index);
+    std::ranges::transform(draws, indices.begin(), &SampledIndex::index);
     return indices;
 }
 
-std::map<std::int64_t, int> counts_of(const std::vector<Draw>& draws) {
+std::map<std::int64_t, int> counts_of(const std::vector<SampledIndex>& draws) {
     std::map<std::int64_t, int> counts;
-    for (const Draw& draw : draws) {
+    for (const SampledIndex& draw : draws) {
         ++counts[draw.index];
     }
     return counts;
 }
 
-// All kinds, over 100 samples but where it says otherwise.
+// Samplers of every kind, over 100 samples.
 std::vector<SamplerOptions> every_kind() {
     return {
         {.size = 100, .seed = 5},
@@ -59,10 +58,10 @@ TEST(Sampler, IsTheSameInWhateverPiecesItIsAskedFor) {
     for (const SamplerOptions& options : every_kind()) {
         const auto sampler = make_sampler(options);
         for (const std::int64_t epoch : {0, 1, 2, 77}) {
-            const std::vector<Draw> whole = epoch_of(*sampler, epoch);
+            const std::vector<SampledIndex> whole = epoch_of(*sampler, epoch);
             for (const std::size_t piece : {1, 7, 64}) {
                 for (std::size_t begin = 0; begin < whole.size(); begin += piece) {
-                    std::vector<Draw> part(std::min(piece, whole.size() - begin));
+                    std::vector<SampledIndex> part(std::min(piece, whole.size() - begin));
                     sampler->draw(epoch, static_cast<std::int64_t>(begin), part);
                     for (std::size_t i = 0; i < part.size(); ++i) {
                         ASSERT_EQ(part[i].index, whole[begin + i].index) << sampler->name();
@@ -81,16 +80,16 @@ TEST(Sampler, NamesTellDifferentOrdersApart) {
     }
     EXPECT_EQ(names.size(), every_kind().size());
     EXPECT_EQ(make_sampler({.size = 100})->name(), make_sampler({.size = 200, .seed = 9})->name())
-        << "size and seed are told apart by the state itself";
+        << "size and seed are in the state itself";
 }
 
-// No pair (sample, occurrence) twice, or two augmentations would be the same.
+// A pair (index, occurrence) that came twice would give the same augmentation twice.
 TEST(Sampler, OccurrencesTellRepeatsApart) {
     for (const SamplerOptions& options : every_kind()) {
         const auto sampler = make_sampler(options);
         for (const std::int64_t epoch : {0, 1, 2, 3, 41}) {
             std::set<std::pair<std::int64_t, int>> seen;
-            for (const Draw& draw : epoch_of(*sampler, epoch)) {
+            for (const SampledIndex& draw : epoch_of(*sampler, epoch)) {
                 EXPECT_TRUE(seen.insert({draw.index, draw.occurrence}).second) << sampler->name();
             }
         }
@@ -110,7 +109,7 @@ TEST(Sampler, ShuffledIsThePermutationOfItsEpoch) {
 
 TEST(Sampler, PassesGoOnFromEpochToEpoch) {
     const auto sampler = make_sampler({.size = 100, .seed = 2, .epoch_samples = 40});
-    std::vector<Draw> five_epochs;
+    std::vector<SampledIndex> five_epochs;
     for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
         const auto part = epoch_of(*sampler, epoch);
         five_epochs.insert(five_epochs.end(), part.begin(), part.end());
@@ -134,7 +133,7 @@ TEST(Sampler, AWindowKeepsToTheSequenceOfShards) {
         }
         const auto sampler = make_sampler(options);
         auto indices = indices_of(epoch_of(*sampler, round));
-        // The slow twin: the sequence of shards is where the windows, sorted, come from.
+        // The reference: sorted windows give the sequence of shards.
         std::vector<std::int64_t> shard_of;
         for (std::size_t shard = 0; shard < options.shards.size(); ++shard) {
             shard_of.insert(shard_of.end(), static_cast<std::size_t>(options.shards[shard]),
@@ -182,8 +181,8 @@ TEST(Sampler, WeightsAreSharesOfEveryEpoch) {
     for (const std::int64_t epoch : {0, 1, 19}) {
         const auto draws = epoch_of(*sampler, epoch);
         const auto in = [&](std::int64_t first, std::int64_t end) {
-            return std::ranges::count_if(draws,
-                                         [&](const Draw& draw) { return draw.index >= first && draw.index < end; });
+            return std::ranges::count_if(
+                draws, [&](const SampledIndex& draw) { return draw.index >= first && draw.index < end; });
         };
         EXPECT_EQ(in(0, 10), 700);
         EXPECT_EQ(in(10, 910), 200);
@@ -196,7 +195,7 @@ TEST(Sampler, WeightsAreSharesOfEveryEpoch) {
     }
 }
 
-// What the sampler of the samples is in is what a window can hide: most of its blocks are next to each other in it.
+// Data without shards: a window mixes blocks from the whole data set.
 TEST(Sampler, AWindowWithoutShardsDrawsFromManyPlaces) {
     const auto sampler = make_sampler({.size = 100'000, .seed = 3, .window = 1600});
     const auto indices = indices_of(epoch_of(*sampler, 0));
@@ -220,28 +219,31 @@ TEST(Sampler, NextStaysAmongWhatIsDrawnWithTheSameWeight) {
 }
 
 TEST(Sampler, WeightsOfAnySizeKeepTheirRatio) {
-    const WeightedSampler sampler(
+    const auto sampler = make_sampler(
         {.size = 100,
          .groups = {{.weight = 1.5e308, .first = 0, .size = 50}, {.weight = 0.5e308, .first = 50, .size = 50}}});
-    EXPECT_EQ(sampler.quotas(), (std::vector<std::int64_t>{75, 25}));
+    const auto indices = indices_of(epoch_of(*sampler, 0));
+    EXPECT_EQ(std::ranges::count_if(indices, [](std::int64_t index) { return index < 50; }), 75);
 }
 
 TEST(Sampler, SharesAreRoundedByTheLargestRemainders) {
-    const WeightedSampler sampler({.size = 10,
-                                   .groups = {{.weight = 1, .first = 0, .size = 5},
-                                              {.weight = 1, .first = 5, .size = 3},
-                                              {.weight = 1, .first = 8, .size = 2}}});
-    EXPECT_EQ(sampler.quotas(), (std::vector<std::int64_t>{4, 3, 3}));
-    EXPECT_EQ(sampler.size(), 10);
+    const auto sampler = make_sampler({.size = 10,
+                                       .groups = {{.weight = 1, .first = 0, .size = 5},
+                                                  {.weight = 1, .first = 5, .size = 3},
+                                                  {.weight = 1, .first = 8, .size = 2}}});
+    const auto indices = indices_of(epoch_of(*sampler, 0));
+    EXPECT_EQ(std::ranges::count_if(indices, [](std::int64_t index) { return index < 5; }), 4);
+    EXPECT_EQ(std::ranges::count_if(indices, [](std::int64_t index) { return index >= 8; }), 3);
+    EXPECT_EQ(sampler->size(), 10);
 }
 
-// Over many epochs a sample of a large group comes as often as any other of it.
+// Over many epochs all samples of a group are drawn equally often.
 TEST(Sampler, WeightedGroupsGoThroughAllTheirSamples) {
     const auto sampler =
         make_sampler({.size = 110, .seed = 8, .groups = {{.first = 0, .size = 10}, {.first = 10, .size = 100}}});
     std::map<std::int64_t, int> counts;
     for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
-        for (const Draw& draw : epoch_of(*sampler, epoch)) {
+        for (const SampledIndex& draw : epoch_of(*sampler, epoch)) {
             ++counts[draw.index];
         }
     }
@@ -270,16 +272,16 @@ void expect_refused(const SamplerOptions& options, const std::string& part) {
 
 TEST(Sampler, RefusesWhatCannotBe) {
     expect_refused({.size = 0}, "at least one sample");
-    expect_refused({.size = 10, .epoch_samples = -1}, "negative");
-    expect_refused({.size = 2, .epoch_samples = 200'000}, "no sample more than 65535 times an epoch");
+    expect_refused({.size = 10, .epoch_samples = -1}, "epoch_samples and window of at least 0");
+    expect_refused({.size = 2, .epoch_samples = 200'000}, "each sample at most 65535 times per epoch");
     expect_refused({.size = 10, .groups = {{.weight = 0, .first = 0, .size = 3}}}, "positive weight");
     expect_refused({.size = 10, .groups = {{.weight = 1, .first = 0, .size = 0}}}, "at least one sample");
-    expect_refused({.size = 10, .groups = {{.first = 8, .size = 3}}}, "all below 10");
-    expect_refused({.size = 10, .groups = {{.indices = {3, -5}}}}, "all below 10");
+    expect_refused({.size = 10, .groups = {{.first = 8, .size = 3}}}, "below 10");
+    expect_refused({.size = 10, .groups = {{.indices = {3, -5}}}}, "below 10");
     expect_refused({.size = 10, .groups = {{.first = 0, .size = 5}, {.indices = {7, 4}}}}, "sample 4 twice");
     expect_refused({.size = 40, .groups = {{.weight = 1e6, .first = 0, .size = 20}, {.first = 20, .size = 20}}},
-                   "none of 40 for number 1 of 2");
-    expect_refused({.size = 10, .window = 5, .shards = {3, 3}}, "hold 10 samples together, got 6");
+                   "0 of 40 for group 2 of 2");
+    expect_refused({.size = 10, .window = 5, .shards = {3, 3}}, "shards of 10 samples in total, got 6");
     expect_refused({.size = 10, .window = 5, .groups = {{.first = 0, .size = 10}}}, "got both");
 }
 

@@ -1,5 +1,5 @@
-// The folded way against op after op: the same bits for any ops, sizes, types and orders of memory, for pixels
-// as they are, encoded, and cached half-way.
+// Folded ops against op after op: the same bits for any ops, sizes, types and layouts, for raw, encoded and cached
+// samples.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

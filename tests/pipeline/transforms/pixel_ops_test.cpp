@@ -1,5 +1,5 @@
-// Ops on pixels in a transform: the same as the op functions one after the other, nothing done where nothing is
-// drawn, the source untouched, and the options that a recipe may give.
+// Pixel ops in a transform: equal to the op functions one after the other, without work for ops that change nothing,
+// and without writing to the input; and their options in a recipe.
 #include "stoker/pipeline/transforms/pixel_ops.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ TEST(PixelOps, AreTheOpsOneAfterTheOther) {
         const Image wanted = testing::step_by_step(image.view(), ops, key);
         ASSERT_TRUE(same(transform.augment(image.view(), key, scratch), wanted.view())) << sample;
     }
-    EXPECT_TRUE(same(image.view(), before.view())) << "the source must not change";
+    EXPECT_TRUE(same(image.view(), before.view())) << "the input must not change";
 }
 
 TEST(PixelOps, AreTheSameForEncodedImagesWithAndWithoutACache) {
@@ -217,8 +217,8 @@ TEST(PixelOpTable, TheOthers) {
     expect_refused("random_rotation", {{"degrees", 1.0}, {"interpolation", "cubic"}}, "one of nearest, bilinear");
     const auto trivial = make<TrivialAugmentWide>("trivial_augment_wide", {});
     EXPECT_EQ(trivial.bins, 31);
-    EXPECT_FALSE(trivial.outside.fill);
-    EXPECT_TRUE(make<TrivialAugmentWide>("trivial_augment_wide", {{"fill", 0.0}}).outside.fill);
+    EXPECT_FALSE(trivial.fill);
+    EXPECT_TRUE(make<TrivialAugmentWide>("trivial_augment_wide", {{"fill", 0.0}}).fill);
     expect_refused("trivial_augment_wide", {{"num_magnitude_bins", 1.0}}, "a number from 2 to 1000");
     expect_refused("trivial_augment_wide", {{"num_magnitude_bins", 2.5}}, "a whole number");
 }

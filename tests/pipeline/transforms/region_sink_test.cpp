@@ -1,5 +1,5 @@
-// What the sink asks a decoder for, and what comes of the three ways in which one may answer. The decoder here is
-// made up: it has an image, and gives of it no byte more than it was asked for.
+// The region that the sink requests, and the three ways in which a decoder may deliver it. The decoder of the test
+// delivers exactly the requested bytes of an image.
 #include "stoker/pipeline/transforms/region_sink.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ int between(Rng& rng, int low, int high) {
     return low + static_cast<int>(rng.below(static_cast<std::uint32_t>(high - low + 1)));
 }
 
-// A picture without sharp edges, as a photo's shrunken form is close to it.
+// An image without sharp edges, so that its shrunk form is similar.
 Image slopes(int height, int width) {
     Image image(height, width, 3);
     for (int y = 0; y < height; ++y) {
@@ -160,7 +160,7 @@ TEST(RegionSink, FastDecodingAsksForTheLargestShrinkThatLeavesEnough) {
     EXPECT_EQ(Geometry({500, 500}).shrink(), 1) << "what is not resized keeps its size";
 }
 
-// The twin of a decoder that shrinks: all of the image shrunk first, and the same ops on that.
+// The reference of a decoder that shrinks: the whole image is shrunk first, then the same ops run.
 std::vector<std::uint8_t> of_shrunken_image(const Image& image, const Geometry& geometry, int shrink) {
     Image decoded;
     const auto fold = [&](ImageSize) { return geometry.shrunk(shrink); };
@@ -204,7 +204,7 @@ TEST(RegionSink, FastDecodingIsExactOrNearlySo) {
     EXPECT_GT(shrunk, 50);
 }
 
-// A decoder that finds damage hands over to one that cannot shrink, which knows nothing of the first one's start.
+// After a decoder finds damage, another decoder that cannot shrink starts again.
 TEST(RegionSink, AStartAnewForgetsTheOneBefore) {
     Rng rng({.seed = 5});
     int shrunk = 0;

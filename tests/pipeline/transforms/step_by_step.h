@@ -1,11 +1,12 @@
-// The transform's readable twin: the ops one after the other, each on whole pixels in memory of its own.
+// The transform's reference: one op after the other, each on all pixels in its own memory.
 #pragma once
 
 #include <algorithm>
 #include <vector>
 
+#include "ops/normalize_reference.h"
+#include "stoker/ops/float16.h"
 #include "stoker/ops/kernels.h"
-#include "stoker/ops/narrow.h"
 #include "stoker/pipeline/transforms/transform.h"
 
 namespace stoker::testing {

@@ -1,4 +1,4 @@
-// The program of ops on one sample, against each op called by hand.
+// A transform of one sample, against each op called directly.
 #include "stoker/pipeline/transforms/transform.h"
 
 #include <gmock/gmock.h>
@@ -147,7 +147,7 @@ TEST_F(TransformTest, AugmentLeavesThePreparedImageAlone) {
     EXPECT_EQ(first, pixels(copy.view()));
     const auto before = pixels(image_.view());
     static_cast<void>(run(Transform(std::vector<Op>{HorizontalFlip{1.0f}}), sample_, {}));
-    EXPECT_EQ(pixels(image_.view()), before) << "a source's own memory is never written to";
+    EXPECT_EQ(pixels(image_.view()), before) << "the data set's memory is never written to";
 }
 
 TEST_F(TransformTest, ManyOpsInARowReadAndWriteDifferentMemory) {
@@ -230,7 +230,7 @@ TEST_F(TransformTest, NormalizeForOtherChannelsNamesItsPlace) {
     } catch (const InvalidArgument& error) {
         EXPECT_STREQ(error.what(),
                      "[x.toml:7] expected normalize with a mean and a std for the 1 channel of the images, or with one "
-                     "for all, got figures for 3");
+                     "for all, got values for 3");
     }
     EXPECT_NO_THROW(Transform().require_channels(1));
 }
@@ -242,9 +242,8 @@ TEST_F(TransformTest, NormalizeMustBeLast) {
             const Transform transform(ops);
             ADD_FAILURE() << "accepted";
         } catch (const InvalidArgument& error) {
-            EXPECT_THAT(error.what(),
-                        ::testing::HasSubstr("expected normalize to be the last op, got it as number 1 of 2; "
-                                             "move it to the end of the list"));
+            EXPECT_THAT(error.what(), ::testing::HasSubstr("expected normalize to be the last op, got op 1 of 2; "
+                                                           "move it to the end of the list"));
         }
     }
     EXPECT_EQ(Transform(std::vector<Op>{HorizontalFlip{}, kMnistNormalize}).ops().size(), 1u);

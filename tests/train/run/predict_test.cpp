@@ -1,4 +1,4 @@
-// Each sample has its row, whatever is wrong with it.
+// Every sample has a prediction row, also where it cannot be read.
 #include "stoker/train/run/predict.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace stoker {
 namespace {
 
-// Sample `bad` is in a record that cannot be read, nor can its key.
+// Neither sample `bad` nor its key can be read.
 class Damaged final : public Dataset {
   public:
     explicit Damaged(std::int64_t bad) : bad_(bad) {}

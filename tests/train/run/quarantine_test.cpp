@@ -1,4 +1,4 @@
-// The list of bad samples: each once, over a resume and over a kill in the middle of a line.
+// The list of bad samples has each once, also after a resume and after a line that was cut short.
 #include "stoker/train/run/quarantine.h"
 
 #include <gtest/gtest.h>
@@ -46,13 +46,13 @@ TEST(Quarantine, ListsEachSampleOnceAlsoAfterAResume) {
     const auto file = dir / "quarantine.jsonl";
     Quarantine first;
     first.open(file);
-    first.note({}, Named(), 0);
+    first.add(Quarantine::lines({}, Named(), 0));
     EXPECT_FALSE(std::filesystem::exists(file)) << "no bad sample, no file";
-    first.note(bad({3, 4}), Named(), 0);
-    first.note(bad({4, 3, 5}), Named(), 0);
+    first.add(Quarantine::lines(bad({3, 4}), Named(), 0));
+    first.add(Quarantine::lines(bad({4, 3, 5}), Named(), 0));
     Quarantine second;
     second.open(file);
-    second.note(bad({5, 6}), Named(), 1);
+    second.add(Quarantine::lines(bad({5, 6}), Named(), 1));
     const auto lines = lines_of(file);
     ASSERT_EQ(lines.size(), 4);
     EXPECT_EQ(lines[0], R"({"dataset":"data/train","key":"cat/3","offset":12,"reason":"expected a JPEG, got \"text\"",)"
@@ -60,17 +60,17 @@ TEST(Quarantine, ListsEachSampleOnceAlsoAfterAResume) {
     EXPECT_EQ(nlohmann::json::parse(lines[3]).at("rank"), 1);
 }
 
-TEST(Quarantine, ALineThatAKillHasCutShortSpoilsNoOther) {
+TEST(Quarantine, ALineThatWasCutShortSpoilsNoOther) {
     const testing::TempDir dir;
     const auto file = dir / "quarantine.jsonl";
     Quarantine first;
     first.open(file);
-    first.note(bad({3, 4}), Named(), 0);
+    first.add(Quarantine::lines(bad({3, 4}), Named(), 0));
     std::filesystem::resize_file(file, std::filesystem::file_size(file) - 20);
     Quarantine second;
     second.open(file);
-    second.note(bad({4, 5}), Named(), 0);
-    second.note(bad({6}), Named(), 0);
+    second.add(Quarantine::lines(bad({4, 5}), Named(), 0));
+    second.add(Quarantine::lines(bad({6}), Named(), 0));
     std::vector<std::string> keys;
     for (const std::string& line : lines_of(file)) {
         const auto json = nlohmann::json::parse(line, nullptr, false);
@@ -81,10 +81,10 @@ TEST(Quarantine, ALineThatAKillHasCutShortSpoilsNoOther) {
     EXPECT_EQ(keys, (std::vector<std::string>{"cat/3", "cat/4", "cat/5", "cat/6"}));
 }
 
-TEST(Quarantine, SaysWhereItCannotWrite) {
+TEST(Quarantine, ThrowsWhereItCannotWrite) {
     Quarantine quarantine;
     quarantine.open("/proc/none/quarantine.jsonl");
-    EXPECT_THROW(quarantine.note(bad({1}), Named(), 0), IoError);
+    EXPECT_THROW(quarantine.add(Quarantine::lines(bad({1}), Named(), 0)), IoError);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Several ranks train what one trains: the same batches, losses, weights and figures, whatever a step is made of.
+// Several ranks train what one rank trains: the same batches, losses, weights and figures, with all parts of a step.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::small_recipe;
 using testing::SquareDataset;
 using testing::TempDir;
 
-constexpr std::int64_t kSamples = 97;  // the seventh batch has one: most ranks have none of it
+constexpr std::int64_t kSamples = 97;  // the seventh batch has one sample: most ranks have none
 constexpr std::int64_t kValSamples = 37;
 
 RecipeData odd_data() {
@@ -28,7 +28,7 @@ RecipeData odd_data() {
 
 struct RankRuns {
     std::vector<TrainResult> results;               // of each rank
-    std::vector<std::vector<NamedTensor>> weights;  // the same
+    std::vector<std::vector<NamedTensor>> weights;  // likewise
 };
 
 RankRuns train(const Recipe& recipe, int ranks, const std::filesystem::path& out, const std::string& resume = "") {
@@ -49,7 +49,7 @@ RankRuns train(const Recipe& recipe, int ranks, const std::filesystem::path& out
     return run;
 }
 
-// Losses and figures may differ by rounding; what was read may not.
+// Losses and figures may differ by rounding; all other values must be equal.
 void expect_alike(const std::filesystem::path& a, const std::filesystem::path& b, double tolerance) {
     std::istringstream in_a(testing::metrics_of(a));
     std::istringstream in_b(testing::metrics_of(b));
@@ -107,7 +107,8 @@ TEST_P(Ranks, TrainWhatOneTrains) {
     expect_equal_ranks(run);
 }
 
-// A rank's part of a small batch counts for more, so with a large scale it overflows where a whole batch does not.
+// A rank's slice of a small batch has a larger weight, so with a large scale it overflows where the whole batch does
+// not.
 void with_fp16(Recipe& recipe) {
     recipe.train.precision = "fp16";
     recipe.train.loss_scale = 1024;
@@ -136,7 +137,7 @@ TEST(RanksResume, AnyNumberGoesOn) {
     for (const int first : {1, 2}) {
         const auto run = dir.path() / std::to_string(first);
         train(recipe, first, run);
-        for (const char* later : {"20", "21"}) {  // as if it had died after step 15
+        for (const char* later : {"20", "21"}) {  // as if it was killed after step 15
             std::filesystem::remove_all(run / "checkpoints" / later);
         }
         const RankRuns resumed = train(recipe, 3 - first, run, "auto");
@@ -146,7 +147,7 @@ TEST(RanksResume, AnyNumberGoesOn) {
     }
 }
 
-// With an interrupt on one rank all stop after the same step, and the run goes on as if nothing had been.
+// After an interrupt on one rank all stop at the same step, and the resumed run equals the uninterrupted one.
 TEST(RanksResume, AnInterruptOnOneStopsAll) {
     const TempDir dir;
     Recipe recipe = small_recipe(3);
@@ -168,13 +169,13 @@ TEST(RanksResume, AnInterruptOnOneStopsAll) {
     for (const TrainResult& result : stopped) {
         EXPECT_TRUE(result.interrupted);
         EXPECT_EQ(result.signal, 15);
-        EXPECT_EQ(result.steps, 10) << "agreed one step later";
+        EXPECT_EQ(result.steps, 10) << "the vote takes one step";
     }
     train(recipe, 2, dir.path() / "run", "auto");
     EXPECT_EQ(testing::metrics_of(dir.path() / "run"), testing::metrics_of(dir.path() / "whole"));
 }
 
-// Statistics are each rank's own while it trains; what is evaluated and saved is the first rank's.
+// Each rank trains with its own running statistics; rank 0's are evaluated and saved.
 TEST(RanksBuffers, AreTheFirstRanksWhereTheyCount) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
@@ -197,7 +198,6 @@ TEST(RanksBuffers, AreTheFirstRanksWhereTheyCount) {
                 Each(""));
 }
 
-// All ranks' bad samples together count against one budget.
 TEST(RanksBadSamples, ShareOneBudget) {
     const auto with_bad = [](std::int64_t budget) {
         return as_ranks(2, [&](const auto& group) {
@@ -217,7 +217,7 @@ TEST(RanksBadSamples, ShareOneBudget) {
     EXPECT_THAT(with_bad(4), Each(HasSubstr("at most 4 bad samples in an epoch, got 5 over all ranks")));
 }
 
-// They are not lost with the rank that met them, and a checkpoint within an epoch has those of all ranks.
+// They are listed even if the rank that read them fails, and a checkpoint within an epoch counts those of all ranks.
 TEST(RanksBadSamples, AreOfAllRanks) {
     const TempDir dir;
     const auto train_two = [&](std::int64_t budget, bool on_both, const std::filesystem::path& out) {
@@ -245,8 +245,8 @@ TEST(RanksBadSamples, AreOfAllRanks) {
     EXPECT_THAT(testing::text_of(dir.path() / "bad/quarantine.jsonl"), HasSubstr(R"("rank":1)"));
 }
 
-// The first losses of several ranks are added up after 50 steps; a run that failed before is one all the same.
-TEST(RanksFailure, StepsThatWereDoneAreARun) {
+// The losses of several ranks are first summed after 50 steps. A run that fails before that still leaves its folder.
+TEST(RanksFailure, ARunWithStepsKeepsItsFolder) {
     const TempDir dir;
     const auto errors = as_ranks(2, [&](const auto& group) {
         Trainer trainer(small_recipe(1), odd_data(), nullptr, OptimizerKernel::fused, false, group);
@@ -270,17 +270,17 @@ TEST(RanksMemory, TooLittleEndsTheRun) {
         auto model = std::make_unique<testing::LinearModel>();
         model->before_forward = [&] {
             if (group->rank() == 1) {
-                at::empty({std::int64_t{1} << 50}, at::kByte);  // more than any machine has
+                at::empty({std::int64_t{1} << 50}, at::kByte);  // more memory than any machine has
             }
         };
         Trainer trainer(recipe, odd_data(), std::move(model), OptimizerKernel::fused, false, group);
         trainer.fit();
     });
     EXPECT_THAT(errors[1], HasSubstr("set train.accumulate to 2"));
-    EXPECT_THAT(errors[0], HasSubstr("expected all 2 ranks to go on"));
+    EXPECT_THAT(errors[0], HasSubstr("expected all 2 ranks to continue"));
 }
 
-// A model of one's own, which no recipe tells of.
+// A model passed by the program, which the recipe does not describe.
 TEST(RanksModel, MustBeTheSame) {
     EXPECT_THAT(
         as_ranks(
@@ -294,7 +294,7 @@ TEST(RanksModel, MustBeTheSame) {
         ::testing::Contains(HasSubstr("expected the same model on all ranks")));
 }
 
-TEST(RanksModel, NamesWhatNoGradientReaches) {
+TEST(RanksModel, NamesParametersWithoutAGradient) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
                              auto model = std::make_unique<testing::LinearModel>();
@@ -306,7 +306,7 @@ TEST(RanksModel, NamesWhatNoGradientReaches) {
                 Each(HasSubstr("got spare without a gradient; name them in model.freeze")));
 }
 
-TEST(RanksRecipe, MustBeTheSameButForAHostsPart) {
+TEST(RanksRecipe, MustBeTheSameExceptForHostSettings) {
     const auto with = [](const std::function<void(Recipe&)>& change) {
         return as_ranks(2, [&](const auto& group) {
             Recipe recipe = small_recipe(1);
@@ -353,7 +353,7 @@ TEST(RanksStart, MustBeTheSame) {
                 Each(HasSubstr("[resume] expected none, as on rank 0, got auto on rank 1")));
 }
 
-// The votes that stopped one run are not the next one's.
+// A vote that stopped one run does not stop the next.
 TEST(RanksStart, ForgetsAnEarlierRunsSignal) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
@@ -366,7 +366,7 @@ TEST(RanksStart, ForgetsAnEarlierRunsSignal) {
                 Each(""));
 }
 
-// The first rank has no sample of a batch of one.
+// Of a batch of one sample one rank has none.
 TEST(RanksEvaluation, CountsTheTopFiveWhereOneHasNoSample) {
     EXPECT_THAT(as_ranks(2,
                          [](const auto& group) {
@@ -380,7 +380,7 @@ TEST(RanksEvaluation, CountsTheTopFiveWhereOneHasNoSample) {
                 Each(""));
 }
 
-// 98 samples in batches of 16: the last has one for each of two ranks, and a batch norm nothing to look at.
+// 98 samples in batches of 16: the last batch has one sample for each of two ranks, too few for batch norm.
 TEST(RanksBatch, IsLargeEnoughForTheModelToTheLast) {
     const auto train = [](bool drop_last) {
         return as_ranks(2, [=](const auto& group) {

@@ -1,5 +1,5 @@
-// A run that stops and goes on is the run that never stopped: the same losses, weights and records bit
-// for bit, from whatever step. And what cannot go on is refused before anything is changed.
+// A resumed run equals a run that never stopped: the same losses, weights and records, bit for bit, from any step. A
+// run that cannot be resumed is refused before anything is changed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(Resume, AfterAnInterruptAtAnyStepEqualsTheUninterruptedRun) {
     }
 }
 
-TEST(Resume, AfterADeathGoesBackToTheNewestCheckpoint) {
+TEST(Resume, AfterAKillStartsFromTheNewestCheckpoint) {
     const TempDir folder;
     const Outcome whole = live(every(1, true), folder / "whole");
     struct Case {
@@ -77,16 +77,16 @@ TEST(Resume, AfterADeathGoesBackToTheNewestCheckpoint) {
     }
 }
 
-TEST(Resume, ThroughManyDeaths) {
+TEST(Resume, ThroughManyKills) {
     const TempDir folder;
     const Recipe recipe = every(2, false);
     const Outcome whole = live(recipe, folder / "whole");
     for (int i = 0; i < 6; ++i) {
-        die(recipe, folder / "run", 4);  // two new checkpoints, then a step and a half that are lost
+        die(recipe, folder / "run", 4);  // two new checkpoints each time; the steps after them are lost
     }
     const Outcome rest = live(recipe, folder / "run");
     EXPECT_GT(rest.result.resumed_from_step.value_or(0), 10);
-    expect_same(whole, folder / "whole", rest, folder / "run", "many deaths");
+    expect_same(whole, folder / "whole", rest, folder / "run", "many kills");
 }
 
 TEST(Resume, WithOtherWorkersIsTheSameRun) {
@@ -115,20 +115,20 @@ TEST(Resume, FinishedRunGivesItsDocumentAgain) {
             const auto i = static_cast<std::size_t>(phase);
             EXPECT_EQ(again.result.account.times[i], whole.result.account.times[i]) << phase_name(phase);
         }
-        // The last step's checkpoint is written again after the evaluation, which so is not done a second time.
+        // The last step's checkpoint is written again after the evaluation, so the evaluation is not repeated.
         constexpr auto kEvaluate = static_cast<std::size_t>(Phase::evaluate);
         EXPECT_EQ(again.result.account.times[kEvaluate], whole.result.account.times[kEvaluate]);
     }
 }
 
-TEST(Resume, AutoWithNothingThereStartsAfresh) {
+TEST(Resume, AutoWithoutACheckpointStartsANewRun) {
     const TempDir folder;
     EXPECT_FALSE(live(every(1, true), folder / "a" / "b").result.resumed_from_step);
     fs::create_directory(folder / "empty");
     EXPECT_FALSE(live(every(1, true), folder / "empty").result.resumed_from_step);
 }
 
-TEST(Resume, MoreEpochsGoOnWhereARunEnded) {
+TEST(Resume, MoreEpochsContinueAFinishedRun) {
     const TempDir folder;
     Recipe recipe = every(1, true);
     recipe.schedule.name = "constant";
@@ -137,7 +137,7 @@ TEST(Resume, MoreEpochsGoOnWhereARunEnded) {
     const Outcome whole = live(recipe, folder / "whole");
     live(shorter, folder / "run");
     expect_same(whole, folder / "whole", live(recipe, folder / "run"), folder / "run", "2 epochs, then 3");
-    EXPECT_EQ(live(shorter, folder / "run").result.epochs.size(), 3u) << "fewer epochs undo nothing";
+    EXPECT_EQ(live(shorter, folder / "run").result.epochs.size(), 3u) << "fewer epochs remove nothing";
 }
 
 TEST(Resume, OtherBatchSizeOrSeedIsRefusedAndChangesNothing) {
@@ -174,13 +174,13 @@ TEST(Resume, ExistingRunWithoutResumeIsRefused) {
     EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 10);
 }
 
-TEST(Resume, FromAnOlderCheckpointLeavesTheOldPath) {
+TEST(Resume, FromAnOlderCheckpointRemovesTheNewerOnes) {
     const TempDir folder;
     const Recipe recipe = every(3, false);
     const Outcome whole = live(recipe, folder / "run");
     const fs::path older = folder / "run" / "checkpoints" / "15";
     ASSERT_TRUE(fs::exists(older));
-    // Another learning rate: were a later checkpoint of the old path kept, a death would lead back to it.
+    // With another learning rate. If a later checkpoint of the old run were kept, the killed run would resume from it.
     Recipe slower = recipe;
     slower.optimizer.lr /= 10;
     {
@@ -218,7 +218,7 @@ TEST(Resume, FromAnotherRunNeedsAFolderOfItsOwn) {
     EXPECT_EQ(text_of(folder / "whole" / "metrics.jsonl"), metrics);
 }
 
-TEST(Resume, NamesWithoutACheckpointAreRefused) {
+TEST(Resume, PathsWithoutACheckpointAreRefused) {
     const TempDir folder;
     Trainer trainer(every(1, true), small_data());
     EXPECT_THROW(trainer.fit({.out = folder / "run", .resume = (folder / "nothing").string()}), IoError);
@@ -241,7 +241,7 @@ TEST(Resume, DamagedStateIsRefused) {
     EXPECT_EQ(live(every(1, true), run).result.resumed_from_step, 10);
 }
 
-TEST(Resume, StateThatContradictsItselfIsRefusedAndChangesNothing) {
+TEST(Resume, ContradictoryStateIsRefusedAndChangesNothing) {
     const TempDir folder;
     const fs::path run = folder / "run";
     const fs::path state = run / "checkpoints" / "10" / "state.json";
@@ -309,14 +309,14 @@ TEST(Resume, InterruptDuringAnEvaluation) {
     const Recipe recipe = every(1, true);
     StoppedEvaluation never(-1);
     const Outcome whole = live_with(recipe, folder / "whole", never);
-    EXPECT_EQ(never.reads, kEpochs * 800 + 1);  // one to learn the shape
+    EXPECT_EQ(never.reads, kEpochs * 800 + 1);  // one read learns the shape
     for (const std::int64_t finished : {0, 1, 2}) {
         const fs::path run = folder / fmt::format("run{}", finished);
         StoppedEvaluation evaluation(finished * 800 + 200);
         const Outcome first = live_with(recipe, run, evaluation);
         EXPECT_TRUE(first.result.interrupted);
         EXPECT_EQ(first.result.epochs.size(), static_cast<std::size_t>(finished));
-        EXPECT_LT(evaluation.reads, finished * 800 + 400) << "it ends within the batches that were under way";
+        EXPECT_LT(evaluation.reads, finished * 800 + 400) << "it ends within the batches in flight";
         const std::int64_t steps = (finished + 1) * testing::kStepsAnEpoch;
         EXPECT_TRUE(fs::exists(run / "checkpoints" / fmt::to_string(steps) / "state.json"));
         StoppedEvaluation rest(-1);
@@ -351,7 +351,7 @@ TEST(Resume, DocumentOfAnEarlierStopIsNotThatOfTheEnd) {
     const std::string stopped = text_of(account);
     live(every(1, true), folder / "run");
     for (const std::string& old : {stopped, std::string("no JSON")}) {
-        std::ofstream(account, std::ios::binary) << old;  // as after a death between checkpoint and account
+        std::ofstream(account, std::ios::binary) << old;  // as if it was killed between checkpoint and account
         const Outcome again = live(every(1, true), folder / "run");
         const auto document = nlohmann::json::parse(again.result.document);
         EXPECT_EQ(document["epochs"].size(), 3u);
@@ -360,7 +360,7 @@ TEST(Resume, DocumentOfAnEarlierStopIsNotThatOfTheEnd) {
     }
 }
 
-TEST(Resume, ADivergedRunCanGoOn) {
+TEST(Resume, ADivergedRunCanBeResumed) {
     const TempDir folder;
     Recipe recipe = every(1, true, "sgd");
     recipe.schedule.name = "constant";
@@ -373,7 +373,7 @@ TEST(Resume, ADivergedRunCanGoOn) {
     EXPECT_EQ(metrics_of(folder / "run"), metrics_of(folder / "whole"));
 }
 
-TEST(Resume, TheSameTrainerGoesOnAfterAnInterrupt) {
+TEST(Resume, TheSameTrainerContinuesAfterAnInterrupt) {
     Trainer whole(every(1, true), small_data());
     const std::string expected = figures(whole.fit().epochs);
     for (const std::int64_t stop : {3, 7, 14, 21}) {
@@ -388,7 +388,7 @@ TEST(Resume, TheSameTrainerGoesOnAfterAnInterrupt) {
     }
 }
 
-TEST(Resume, ATrainerThatWasMadeToResumeDoesNotBeginWithoutItsWeights) {
+TEST(Resume, ATrainerMadeToResumeNeedsACheckpoint) {
     const TempDir folder;
     Recipe recipe = every(1, true);
     recipe.model.weights = folder / "gone.safetensors";

@@ -1,4 +1,4 @@
-// What a run folder keeps, what it takes away, and that a run that got nowhere leaves none.
+// What a run folder keeps and removes, and that a run that fails early leaves none.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -31,20 +31,21 @@ TEST(RunFolder, KeepsTheNewestThreeCheckpoints) {
     EXPECT_EQ(names, (std::set<std::string>{"18", "20", "21"}));
 }
 
-TEST(RunFolder, LeftoversOfADeathAreTakenAway) {
+TEST(RunFolder, LeftoversOfAKilledProcessAreRemoved) {
     const TempDir folder;
     const fs::path checkpoints = folder / "run" / "checkpoints";
     live(every(1, true), folder / "run", 3);
     fs::create_directory(checkpoints / ".writing-9");
     std::ofstream(checkpoints / ".writing-9" / "state.json") << "half";
-    fs::create_directory(checkpoints / "14");  // without state.json it is no checkpoint, though the newest
+    fs::create_directory(checkpoints / "14");  // the newest, but incomplete without state.json
     std::ofstream(checkpoints / "14" / "model.safetensors") << "half";
     EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 3);
     EXPECT_FALSE(fs::exists(checkpoints / ".writing-9"));
     EXPECT_TRUE(fs::exists(checkpoints / "14" / "state.json"));
 }
 
-// Without a shuffle, so that `index` says in which step it is met; the loader has read sample 0 before.
+// Without shuffling, so that the index of a bad sample decides in which step it is read. The loader reads sample 0 when
+// it is made.
 Recipe in_order() {
     Recipe recipe = every(1, true);
     recipe.data.shuffle = false;
@@ -76,16 +77,16 @@ TEST(RunFolder, ARunThatFailedInItsFirstStepLeavesNone) {
         Trainer trainer(in_order(), {bad_at(3), nullptr});
         try {
             trainer.fit({.out = folder / name});
-            ADD_FAILURE() << "a bad sample went unseen";
+            ADD_FAILURE() << "nothing was thrown";
         } catch (const DataError& error) {
             EXPECT_EQ(error.place().index, 3);
         }
         EXPECT_EQ(names_in(folder / name), (std::set<std::string>{"failed.json", "quarantine.jsonl"}))
-            << "what was bad stays listed";
+            << "the list of bad samples stays";
         EXPECT_FALSE(RunFolder(folder / name).exists()) << "the next run may begin there";
         Trainer again(in_order(), small_data());
         EXPECT_EQ(again.fit({.out = folder / name}).steps, 21);
-        EXPECT_FALSE(fs::exists(folder / name / "quarantine.jsonl")) << "what an earlier run met is not this one's";
+        EXPECT_FALSE(fs::exists(folder / name / "quarantine.jsonl")) << "the list of an earlier run is removed";
     }
 }
 
@@ -96,7 +97,8 @@ TEST(RunFolder, WhatWasTrainedBeforeAFailureStaysUntilTheNextRun) {
     const std::set<std::string> left = {"curves.svg",    "events",           "failed.json",
                                         "metrics.jsonl", "quarantine.jsonl", "recipe.toml"};
     EXPECT_EQ(names_in(folder / "run"), left);
-    EXPECT_EQ(std::ranges::count(testing::metrics_of(folder / "run"), '\n'), 4) << "steps of 16 samples before it";
+    EXPECT_EQ(std::ranges::count(testing::metrics_of(folder / "run"), '\n'), 4)
+        << "the steps of 16 samples before the bad one";
     const auto why = nlohmann::json::parse(testing::text_of(folder / "run" / "failed.json"));
     EXPECT_NE(why.at("error").get<std::string>().find("rubbish"), std::string::npos);
 
@@ -111,11 +113,11 @@ TEST(RunFolder, WhatWasTrainedBeforeAFailureStaysUntilTheNextRun) {
               1);
 }
 
-TEST(RunFolder, AnotherFailureInPlaceOfOneLeavesARecipeThatWasThere) {
+TEST(RunFolder, ARepeatedFailureKeepsTheRecipeThatWasThere) {
     const TempDir folder;
     Trainer first(in_order(), {bad_at(77), nullptr});
     EXPECT_THROW(first.fit({.out = folder / "run"}), DataError);
-    std::ofstream(folder / "run" / "recipe.toml") << "mine\n";  // on the command line of those that follow
+    std::ofstream(folder / "run" / "recipe.toml") << "mine\n";  // the recipe that the following runs are given
     const std::set<std::string> left = {"failed.json", "quarantine.jsonl", "recipe.toml"};
     for (int i = 0; i < 2; ++i) {
         Trainer second(in_order(), {bad_at(3), nullptr});
@@ -125,7 +127,7 @@ TEST(RunFolder, AnotherFailureInPlaceOfOneLeavesARecipeThatWasThere) {
     }
 }
 
-TEST(RunFolder, AFailureInTheFirstStepTakesOnlyWhatItMade) {
+TEST(RunFolder, AFailureInTheFirstStepRemovesOnlyWhatItMade) {
     const TempDir folder;
     fs::create_directories(folder / "run" / "checkpoints" / "mine");
     std::ofstream(folder / "run" / "recipe.toml") << "mine\n";
@@ -152,7 +154,7 @@ TEST(RunFolder, AFailureRightAfterAResumeLeavesTheRun) {
     EXPECT_THROW(trainer.fit({.out = folder / "run", .resume = "auto"}), IoError);
     EXPECT_TRUE(find_checkpoint(folder / "run"));
     EXPECT_EQ(testing::metrics_of(folder / "run"), metrics);
-    EXPECT_EQ(testing::text_of(folder / "run" / "recipe.toml"), recipe) << "not one step was of the longer one";
+    EXPECT_EQ(testing::text_of(folder / "run" / "recipe.toml"), recipe) << "no step was trained with the longer recipe";
     std::set<std::string> left = names;
     left.insert("failed.json");
     EXPECT_EQ(names_in(folder / "run"), left);
@@ -173,7 +175,8 @@ TEST(RunFolder, AFailureOfTheSystemInTheFirstStepLeavesNone) {
         EXPECT_THROW(trainer.fit({.out = folder / name}), IoError);
     }
     EXPECT_FALSE(fs::exists(folder / "run"));
-    EXPECT_TRUE(fs::exists(folder / "made") && fs::is_empty(folder / "made")) << "a folder of the user's stays, empty";
+    EXPECT_TRUE(fs::exists(folder / "made") && fs::is_empty(folder / "made"))
+        << "a folder that the user made stays, empty";
 }
 
 TEST(RunFolder, FailedRunWithACheckpointKeepsIt) {
@@ -192,7 +195,7 @@ TEST(RunFolder, FailedRunWithACheckpointKeepsIt) {
     EXPECT_FALSE(RunFolder(folder / "run").failed_early());
     bad->before_read = nullptr;
     Trainer again(every(1, false), {bad, nullptr});
-    EXPECT_THROW(again.fit({.out = folder / "run"}), InvalidArgument) << "not to be replaced";
+    EXPECT_THROW(again.fit({.out = folder / "run"}), InvalidArgument) << "a run with a checkpoint is not replaced";
     EXPECT_EQ(again.fit({.out = folder / "run", .resume = "auto"}).steps, 21);
     EXPECT_FALSE(fs::exists(folder / "run" / "failed.json"));
 }
@@ -214,7 +217,7 @@ TEST(RunFolder, OtherProgramsEventFilesStay) {
     const TempDir folder;
     const std::string theirs = "events.out.tfevents.1700000000.host.7.0";
     std::ofstream(folder / theirs) << "theirs\n";
-    for (const std::int64_t bad : {3, 77, 3, -1}) {  // in the first step, in a later one, ..., in none
+    for (const std::int64_t bad : {3, 77, 3, -1}) {  // the bad sample is in the first step, in a later one, in none
         Trainer trainer(in_order(), {bad_at(bad), nullptr});
         if (bad >= 0) {
             EXPECT_THROW(trainer.fit({.out = folder.path()}), DataError);
@@ -225,7 +228,7 @@ TEST(RunFolder, OtherProgramsEventFilesStay) {
     }
 }
 
-TEST(RunFolder, CreateTakesNothingFromAFolderThatIsNoRun) {
+TEST(RunFolder, CreateRemovesNothingFromAFolderThatIsNoRun) {
     const TempDir folder;
     for (const char* name : {"curves.svg", "quarantine.jsonl", "notes"}) {
         std::ofstream(folder / name) << "mine\n";
@@ -239,7 +242,7 @@ TEST(RunFolder, CreateTakesNothingFromAFolderThatIsNoRun) {
     EXPECT_FALSE(fs::exists(folder / "recipe.toml"));
 }
 
-// Files of at most so many bytes while it lives: a disk that is full.
+// Limits the size of files for its lifetime, like a full disk.
 class FullDisk {
   public:
     explicit FullDisk(rlim_t bytes) {
@@ -281,7 +284,7 @@ TEST(RunFolder, AFullDiskLosesAndRepeatsNoLine) {
 }
 
 TEST(RunFolder, FailingThrowsNothing) {
-    RunFolder impossible(std::string(300, 'x'));  // longer than a name may be
+    RunFolder impossible(std::string(300, 'x'));  // longer than file names may be
     EXPECT_NO_THROW(impossible.fail("before it began", /*trained=*/false));
     const TempDir folder;
     RunFolder run(folder / "run");
@@ -297,13 +300,13 @@ TEST(RunFolder, LockKeepsASecondOneOutUntilItGoes) {
     first->lock();
     RunFolder second(folder.path());
     EXPECT_THROW(second.lock(), InvalidArgument);
-    EXPECT_THROW(second.lock(), InvalidArgument) << "a refusal is no lock";
-    EXPECT_NO_THROW(first->lock()) << "its own";
+    EXPECT_THROW(second.lock(), InvalidArgument) << "the refused one has no lock";
+    EXPECT_NO_THROW(first->lock()) << "its own lock";
     first.reset();
     EXPECT_NO_THROW(second.lock());
 }
 
-TEST(RunFolder, WhoCameSecondTakesNothingAway) {
+TEST(RunFolder, ASecondRunRemovesNothing) {
     const TempDir folder;
     RunFolder first(folder.path());
     first.lock();
@@ -325,18 +328,18 @@ TEST(RunFolder, TwoTrainersDoNotShareOne) {
     };
     const TrainResult result = trainer.fit(options);
     Trainer alone(every(1, true), small_data());
-    EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 21) << "free again when the run is over";
+    EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 21) << "unlocked after the run";
     EXPECT_EQ(testing::figures(result.epochs), testing::figures(alone.fit({.out = folder / "alone"}).epochs));
     EXPECT_EQ(testing::metrics_of(folder / "run"), testing::metrics_of(folder / "alone"));
 }
 
-// Root may remove everything: where a test runs as root, it is somebody else while this lives.
+// Root may remove everything, so a test that runs as root gets another user id for the lifetime of this object.
 class Nobody {
   public:
     explicit Nobody(const fs::path& folder) {
         constexpr uid_t kNobody = 65534;
         if (was_ == 0 && (::chown(folder.c_str(), kNobody, kNobody) != 0 || ::seteuid(kNobody) != 0)) {
-            ADD_FAILURE() << "root that cannot be anybody else";
+            ADD_FAILURE() << "cannot change the user id";
         }
     }
     Nobody(const Nobody&) = delete;

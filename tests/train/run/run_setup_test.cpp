@@ -1,5 +1,5 @@
-// What a run is put together from: classes that agree, validation data alone, and errors of LibTorch that come
-// out as Stoker's, in one line.
+// The parts of a run: classes that agree, evaluation, the smallest batch, and errors of LibTorch as Stoker's, in one
+// line.
 #include "stoker/train/run/run_setup.h"
 
 #include <ATen/Context.h>
@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "stoker/base/error.h"
+#include "stoker/train/run/model_checks.h"
 #include "train/support.h"
 
 namespace stoker {
@@ -25,7 +26,7 @@ using testing::small_recipe;
 using testing::SquareDataset;
 using testing::TempDir;
 
-// Squares under other names, or with labels shifted out of range.
+// Squares with other class names, or with labels shifted out of range.
 class ChangedSquares final : public Dataset {
   public:
     explicit ChangedSquares(std::vector<std::string> classes, std::int64_t shift = 0)
@@ -59,7 +60,7 @@ const auto kIsOneLine = AllOf(Not(HasSubstr("\n")), Not(HasSubstr("Exception rai
 
 TEST(TorchErrors, ModelTooLargeForTheMemory) {
     Recipe recipe = small_recipe();
-    recipe.model.hidden = {std::int64_t{1} << 42};  // 256 TiB of weights: more than there are addresses
+    recipe.model.hidden = {std::int64_t{1} << 42};  // 256 TiB of weights, more than the address space
     const std::string message = message_of([&] { Trainer(recipe, small_data()); });
     EXPECT_THAT(message, AllOf(kIsOneLine, HasSubstr("[memory]"), HasSubstr("a smaller model")));
 }
@@ -128,25 +129,25 @@ TEST(EvaluateWeights, NeedsNoTrainingDataBesideDataOfItsOwn) {
     EXPECT_THROW(evaluate_weights(recipe, {.tensors = testing::weights_of(trainer)}), Error);
 }
 
-TEST(Evaluation, TellsHowFarItIs) {
+TEST(Evaluation, ReportsItsProgress) {
     Recipe recipe = small_recipe(2);
     recipe.data.train = recipe.data.val = "synth:digits?count=600";
     recipe.data.batch_size = 32;  // 100 samples of the test split: 4 batches
     Trainer trainer(recipe);
-    std::vector<std::int64_t> told;
+    std::vector<std::int64_t> done;
     const auto note = [&](const EvaluationProgress& at) {
-        told.push_back(at.samples);
+        done.push_back(at.samples);
         EXPECT_EQ(at.of, 100);
         EXPECT_GT(at.images_per_second, 0);
     };
     trainer.fit({.on_evaluation = note});
-    EXPECT_THAT(told, ElementsAre(32, 64, 96, 100, 32, 64, 96, 100));
-    told.clear();
+    EXPECT_THAT(done, ElementsAre(32, 64, 96, 100, 32, 64, 96, 100));
+    done.clear();
     evaluate_weights(recipe, {.tensors = testing::weights_of(trainer)}, {}, note);
-    EXPECT_THAT(told, ElementsAre(32, 64, 96, 100));
+    EXPECT_THAT(done, ElementsAre(32, 64, 96, 100));
 }
 
-// A model that takes one sample at a time badly or well, and that forward passes change.
+// A model that refuses batches below `fewest` samples and counts its forward passes in a buffer.
 class Counting final : public Model {
   public:
     explicit Counting(std::int64_t fewest) : fewest_(fewest) {
@@ -172,7 +173,7 @@ RecipeData squares(std::int64_t samples) {
     return {std::make_shared<SquareDataset>(samples), nullptr};
 }
 
-TEST(SmallestBatch, ThatAModelDoesNotTakeIsRefusedAtTheStart) {
+TEST(SmallestBatch, IsRefusedAtTheStartWhereTheModelDoesNotTakeIt) {
     const auto message = [](std::int64_t samples, std::int64_t batch, std::int64_t accumulate) {
         Recipe recipe = small_recipe(1);
         recipe.data.batch_size = batch;
@@ -207,7 +208,7 @@ TEST(SmallestBatch, IsNotTriedWhereItIsLargeEnough) {
     EXPECT_EQ(calls(97, false), 1);
 }
 
-TEST(SmallestBatch, ThatIsTriedLeavesTheModelAsItWas) {
+TEST(SmallestBatch, LeavesTheModelAsItWas) {
     auto model = std::make_unique<Counting>(1);
     const Counting& counting = *model;
     at::manual_seed(3);
@@ -219,7 +220,7 @@ TEST(SmallestBatch, ThatIsTriedLeavesTheModelAsItWas) {
     EXPECT_TRUE(at::equal(at::randn({4}), next));
 }
 
-// Other trouble is not the batch's: as before, a step tells of it.
+// A model that takes no batch at all fails in its first step.
 TEST(SmallestBatch, IsNotToBlameForAModelThatTakesNone) {
     Trainer trainer(small_recipe(1), squares(97), std::make_unique<Counting>(1000));
     EXPECT_THAT(message_of([&] { trainer.fit(); }), HasSubstr("[LibTorch]"));
@@ -234,15 +235,17 @@ TEST(SmallestBatch, OfBatchNormOverOnePixel) {
     EXPECT_NO_THROW(Trainer(recipe, squares(97)));
 }
 
-TEST(RunPrecision, ExportedGraphHasItsOwnUnlessTf32IsAsked) {
-    const at::Device gpu(at::kCUDA, 0);  // need not be there
+TEST(StepOptionsOfARecipe, ExportedGraphKeepsItsPrecisionUnlessTf32IsSet) {
+    const at::Device gpu(at::kCUDA, 0);  // need not exist
     Recipe recipe = small_recipe();
-    EXPECT_TRUE(run_precision(recipe, gpu).tf32);
+    EXPECT_TRUE(step_options(recipe, gpu).precision.autocast);
+    EXPECT_TRUE(step_options(recipe, gpu).precision.tf32);
     recipe.model.exported = "net.pt2";
-    EXPECT_EQ(run_precision(recipe, gpu).name(), "fp32");
-    EXPECT_EQ(step_options(recipe, gpu).precision.name(), "fp32");
+    EXPECT_FALSE(step_options(recipe, gpu).precision.autocast);
+    EXPECT_FALSE(step_options(recipe, gpu).precision.tf32);
     recipe.train.precision = "tf32";
-    EXPECT_EQ(run_precision(recipe, gpu).name(), "tf32");
+    EXPECT_FALSE(step_options(recipe, gpu).precision.autocast);
+    EXPECT_TRUE(step_options(recipe, gpu).precision.tf32);
 }
 
 }  // namespace

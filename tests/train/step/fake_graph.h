@@ -1,6 +1,6 @@
-// A stand-in for a device's graph that does what one does as far as a CPU can tell: it records without doing, and a
-// replay must be the recorded work to the last number, though here the host does it again. So whatever a step computes
-// on the host and bakes into its operations, such as a learning rate that is a number, is found out.
+// A fake of a device's graph for the CPU. A capture records the operations and undoes their effect; a replay runs the
+// step again and requires the recorded operations with the same numbers. So it finds values that a step computes on the
+// host, such as a learning rate that is a number, which a real graph would repeat.
 #pragma once
 
 #include <ATen/Context.h>
@@ -19,12 +19,12 @@
 
 #include "stoker/bridge/torch_cuda.h"
 #include "stoker/models/model.h"
-#include "stoker/train/step/forward_state.h"
+#include "stoker/train/step/forward_snapshot.h"
 
 namespace stoker::testing {
 
-// The operations that the host asks for while this lives, those within operations left out: their names with all
-// numbers that they are given. Of a tensor, the memory where it was there before.
+// Records the outermost operations that the host calls during its lifetime: names and all arguments that are numbers,
+// and the addresses of tensors that existed before.
 class Recording {
   public:
     Recording() {
@@ -40,7 +40,7 @@ class Recording {
     }
 
     const std::vector<std::string>& operations() const { return operations_; }
-    // Memory that was there before.
+    // Addresses of tensors that existed before.
     const std::set<const void*>& outside() const { return outside_; }
 
   private:
@@ -49,7 +49,7 @@ class Recording {
         return recording;
     }
 
-    // The backward pass's frames around operations are none themselves.
+    // The backward pass wraps operations in frames that are not operations.
     static bool counts(const at::RecordFunction& function) {
         return function.scope() == at::RecordScope::FUNCTION &&
                !std::string_view(function.name()).starts_with("autograd::engine");
@@ -67,7 +67,7 @@ class Recording {
         return nullptr;
     }
 
-    // What an operation makes within itself may be kept for the backward pass.
+    // Tensors that an operation makes internally may be kept for the backward pass.
     static void on_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
         Recording& recording = *current();
         if (counts(function)) {
@@ -102,7 +102,7 @@ class Recording {
         if (!tensor.defined()) {
             return "no tensor";
         }
-        if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {  // a number that an operator makes a tensor of
+        if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {  // a number that an operator turned into a tensor
             const bool whole = tensor.scalar_type() == at::kLong;
             return whole ? fmt::to_string(*tensor.const_data_ptr<std::int64_t>())
                          : fmt::format("{:a}", *tensor.const_data_ptr<double>());
@@ -138,13 +138,13 @@ class Recording {
 struct FakeCalls {
     int captures = 0;
     int replays = 0;
-    std::set<const void*> outside = {};  // memory that the last capture found, not made by the work itself
+    std::set<const void*> outside = {};  // addresses of tensors that existed before the last capture
 };
 
 class FakeGraph final : public DeviceGraph {
   public:
-    // `state`: all that the recorded work changes, which is taken back. `draws_on_host`: what it draws is not, as where
-    // the generator is not the device's.
+    // `state`: all tensors that the recorded work changes, which are restored. `draws_on_host`: the random generator is
+    // not restored, as if the work drew from the host's instead of the device's.
     FakeGraph(std::function<std::vector<NamedTensor>()> state, FakeCalls& calls, bool draws_on_host)
         : state_(std::move(state)), calls_(calls), draws_on_host_(draws_on_host) {}
 
@@ -156,10 +156,10 @@ class FakeGraph final : public DeviceGraph {
             before.push_back(entry.tensor.clone());
         }
         const at::Generator draws = at::globalContext().defaultGenerator(at::kCPU);
-        const at::Tensor drawn = state_of(draws);
-        const auto take_back = [&] {
+        const at::Tensor drawn = generator_state(draws);
+        const auto restore = [&] {
             if (!draws_on_host_) {
-                set_state(draws, drawn);
+                set_generator_state(draws, drawn);
             }
             const std::vector<NamedTensor> state = state_();
             for (std::size_t i = 0; i < state.size(); ++i) {
@@ -171,12 +171,12 @@ class FakeGraph final : public DeviceGraph {
             const c10::AutoGradMode record(true);
             work();
         } catch (...) {
-            take_back();
+            restore();
             throw;
         }
         recorded_ = recording.operations();
         calls_.outside = recording.outside();
-        take_back();
+        restore();
         work_ = work;
     }
 
@@ -186,7 +186,7 @@ class FakeGraph final : public DeviceGraph {
         work_();
         ASSERT_EQ(recording.operations().size(), recorded_.size());
         for (std::size_t i = 0; i < recorded_.size(); ++i) {
-            ASSERT_EQ(recording.operations()[i], recorded_[i]) << "a graph would do what was recorded";
+            ASSERT_EQ(recording.operations()[i], recorded_[i]) << "a graph would repeat the recorded operation";
         }
     }
 

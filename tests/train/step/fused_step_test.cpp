@@ -1,5 +1,5 @@
-// The fused step against the same training by parts: weights, losses and the optimiser's state, for every optimiser and
-// activation; and when it is chosen at all.
+// The fused step compared with the eager step: weights, losses and the optimiser's state for every optimiser and
+// activation; and the cases in which it is not used.
 #include "stoker/train/step/fused_step.h"
 
 #include <ATen/Parallel.h>
@@ -57,39 +57,39 @@ const std::vector<OptimizerRecipe> kOptimizers = {
     {.name = "adamw", .lr = 1e-2, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1},
 };
 
-TEST(FusedStep, IsTheStepByParts) {
+TEST(FusedStep, IsTheEagerStep) {
     for (const OptimizerRecipe& recipe : kOptimizers) {
         for (const Activation activation : {Activation::relu, Activation::gelu, Activation::tanh}) {
             SCOPED_TRACE(recipe.name + " " + std::to_string(static_cast<int>(activation)));
             const StepOptions options{.loss = {.label_smoothing = 0.1}, .ema = 0.9};
-            StepOptions by_parts = options;
-            by_parts.compile = false;
+            StepOptions eager_options = options;
+            eager_options.compile = false;
             Training fused(recipe, options, activation);
-            Training parts(recipe, by_parts, activation);
+            Training eager(recipe, eager_options, activation);
             ASSERT_TRUE(fused.step.fused());
-            ASSERT_FALSE(parts.step.fused());
+            ASSERT_FALSE(eager.step.fused());
             for (std::uint64_t i = 0; i < 20; ++i) {
                 const DeviceBatch batch = batch_of(i % 7 == 6 ? 5 : 70, i);
                 const double lr = recipe.lr / static_cast<double>(1 + i % 3);
                 fused.step.run(batch, lr);
-                parts.step.run(batch, lr);
+                eager.step.run(batch, lr);
             }
             const std::vector<double> losses = fused.step.take_losses();
-            const std::vector<double> expected = parts.step.take_losses();
+            const std::vector<double> expected = eager.step.take_losses();
             ASSERT_EQ(losses.size(), 20U);
             for (std::size_t i = 0; i < losses.size(); ++i) {
                 EXPECT_NEAR(losses[i], expected[i], 1e-5);
             }
-            expect_alike(fused.model.state(), parts.model.state());
-            expect_alike(fused.optimizer.state(), parts.optimizer.state());
-            expect_alike(fused.step.ema()->state(), parts.step.ema()->state());
+            expect_alike(fused.model.state(), eager.model.state());
+            expect_alike(fused.optimizer.state(), eager.optimizer.state());
+            expect_alike(fused.step.ema()->state(), eager.step.ema()->state());
             EXPECT_EQ(fused.account.cut().times[static_cast<std::size_t>(Phase::forward)].count(), 0);
         }
     }
 }
 
-// A checkpoint does not tell which way it was made: ten steps one way and ten the other are twenty of either.
-TEST(FusedStep, GoesOnWhereTheOtherStopped) {
+// A run may switch between the two: ten eager steps and ten fused ones equal twenty fused steps.
+TEST(FusedStep, ContinuesFromTheEagerStep) {
     for (const OptimizerRecipe& recipe : kOptimizers) {
         SCOPED_TRACE(recipe.name);
         Training whole(recipe, {});
@@ -108,7 +108,7 @@ TEST(FusedStep, GoesOnWhereTheOtherStopped) {
     }
 }
 
-// An exchange of weights and their average gives parameters other memory for a while.
+// Exchanging weights and their average gives parameters other memory.
 TEST(FusedStep, FollowsAParameterToOtherMemory) {
     Training training(kOptimizers[1], {});
     Training moved(kOptimizers[1], {});
@@ -135,7 +135,7 @@ TEST(FusedStep, RefusesImagesOfAnotherSize) {
         InvalidArgument);
 }
 
-TEST(FusedStep, IsLeftOutWhereItWouldNotBeTheSame) {
+TEST(FusedStep, IsNotUsedWhereItsResultWouldDiffer) {
     const OptimizerRecipe adam = kOptimizers[3];
     OptimizerRecipe some = adam;
     some.no_decay = {"norms_and_biases"};

@@ -1,4 +1,4 @@
-// Mixing on the device against the ops that work on plain memory, from the same draws.
+// Mixing on the device compared with the references on plain memory, with the same drawn parameters.
 #include "stoker/train/step/mixup_cutmix.h"
 
 #include <ATen/ops/arange.h>
@@ -7,11 +7,10 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "ops/mixup_cutmix_reference.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/models/init.h"
-#include "stoker/ops/batch_mix.h"
-#include "stoker/ops/cutmix.h"
-#include "stoker/ops/mixup.h"
+#include "stoker/ops/mixup_cutmix_params.h"
 
 namespace stoker {
 namespace {
@@ -25,48 +24,46 @@ DeviceBatch batch_of(std::int64_t samples, bool channels_last) {
 
 at::Tensor targets_of(const at::Tensor& label, double lambda) {
     const at::Tensor targets = at::zeros({label.size(0), 4});
-    soft_targets({label.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(label.size(0))}, lambda,
-                 view_of(targets));
+    testing::soft_targets_reference({label.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(label.size(0))},
+                                    lambda, view_of(targets));
     return targets;
 }
 
-TEST(Mix, MixupIsTheOps) {
+TEST(Mix, MixupEqualsTheReference) {
     for (std::int64_t number = 0; number < 5; ++number) {
         const DeviceBatch given = batch_of(5, number % 2 == 1);
         DeviceBatch batch = {given.image.clone(), given.label};
         mix(batch, {.mixup = 0.4, .classes = 4, .seed = 3}, 2, number);
         Rng rng = batch_rng(3, 2, static_cast<std::uint64_t>(number), BatchOp::mixup);
-        const double lambda = draw_mixup({.alpha = 0.4}, rng);
+        const double lambda = draw_beta(0.4, rng);
         const at::Tensor expected = given.image.contiguous().clone();
-        Buffer scratch;
-        mixup(view_of(expected), lambda, scratch);
+        testing::mixup_reference(view_of(expected), lambda);
         EXPECT_TRUE(at::equal(batch.image, expected)) << number;
         EXPECT_TRUE(at::equal(batch.label, targets_of(given.label, lambda))) << number;
     }
 }
 
-TEST(Mix, CutmixIsTheOps) {
+TEST(Mix, CutmixEqualsTheReference) {
     for (std::int64_t number = 0; number < 5; ++number) {
         const DeviceBatch given = batch_of(5, number % 2 == 1);
         DeviceBatch batch = {given.image.clone(), given.label};
         mix(batch, {.cutmix = 1, .classes = 4, .seed = 3}, 2, number);
         Rng rng = batch_rng(3, 2, static_cast<std::uint64_t>(number), BatchOp::cutmix);
-        const CutMixParams drawn = draw_cutmix({.alpha = 1}, 9, 6, rng);
+        const CutMixParams drawn = draw_cutmix(1, 9, 6, rng);
         const at::Tensor expected = given.image.contiguous().clone();
-        Buffer scratch;
-        cutmix(view_of(expected), Layout::chw, drawn.box, scratch);
+        testing::cutmix_reference(view_of(expected), drawn.box);
         EXPECT_TRUE(at::equal(batch.image, expected)) << number;
         EXPECT_TRUE(at::equal(batch.label, targets_of(given.label, drawn.lambda))) << number;
     }
 }
 
-TEST(Mix, WithBothACoinDecides) {
+TEST(Mix, WithBothEachBatchGetsOne) {
     int cut = 0;
     for (std::int64_t number = 0; number < 200; ++number) {
         DeviceBatch batch = batch_of(2, false);
         const at::Tensor before = batch.image.clone();
         mix(batch, {.mixup = 1, .cutmix = 1, .classes = 4}, 0, number);
-        // Cutmix leaves pixels as they were or takes them as they were.
+        // Cutmix only moves pixels and never changes their values.
         const bool taken = batch.image.eq(before).logical_or(batch.image.eq(before.roll(1, 0))).all().item<bool>();
         cut += taken ? 1 : 0;
     }

@@ -1,5 +1,5 @@
-// No step waits for the device: nothing in it reads a tensor's value on the host. On a CPU such a read is
-// aten::_local_scalar_dense; the fused optimisers' CPU kernels have one for each tensor, which CUDA's have not.
+// No step waits for the device, that is, reads a tensor's value on the host. On a CPU such a read is
+// aten::_local_scalar_dense. The fused optimisers' CPU kernels read one value per tensor; the CUDA kernels do not.
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
@@ -16,7 +16,7 @@
 namespace stoker {
 namespace {
 
-// By the operation around them.
+// The number of reads by the operation that contains them.
 std::map<std::string, int> reads;
 std::vector<std::string> operations;
 
@@ -33,7 +33,7 @@ void on_end(const at::RecordFunction& /*function*/, at::ObserverContext* /*conte
     operations.pop_back();
 }
 
-// All reads of the 100 steps, but those of fused optimisers.
+// All reads of 100 steps except those of the fused optimisers.
 std::map<std::string, int> reads_of_steps(const ModelRecipe& recipe, const Shape& image, const StepOptions& options) {
     at::set_num_threads(1);
     const at::Device cpu(at::kCPU);
@@ -51,7 +51,7 @@ std::map<std::string, int> reads_of_steps(const ModelRecipe& recipe, const Shape
         step.run(batch, i % 2 == 0 ? 0.01 : 0.02);
     }
     at::removeCallback(handle);
-    EXPECT_GT(reads["aten::_fused_sgd_"], 0) << "where nothing is counted, nothing is shown";
+    EXPECT_GT(reads["aten::_fused_sgd_"], 0) << "the counter must work";
     reads.erase("aten::_fused_sgd_");
     return reads;
 }

@@ -1,5 +1,5 @@
-// The fused kernels against their readable twin, state that goes through a checkpoint, and parameters
-// that had no part in a step. PyTorch's own optimisers are met in test_train_parity.py.
+// The fused kernels compared with the readable reference, state that goes through a checkpoint, and parameters without
+// a gradient. test_train_parity.py compares with PyTorch's optimisers.
 #include "stoker/train/step/optimizer.h"
 
 #include <ATen/ops/allclose.h>
@@ -29,7 +29,7 @@ at::Tensor normal(at::IntArrayRef shape, at::Generator& generator) {
     return at::empty(shape).normal_(0.0, 1.0, generator);
 }
 
-// Parameters and an optimiser over them; gradients are a function of the step alone.
+// Parameters and their optimiser; the gradients depend on the step only.
 struct Training {
     Training(const OptimizerRecipe& recipe, OptimizerKernel kernel) {
         at::Generator generator = make_generator(3);
@@ -83,7 +83,7 @@ TEST_P(OptimizerTest, FusedAndSingleTensorStayTogetherOverAHundredSteps) {
     }
 }
 
-TEST_P(OptimizerTest, StateAndLoadGoOnBitForBit) {
+TEST_P(OptimizerTest, StateAndLoadContinueBitForBit) {
     for (const OptimizerKernel kernel : {OptimizerKernel::fused, OptimizerKernel::single_tensor}) {
         Training whole(recipe(), kernel);
         for (std::int64_t i = 0; i < 10; ++i) {
@@ -106,7 +106,7 @@ TEST_P(OptimizerTest, StateAndLoadGoOnBitForBit) {
     }
 }
 
-TEST_P(OptimizerTest, ParameterWithoutGradientIsLeftAlone) {
+TEST_P(OptimizerTest, ParameterWithoutGradientStays) {
     for (const OptimizerKernel kernel : {OptimizerKernel::fused, OptimizerKernel::single_tensor}) {
         Training training(recipe(), kernel);
         training.step(0);
@@ -137,13 +137,14 @@ INSTANTIATE_TEST_SUITE_P(All, OptimizerTest,
                                            "adamw"),
                          [](const auto& test) { return test.param; });
 
-TEST(Optimizer, StateOfAnotherKindIsRefused) {
+TEST(Optimizer, StateOfAnotherOptimizerIsRefused) {
     Training sgd(kRecipes.at("sgd_momentum"), OptimizerKernel::fused);
     Training adam(kRecipes.at("adam"), OptimizerKernel::fused);
     EXPECT_THROW(adam.optimizer->load(sgd.optimizer->state()), InvalidArgument);
     EXPECT_THROW(sgd.optimizer->load(adam.optimizer->state()), InvalidArgument);
     Training plain(kRecipes.at("sgd"), OptimizerKernel::fused);
-    EXPECT_THROW(plain.optimizer->load(adam.optimizer->state()), InvalidArgument) << "more than it keeps";
+    EXPECT_THROW(plain.optimizer->load(adam.optimizer->state()), InvalidArgument)
+        << "sgd without momentum has no such state";
     auto state = adam.optimizer->state();
     state[1].tensor = at::empty({5, 7});
     EXPECT_THROW(adam.optimizer->load(state), InvalidArgument);

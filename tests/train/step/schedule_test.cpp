@@ -1,5 +1,5 @@
-// The schedule against torch.optim.lr_scheduler.OneCycleLR (PyTorch 2.11, cycle_momentum=False): the
-// numbers are what it printed.
+// The schedules; one_cycle compared with the output of torch.optim.lr_scheduler.OneCycleLR (PyTorch 2.11,
+// cycle_momentum=False).
 #include "stoker/train/step/schedule.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST(OneCycle, StaysAtItsEndBeyondTheLastStep) {
               learning_rate(schedule, 0.1, {.step = 9, .total = 10}));
 }
 
-TEST(OneCycle, PeakOnTheVeryFirstStepIsThePeak) {
+TEST(OneCycle, MayPeakAtTheFirstStep) {
     const ScheduleRecipe schedule{.name = "one_cycle", .pct_start = 0.25};  // 0.25 * 4 - 1 = 0
     EXPECT_EQ(learning_rate(schedule, 0.1, {.step = 0, .total = 4}), 0.1);
     EXPECT_LT(learning_rate(schedule, 0.1, {.step = 1, .total = 4}), 0.1);
@@ -94,16 +94,16 @@ TEST(Constant, IsConstant) {
     }
 }
 
-TEST(Plateau, LossesThatStayAreWaitedFor) {
+TEST(Plateau, ReducesAfterPatienceRunsOut) {
     const ScheduleRecipe schedule{.name = "plateau", .patience = 2};
-    const StepPlace place{.step = 70, .total = 100, .steps_per_epoch = 10};
+    const StepPosition place{.step = 70, .total = 100, .steps_per_epoch = 10};
     const auto after = [&](const std::vector<double>& losses) { return learning_rate(schedule, 1, place, losses); };
     EXPECT_EQ(after({}), 1);
     EXPECT_EQ(after({3, 2, 2, 2}), 1);
     EXPECT_DOUBLE_EQ(after({3, 2, 2, 2, 2}), 0.1);
     EXPECT_DOUBLE_EQ(after({3, 2, 2, 2, 2, 1, 1, 1, 1}), 0.01);
     EXPECT_DOUBLE_EQ(after({1, std::nan(""), std::nan(""), std::nan("")}), 0.1);
-    EXPECT_DOUBLE_EQ(after({1, 0.99995, 0.9999, 0.99995}), 0.1);  // not by the threshold
+    EXPECT_DOUBLE_EQ(after({1, 0.99995, 0.9999, 0.99995}), 0.1);  // better, but by less than the threshold
 }
 
 TEST(WarmUp, RisesAndThenLeavesTheSchedule) {

@@ -1,5 +1,4 @@
-// The step as a graph against the same training step by step. Where there is no device, a fake stands in
-// (fake_graph.h).
+// The step as a graph compared with the eager step. Tests without a device use a fake graph (fake_graph.h).
 #include "stoker/train/step/step_graph.h"
 
 #include <ATen/Context.h>
@@ -33,7 +32,7 @@ using testing::FakeGraph;
 
 constexpr std::int64_t kFull = 24;
 
-// A hidden layer, a buffer that moves with each step, and what a test adds.
+// A hidden layer, a buffer that changes with each step, and hooks for tests.
 class SmallModel final : public Model {
   public:
     SmallModel() {
@@ -75,7 +74,7 @@ struct Training {
         return model;
     }
 
-    // All that a step changes.
+    // All tensors that a step changes.
     std::vector<NamedTensor> state() {
         std::vector<NamedTensor> all = model.state();
         const auto add = [&](const std::vector<NamedTensor>& more) { all.insert(all.end(), more.begin(), more.end()); };
@@ -183,8 +182,8 @@ TEST(StepGraph, SkipsStepsThatOverflow) {
     EXPECT_LT(graph.step.scaler()->scale().item<double>(), ScalerOptions().initial_scale);
 }
 
-// Here in the second micro-batch, when the first has left gradients.
-TEST(StepGraph, WhatCannotBeCapturedStaysEager) {
+// The capture fails in the second micro-batch, when the first has left gradients.
+TEST(StepGraph, AStepThatCannotBeCapturedStaysEager) {
     const StepOptions options{.accumulate = 2, .ema = 0.9};
     Training eager(options);
     Training graph(options);
@@ -206,8 +205,8 @@ TEST(StepGraph, WhatCannotBeCapturedStaysEager) {
     expect_same(graph.state(), eager.state());
 }
 
-// A run that goes on within an epoch may begin with the last batch.
-TEST(StepGraph, IsOfTheLargestBatch) {
+// A run that resumes within an epoch may begin with the epoch's smaller last batch.
+TEST(StepGraph, CapturesTheLargestBatch) {
     Training training;
     FakeCalls calls;
     training.step.capture_with(fake(training, calls));
@@ -218,8 +217,8 @@ TEST(StepGraph, IsOfTheLargestBatch) {
     EXPECT_EQ(calls.replays, 2);
 }
 
-// Weights, the optimiser's and the scaler's state, averages: nothing that a step works on is left out.
-TEST(StepGraph, IsMadeAgainWhereAnythingGetsOtherMemory) {
+// Weights, the optimiser's and the scaler's state, averages: all tensors that a step uses are watched.
+TEST(StepGraph, IsCapturedAgainWhereATensorGetsOtherMemory) {
     const StepOptions options{.precision = {.loss_scaling = true}, .clip_norm = 1, .ema = 0.9};
     Training training(options);
     Training moved(options);
@@ -227,7 +226,7 @@ TEST(StepGraph, IsMadeAgainWhereAnythingGetsOtherMemory) {
     moved.step.capture_with(fake(moved, calls));
     train(training, 0, 5);
     train(moved, 0, 5);
-    std::vector<at::Tensor> all = moved.optimizer.memory();
+    std::vector<at::Tensor> all = moved.optimizer.tensors();
     for (const at::Tensor& tensor : moved.step.scaler()->memory()) {
         all.push_back(tensor);
     }
@@ -236,7 +235,7 @@ TEST(StepGraph, IsMadeAgainWhereAnythingGetsOtherMemory) {
             all.push_back(entry.tensor);
         }
     }
-    // Beside these, what was recorded knows the graph's own batch, labels and loss.
+    // The recorded work also uses the graph's own batch, labels and loss.
     const std::set<const void*> outside = calls.outside;
     const auto known = std::ranges::count_if(std::set<const void*>(outside), [&](const void* memory) {
         return std::ranges::any_of(all, [&](const at::Tensor& t) { return t.const_data_ptr() == memory; });
@@ -253,8 +252,8 @@ TEST(StepGraph, IsMadeAgainWhereAnythingGetsOtherMemory) {
     expect_same(moved.state(), training.state());
 }
 
-// Those that a step begins with are not the graph's.
-TEST(StepGraph, LeavesGradientsOfSomebodyElseToTheEagerStep) {
+// Gradients that exist before a step are not part of the graph.
+TEST(StepGraph, LeavesGradientsOfTheCallerToTheEagerStep) {
     Training eager;
     Training graph;
     FakeCalls calls;
@@ -275,7 +274,7 @@ TEST(StepGraph, LeavesGradientsOfSomebodyElseToTheEagerStep) {
     expect_same(graph.state(), eager.state());
 }
 
-TEST(StepGraph, IsMadeAgainForOtherMicroBatches) {
+TEST(StepGraph, IsCapturedAgainForOtherMicroBatches) {
     Training training;
     FakeCalls calls;
     training.step.capture_with(fake(training, calls));
@@ -286,7 +285,7 @@ TEST(StepGraph, IsMadeAgainForOtherMicroBatches) {
     EXPECT_EQ(calls.replays, 4);
 }
 
-// What the host drew while it was recorded would be drawn for ever.
+// Every replay would repeat what the host drew during the capture.
 TEST(StepGraph, AModelThatDrawsOnTheHostStaysEager) {
     Training eager;
     Training graph;
@@ -302,8 +301,8 @@ TEST(StepGraph, AModelThatDrawsOnTheHostStaysEager) {
     expect_same(graph.state(), eager.state());
 }
 
-// Beside a graph's memory the small batches may find too little: then the graph goes, not the size of the steps.
-TEST(StepGraph, GivesItsMemoryBackBeforeBatchesAreSplit) {
+// If the graph leaves too little memory for smaller batches, it is freed before batches are split.
+TEST(StepGraph, IsFreedBeforeBatchesAreSplit) {
     Training training;
     FakeCalls calls;
     training.step.capture_with(fake(training, calls));
@@ -319,7 +318,7 @@ TEST(StepGraph, GivesItsMemoryBackBeforeBatchesAreSplit) {
     EXPECT_EQ(training.step.take_losses().size(), 9U);
 }
 
-TEST(StepGraph, TheAccountCallsAReplayStep) {
+TEST(StepGraph, AReplayIsInThePhaseStep) {
     Training training;
     FakeCalls calls;
     training.step.capture_with(fake(training, calls));
@@ -333,13 +332,13 @@ TEST(StepGraph, TheAccountCallsAReplayStep) {
     EXPECT_GT(time(training.account.cut(), Phase::step), 0);
 }
 
-TEST(StepGraph, ACpuHasNoneAndSaysSo) {
+TEST(StepGraph, ACpuHasNoneAndGivesTheReason) {
     const Training training;
     EXPECT_EQ(training.step.compiled(), "eager: on a CPU only the plain step of an mlp in float32 is one piece");
     EXPECT_EQ(Training({.compile = false}).step.compiled(), "eager: train.compile is none");
 }
 
-// The same with a real graph. Names with Cuda are what `./dev test-cuda` runs.
+// The same with a real graph. `./dev test-cuda` runs the tests with Cuda in their names.
 class StepGraphCuda : public ::testing::Test {
   protected:
     void SetUp() override {
@@ -376,7 +375,7 @@ TEST_F(StepGraphCuda, IsTheEagerStep) {
     }
 }
 
-// A step that waits for the device cannot be captured at all; dropout draws on after a capture that failed.
+// A step that waits for the device cannot be captured. Dropout continues to draw after the failed capture.
 TEST_F(StepGraphCuda, AStepThatWaitsStaysEager) {
     Training eager({.compile = false}, device_);
     Training graph({}, device_);
@@ -391,12 +390,12 @@ TEST_F(StepGraphCuda, AStepThatWaitsStaysEager) {
     for (std::size_t i = 0; i < 2; ++i) {
         EXPECT_TRUE(at::allclose(graph.model.parameters()[i].tensor, eager.model.parameters()[i].tensor, 1e-3, 1e-5));
     }
-    Training after({}, device_);  // the device captures again
+    Training after({}, device_);  // the device can capture again
     train(after, 0, 5, device_);
     EXPECT_EQ(after.step.compiled(), "graph");
 }
 
-// Both runs draw the same, whatever drew before, and no draw is recorded.
+// Both runs draw the same, regardless of earlier draws, and no draw is recorded.
 TEST_F(StepGraphCuda, WhatAModelDrawsOnTheHostIsSeededToo) {
     std::vector<double> drawn[2];
     for (std::uint64_t i = 0; i < 2; ++i) {

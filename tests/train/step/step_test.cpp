@@ -1,5 +1,5 @@
-// The step's parts put together: memory that is too small, loss scaling with overflows, clipping beside its readable
-// twin, averages that can be swapped in and out.
+// The parts of a step together: too little memory, loss scaling with overflows, clipping compared with its definition,
+// averages that can be swapped in and out.
 #include "stoker/train/step/step.h"
 
 #include <ATen/Context.h>
@@ -38,13 +38,13 @@ OptimizerRecipe sgd() {
     return {.name = "sgd", .lr = 0.1, .momentum = 0.9};
 }
 
-// Real memory that no machine has.
+// Allocates more memory than any machine has.
 void ask_for_too_much() {
     at::empty({std::int64_t{1} << 50}, at::kByte);
 }
 
-// Batch norm and dropout: what changes and what draws in a forward pass. From pass `fails_at` on, a batch of more than
-// `most` is too large, which shows when both are done.
+// A model with batch norm, which changes in a forward pass, and dropout, which draws. From pass `fails_at` on, memory
+// runs out after both for batches of more than `most` samples.
 class FullModel final : public Model {
   public:
     FullModel() {
@@ -78,7 +78,7 @@ class FullModel final : public Model {
     at::Tensor batches_;
 };
 
-// One model with all that trains it.
+// A model with its optimiser and step.
 template <typename TrainedModel>
 struct TrainingOf {
     explicit TrainingOf(const StepOptions& options = {})
@@ -93,7 +93,7 @@ struct TrainingOf {
 };
 using Training = TrainingOf<LinearModel>;
 
-TEST(Step, MemoryThatIsTooSmallSplitsTheBatchAndLearnsTheSame) {
+TEST(Step, TooLittleMemorySplitsTheBatchAndTrainsTheSame) {
     Training whole;
     Training split;
     int failures = 0;
@@ -110,7 +110,7 @@ TEST(Step, MemoryThatIsTooSmallSplitsTheBatchAndLearnsTheSame) {
         EXPECT_TRUE(at::allclose(whole.weight(), split.weight(), 1e-5, 1e-6)) << i;
     }
     EXPECT_EQ(split.step.accumulate(), 8);
-    EXPECT_EQ(failures, 3);  // of 1, 2 and 4 parts; what was found is kept
+    EXPECT_EQ(failures, 3);  // with 1, 2 and 4 parts; later steps keep 8
     const std::vector<double> expected = whole.step.take_losses();
     const std::vector<double> losses = split.step.take_losses();
     ASSERT_EQ(losses.size(), 5U);
@@ -119,12 +119,12 @@ TEST(Step, MemoryThatIsTooSmallSplitsTheBatchAndLearnsTheSame) {
     }
 }
 
-// The last bit of weights, statistics, losses and of what is drawn next.
-TEST(Step, AfterMemoryWasTooSmallItIsTheStepOfMoreMicroBatches) {
+// Equal to the last bit: weights, statistics, losses and the next random numbers.
+TEST(Step, AfterRunningOutOfMemoryItIsTheStepOfMoreMicroBatches) {
     TrainingOf<FullModel> retried({.accumulate = 2, .ema = 0.9});
     TrainingOf<FullModel> fitting({.accumulate = 8, .ema = 0.9});
     retried.model.most = 4;
-    retried.model.fails_at = 1;  // the first micro-batch has moved statistics and drawn by then
+    retried.model.fails_at = 1;  // by then the first micro-batch has changed statistics and drawn
     for (std::uint64_t i = 0; i < 3; ++i) {
         const DeviceBatch batch = batch_of(32, i);
         at::manual_seed(i);
@@ -141,7 +141,7 @@ TEST(Step, AfterMemoryWasTooSmallItIsTheStepOfMoreMicroBatches) {
     EXPECT_TRUE(testing::same_weights(retried.step.ema()->state(), fitting.step.ema()->state()));
 }
 
-TEST(Step, ASampleThatIsTooMuchIsAnErrorAndChangesNothing) {
+TEST(Step, ASampleThatDoesNotFitIsAnErrorAndChangesNothing) {
     TrainingOf<FullModel> training;
     TrainingOf<FullModel> untouched;
     training.model.most = 0;
@@ -160,7 +160,7 @@ TEST(Step, ASampleThatIsTooMuchIsAnErrorAndChangesNothing) {
     EXPECT_TRUE(training.step.take_losses().empty());
 }
 
-TEST(Step, OtherErrorsAreNotTriedAgain) {
+TEST(Step, OtherErrorsAreNotRetried) {
     Training training;
     int passes = 0;
     training.step.before_forward = [&](std::int64_t) {
@@ -171,7 +171,7 @@ TEST(Step, OtherErrorsAreNotTriedAgain) {
     EXPECT_EQ(passes, 1);
 }
 
-TEST(Step, LossesAreFetchedBeforeTheDevicesRoomIsFull) {
+TEST(Step, LossesAreFetchedBeforeTheirTensorIsFull) {
     Training training;
     for (std::uint64_t i = 0; i < 600; ++i) {
         training.step.run(batch_of(2, i), 1e-3);
@@ -180,8 +180,8 @@ TEST(Step, LossesAreFetchedBeforeTheDevicesRoomIsFull) {
     EXPECT_TRUE(training.step.take_losses().empty());
 }
 
-// 200 steps, a fifth of which overflow, beside the rule of torch.amp.GradScaler written out.
-TEST(Step, OverflowsAreLeftOutAndMoveTheScale) {
+// 200 steps, a fifth of which overflow, compared with the rule of torch.amp.GradScaler.
+TEST(Step, OverflowsAreSkippedAndChangeTheScale) {
     const ScalerOptions options{.initial_scale = 1024, .growth_interval = 7};
     Training scaled({.precision = {.loss_scaling = true}, .scaler = options});
     Training plain;
@@ -232,7 +232,7 @@ TEST(Clip, NormAndValueAreTheirDefinitions) {
     }
 }
 
-TEST(Ema, SwappedTwiceIsNothing) {
+TEST(Ema, SwappingTwiceChangesNothing) {
     Training training({.ema = 0.5});
     training.model.add_buffer("mean", at::full({2}, 4.0));
     Ema ema(training.model, 0.5);
@@ -246,7 +246,7 @@ TEST(Ema, SwappedTwiceIsNothing) {
         EXPECT_TRUE(at::allclose(training.weight(), expected));
     }
     EXPECT_TRUE(at::equal(training.weight(), trained));
-    training.step.run(batch_of(8, 2), 0.1);  // the optimiser still moves the model's own weights
+    training.step.run(batch_of(8, 2), 0.1);  // the optimiser still updates the model's own weights
     EXPECT_FALSE(at::equal(training.weight(), trained));
     EXPECT_TRUE(at::allclose(ema.state()[0].tensor, expected));
     EXPECT_EQ(ema.state()[1].name, "mean");

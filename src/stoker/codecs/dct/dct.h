@@ -1,6 +1,5 @@
-// The `dct` codec: a JPEG's quantised coefficients stored losslessly so that a decoder needs no Huffman
-// pass and reads only the blocks that a crop needs. The pixels are libjpeg-turbo's, bit for bit. The
-// format is docs/dct-codec.md.
+// The `dct` codec stores a JPEG's quantised coefficients losslessly. Its decoder needs no Huffman pass and reads only
+// the blocks that a crop needs. The pixels equal libjpeg-turbo's. docs/dct-codec.md specifies the format.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +14,11 @@
 
 namespace stoker {
 
-// Codec::dct or Codec::dct_zstd by a record's first bytes; empty for anything else.
+// Returns Codec::dct or Codec::dct_zstd from a record's first bytes; empty for other data.
 std::optional<Codec> sniff_dct(std::span<const std::byte> bytes);
 
-// Decodes records to RGB rows, only the sink's region of them. One worker's: keeps its memory. Both calls
-// throw DataError.
+// Decodes the sink's region of a record to RGB rows. Use one per thread; it reuses its memory. Both functions throw
+// DataError.
 class DctDecoder {
   public:
     DctDecoder();
@@ -35,22 +34,22 @@ class DctDecoder {
     std::unique_ptr<State> state_;
 };
 
-// What re-coding one JPEG gave: a record, or the reason why it has to stay a JPEG (CMYK, scans missing, ...).
+// The result of converting one JPEG: a record, or the reason why it must stay a JPEG (CMYK, missing scans, ...).
 struct DctRecord {
-    std::vector<std::byte> bytes;  // empty where `reason` is not
+    std::vector<std::byte> bytes;  // empty if there is a reason
     std::string reason;
-    bool exact_file = false;  // restore_jpeg gives back the very bytes of the file, not only its pixels
+    bool exact_file = false;  // restore_jpeg returns the bytes of the original file, not only its pixels
 };
 
 struct DctOptions {
-    bool zstd = false;  // a second, general stage: smaller, slower to read
+    bool zstd = false;  // compress with zstd, too: smaller, but slower to read
 };
 
-// Throws DataError for bytes that are no JPEG or are damaged: they are bad samples in any codec.
+// Throws DataError if the bytes are not a JPEG or are damaged, because such a sample is bad in every codec.
 DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options = {});
 
-// The JPEG that a record was made of: byte for byte where the record says so, else one with the same
-// coefficients, markers and so pixels. Throws DataError.
+// Returns the record's JPEG: the original bytes if the record has its exact-file flag, else a JPEG with the same
+// coefficients and markers and therefore the same pixels. Throws DataError.
 std::vector<std::byte> restore_jpeg(std::span<const std::byte> dct);
 
 }  // namespace stoker

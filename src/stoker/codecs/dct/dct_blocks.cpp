@@ -1,4 +1,4 @@
-// Segments lie in the order of the MCU rows, within a row by component, within a component from top to bottom.
+// Segments are ordered by MCU row, then by component, then from top to bottom.
 #include "stoker/codecs/dct/dct_blocks.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::span<const std::byte> DctBlocks::segment(int number) {
         group_blocks_.clear();
         for (int row = 0; row < rows; ++row) {
             for (int c = 0; c < header_.frame.components; ++c) {
-                const FrameComponent& component = header_.frame.component[Frame::at(c)];
+                const FrameComponent& component = header_.frame.component[JpegFrame::at(c)];
                 group_blocks_.insert(group_blocks_.end(), static_cast<std::size_t>(component.v), component.blocks_wide);
             }
         }
@@ -36,15 +36,15 @@ std::span<const std::byte> DctBlocks::segment(int number) {
 }
 
 const std::int16_t* DctBlocks::blocks(int component, int block_row, int first, int count) {
-    const FrameComponent& own = header_.frame.component[Frame::at(component)];
-    int number = block_row / own.v * header_.segments_per_mcu_row() + block_row % own.v;
+    const FrameComponent& comp = header_.frame.component[JpegFrame::at(component)];
+    int number = block_row / comp.v * header_.segments_per_mcu_row() + block_row % comp.v;
     for (int c = 0; c < component; ++c) {
-        number += header_.frame.component[Frame::at(c)].v;
+        number += header_.frame.component[JpegFrame::at(c)].v;
     }
-    // The pixel stage reads whole groups of four.
+    // BlockDecoder reads groups of four blocks.
     blocks_.resize(sizeof(std::int16_t) * kBlockSize * static_cast<std::size_t>(count + 3));
     auto* out = reinterpret_cast<std::int16_t*>(blocks_.data());
-    if (!read_segment(segment(number), own.blocks_wide, first, count, kernels_, scratch_, out)) {
+    if (!read_segment(segment(number), comp.blocks_wide, first, count, kernels_, scratch_, out)) {
         throw DataError(
             {}, {.where = "dct", .expected = "valid segments", .got = fmt::format("damage in number {}", number)});
     }

@@ -1,4 +1,4 @@
-// The blocks of a dct record, whichever way its segments are stored. Internal to codecs/.
+// Reads the blocks of a dct record, with or without zstd. Internal to codecs/.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ class DctBlocks final : public BlockRows {
   public:
     explicit DctBlocks(const SegmentKernels& kernels = best_segment_kernels()) : kernels_(kernels) {}
 
-    // Throws DataError, as `blocks` does. The record stays the caller's and must outlive both.
+    // `open` and `blocks` throw DataError. The caller keeps the record alive until the last call of `blocks`.
     void open(std::span<const std::byte> record);
     const DctHeader& header() const { return header_; }
 
@@ -27,8 +27,8 @@ class DctBlocks final : public BlockRows {
     DctHeader header_;
     SegmentScratch scratch_;
     GroupReader group_;
-    int group_number_ = -1;          // what group_ holds
-    std::vector<int> group_blocks_;  // of each of its segments
+    int group_number_ = -1;          // the group that is in group_
+    std::vector<int> group_blocks_;  // blocks in each of its segments
     Buffer blocks_;
 };
 

@@ -1,15 +1,15 @@
-// Records to pixels: the blocks of a record, and the stage that draws blocks.
+// Records to pixels: DctBlocks reads the blocks, BlockDecoder converts them to RGB.
 #include <cstring>
 
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/dct/dct_blocks.h"
-#include "stoker/codecs/jpeg/block_pixels.h"
+#include "stoker/codecs/jpeg/block_decoder.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
 struct DctDecoder::State {
     DctBlocks blocks;
-    BlockPixels pixels;
+    BlockDecoder pixels;
 };
 
 DctDecoder::DctDecoder() : state_(std::make_unique<State>()) {}
@@ -38,8 +38,8 @@ ImageInfo DctDecoder::info(std::span<const std::byte> bytes) {
 void DctDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     state_->blocks.open(bytes);
     const DctHeader& header = state_->blocks.header();
-    const Region region = wanted_region(sink, header.frame.height, header.frame.width);
-    state_->pixels.draw(header.frame, state_->blocks, region, sink);
+    const Region region = checked_region(sink, header.frame.height, header.frame.width);
+    state_->pixels.decode(header.frame, state_->blocks, region, sink);
     sink.finish();
 }
 

@@ -1,5 +1,5 @@
-// JPEGs to records. Whatever the argument for losslessness says, each record is decoded again here and compared
-// with libjpeg's pixels before it may replace the JPEG.
+// JPEGs to records. Each record is decoded again here and compared with libjpeg's pixels before it may replace the
+// JPEG, so losslessness does not depend on our code being right.
 #include <algorithm>
 #include <cstring>
 
@@ -14,15 +14,15 @@
 namespace stoker {
 namespace {
 
-constexpr int kGroupPixels = 64;  // rows of a compressed group, about
+constexpr int kGroupPixels = 64;  // approximate height of a compressed group in pixel rows
 
 void write_rows(const JpegBlocks& jpeg, int mcu_row, int c, int i, SegmentParts& parts) {
-    const FrameComponent& component = jpeg.frame.component[Frame::at(c)];
+    const FrameComponent& component = jpeg.frame.component[JpegFrame::at(c)];
     const std::ptrdiff_t row = mcu_row * component.v + i;
     write_segment(jpeg.blocks[c].data() + row * kBlockSize * component.blocks_wide, component.blocks_wide, parts);
 }
 
-// The segments in the order of the MCU rows, within each by component; each by itself or in groups.
+// Writes the segments in their order (dct_blocks.cpp): one per chunk, or with zstd one group per chunk.
 std::vector<std::byte> write_body(const JpegBlocks& jpeg, DctHeader& header) {
     const bool grouped = (header.flags & DctFlags::kZstd) != 0;
     std::vector<std::byte> body;
@@ -41,7 +41,7 @@ std::vector<std::byte> write_body(const JpegBlocks& jpeg, DctHeader& header) {
     };
     for (int mcu_row = 0; mcu_row < jpeg.frame.mcus_high; ++mcu_row) {
         for (int c = 0; c < jpeg.frame.components; ++c) {
-            for (int i = 0; i < jpeg.frame.component[Frame::at(c)].v; ++i) {
+            for (int i = 0; i < jpeg.frame.component[JpegFrame::at(c)].v; ++i) {
                 write_rows(jpeg, mcu_row, c, i, parts);
                 if (!grouped) {
                     close();
@@ -59,7 +59,7 @@ bool starts_with(std::span<const std::byte> bytes, const std::vector<std::byte>&
     return bytes.size() >= start.size() && std::equal(start.begin(), start.end(), bytes.begin());
 }
 
-// By libjpeg alone, which is what records are held against.
+// The pixels that records are compared with.
 Image libjpeg_pixels(std::span<const std::byte> jpeg) {
     Image image;
     ImageSink sink(image);
@@ -79,7 +79,7 @@ bool same_pixels(const Image& a, const Image& b) {
            std::memcmp(a.view().data, b.view().data, a.bytes()) == 0;
 }
 
-// Whether the JPEG that a record gives back is the file, or one with its pixels.
+// True if restore_jpeg returns the original file or, without the exact-file flag, a JPEG with its pixels.
 bool restores(const DctRecord& record, std::span<const std::byte> jpeg, const Image& expected) {
     try {
         const std::vector<std::byte> file = restore_jpeg(record.bytes);
@@ -98,7 +98,7 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
     const jpeg_decompress_struct& codec = reader.codec();
     DctHeader header;
     if (!read_frame(codec, header.frame)) {
-        result.reason = "its colours, depth or sampling factors are not those of an ordinary JPEG";
+        result.reason = "its colour space, bit depth or sampling factors are not supported";
         return result;
     }
     const std::size_t head = jpeg.size() - reader.rest().size();
@@ -128,7 +128,7 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
     const bool same = same_pixels(record_pixels(result.bytes), expected);
     if (!same || !restores(result, jpeg, expected)) {
         result = {.bytes = {},
-                  .reason = same ? "it holds what no baseline JPEG of one scan can"
+                  .reason = same ? "it holds values that a baseline JPEG of one scan cannot store"
                                  : "its pixels depend on more than its coefficients",
                   .exact_file = false};
     }

@@ -1,5 +1,5 @@
-// libzstd does the entropy coding; its fastest level is also the smallest here, because nearly all of the gain is in
-// the Huffman coding of literals and longer searches find only matches by chance.
+// libzstd does the entropy coding. Its fastest level gives the smallest size here: nearly all of the gain comes from
+// the Huffman coding of literals, and longer searches find only chance matches.
 #include "stoker/codecs/dct/dct_group.h"
 
 #include <cstring>
@@ -15,8 +15,8 @@ namespace {
 constexpr int kParts = 4;
 constexpr int kLevel = 1;
 
-// The most that a block can take in each part: 3.5, 8, 31.5 and 3 * 63 bytes.
-constexpr std::size_t kMostBytes[kParts] = {4, 8, 32, 189};
+// The maximum bytes per block in each part: 3.5, 8, 31.5 and 3 * 63, rounded up.
+constexpr std::size_t kMaxBytes[kParts] = {4, 8, 32, 189};
 
 [[noreturn]] void refuse(const char* got) {
     throw DataError({}, {.where = "dct", .expected = "a valid group of segments", .got = got});
@@ -88,16 +88,16 @@ void GroupReader::read(std::span<const std::byte> group, std::span<const int> bl
     }
     std::size_t at = std::size_t{4} * kParts;
     if (group.size() < at) {
-        refuse("one cut short");
+        refuse("a truncated group");
     }
     std::span<const std::byte> parts[kParts];
     std::size_t total = 0;
     for (int p = 0; p < kParts; ++p) {
         const std::size_t size = load_le(group, std::size_t{4} * static_cast<std::size_t>(p), 4);
         if (size > group.size() - at) {
-            refuse("one cut short");
+            refuse("a truncated group");
         }
-        parts[p] = zstd_->decompress(group.subspan(at, size), kMostBytes[p] * all, parts_[static_cast<std::size_t>(p)]);
+        parts[p] = zstd_->decompress(group.subspan(at, size), kMaxBytes[p] * all, parts_[static_cast<std::size_t>(p)]);
         at += size;
         total += parts[p].size();
     }

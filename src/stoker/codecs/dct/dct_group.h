@@ -1,8 +1,8 @@
-// The second, general stage of dct-zstd: the segments of several MCU rows, with their parts side by side and each
-// kind of part compressed by itself. A group of about 64 pixel rows is large enough for zstd and small enough for
-// a crop to leave others alone. Internal to codecs/.
+// The zstd stage of dct-zstd. A group holds the segments of several MCU rows; equal parts of all segments are joined,
+// and each of the four joined parts is compressed separately. A group covers about 64 pixel rows: enough data for zstd,
+// and a crop need not read the other groups. Internal to codecs/.
 //   uint32 size of each of the four compressed parts (front, masks, values, escapes)
-//   the four parts as zstd frames that name their content's size; an empty part has no frame
+//   the four parts as zstd frames with their content size; an empty part has no frame
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace stoker {
 
 std::vector<std::byte> write_group(const SegmentParts& parts);
 
-// Decompresses one group at a time, and puts its segments together again. Keeps its memory.
+// Decompresses one group at a time and rebuilds its segments. Reuses its memory.
 class GroupReader {
   public:
     GroupReader();
@@ -26,7 +26,7 @@ class GroupReader {
     GroupReader& operator=(GroupReader&&) noexcept;
     ~GroupReader();
 
-    // `blocks` are those of each of the group's segments. Throws DataError.
+    // `blocks`: the number of blocks in each segment of the group. Throws DataError.
     void read(std::span<const std::byte> group, std::span<const int> blocks, const SegmentKernels& kernels);
 
     // Followed by kSegmentPadding readable bytes.

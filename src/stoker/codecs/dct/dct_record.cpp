@@ -1,4 +1,4 @@
-// Fixed places and little-endian numbers, read with every bound checked once.
+// The layout; integers are little-endian. Every bound is checked once, while reading.
 //   0  magic dc 'D' 'C' 'T', version, flags, colour, orientation
 //   8  uint16 width, uint16 height, components, group_rows, tables, 0
 //  16  for each component: h, v, its table, 0
@@ -14,8 +14,8 @@
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/byte_order.h"
-#include "stoker/codecs/check_pixels.h"
 #include "stoker/codecs/dct/segment_kernels.h"
+#include "stoker/codecs/region.h"
 
 namespace stoker {
 namespace {
@@ -27,7 +27,7 @@ class Reader {
     std::span<const std::byte> take(std::size_t size) {
         if (size > bytes_.size() - at_) {
             throw DataError({.path = {}, .offset = static_cast<std::int64_t>(bytes_.size())},
-                            {.where = "dct", .expected = "a complete record", .got = "one cut short"});
+                            {.where = "dct", .expected = "a complete record", .got = "a truncated record"});
         }
         at_ += size;
         return bytes_.subspan(at_ - size, size);
@@ -53,24 +53,24 @@ void put(std::vector<std::byte>& out, std::uint32_t value, std::size_t size) {
 }
 
 void read_frame(Reader& reader, DctHeader& header, int tables) {
-    Frame& frame = header.frame;
+    JpegFrame& frame = header.frame;
     int table_of[3] = {};
     for (int c = 0; c < frame.components; ++c) {
-        FrameComponent& component = frame.component[Frame::at(c)];
+        FrameComponent& component = frame.component[JpegFrame::at(c)];
         component.h = reader.byte();
         component.v = reader.byte();
         table_of[c] = reader.byte();
         if (component.h < 1 || component.h > 4 || component.v < 1 || component.v > 4 || table_of[c] >= tables) {
-            reader.refuse("sampling factors of 1 to 4 and a table that is there",
+            reader.refuse("sampling factors of 1 to 4 and an existing table",
                           fmt::format("{} x {}, table {} of {}", component.h, component.v, table_of[c], tables));
         }
         if (reader.byte() != 0) {
             reader.refuse("0 in a reserved byte", "another number");
         }
     }
-    frame.lay_out();
-    if (!frame.whole_ratios()) {
-        reader.refuse("sampling factors with whole ratios", "others");
+    frame.compute_layout();
+    if (!frame.has_integer_ratios()) {
+        reader.refuse("sampling factors with integer ratios", "other factors");
     }
     for (int t = 0; t < tables; ++t) {
         const auto bytes = reader.take(2 * kBlockSize);
@@ -79,7 +79,7 @@ void read_frame(Reader& reader, DctHeader& header, int tables) {
                 continue;
             }
             for (std::size_t i = 0; i < kBlockSize; ++i) {
-                frame.component[Frame::at(c)].quant[i] = static_cast<std::uint16_t>(load_le(bytes, 2 * i, 2));
+                frame.component[JpegFrame::at(c)].quant[i] = static_cast<std::uint16_t>(load_le(bytes, 2 * i, 2));
             }
         }
     }
@@ -96,7 +96,8 @@ void read_ends(Reader& reader, DctHeader& header, std::uint32_t body) {
         header.ends[i] = static_cast<std::uint32_t>(std::min<std::uint64_t>(end, body));
     }
     if (end != body) {
-        reader.refuse("chunks that make up the body", fmt::format("{} bytes in a body of {}", end, body));
+        reader.refuse("chunk sizes that sum to the size of the body",
+                      fmt::format("{} bytes in a body of {}", end, body));
     }
 }
 
@@ -105,7 +106,7 @@ void read_ends(Reader& reader, DctHeader& header, std::uint32_t body) {
 int DctHeader::segments_per_mcu_row() const {
     int count = 0;
     for (int c = 0; c < frame.components; ++c) {
-        count += frame.component[Frame::at(c)].v;
+        count += frame.component[JpegFrame::at(c)].v;
     }
     return count;
 }
@@ -135,10 +136,10 @@ void read_dct_header(std::span<const std::byte> record, DctHeader& header) {
     header.flags = reader.byte();
     const int color = reader.byte();
     header.orientation = reader.byte();
-    Frame& frame = header.frame;
+    JpegFrame& frame = header.frame;
     frame.width = static_cast<int>(reader.number(2));
     frame.height = static_cast<int>(reader.number(2));
-    check_pixels("dct", frame.height, frame.width);
+    check_image_size("dct", frame.height, frame.width);
     frame.components = reader.byte();
     header.group_rows = reader.byte();
     const int tables = reader.byte();
@@ -149,36 +150,36 @@ void read_dct_header(std::span<const std::byte> record, DctHeader& header) {
         frame.components != (grey ? 1 : 3) || header.group_rows < 1 || header.group_rows > kMaxGroupRows ||
         ((header.flags & DctFlags::kZstd) == 0 && header.group_rows != 1) || tables < 1 || tables > 3 ||
         reserved != 0) {
-        reader.refuse("a header that fits together", fmt::format("flags {}, colour {}, {} components, {} tables",
-                                                                 header.flags, color, frame.components, tables));
+        reader.refuse("a consistent header", fmt::format("flags {}, colour {}, {} components, {} tables", header.flags,
+                                                         color, frame.components, tables));
     }
     read_frame(reader, header, tables);
     const std::uint32_t body = reader.number(4);
     const std::uint32_t head = reader.number(4);
     const std::uint32_t tail = reader.number(4);
     if (tail != 0 && (header.flags & DctFlags::kExactFile) == 0) {
-        reader.refuse("no bytes behind a scan that is not made again", fmt::to_string(tail));
+        reader.refuse("no tail without the exact-file flag", fmt::to_string(tail));
     }
     read_ends(reader, header, body);
     header.body = reader.take(body);
     if (reader.left() < kSegmentPadding) {
-        reader.refuse("64 bytes behind the coefficients", fmt::to_string(reader.left()));
+        reader.refuse("64 bytes after the coefficients", fmt::to_string(reader.left()));
     }
     header.head = reader.take(head);
     header.tail = reader.take(tail);
 }
 
 std::vector<std::byte> write_dct_record(const DctHeader& header) {
-    const Frame& frame = header.frame;
+    const JpegFrame& frame = header.frame;
     std::vector<const FrameComponent*> tables;
     std::uint32_t table_of[3] = {};
     for (int c = 0; c < frame.components; ++c) {
-        const FrameComponent& own = frame.component[Frame::at(c)];
+        const FrameComponent& comp = frame.component[JpegFrame::at(c)];
         const auto same = std::find_if(tables.begin(), tables.end(),
-                                       [&own](const FrameComponent* other) { return other->quant == own.quant; });
+                                       [&comp](const FrameComponent* other) { return other->quant == comp.quant; });
         table_of[c] = static_cast<std::uint32_t>(same - tables.begin());
         if (same == tables.end()) {
-            tables.push_back(&own);
+            tables.push_back(&comp);
         }
     }
     std::uint32_t largest = 0;
@@ -201,8 +202,8 @@ std::vector<std::byte> write_dct_record(const DctHeader& header) {
     put(out, static_cast<std::uint32_t>(tables.size()), 1);
     put(out, 0, 1);
     for (int c = 0; c < frame.components; ++c) {
-        put(out, static_cast<std::uint32_t>(frame.component[Frame::at(c)].h), 1);
-        put(out, static_cast<std::uint32_t>(frame.component[Frame::at(c)].v), 1);
+        put(out, static_cast<std::uint32_t>(frame.component[JpegFrame::at(c)].h), 1);
+        put(out, static_cast<std::uint32_t>(frame.component[JpegFrame::at(c)].v), 1);
         put(out, table_of[c], 1);
         put(out, 0, 1);
     }

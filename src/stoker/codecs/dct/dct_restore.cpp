@@ -1,4 +1,4 @@
-// Records back to JPEGs: the file's own bytes around a scan that is coded again, or a new file.
+// Records back to JPEGs: either head, re-coded scan and tail, or a new baseline file (jpeg_rewrite.h).
 #include "stoker/base/error.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/dct/dct_blocks.h"
@@ -10,10 +10,10 @@ namespace {
 
 JpegBlocks all_blocks(DctBlocks& record) {
     JpegBlocks jpeg{.frame = record.header().frame, .blocks = {}};
-    const Frame& frame = jpeg.frame;
+    const JpegFrame& frame = jpeg.frame;
     for (int row = 0; row < frame.mcus_high; ++row) {
         for (int c = 0; c < frame.components; ++c) {
-            const FrameComponent& component = frame.component[Frame::at(c)];
+            const FrameComponent& component = frame.component[JpegFrame::at(c)];
             for (int i = 0; i < component.v; ++i) {
                 const std::int16_t* blocks = record.blocks(c, row * component.v + i, 0, component.blocks_wide);
                 jpeg.blocks[c].insert(jpeg.blocks[c].end(), blocks,
@@ -39,7 +39,7 @@ std::vector<std::byte> restore_jpeg(std::span<const std::byte> dct) {
     const JpegReader::Session session(reader, header.head);
     const jpeg_decompress_struct& codec = reader.codec();
     if (codec.num_components != header.frame.components) {
-        refuse("one with other components");
+        refuse("a header with other components");
     }
     if ((header.flags & DctFlags::kExactFile) == 0) {
         std::vector<std::byte> file = rewrite_jpeg(codec, jpeg, header.head);
@@ -49,11 +49,11 @@ std::vector<std::byte> restore_jpeg(std::span<const std::byte> dct) {
         return file;
     }
     if (!is_baseline_scan(codec)) {
-        refuse("one that is not baseline");
+        refuse("a header that is not baseline");
     }
     const std::vector<std::byte> scan = write_huffman_scan(jpeg, scan_huffman_tables(codec), codec.restart_interval);
     if (scan.empty()) {
-        refuse("Huffman tables without some of its values");
+        refuse("Huffman tables without codes for all values");
     }
     std::vector<std::byte> file(header.head.begin(), header.head.end());
     file.insert(file.end(), scan.begin(), scan.end());

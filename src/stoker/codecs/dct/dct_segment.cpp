@@ -1,12 +1,12 @@
-// Writing a segment, finding the parts of one, and the kernels in plain C++: the readable twins of the vector
-// sets, whose work is to look at each bit and nibble by itself.
+// Writes segments, measures them, and reads them with the kernels of segment_kernels.h. The rare int16 coefficients are
+// stored after the kernels are done.
 #include "stoker/codecs/dct/dct_segment.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "stoker/codecs/jpeg/frame.h"
+#include "stoker/codecs/jpeg/jpeg_frame.h"
 
 namespace stoker {
 namespace {
@@ -31,8 +31,8 @@ std::int16_t load16(const std::uint8_t* from) {
     return static_cast<std::int16_t>(from[0] | from[1] << 8);
 }
 
-// Where the parts of a segment begin, as far as blocks [first, last) need them.
-struct Places {
+// The parts of a segment that blocks [first, first + count) need.
+struct ParsedSegment {
     const std::uint8_t* masks = nullptr;    // of the first block
     const std::uint8_t* nibbles = nullptr;  // of the whole segment
     std::size_t first_value = 0;
@@ -58,8 +58,8 @@ bool read_dc(const std::uint8_t* dc, const std::uint8_t* wide, const std::uint8_
     return true;
 }
 
-bool find_places(std::span<const std::uint8_t> segment, int blocks, int first, int count, const SegmentKernels& kernels,
-                 SegmentScratch& scratch, Places& places) {
+bool parse_segment(std::span<const std::uint8_t> segment, int blocks, int first, int count,
+                   const SegmentKernels& kernels, SegmentScratch& scratch, ParsedSegment& parsed) {
     const std::uint8_t* at = segment.data();
     const std::uint8_t* end = at + segment.size();
     const auto all = static_cast<std::size_t>(blocks);
@@ -85,31 +85,31 @@ bool find_places(std::span<const std::uint8_t> segment, int blocks, int first, i
         return false;
     }
     const std::uint8_t* masks = wide + 2 * escaped;
-    places.masks = masks + skipped;
-    places.nibbles = masks + mask_bytes;
-    places.first_value = kernels.count_bits(masks, skipped);
-    places.values = kernels.count_bits(places.masks, used - skipped);
+    parsed.masks = masks + skipped;
+    parsed.nibbles = masks + mask_bytes;
+    parsed.first_value = kernels.count_bits(masks, skipped);
+    parsed.values = kernels.count_bits(parsed.masks, used - skipped);
     const std::size_t rest = kernels.count_bits(masks + used, mask_bytes - used);
-    const std::size_t nibble_bytes = (places.first_value + places.values + rest + 1) / 2;
-    if (static_cast<std::size_t>(end - places.nibbles) < nibble_bytes) {
+    const std::size_t nibble_bytes = (parsed.first_value + parsed.values + rest + 1) / 2;
+    if (static_cast<std::size_t>(end - parsed.nibbles) < nibble_bytes) {
         return false;
     }
-    places.escapes = reinterpret_cast<const std::int8_t*>(places.nibbles + nibble_bytes);
-    places.first_escape = kernels.count_zeros(places.nibbles, places.first_value);
-    const std::size_t needed = kernels.count_zeros(places.nibbles, places.first_value + places.values);
-    return static_cast<std::size_t>(end - (places.nibbles + nibble_bytes)) >= needed;
+    parsed.escapes = reinterpret_cast<const std::int8_t*>(parsed.nibbles + nibble_bytes);
+    parsed.first_escape = kernels.count_zeros(parsed.nibbles, parsed.first_value);
+    const std::size_t needed = kernels.count_zeros(parsed.nibbles, parsed.first_value + parsed.values);
+    return static_cast<std::size_t>(end - (parsed.nibbles + nibble_bytes)) >= needed;
 }
 
-// Puts the coefficients beyond int8, which are rare, in the places of their markers.
-bool place_wide(std::span<const std::uint8_t> segment, const Places& places, std::size_t escapes, int first, int count,
-                SegmentScratch& scratch, std::int16_t* out) {
+// Replaces the markers of coefficients beyond int8 with their values from `wide`.
+bool store_wide(std::span<const std::uint8_t> segment, const ParsedSegment& parsed, std::size_t escapes, int first,
+                int count, SegmentScratch& scratch, std::int16_t* out) {
     const std::int8_t* values = scratch.values();
-    auto number = static_cast<std::size_t>(std::count(places.escapes, places.escapes + places.first_escape, kEscape));
+    auto number = static_cast<std::size_t>(std::count(parsed.escapes, parsed.escapes + parsed.first_escape, kEscape));
     const auto room =
         static_cast<std::size_t>(segment.data() + segment.size() -
-                                 reinterpret_cast<const std::uint8_t*>(places.escapes + places.first_escape + escapes));
-    const std::int8_t* end = values + places.values;
-    const std::uint8_t* masks = places.masks;
+                                 reinterpret_cast<const std::uint8_t*>(parsed.escapes + parsed.first_escape + escapes));
+    const std::int8_t* end = values + parsed.values;
+    const std::uint8_t* masks = parsed.masks;
     int block = 0;
     for (const std::int8_t* at = values;; ++at) {
         at = static_cast<const std::int8_t*>(
@@ -143,14 +143,14 @@ void SegmentScratch::reserve(int blocks) {
         lengths.resize(count + 128);
         dc.resize(count);
         starts.resize(count);
-        memory.resize(64 + kBlockSize * count + 128);  // damaged masks may have all of their bits
+        memory.resize(64 + kBlockSize * count + 128);  // masks of damaged files may have all bits set
     }
 }
 
 void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts) {
     std::vector<std::byte> dc_wide;
     std::vector<std::byte> wide;
-    std::vector<std::uint8_t> lengths;  // a nibble each, as `values`
+    std::vector<std::uint8_t> lengths;  // one nibble per element, like `values`
     std::vector<std::uint8_t> values;
     std::vector<std::byte> dc;
     int last = 0;
@@ -175,7 +175,7 @@ void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts) {
             if (!small) {
                 const bool byte = value > kEscape && value <= 127;
                 append(parts.escapes, static_cast<std::int8_t>(byte ? value : kEscape));
-                if (!byte) {  // the whole list is turned round below
+                if (!byte) {  // the list is reversed below
                     wide.push_back(static_cast<std::byte>(value >> 8));
                     wide.push_back(static_cast<std::byte>(value));
                 }
@@ -231,20 +231,20 @@ bool read_segment(std::span<const std::byte> bytes, int blocks, int first, int c
                   SegmentScratch& scratch, std::int16_t* out) {
     const std::span segment(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
     scratch.reserve(blocks);
-    Places places;
-    if (!find_places(segment, blocks, first, count, kernels, scratch, places)) {
+    ParsedSegment parsed;
+    if (!parse_segment(segment, blocks, first, count, kernels, scratch, parsed)) {
         return false;
     }
-    const std::int8_t* escapes = places.escapes + places.first_escape;
+    const std::int8_t* escapes = parsed.escapes + parsed.first_escape;
     const std::size_t escaped =
-        kernels.unpack(places.nibbles, places.first_value, places.values, escapes, scratch.values());
+        kernels.unpack(parsed.nibbles, parsed.first_value, parsed.values, escapes, scratch.values());
     const auto begin = static_cast<std::size_t>(first);
-    kernels.expand(scratch.lengths.data() + begin, places.masks, scratch.values(), scratch.dc.data() + begin, count,
+    kernels.expand(scratch.lengths.data() + begin, parsed.masks, scratch.values(), scratch.dc.data() + begin, count,
                    scratch.starts.data(), out);
     if (std::memchr(escapes, static_cast<std::uint8_t>(kEscape), escaped) == nullptr) {
         return true;
     }
-    return place_wide(segment, places, escaped, first, count, scratch, out);
+    return store_wide(segment, parsed, escaped, first, count, scratch, out);
 }
 
 }  // namespace stoker

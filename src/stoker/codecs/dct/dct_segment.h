@@ -1,12 +1,12 @@
-// One block row of one component as the dct codec stores it, and back. A segment is, in this order:
-//   lengths   4 bits a block, the first block in the low half: how many mask bytes it has, 0 to 8
-//   dc        int8 a block: the DC less the one before it in the row (0 before the first); -128: see dc_wide
+// Writes and reads a segment: one block row of one component. Its parts, in this order:
+//   lengths   4 bits per block, the first block in the low half: the number of its mask bytes, 0 to 8
+//   dc        int8 per block: the difference from the previous DC in the row (0 before the first); -128: see dc_wide
 //   dc_wide   int16 for each -128 in dc
-//   masks     bit k of a block's mask: the AC coefficient k + 1 in zigzag order is not 0
-//   values    4 bits for each bit set, in order, from -8 to 7; 0: see escapes
+//   masks     bit k of a block's mask is set if the AC coefficient k + 1 in zigzag order is not 0
+//   values    4 bits for each set bit, in order, from -8 to 7; 0: see escapes
 //   escapes   int8 for each 0 in values; -128: see wide
 //   wide      int16 for each -128 in escapes, stored backwards from the segment's end
-// Numbers of several bytes are little-endian. Internal to codecs/.
+// Integers are little-endian. Internal to codecs/.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace stoker {
 
-// A segment in four parts, for those who store the parts of several segments side by side.
+// A segment in four parts. Groups (dct_group.h) join the parts of several segments.
 struct SegmentParts {
     std::vector<std::byte> front;  // lengths, dc, dc_wide
     std::vector<std::byte> masks;
@@ -26,22 +26,22 @@ struct SegmentParts {
     std::vector<std::byte> escapes;  // and wide
 };
 
-// Appends to each part what belongs to `count` blocks (count, 8, 8), natural order. A segment is its parts in order.
+// Appends `count` blocks (count, 8, 8), natural order, to each part. The four parts in order are the segment.
 void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts);
 
-// What reading keeps from segment to segment.
+// Memory that readers reuse from segment to segment.
 struct SegmentScratch {
     std::vector<std::uint8_t> lengths;
     std::vector<std::int16_t> dc;
-    std::vector<std::uint32_t> starts;  // each expanded block's first value
-    std::vector<std::int8_t> memory;    // of the values, with room before and behind
+    std::vector<std::uint32_t> starts;  // index of each expanded block's first value
+    std::vector<std::int8_t> memory;    // the values, with padding before and after
 
     std::int8_t* values() { return memory.data() + 64; }
     void reserve(int blocks);
 };
 
-// The sizes of the parts of the segment of `blocks` blocks that the four parts begin with; false where they cannot be
-// or are cut short. Each part has kSegmentPadding readable bytes behind it.
+// Measures the first segment, of `blocks` blocks, in joined parts. Returns false if it is invalid or truncated. Each
+// part must have kSegmentPadding readable bytes after it.
 struct SegmentSizes {
     std::size_t front = 0;
     std::size_t masks = 0;
@@ -51,8 +51,8 @@ struct SegmentSizes {
 bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, const SegmentKernels& kernels,
                      SegmentScratch& scratch, SegmentSizes& sizes);
 
-// Blocks first ... first + count - 1 of a segment of `blocks` blocks to `out` (count, 8, 8), aligned to 64 bytes.
-// False for a segment that cannot be; whatever its bytes are, nothing outside of it and kSegmentPadding is read.
+// Decodes blocks first ... first + count - 1 of a segment of `blocks` blocks to `out` (count, 8, 8), aligned to 64
+// bytes. Returns false for an invalid segment. Never reads beyond the segment and kSegmentPadding bytes after it.
 bool read_segment(std::span<const std::byte> segment, int blocks, int first, int count, const SegmentKernels& kernels,
                   SegmentScratch& scratch, std::int16_t* out);
 

@@ -1,5 +1,4 @@
-// The kernels in plain C++, which look at each bit and nibble by itself: the readable twins of the vector sets, and
-// what processors without those run.
+// The kernels in plain C++, for processors without vector sets; the tests compare the vector sets with them.
 #include "stoker/codecs/dct/segment_kernels.h"
 
 #include <algorithm>
@@ -8,7 +7,7 @@
 #include <vector>
 
 #include "stoker/base/cpu_features.h"
-#include "stoker/codecs/jpeg/frame.h"
+#include "stoker/codecs/jpeg/jpeg_frame.h"
 
 namespace stoker {
 namespace {
@@ -66,7 +65,7 @@ void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::i
         for (std::uint64_t mask = load_mask(masks, lengths[i]); mask != 0; mask &= mask - 1) {
             const auto k = static_cast<std::size_t>(std::countr_zero(mask)) + 1;
             const std::int8_t value = *values++;
-            if (k < kBlockSize) {  // no writer sets the last bit; a damaged file's value is left out
+            if (k < kBlockSize) {  // the last bit is set only in damaged files; its value is ignored
                 out[kZigzag[k]] = value;
             }
         }

@@ -1,5 +1,5 @@
-// The inner loops from a segment's bits and nibbles (dct_segment.h) to blocks, once per instruction set. Every set
-// gives the same bits, whatever the bytes are. Internal to codecs/.
+// The inner loops from a segment's bits and nibbles (dct_segment.h) to blocks, one set for each instruction set. All
+// sets return the same results, also for damaged data. Internal to codecs/.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace stoker {
 
-// Readable bytes that every segment must have behind it.
+// Readable bytes that must follow every segment.
 inline constexpr std::size_t kSegmentPadding = 64;
 
-// A block's mask of `length` bytes, at most 8.
+// Loads a block's mask of `length` bytes, at most 8.
 inline std::uint64_t load_mask(const std::uint8_t* from, std::size_t length) {
     std::uint64_t mask = 0;
     for (std::size_t i = 0; i < length; ++i) {
@@ -23,19 +23,19 @@ inline std::uint64_t load_mask(const std::uint8_t* from, std::size_t length) {
 struct SegmentKernels {
     const char* name;  // plain, avx2, avx512
 
-    // `count` nibbles to bytes; gives back whether none is above 8. Writes up to 127 bytes beyond `count`.
+    // Unpacks `count` nibbles to bytes; returns true if none exceeds 8. Writes up to 127 bytes beyond `count`.
     bool (*unpack_lengths)(const std::uint8_t* nibbles, std::size_t count, std::uint8_t* out);
-    // These three read up to 64 bytes beyond their last.
+    // These three read up to 64 bytes beyond the end.
     std::size_t (*sum)(const std::uint8_t* bytes, std::size_t count);
     std::size_t (*count_bits)(const std::uint8_t* bytes, std::size_t count);
     std::size_t (*count_zeros)(const std::uint8_t* nibbles, std::size_t count);  // nibbles that are 0
-    // `count` values from the nibble `first` on to bytes, a 0 replaced by the next of `escapes`; gives back the
-    // escapes used. Reads up to kSegmentPadding bytes beyond either, writes up to 64 bytes before `out` and
-    // 127 beyond `count`.
+    // Unpacks `count` values, beginning at nibble `first`, to bytes, and replaces each 0 with the next escape; returns
+    // the number of escapes used. Reads up to kSegmentPadding bytes beyond both inputs; writes up to 64 bytes before
+    // `out` and 127 beyond `count`.
     std::size_t (*unpack)(const std::uint8_t* nibbles, std::size_t first, std::size_t count, const std::int8_t* escapes,
                           std::int8_t* out);
-    // The blocks (count, 8, 8) from their mask lengths, masks, values and DC; `starts` is where each block's values
-    // begin. Reads up to 64 bytes beyond.
+    // Builds the blocks (count, 8, 8) from their mask lengths, masks, values and DC, and sets `starts` to the index of
+    // each block's first value. Reads up to 64 bytes beyond the inputs.
     void (*expand)(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values,
                    const std::int16_t* dc, int count, std::uint32_t* starts, std::int16_t* out);
 };
@@ -43,7 +43,9 @@ struct SegmentKernels {
 extern const SegmentKernels kPlainSegmentKernels;
 extern const SegmentKernels kAvx2SegmentKernels;
 extern const SegmentKernels kAvx512SegmentKernels;
-std::span<const SegmentKernels> segment_kernels();  // that this processor runs, slowest first
+
+// All sets that this processor supports, slowest first. best_segment_kernels() is the last.
+std::span<const SegmentKernels> segment_kernels();
 const SegmentKernels& best_segment_kernels();
 
 }  // namespace stoker

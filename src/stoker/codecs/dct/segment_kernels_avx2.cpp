@@ -1,16 +1,16 @@
-// The segment kernels for AVX2, which has no expansion: each mask byte looks up how its up to eight values
-// spread, and zigzag order becomes rows by byte shuffles. CMake compiles this file for AVX2; it runs only where the
-// processor has it.
+// The segment kernels for AVX2. It has no expand instruction: a table holds, for each mask byte, the shuffle that
+// spreads its up to eight values. Byte shuffles turn zigzag order into rows. CMake compiles this file for AVX2; it is
+// called only on processors that have it.
 #include <immintrin.h>
 
 #include "stoker/codecs/dct/segment_kernels.h"
-#include "stoker/codecs/jpeg/frame.h"
+#include "stoker/codecs/jpeg/jpeg_frame.h"
 
 namespace stoker {
 namespace {
 
 struct SpreadTable {
-    std::uint8_t place[256][8] = {};  // which value goes to each bit; 0x80: none
+    std::uint8_t place[256][8] = {};  // index of the value for each bit; 0x80: none
 
     constexpr SpreadTable() {
         for (unsigned mask = 0; mask < 256; ++mask) {
@@ -23,8 +23,8 @@ struct SpreadTable {
 };
 constexpr SpreadTable kSpread;
 
-// For rows 2r and 2r + 1 of a block: where each of their 16 coefficients lies among the 16 zigzag places
-// from 16 * s on; 0x80: not among them.
+// place[r][s]: for rows 2r and 2r + 1 of a block, the position of each of their 16 coefficients within zigzag positions
+// 16 * s ... 16 * s + 15; 0x80: not in that range.
 struct Unzigzag {
     alignas(32) std::uint8_t place[4][4][16] = {};
 
@@ -45,14 +45,14 @@ std::uint64_t load_some(const std::uint8_t* from, std::size_t count) {
     return count >= 8 ? value : value & ((std::uint64_t{1} << (8 * count)) - 1);
 }
 
-// 16 bytes to 32 nibbles, the low one of each byte first.
+// Unpacks 16 bytes to 32 nibbles, the low nibble first.
 __m256i nibbles_of(const std::uint8_t* from) {
     const __m256i words = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
     const __m256i high = _mm256_and_si256(_mm256_slli_epi16(words, 4), _mm256_set1_epi16(0x0f00));
     return _mm256_or_si256(_mm256_and_si256(words, _mm256_set1_epi16(0x0f)), high);
 }
 
-// Bit i: byte i is 0, for the first `count` bytes.
+// Bit i is set if byte i is 0, for the first `count` bytes.
 std::uint32_t zeros_of(__m256i bytes, std::size_t count) {
     const auto zeros =
         static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_setzero_si256())));
@@ -99,7 +99,7 @@ std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t c
                    std::int8_t* out) {
     const __m256i signs =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
-    const std::size_t odd = first % 2;  // the first byte's low nibble is not ours
+    const std::size_t odd = first % 2;  // skip the first byte's low nibble
     std::int8_t* begin = out - odd;
     nibbles += first / 2;
     const std::int8_t* next = escapes;
@@ -115,7 +115,7 @@ std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t c
     return static_cast<std::size_t>(next - escapes);
 }
 
-// `zigzag` (64) to a block of 16-bit values.
+// Writes 64 values in zigzag order as a block of 16-bit values.
 void store_block(const std::int8_t* zigzag, std::int16_t dc, std::int16_t* out) {
     __m128i source[4];
     for (int s = 0; s < 4; ++s) {
@@ -137,7 +137,7 @@ void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::i
     const std::int8_t* begin = values;
     for (int i = 0; i < count; ++i, out += kBlockSize) {
         starts[i] = static_cast<std::uint32_t>(values - begin);
-        // One byte further, because masks begin with coefficient 1; the last bit of a full mask is no coefficient.
+        // Masks begin with coefficient 1; the last bit of a full mask is not a coefficient.
         alignas(32) std::int8_t zigzag[1 + kBlockSize + 15];
         alignas(32) std::int8_t aligned[kBlockSize] = {};
         const int length = lengths[i];

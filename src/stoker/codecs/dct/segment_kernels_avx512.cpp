@@ -1,19 +1,20 @@
-// The segment kernels for AVX-512 with VBMI2: a mask becomes a block by one expansion, zigzag order becomes rows
-// by one permutation. CMake compiles this file for that set; it runs only where the processor has it.
-#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 mistrusts its own header's deliberately undefined registers
+// The segment kernels for AVX-512 with VBMI2: one expand instruction spreads a block's values, one permutation turns
+// zigzag order into rows. CMake compiles this file for that instruction set; it is called only on processors that have
+// it.
+#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 warns of undefined registers in its own header
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
 
 #include "stoker/codecs/dct/segment_kernels.h"
-#include "stoker/codecs/jpeg/frame.h"
+#include "stoker/codecs/jpeg/jpeg_frame.h"
 
 namespace stoker {
 namespace {
 
 struct Unzigzag {
-    alignas(64) std::uint8_t place[kBlockSize] = {};  // of each natural index in zigzag order
+    alignas(64) std::uint8_t place[kBlockSize] = {};  // the zigzag index of each natural index
 
     constexpr Unzigzag() {
         for (std::uint8_t k = 0; k < kBlockSize; ++k) {
@@ -27,7 +28,7 @@ __mmask64 first_bytes(std::size_t count) {
     return count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
 }
 
-// 32 bytes to 64 nibbles, the low one of each byte first.
+// Unpacks 32 bytes to 64 nibbles, the low nibble first.
 __m512i nibbles_of(const std::uint8_t* from) {
     const __m512i words = _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
     const __m512i high = _mm512_and_si512(_mm512_slli_epi16(words, 4), _mm512_set1_epi16(0x0f00));
@@ -77,7 +78,7 @@ std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t c
     const __m512i signs = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
     const std::int8_t* next = escapes;
     nibbles += first / 2;
-    const std::size_t odd = first % 2;  // the first byte's low nibble is not ours
+    const std::size_t odd = first % 2;  // skip the first byte's low nibble
     __mmask64 ours = ~__mmask64{odd};
     for (std::size_t i = 0; i < count + odd; i += 64, ours = ~__mmask64{0}) {
         const __m512i places = nibbles_of(nibbles + i / 2);

@@ -1,6 +1,6 @@
-// The kernels in plain C++, for every processor: the readable twins of the vector sets. The inverse DCT is the
-// scaled-integer form of Loeffler, Ligtenberg and Moschytz (ICASSP 1989) with 13 bits of fraction and two
-// more kept between the passes, as in libjpeg's jidctint.
+// The kernels in plain C++, for every processor; the tests compare the vector sets with them. The inverse DCT is the
+// algorithm of Loeffler, Ligtenberg and Moschytz (ICASSP 1989) in integers with 13 fraction bits, and two more bits
+// between the passes, as in libjpeg's jidctint.
 #include "stoker/codecs/jpeg/block_kernels.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 constexpr int kFraction = 13;
 constexpr int kPassBits = 2;
 
-// Values beyond what any encoder makes wrap as they do in vector registers, in 32 bits and, where two inputs
-// are added first, in 16: damaged files give the same pixels on every processor.
+// Values larger than any encoder writes wrap as in vector registers: in 32 bits, and in 16 bits if two inputs are added
+// first. So damaged files give the same pixels on every processor.
 std::uint32_t wide(std::int32_t value) {
     return static_cast<std::uint32_t>(value);
 }
@@ -51,8 +51,8 @@ std::int32_t saturate16(std::int32_t value) {
     return std::clamp(value, -32768, 32767);
 }
 
-// libjpeg-turbo's vector code takes a block without rows 1 to 7 for a shortcut, where rows are the first row times 4,
-// in 16 bits that wrap and do not saturate. It shows in values that no image has, but a file may.
+// If rows 1 to 7 are zero, libjpeg-turbo's vector code takes a shortcut: each row is the first row times 4, in 16 bits
+// that wrap instead of saturating. The results differ only for values that images do not have, but files may contain.
 bool has_first_row_only(const std::int16_t* block) {
     return std::all_of(block + 8, block + 64, [](std::int16_t value) { return value == 0; });
 }
@@ -105,7 +105,7 @@ void upsample_v2(const std::uint8_t* near, const std::uint8_t* far, int bias, in
     }
 }
 
-// ITU-T T.871 (JFIF) in fixed point of 16 bits: 1.402, 0.34414, 0.71414, 1.772.
+// ITU-T T.871 (JFIF) with 16 fraction bits: 1.402, 0.34414, 0.71414, 1.772.
 void ycc_to_rgb(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, int count, std::uint8_t* rgb) {
     const auto limit = [](int value) { return static_cast<std::uint8_t>(std::clamp(value, 0, 255)); };
     constexpr int kHalf = 1 << 15;

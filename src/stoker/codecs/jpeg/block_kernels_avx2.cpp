@@ -1,5 +1,5 @@
-// The block kernels for AVX2: two blocks, 16 values of 16 bits, at a time. CMake compiles this file for AVX2;
-// it runs only where the processor has it.
+// The block kernels for AVX2: two blocks, or 16 values of 16 bits, at a time. CMake compiles this file for AVX2;
+// it is called only on processors that have it.
 #include <cstring>
 
 #include "stoker/codecs/jpeg/block_kernels_x86.h"

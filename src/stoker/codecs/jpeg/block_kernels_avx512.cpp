@@ -1,6 +1,6 @@
-// The block kernels for AVX-512 with VBMI: four blocks, 32 values of 16 bits, at a time. CMake compiles this file
-// for that set; it runs only where the processor has it.
-#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 mistrusts its own header's deliberately undefined registers
+// The block kernels for AVX-512 with VBMI: four blocks, or 32 values of 16 bits, at a time. CMake compiles this file
+// for that instruction set; it is called only on processors that have it.
+#if defined(__GNUC__) && !defined(__clang__)  // GCC 12 warns of undefined registers in its own header
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -10,7 +10,7 @@
 namespace stoker {
 namespace {
 
-// As two-register permutations want it: red in the first register, green in the second, blue merged under a mask.
+// Indices for a two-register permutation: red in the first register, green in the second; blue is merged with a mask.
 struct RgbPermutation {
     alignas(64) std::uint8_t index[3][64] = {};
     std::uint64_t is_blue[3] = {};
@@ -113,7 +113,7 @@ struct Avx512 {
     }
 
   private:
-    // Packing works within quarters: even 64-bit pieces first, then odd ones, is the order of the values.
+    // Packing works within 128-bit quarters; taking even 64-bit words first, then odd ones, restores the order.
     static Reg in_order(Reg packed) {
         return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed);
     }

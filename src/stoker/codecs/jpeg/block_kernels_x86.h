@@ -1,6 +1,6 @@
-// The vector kernels, written once for registers of any width. Each including file is compiled for one
-// instruction set and brings a `Set`: the register type and the few operations that differ. Everything here has
-// internal linkage, so that no code of one set is linked into another. Internal to codecs/.
+// The vector kernels, written once for registers of any width. Each including file is compiled for one instruction set
+// and defines a `Set`: the register type and the operations that differ. Everything here has internal linkage, so that
+// the linker cannot mix code of two instruction sets. Internal to codecs/.
 #pragma once
 
 #include <immintrin.h>
@@ -11,20 +11,20 @@ namespace stoker {
 namespace {
 
 // ---- inverse DCT ----
-// Register k holds row k of several blocks side by side, 8 values of 16 bits a block.
+// Register k holds row k of several blocks side by side: 8 values of 16 bits per block.
 
-// a * x + b * y in 32 bits, for pairs (a, b) of 16-bit values in `pairs`.
+// Returns a * x + b * y in 32 bits for each pair (a, b) of 16-bit values in `pairs`.
 template <typename Set>
 typename Set::Reg pair_sum(typename Set::Reg pairs, int x, int y) {
     return Set::multiply_pairs(pairs, Set::set32((y << 16) | (x & 0xffff)));
 }
 
 template <typename Set, int shift>
-struct HalfPass {  // the lower or the upper halves of all rows, widened to 32 bits
+struct HalfPass {  // the lower or the upper half of each row, widened to 32 bits
     using Reg = typename Set::Reg;
     Reg out[8];
 
-    // in26: pairs (row 2, row 6), and so on; `sum` and `difference` are rows 0 and 4, in the upper 16 bits
+    // in26: pairs (row 2, row 6), etc.; `sum` and `difference`: row 0 + row 4 and row 0 - row 4, in the upper 16 bits
     HalfPass(Reg in26, Reg sum, Reg difference, Reg in71, Reg in53, Reg odd73_51) {
         const Reg even2 = pair_sum<Set>(in26, 4433, -10704);
         const Reg even3 = pair_sum<Set>(in26, 10703, 4433);
@@ -65,7 +65,7 @@ void inverse_dct_pass(typename Set::Reg (&rows)[8]) {
     }
 }
 
-// Each block's 8 x 8 values on their side.
+// Transposes each block of 8 x 8 values.
 template <typename Set>
 void transpose_blocks(typename Set::Reg (&rows)[8]) {
     using Reg = typename Set::Reg;
@@ -157,7 +157,7 @@ typename Set::Reg scaled(typename Set::Reg twice, int factor) {
     return Set::shift_right16(Set::add16(Set::multiply_high16(twice, Set::set16(factor)), Set::set16(1)), 1);
 }
 
-// The conversion of Set::kLanes16 pixels; red, green and blue as 16-bit values beyond [0, 255] here and there.
+// Converts Set::kLanes16 pixels. The 16-bit results may exceed [0, 255]; Set::narrow saturates them.
 template <typename Set>
 struct Rgb16 {
     using Reg = typename Set::Reg;

@@ -1,5 +1,5 @@
-// The loop over a block's coefficients is a chain of look-ups, each waiting for the length that the one before it
-// found; everything else is arranged to stay off that chain.
+// The loop over a block's coefficients is a chain of dependent table look-ups: each one needs the length that the
+// previous one returned. All other work is kept off that chain.
 #include "stoker/codecs/jpeg/huffman_reader.h"
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 namespace stoker {
 namespace {
 
-// What one block can take at most, and what refilling reads beyond that.
+// The most bytes of one block, and what refill() reads beyond them.
 constexpr std::size_t kPadding = 64 * 32 / 8 + 64;
 
-constexpr int kMostMcuBlocks = 10;  // T.81, B.2.3
+constexpr int kMaxMcuBlocks = 10;  // T.81, B.2.3
 
-// The largest symbol of a DC table: how many bits a step has.
-constexpr int kMostDcBits = 15;
+// The largest symbol of a DC table: the number of bits of a difference.
+constexpr int kMaxDcBits = 15;
 
-// Zigzag places to natural order. An end of block is a run of kEnd, so places beyond the last do occur: what is written
-// there goes to the DC's place, which is filled last.
+// Zigzag index to natural order. The end-of-block code is a run of kEnd, so indices beyond 63 occur; they map to index
+// 0, whose value, the DC, is written last.
 constexpr unsigned kEnd = 128;
 constexpr auto kNatural = [] {
     std::array<std::uint8_t, 256> natural{};
@@ -30,7 +30,7 @@ constexpr auto kNatural = [] {
     return natural;
 }();
 
-// The number that `size` value bits stand for (T.81, F.2.2.1): with a first bit of 0 it is negative.
+// Decodes `size` value bits (T.81, F.2.2.1): values whose first bit is 0 are negative.
 int value_of(unsigned bits, int size) {
     return static_cast<int>(bits) - ((bits >> (size - 1) & 1) == 0 ? (1 << size) - 1 : 0);
 }
@@ -39,12 +39,12 @@ int value_of(unsigned bits, int size) {
 
 void HuffmanTable::add(std::uint32_t code, unsigned length, std::uint8_t symbol) {
     const unsigned size = symbol & 15U;
-    const unsigned spare = kBits - length;  // bits behind the code
+    const unsigned spare = kBits - length;  // bits after the code
     for (unsigned rest = 0; rest < 1U << spare; ++rest) {
         const std::size_t at = std::size_t{code} << spare | rest;
         symbols_[at] = {symbol, static_cast<std::uint8_t>(length)};
         const unsigned run = symbol >> 4;
-        if (size == 0) {  // sixteen zeros are fifteen and a value of 0
+        if (size == 0) {  // end of block, or 16 zeros: stored as 15 zeros and a value of 0
             entries_[at] = Entry(0, run == 15 ? run : kEnd, length);
         } else if (size <= spare) {
             entries_[at] = Entry(value_of(rest >> (spare - size), static_cast<int>(size)), run, length + size);
@@ -52,13 +52,13 @@ void HuffmanTable::add(std::uint32_t code, unsigned length, std::uint8_t symbol)
     }
 }
 
-bool HuffmanTable::build(const JHUFF_TBL& table, int most) {
-    if (made_ && std::memcmp(table.bits, made_of_.bits, sizeof table.bits) == 0 &&
-        std::memcmp(table.huffval, made_of_.huffval, sizeof table.huffval) == 0) {
+bool HuffmanTable::build(const JHUFF_TBL& table, int largest) {
+    if (built_ && std::memcmp(table.bits, table_.bits, sizeof table.bits) == 0 &&
+        std::memcmp(table.huffval, table_.huffval, sizeof table.huffval) == 0) {
         return true;
     }
-    made_ = false;
-    made_of_ = table;
+    built_ = false;
+    table_ = table;
     entries_.fill({});
     symbols_.fill({});
     std::uint32_t code = 0;
@@ -66,7 +66,7 @@ bool HuffmanTable::build(const JHUFF_TBL& table, int most) {
     for (unsigned length = 1; length <= 16; ++length, code <<= 1) {
         offsets_[length] = place - code;
         for (int i = 0; i < table.bits[length]; ++i, ++code, ++place) {
-            if (place >= 256 || code >> length != 0 || table.huffval[place] > most) {
+            if (place >= 256 || code >> length != 0 || table.huffval[place] > largest) {
                 return false;
             }
             if (length <= kBits) {
@@ -75,7 +75,7 @@ bool HuffmanTable::build(const JHUFF_TBL& table, int most) {
         }
         limits_[length] = code << (16 - length);
     }
-    made_ = true;
+    built_ = true;
     return true;
 }
 
@@ -88,7 +88,7 @@ HuffmanTable::Symbol HuffmanTable::symbol(std::uint64_t bits) const {
     for (unsigned length = kBits + 1; length <= 16; ++length) {
         if (top < limits_[length]) {
             const std::uint32_t place = (top >> (16 - length)) + offsets_[length];
-            return {made_of_.huffval[place & 255], static_cast<std::uint8_t>(length)};
+            return {table_.huffval[place & 255], static_cast<std::uint8_t>(length)};
         }
     }
     return {0, 0};
@@ -97,7 +97,7 @@ HuffmanTable::Symbol HuffmanTable::symbol(std::uint64_t bits) const {
 HuffmanTable::Entry HuffmanTable::long_entry(std::uint64_t bits) const {
     const Symbol code = symbol(bits);
     if (code.length == 0) {
-        throw HuffmanDamage{};
+        throw HuffmanError{};
     }
     const unsigned size = code.symbol & 15U;
     const unsigned run = code.symbol >> 4;
@@ -108,7 +108,7 @@ HuffmanTable::Entry HuffmanTable::long_entry(std::uint64_t bits) const {
     return Entry(value_of(value_bits, static_cast<int>(size)), run, code.length + size);
 }
 
-// At least 56 bits are held afterwards.
+// Afterwards at least 56 bits are available.
 inline void HuffmanReader::Bits::refill() {
     std::uint64_t word = 0;
     std::memcpy(&word, next, sizeof word);
@@ -120,7 +120,7 @@ inline void HuffmanReader::Bits::refill() {
     count |= 56;
 }
 
-// Takes the stuffed zeros and restart markers out, up to the first other marker.
+// Copies the scan without stuffed zeros and restart markers, up to the first other marker.
 bool HuffmanReader::collect(std::span<const std::byte> scan) {
     const auto* at = reinterpret_cast<const std::uint8_t*>(scan.data());
     const std::uint8_t* end = at + scan.size();
@@ -154,14 +154,14 @@ bool HuffmanReader::collect(std::span<const std::byte> scan) {
     }
 }
 
-bool HuffmanReader::open(const jpeg_decompress_struct& codec, const Frame& frame, std::span<const std::byte> scan) {
+bool HuffmanReader::open(const jpeg_decompress_struct& codec, const JpegFrame& frame, std::span<const std::byte> scan) {
     if (!is_baseline_scan(codec)) {
         return false;
     }
     for (int c = 0; c < frame.components; ++c) {
         const jpeg_component_info& info = *codec.cur_comp_info[c];
         if (info.dc_tbl_no > 1 || info.ac_tbl_no > 1 ||
-            !dc_[info.dc_tbl_no].build(*codec.dc_huff_tbl_ptrs[info.dc_tbl_no], kMostDcBits) ||
+            !dc_[info.dc_tbl_no].build(*codec.dc_huff_tbl_ptrs[info.dc_tbl_no], kMaxDcBits) ||
             !ac_[info.ac_tbl_no].build(*codec.ac_huff_tbl_ptrs[info.ac_tbl_no], 255)) {
             return false;
         }
@@ -176,12 +176,12 @@ bool HuffmanReader::open(const jpeg_decompress_struct& codec, const Frame& frame
     std::size_t all = 0;
     int mcu_blocks = 0;
     for (int c = 0; c < frame.components; ++c) {
-        const FrameComponent& own = frame.component[Frame::at(c)];
+        const FrameComponent& comp = frame.component[JpegFrame::at(c)];
         starts_[c] = all;
-        mcu_blocks += own.h * own.v;
-        all += static_cast<std::size_t>(own.v) * static_cast<std::size_t>(own.blocks_wide);
+        mcu_blocks += comp.h * comp.v;
+        all += static_cast<std::size_t>(comp.v) * static_cast<std::size_t>(comp.blocks_wide);
     }
-    if (frame.components > 1 && mcu_blocks > kMostMcuBlocks) {
+    if (frame.components > 1 && mcu_blocks > kMaxMcuBlocks) {
         return false;
     }
     blocks_.resize((all + 4) * kBlockSize * sizeof(std::int16_t));
@@ -193,20 +193,20 @@ bool HuffmanReader::open(const jpeg_decompress_struct& codec, const Frame& frame
 
 void HuffmanReader::start_segment() {
     if (segment_ >= ends_.size()) {
-        throw HuffmanDamage{};
+        throw HuffmanError{};
     }
     bits_ = {.held = 0, .count = 0, .next = data_.data() + (segment_ == 0 ? 0 : ends_[segment_ - 1])};
     std::fill_n(last_dc_, 3, 0);
     left_ = interval_;
 }
 
-// `out` holds zeros. Gives back the DC's step.
+// Fills `out`, which holds zeros, except for the DC. Returns the DC's difference from the previous block.
 inline int HuffmanReader::read_block(Bits& shared, const HuffmanTable& dc, const HuffmanTable& ac, std::int16_t* out) {
-    Bits bits = shared;  // a copy that stays in registers
+    Bits bits = shared;  // a local copy, which the compiler keeps in registers
     bits.refill();
     const HuffmanTable::Symbol size = dc.symbol(bits.held);
     if (size.length == 0) {
-        throw HuffmanDamage{};
+        throw HuffmanError{};
     }
     bits.drop(size.length);
     int step = 0;
@@ -222,7 +222,7 @@ inline int HuffmanReader::read_block(Bits& shared, const HuffmanTable& dc, const
         return ++k >= kBlockSize;
     };
     for (;;) {
-        // The 56 bits held are enough for three quick codes, or two and any other.
+        // 56 bits are enough for three table entries, or for two and one longer code.
         bits.refill();
         HuffmanTable::Entry entry = ac.entry(bits.held);
         if (!entry.empty()) {
@@ -242,22 +242,22 @@ inline int HuffmanReader::read_block(Bits& shared, const HuffmanTable& dc, const
         }
     }
     shared = bits;
-    if (k > kBlockSize && k <= kEnd) {  // a run over the block's end
-        throw HuffmanDamage{};
+    if (k > kBlockSize && k <= kEnd) {  // a run beyond the block's end
+        throw HuffmanError{};
     }
     return step;
 }
 
-// Behind a segment's end there is nothing to read; what libjpeg makes of that is its own.
+// Throws if bits were read beyond the end of the segment; libjpeg then decides about the file.
 void HuffmanReader::check_end(const Bits& bits) const {
     if (bits.next - bits.count / 8 > data_.data() + ends_[segment_]) {
-        throw HuffmanDamage{};
+        throw HuffmanError{};
     }
 }
 
 void HuffmanReader::next_row(bool keep) {
     alignas(64) std::int16_t unwanted[kBlockSize];
-    const Frame& frame = *frame_;
+    const JpegFrame& frame = *frame_;
     auto* all = reinterpret_cast<std::int16_t*>(blocks_.data());
     Bits bits = bits_;
     for (int mcu = 0; mcu < frame.mcus_wide; ++mcu) {
@@ -269,10 +269,10 @@ void HuffmanReader::next_row(bool keep) {
         }
         --left_;
         for (int c = 0; c < frame.components; ++c) {
-            const FrameComponent& own = frame.component[Frame::at(c)];
-            std::int16_t* first = all + (starts_[c] + static_cast<std::size_t>(mcu * own.h)) * kBlockSize;
-            for (int v = 0; v < own.v; ++v, first += own.blocks_wide * kBlockSize) {
-                for (int h = 0; h < own.h; ++h) {
+            const FrameComponent& comp = frame.component[JpegFrame::at(c)];
+            std::int16_t* first = all + (starts_[c] + static_cast<std::size_t>(mcu * comp.h)) * kBlockSize;
+            for (int v = 0; v < comp.v; ++v, first += comp.blocks_wide * kBlockSize) {
+                for (int h = 0; h < comp.h; ++h) {
                     std::int16_t* out = keep ? first + h * kBlockSize : unwanted;
                     if (keep) {
                         std::memset(out, 0, kBlockSize * sizeof *out);
@@ -280,7 +280,7 @@ void HuffmanReader::next_row(bool keep) {
                     last_dc_[c] += read_block(bits, dc_[dc_of_[c]], ac_[ac_of_[c]], out);
                     out[0] = static_cast<std::int16_t>(last_dc_[c]);
                     if (out[0] != last_dc_[c] || bits.next > data_.data() + ends_[segment_] + sizeof(std::uint64_t)) {
-                        throw HuffmanDamage{};
+                        throw HuffmanError{};
                     }
                 }
             }
@@ -292,19 +292,19 @@ void HuffmanReader::next_row(bool keep) {
 }
 
 const std::int16_t* HuffmanReader::blocks(int component, int block_row, int first, int /*count*/) {
-    const FrameComponent& own = frame_->component[Frame::at(component)];
-    const int row = block_row / own.v;
+    const FrameComponent& comp = frame_->component[JpegFrame::at(component)];
+    const int row = block_row / comp.v;
     while (row_ < row) {
         next_row(row_ + 1 == row);
     }
     const std::size_t block =
-        starts_[component] + static_cast<std::size_t>(block_row % own.v * own.blocks_wide + first);
+        starts_[component] + static_cast<std::size_t>(block_row % comp.v * comp.blocks_wide + first);
     return reinterpret_cast<const std::int16_t*>(blocks_.data()) + block * kBlockSize;
 }
 
 void HuffmanReader::finish() {
     if (row_ + 1 != frame_->mcus_high || segment_ + 1 != ends_.size() || !ended_) {
-        throw HuffmanDamage{};
+        throw HuffmanError{};
     }
 }
 

@@ -1,6 +1,6 @@
-// Baseline Huffman decoding (ITU-T T.81, annex F) faster than libjpeg's, for the pixel stage: one table
-// look-up gives a code's run, value and length together, and stuffed bytes are taken out beforehand. It reads
-// sound files only; whatever looks odd is left to libjpeg. Internal to codecs/.
+// Baseline Huffman decoding (ITU-T T.81, annex F), faster than libjpeg's: one table look-up returns a code's run, value
+// and length together, and stuffed bytes are removed first. It reads only valid files; JpegDecoder gives all others to
+// libjpeg. Internal to codecs/.
 #pragma once
 
 #include <array>
@@ -10,21 +10,21 @@
 #include <vector>
 
 #include "stoker/base/buffer.h"
-#include "stoker/codecs/jpeg/frame.h"
+#include "stoker/codecs/jpeg/jpeg_frame.h"
 #include "stoker/codecs/jpeg/jpeg_reader.h"
 
 namespace stoker {
 
-// Thrown where the file is not what it should be.
-struct HuffmanDamage {};
+// Thrown for invalid data.
+struct HuffmanError {};
 
-// One Huffman table prepared for decoding, kept while the files' tables stay the same.
+// A Huffman table prepared for decoding. Kept from file to file as long as the table is the same.
 class HuffmanTable {
   public:
-    static constexpr int kBits = 11;  // looked at together
+    static constexpr int kBits = 11;  // bits per table look-up
 
-    // A code of AC coefficients with its value bits: the value, the zeros before it, the bits of both together.
-    // One number, because it is loaded at once and its lowest bits are all that the next look-up waits for.
+    // An AC code and its value bits: the value, the number of zeros before it, and the length of code and value in
+    // bits. Packed into one integer: one load reads it, and the next look-up depends only on its lowest bits.
     class Entry {
       public:
         Entry() = default;
@@ -39,15 +39,15 @@ class HuffmanTable {
         std::uint32_t packed_ = 0;
     };
 
-    // False for a table that no code can be made of, or with a symbol above `most`.
-    bool build(const JHUFF_TBL& table, int most);
+    // Returns false for an invalid table, or one with a symbol above `largest`.
+    bool build(const JHUFF_TBL& table, int largest);
 
-    // Of the code that `bits` begin with; empty where code and value do not fit into kBits.
+    // The entry for the code at the top of `bits`; empty if code and value exceed kBits.
     Entry entry(std::uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
-    // The same for any code. Throws HuffmanDamage where there is none.
+    // The same for codes of any length. Throws HuffmanError for an unknown code.
     Entry long_entry(std::uint64_t bits) const;
 
-    // The symbol that `bits` begin with, by its length; length 0: none.
+    // The symbol for the code at the top of `bits`; length 0 for an unknown code.
     struct Symbol {
         std::uint8_t symbol;
         std::uint8_t length;
@@ -58,27 +58,27 @@ class HuffmanTable {
     void add(std::uint32_t code, unsigned length, std::uint8_t symbol);
 
     std::array<Entry, std::size_t{1} << kBits> entries_;
-    std::array<Symbol, std::size_t{1} << kBits> symbols_;  // of the codes of up to kBits
-    std::array<std::uint32_t, 17> limits_;                 // by length: the first 16-bit number above its codes
-    std::array<std::uint32_t, 17> offsets_;                // by length: from a code to its symbol's place
-    JHUFF_TBL made_of_{};
-    bool made_ = false;
+    std::array<Symbol, std::size_t{1} << kBits> symbols_;  // of codes up to kBits long
+    std::array<std::uint32_t, 17> limits_;                 // by length: the first 16-bit value above its codes
+    std::array<std::uint32_t, 17> offsets_;                // by length: a code plus this is the index of its symbol
+    JHUFF_TBL table_{};                                    // the table that this was built from
+    bool built_ = false;
 };
 
 class HuffmanReader final : public BlockRows {
   public:
-    // The scan behind an opened JPEG's header, where it is baseline and whole; false where it is not.
-    bool open(const jpeg_decompress_struct& codec, const Frame& frame, std::span<const std::byte> scan);
+    // `scan`: the bytes after the header of an opened JPEG. Returns false unless it is one complete baseline scan.
+    bool open(const jpeg_decompress_struct& codec, const JpegFrame& frame, std::span<const std::byte> scan);
 
-    // Rows are decoded as they are asked for; those skipped over are passed by. Throws HuffmanDamage.
+    // Decodes MCU rows on demand; skipped rows are decoded but not stored. Throws HuffmanError.
     const std::int16_t* blocks(int component, int block_row, int first, int count) override;
 
-    // Whether the file goes on to its end as it should. Throws HuffmanDamage.
+    // Checks that the scan ends here, with an end-of-image marker. Throws HuffmanError.
     void finish();
 
   private:
     struct Bits {
-        std::uint64_t held = 0;  // the next bits, from the top
+        std::uint64_t held = 0;  // the next bits, most significant first
         unsigned count = 0;
         const std::uint8_t* next = nullptr;
 
@@ -95,22 +95,22 @@ class HuffmanReader final : public BlockRows {
     void check_end(const Bits& bits) const;
     static int read_block(Bits& bits, const HuffmanTable& dc, const HuffmanTable& ac, std::int16_t* out);
 
-    const Frame* frame_ = nullptr;
+    const JpegFrame* frame_ = nullptr;
     HuffmanTable dc_[2];
     HuffmanTable ac_[2];
     int dc_of_[3] = {};
     int ac_of_[3] = {};
-    std::vector<std::uint8_t> data_;  // the scan without stuffing, restart segments one after the other
-    std::vector<std::size_t> ends_;   // of each restart segment in data_
+    std::vector<std::uint8_t> data_;  // the scan without stuffed bytes and restart markers
+    std::vector<std::size_t> ends_;   // end of each restart segment in data_
     std::size_t segment_ = 0;
-    bool ended_ = false;     // by an end-of-image marker
-    unsigned interval_ = 0;  // MCUs in a restart segment; 0: all
-    unsigned left_ = 0;      // MCUs of this segment
+    bool ended_ = false;     // the scan ends with an end-of-image marker
+    unsigned interval_ = 0;  // MCUs per restart segment; 0: no restarts
+    unsigned left_ = 0;      // MCUs left in this segment
     Bits bits_;
-    int row_ = -1;  // MCU row in blocks_
+    int row_ = -1;  // the MCU row that is in blocks_
     int last_dc_[3] = {};
-    Buffer blocks_;               // of one MCU row: by component, block row, column; (8, 8) each
-    std::size_t starts_[3] = {};  // of each component there
+    Buffer blocks_;               // one MCU row: by component, block row, column; (8, 8) each
+    std::size_t starts_[3] = {};  // each component's first block in blocks_
 };
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// One function a layer: bits, values, blocks, MCUs.
+// One function per layer: bits, values, blocks, MCUs.
 #include "stoker/codecs/jpeg/huffman_writer.h"
 
 #include <array>
@@ -41,12 +41,12 @@ class ScanWriter {
             return false;
         }
         put_bits(code.bits, code.length);
-        // Negative values are stored less one, so that their first bit is 0.
+        // Negative values are stored minus one, so that their first bit is 0.
         put_bits(static_cast<unsigned>(value < 0 ? value - 1 : value) & ((1U << value_bits) - 1), value_bits);
         return true;
     }
 
-    // Fills the last byte with ones.
+    // Pads the last byte with ones.
     void flush() {
         if (held_ > 0) {
             put_bits((1U << (8 - held_)) - 1, 8 - held_);
@@ -163,7 +163,7 @@ HuffmanTables standard_huffman_tables() {
 
 std::vector<std::byte> write_huffman_scan(const JpegBlocks& jpeg, const HuffmanTables& huffman,
                                           unsigned restart_interval) {
-    const Frame& frame = jpeg.frame;
+    const JpegFrame& frame = jpeg.frame;
     std::vector<ComponentTables> tables;
     for (int c = 0; c < frame.components; ++c) {
         tables.push_back({CodeTable(huffman.dc[c]), CodeTable(huffman.ac[c])});
@@ -178,12 +178,12 @@ std::vector<std::byte> write_huffman_scan(const JpegBlocks& jpeg, const HuffmanT
             last_dc = {};
         }
         for (int c = 0; c < frame.components; ++c) {
-            const FrameComponent& own = frame.component[Frame::at(c)];
-            for (int i = 0; i < own.h * own.v; ++i) {
-                const std::ptrdiff_t y = mcu / frame.mcus_wide * own.v + i / own.h;
-                const std::ptrdiff_t x = mcu % frame.mcus_wide * own.h + i % own.h;
-                const std::int16_t* block = jpeg.blocks[c].data() + (y * own.blocks_wide + x) * kBlockSize;
-                if (!write_block(writer, tables[Frame::at(c)], block, last_dc[Frame::at(c)])) {
+            const FrameComponent& comp = frame.component[JpegFrame::at(c)];
+            for (int i = 0; i < comp.h * comp.v; ++i) {
+                const std::ptrdiff_t y = mcu / frame.mcus_wide * comp.v + i / comp.h;
+                const std::ptrdiff_t x = mcu % frame.mcus_wide * comp.h + i % comp.h;
+                const std::int16_t* block = jpeg.blocks[c].data() + (y * comp.blocks_wide + x) * kBlockSize;
+                if (!write_block(writer, tables[JpegFrame::at(c)], block, last_dc[JpegFrame::at(c)])) {
                     return {};
                 }
             }

@@ -1,5 +1,5 @@
-// Baseline Huffman coding of one interleaved scan (ITU-T T.81, annex F): coefficients to the very bytes that an
-// encoder with the same tables and restart interval writes. Internal to codecs/.
+// Baseline Huffman coding of one interleaved scan (ITU-T T.81, annex F). The bytes equal those of any encoder with the
+// same tables and restart interval. Internal to codecs/.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace stoker {
 
-// Whether an opened JPEG's first scan is one of these, and holds all components.
+// True if the first scan of an opened JPEG is baseline and contains all components.
 bool is_baseline_scan(const jpeg_decompress_struct& codec);
 
-// The tables of each component.
+// One pair of tables per component.
 struct HuffmanTables {
     JHUFF_TBL dc[3];
     JHUFF_TBL ac[3];
 };
 HuffmanTables scan_huffman_tables(const jpeg_decompress_struct& codec);  // of a baseline scan
-HuffmanTables standard_huffman_tables();                                 // T.81, annex K, as libjpeg has them
+HuffmanTables standard_huffman_tables();                                 // T.81, annex K, from libjpeg
 
-// The scan's entropy-coded bytes; empty where the tables have no code for some value.
+// Returns the entropy-coded bytes; empty if the tables have no code for a value.
 std::vector<std::byte> write_huffman_scan(const JpegBlocks& jpeg, const HuffmanTables& tables,
                                           unsigned restart_interval);
 

@@ -1,5 +1,5 @@
-// Ordinary files go through our own Huffman decoder and pixel stage, all others (progressive, arithmetic, CMYK,
-// damaged) through libjpeg, row by row. Both give the same pixels.
+// Baseline files go through HuffmanReader and BlockDecoder; all others (progressive, arithmetic, CMYK, damaged) through
+// libjpeg. Both return the same pixels.
 #include "stoker/codecs/jpeg/jpeg.h"
 
 #include "stoker/codecs/jpeg/jpeg_blocks.h"
@@ -7,8 +7,8 @@
 namespace stoker {
 namespace {
 
-// (W, 4) CMYK to (W, 3) RGB, with Pillow's rounding. The samples are inverted (255 is no ink), which is what
-// Adobe's files hold; like Pillow, every CMYK JPEG is taken to be one.
+// (W, 4) CMYK to (W, 3) RGB, with Pillow's rounding. Like Pillow, we treat the samples of every CMYK JPEG as inverted
+// (255 is no ink), as Adobe writes them.
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, std::size_t width) {
     for (std::size_t x = 0; x < width; ++x, cmyk += 4, rgb += 3) {
         const int white = cmyk[3];
@@ -29,24 +29,21 @@ ImageInfo JpegDecoder::info(std::span<const std::byte> bytes) {
 
 void JpegDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     const JpegReader::Session session(reader_, bytes);
-    const jpeg_decompress_struct& codec = reader_.codec();
-    const Region region =
-        wanted_region(sink, static_cast<int>(codec.image_height), static_cast<int>(codec.image_width));
-    if (!draw(region, sink)) {
-        KnownRegion known(region, sink);
-        decode_rows(known);
+    const Region region = checked_region(sink, reader_.info().height, reader_.info().width);
+    if (!decode_baseline(region, sink)) {
+        decode_with_libjpeg(region.box, sink);
     }
     sink.finish();
 }
 
 void JpegDecoder::decode_reference(std::span<const std::byte> bytes, RowSink& sink) {
     const JpegReader::Session session(reader_, bytes);
-    decode_rows(sink);
+    decode_with_libjpeg(checked_region(sink, reader_.info().height, reader_.info().width).box, sink);
     sink.finish();
 }
 
-// Whatever is odd about a file shows before or while it is drawn. libjpeg then begins anew, and says what it is.
-bool JpegDecoder::draw(const Region& region, RowSink& sink) {
+// Returns false for files that libjpeg must decode. The sink may have received rows by then; libjpeg starts it again.
+bool JpegDecoder::decode_baseline(const Region& region, RowSink& sink) {
     const jpeg_decompress_struct& codec = reader_.codec();
     if (!read_frame(codec, frame_) || !read_quant_tables(codec, frame_)) {
         return false;
@@ -55,17 +52,17 @@ bool JpegDecoder::draw(const Region& region, RowSink& sink) {
         if (!huffman_.open(codec, frame_, reader_.rest())) {
             return false;
         }
-        pixels_.draw(frame_, huffman_, region, sink);
+        pixels_.decode(frame_, huffman_, region, sink);
         if (region.box.top + region.box.height == frame_.height) {
             huffman_.finish();
         }
         return true;
-    } catch (const HuffmanDamage&) {
+    } catch (const HuffmanError&) {
         return false;
     }
 }
 
-void JpegDecoder::decode_rows(RowSink& sink) {
+void JpegDecoder::decode_with_libjpeg(const Box& box, RowSink& sink) {
     jpeg_decompress_struct& codec = reader_.codec();
     const bool cmyk = codec.num_components == 4;
     codec.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
@@ -75,7 +72,7 @@ void JpegDecoder::decode_rows(RowSink& sink) {
     if (cmyk) {
         cmyk_.resize(std::size_t{4} * codec.output_width);
     }
-    RegionRows rows(sink, static_cast<int>(codec.output_height), static_cast<int>(codec.output_width), row_);
+    RegionRows rows(sink, box, static_cast<int>(codec.output_height), static_cast<int>(codec.output_width), row_);
     for (int y = 0; y < rows.end(); ++y) {
         std::uint8_t* row = rows.begin(y);
         JSAMPROW target = cmyk ? cmyk_.data() : row;
@@ -85,8 +82,7 @@ void JpegDecoder::decode_rows(RowSink& sink) {
         }
         rows.complete(y);
     }
-    // Reads on to the end marker, so a file cut short behind its last row is noticed too; not where rows
-    // below the region were left out.
+    // Reads up to the end marker, to detect truncation after the last row. Not if rows below the region were skipped.
     if (rows.reaches_bottom()) {
         reader_.run([&codec] { jpeg_finish_decompress(&codec); });
     }

@@ -1,5 +1,5 @@
-// JPEG to RGB rows: baseline, progressive, grey, CMYK and YCCK, with the exact (slow integer) inverse DCT and
-// smooth chroma upsampling, so pixels equal Pillow's.
+// JPEG to RGB rows: baseline, progressive, grey, CMYK and YCCK, with the accurate integer inverse DCT and smooth chroma
+// upsampling, so the pixels equal Pillow's.
 #pragma once
 
 #include <cstddef>
@@ -9,31 +9,31 @@
 
 #include "stoker/base/image.h"
 #include "stoker/codecs/codec.h"
-#include "stoker/codecs/jpeg/block_pixels.h"
+#include "stoker/codecs/jpeg/block_decoder.h"
 #include "stoker/codecs/jpeg/huffman_reader.h"
 #include "stoker/codecs/jpeg/jpeg_reader.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
 
-// Keeps its memory from image to image. Both calls throw DataError.
+// Reuses its memory from image to image. All functions throw DataError.
 class JpegDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
     void decode(std::span<const std::byte> bytes, RowSink& sink);
-    // By libjpeg alone: the twin that the other is tested against.
+    // Decodes with libjpeg alone. The tests and encode_dct compare other decoders with it.
     void decode_reference(std::span<const std::byte> bytes, RowSink& sink);
 
   private:
-    bool draw(const Region& region, RowSink& sink);
-    void decode_rows(RowSink& sink);
+    bool decode_baseline(const Region& region, RowSink& sink);
+    void decode_with_libjpeg(const Box& box, RowSink& sink);
 
     JpegReader reader_;
-    Frame frame_;
+    JpegFrame frame_;
     HuffmanReader huffman_;
-    BlockPixels pixels_;
+    BlockDecoder pixels_;
     std::vector<std::uint8_t> cmyk_;  // one row, (W, 4)
-    std::vector<std::uint8_t> row_;   // one row that is not wanted as a whole
+    std::vector<std::uint8_t> row_;   // scratch for RegionRows
 };
 
 }  // namespace stoker

@@ -1,26 +1,25 @@
-// A JPEG's quantised coefficients through libjpeg, whatever its coding process: what the dct codec stores.
-// Internal to codecs/.
+// Reads a JPEG's frame, tables and quantised coefficients with libjpeg, for every coding process. Internal to codecs/.
 #pragma once
 
 #include <vector>
 
-#include "stoker/codecs/jpeg/frame.h"
+#include "stoker/codecs/jpeg/jpeg_frame.h"
 #include "stoker/codecs/jpeg/jpeg_reader.h"
 
 namespace stoker {
 
-// What the header of an opened JPEG says, for the pixel stage; false where that stage cannot draw it (CMYK,
-// 12 bits, odd sampling factors).
-bool read_frame(const jpeg_decompress_struct& codec, Frame& frame);
-// Those known so far; false where one is missing.
-bool read_quant_tables(const jpeg_decompress_struct& codec, Frame& frame);
+// Reads the frame of an opened JPEG. Returns false if BlockDecoder cannot decode it: CMYK, 12 bits, non-integer
+// sampling ratios.
+bool read_frame(const jpeg_decompress_struct& codec, JpegFrame& frame);
+// Reads the quantisation tables that libjpeg has seen so far. Returns false if one is missing.
+bool read_quant_tables(const jpeg_decompress_struct& codec, JpegFrame& frame);
 
 struct JpegBlocks {
-    Frame frame;
+    JpegFrame frame;
     std::vector<std::int16_t> blocks[3];  // (blocks_high, blocks_wide, 8, 8), natural order
 };
 
-// Of an opened JPEG whose frame was read. Throws DataError.
-JpegBlocks read_blocks(JpegReader& reader, const Frame& frame);
+// Reads the blocks of an opened JPEG, after read_frame. Throws DataError.
+JpegBlocks read_blocks(JpegReader& reader, const JpegFrame& frame);
 
 }  // namespace stoker

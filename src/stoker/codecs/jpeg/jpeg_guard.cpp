@@ -1,5 +1,4 @@
-// The callbacks of libjpeg's error manager. Nothing is ever printed: warnings are counted by libjpeg's
-// own field, and what they mean is up to the caller.
+// The callbacks of libjpeg's error manager. Nothing is printed: warnings are counted in num_warnings.
 #include "stoker/codecs/jpeg/jpeg_guard.h"
 
 #include <jerror.h>

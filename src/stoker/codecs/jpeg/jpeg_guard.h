@@ -1,5 +1,5 @@
-// libjpeg without its exit(): a fatal error inside the library ends the guarded call, which then
-// returns false. Shared by everything that calls libjpeg.
+// Calls libjpeg without its exit(): a fatal error inside the library ends the guarded call, which then returns false.
+// Used by all code that calls libjpeg.
 #pragma once
 
 #include <csetjmp>
@@ -13,16 +13,16 @@ namespace stoker {
 
 enum class JpegFault { none, library, truncated, too_many_scans, no_memory };
 
-// libjpeg reports a fatal error by calling error_exit, which must not return. Throwing from there would
-// unwind libjpeg's frames. That works only where every one of them has unwind tables, its assembler
-// included, which is a property of the installed binary that no build of ours can check; so error_exit
-// jumps. What makes longjmp defined in C++ is kept here: the frame that calls setjmp has nothing to
-// destroy and reads no local afterwards, and a guarded call may hold only calls of libjpeg, whose
-// callbacks have nothing to destroy either. Sinks, which may throw, are called outside of guards.
+// libjpeg reports a fatal error by calling error_exit, which must not return. Throwing from there would unwind
+// libjpeg's frames, and that works only if all of them, including its assembler code, have unwind tables. Our build
+// cannot check this for an installed library, so error_exit calls longjmp. In C++ longjmp is defined only if it skips
+// no destructors: the function that calls setjmp has no objects with destructors and reads no local variable
+// afterwards, and a guarded call may contain only calls of libjpeg, whose callbacks follow the same rule. RowSinks may
+// throw, so they are called outside of guards.
 class JpegGuard {
   public:
     JpegGuard();
-    JpegGuard(const JpegGuard&) = delete;  // libjpeg keeps the address
+    JpegGuard(const JpegGuard&) = delete;  // libjpeg keeps its address
     JpegGuard& operator=(const JpegGuard&) = delete;
 
     jpeg_error_mgr* manager() { return &manager_; }
@@ -38,9 +38,9 @@ class JpegGuard {
         return true;
     }
 
-    // Of the last run that returned false.
+    // The reason for the last run that returned false.
     JpegFault fault() const { return manager_.fault; }
-    // libjpeg's own words for it.
+    // libjpeg's message for it.
     std::string message(j_common_ptr codec) const;
 
     // Ends the guarded call from within one of libjpeg's callbacks.

@@ -1,6 +1,5 @@
-// The source is the caller's memory, so running out of bytes is final: it is reported as truncation instead of
-// being papered over with grey, as libjpeg's own sources do. Warnings about odd but complete data pass, as they do
-// in Pillow.
+// The data source is the caller's memory. Running out of bytes is reported as truncation; libjpeg's own sources would
+// fill the rest with grey. Warnings about unusual but complete data are ignored, as in Pillow.
 #include "stoker/codecs/jpeg/jpeg_reader.h"
 
 #include <algorithm>
@@ -9,12 +8,12 @@
 #include <iterator>
 
 #include "stoker/base/error.h"
-#include "stoker/codecs/check_pixels.h"
 #include "stoker/codecs/exif.h"
+#include "stoker/codecs/region.h"
 
 namespace stoker {
 
-// What libjpeg calls. It may jump out of any of these, so none owns anything.
+// Called by libjpeg. It may longjmp out of any of these, so they have no objects with destructors.
 struct JpegReader::Callbacks {
     static j_common_ptr common(j_decompress_ptr codec) { return reinterpret_cast<j_common_ptr>(codec); }
 
@@ -33,26 +32,26 @@ struct JpegReader::Callbacks {
         codec->src->bytes_in_buffer -= static_cast<std::size_t>(count);
     }
 
-    static void watch(j_common_ptr codec) {
+    static void check_scan_count(j_common_ptr codec) {
         if (reinterpret_cast<j_decompress_ptr>(codec)->input_scan_number > kMaxJpegScans) {
             JpegGuard::fail(codec, JpegFault::too_many_scans);
         }
     }
 
-    // Once the object is made, libjpeg asks for permanent memory only for quantisation and Huffman tables.
-    // It goes to the image's pool instead, so that no image can borrow the tables of the one before it.
+    // After construction, libjpeg allocates permanent memory only for quantisation and Huffman tables. We allocate them
+    // in the image's pool instead, so that an image cannot use tables of the previous one.
     static void* alloc_small(j_common_ptr codec, int /*pool*/, std::size_t size) {
         return static_cast<JpegReader*>(codec->client_data)->alloc_small_(codec, JPOOL_IMAGE, size);
     }
 
-    // APP1: the orientation, from the first EXIF block. The bytes are read where they lie.
+    // APP1: reads the orientation from the first EXIF block.
     static boolean read_app1(j_decompress_ptr codec) {
         const std::span bytes(reinterpret_cast<const std::byte*>(codec->src->next_input_byte),
                               codec->src->bytes_in_buffer);
         if (bytes.size() < 2) {
             JpegGuard::fail(common(codec), JpegFault::truncated);
         }
-        // The length counts its own two bytes. One below that is nonsense that libjpeg lets pass.
+        // The length includes its own two bytes. libjpeg accepts smaller values, so we do, too.
         const auto stored = std::to_integer<std::size_t>(bytes[0]) << 8 | std::to_integer<std::size_t>(bytes[1]);
         const std::size_t length = std::max<std::size_t>(stored, 2);
         if (length > bytes.size()) {
@@ -87,7 +86,7 @@ JpegReader::JpegReader() {
     source_.resync_to_restart = jpeg_resync_to_restart;
     source_.term_source = Callbacks::ignore;
     codec_.src = &source_;
-    progress_.progress_monitor = Callbacks::watch;
+    progress_.progress_monitor = Callbacks::check_scan_count;
     codec_.progress = &progress_;
 }
 
@@ -101,7 +100,7 @@ void JpegReader::read_header(std::span<const std::byte> bytes) {
     source_.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
     source_.bytes_in_buffer = bytes.size();
     run([this] { jpeg_read_header(&codec_, TRUE); });
-    check_pixels("jpeg", codec_.image_height, codec_.image_width);
+    check_image_size("jpeg", codec_.image_height, codec_.image_width);
 }
 
 void JpegReader::close() {

@@ -1,5 +1,5 @@
-// One libjpeg decompressor over bytes in memory, for many images: headers, memory, errors. What is done with
-// an opened image is up to jpeg.cpp (pixels) and jpeg_blocks.cpp (coefficients). Internal to codecs/.
+// One libjpeg decompressor for many images in memory: header, memory, errors. jpeg.cpp reads pixels from an opened
+// image, jpeg_blocks.cpp coefficients. Internal to codecs/.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace stoker {
 
-// A progressive file may hold any number of scans, each a pass over the whole image: a few bytes could
-// cost hours. Encoders write about ten.
+// A progressive file may contain any number of scans, and each is a pass over the whole image: without a limit, a small
+// file could take hours. Encoders write about ten.
 inline constexpr int kMaxJpegScans = 500;
 
 class JpegReader {
@@ -22,8 +22,8 @@ class JpegReader {
     JpegReader& operator=(const JpegReader&) = delete;
     ~JpegReader();
 
-    // Reads the header; throws DataError. While an image is open the reader is its. Whatever happens to
-    // the image, the reader is fit for the next one afterwards.
+    // Opens an image and reads its header; throws DataError. At most one session per reader at a time. The destructor
+    // makes the reader ready for the next image, also after an error.
     class Session {
       public:
         Session(JpegReader& reader, std::span<const std::byte> bytes);
@@ -38,10 +38,10 @@ class JpegReader {
     jpeg_decompress_struct& codec() { return codec_; }
     ImageInfo info() const;
 
-    // The bytes that libjpeg has not taken yet.
+    // The bytes that libjpeg has not read yet.
     std::span<const std::byte> rest() const;
 
-    // Runs calls of libjpeg, as JpegGuard does; throws DataError where they fail.
+    // Runs libjpeg calls in a JpegGuard. Throws DataError if they fail.
     template <typename Call>
     void run(Call call) {
         if (!guard_.run(call)) {
@@ -61,8 +61,8 @@ class JpegReader {
     jpeg_source_mgr source_{};
     jpeg_progress_mgr progress_{};
     decltype(jpeg_memory_mgr::alloc_small) alloc_small_ = nullptr;  // libjpeg's own
-    std::size_t size_ = 0;                                          // bytes of the image at hand
-    int orientation_ = 0;                                           // 0 until its EXIF block was seen
+    std::size_t size_ = 0;                                          // bytes of the open image
+    int orientation_ = 0;                                           // 0 until an EXIF block is read
 };
 
 }  // namespace stoker

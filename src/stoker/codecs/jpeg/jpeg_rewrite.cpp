@@ -1,5 +1,5 @@
-// Segments are copied or written one after the other (T.81, annex B); the tables are libjpeg's standard ones, which
-// have a code for every value that 8-bit images can hold.
+// Writes the marker segments of T.81, annex B. The Huffman tables are libjpeg's standard ones, which have a code for
+// every value of an 8-bit image.
 #include "stoker/codecs/jpeg/jpeg_rewrite.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void put_segment(std::vector<std::byte>& out, int marker, const std::vector<std:
     out.insert(out.end(), content.begin(), content.end());
 }
 
-// APP0 to APP15 and comments, as they are: they say what the colours mean, too.
+// Copies APP0 to APP15 and comments. Some of them define the colour space.
 void copy_application_segments(std::span<const std::byte> head, std::vector<std::byte>& out) {
     const auto byte = [head](std::size_t i) { return std::to_integer<std::size_t>(head[i]); };
     for (std::size_t at = 2; at + 4 <= head.size();) {
@@ -56,9 +56,9 @@ void copy_application_segments(std::span<const std::byte> head, std::vector<std:
     }
 }
 
-void put_quant_tables(const Frame& frame, std::vector<std::byte>& out) {
+void put_quant_tables(const JpegFrame& frame, std::vector<std::byte>& out) {
     for (int c = 0; c < frame.components; ++c) {
-        const auto& quant = frame.component[Frame::at(c)].quant;
+        const auto& quant = frame.component[JpegFrame::at(c)].quant;
         const bool wide = std::any_of(quant.begin(), quant.end(), [](std::uint16_t step) { return step > 255; });
         std::vector<std::byte> content;
         put(content, {(wide ? 0x10 : 0) | c});
@@ -73,7 +73,7 @@ void put_quant_tables(const Frame& frame, std::vector<std::byte>& out) {
     }
 }
 
-void put_frame(const jpeg_decompress_struct& codec, const Frame& frame, std::vector<std::byte>& out) {
+void put_frame(const jpeg_decompress_struct& codec, const JpegFrame& frame, std::vector<std::byte>& out) {
     bool wide = false;
     std::vector<std::byte> content;
     put(content, {8});
@@ -81,9 +81,9 @@ void put_frame(const jpeg_decompress_struct& codec, const Frame& frame, std::vec
     put16(content, static_cast<std::size_t>(frame.width));
     put(content, {frame.components});
     for (int c = 0; c < frame.components; ++c) {
-        const FrameComponent& own = frame.component[Frame::at(c)];
-        put(content, {codec.comp_info[c].component_id, own.h << 4 | own.v, c});
-        wide = wide || std::any_of(own.quant.begin(), own.quant.end(), [](std::uint16_t step) { return step > 255; });
+        const FrameComponent& comp = frame.component[JpegFrame::at(c)];
+        put(content, {codec.comp_info[c].component_id, comp.h << 4 | comp.v, c});
+        wide = wide || std::any_of(comp.quant.begin(), comp.quant.end(), [](std::uint16_t step) { return step > 255; });
     }
     put_segment(out, wide ? kSof1 : kSof0, content);
 }

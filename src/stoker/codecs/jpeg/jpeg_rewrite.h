@@ -1,5 +1,5 @@
-// A new JPEG around given coefficients: for records of files whose own scan cannot be made again (progressive
-// ones, above all). Internal to codecs/.
+// Writes a new baseline JPEG with given coefficients, for dct records whose original scan cannot be reproduced, such as
+// those of progressive files. Internal to codecs/.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace stoker {
 
-// Baseline, with the application and comment segments of `head`, a JPEG's bytes up to its first scan, which `codec` has
-// opened. Empty where a value has no code in a baseline file.
+// `head`: the original file up to its first scan, which `codec` has opened; its application and comment segments are
+// copied. Returns nothing if a value has no code in a baseline file.
 std::vector<std::byte> rewrite_jpeg(const jpeg_decompress_struct& codec, const JpegBlocks& jpeg,
                                     std::span<const std::byte> head);
 

@@ -1,4 +1,4 @@
-// Tables that tell a byte shuffle how to interleave three planes. Internal to codecs/.
+// Byte-shuffle tables that interleave three planes. Internal to codecs/.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace stoker {
 namespace {
 
 // For output register k of three, each of `lanes` bytes: byte j is channel (k * lanes + j) % 3 of pixel
-// (k * lanes + j) / 3. `pixel[c]` holds the pixel where the channel is c, else `kNone`.
+// (k * lanes + j) / 3. `pixel[k][c][j]` is that pixel if the channel is c, else `kNone`.
 template <int lanes>
 struct RgbShuffle {
     static constexpr std::uint8_t kNone = 0x80;  // pshufb writes 0 there

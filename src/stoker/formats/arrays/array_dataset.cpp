@@ -1,4 +1,4 @@
-// Chooses the fields by name before any is read, so that a compressed file is inflated only as far as it is used.
+// Chooses the fields by name before any is read, so that only the used members of a compressed file are inflated.
 #include "stoker/formats/arrays/array_dataset.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/array_labels.h"
+#include "stoker/formats/class_names.h"
 #include "stoker/formats/fields.h"
-#include "stoker/formats/numbered_classes.h"
 
 namespace stoker {
 namespace {
@@ -34,7 +34,7 @@ void check_unique(const std::vector<std::string>& keys) {
     std::vector<std::string_view> sorted(keys.begin(), keys.end());
     std::ranges::sort(sorted);
     if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
-        refuse(kKeys, "keys that differ", fmt::format("\"{}\" twice", *twice));
+        refuse(kKeys, "unique keys", fmt::format("\"{}\" twice", *twice));
     }
 }
 
@@ -50,20 +50,20 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
     file_ = open_arrays(path, wanted);
     const bool splits = fields_have_splits(names);
     if (splits) {
-        prefix_ = split == Split::train ? "train/" : "test/";
+        prefix_ = fmt::format("{}/", split_name(split));
     }
     try {
-        take_images(found.image);
+        load_images(found.image);
         if (found.label) {
-            take_labels(*found.label);
+            load_labels(*found.label);
         }
-        take_texts(splits);
+        load_classes_and_keys(splits);
     } catch (const DataError& error) {
         throw error.located({.path = path});
     }
 }
 
-void ArrayDataset::take_images(const std::string& name) {
+void ArrayDataset::load_images(const std::string& name) {
     const ArrayView* found = file_.find(name);
     if (found == nullptr) {
         refuse(name, "images", "text");
@@ -83,10 +83,10 @@ void ArrayDataset::take_images(const std::string& name) {
     }
     layout_ = image_array(images_.type, Shape(images_.shape.begin() + 1, images_.shape.end()));
     sample_bytes_ = images_.bytes.size() / static_cast<std::size_t>(size());
-    in_place_ = InPlace(images_.bytes.size());
+    map_or_read_ = MapOrRead(images_.bytes.size());
 }
 
-void ArrayDataset::take_labels(const std::string& name) {
+void ArrayDataset::load_labels(const std::string& name) {
     const ArrayView* found = file_.find(name);
     if (found == nullptr) {
         refuse(name, "labels as numbers", "text");
@@ -95,7 +95,7 @@ void ArrayDataset::take_labels(const std::string& name) {
     classes_ = numbered_classes_of(labels_);
 }
 
-void ArrayDataset::take_texts(bool splits) {
+void ArrayDataset::load_classes_and_keys(bool splits) {
     if (const auto classes = file_.texts.find(kClasses); classes != file_.texts.end()) {
         classes_ = classes->second;
         const std::int64_t largest = labels_.empty() ? -1 : *std::ranges::max_element(labels_);
@@ -106,26 +106,19 @@ void ArrayDataset::take_texts(bool splits) {
     if (const auto keys = file_.texts.find(kKeys); keys != file_.texts.end() && !splits) {
         keys_ = keys->second;
         if (keys_.size() != static_cast<std::size_t>(size())) {
-            refuse(kKeys, fmt::format("{}, one for each image", size()), fmt::format("{}", keys_.size()));
+            refuse(kKeys, fmt::format("{} keys, one for each image", size()), fmt::format("{}", keys_.size()));
         }
         check_unique(keys_);
     }
 }
 
-void ArrayDataset::check(std::int64_t index) const {
-    if (index < 0 || index >= size()) {
-        throw InvalidArgument(
-            {.where = path_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
-    }
-}
-
 std::optional<std::int64_t> ArrayDataset::label(std::int64_t index) const {
-    check(index);
+    check_index(index);
     return labels_.empty() ? -1 : labels_[static_cast<std::size_t>(index)];
 }
 
 std::string ArrayDataset::key(std::int64_t index) const {
-    check(index);
+    check_index(index);
     return keys_.empty() ? fmt::format("{}{}", prefix_, index) : keys_[static_cast<std::size_t>(index)];
 }
 
@@ -144,7 +137,7 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
     }
     std::span<const std::byte> bytes = images_.bytes.subspan(at * sample_bytes_, sample_bytes_);
     if (images_.file != nullptr) {
-        bytes = in_place_.get(bytes, *images_.file, images_.offset + at * sample_bytes_, sample.storage);
+        bytes = map_or_read_.get(bytes, *images_.file, images_.offset + at * sample_bytes_, sample.storage);
     }
     set_pixels(layout_, false, bytes, sample);
 }
@@ -155,7 +148,7 @@ void ArrayDataset::prefetch(std::span<const std::int64_t> indices) const {
     }
     std::size_t ahead = 0;
     for (const std::int64_t index : indices) {
-        check(index);
+        check_index(index);
         const std::size_t begin = static_cast<std::size_t>(index) * sample_bytes_;
         prefetch_bytes(images_.bytes.subspan(begin, sample_bytes_), ahead++,
                        [&] { images_.file->will_need(images_.offset + begin, sample_bytes_); });

@@ -1,4 +1,4 @@
-// The data set in a file of named arrays: images in one, labels in another, found by their names (fields.h).
+// The data set in a file of named arrays: one array of images and one of labels, chosen by their names (fields.h).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "stoker/base/in_place.h"
+#include "stoker/base/map_or_read.h"
 #include "stoker/formats/arrays/array_file.h"
 #include "stoker/formats/dataset.h"
 
@@ -15,17 +15,17 @@ namespace stoker {
 
 class ArrayDataset final : public Dataset {
   public:
-    // Images are uint8 of (N, H, W), (N, H, W, C) or (N, C, H, W), labels as array_labels.h says; without labels all
-    // are -1. Where the file has text arrays, "classes" names the classes, and "keys" the samples unless there are
-    // splits; else keys are "train/12" and "test/12" in a file with both splits, and the index in others.
-    // Throws IoError, DataError, and Unsupported for images of other types.
+    // Images are uint8 (N, H, W), (N, H, W, C) or (N, C, H, W). array_labels.h describes labels; without labels all are
+    // -1. A text array "classes" names the classes. Keys are "train/12" and "test/12" in a file with both splits,
+    // otherwise the texts in "keys" where the file has them, otherwise the index. Throws IoError, DataError, and
+    // Unsupported for images of other types.
     ArrayDataset(const std::string& path, Split split, const FieldNames& fields = {});
 
     std::int64_t size() const override { return images_.shape[0]; }
-    // A view into the map, or a copy in `sample.storage`, read from the file: in_place.h says when. Elements in Fortran
-    // order lie apart, a sample's all over the file: they are gathered.
+    // Refers to the map, or to a copy read from the file into `sample.storage`; map_or_read.h has the rule. A sample's
+    // elements in Fortran order are scattered over the file and are gathered one by one.
     void read(std::int64_t index, Sample& sample) const override;
-    // Small samples into the processor's cache, large ones into memory.
+    // Brings small samples into the processor's cache and large ones into memory.
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::string key(std::int64_t index) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;
@@ -35,24 +35,23 @@ class ArrayDataset final : public Dataset {
     std::int64_t bytes() const override { return file_.bytes; }
 
   private:
-    void take_images(const std::string& name);
-    void take_labels(const std::string& name);
-    void take_texts(bool splits);
-    void check(std::int64_t index) const;
+    void load_images(const std::string& name);
+    void load_labels(const std::string& name);
+    void load_classes_and_keys(bool splits);
 
     std::string path_;
     ArrayFile file_;
     ArrayView images_;
     ImageArray layout_;  // of one sample
     std::size_t sample_bytes_ = 0;
-    InPlace in_place_;
-    std::vector<std::int64_t> labels_;  // empty where there are none
+    MapOrRead map_or_read_;
+    std::vector<std::int64_t> labels_;  // empty without labels
     std::vector<std::string> classes_;
-    std::vector<std::string> keys_;  // empty where keys are made of prefix and index
+    std::vector<std::string> keys_;  // empty where keys are prefix and index
     std::string prefix_;
 };
 
-// Whether the file has fields of both splits.
+// True where the file has images of both splits.
 bool arrays_have_splits(const std::string& path);
 
 }  // namespace stoker

@@ -1,17 +1,20 @@
-// Where arrays lie in their files; what is in them is array_source's business.
+// Locates arrays in their files. array_dataset.h decides which of them are images and labels.
 #include "stoker/formats/arrays/array_file.h"
 
 #include <algorithm>
+#include <deque>
+#include <filesystem>
 #include <fmt/format.h>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/formats/arrays/npy.h"
 #include "stoker/formats/arrays/npy_header.h"
 #include "stoker/formats/arrays/pt.h"
 #include "stoker/formats/arrays/safetensors.h"
+#include "stoker/io/zip.h"
 
 namespace stoker {
 namespace {
@@ -19,8 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kNpy = ".npy";
+constexpr std::string_view kFolderImages = "images.npy";
+// Larger stored members are not compared with their checksums.
+constexpr std::uint64_t kMaxChecked = std::uint64_t{256} << 20;
 
-// Runs `read` and adds file and member to what it throws.
+// Calls `read` and adds the path and the member to its exceptions.
 template <typename Read>
 auto located(const fs::path& path, const std::string& member, Read read) {
     const std::string where = member.empty() ? path.string() : fmt::format("{}:{}", path.string(), member);
@@ -37,8 +43,8 @@ bool is_wanted(std::span<const std::string> wanted, std::string_view name) {
     return wanted.empty() || std::ranges::find(wanted, name) != wanted.end();
 }
 
-bool is_there(const fs::path& path) {
-    std::error_code unknown;  // a file that cannot be looked at is taken for absent
+bool file_exists(const fs::path& path) {
+    std::error_code unknown;  // a file without access counts as missing
     return fs::exists(path, unknown);
 }
 
@@ -53,84 +59,91 @@ std::optional<fs::path> labels_beside(const fs::path& path) {
     }
     for (const std::string& candidate : candidates) {
         fs::path beside = path.parent_path() / (candidate + ".npy");
-        if (is_there(beside)) {
+        if (file_exists(beside)) {
             return beside;
         }
     }
     return std::nullopt;
 }
 
-// "x" of a member "x.npy".
+// "x" for the member "x.npy"; empty for other members.
 std::optional<std::string> member_name(const ZipEntry& entry) {
     const bool npy = entry.name.ends_with(kNpy);
     return npy ? std::optional(entry.name.substr(0, entry.name.size() - kNpy.size())) : std::nullopt;
 }
 
-bool holds_text(std::span<const std::byte> bytes) {
-    const std::string_view descr = read_npy_header(bytes).descr;
+bool is_text(std::span<const std::byte> npy) {
+    const std::string_view descr = read_npy_header(npy).descr;
     return descr.size() > 1 && (descr[1] == 'U' || descr[1] == 'S');
 }
 
-std::optional<ArrayType> type_of(std::string_view dtype) {
-    constexpr std::pair<std::string_view, ArrayType> kTypes[] = {
-        {"BOOL", {ArrayKind::boolean, 1}},         {"I8", {ArrayKind::signed_integer, 1}},
-        {"U8", {ArrayKind::unsigned_integer, 1}},  {"I16", {ArrayKind::signed_integer, 2}},
-        {"U16", {ArrayKind::unsigned_integer, 2}}, {"I32", {ArrayKind::signed_integer, 4}},
-        {"U32", {ArrayKind::unsigned_integer, 4}}, {"I64", {ArrayKind::signed_integer, 8}},
-        {"U64", {ArrayKind::unsigned_integer, 8}}, {"F16", {ArrayKind::floating, 2}},
-        {"F32", {ArrayKind::floating, 4}},         {"F64", {ArrayKind::floating, 8}}};
-    const auto* const found = std::ranges::find_if(kTypes, [&](const auto& known) { return known.first == dtype; });
-    return found == std::end(kTypes) ? std::nullopt : std::optional(found->second);
-}
+struct OpenFile {
+    explicit OpenFile(const fs::path& path) : file(path), map(file) {}
 
-}  // namespace
+    std::span<const std::byte> bytes() const { return map.bytes(); }
 
-// ---- NpyFile ----
+    File file;
+    MappedFile map;
+};
 
-NpyFile::NpyFile(const fs::path& path) {
+ArrayFile open_npy(const fs::path& path, std::span<const std::string> /*wanted*/) {
+    const auto files = std::make_shared<std::deque<OpenFile>>();
+    ArrayFile opened{.format = {}, .owner = files, .arrays = {}, .texts = {}};
+    const auto add = [&](const fs::path& part, const char* name) {
+        const OpenFile& file = files->emplace_back(part);
+        ArrayView& view = opened.arrays.emplace_back(located(part, "", [&] { return parse_npy(file.bytes()); }));
+        view.name = name;
+        view.file = &file.file;
+        opened.bytes += std::ssize(file.bytes());
+    };
     add(path, "images");
-    if (const std::optional<fs::path> labels = labels_beside(path)) {
+    if (const auto labels = labels_beside(path)) {
         add(*labels, "labels");
     }
+    return opened;
 }
 
-void NpyFile::add(const fs::path& path, std::string name) {
-    const Part& part = parts_.emplace_back(path);
-    ArrayView& view = arrays_.emplace_back(located(path, "", [&] { return parse_npy(part.map.bytes()); }));
-    view.name = std::move(name);
-    view.file = &part.file;
-    bytes_ += static_cast<std::int64_t>(part.map.bytes().size());
+std::vector<std::string> npy_names(const fs::path& path) {
+    return labels_beside(path) ? std::vector<std::string>{"images", "labels"} : std::vector<std::string>{"images"};
 }
 
-// ---- NpzFile ----
+struct NpzFile {
+    explicit NpzFile(const fs::path& path) : zip(path) {}
 
-NpzFile::NpzFile(const fs::path& path, std::span<const std::string> wanted) : zip_(path) {
-    for (const ZipEntry& entry : zip_.entries()) {
-        if (const auto name = member_name(entry); name && is_wanted(wanted, *name)) {
-            located(path, entry.name, [&] { add(entry); });
-        }
-    }
-}
+    ZipFile zip;
+    std::deque<Buffer> inflated;
+};
 
-void NpzFile::add(const ZipEntry& entry) {
+void add_member(NpzFile& npz, const ZipEntry& entry, const std::string& name, ArrayFile& opened) {
     const bool stored = entry.method == ZipEntry::stored;
     const std::span<const std::byte> bytes =
-        stored ? zip_.stored(entry) : std::as_const(inflated_.emplace_back(zip_.inflate(entry))).bytes();
-    if (holds_text(bytes)) {
-        texts_.emplace(*member_name(entry), parse_npy_text(bytes));
+        stored ? npz.zip.stored(entry) : std::as_const(npz.inflated.emplace_back(npz.zip.inflate(entry))).bytes();
+    if (is_text(bytes)) {
+        opened.texts.emplace(name, parse_npy_text(bytes));
     } else {
-        ArrayView& view = arrays_.emplace_back(parse_npy(bytes));
-        view.name = *member_name(entry);
+        ArrayView& view = opened.arrays.emplace_back(parse_npy(bytes));
+        view.name = name;
         view.offset += entry.offset;
-        view.file = stored ? zip_.file() : nullptr;
+        view.file = stored ? npz.zip.file() : nullptr;
     }
-    // After the parsers, which say what is wrong, and so that the fuzzer reaches them.
-    if (stored && entry.size <= kCheckedBytes) {
-        zip_.check_stored(entry);
+    // After the parsers: their messages are more precise, and the fuzzer would not get past a checksum.
+    if (stored && entry.size <= kMaxChecked) {
+        npz.zip.check_stored(entry);
     }
 }
 
-std::vector<std::string> NpzFile::names(const fs::path& path) {
+ArrayFile open_npz(const fs::path& path, std::span<const std::string> wanted) {
+    const auto npz = std::make_shared<NpzFile>(path);
+    ArrayFile opened{.format = {}, .owner = npz, .arrays = {}, .texts = {}, .bytes = std::ssize(npz->zip.bytes())};
+    for (const ZipEntry& entry : npz->zip.entries()) {
+        if (const auto name = member_name(entry); name && is_wanted(wanted, *name)) {
+            located(path, entry.name, [&] { add_member(*npz, entry, *name, opened); });
+        }
+    }
+    return opened;
+}
+
+std::vector<std::string> npz_names(const fs::path& path) {
     const ZipFile zip(path);
     std::vector<std::string> names;
     for (const ZipEntry& entry : zip.entries()) {
@@ -141,32 +154,30 @@ std::vector<std::string> NpzFile::names(const fs::path& path) {
     return names;
 }
 
-// ---- SafetensorsArrays ----
-
-SafetensorsArrays::SafetensorsArrays(const fs::path& path, std::span<const std::string> wanted)
-    : file_(path), map_(file_) {
-    const auto entries = located(path, "", [&] { return parse_safetensors(map_.bytes()); });
-    for (const SafetensorsEntry& entry : entries) {
+ArrayFile open_safetensors(const fs::path& path, std::span<const std::string> wanted) {
+    const auto file = std::make_shared<OpenFile>(path);
+    ArrayFile opened{.format = {}, .owner = file, .arrays = {}, .texts = {}, .bytes = std::ssize(file->bytes())};
+    for (SafetensorsEntry& entry : located(path, "", [&] { return parse_safetensors(file->bytes()); })) {
         if (!is_wanted(wanted, entry.name)) {
             continue;
         }
-        const std::optional<ArrayType> type = type_of(entry.dtype);
+        const std::optional<ArrayType> type = safetensors_array_type(entry.dtype);
         if (!type) {
             throw Unsupported({.where = fmt::format("{}:{}", path.string(), entry.name),
                                .expected = "bool, int, uint or float of 16 to 64 bits",
                                .got = entry.dtype});
         }
-        const auto offset = static_cast<std::uint64_t>(entry.bytes.data() - map_.bytes().data());
-        arrays_.push_back({.name = entry.name,
-                           .type = *type,
-                           .shape = entry.shape,
-                           .bytes = entry.bytes,
-                           .file = &file_,
-                           .offset = offset});
+        opened.arrays.push_back({.name = std::move(entry.name),
+                                 .type = *type,
+                                 .shape = std::move(entry.shape),
+                                 .bytes = entry.bytes,
+                                 .file = &file->file,
+                                 .offset = static_cast<std::uint64_t>(entry.bytes.data() - file->bytes().data())});
     }
+    return opened;
 }
 
-std::vector<std::string> SafetensorsArrays::names(const fs::path& path) {
+std::vector<std::string> safetensors_names(const fs::path& path) {
     const MappedFile map(path);
     std::vector<std::string> names;
     for (SafetensorsEntry& entry : located(path, "", [&] { return parse_safetensors(map.bytes()); })) {
@@ -175,75 +186,47 @@ std::vector<std::string> SafetensorsArrays::names(const fs::path& path) {
     return names;
 }
 
-// ---- any of them ----
-
-namespace {
-
-template <typename Opened>
-ArrayFile open_as(const std::string& path, std::span<const std::string> wanted) {
-    std::shared_ptr<const Opened> opened;
-    if constexpr (std::is_constructible_v<Opened, const std::string&, std::span<const std::string>>) {
-        opened = std::make_shared<const Opened>(path, wanted);
-    } else {
-        opened = std::make_shared<const Opened>(path);
-    }
-    ArrayFile file{.format = {}, .owner = opened, .arrays = opened->arrays(), .texts = {}, .bytes = opened->bytes()};
-    if constexpr (requires { opened->texts(); }) {
-        file.texts = opened->texts();
-    }
-    return file;
+ArrayFile open_pt(const fs::path& path, std::span<const std::string> wanted) {
+    const auto file = std::make_shared<const PtFile>(path, wanted);
+    return {.format = {}, .owner = file, .arrays = file->arrays(), .texts = file->texts(), .bytes = file->bytes()};
 }
 
-template <typename Opened>
-std::vector<std::string> names_in(const std::string& path) {
-    std::vector<std::string> names;
-    if constexpr (requires { Opened::names(path); }) {
-        names = Opened::names(path);
-    } else {
-        const Opened opened(path);
-        std::ranges::transform(opened.arrays(), std::back_inserter(names), &ArrayView::name);
-    }
-    return names;
-}
-
-struct Kind {
-    std::string_view ending;
-    std::string_view format;
-    ArrayFile (*open)(const std::string& path, std::span<const std::string> wanted);
-    std::vector<std::string> (*names)(const std::string& path);
+struct Format {
+    std::string_view extension;
+    std::string_view name;
+    ArrayFile (*open)(const fs::path& path, std::span<const std::string> wanted);
+    std::vector<std::string> (*names)(const fs::path& path);
 };
 
-constexpr Kind kKinds[] = {
-    {".npy", "npy", open_as<NpyFile>, names_in<NpyFile>},
-    {".npz", "npz", open_as<NpzFile>, names_in<NpzFile>},
-    {".safetensors", "safetensors", open_as<SafetensorsArrays>, names_in<SafetensorsArrays>},
-    {".pt", "pt", open_as<PtFile>, names_in<PtFile>},
+constexpr Format kFormats[] = {
+    {".npy", "npy", open_npy, npy_names},
+    {".npz", "npz", open_npz, npz_names},
+    {".safetensors", "safetensors", open_safetensors, safetensors_names},
+    {".pt", "pt", open_pt, PtFile::names},
 };
-
-constexpr std::string_view kFolderImages = "images.npy";
 
 bool is_array_folder(const std::string& path) {
     std::error_code unknown;
-    return fs::is_directory(path, unknown) && is_there(fs::path(path) / kFolderImages);
+    return fs::is_directory(path, unknown) && file_exists(fs::path(path) / kFolderImages);
 }
 
 std::string file_of(const std::string& path) {
     return is_array_folder(path) ? (fs::path(path) / kFolderImages).string() : path;
 }
 
-const Kind* kind_of(const std::string& path) {
+const Format* find_format(const std::string& path) {
     const auto* const found =
-        std::ranges::find_if(kKinds, [&](const Kind& kind) { return path.ends_with(kind.ending); });
-    return found == std::end(kKinds) ? nullptr : found;
+        std::ranges::find_if(kFormats, [&](const Format& format) { return path.ends_with(format.extension); });
+    return found == std::end(kFormats) ? nullptr : found;
 }
 
-const Kind& known_kind(const std::string& path) {
-    const Kind* kind = kind_of(path);
-    if (kind == nullptr) {
+const Format& require_format(const std::string& path) {
+    const Format* format = find_format(path);
+    if (format == nullptr) {
         throw Unsupported(
             {.where = path, .expected = "a file of arrays (.npy, .npz, .safetensors, .pt)", .got = "another"});
     }
-    return *kind;
+    return *format;
 }
 
 }  // namespace
@@ -255,20 +238,20 @@ const ArrayView* ArrayFile::find(std::string_view name) const {
 
 bool is_array_path(const std::string& path) {
     std::error_code unknown;
-    return fs::is_directory(path, unknown) ? is_array_folder(path) : kind_of(path) != nullptr && is_there(path);
+    return fs::is_directory(path, unknown) ? is_array_folder(path) : find_format(path) != nullptr && file_exists(path);
 }
 
 std::vector<std::string> array_names(const std::string& path) {
     const std::string file = file_of(path);
-    return known_kind(file).names(file);
+    return require_format(file).names(file);
 }
 
 ArrayFile open_arrays(const std::string& path, std::span<const std::string> wanted) {
-    const std::string name = file_of(path);
-    const Kind& kind = known_kind(name);
-    ArrayFile file = kind.open(name, wanted);
-    file.format = kind.format;
-    return file;
+    const std::string file = file_of(path);
+    const Format& format = require_format(file);
+    ArrayFile opened = format.open(file, wanted);
+    opened.format = format.name;
+    return opened;
 }
 
 }  // namespace stoker

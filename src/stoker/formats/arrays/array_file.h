@@ -1,10 +1,8 @@
-// Files of named arrays, each read by a class of its own, and what they have in common. A new one (`arrays()`,
-// `bytes()`) is a line in the table of array_file.cpp.
+// Opens a file of named arrays (.npy, .npz, .safetensors, .pt) behind one interface. A new format is a line in the
+// table of array_file.cpp.
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
@@ -12,95 +10,36 @@
 #include <string_view>
 #include <vector>
 
-#include "stoker/base/buffer.h"
-#include "stoker/base/file.h"
 #include "stoker/formats/array.h"
-#include "stoker/io/zip.h"
 
 namespace stoker {
 
-using Texts = std::map<std::string, std::vector<std::string>>;
-
-// A .npy file as the field "images", and its labels, as "labels", where they lie beside it: for NAME.npy in
-// NAME_labels.npy, else in the file that has "labels" for the "images" in NAME, and for x.npy in labels.npy or y.npy.
-class NpyFile {
-  public:
-    explicit NpyFile(const std::filesystem::path& path);
-
-    const std::vector<ArrayView>& arrays() const { return arrays_; }
-    std::int64_t bytes() const { return bytes_; }  // of both files
-
-  private:
-    struct Part {
-        explicit Part(const std::filesystem::path& path) : file(path), map(file) {}
-        File file;
-        MappedFile map;
-    };
-    void add(const std::filesystem::path& path, std::string name);
-
-    std::deque<Part> parts_;
-    std::vector<ArrayView> arrays_;
-    std::int64_t bytes_ = 0;
-};
-
-// The members NAME.npy of a zip file, as numpy.savez writes it; `wanted` names those that are read, if it has any.
-// Stored members are views into the map, deflated ones are inflated once. Both are compared with their checksums, but
-// for stored ones of more than kCheckedBytes: opening would take as long as reading them.
-class NpzFile {
-  public:
-    static constexpr std::uint64_t kCheckedBytes = std::uint64_t{256} << 20;
-
-    explicit NpzFile(const std::filesystem::path& path, std::span<const std::string> wanted = {});
-
-    const std::vector<ArrayView>& arrays() const { return arrays_; }
-    const Texts& texts() const { return texts_; }  // the arrays of text in one dimension
-    std::int64_t bytes() const { return static_cast<std::int64_t>(zip_.bytes().size()); }
-
-    // Without reading any.
-    static std::vector<std::string> names(const std::filesystem::path& path);
-
-  private:
-    void add(const ZipEntry& entry);
-
-    ZipFile zip_;
-    std::deque<Buffer> inflated_;
-    std::vector<ArrayView> arrays_;
-    Texts texts_;
-};
-
-// Tensors of the types that an ArrayView has: bfloat16 and narrower floats are refused where they are wanted.
-class SafetensorsArrays {
-  public:
-    explicit SafetensorsArrays(const std::filesystem::path& path, std::span<const std::string> wanted = {});
-
-    const std::vector<ArrayView>& arrays() const { return arrays_; }
-    std::int64_t bytes() const { return static_cast<std::int64_t>(map_.bytes().size()); }
-
-    static std::vector<std::string> names(const std::filesystem::path& path);
-
-  private:
-    File file_;
-    MappedFile map_;
-    std::vector<ArrayView> arrays_;
-};
-
-// What any of them holds. The views live as long as `owner`.
 struct ArrayFile {
-    std::string_view format;  // "npz"
-    std::shared_ptr<const void> owner;
+    std::string_view format;            // "npz"
+    std::shared_ptr<const void> owner;  // the views live as long as this
     std::vector<ArrayView> arrays;
-    Texts texts;
-    std::int64_t bytes = 0;
+    std::map<std::string, std::vector<std::string>> texts;  // one-dimensional arrays and lists of text
+    std::int64_t bytes = 0;                                 // of the files
 
-    // Null where there is none of that name.
+    // Null where there is no array of that name.
     const ArrayView* find(std::string_view name) const;
 };
 
-// True for a file that is there and ends as one of these do, and for a folder with images.npy.
+// True for an existing file with one of the extensions, and for a folder with images.npy.
 bool is_array_path(const std::string& path);
 
-// The names of the arrays, and the arrays of these names. Throws IoError, DataError, Unsupported, each with the path.
+// The names of all arrays and texts, without reading any. Throws IoError, DataError, Unsupported, each with the path,
+// as open_arrays does.
 std::vector<std::string> array_names(const std::string& path);
+
+// The arrays and texts with these names; all of them where `wanted` is empty.
+//   .npy          The array is named "images". A file of labels beside it is named "labels": NAME_labels.npy for
+//                 NAME.npy, else NAME with "labels" in place of "images"; for x.npy also labels.npy and y.npy.
+//   .npz          Members NAME.npy, as numpy.savez and savez_compressed write them. Stored members are views into the
+//                 map, deflated ones are inflated once. Checksums are verified, except for stored members above 256
+//                 MiB, where that would take as long as reading the data.
+//   .safetensors  Tensors of all types that ArrayType has; a wanted bfloat16 or 8-bit float is refused.
+//   .pt           pt.h describes it.
 ArrayFile open_arrays(const std::string& path, std::span<const std::string> wanted);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Types, sizes and text; the header is npy_header's.
+// Element types, sizes and text of .npy files; npy_header.h parses the header.
 #include "stoker/formats/arrays/npy.h"
 
 #include <algorithm>
@@ -16,12 +16,7 @@
 namespace stoker {
 namespace {
 
-[[noreturn]] void bad(std::size_t offset, std::string expected, std::string got) {
-    throw DataError({.path = "", .offset = static_cast<std::int64_t>(offset)},
-                    {.where = "npy", .expected = std::move(expected), .got = std::move(got)});
-}
-
-// "<f4": byte order, letter of the kind, number.
+// "<f4": byte order, type code, item size (of U: characters).
 struct Descr {
     bool big_endian = false;
     char kind = 0;
@@ -41,18 +36,11 @@ std::optional<Descr> parse_descr(std::string_view text) {
 }
 
 std::optional<ArrayType> number_type(const Descr& descr) {
-    constexpr std::pair<char, ArrayKind> kKinds[] = {{'b', ArrayKind::boolean},
-                                                     {'i', ArrayKind::signed_integer},
-                                                     {'u', ArrayKind::unsigned_integer},
-                                                     {'f', ArrayKind::floating}};
-    const auto* const kind = std::ranges::find_if(kKinds, [&](const auto& known) { return known.first == descr.kind; });
-    const std::uint64_t size = descr.number;
-    const bool known = (size == 1 && descr.kind != 'f') || ((size == 2 || size == 4 || size == 8) && descr.kind != 'b');
-    if (kind == std::end(kKinds) || !known) {
-        return std::nullopt;
+    std::optional<ArrayType> type = numpy_type(descr.kind, descr.number);
+    if (type) {
+        type->big_endian = descr.big_endian && type->item_size > 1;
     }
-    return ArrayType{
-        .kind = kind->second, .item_size = static_cast<int>(size), .big_endian = descr.big_endian && size > 1};
+    return type;
 }
 
 [[noreturn]] void refuse_type(const NpyHeader& header, const char* expected) {
@@ -61,27 +49,27 @@ std::optional<ArrayType> number_type(const Descr& descr) {
         {.where = "npy",
          .expected = expected,
          .got = fmt::format("{} of ({})", shown_npy(header.descr), fmt::join(header.shape, ", ")),
-         .hint = objects ? "these are Python objects as pickles, which are not run: save plain arrays" : ""});
+         .hint = objects ? "these are Python objects as pickles, which are never executed: save plain arrays" : ""});
 }
 
 void check_elements(const NpyHeader& header, std::size_t file_bytes, std::uint64_t wanted, std::string_view type) {
     if (const std::size_t found = file_bytes - header.data; found != wanted) {
-        bad(std::min<std::size_t>(file_bytes, header.data + wanted),
-            fmt::format("{} bytes for {} of ({})", wanted, type, fmt::join(header.shape, ", ")),
-            fmt::format("{}", found));
+        refuse_npy(std::min<std::size_t>(file_bytes, header.data + wanted),
+                   fmt::format("{} bytes for {} of ({})", wanted, type, fmt::join(header.shape, ", ")),
+                   fmt::format("{}", found));
     }
 }
 
 std::string text_of_str(std::span<const std::byte> item, bool big_endian, std::size_t offset) {
     std::string out;
-    std::size_t zeros = 0;  // kept only where a letter follows
+    std::size_t zeros = 0;  // trailing zeros are padding
     for (std::size_t at = 0; at < item.size(); at += 4) {
         std::uint32_t code = 0;
         for (std::size_t i = 0; i < 4; ++i) {
             code = code << 8 | std::to_integer<std::uint32_t>(item[at + (big_endian ? i : 3 - i)]);
         }
         if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-            bad(offset + at, "a letter of Unicode", fmt::format("{:#x}", code));
+            refuse_npy(offset + at, "a Unicode character", fmt::format("{:#x}", code));
         }
         if (code == 0) {
             ++zeros;
@@ -126,13 +114,13 @@ std::vector<std::string> parse_npy_text(std::span<const std::byte> bytes) {
         refuse_type(header, "text, str or bytes");
     }
     if (header.shape.size() != 1) {
-        bad(header.data, "text in one dimension", fmt::format("({})", fmt::join(header.shape, ", ")));
+        refuse_npy(header.data, "text in one dimension", fmt::format("({})", fmt::join(header.shape, ", ")));
     }
     const std::uint64_t item = descr->number * (str ? 4 : 1);
     const auto count = static_cast<std::uint64_t>(header.shape[0]);
     if (count > bytes.size() / item) {
-        bad(header.data, fmt::format("{} texts of {} bytes", count, item),
-            fmt::format("{} bytes", bytes.size() - header.data));
+        refuse_npy(header.data, fmt::format("{} texts of {} bytes", count, item),
+                   fmt::format("{} bytes", bytes.size() - header.data));
     }
     check_elements(header, bytes.size(), count * item, header.descr);
     std::vector<std::string> texts;

@@ -1,4 +1,4 @@
-// NumPy's files of one array: a magic number, a version, a header that is a Python dict in text, the elements.
+// Reads .npy files, NumPy's format for one array: a magic number, a version, a Python dict as text, the elements.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace stoker {
 
-// The array in the bytes of a .npy file, checked against their number; a view into them. Versions 1 to 3, C and
-// Fortran order, both byte orders; boolean, integer and float types. Throws DataError for damaged bytes and
-// Unsupported for other types (objects would be pickles).
+// A view of the array in the bytes of a .npy file, whose size must match. Versions 1 to 3, C and Fortran order, both
+// byte orders; boolean, integer and float types. Throws DataError for damaged bytes and Unsupported for other types
+// (objects would be pickles).
 ArrayView parse_npy(std::span<const std::byte> bytes);
 
-// The same for an array of text in one dimension: str ('<U7', given back as UTF-8) or bytes ('|S7'), each without the
-// zeros that fill it up.
+// The same for a one-dimensional array of text: str ('<U7', returned as UTF-8) or bytes ('|S7'), each without its zero
+// padding.
 std::vector<std::string> parse_npy_text(std::span<const std::byte> bytes);
 
 }  // namespace stoker

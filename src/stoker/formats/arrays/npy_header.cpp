@@ -1,5 +1,5 @@
-// The header is read by a parser of just that dict, three keys in any order, not by a Python one: what NumPy writes has
-// no other form, and nothing in it is evaluated.
+// The header is a Python dict as text. This parser accepts only a dict of the three keys, in any order, which is all
+// that NumPy writes. Nothing is evaluated.
 #include "stoker/formats/arrays/npy_header.h"
 
 #include <algorithm>
@@ -15,11 +15,6 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kMaxDimensions = 64;  // NumPy's own limit
 
-[[noreturn]] void bad(std::size_t offset, std::string expected, std::string got) {
-    throw DataError({.path = "", .offset = static_cast<std::int64_t>(offset)},
-                    {.where = "npy", .expected = std::move(expected), .got = std::move(got)});
-}
-
 // {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 class DictReader {
   public:
@@ -30,7 +25,7 @@ class DictReader {
         std::optional<bool> fortran;
         std::optional<Shape> shape;
         need('{');
-        while (!take('}')) {
+        while (!take("}")) {
             const std::size_t at = at_;
             const std::string_view key = string();
             need(':');
@@ -41,27 +36,27 @@ class DictReader {
             } else if (key == "shape" && !shape) {
                 shape = tuple();
             } else {
-                bad(offset_ + at, "the keys descr, fortran_order and shape, once each", shown_npy(key));
+                refuse_npy(offset_ + at, "the keys descr, fortran_order and shape, once each", shown_npy(key));
             }
-            if (!take(',')) {
+            if (!take(",")) {
                 need('}');
                 break;
             }
         }
         skip_spaces();
         if (at_ != text_.size()) {
-            refuse("nothing behind the header's dict");
+            refuse("nothing after the header's dict");
         }
         if (!descr || !fortran || !shape) {
-            bad(offset_, "the keys descr, fortran_order and shape", shown_npy(text_));
+            refuse_npy(offset_, "the keys descr, fortran_order and shape", shown_npy(text_));
         }
         return {.descr = *descr, .fortran = *fortran, .shape = std::move(*shape)};
     }
 
   private:
     [[noreturn]] void refuse(std::string expected) const {
-        bad(offset_ + at_, std::move(expected),
-            at_ == text_.size() ? "the header's end" : shown_npy(text_.substr(at_)));
+        refuse_npy(offset_ + at_, std::move(expected),
+                   at_ == text_.size() ? "the header's end" : shown_npy(text_.substr(at_)));
     }
 
     void skip_spaces() {
@@ -70,34 +65,27 @@ class DictReader {
         }
     }
 
-    bool take(char letter) {
+    bool take(std::string_view word) {
         skip_spaces();
-        const bool is = at_ < text_.size() && text_[at_] == letter;
-        at_ += is ? 1 : 0;
-        return is;
+        const bool found = text_.substr(at_).starts_with(word);
+        at_ += found ? word.size() : 0;
+        return found;
     }
 
     void need(char letter) {
-        if (!take(letter)) {
+        if (!take({&letter, 1})) {
             refuse(fmt::format("'{}'", letter));
         }
     }
 
-    bool take_word(std::string_view word) {
-        skip_spaces();
-        const bool is = text_.substr(at_).starts_with(word);
-        at_ += is ? word.size() : 0;
-        return is;
-    }
-
     std::string_view string() {
-        const char quote = take('"') ? '"' : '\'';
+        const char quote = take("\"") ? '"' : '\'';
         if (quote == '\'') {
             need(quote);
         }
         const std::size_t end = text_.find(quote, at_);
         if (end == std::string_view::npos) {
-            refuse("the end of a text");
+            refuse("the end of a string");
         }
         const std::string_view found = text_.substr(at_, end - at_);
         at_ = end + 1;
@@ -116,8 +104,8 @@ class DictReader {
     }
 
     bool boolean() {
-        const bool yes = take_word("True");
-        if (!yes && !take_word("False")) {
+        const bool yes = take("True");
+        if (!yes && !take("False")) {
             refuse("True or False");
         }
         return yes;
@@ -126,16 +114,16 @@ class DictReader {
     Shape tuple() {
         Shape shape;
         need('(');
-        bool closed = take(')');
+        bool closed = take(")");
         while (!closed) {
             shape.push_back(natural());
             if (shape.size() > kMaxDimensions) {
                 refuse(fmt::format("at most {} dimensions", kMaxDimensions));
             }
-            const bool comma = take(',');
-            closed = take(')');
+            const bool comma = take(",");
+            closed = take(")");
             if (!comma && (!closed || shape.size() == 1)) {  // (3) is a number, not a tuple
-                refuse("',' behind a side of the shape");
+                refuse("',' after a side of the shape");
             }
         }
         return shape;
@@ -150,7 +138,7 @@ class DictReader {
             refuse("a side of the shape, 0 to 2^63 - 1");
         }
         at_ = static_cast<std::size_t>(stop - text_.data());
-        take_word("L");  // as Python 2 wrote long integers
+        take("L");  // as Python 2 wrote long integers
         return value;
     }
 
@@ -165,6 +153,11 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+void refuse_npy(std::size_t offset, std::string expected, std::string got) {
+    throw DataError({.path = "", .offset = static_cast<std::int64_t>(offset)},
+                    {.where = "npy", .expected = std::move(expected), .got = std::move(got)});
+}
+
 std::string shown_npy(std::string_view text) {
     constexpr std::size_t kMost = 40;
     std::string out(text.substr(0, kMost));
@@ -177,7 +170,7 @@ NpyHeader read_npy_header(std::span<const std::byte> bytes) {
     constexpr std::size_t kVersion = kMagic.size();
     constexpr std::size_t kLength = kVersion + 2;
     if (bytes.size() < kLength || !as_text(bytes).starts_with(kMagic)) {
-        bad(0, "the magic number of a .npy file", shown_npy(as_text(bytes).substr(0, kLength)));
+        refuse_npy(0, "the magic number of a .npy file", shown_npy(as_text(bytes).substr(0, kLength)));
     }
     const auto major = std::to_integer<int>(bytes[kVersion]);
     const auto minor = std::to_integer<int>(bytes[kVersion + 1]);
@@ -188,7 +181,7 @@ NpyHeader read_npy_header(std::span<const std::byte> bytes) {
     }
     const std::size_t width = major == 1 ? 2 : 4;
     if (bytes.size() < kLength + width) {
-        bad(bytes.size(), fmt::format("{} bytes of header length", width), "the end of the file");
+        refuse_npy(bytes.size(), fmt::format("{} bytes of header length", width), "the end of the file");
     }
     std::size_t length = 0;
     for (std::size_t i = width; i-- > 0;) {
@@ -196,8 +189,8 @@ NpyHeader read_npy_header(std::span<const std::byte> bytes) {
     }
     const std::size_t begin = kLength + width;
     if (length > bytes.size() - begin) {
-        bad(kLength, "a header within the file",
-            fmt::format("a header of {} bytes in a file of {}", length, bytes.size()));
+        refuse_npy(kLength, "a header within the file",
+                   fmt::format("a header of {} bytes in a file of {}", length, bytes.size()));
     }
     NpyHeader header = DictReader(as_text(bytes.subspan(begin, length)), begin).read();
     header.data = begin + length;

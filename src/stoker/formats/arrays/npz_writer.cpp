@@ -1,4 +1,4 @@
-// The records of the zip format, byte by byte: local header, central directory, zip64's end records.
+// Writes the records of the zip format: local headers, the central directory, the zip64 end records.
 #include "stoker/formats/arrays/npz_writer.h"
 
 #include <fmt/format.h>
@@ -14,14 +14,14 @@
 namespace stoker {
 namespace {
 
-constexpr std::uint64_t kIn64 = 0xffffffff;  // "see the zip64 record"
+constexpr std::uint64_t kIn64 = 0xffffffff;  // the value is in the zip64 record
 constexpr std::uint64_t kIn64Short = 0xffff;
 constexpr std::uint64_t kVersion = 45;
-constexpr std::uint64_t kFirstDay = 0x21;       // 1980-01-01, the format's first
-constexpr std::uint64_t kRegular = 0x81a40000;  // a file that its owner writes and all read
-constexpr std::uint64_t kCrcPlace = 14;
+constexpr std::uint64_t kFirstDay = 0x21;       // 1980-01-01, the earliest date
+constexpr std::uint64_t kRegular = 0x81a40000;  // a regular file with mode 0644
+constexpr std::uint64_t kCrcOffset = 14;        // in the local header
 
-// Little-endian fields, one after the other.
+// Appends little-endian fields.
 class Record {
   public:
     Record& u16(std::uint64_t value) { return put(value, 2); }
@@ -131,7 +131,7 @@ void NpzWriter::end() {
                              .expected = fmt::format("{} bytes", member.size),
                              .got = fmt::format("{}", written_)});
     }
-    file_.replace(member.offset + kCrcPlace, Record().u32(member.crc).bytes());
+    file_.replace(member.offset + kCrcOffset, Record().u32(member.crc).bytes());
 }
 
 void NpzWriter::finish() {

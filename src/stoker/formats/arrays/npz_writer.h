@@ -1,5 +1,5 @@
-// NumPy's files of several arrays: a zip archive of .npy members, stored as they are. Written front to back; only
-// a member's checksum is put in afterwards. Always zip64, so that one form serves every size.
+// Writes .npz files: zip archives of uncompressed .npy members. Written front to back, except for a member's checksum,
+// which is filled in when the member ends. Always zip64, so that one layout serves every size.
 #pragma once
 
 #include <cstddef>
@@ -14,27 +14,27 @@
 
 namespace stoker {
 
-// The magic number and header of a .npy file in C order; `descr` is NumPy's name of the element type: "|u1", "<i8".
+// The magic number and header of a .npy file in C order. `descr` is NumPy's name of the element type: "|u1", "<i8".
 std::string npy_header(std::string_view descr, const Shape& shape);
 
-// Code points of a UTF-8 text.
+// The number of code points of a UTF-8 text.
 std::size_t text_length(std::string_view utf8);
 
 class NpzWriter {
   public:
-    // `file` is empty and outlives the writer.
+    // `file` must be empty and outlive the writer.
     explicit NpzWriter(AppendFile& file) : file_(file) {}
 
-    // An array of the name `name` (without ".npy") and `item_size` bytes an element, then its elements in pieces.
+    // Begins the array `name` (without ".npy") with elements of `item_size` bytes. Its elements follow in pieces.
     void begin(std::string_view name, std::string_view descr, int item_size, const Shape& shape);
     void append(std::span<const std::byte> elements);
-    // The same for an array of `count` texts of at most `width` code points ("<U7").
+    // The same for `count` texts of at most `width` code points ("<U7").
     void begin_texts(std::string_view name, std::size_t width, std::int64_t count);
     void append_text(std::string_view utf8);
 
-    void end();  // throws InternalError where the elements were not as many as the shape says
+    void end();  // ends the array; throws InternalError where the elements do not fill the shape
 
-    void finish();
+    void finish();  // writes the zip directory
 
   private:
     struct Member {
@@ -46,8 +46,8 @@ class NpzWriter {
 
     AppendFile& file_;
     std::vector<Member> members_;
-    std::uint64_t written_ = 0;  // of the member under way
-    std::size_t width_ = 0;      // of a text
+    std::uint64_t written_ = 0;  // of the current member
+    std::size_t width_ = 0;      // of a text, in code points
     std::vector<std::uint32_t> text_;
 };
 

@@ -1,5 +1,5 @@
-// A tensor is a storage's key, an offset, a shape and strides, all of which may be lies: each is checked against the
-// storage's bytes, and what has to be copied is bounded by the file's size.
+// A tensor in the pickle is a storage's key, an offset, a shape and strides. None of them can be trusted: each is
+// checked against the storage's size, and the memory for copies is bounded by the file's size.
 #include "stoker/formats/arrays/pt.h"
 
 #include <algorithm>
@@ -17,16 +17,16 @@ namespace {
 constexpr std::string_view kStructure = "data.pkl";
 constexpr std::size_t kMaxArrays = 4096;
 constexpr std::size_t kMaxName = 1000;
-constexpr std::uint64_t kMaxCopies = 4;  // times the file's size
+constexpr std::uint64_t kMaxCopies = 4;  // bytes of copies, in multiples of the file's size
 
-// What torch before 1.6 begins a file with: a pickle of protocol 2 with a number of ten bytes.
+// The first bytes of files of torch before 1.6: a pickle of protocol 2 with an integer of ten bytes.
 constexpr std::array<unsigned char, 4> kLegacy = {0x80, 0x02, 0x8a, 0x0a};
 
 bool is_legacy(std::span<const std::byte> bytes) {
     return bytes.size() >= kLegacy.size() && std::memcmp(bytes.data(), kLegacy.data(), kLegacy.size()) == 0;
 }
 
-// Both of these leave the message to the constructor that knows what the file looks like instead.
+// Returns `path`. Throws Unsupported where the file is not a zip file.
 const std::filesystem::path& checked_zip(const std::filesystem::path& path) {
     std::array<std::byte, 4> head{};
     const File file(path);
@@ -41,8 +41,8 @@ const std::filesystem::path& checked_zip(const std::filesystem::path& path) {
     return path;
 }
 
-// The number of elements from the first to the last that the tensor reaches; empty where that is no number.
-std::optional<std::uint64_t> reach(const PickledTensor& tensor) {
+// The number of storage elements from the tensor's first to its last; empty where that overflows.
+std::optional<std::uint64_t> extent(const PickledTensor& tensor) {
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     std::uint64_t last = 0;
     for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -67,7 +67,8 @@ bool is_contiguous(const PickledTensor& tensor) {
     return true;
 }
 
-// Elements in the order of their indices, the last running fastest. Steps are modulo 2^64: one too far is taken back.
+// Copies the elements in C order. The offset may wrap around modulo 2^64 while an index is reset; the sum is still
+// right.
 void gather(const PickledTensor& tensor, std::span<const std::byte> from, std::span<std::byte> to) {
     const auto item = static_cast<std::size_t>(tensor.type.item_size);
     const std::size_t sides = tensor.shape.size();
@@ -91,7 +92,7 @@ void gather(const PickledTensor& tensor, std::span<const std::byte> from, std::s
     }
 }
 
-// The kind of all the list's entries; empty where they differ or there are none. Booleans count as integers.
+// The common kind of a list's entries; empty where kinds differ or the list is empty. Booleans count as integers.
 std::optional<PickleValue::Kind> kind_of_entries(const PickleValue& list) {
     const auto kind_of = [&](std::size_t i) {
         const auto kind = list[i].kind();
@@ -155,7 +156,7 @@ void PtFile::read() {
     };
     const auto found = std::ranges::find_if(zip_.entries(), is_structure);
     if (found == zip_.entries().end()) {
-        refuse("a member data.pkl, as torch.save writes it", fmt::format("{} others", zip_.entries().size()));
+        refuse("a member data.pkl, as torch.save writes it", fmt::format("{} other members", zip_.entries().size()));
     }
     folder_ = found->name.substr(0, found->name.size() - kStructure.size());
     read_byte_order();
@@ -175,7 +176,7 @@ void PtFile::read_byte_order() {
     const std::string_view order(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 16));
     big_endian_ = order == "big";
     if (!big_endian_ && order != "little") {
-        refuse("little or big as byte order", "something else");
+        refuse("little or big as byte order", "another text");
     }
 }
 
@@ -202,16 +203,16 @@ void PtFile::read_structure(const ZipEntry& member) {
     std::vector<std::string_view> sorted(names_.begin(), names_.end());
     std::ranges::sort(sorted);
     if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
-        refuse("a name for each tensor", fmt::format("{:?} twice", *twice));
+        refuse("unique names", fmt::format("{:?} twice", *twice));
     }
 }
 
-// Work is bounded: a pickle may mention one list or one long text again and again.
+// Bounds the work, since a small pickle may refer to one list or one long text many times.
 void PtFile::add(std::string name, const PickleValue& value) {
     using Kind = PickleValue::Kind;
     scanned_ += is_container(value) ? value.size() : 0;
     if (name.size() > kMaxName || scanned_ > zip_.bytes().size()) {
-        unsupported("short names and lists that are mentioned once", "a long name or a list again and again", "");
+        unsupported("short names, and each list once", "a long name, or one list many times", "");
     }
     const Kind kind = value.kind();
     const auto entries = kind == Kind::list || kind == Kind::tuple ? kind_of_entries(value) : std::nullopt;
@@ -238,7 +239,7 @@ void PtFile::add(std::string name, const PickleValue& value) {
     }
 }
 
-// Settings beside the tensors may be left out, tensors out of reach may not.
+// Throws for containers or tensors inside `value`. Other values, such as settings, are skipped.
 void PtFile::check_nesting(const std::string& name, const PickleValue& value) const {
     using Kind = PickleValue::Kind;
     for (std::size_t i = 0; i < (is_container(value) ? value.size() : 0); ++i) {
@@ -263,7 +264,7 @@ void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
     const auto item = static_cast<std::uint64_t>(array.type.item_size);
     const std::uint64_t elements = from.bytes.size() / item;
     const auto offset = static_cast<std::uint64_t>(tensor.offset);
-    const auto needed = size == 0 ? std::optional<std::uint64_t>(0) : reach(tensor);
+    const auto needed = size == 0 ? std::optional<std::uint64_t>(0) : extent(tensor);
     if (tensor.offset < 0 || !needed || offset > elements || *needed > elements - offset) {
         refuse(fmt::format("tensor {:?} within the {} elements of its storage", array.name, elements),
                fmt::format("({}) from element {} on", fmt::join(tensor.shape, ", "), tensor.offset));
@@ -273,8 +274,8 @@ void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
         array.file = from.entry != nullptr ? zip_.file() : nullptr;
         array.offset = array.file != nullptr ? from.entry->offset + offset * item : 0;
     } else if (size / item > *needed) {
-        unsupported("tensors whose elements lie in the file once each",
-                    fmt::format("{:?} that repeats its own", array.name), "save its clone()");
+        unsupported("tensors that store each element once",
+                    fmt::format("{:?}, whose elements share memory", array.name), "save its clone()");
     } else {
         const auto to = new_copy(array.name, size);
         gather(tensor, from.bytes.subspan(offset * item), to);
@@ -300,7 +301,7 @@ void PtFile::add_texts(std::string name, const PickleValue& list) {
     for (std::size_t i = 0; i < list.size(); ++i) {
         text_bytes_ += list[i].text().size();
         if (text_bytes_ > zip_.bytes().size()) {
-            unsupported("texts that are mentioned once", "one again and again", "");
+            unsupported("each text once", "one text many times", "");
         }
         texts.emplace_back(list[i].text());
     }
@@ -315,7 +316,7 @@ PtFile::Content PtFile::storage(std::string_view key) {
     return content(*entry);
 }
 
-// torch stores all; who packs the file anew may have deflated them.
+// torch stores members uncompressed, but another zip program may have repacked the file.
 PtFile::Content PtFile::content(const ZipEntry& entry) {
     if (entry.method == ZipEntry::stored) {
         return {.bytes = zip_.stored(entry), .entry = &entry};
@@ -330,8 +331,8 @@ PtFile::Content PtFile::content(const ZipEntry& entry) {
 std::span<std::byte> PtFile::new_copy(const std::string& name, std::uint64_t size) {
     const std::uint64_t most = kMaxCopies * zip_.bytes().size();
     if (size > most - copied_) {
-        unsupported("tensors that lie in the file in the order of their elements",
-                    fmt::format("{:?}, of {} bytes to be put in order", name, size), "save its contiguous()");
+        unsupported("contiguous tensors", fmt::format("{:?}, of which {} bytes would have to be copied", name, size),
+                    "save its contiguous()");
     }
     copied_ += size;
     copies_.emplace_back(size);

@@ -1,5 +1,5 @@
-// The tensors in a file as torch.save writes it: a zip file with a pickle of the structure (data.pkl) and a member for
-// each storage (data/0, data/1, ...). Nothing in it is executed.
+// Reads the tensors of a torch.save file: a zip file with a pickle of the structure (data.pkl) and a member for each
+// storage (data/0, data/1, ...). Nothing in it is executed.
 #pragma once
 
 #include <filesystem>
@@ -16,32 +16,33 @@ namespace stoker {
 
 class PtFile {
   public:
-    // Takes a tensor (whose name is empty), a list or tuple of tensors ("0", "1", ...), or a dict of tensors. NumPy
-    // arrays and lists of integers are as good; what else lies beside them is left out, as long as it holds no tensors.
-    // `wanted` names those that are read, if it has any. Throws DataError for damaged files; Unsupported for files of
-    // torch before 1.6, tensors in dicts or lists within, bfloat16, and tensors that repeat their elements.
+    // The file may hold a tensor (its name is empty), a list or tuple of tensors ("0", "1", ...), or a dict of tensors.
+    // In place of a tensor it may have a NumPy array, a list of integers or a list of texts. Other values are skipped
+    // unless they contain tensors. Reads the names in `wanted`, or all where it is empty. Throws DataError for damaged
+    // files; Unsupported for files of torch before 1.6, tensors in nested containers, bfloat16, and tensors whose
+    // elements share memory (expand()).
     explicit PtFile(const std::filesystem::path& path, std::span<const std::string> wanted = {});
-    // Of bytes in memory, which have to outlive this object.
+    // Reads bytes in memory, which must outlive this object. For tests and the fuzzer.
     explicit PtFile(std::span<const std::byte> bytes);
     PtFile(const PtFile&) = delete;
     PtFile& operator=(const PtFile&) = delete;
 
-    // Views into the mapped file where the elements lie there one after the other; copies otherwise.
+    // Views into the mapped file for contiguous tensors, copies for others.
     const std::vector<ArrayView>& arrays() const { return arrays_; }
 
     // The lists of text, by name.
     const std::map<std::string, std::vector<std::string>>& texts() const { return texts_; }
 
-    // Of arrays and texts, without reading any.
+    // The names of arrays and texts, without reading any.
     static std::vector<std::string> names(const std::filesystem::path& path);
 
-    // Of the file.
+    // Size of the file.
     std::int64_t bytes() const { return static_cast<std::int64_t>(zip_.bytes().size()); }
 
   private:
     struct Content {
         std::span<const std::byte> bytes;
-        const ZipEntry* entry = nullptr;  // null where the bytes are inflated ones
+        const ZipEntry* entry = nullptr;  // null where the bytes were inflated
     };
 
     PtFile(const std::filesystem::path& path, bool all, std::span<const std::string> wanted);
@@ -62,14 +63,14 @@ class PtFile {
     std::string path_;
     ZipFile zip_;
     Pickle pickle_;
-    bool all_ = true;  // no matter what is wanted
+    bool all_ = true;  // ignore wanted_
     std::vector<std::string> wanted_;
-    std::string folder_;  // "archive/": what the members' names begin with
+    std::string folder_;  // "archive/": prefix of the members' names
     bool big_endian_ = false;
     std::vector<Buffer> copies_;
     std::uint64_t copied_ = 0;
     std::uint64_t text_bytes_ = 0;
-    std::uint64_t scanned_ = 0;  // entries of lists looked at
+    std::uint64_t scanned_ = 0;  // entries of containers visited
     std::map<const ZipEntry*, Buffer> inflated_;
     std::vector<std::string> names_;
     std::vector<ArrayView> arrays_;

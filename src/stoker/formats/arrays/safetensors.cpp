@@ -1,5 +1,5 @@
-// Reader and writer of the safetensors layout. The header is padded with spaces, so that tensor
-// bytes begin at a multiple of 8 as the reference implementation has it.
+// Reader and writer of the safetensors format. The header is padded with spaces, as in the reference implementation, so
+// that the tensors' bytes begin at a multiple of 8.
 #include "stoker/formats/arrays/safetensors.h"
 
 #include <algorithm>
@@ -20,59 +20,33 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors holds little-endian values");
 
-struct TypeName {
-    DType dtype;
-    const char* name;
-};
-constexpr TypeName kTypes[] = {{DType::uint8, "U8"},    {DType::int32, "I32"},     {DType::int64, "I64"},
-                               {DType::float16, "F16"}, {DType::bfloat16, "BF16"}, {DType::float32, "F32"},
-                               {DType::float64, "F64"}};
-
-const char* type_name(DType dtype) {
-    for (const auto& type : kTypes) {
-        if (type.dtype == dtype) {
-            return type.name;
-        }
-    }
-    return "?";
-}
-
-// nlohmann's own conversion would take 2.5 for 2 and -1 for 2^64 - 1.
-Shape natural_numbers(const nlohmann::ordered_json& json) {
-    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    const bool natural = json.is_array() && std::ranges::all_of(json, [](const auto& item) {
-                             return item.is_number_unsigned() && item.template get<std::uint64_t>() <= kMost;
-                         });
-    if (!natural) {
-        throw DataError({}, {.where = "safetensors",
-                             .expected = "an array of natural numbers",
-                             .got = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
-    }
-    return json.get<Shape>();
-}
-
-// The other types of the format: what reads only DTypes refuses them by name.
-struct TypeSize {
+struct Type {
     std::string_view name;
-    std::uint64_t bytes;
+    ArrayType array;  // BF16 has the size of a float16 only
+    std::optional<DType> dtype = {};
 };
-constexpr TypeSize kOtherTypes[] = {{"BOOL", 1}, {"I8", 1}, {"I16", 2}, {"U16", 2}, {"U32", 4}, {"U64", 8}};
+constexpr Type kTypes[] = {{"BOOL", {ArrayKind::boolean, 1}},
+                           {"I8", {ArrayKind::signed_integer, 1}},
+                           {"U8", {ArrayKind::unsigned_integer, 1}, DType::uint8},
+                           {"I16", {ArrayKind::signed_integer, 2}},
+                           {"U16", {ArrayKind::unsigned_integer, 2}},
+                           {"I32", {ArrayKind::signed_integer, 4}, DType::int32},
+                           {"U32", {ArrayKind::unsigned_integer, 4}},
+                           {"I64", {ArrayKind::signed_integer, 8}, DType::int64},
+                           {"U64", {ArrayKind::unsigned_integer, 8}},
+                           {"F16", {ArrayKind::floating, 2}, DType::float16},
+                           {"BF16", {ArrayKind::floating, 2}, DType::bfloat16},
+                           {"F32", {ArrayKind::floating, 4}, DType::float32},
+                           {"F64", {ArrayKind::floating, 8}, DType::float64}};
 
-std::optional<std::uint64_t> size_of_name(std::string_view name) {
-    if (const std::optional<DType> dtype = safetensors_dtype(name)) {
-        return item_size(*dtype);
-    }
-    const auto* const found = std::ranges::find(kOtherTypes, name, &TypeSize::name);
-    return found == std::end(kOtherTypes) ? std::nullopt : std::optional(found->bytes);
+const Type* find_type(std::string_view name) {
+    const auto* const found = std::ranges::find(kTypes, name, &Type::name);
+    return found == std::end(kTypes) ? nullptr : found;
 }
 
-constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;
-constexpr std::uint64_t kMaxHeader = 100'000'000;  // as the reference implementation limits it
-constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 62;
-constexpr const char* kMetadata = "__metadata__";
-
-[[noreturn]] void refuse(std::string expected, std::string got) {
-    throw DataError({}, {.where = "safetensors", .expected = std::move(expected), .got = std::move(got)});
+std::string_view type_name(DType dtype) {
+    const auto* const found = std::ranges::find(kTypes, std::optional(dtype), &Type::dtype);
+    return found == std::end(kTypes) ? "?" : found->name;
 }
 
 // Invalid UTF-8 of the header is replaced: dump() would throw.
@@ -80,18 +54,39 @@ std::string shown(const nlohmann::ordered_json& json) {
     return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
+[[noreturn]] void refuse(std::string expected, std::string got) {
+    throw DataError({}, {.where = "safetensors", .expected = std::move(expected), .got = std::move(got)});
+}
+
+// nlohmann's own conversion would read 2.5 as 2 and -1 as 2^64 - 1.
+Shape natural_numbers(const nlohmann::ordered_json& json) {
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    const bool natural = json.is_array() && std::ranges::all_of(json, [](const auto& item) {
+                             return item.is_number_unsigned() && item.template get<std::uint64_t>() <= kMost;
+                         });
+    if (!natural) {
+        refuse("an array of natural numbers", shown(json));
+    }
+    return json.get<Shape>();
+}
+
+constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // as the reference implementation limits it
+constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 62;
+constexpr const char* kMetadata = "__metadata__";
+
 SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_json& json,
                              std::span<const std::byte> data) {
     SafetensorsEntry entry{.name = name, .dtype = json.at("dtype").get<std::string>(), .shape = {}, .bytes = {}};
-    const std::optional<std::uint64_t> item_bytes = size_of_name(entry.dtype);
-    if (!item_bytes) {
+    const Type* type = find_type(entry.dtype);
+    if (type == nullptr) {
         refuse(fmt::format("a known dtype for {}", name), entry.dtype);
     }
     entry.shape = natural_numbers(json.at("shape"));
     std::uint64_t elements = 1;
     for (const auto side : entry.shape) {
         const auto length = static_cast<std::uint64_t>(side);
-        // A side of a tensor without elements is held by no byte of the file: it needs a bound of its own.
+        // The file's size does not bound the sides of a tensor without elements.
         if (length > kMaxSide) {
             refuse(fmt::format("sides up to {} for {}", kMaxSide, name), shown(json.at("shape")));
         }
@@ -106,14 +101,15 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_js
     }
     const auto begin = static_cast<std::uint64_t>(offsets[0]);
     const auto end = static_cast<std::uint64_t>(offsets[1]);
-    if (begin > end || end > data.size() || end - begin != elements * *item_bytes) {
+    if (begin > end || end > data.size() ||
+        end - begin != elements * static_cast<std::uint64_t>(type->array.item_size)) {
         refuse(fmt::format("data_offsets of {} to fit its shape and the file", name), shown(json.at("data_offsets")));
     }
     entry.bytes = data.subspan(begin, end - begin);
     return entry;
 }
 
-[[noreturn]] void refuse_cut(std::uint64_t size, std::uint64_t least, const char* at_least) {
+[[noreturn]] void refuse_truncated(std::uint64_t size, std::uint64_t least, const char* at_least) {
     refuse("a complete safetensors file",
            fmt::format("one that ends after {} of {}{} bytes: copied incompletely?", size, at_least, least));
 }
@@ -121,27 +117,28 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_js
 std::uint64_t header_length(std::span<const std::byte> bytes) {
     std::uint64_t length = 0;
     const std::string_view start{reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 9)};
-    const bool header = start.size() == 9 && start.back() == '{';  // a length may begin like anything
+    const bool header =
+        start.size() == 9 && start.back() == '{';  // the length's own bytes may look like a magic number
     if (!header && (start.starts_with("PK\3\4") || start.starts_with("\x80\x02"))) {
-        refuse("a safetensors file", "one as torch.save writes; save it with safetensors.torch.save_file");
+        refuse("a safetensors file", "a file of torch.save; save it with safetensors.torch.save_file");
     }
     if (bytes.size() < sizeof length) {
         refuse("a safetensors file", fmt::format("a file of {} bytes", bytes.size()));
     }
     std::memcpy(&length, bytes.data(), sizeof length);
     if (length > kMaxHeader) {
-        refuse("a safetensors file", "one that does not begin as such");
+        refuse("a safetensors file", "a file that does not begin as one");
     }
     if (length > bytes.size() - sizeof length) {
         if (bytes.size() > sizeof length && !header) {
-            refuse("a safetensors file", "one that does not begin as such");
+            refuse("a safetensors file", "a file that does not begin as one");
         }
-        refuse_cut(bytes.size(), sizeof length + length, "at least ");
+        refuse_truncated(bytes.size(), sizeof length + length, "at least ");
     }
     return length;
 }
 
-// Whether the file reaches as far as its tensors do; what is wrong with a header otherwise, each tensor tells.
+// Throws where the file ends before its tensors do. Other errors of the header are found tensor by tensor.
 void require_data(const nlohmann::ordered_json& header, std::uint64_t size, std::uint64_t begin) {
     std::uint64_t end = 0;
     for (const auto& [name, json] : header.items()) {
@@ -152,11 +149,11 @@ void require_data(const nlohmann::ordered_json& header, std::uint64_t size, std:
         }
     }
     if (end > size - begin) {
-        refuse_cut(size, begin + end, "");
+        refuse_truncated(size, begin + end, "");
     }
 }
 
-// Anything but texts has no place there.
+// Values that are not text are ignored.
 SafetensorsMetadata texts(const nlohmann::ordered_json& json) {
     SafetensorsMetadata found;
     for (const auto& [key, value] : json.items()) {
@@ -170,8 +167,13 @@ SafetensorsMetadata texts(const nlohmann::ordered_json& json) {
 }  // namespace
 
 std::optional<DType> safetensors_dtype(std::string_view name) {
-    const auto* const found = std::ranges::find_if(kTypes, [&](const TypeName& known) { return name == known.name; });
-    return found == std::end(kTypes) ? std::nullopt : std::optional(found->dtype);
+    const Type* type = find_type(name);
+    return type == nullptr ? std::nullopt : type->dtype;
+}
+
+std::optional<ArrayType> safetensors_array_type(std::string_view name) {
+    const Type* type = find_type(name);
+    return type == nullptr || type->dtype == DType::bfloat16 ? std::nullopt : std::optional(type->array);
 }
 
 std::uint64_t write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
@@ -187,7 +189,7 @@ std::uint64_t write_safetensors(const std::filesystem::path& path, const std::ve
             {"dtype", type_name(tensor.view.dtype)}, {"shape", tensor.view.shape}, {"data_offsets", {offset, end}}};
         offset = end;
     }
-    // A class may have the name of a folder, which need not be UTF-8.
+    // Class names come from folder names, which need not be UTF-8.
     std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     text.resize((text.size() + 7) / 8 * 8, ' ');
     const std::uint64_t length = text.size();
@@ -212,7 +214,7 @@ std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes
     const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof length);
     const auto header = nlohmann::ordered_json::parse(text, text + length, nullptr, /*allow_exceptions=*/false);
     if (!header.is_object()) {
-        refuse("a safetensors file, whose header is a JSON object", "something else");
+        refuse("a safetensors file, whose header is a JSON object", "another header");
     }
     require_data(header, bytes.size(), sizeof length + length);
     std::vector<SafetensorsEntry> entries;
@@ -237,10 +239,10 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
         for (SafetensorsEntry& entry : parse_safetensors(file_.bytes(), &metadata_)) {
             const std::optional<DType> dtype = safetensors_dtype(entry.dtype);
             if (!dtype) {
-                refuse(fmt::format("a tensor of a type that Stoker computes with for {}", entry.name), entry.dtype);
+                refuse(fmt::format("a type that Stoker computes with for tensor {}", entry.name), entry.dtype);
             }
             by_name_.emplace(entry.name, tensors_.size());
-            // The map is read-only; views have no const flavour, and readers copy out of them.
+            // TensorView has no const variant. The map is read-only, and readers copy from it.
             auto* begin = const_cast<std::byte*>(entry.bytes.data());
             tensors_.push_back({std::move(entry.name), {begin, *dtype, std::move(entry.shape)}});
         }
@@ -254,7 +256,7 @@ const TensorView& SafetensorsFile::at(const std::string& name) const {
     if (found == by_name_.end()) {
         throw DataError({.path = path_.string()}, {.where = "safetensors",
                                                    .expected = "a tensor named " + name,
-                                                   .got = fmt::format("{} others", tensors_.size())});
+                                                   .got = fmt::format("{} other tensors", tensors_.size())});
     }
     return tensors_[found->second].view;
 }

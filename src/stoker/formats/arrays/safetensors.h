@@ -1,5 +1,5 @@
-// Tensors in a file as the safetensors format lays them out: eight bytes of header length, a JSON
-// header of names, types, shapes and offsets, then the bytes. Nothing in it can run code.
+// Reader and writer of the safetensors format: eight bytes of header length, a JSON header of names, types, shapes and
+// offsets, then the tensors' bytes. Nothing in a file can run code.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 
 #include "stoker/base/file.h"
 #include "stoker/base/tensor_view.h"
+#include "stoker/formats/array.h"
 
 namespace stoker {
 
@@ -20,42 +21,43 @@ struct NamedView {
     TensorView view;
 };
 
-// What a file says of itself beside its tensors.
+// The key-value texts of the header's __metadata__.
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// Writes atomically and durably, tensors in the given order, and gives the hash (XXH3) of the file's bytes. Throws
+// Writes atomically and durably, tensors in the given order. Returns the hash (XXH3) of the file's bytes. Throws
 // IoError.
 std::uint64_t write_safetensors(const std::filesystem::path& path, const std::vector<NamedView>& tensors,
                                 const SafetensorsMetadata& metadata = {});
 
-// A tensor as a header names it: the types of the format that no DType stands for are there too.
+// A tensor as the header describes it. Its type may be one that DType does not have.
 struct SafetensorsEntry {
     std::string name;
     std::string dtype;  // "U8", "F32", ...
     Shape shape;
-    std::span<const std::byte> bytes;  // as many as type and shape say
+    std::span<const std::byte> bytes;  // exactly the size that type and shape need
 };
 
 // The tensors in the bytes of a safetensors file, in the header's order; their bytes are views. Checks every name,
-// type, shape and offset first. Throws DataError. `metadata`, where given, gets what the file has of it.
+// type, shape and offset first. Throws DataError. `metadata`, where given, is filled with the file's.
 std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes,
                                                 SafetensorsMetadata* metadata = nullptr);
 
-// Of a type as a header names it; empty for those that no DType stands for.
+// The DType or ArrayType for a type name of the format ("F32"); empty for types that these do not have.
 std::optional<DType> safetensors_dtype(std::string_view name);
+std::optional<ArrayType> safetensors_array_type(std::string_view name);
 
 class SafetensorsFile {
   public:
-    // Maps the file and parses it as above; tensors of types that are no DType are refused. Throws DataError.
+    // Maps the file and parses it as above. Throws DataError, also for tensors of types that DType does not have.
     explicit SafetensorsFile(const std::filesystem::path& path);
 
     const std::vector<NamedView>& tensors() const { return tensors_; }
     const SafetensorsMetadata& metadata() const { return metadata_; }
-    // Of the whole file.
+    // The whole file.
     std::span<const std::byte> bytes() const { return file_.bytes(); }
 
-    // The tensor of that name; its bytes live as long as this object and are read-only. Throws
-    // DataError where there is none.
+    // The tensor of that name; its bytes live as long as this object and are read-only. Throws DataError where there is
+    // none.
     const TensorView& at(const std::string& name) const;
     bool contains(const std::string& name) const { return by_name_.contains(name); }
 

@@ -1,6 +1,6 @@
-// The kept listing holds the identity and the times of every folder in it. A listing is valid where all are the same:
-// whatever is added, removed or renamed changes the folder that it lies in. What that does not cover is looked at, too:
-// links, which may lead to a file today and to a folder tomorrow.
+// The cached listing holds the identity and times of every folder in it, and is valid while all are unchanged: adding,
+// removing or renaming an entry changes its folder. Links are checked as well, because the target of a link may be
+// replaced by a folder without a change to the folder of the link.
 #include "stoker/formats/folder/folder_index.h"
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 #include <numeric>
 #include <system_error>
 
-#include "stoker/base/core_budget.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/parallel_for.h"
 #include "stoker/base/pluralize.h"
-#include "stoker/base/thread_pool.h"
 #include "stoker/base/user_cache.h"
 
 namespace stoker {
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCacheKind = "folder_index";
 constexpr int kVersion = 1;
-constexpr std::size_t kMostLinks = 4096;  // each costs a call at every start; a folder of nothing but links is listed
+constexpr std::size_t kMaxLinks = 4096;  // each costs a system call at every start; with more, nothing is cached
 
 std::int64_t now_ns() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -47,9 +47,9 @@ std::size_t images_in(const std::vector<WalkedFolder>& folders) {
 }  // namespace
 
 struct FolderIndex::Listing {
-    WalkedFolder top;  // its folders are the classes
+    WalkedFolder top;  // its subfolders are the classes
     std::vector<std::vector<WalkedFolder>> classes;
-    std::int64_t others = 0;
+    std::int64_t unsupported_images = 0;
 
     template <typename Visit>
     void each_folder(Visit visit) const {
@@ -58,32 +58,22 @@ struct FolderIndex::Listing {
             std::ranges::for_each(folders, visit);
         }
     }
-    template <typename Visit>
-    void each_image(Visit visit) const {
-        for (std::size_t label = 0; label < classes.size(); ++label) {
-            for (const WalkedFolder& folder : classes[label]) {
-                for (const std::string& name : folder.images) {
-                    visit(label, folder.path, name);
-                }
-            }
-        }
-    }
 };
 
-// All numbers of 64 bits; then the parts in the order of the members below, each filled up to 8 bytes.
+// The start of the cache file. The arrays of Parts follow, each padded to a multiple of 8 bytes.
 struct FolderIndex::Header {
     std::uint64_t samples = 0;
     std::uint64_t classes = 0;
     std::uint64_t folders = 0;
     std::uint64_t links = 0;
-    std::uint64_t other_images = 0;
+    std::uint64_t unsupported_images = 0;
     std::uint64_t names_bytes = 0;
     std::uint64_t texts_bytes = 0;
 
     std::uint64_t texts() const { return classes + folders + links; }
 };
 
-// The parts of the memory that a listing takes, one after the other.
+// The arrays of a cache file within its memory, one after the other.
 struct FolderIndex::Parts {
     Parts(std::byte* memory, const Header& header)
         : head(take<Header>(memory, 1)),
@@ -114,7 +104,7 @@ struct FolderIndex::Parts {
 namespace {
 
 void check_filled(const std::string& root, const WalkedFolder& top,
-                  const std::vector<std::vector<WalkedFolder>>& classes, std::int64_t others) {
+                  const std::vector<std::vector<WalkedFolder>>& classes, std::int64_t unsupported_images) {
     std::string without;
     std::size_t empty = 0;
     for (std::size_t label = 0; label < classes.size(); ++label) {
@@ -126,13 +116,15 @@ void check_filled(const std::string& root, const WalkedFolder& top,
         refuse(root,
                fmt::format("none in {} of {}: {}{}", empty, pluralize(std::ssize(classes), "subfolder"), without,
                            empty > 5 ? ", ..." : ""),
-               others > 0               ? fmt::format("convert the {} of other types", pluralize(others, "image"))
+               unsupported_images > 0
+                   ? fmt::format("convert the {} of unsupported types", pluralize(unsupported_images, "image"))
                : empty < classes.size() ? "remove the subfolders without images or fill them"
                                         : "give the folder whose subfolders hold the images");
     }
 }
 
-// train/cat/001.jpg: these are no classes. One of them may be flat, as a test set without labels is.
+// Throws where the subfolders are splits (train/cat/001.jpg) and not classes. One of them may hold images directly, as
+// a test set without labels does.
 void check_no_splits(const std::string& root, const std::vector<std::string>& names,
                      const std::vector<std::vector<WalkedFolder>>& classes) {
     constexpr std::string_view kSplits[] = {"train", "training", "val",     "valid", "validation",
@@ -178,41 +170,36 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
             listing.classes[at] = walk_class(root, names[at]);
         }
     };
-    const auto count = static_cast<std::int64_t>(names.size());
-    if (threads > 1 && count > 1) {
-        ThreadPool(static_cast<int>(std::min<std::int64_t>(threads, count))).parallel_for(count, 1, walk);
-    } else {
-        walk(0, count);
-    }
+    parallel_for(threads, std::ssize(names), 1, walk);
     for (const auto& folders : listing.classes) {
         for (const WalkedFolder& folder : folders) {
-            listing.others += folder.others;
+            listing.unsupported_images += folder.unsupported_images;
         }
     }
     check_no_splits(root.string(), names, listing.classes);
-    check_filled(root.string(), listing.top, listing.classes, listing.others);
-    auto index = adopt(flatten(listing));
+    check_filled(root.string(), listing.top, listing.classes, listing.unsupported_images);
+    auto index = parse(serialize(listing));
     if (!index) {
         throw InternalError({.where = root.string(), .expected = "a listing", .got = "a damaged one"});
     }
     return std::move(*index);
 }
 
-Buffer FolderIndex::flatten(const Listing& listing) {
+Buffer FolderIndex::serialize(const Listing& listing) {
     Header header;
-    header.classes = listing.classes.size();
-    header.other_images = static_cast<std::uint64_t>(listing.others);
+    header.unsupported_images = static_cast<std::uint64_t>(listing.unsupported_images);
     std::vector<FolderStamp> stamps;
-    std::vector<std::string> texts = listing.top.folders;
+    std::vector<std::string> texts = listing.top.folders;  // classes, folders, links
+    header.classes = texts.size();
     listing.each_folder([&](const WalkedFolder& folder) {
         stamps.push_back(folder.stamp);
         texts.push_back(folder.path);
         header.links += folder.links.size();
     });
     header.folders = stamps.size();
-    if (header.links > kMostLinks) {
+    if (header.links > kMaxLinks) {
         header.links = 0;
-        stamps[0] = {};  // never at rest
+        stamps[0] = {};  // never older than any time: not cached
     } else {
         listing.each_folder([&](const WalkedFolder& folder) {
             for (const std::string& name : folder.links) {
@@ -220,50 +207,43 @@ Buffer FolderIndex::flatten(const Listing& listing) {
             }
         });
     }
+    std::string all_texts;
+    std::vector<std::uint64_t> text_begins = {0};
     for (const std::string& text : texts) {
-        header.texts_bytes += text.size();
+        all_texts += text;
+        text_begins.push_back(all_texts.size());
     }
-    listing.each_image([&](std::size_t, const std::string& folder, const std::string& name) {
-        ++header.samples;
-        header.names_bytes += folder.size() + 1 + name.size();
-    });
+    std::string names;
+    std::vector<std::uint64_t> begins = {0};
+    std::vector<std::int32_t> labels;
+    for (std::size_t label = 0; label < listing.classes.size(); ++label) {
+        for (const WalkedFolder& folder : listing.classes[label]) {
+            for (const std::string& name : folder.images) {
+                names.append(folder.path).append("/").append(name);
+                begins.push_back(names.size());
+                labels.push_back(static_cast<std::int32_t>(label));
+            }
+        }
+    }
+    header.samples = labels.size();
+    header.texts_bytes = all_texts.size();
+    header.names_bytes = names.size();
     Buffer bytes;
     bytes.resize(static_cast<std::size_t>(Parts(nullptr, header).size));
     std::memset(bytes.data(), 0, bytes.size());
     const Parts parts(bytes.data(), header);
     *parts.head = header;
+    std::ranges::copy(begins, parts.begins);
+    std::ranges::copy(labels, parts.labels);
     std::ranges::copy(stamps, parts.stamps);
-    fill(texts, listing, parts);
+    std::ranges::copy(text_begins, parts.text_begins);
+    std::ranges::copy(all_texts, parts.texts);
+    std::ranges::copy(names, parts.names);
     return bytes;
 }
 
-void FolderIndex::fill(const std::vector<std::string>& texts, const Listing& listing, const Parts& parts) {
-    std::uint64_t at = 0;
-    const auto append = [&](char* to, std::string_view part) {
-        std::memcpy(to + at, part.data(), part.size());
-        at += part.size();
-    };
-    std::uint64_t* begin = parts.text_begins;
-    for (const std::string& text : texts) {
-        *begin++ = at;
-        append(parts.texts, text);
-    }
-    *begin = at;
-    at = 0;
-    begin = parts.begins;
-    std::int32_t* labels = parts.labels;
-    listing.each_image([&](std::size_t label, const std::string& folder, const std::string& name) {
-        *begin++ = at;
-        *labels++ = static_cast<std::int32_t>(label);
-        append(parts.names, folder);
-        append(parts.names, "/");
-        append(parts.names, name);
-    });
-    *begin = at;
-}
-
-// Empty for bytes that are no listing.
-std::optional<FolderIndex> FolderIndex::adopt(Buffer bytes) {
+// Empty for damaged bytes.
+std::optional<FolderIndex> FolderIndex::parse(Buffer bytes) {
     Header header;
     if (bytes.size() < sizeof header) {
         return std::nullopt;
@@ -294,7 +274,7 @@ std::optional<FolderIndex> FolderIndex::adopt(Buffer bytes) {
         index.classes_.emplace_back(index.text(at));
     }
     index.links_ = header.links;
-    index.other_images_ = static_cast<std::int64_t>(header.other_images);
+    index.unsupported_images_ = static_cast<std::int64_t>(header.unsupported_images);
     index.bytes_ = std::move(bytes);
     return index;
 }
@@ -312,7 +292,7 @@ bool FolderIndex::unchanged(const fs::path& root) const {
         }
     }
     for (std::size_t end = at + links_; at < end; ++at) {
-        std::error_code unknown;  // as the walk takes it: no folder
+        std::error_code unknown;  // an entry of unknown type is not a folder, as in the walk
         if (fs::is_directory(root / text(at), unknown)) {
             return false;
         }
@@ -320,9 +300,9 @@ bool FolderIndex::unchanged(const fs::path& root) const {
     return !stamps_.empty();
 }
 
-bool FolderIndex::settled(std::int64_t before_ns) const {
+bool FolderIndex::older_than(std::int64_t time_ns) const {
     return std::ranges::all_of(stamps_, [&](const FolderStamp& stamp) {
-        return stamp != FolderStamp{} && std::max(stamp.modified_ns, stamp.changed_ns) < before_ns;
+        return stamp != FolderStamp{} && std::max(stamp.modified_ns, stamp.changed_ns) < time_ns;
     });
 }
 
@@ -331,20 +311,20 @@ FolderIndex FolderIndex::list(const fs::path& root) {
 }
 
 FolderIndex FolderIndex::open(const fs::path& root, const FolderIndexOptions& options) {
-    std::error_code unknown;  // what cannot be found cannot be listed: that says why
+    std::error_code unknown;  // a missing root is reported by the listing
     const std::string name = fs::canonical(root, unknown).string();
     const std::string stamp = fmt::format("{} {}", kVersion, name);
-    if (auto kept = unknown ? std::nullopt : read_user_cache(kCacheKind, name, stamp)) {
-        auto index = adopt(std::move(*kept));
+    if (auto cached = unknown ? std::nullopt : read_user_cache(kCacheKind, name, stamp)) {
+        auto index = parse(std::move(*cached));
         if (index && index->unchanged(root)) {
             index->from_cache_ = true;
             return std::move(*index);
         }
     }
-    const std::int64_t rested_since = now_ns() - options.rest_ns;
-    FolderIndex index = make(root, read_core_budget().usable);
-    if (!unknown && index.size() >= options.kept_from && index.settled(rested_since)) {
-        write_user_cache(kCacheKind, name, stamp, index.bytes_.bytes());  // without it the next start lists again
+    const std::int64_t newest_change = now_ns() - options.min_age_ns;
+    FolderIndex index = make(root, cpu_cores().usable);
+    if (!unknown && index.size() >= options.min_cached_files && index.older_than(newest_change)) {
+        write_user_cache(kCacheKind, name, stamp, index.bytes_.bytes());  // on failure the next start lists again
     }
     return index;
 }

@@ -1,5 +1,5 @@
-// Which images an image folder holds: names, labels, classes. A million files take seconds to list, so that the
-// listing of a large folder is kept in the user's cache, and taken from there while no folder in it has changed.
+// The listing of an image folder: names, labels, classes. Listing a million files takes seconds, so the listing of a
+// large folder is stored in the user's cache and used again while no folder in it has changed.
 #pragma once
 
 #include <cstddef>
@@ -17,30 +17,30 @@
 namespace stoker {
 
 struct FolderIndexOptions {
-    std::int64_t kept_from = 10'000;  // fewer files are listed in a few milliseconds
-    // A change that follows the one before within the granularity of the file system's times (2 s on FAT, some
-    // milliseconds elsewhere) does not show. So a listing is kept only if all folders were at rest for that long.
-    std::int64_t rest_ns = 2'000'000'000;
+    std::int64_t min_cached_files = 10'000;  // fewer files are listed in a few milliseconds
+    // Two changes within the granularity of the file system's times (2 s on FAT, some milliseconds elsewhere) look like
+    // one. So a listing is cached only if no folder has changed for this long.
+    std::int64_t min_age_ns = 2'000'000'000;
 };
 
 class FolderIndex {
   public:
-    // From the cache where that is known to be what a listing would give; else lists, on all cores that this process
-    // may use, and keeps the result. Throws DataError where there are no classes, or classes without an image.
+    // Uses the cached listing where it is still valid. Otherwise lists the folder, on all cores that this process may
+    // use, and caches the result. Throws DataError where there are no classes, or classes without images.
     static FolderIndex open(const std::filesystem::path& root, const FolderIndexOptions& options = {});
 
-    // Lists one folder after the other and keeps nothing: what the other ways are tested against.
+    // Lists the folder on one thread, without the cache. Tests compare `open` with it.
     static FolderIndex list(const std::filesystem::path& root);
 
     std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
-    // The path within the root, as "cat/001.jpg"; `index` in [0, size()), as for label.
+    // The path within the root, such as "cat/001.jpg". `index` must be in [0, size()), also for label.
     std::string_view name(std::int64_t index) const {
         const auto at = static_cast<std::size_t>(index);
         return names_.substr(begins_[at], begins_[at + 1] - begins_[at]);
     }
     std::int32_t label(std::int64_t index) const { return labels_[static_cast<std::size_t>(index)]; }
     std::span<const std::string> classes() const { return classes_; }
-    std::int64_t other_images() const { return other_images_; }
+    std::int64_t unsupported_images() const { return unsupported_images_; }  // of types that no codec reads
     bool from_cache() const { return from_cache_; }
 
   private:
@@ -49,14 +49,13 @@ class FolderIndex {
     struct Parts;
 
     static FolderIndex make(const std::filesystem::path& root, int threads);
-    static Buffer flatten(const Listing& listing);
-    static void fill(const std::vector<std::string>& texts, const Listing& listing, const Parts& parts);
-    static std::optional<FolderIndex> adopt(Buffer bytes);
+    static Buffer serialize(const Listing& listing);
+    static std::optional<FolderIndex> parse(Buffer bytes);
     std::string_view text(std::size_t at) const;
     bool unchanged(const std::filesystem::path& root) const;
-    bool settled(std::int64_t before_ns) const;
+    bool older_than(std::int64_t time_ns) const;
 
-    // Everything in one piece, as it is kept; the rest are views into it.
+    // The cache file's bytes, into which the spans and string views below point.
     Buffer bytes_;
     std::span<const std::uint64_t> begins_;  // of names; one more than there are names
     std::span<const std::int32_t> labels_;
@@ -66,7 +65,7 @@ class FolderIndex {
     std::string_view texts_;  // classes, folders, links
     std::vector<std::string> classes_;
     std::size_t links_ = 0;
-    std::int64_t other_images_ = 0;
+    std::int64_t unsupported_images_ = 0;
     bool from_cache_ = false;
 };
 

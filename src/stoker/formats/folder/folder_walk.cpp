@@ -1,4 +1,4 @@
-// Hidden files and folders are not for data.
+// Hidden files and folders are skipped: tools leave them behind.
 #include "stoker/formats/folder/folder_walk.h"
 
 #include <sys/stat.h>
@@ -16,14 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A link to a folder that contains the link would be walked for ever.
+// Throws for a link to a folder that contains the link: the walk would never end.
 void check_loop(const fs::path& link, const fs::path& root) {
     std::error_code error;
     for (fs::path above = link.parent_path(); above.native().size() >= root.native().size();
          above = above.parent_path()) {
         if (fs::equivalent(above, link, error)) {
             throw DataError({.path = link.string()}, {.where = "image_folder",
-                                                      .expected = "links that lead to no folder above them",
+                                                      .expected = "no links to a folder above them",
                                                       .got = fmt::format("a link to {}", above.string()),
                                                       .hint = "remove the link"});
         }
@@ -59,19 +59,19 @@ std::optional<FolderStamp> folder_stamp(const fs::path& folder) {
                        .changed_ns = nanoseconds(info.st_ctim)};
 }
 
-// The type comes with the name on common file systems, so that only links cost a further call.
+// Common file systems return the type with the name, so only links cost another system call.
 WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
     const fs::path folder = path.empty() ? root : root / path;
     WalkedFolder walked;
     walked.path = path;
-    // Before the entries: a change while they are listed is a later time than this.
+    // Taken before the entries, so that a change during the listing has a later time.
     walked.stamp = folder_stamp(folder).value_or(FolderStamp{});
     std::error_code error;
-    std::error_code unknown;  // a type that cannot be told is no folder, as in Python's os.walk
+    std::error_code unknown;  // an entry of unknown type is not a folder, as in Python's os.walk
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         std::string name = entry->path().filename().string();
         if (name.starts_with('.')) {
-            continue;  // what tools leave behind: .ipynb_checkpoints, ._001.jpg
+            continue;  // .ipynb_checkpoints, ._001.jpg
         }
         const bool link = entry->is_symlink(unknown);
         if (entry->is_directory(unknown)) {
@@ -86,12 +86,12 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
         }
         if (is_image_name(name)) {
             walked.images.push_back(std::move(name));
-        } else if (is_unread_image_name(name)) {
-            ++walked.others;
+        } else if (is_unsupported_image_name(name)) {
+            ++walked.unsupported_images;
         }
     }
     if (error) {
-        throw IoError({.where = folder.string(), .expected = "a readable folder", .got = error.message()});
+        throw errno_error(folder.string(), "a readable folder", error.value());
     }
     std::ranges::sort(walked.folders);
     std::ranges::sort(walked.images);
@@ -101,7 +101,7 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
 std::vector<WalkedFolder> walk_class(const fs::path& root, const std::string& name) {
     std::vector<WalkedFolder> found;
     walk_below(root, name, found);
-    std::ranges::sort(found, {}, &WalkedFolder::path);  // "a-b" before "a/b", which the walk itself would not give
+    std::ranges::sort(found, {}, &WalkedFolder::path);  // "a-b" before "a/b", unlike the walk
     return found;
 }
 

@@ -1,5 +1,5 @@
-// Lists the folders and the images of a class, as torchvision's make_dataset does, together with what tells whether a
-// later listing would find the same.
+// Lists the folders and images of a class in the order of torchvision's make_dataset, with a stamp of each folder that
+// shows whether a later listing would find the same.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace stoker {
 
-// Which folder, and when it last changed: adding, removing and renaming an entry set both times. The second one, of
-// the status, cannot be set back, as tar and rsync do with the first.
+// A folder's identity and times. Adding, removing or renaming an entry sets both times. mtime can be set back, as tar
+// and rsync do; ctime cannot.
 struct FolderStamp {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -22,23 +22,23 @@ struct FolderStamp {
     bool operator==(const FolderStamp&) const = default;
 };
 
-// Of what a path leads to, links followed; empty where that is no folder.
+// The stamp of the folder, with links followed; empty where the path is not a folder.
 std::optional<FolderStamp> folder_stamp(const std::filesystem::path& folder);
 
-// One folder's own entries.
+// The entries of one folder, without those of its subfolders.
 struct WalkedFolder {
     std::string path;  // within the root; empty for the root itself
     FolderStamp stamp;
     std::vector<std::string> folders;  // sorted bytewise, as are images
     std::vector<std::string> images;
-    std::vector<std::string> links;  // links that lead to no folder, with names of images or without
-    std::int64_t others = 0;         // images of types that are not read
+    std::vector<std::string> links;       // links that do not lead to a folder
+    std::int64_t unsupported_images = 0;  // images that no codec reads
 };
 
 // Throws IoError where the folder cannot be read, DataError for a link that leads to a folder above it.
 WalkedFolder walk_folder(const std::filesystem::path& root, const std::string& path);
 
-// The folder of that name within the root and all below it, in the order of their paths.
+// The folder `name` within the root and all folders below it, sorted by path.
 std::vector<WalkedFolder> walk_class(const std::filesystem::path& root, const std::string& name);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Sampler and names are those of the folder walk, as for folders of classes.
+// The listing is that of folder_walk.h, so names and order are the same as in folders of classes.
 #include "stoker/formats/folder/image_files.h"
 
 #include "stoker/base/error.h"
@@ -11,8 +11,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_folder(const fs::path& path) {
-    std::error_code none;
-    return fs::is_directory(path, none);
+    std::error_code unknown;
+    return fs::is_directory(path, unknown);
 }
 
 fs::path folder_of(const fs::path& path) {
@@ -45,11 +45,7 @@ ImageFileList::ImageFileList(const fs::path& path)
 
 void ImageFileList::read(std::int64_t index, Sample& sample) const {
     folder_.read_file(names_.at(static_cast<std::size_t>(index)), sample.storage);
-    sample.bytes = sample.storage.bytes();
-    sample.encoded = true;
-    sample.height = 0;
-    sample.width = 0;
-    sample.channels = 0;
+    sample.set_encoded_image(sample.storage.bytes());
     sample.label = -1;
 }
 

@@ -1,4 +1,4 @@
-// Chooses the datasets, checks that they fit one another, and turns their records into samples.
+// Finds the datasets of images, labels and keys, checks that they match, and turns their records into samples.
 #include "stoker/formats/hdf5/hdf5.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/class_names.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/hdf5/hdf5_bytes.h"
 #include "stoker/formats/hdf5/hdf5_cache.h"
@@ -15,22 +16,17 @@
 #include "stoker/formats/hdf5/hdf5_info.h"
 #include "stoker/formats/hdf5/hdf5_library.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
-#include "stoker/formats/numbered_classes.h"
 #include "stoker/io/gzip.h"
 
 namespace stoker {
 namespace {
-
-std::string_view split_name(Split split) {
-    return split == Split::train ? "train" : "test";
-}
 
 bool is_keys(std::string_view name) {
     const std::string_view last = name.substr(name.rfind('/') + 1);
     return last == "keys" || last.starts_with("keys_") || last.ends_with("_keys");
 }
 
-// Keys are no candidate for the one field that is left over.
+// find_fields takes a single unnamed field as the images; keys must not be that field.
 std::vector<std::string> without_keys(std::vector<std::string> names) {
     std::erase_if(names, is_keys);
     return names;
@@ -40,19 +36,8 @@ Shape image_shape(const Hdf5Info& info) {
     return {info.shape.begin() + 1, info.shape.end()};
 }
 
-std::vector<std::string> texts_of(const Hdf5Texts& texts) {
-    std::vector<std::string> list;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-        list.emplace_back(texts[i]);
-    }
-    return list;
-}
-
-void check_unique(const Hdf5Texts& keys, const std::string& path, const std::string& name) {
-    std::vector<std::string_view> sorted;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-        sorted.push_back(keys[i]);
-    }
+void check_unique(const Hdf5Strings& keys, const std::string& path, const std::string& name) {
+    std::vector<std::string_view> sorted = keys.views();
     std::ranges::sort(sorted);
     if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
         throw DataError({.path = path},
@@ -72,15 +57,12 @@ struct Hdf5Dataset::Opening {
     }
 };
 
-Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames& fields)
-    : Hdf5Dataset(path, split, fields, Hdf5Access::fast) {}
-
 Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames& fields, Hdf5Access access)
     : path_(path), split_(split) {
     auto bytes = std::make_unique<Hdf5Bytes>(path);
     Opening opening{.file = open_hdf5(path)};
     opening.names = list_hdf5(opening.file, path);
-    bytes->set_form(read_hdf5_form(opening.file, path));
+    bytes->set_superblock(read_superblock(opening.file, path));
     file_ = std::move(bytes);
     const bool named = !fields.image.empty() && !fields.label.empty();
     const std::vector<std::string> candidates = named ? opening.names : without_keys(opening.names);
@@ -90,15 +72,14 @@ Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames&
     if (found.label) {
         open_labels(opening, *found.label);
     }
-    open_keys(opening);
+    open_keys(opening, found.image);
 }
 
 Hdf5Dataset::~Hdf5Dataset() = default;
 
 void Hdf5Dataset::open_images(const Opening& opening, const std::string& name, Hdf5Access access) {
     Hdf5Id dataset = opening.dataset(name, path_);
-    const Hdf5Info info = describe_hdf5(dataset, name, *file_);
-    image_name_ = name;
+    const Hdf5Info info = read_hdf5_info(dataset, name, *file_);
     const bool encoded = info.kind == Hdf5Kind::encoded && info.shape.size() == 1;
     if (!encoded && (info.kind != Hdf5Kind::number || info.shape.empty())) {
         throw DataError({.path = path_},
@@ -124,7 +105,6 @@ void Hdf5Dataset::open_images(const Opening& opening, const std::string& name, H
                            fmt::format("images of ({})", fmt::join(image_shape(info), ", ")));
         }
     }
-    // Enough chunks for the cache to be too small for them.
     const bool chunked =
         info.layout == Hdf5Layout::chunked && !info.chunk.empty() && info.chunk[0] > 1 && !info.filters.empty();
     if (!encoded && chunked && hdf5_shape_bytes(info, info.shape, path_) > kHdf5CacheBytes) {
@@ -138,12 +118,12 @@ void Hdf5Dataset::open_images(const Opening& opening, const std::string& name, H
 
 void Hdf5Dataset::open_labels(const Opening& opening, const std::string& name) {
     const Hdf5Id dataset = opening.dataset(name, path_);
-    labels_ = read_labels(*file_, dataset, describe_hdf5(dataset, name, *file_), size_);
-    auto texts = read_text_attribute(*file_, dataset, "classes");
+    labels_ = read_labels(*file_, dataset, read_hdf5_info(dataset, name, *file_), size_);
+    auto texts = read_string_attribute(*file_, dataset, "classes");
     if (!texts) {
-        texts = read_text_attribute(*file_, opening.file, "classes");
+        texts = read_string_attribute(*file_, opening.file, "classes");
     }
-    const std::int64_t most = texts ? static_cast<std::int64_t>(texts->size()) : kMostNumberedClasses;
+    const std::int64_t most = texts ? static_cast<std::int64_t>(texts->size()) : kMaxNumberedClasses;
     const auto bad = std::ranges::find_if(labels_, [&](std::int64_t label) { return label < -1 || label >= most; });
     if (bad != labels_.end()) {
         throw DataError({.path = path_, .index = bad - labels_.begin()},
@@ -151,12 +131,17 @@ void Hdf5Dataset::open_labels(const Opening& opening, const std::string& name) {
                          .expected = fmt::format("a class below {}, or -1 for none", most),
                          .got = fmt::format("{}", *bad)});
     }
-    classes_ = texts ? texts_of(*texts) : numbered_classes_of(labels_);
+    if (texts) {
+        const auto names = texts->views();
+        classes_.assign(names.begin(), names.end());
+    } else {
+        classes_ = numbered_classes_of(labels_);
+    }
 }
 
-void Hdf5Dataset::open_keys(const Opening& opening) {
-    // Beside the images, then of the split, then of the file.
-    const std::string group = image_name_.substr(0, image_name_.rfind('/') + 1);
+void Hdf5Dataset::open_keys(const Opening& opening, const std::string& image_name) {
+    // In the images' group, then those of the split, then those of the file.
+    const std::string group = image_name.substr(0, image_name.rfind('/') + 1);
     const std::string_view split = split_name(split_);
     for (const std::string& name :
          {group + "keys", fmt::format("{}_keys", split), fmt::format("keys_{}", split), std::string("keys")}) {
@@ -164,19 +149,12 @@ void Hdf5Dataset::open_keys(const Opening& opening) {
             continue;
         }
         Hdf5Id dataset = opening.dataset(name, path_);
-        const Hdf5Info info = describe_hdf5(dataset, name, *file_);
+        const Hdf5Info info = read_hdf5_info(dataset, name, *file_);
         if (info.kind == Hdf5Kind::text && info.shape == Shape{size_}) {
-            keys_ = std::make_unique<const Hdf5Texts>(read_texts(*file_, std::move(dataset), info));
+            keys_ = std::make_unique<const Hdf5Strings>(read_strings(*file_, std::move(dataset), info));
             check_unique(*keys_, path_, name);
             return;
         }
-    }
-}
-
-void Hdf5Dataset::check_index(std::int64_t index) const {
-    if (index < 0 || index >= size_) {
-        throw InvalidArgument(
-            {.where = path_, .expected = fmt::format("an index below {}", size_), .got = fmt::format("{}", index)});
     }
 }
 
@@ -188,9 +166,7 @@ void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
         set_pixels(*layout_, false, bytes, sample);
         return;
     }
-    sample.bytes = bytes;
-    sample.encoded = true;
-    sample.height = sample.width = sample.channels = 0;
+    sample.set_encoded_image(bytes);
 }
 
 std::string Hdf5Dataset::key(std::int64_t index) const {

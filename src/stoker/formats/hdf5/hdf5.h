@@ -1,6 +1,6 @@
-// A data set in an HDF5 file: images as one uint8 array, or as encoded images in one dataset of variable-length
-// uint8, with integers as labels. HDF5's C library reads the file's structure and the labels; images are read past
-// it, since it lets only one thread in at a time.
+// A data set in an HDF5 file: images as one uint8 array, or encoded images as one dataset of variable-length uint8;
+// labels as integers. HDF5's C library reads the file's structure and the labels. We read the images ourselves, because
+// the library allows one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,27 @@
 
 #include "stoker/formats/array.h"
 #include "stoker/formats/dataset.h"
-#include "stoker/formats/open_options.h"
 
 namespace stoker {
 
 class Hdf5Bytes;
 class Hdf5Records;
-class Hdf5Texts;
+class Hdf5Strings;
 enum class Hdf5Access : std::uint8_t;
 
-// Fields are datasets, those in groups by names such as "train/images". Classes are the attribute `classes`, an array
-// of strings, of the labels or the file, else "0" to the largest label. Keys are a dataset of strings named
-// as images are ("keys", "train/keys", ...), one for each image; else "train/12" in a file of two splits, else the
-// index.
+// A field is a dataset; one in a group has a name such as "train/images". Class names are the attribute `classes`, an
+// array of strings, of the labels' dataset or of the file; without it, "0" up to the largest label. Keys are a dataset
+// of strings, one for each image, beside the images ("keys", "train/keys", ...); without it, "train/12" in a file of
+// two splits, otherwise the index.
 //
-// Arrays are (N, H, W), (N, H, W, C) or (N, C, H, W), contiguous, compact or in chunks behind deflate, shuffle and
-// fletcher32. 64 MiB of decoded chunks are kept: random order over chunks of many samples costs a decoding of the
-// whole chunk for each sample (hdf5_cache.h), so chunks of one sample are best, and contiguous arrays better still.
+// Arrays are (N, H, W), (N, H, W, C) or (N, C, H, W). They are contiguous, compact, or chunked with the filters
+// deflate, shuffle and fletcher32. Contiguous arrays are read fastest, then chunks of one sample. Chunks of many
+// samples are slow in random order, although 64 MiB of decoded chunks are cached (hdf5_cache.h).
 class Hdf5Dataset final : public Dataset {
   public:
-    // Throws IoError, DataError, or Unsupported for other filters, virtual and external datasets.
-    Hdf5Dataset(const std::string& path, Split split, const FieldNames& fields);
-    // `access` chooses the slow way, for tests.
-    Hdf5Dataset(const std::string& path, Split split, const FieldNames& fields, Hdf5Access access);
+    // Throws IoError, DataError, or Unsupported for other filters, virtual and external datasets. Tests set `access` to
+    // compare our reading with the library's.
+    Hdf5Dataset(const std::string& path, Split split, const FieldNames& fields, Hdf5Access access = {});
     ~Hdf5Dataset() override;
 
     std::int64_t size() const override { return size_; }
@@ -46,35 +44,33 @@ class Hdf5Dataset final : public Dataset {
     std::string_view format() const override { return "hdf5"; }
     std::string path() const override { return path_; }
     std::int64_t bytes() const override;
-    // Names chunks of several images, each of which is decoded whole for one of them.
+    // Warns of chunks of several images in a data set larger than the cache.
     std::string advice() const override { return advice_; }
 
   private:
-    struct Opening;  // what only the constructor needs
+    struct Opening;  // used by the constructor only
 
     void open_images(const Opening& opening, const std::string& name, Hdf5Access access);
     void open_labels(const Opening& opening, const std::string& name);
-    void open_keys(const Opening& opening);
-    void check_index(std::int64_t index) const;
+    void open_keys(const Opening& opening, const std::string& image_name);
 
     std::string path_;
     Split split_;
     std::int64_t size_ = 0;
     std::optional<ImageArray> layout_;  // empty: encoded images
-    std::string image_name_;
-    std::vector<std::int64_t> labels_;  // empty where there are none
+    std::vector<std::int64_t> labels_;  // empty without labels
     std::vector<std::string> classes_;
     std::string advice_;
-    std::unique_ptr<const Hdf5Texts> keys_;
+    std::unique_ptr<const Hdf5Strings> keys_;
     bool split_keys_ = false;
     std::unique_ptr<const Hdf5Bytes> file_;  // outlives records_
     std::unique_ptr<const Hdf5Records> records_;
 };
 
-// .h5 or .hdf5
+// True for .h5 and .hdf5.
 bool is_hdf5_name(std::string_view name);
 
-// Whether it has images of both splits by the usual names; throws where the file cannot be read.
+// True if the file has images of both splits under the usual names. Throws if it cannot be read.
 bool hdf5_has_splits(const std::string& path);
 
 }  // namespace stoker

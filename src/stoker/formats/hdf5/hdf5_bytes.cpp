@@ -1,15 +1,15 @@
-// Differences instead of sums where a sum could overflow.
+// Bounds are compared by differences, since a sum of two numbers from the file could overflow.
 #include "stoker/formats/hdf5/hdf5_bytes.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
 
 namespace stoker {
 
-Hdf5Bytes::Hdf5Bytes(const std::string& path) : path_(path), file_(path), map_(file_), in_place_(map_.bytes().size()) {}
+Hdf5Bytes::Hdf5Bytes(const std::string& path)
+    : path_(path), file_(path), map_(file_), map_or_read_(map_.bytes().size()) {}
 
 std::span<const std::byte> Hdf5Bytes::view(std::uint64_t offset, std::uint64_t size, std::string_view what) const {
     const std::span<const std::byte> all = map_.bytes();
@@ -21,32 +21,32 @@ std::span<const std::byte> Hdf5Bytes::view(std::uint64_t offset, std::uint64_t s
 
 std::span<const std::byte> Hdf5Bytes::get(std::uint64_t offset, std::uint64_t size, std::string_view what,
                                           Buffer& storage) const {
-    return in_place_.get(view(offset, size, what), file_, offset, storage);
+    return map_or_read_.get(view(offset, size, what), file_, offset, storage);
 }
 
-void Hdf5Bytes::copy(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const {
-    const std::span<const std::byte> mapped = view(offset, out.size(), what);
-    if (out.size() < kReadBytes) {
-        std::ranges::copy(mapped, out.begin());
-    } else {
-        file_.read(offset, out);
+std::uint64_t Hdf5Bytes::offset_of(std::uint64_t address, std::string_view what) const {
+    const std::uint64_t base = superblock_.base;
+    if (address >= size() || base >= size() - address) {
+        damaged(base, fmt::format("the address of {} within {} bytes", what, size()), fmt::format("{}", address));
     }
+    return address + base;
 }
 
-std::uint64_t Hdf5Bytes::place(std::uint64_t address, std::string_view what) const {
-    if (address >= size() || form_.base >= size() - address) {
-        damaged(form_.base, fmt::format("the address of {} within {} bytes", what, size()), fmt::format("{}", address));
-    }
-    return address + form_.base;
-}
-
-bool Hdf5Bytes::is_nowhere(std::uint64_t address) const {
-    return address == ~std::uint64_t{0} >> (64 - 8 * form_.address_bytes);
+bool Hdf5Bytes::is_undefined(std::uint64_t address) const {
+    return address == ~std::uint64_t{0} >> (64 - 8 * superblock_.address_bytes);
 }
 
 void Hdf5Bytes::damaged(std::uint64_t offset, std::string expected, std::string got) const {
     throw DataError({.path = path_, .offset = static_cast<std::int64_t>(offset)},
                     {.where = "hdf5", .expected = std::move(expected), .got = std::move(got)});
+}
+
+std::uint64_t little_endian(std::span<const std::byte> bytes) {
+    std::uint64_t value = 0;
+    for (std::size_t i = bytes.size(); i-- > 0;) {
+        value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+    }
+    return value;
 }
 
 Hdf5Cursor::Hdf5Cursor(const Hdf5Bytes& file, std::uint64_t offset, std::uint64_t size, std::string_view what)
@@ -62,15 +62,6 @@ std::span<const std::byte> Hdf5Cursor::take(std::size_t bytes) {
     rest_ = rest_.subspan(bytes);
     offset_ += bytes;
     return taken;
-}
-
-std::uint64_t Hdf5Cursor::number(int bytes) {
-    std::uint64_t value = 0;
-    const std::span<const std::byte> taken = take(static_cast<std::size_t>(bytes));
-    for (std::size_t i = taken.size(); i-- > 0;) {
-        value = value << 8 | std::to_integer<std::uint64_t>(taken[i]);
-    }
-    return value;
 }
 
 std::string_view Hdf5Cursor::text(std::size_t bytes) {

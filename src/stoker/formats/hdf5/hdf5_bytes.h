@@ -1,5 +1,5 @@
-// An HDF5 file's bytes, past the library: pieces where they lie or read (in_place.h), and numbers out of its own
-// structures. Every place is checked against the file before anything is touched or allocated.
+// The bytes of an HDF5 file, read without the library: through a map or by pread (map_or_read.h), and the numbers in
+// HDF5's own structures. Every offset and size is checked against the file's size before memory is read or allocated.
 #pragma once
 
 #include <cstddef>
@@ -10,63 +10,62 @@
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/file.h"
-#include "stoker/base/in_place.h"
+#include "stoker/base/map_or_read.h"
 
 namespace stoker {
 
 class Hdf5Bytes {
   public:
-    // What the library says of the file: places in it count from `base`, behind a user block, and take
-    // `address_bytes`; lengths take `length_bytes`.
-    struct Form {
-        std::uint64_t base = 0;
-        int address_bytes = 8;
-        int length_bytes = 8;
+    // From the superblock, as the library reports it.
+    struct Superblock {
+        std::uint64_t base = 0;  // addresses count from here: the size of the user block
+        int address_bytes = 8;   // size of an address ("offset" in HDF5's documents)
+        int length_bytes = 8;    // size of a length
     };
 
     explicit Hdf5Bytes(const std::string& path);  // throws IoError
 
     const std::string& path() const { return path_; }
     std::uint64_t size() const { return map_.bytes().size(); }
-    const Form& form() const { return form_; }
-    void set_form(const Form& form) { form_ = form; }
+    const Superblock& superblock() const { return superblock_; }
+    void set_superblock(const Superblock& superblock) { superblock_ = superblock; }
 
-    // From the file's beginning on, out of the map: `what` names it in the DataError where the file ends before.
+    // `size` mapped bytes at `offset` of the file. Throws DataError, which calls them `what`, if the file is shorter.
     std::span<const std::byte> view(std::uint64_t offset, std::uint64_t size, std::string_view what) const;
 
-    // Where they lie, or read into `storage`: in_place.h says when.
+    // The same, mapped or read into `storage`: map_or_read.h decides.
     std::span<const std::byte> get(std::uint64_t offset, std::uint64_t size, std::string_view what,
                                    Buffer& storage) const;
 
-    // Fills `out`.
-    void copy(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const;
+    // The offset in the file of an HDF5 address. Throws DataError for an address outside the file.
+    std::uint64_t offset_of(std::uint64_t address, std::string_view what) const;
 
-    // The place in the file of an address that it holds; throws DataError for one that lies outside.
-    std::uint64_t place(std::uint64_t address, std::string_view what) const;
+    // True for the undefined address (all ones): nothing was stored.
+    bool is_undefined(std::uint64_t address) const;
 
-    // All ones: nothing was stored.
-    bool is_nowhere(std::uint64_t address) const;
-
-    // A DataError that names the file and the place.
+    // Throws a DataError with the file's path and the offset.
     [[noreturn]] void damaged(std::uint64_t offset, std::string expected, std::string got) const;
 
   private:
     std::string path_;
     File file_;
     MappedFile map_;
-    InPlace in_place_;
-    Form form_;
+    MapOrRead map_or_read_;
+    Superblock superblock_;
 };
 
-// Little-endian numbers one after the other.
+// An unsigned little-endian number of at most 8 bytes.
+std::uint64_t little_endian(std::span<const std::byte> bytes);
+
+// Reads little-endian numbers one after the other.
 class Hdf5Cursor {
   public:
-    // `size` bytes from `offset` on, or the file's rest where it ends before.
+    // Over `size` bytes at `offset`, or up to the end of the file if that comes first.
     Hdf5Cursor(const Hdf5Bytes& file, std::uint64_t offset, std::uint64_t size, std::string_view what);
 
-    std::uint64_t number(int bytes);
-    std::uint64_t address() { return number(file_.form().address_bytes); }
-    std::uint64_t length() { return number(file_.form().length_bytes); }
+    std::uint64_t number(int bytes) { return little_endian(take(static_cast<std::size_t>(bytes))); }
+    std::uint64_t address() { return number(file_.superblock().address_bytes); }
+    std::uint64_t length() { return number(file_.superblock().length_bytes); }
     std::string_view text(std::size_t bytes);
     void skip(std::size_t bytes) { take(bytes); }
     std::size_t left() const { return rest_.size(); }

@@ -1,4 +1,4 @@
-// Several lists, each with its lock, where each can hold a few chunks; one where chunks are large.
+// The cache is split into shards with a lock each, so that threads rarely wait, unless it holds only a few chunks.
 #include "stoker/formats/hdf5/hdf5_cache.h"
 
 #include <algorithm>
@@ -11,16 +11,16 @@ std::uint64_t chunks_in(std::uint64_t budget, std::uint64_t chunk_bytes) {
 }
 
 std::size_t shards_for(std::uint64_t chunks) {
-    constexpr std::uint64_t kMostShards = 16;
-    constexpr std::uint64_t kFewest = 8;  // chunks in a shard, before there is a second one
-    return static_cast<std::size_t>(std::clamp<std::uint64_t>(chunks / kFewest, 1, kMostShards));
+    constexpr std::uint64_t kMaxShards = 16;
+    constexpr std::uint64_t kMinChunks = 8;  // in each shard
+    return static_cast<std::size_t>(std::clamp<std::uint64_t>(chunks / kMinChunks, 1, kMaxShards));
 }
 
 }  // namespace
 
 Hdf5Cache::Hdf5Cache(std::uint64_t chunk_bytes, std::uint64_t budget)
     : shards_(shards_for(chunks_in(budget, chunk_bytes))),
-      most_(static_cast<std::size_t>(chunks_in(budget, chunk_bytes)) / shards_.size()) {}
+      max_chunks_(static_cast<std::size_t>(chunks_in(budget, chunk_bytes)) / shards_.size()) {}
 
 std::shared_ptr<const Buffer> Hdf5Cache::get(std::uint64_t cell, const std::function<Buffer()>& decode) {
     Shard& shard = shards_[cell % shards_.size()];
@@ -37,7 +37,7 @@ std::shared_ptr<const Buffer> Hdf5Cache::get(std::uint64_t cell, const std::func
         shard.recent.push_front({cell, chunk});
         shard.places[cell] = shard.recent.begin();
     }
-    while (shard.recent.size() > most_) {
+    while (shard.recent.size() > max_chunks_) {
         shard.places.erase(shard.recent.back().cell);
         shard.recent.pop_back();
     }

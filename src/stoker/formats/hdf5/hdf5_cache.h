@@ -1,6 +1,6 @@
-// The chunks decoded last. A chunk of many samples costs its whole decoding for each sample that is read while it is
-// not here: in random order over a data set larger than the budget that is almost every sample, so a set of 100 samples
-// a chunk is read 100 times over. Chunks of one sample each (h5py: chunks=(1, H, W)) never come here and cost nothing
+// The most recently used decoded chunks. Reading one sample of a chunk that is not cached decodes the whole chunk. In
+// random order over a data set much larger than the cache that is almost every read: with 100 samples a chunk, all the
+// data is decoded 100 times an epoch. Chunks of one sample (h5py: chunks=(1, H, W)) are not cached and cost nothing
 // extra.
 #pragma once
 
@@ -17,15 +17,15 @@
 
 namespace stoker {
 
-inline constexpr std::uint64_t kHdf5CacheBytes = std::uint64_t{64} << 20;  // of a data set's decoded chunks
+inline constexpr std::uint64_t kHdf5CacheBytes = std::uint64_t{64} << 20;  // decoded chunks of one data set
 
 class Hdf5Cache {
   public:
-    // All chunks are of `chunk_bytes`. One chunk is held even where it alone is beyond the budget.
+    // All chunks have `chunk_bytes`. One chunk is kept even if it alone exceeds the budget.
     Hdf5Cache(std::uint64_t chunk_bytes, std::uint64_t budget);
 
-    // The chunk, decoded by `decode` where it is not held. Threads that miss the same chunk at the same time decode it
-    // each for itself.
+    // The chunk; `decode` makes it if it is not cached. Threads that miss the same chunk at the same time each decode
+    // it.
     std::shared_ptr<const Buffer> get(std::uint64_t cell, const std::function<Buffer()>& decode);
 
   private:
@@ -35,12 +35,12 @@ class Hdf5Cache {
     };
     struct Shard {
         std::mutex mutex;
-        std::list<Entry> recent;  // the last used first
+        std::list<Entry> recent;  // most recently used first
         std::unordered_map<std::uint64_t, std::list<Entry>::iterator> places;
     };
 
     std::vector<Shard> shards_;
-    std::size_t most_ = 1;  // chunks in a shard
+    std::size_t max_chunks_ = 1;  // in a shard
 };
 
 }  // namespace stoker

@@ -1,5 +1,4 @@
-// A piece is a run of bytes that is contiguous in the chunk and in the record. Where a chunk is as wide as the record,
-// runs grow over the dimensions that it covers, up to the whole record.
+// Where a chunk is as wide as the record, pieces grow over the dimensions that it covers, up to the whole record.
 #include "stoker/formats/hdf5/hdf5_chunks.h"
 
 #include <algorithm>
@@ -23,7 +22,7 @@ std::vector<std::uint64_t> steps_of(const Shape& shape, std::size_t item) {
     return steps;
 }
 
-// The next of all places with `place[i] < ends[i]`, dimension 0 left alone; false after the last one.
+// Moves to the next coordinates with `place[i] < ends[i]`, leaving dimension 0 alone; false after the last ones.
 bool advance(Shape& place, const Shape& ends) {
     for (std::size_t i = place.size(); i-- > 1;) {
         if (++place[i] < ends[i]) {
@@ -57,20 +56,9 @@ const Hdf5Chunk* Hdf5Chunks::find(std::uint64_t cell) const {
     return found == index_.end() || found->cell != cell ? nullptr : &*found;
 }
 
-bool Hdf5Chunks::on_edge(std::uint64_t cell) const {
-    for (std::size_t i = info_.shape.size(); i-- > 0;) {
-        const auto count = static_cast<std::uint64_t>(grid_.cells()[i]);
-        if (cell % count == count - 1 && info_.shape[i] % info_.chunk[i] != 0) {
-            return true;
-        }
-        cell /= count;
-    }
-    return false;
-}
-
-bool Hdf5Chunks::is_plain(const Hdf5Chunk& chunk) const {
+bool Hdf5Chunks::is_unfiltered(const Hdf5Chunk& chunk) const {
     const std::uint64_t all = (std::uint64_t{1} << info_.filters.size()) - 1;
-    return (chunk.mask & all) == all || (info_.plain_edges && on_edge(chunk.cell));
+    return (chunk.mask & all) == all;
 }
 
 Buffer Hdf5Chunks::decode(const Hdf5Chunk& chunk) const {
@@ -95,7 +83,7 @@ Hdf5Chunks::Overlap Hdf5Chunks::overlap(std::int64_t record, Shape at) const {
 template <typename Take>
 void Hdf5Chunks::each_piece(const Overlap& overlap, Take take) const {
     Shape ends = overlap.sides;
-    std::size_t run_from = ends.size();  // the dimension from which on one run goes over all
+    std::size_t run_from = ends.size();  // one piece covers the dimensions from here on
     std::uint64_t run = info_.item_size;
     for (bool whole = true; whole && run_from > 1;) {
         --run_from;
@@ -118,13 +106,14 @@ void Hdf5Chunks::each_piece(const Overlap& overlap, Take take) const {
 }
 
 std::shared_ptr<const Buffer> Hdf5Chunks::decoded(const Hdf5Chunk& chunk) const {
-    if (info_.chunk[0] == 1) {  // of one record: not worth keeping
+    if (info_.chunk[0] == 1) {  // a single record: not cached
         return std::make_shared<const Buffer>(decode(chunk));
     }
     return cache_.get(chunk.cell, [&] { return decode(chunk); });
 }
 
-std::span<const std::byte> Hdf5Chunks::plain_part(const Hdf5Chunk& chunk, std::uint64_t from, Buffer& storage) const {
+std::span<const std::byte> Hdf5Chunks::unfiltered_part(const Hdf5Chunk& chunk, std::uint64_t from,
+                                                       Buffer& storage) const {
     if (chunk.size != grid_.chunk_bytes()) {
         file_.damaged(chunk.offset, fmt::format("an unfiltered chunk of {} bytes", grid_.chunk_bytes()),
                       fmt::format("{}", chunk.size));
@@ -145,18 +134,17 @@ void Hdf5Chunks::fill_part(std::int64_t record, const Overlap& overlap, std::spa
     }
     const std::uint64_t row = static_cast<std::uint64_t>(record % info_.chunk[0]) * chunk_steps_[0];
     Buffer storage;
-    const bool plain = is_plain(*chunk);
+    const bool plain = is_unfiltered(*chunk);
     const auto held = plain ? nullptr : decoded(*chunk);
-    const std::byte* from = plain ? plain_part(*chunk, row, storage).data() : held->data() + row;
+    const std::byte* from = plain ? unfiltered_part(*chunk, row, storage).data() : held->data() + row;
     each_piece(overlap, [&](const Piece& piece) { std::memcpy(out.data() + piece.to, from + piece.from, piece.size); });
 }
 
-// The record is one row of one chunk.
 std::span<const std::byte> Hdf5Chunks::read_row(std::int64_t index, Buffer& storage) const {
     const Hdf5Chunk* chunk = find(static_cast<std::uint64_t>(index / info_.chunk[0]));
     const std::uint64_t row = static_cast<std::uint64_t>(index % info_.chunk[0]) * record_bytes_;
-    if (chunk != nullptr && is_plain(*chunk)) {
-        return plain_part(*chunk, row, storage);
+    if (chunk != nullptr && is_unfiltered(*chunk)) {
+        return unfiltered_part(*chunk, row, storage);
     }
     if (chunk != nullptr && info_.chunk[0] == 1) {
         storage = decode(*chunk);

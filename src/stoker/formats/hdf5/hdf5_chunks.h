@@ -1,4 +1,4 @@
-// Records of a chunked dataset: the pieces of each out of the chunks that it touches, which are decoded here.
+// Records of a chunked dataset: each is put together from the chunks that it overlaps, which are decoded here.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,32 @@ namespace stoker {
 
 class Hdf5Chunks final : public Hdf5Records {
   public:
-    // `index` as read_chunk_index makes it, of a dataset that check_filters let pass.
+    // `index`: from read_chunk_index. The filters must have passed check_filters and apply to all chunks.
     Hdf5Chunks(const Hdf5Bytes& file, const Hdf5Info& info, std::vector<Hdf5Chunk> index);
 
     std::span<const std::byte> read(std::int64_t index, Buffer& storage) const override;
 
   private:
-    // What a record and a chunk have in common, along each dimension but the first.
+    // The intersection of a record and a chunk. Dimension 0 is the record's own and has length 1.
     struct Overlap {
-        Shape at;     // the chunk's place in the grid
-        Shape sides;  // of the common part
+        Shape at;     // the chunk's coordinates in the grid
+        Shape sides;  // shape of the intersection
     };
+    // A run of bytes that is contiguous in both.
     struct Piece {
-        std::uint64_t from = 0;  // in the record's row of the chunk, in bytes
-        std::uint64_t to = 0;    // in the record
+        std::uint64_t from = 0;  // offset in the chunk, from the record's row on
+        std::uint64_t to = 0;    // offset in the record
         std::uint64_t size = 0;
     };
 
     const Hdf5Chunk* find(std::uint64_t cell) const;
     Buffer decode(const Hdf5Chunk& chunk) const;
-    bool is_plain(const Hdf5Chunk& chunk) const;
-    bool on_edge(std::uint64_t cell) const;
+    bool is_unfiltered(const Hdf5Chunk& chunk) const;
     Overlap overlap(std::int64_t record, Shape at) const;
     template <typename Take>
     void each_piece(const Overlap& overlap, Take take) const;
     std::shared_ptr<const Buffer> decoded(const Hdf5Chunk& chunk) const;
-    std::span<const std::byte> plain_part(const Hdf5Chunk& chunk, std::uint64_t from, Buffer& storage) const;
+    std::span<const std::byte> unfiltered_part(const Hdf5Chunk& chunk, std::uint64_t from, Buffer& storage) const;
     std::span<const std::byte> read_row(std::int64_t index, Buffer& storage) const;
     void fill_part(std::int64_t record, const Overlap& overlap, std::span<std::byte> out) const;
 
@@ -47,10 +47,10 @@ class Hdf5Chunks final : public Hdf5Records {
     Hdf5Info info_;
     Hdf5Grid grid_;
     std::vector<Hdf5Chunk> index_;
-    bool complete_ = false;  // no chunk is absent: cell and position in index_ are the same
+    bool complete_ = false;  // no chunk is missing: index_[cell] is the chunk of that cell
     std::uint64_t record_bytes_ = 0;
-    bool rows_ = false;                        // a record is one row of one chunk
-    std::vector<std::uint64_t> chunk_steps_;   // bytes from one element to the next along each dimension
+    bool rows_ = false;                        // each record lies in one chunk and is contiguous there
+    std::vector<std::uint64_t> chunk_steps_;   // strides in bytes
     std::vector<std::uint64_t> record_steps_;  // dimension 0: the record's size
     mutable Hdf5Cache cache_;
 };

@@ -1,4 +1,4 @@
-// The library allocates what strings of variable length need; the number of strings is checked before it is asked.
+// Sizes are checked before memory is allocated or the library is called.
 #include "stoker/formats/hdf5/hdf5_columns.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kText = "text";
 
-// More than deflate can hide in the file is damage, or a dataset that is all fill value: of no use here.
+// A dataset of more bytes than deflate can pack into the file is damaged, or holds nothing but its fill value.
 void check_bytes(const Hdf5Bytes& file, const std::string& name, std::uint64_t bytes) {
     if (bytes / kMaxGzipRatio > file.size()) {
         throw DataError({.path = file.path()},
@@ -39,15 +39,15 @@ std::string_view trimmed(std::string_view text, H5T_str_t padding) {
     return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
-// Strings of fixed size, of a dataset or an attribute, which differ in the call that reads.
-Hdf5Texts fixed_texts(const Hdf5Bytes& file, const std::string& name, const Hdf5Id& type, const Hdf5Id& space,
-                      const std::function<herr_t(hid_t type, void* out)>& read) {
+// Strings of fixed length, of a dataset or an attribute; `read` makes the library call for either.
+Hdf5Strings fixed_strings(const Hdf5Bytes& file, const std::string& name, const Hdf5Id& type, const Hdf5Id& space,
+                          const std::function<herr_t(hid_t type, void* out)>& read) {
     const std::string& path = file.path();
     const auto count = static_cast<std::size_t>(check_hdf5(H5Sget_simple_extent_npoints(space.get()), path, kText));
     const std::size_t item = H5Tget_size(type.get());
     check_bytes(file, name,
                 checked_array_bytes({}, {static_cast<std::int64_t>(count), static_cast<std::int64_t>(item)}));
-    Hdf5Texts texts;
+    Hdf5Strings texts;
     std::string all(count * item, '\0');
     check_hdf5(read(type.get(), all.data()), path, kText);
     for (std::size_t i = 0; i < count; ++i) {
@@ -56,8 +56,8 @@ Hdf5Texts fixed_texts(const Hdf5Bytes& file, const std::string& name, const Hdf5
     return texts;
 }
 
-// Of an attribute: what it names in the heap is read past the library, which crashes on damage there.
-Hdf5Texts variable_texts(const Hdf5Bytes& file, const char* name, std::uint64_t header, hssize_t count) {
+// Strings of variable length of an attribute, read without the library, which crashes on a damaged heap.
+Hdf5Strings variable_strings(const Hdf5Bytes& file, const char* name, std::uint64_t header, hssize_t count) {
     const auto values = find_attribute(file, header, name);
     if (!values) {
         throw Unsupported({.where = file.path(),
@@ -65,12 +65,12 @@ Hdf5Texts variable_texts(const Hdf5Bytes& file, const char* name, std::uint64_t 
                            .got = "strings of variable length elsewhere",
                            .hint = "store strings of fixed length, or fewer attributes"});
     }
-    const auto record_bytes = static_cast<std::uint64_t>(8 + file.form().address_bytes);
+    const auto record_bytes = static_cast<std::uint64_t>(8 + file.superblock().address_bytes);
     if (static_cast<std::uint64_t>(count) > values->size / record_bytes) {
         file.damaged(values->offset, fmt::format("{} strings of {}", count, name),
                      fmt::format("{} bytes", values->size));
     }
-    Hdf5Texts texts;
+    Hdf5Strings texts;
     Buffer storage;
     for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
         const auto record = file.view(values->offset + i * record_bytes, record_bytes, name);
@@ -80,7 +80,8 @@ Hdf5Texts variable_texts(const Hdf5Bytes& file, const char* name, std::uint64_t 
     return texts;
 }
 
-// Rows of a table of numbers, as numbers of 8 bytes. A table of one-hot rows may be larger than memory.
+// Some rows of a dataset of numbers, converted to numbers of 8 bytes. All rows of a one-hot table may exceed the
+// memory.
 void read_rows(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info, std::int64_t first,
                const Shape& shape, Buffer& out) {
     std::vector<hsize_t> begin(shape.size(), 0);
@@ -101,14 +102,22 @@ void read_rows(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& inf
 
 }  // namespace
 
-void Hdf5Texts::add(std::string_view text) {
+void Hdf5Strings::add(std::string_view text) {
     all_ += text;
     ends_.push_back(all_.size());
 }
 
-std::string_view Hdf5Texts::operator[](std::size_t index) const {
+std::string_view Hdf5Strings::operator[](std::size_t index) const {
     const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
     return std::string_view(all_).substr(begin, ends_[index] - begin);
+}
+
+std::vector<std::string_view> Hdf5Strings::views() const {
+    std::vector<std::string_view> list;
+    for (std::size_t i = 0; i < size(); ++i) {
+        list.push_back((*this)[i]);
+    }
+    return list;
 }
 
 std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info,
@@ -125,7 +134,7 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
     std::vector<std::int64_t> labels;
     try {
         if (!may_be_labels(part, count)) {
-            array_labels(part, count);  // says why, before it looks at the bytes
+            array_labels(part, count);  // throws the reason before it reads any bytes
         }
         const std::int64_t columns = info.shape.size() == 2 ? std::max<std::int64_t>(info.shape[1], 1) : 1;
         const std::int64_t most = std::max<std::int64_t>((std::int64_t{1} << 20) / columns, 1);
@@ -138,7 +147,7 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
             labels.insert(labels.end(), found.begin(), found.end());
         }
     } catch (const DataError& error) {
-        // Of the dataset as it is, not of the piece and the type that it was read in.
+        // The message describes the dataset, not the rows and the converted type that array_labels saw.
         ErrorInfo info_of_all = error.info();
         if (error.place().index && info.shape.size() == 2 && info.shape[1] > 1) {
             info_of_all.got = fmt::format("another row in {} of ({})", info.type_name, fmt::join(info.shape, ", "));
@@ -148,11 +157,11 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
     return labels;
 }
 
-Hdf5Texts read_texts(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info) {
+Hdf5Strings read_strings(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info) {
     if (info.sequences) {
         check_bytes(file, info.name, hdf5_shape_bytes(info, info.shape, file.path()));
         const auto records = open_records(file, std::move(dataset), info, Hdf5Access::fast);
-        Hdf5Texts texts;
+        Hdf5Strings texts;
         Buffer storage;
         for (std::int64_t i = 0; i < info.shape[0]; ++i) {
             const std::span<const std::byte> text = records->read(i, storage);
@@ -163,12 +172,12 @@ Hdf5Texts read_texts(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info
     const Hdf5Lock lock;
     const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, file.path(), kText);
     const Hdf5Id space(H5Dget_space(dataset.get()), H5Sclose, file.path(), kText);
-    return fixed_texts(file, info.name, type, space, [&](hid_t memory, void* out) {
+    return fixed_strings(file, info.name, type, space, [&](hid_t memory, void* out) {
         return H5Dread(dataset.get(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
     });
 }
 
-std::optional<Hdf5Texts> read_text_attribute(const Hdf5Bytes& file, const Hdf5Id& object, const char* name) {
+std::optional<Hdf5Strings> read_string_attribute(const Hdf5Bytes& file, const Hdf5Id& object, const char* name) {
     const Hdf5Lock lock;
     if (check_hdf5(H5Aexists(object.get(), name), file.path(), "attributes") == 0) {
         return std::nullopt;
@@ -180,13 +189,13 @@ std::optional<Hdf5Texts> read_text_attribute(const Hdf5Bytes& file, const Hdf5Id
         throw DataError({.path = file.path()}, {.where = name, .expected = kText, .got = "another type"});
     }
     if (check_hdf5(H5Tis_variable_str(type.get()), file.path(), name) == 0) {
-        return fixed_texts(file, name, type, space,
-                           [&](hid_t memory, void* out) { return H5Aread(attribute.get(), memory, out); });
+        return fixed_strings(file, name, type, space,
+                             [&](hid_t memory, void* out) { return H5Aread(attribute.get(), memory, out); });
     }
     H5O_info_t info{};
     check_hdf5(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC), file.path(), name);
-    return variable_texts(file, name, info.addr,
-                          check_hdf5(H5Sget_simple_extent_npoints(space.get()), file.path(), name));
+    return variable_strings(file, name, info.addr,
+                            check_hdf5(H5Sget_simple_extent_npoints(space.get()), file.path(), name));
 }
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// Filters are undone from the last to the first. The size between two of them is known: only the checksum, four bytes
-// at the end, changes it besides deflate.
+// Filters are reversed from the last to the first. The size of the data between two filters is known, since besides
+// deflate only the checksum changes it, by four bytes at the end.
 #include "stoker/formats/hdf5/hdf5_filters.h"
 
 #include <zlib.h>
@@ -46,7 +46,8 @@ Buffer inflate_chunk(std::span<const std::byte> stored, std::uint64_t size) {
     return out;
 }
 
-// Elements were stored as all their first bytes, all their second ones, and so on; what is left over is at the end.
+// Shuffle stores the first bytes of all elements, then the second bytes, and so on; an incomplete element stays at the
+// end.
 Buffer unshuffle(std::span<const std::byte> bytes, std::size_t item) {
     Buffer out(bytes.size());
     const std::size_t count = bytes.size() / item;
@@ -71,7 +72,7 @@ std::span<const std::byte> verify(std::span<const std::byte> bytes) {
         stored |= std::to_integer<std::uint32_t>(bytes[content.size() + i]) << (8 * i);
     }
     const std::uint32_t found = hdf5_fletcher32(content);
-    // Releases before 1.6.3 swapped the bytes of both halves on some machines; the library takes that too.
+    // HDF5 before 1.6.3 swapped the bytes of both halves on some machines; the library accepts that too.
     const std::uint32_t swapped = (found & 0x00ff00ffU) << 8 | (found & 0xff00ff00U) >> 8;
     if (stored != found && stored != swapped) {
         damaged(fmt::format("a fletcher32 checksum of {:08x}", stored), fmt::format("{:08x}", found));
@@ -90,12 +91,12 @@ void check_filters(const Hdf5Info& info, const std::string& path) {
         if (!known || twice) {
             throw Unsupported(
                 {.where = path,
-                 .expected = fmt::format("{} without filters but deflate (gzip), shuffle and "
+                 .expected = fmt::format("{} with no filters but deflate (gzip), shuffle and "
                                          "fletcher32, each once",
                                          info.name),
                  .got = fmt::format("filter {}{}, number {}", filter->name.empty() ? "without a name" : filter->name,
                                     twice ? " twice" : "", filter->id),
-                 .hint = "write it anew, as h5repack -f GZIP=1 does"});
+                 .hint = "rewrite the file with h5repack -f GZIP=1"});
         }
     }
 }
@@ -103,7 +104,7 @@ void check_filters(const Hdf5Info& info, const std::string& path) {
 Buffer undo_filters(std::span<const Hdf5Filter> filters, std::uint32_t mask, std::span<const std::byte> stored,
                     std::uint64_t size) {
     const auto active = [&](std::size_t i) { return (mask >> i & 1U) == 0; };
-    std::uint64_t before = size;  // of what went into the filter at hand
+    std::uint64_t before = size;  // size of the data before the current filter was applied
     for (std::size_t i = 0; i < filters.size(); ++i) {
         before += active(i) && filters[i].id == H5Z_FILTER_FLETCHER32 ? kChecksumBytes : 0;
     }
@@ -136,7 +137,7 @@ Buffer undo_filters(std::span<const Hdf5Filter> filters, std::uint32_t mask, std
 }
 
 std::uint32_t hdf5_fletcher32(std::span<const std::byte> bytes) {
-    constexpr std::size_t kWords = 360;  // as many as 32 bits sum without overflow
+    constexpr std::size_t kWords = 360;  // the most that can be summed in 32 bits without overflow
     std::uint32_t sum1 = 0;
     std::uint32_t sum2 = 0;
     const auto fold = [](std::uint32_t sum) { return (sum & 0xffffU) + (sum >> 16); };

@@ -1,5 +1,5 @@
-// Headers come in two versions: messages behind 8 bytes each, or, signed "OHDR", behind 4 or 6. Both may be
-// continued elsewhere in the file.
+// There are two versions of object headers. In version 1 each message has 8 bytes before it; in version 2, which begins
+// with "OHDR", 4 or 6. Both may continue in other blocks of the file.
 #include "stoker/formats/hdf5/hdf5_header.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr std::uint64_t kLayoutMessage = 0x08;
 constexpr std::uint64_t kAttributeMessage = 0x0c;
 constexpr std::uint64_t kContinuationMessage = 0x10;
 constexpr std::uint64_t kChunkedClass = 2;
-constexpr std::size_t kMostBlocks = 1000;  // a header is continued for each few messages added: 1000 is damage
+constexpr std::size_t kMaxBlocks = 1000;  // real files have a few
 constexpr const char* kHeader = "an object header";
 
 struct Block {
@@ -23,7 +23,7 @@ struct Block {
 };
 
 struct Header {
-    bool signed_form = false;  // version 2
+    bool version_2 = false;
     bool creation_order = false;
     Block first;
 };
@@ -45,10 +45,10 @@ Header read_prefix(const Hdf5Bytes& file, std::uint64_t offset) {
     again.skip((flags & 0x20) != 0 ? 16 : 0);  // times
     again.skip((flags & 0x10) != 0 ? 4 : 0);   // bounds on attributes
     const std::uint64_t size = again.number(1 << (flags & 3));
-    return {.signed_form = true, .creation_order = (flags & 0x04) != 0, .first = {again.offset(), size}};
+    return {.version_2 = true, .creation_order = (flags & 0x04) != 0, .first = {again.offset(), size}};
 }
 
-// A dataset's layout, at its beginning: nothing for the versions with other indexes.
+// `cursor`: at the layout message.
 std::optional<std::uint64_t> read_layout(const Hdf5Bytes& file, Hdf5Cursor& cursor) {
     const std::uint64_t offset = cursor.offset();
     const std::uint64_t version = cursor.number(1);
@@ -70,7 +70,7 @@ std::optional<std::uint64_t> read_layout(const Hdf5Bytes& file, Hdf5Cursor& curs
     return cursor.address();
 }
 
-// Where the values begin, and how many bytes there are up to the end of the header's block; nothing for another name.
+// `cursor`: at an attribute message. Empty if it has another name.
 std::optional<ByteRange> read_attribute(const Hdf5Bytes& file, Hdf5Cursor& cursor, std::string_view name) {
     const std::uint64_t offset = cursor.offset();
     const std::uint64_t version = cursor.number(1);
@@ -92,39 +92,39 @@ std::optional<ByteRange> read_attribute(const Hdf5Bytes& file, Hdf5Cursor& curso
 }
 
 void add_block(const Hdf5Bytes& file, std::deque<Block>& blocks, const Block& block) {
-    if (blocks.size() == kMostBlocks || std::ranges::find(blocks, block.offset, &Block::offset) != blocks.end()) {
-        file.damaged(block.offset, fmt::format("a header of at most {} blocks, each once", kMostBlocks),
-                     "more, or one again");
+    if (blocks.size() == kMaxBlocks || std::ranges::find(blocks, block.offset, &Block::offset) != blocks.end()) {
+        file.damaged(block.offset, fmt::format("a header of at most {} different blocks", kMaxBlocks),
+                     "more, or the same block twice");
     }
     blocks.push_back(block);
 }
 
-// The first message of that type that `wanted` says yes to, at its content, with what is left of its block.
+// A cursor at the content of the first message of that type for which `wanted` returns true.
 std::optional<Hdf5Cursor> find_message(const Hdf5Bytes& file, std::uint64_t header, std::uint64_t type,
                                        const std::function<bool(const Hdf5Cursor&)>& wanted) {
-    const std::uint64_t offset = file.place(header, kHeader);
+    const std::uint64_t offset = file.offset_of(header, kHeader);
     const Header form = read_prefix(file, offset);
-    const std::size_t message_header = !form.signed_form ? 8 : form.creation_order ? 6 : 4;
+    const std::size_t message_header = !form.version_2 ? 8 : form.creation_order ? 6 : 4;
     std::deque<Block> blocks = {form.first};
     for (std::size_t done = 0; done < blocks.size(); ++done) {
         Hdf5Cursor cursor(file, blocks[done].offset, blocks[done].size, kHeader);
-        if (form.signed_form && done > 0 && cursor.text(4) != "OCHK") {
-            file.damaged(blocks[done].offset, "a header's continuation", "something else");
+        if (form.version_2 && done > 0 && cursor.text(4) != "OCHK") {
+            file.damaged(blocks[done].offset, "a continuation of a header", "something else");
         }
         while (cursor.left() >= message_header) {
-            const std::uint64_t found = cursor.number(form.signed_form ? 1 : 2);
+            const std::uint64_t found = cursor.number(form.version_2 ? 1 : 2);
             const std::uint64_t size = cursor.number(2);
-            cursor.skip(message_header - (form.signed_form ? 3 : 4));
+            cursor.skip(message_header - (form.version_2 ? 3 : 4));
             if (found == type && wanted(cursor)) {
                 return cursor;
             }
             if (found == kContinuationMessage) {
                 Hdf5Cursor where = cursor;
-                const std::uint64_t next = file.place(where.address(), kHeader);
+                const std::uint64_t next = file.offset_of(where.address(), kHeader);
                 add_block(file, blocks, {next, where.length()});
             }
             if (size > cursor.left()) {
-                break;  // the checksum of version 2, or the gap before it
+                break;  // the checksum of version 2, or a gap before it
             }
             cursor.skip(size);
         }
@@ -137,7 +137,7 @@ std::optional<Hdf5Cursor> find_message(const Hdf5Bytes& file, std::uint64_t head
 std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header) {
     const auto layout = find_message(file, header, kLayoutMessage, [](const Hdf5Cursor&) { return true; });
     if (!layout) {
-        file.damaged(file.place(header, kHeader), "a header with a layout", "none");
+        file.damaged(file.offset_of(header, kHeader), "a header with a layout", "none");
     }
     Hdf5Cursor cursor = *layout;
     return read_layout(file, cursor);

@@ -1,5 +1,5 @@
-// An object header of an HDF5 file, as far as two messages go: where the index of a chunked dataset begins, which the
-// library keeps to itself, and where an attribute's values lie, since it does not survive damaged ones.
+// Two messages of an HDF5 object header: where the chunk index begins, which the library does not report, and where an
+// attribute's values lie, because the library crashes on damaged ones of variable length.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace stoker {
 
-// The address of the B-tree of version 1 that lists a dataset's chunks (all ones: none was written yet), given the
-// address of the dataset's object header. Nothing where the layout is of version 4 or later, with indexes of other
-// kinds. Throws DataError for damaged headers.
+// The address of the version 1 B-tree that lists a dataset's chunks; undefined (all ones) if none was written yet.
+// `header`: address of the dataset's object header. Empty for a layout message of version 4 or later, which has other
+// kinds of indexes. Throws DataError for a damaged header.
 std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_t header);
 
-// Where the values of an attribute lie in the file, up to the end of the header's block; nothing where it has none of
-// that name, or keeps its attributes elsewhere, as it does past 8 of them in the newer forms.
+// Where the values of an attribute begin, up to the end of the header's block. Empty if the header has no attribute of
+// that name, or if the attributes lie elsewhere, as they do beyond 8 attributes in newer files.
 std::optional<ByteRange> find_attribute(const Hdf5Bytes& file, std::uint64_t header, std::string_view name);
 
 }  // namespace stoker

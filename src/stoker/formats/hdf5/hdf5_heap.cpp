@@ -1,10 +1,8 @@
-// A collection: "GCOL", version, its size; then objects of 16 bytes (index, references, size) and their content, filled
-// up to 8 bytes. Object 0 is the free rest.
+// A collection of the global heap is "GCOL", a version and its size, then objects: a header of 16 bytes (index,
+// reference count, size) and the content, padded to 8 bytes. Object 0 is the free space at the end.
 #include "stoker/formats/hdf5/hdf5_heap.h"
 
 #include <fmt/format.h>
-
-#include "stoker/formats/hdf5/hdf5_bytes.h"
 
 namespace stoker {
 namespace {
@@ -16,21 +14,12 @@ std::uint64_t up_to_8(std::uint64_t size) {
     return (size + 7) / 8 * 8;
 }
 
-std::uint64_t natural(std::span<const std::byte> bytes) {
-    std::uint64_t value = 0;
-    for (std::size_t i = bytes.size(); i-- > 0;) {
-        value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-    }
-    return value;
-}
-
-}  // namespace
-
+// The first `length` bytes of object `index` in the collection at `address`.
 std::span<const std::byte> read_heap_object(const Hdf5Bytes& file, std::uint64_t address, std::uint64_t index,
                                             std::uint64_t length, Buffer& storage) {
-    const auto length_bytes = static_cast<std::uint64_t>(file.form().length_bytes);
+    const auto length_bytes = static_cast<std::uint64_t>(file.superblock().length_bytes);
     const std::uint64_t object_header = 8 + up_to_8(length_bytes);
-    const std::uint64_t begin = file.place(address, kHeap);
+    const std::uint64_t begin = file.offset_of(address, kHeap);
     Hdf5Cursor prefix(file, begin, object_header, kHeap);
     if (prefix.text(4) != "GCOL" || prefix.number(1) != 1) {
         file.damaged(begin, "a heap collection of version 1", "something else");
@@ -62,13 +51,15 @@ std::span<const std::byte> read_heap_object(const Hdf5Bytes& file, std::uint64_t
     file.damaged(begin, fmt::format("object {} in a heap collection", index), "none");
 }
 
+}  // namespace
+
 std::span<const std::byte> read_sequence(const Hdf5Bytes& file, std::span<const std::byte> record, Buffer& storage) {
-    const auto address_bytes = static_cast<std::size_t>(file.form().address_bytes);
-    const std::uint64_t length = natural(record.first(4));
-    const std::uint64_t address = natural(record.subspan(4, address_bytes));
-    const std::uint64_t object = natural(record.subspan(4 + address_bytes, 4));
+    const auto address_bytes = static_cast<std::size_t>(file.superblock().address_bytes);
+    const std::uint64_t length = little_endian(record.first(4));
+    const std::uint64_t address = little_endian(record.subspan(4, address_bytes));
+    const std::uint64_t object = little_endian(record.subspan(4 + address_bytes, 4));
     if (length == 0 || address == 0) {
-        return {};  // never written
+        return {};  // was never written
     }
     return read_heap_object(file, address, object, length, storage);
 }

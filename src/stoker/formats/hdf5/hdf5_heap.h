@@ -1,8 +1,7 @@
-// Variable-length sequences, past the library: a record names a collection of the file's global heap and an object in
-// it.
+// Variable-length sequences, read without the library. libhdf5 1.10.8 crashes on a damaged heap, and its H5Dread of
+// one sequence takes 16 times as long (21.6 against 1.3 us for 4 kB).
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -11,12 +10,8 @@
 
 namespace stoker {
 
-// The first `length` bytes of object `index` in the collection at `address`. Throws DataError where there is none or
-// where it is shorter.
-std::span<const std::byte> read_heap_object(const Hdf5Bytes& file, std::uint64_t address, std::uint64_t index,
-                                            std::uint64_t length, Buffer& storage);
-
-// Of the sequence that `record` names: length, heap address and index, of 8 + address_bytes bytes.
+// The sequence that `record` refers to: its length (4 bytes), the address of a collection of the global heap, and the
+// number of an object in it (4 bytes). Throws DataError if there is no such object or it is shorter.
 std::span<const std::byte> read_sequence(const Hdf5Bytes& file, std::span<const std::byte> record, Buffer& storage);
 
 class Hdf5Sequences final : public Hdf5Records {

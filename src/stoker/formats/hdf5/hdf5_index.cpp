@@ -1,5 +1,5 @@
-// A B-tree node: "TREE", type 1, level, number of entries, two siblings; then key and child in turn, where a leaf's
-// child is a chunk and its key the chunk's size, mask and first element.
+// A B-tree node is "TREE", type 1, its level, the number of entries and two siblings, then pairs of key and child. A
+// leaf's child is a chunk; its key holds the chunk's size, filter mask and first element.
 #include "stoker/formats/hdf5/hdf5_index.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace stoker {
 namespace {
 
 constexpr const char* kNode = "a B-tree node";
-constexpr hsize_t kMostAsked = 1000;  // chunks, where the library has to be asked: about a second
+// Chunks that the library is asked for one by one: it takes about 10 ms for so many, and the time grows quadratically.
+constexpr hsize_t kMaxAsked = 1000;
 
-// What a chunk's own bytes must fulfil, whoever named them.
 void check_chunk(const Hdf5Bytes& file, const Hdf5Info& info, const Hdf5Grid& grid, const Hdf5Chunk& chunk) {
     file.view(chunk.offset, chunk.size, "a chunk");
     if (info.filters.empty() && chunk.size != grid.chunk_bytes()) {
@@ -33,17 +33,17 @@ class TreeWalk {
 
     std::vector<Hdf5Chunk> chunks;
 
-    // Levels fall by one from parent to child, so this goes no deeper than the root's level, which is a byte.
+    // Recursion is at most 256 deep, because a child must be one level below its parent and the level is one byte.
     void visit(std::uint64_t address, int level) {
-        const std::uint64_t offset = file_.place(address, kNode);
+        const std::uint64_t offset = file_.offset_of(address, kNode);
         if (!seen_.insert(offset).second) {
-            file_.damaged(offset, "each B-tree node once", "one met again");
+            file_.damaged(offset, "each B-tree node once", "the same node twice");
         }
         Hdf5Cursor cursor(file_, offset, file_.size(), kNode);
         const bool sound = cursor.text(4) == "TREE" && cursor.number(1) == 1;
         const int found = sound ? static_cast<int>(cursor.number(1)) : 0;
         if (!sound || (level >= 0 && found != level)) {
-            file_.damaged(offset, "a B-tree node of chunks, a level below its parent", "something else");
+            file_.damaged(offset, "a B-tree node of chunks, one level below its parent", "something else");
         }
         const std::uint64_t entries = cursor.number(2);
         cursor.address();
@@ -73,7 +73,7 @@ class TreeWalk {
             file_.damaged(offset, "the first element of a chunk", fmt::format("({})", fmt::join(first_, ", ")));
         }
         chunk.cell = *cell;
-        chunk.offset = file_.place(child, "a chunk");
+        chunk.offset = file_.offset_of(child, "a chunk");
         check_chunk(file_, info_, grid_, chunk);
         chunks.push_back(chunk);
     }
@@ -109,7 +109,7 @@ std::vector<Hdf5Chunk> in_order(std::vector<Hdf5Chunk> chunks, const Hdf5Bytes& 
 }  // namespace
 
 Hdf5Grid::Hdf5Grid(const Hdf5Info& info, const std::string& path) : shape_(info.shape), chunk_(info.chunk) {
-    hdf5_shape_bytes(info, shape_, path);  // so that no product below overflows
+    hdf5_shape_bytes(info, shape_, path);  // throws if a product below would overflow
     chunk_bytes_ = hdf5_shape_bytes(info, chunk_, path);
     for (std::size_t i = 0; i < shape_.size(); ++i) {
         cells_.push_back(shape_[i] / chunk_[i] + (shape_[i] % chunk_[i] != 0 ? 1 : 0));
@@ -133,13 +133,13 @@ std::optional<std::vector<Hdf5Chunk>> read_chunk_index(const Hdf5Bytes& file, co
     const Hdf5Grid grid(info, file.path());
     if (const auto tree = find_chunk_tree(file, info.header)) {
         TreeWalk walk(file, info, grid);
-        if (!file.is_nowhere(*tree)) {
+        if (!file.is_undefined(*tree)) {
             walk.visit(*tree, -1);
         }
         return in_order(std::move(walk.chunks), file);
     }
     const hsize_t count = count_chunks(file, dataset, space_of(file, dataset));
-    if (count > kMostAsked || file.form().base != 0) {
+    if (count > kMaxAsked || file.superblock().base != 0) {
         return std::nullopt;
     }
     return ask_chunk_index(file, dataset, info);

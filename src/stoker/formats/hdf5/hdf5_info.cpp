@@ -1,4 +1,5 @@
-// One question to the library after the other; none of the answers is believed further than hdf5_bytes checks it.
+// The library's answers come from the file: offsets and sizes among them are checked where they are used
+// (hdf5_bytes.h).
 #include "stoker/formats/hdf5/hdf5_info.h"
 
 #include <array>
@@ -23,7 +24,7 @@ const char* class_name(H5T_class_t type) {
         case H5T_ARRAY:
             return "arrays";
         case H5T_VLEN:
-            return "variable-length sequences of other elements than uint8";
+            return "variable-length sequences of elements other than uint8";
         case H5T_STRING:
             return "text";
         default:
@@ -31,7 +32,7 @@ const char* class_name(H5T_class_t type) {
     }
 }
 
-// Integers and floats whose bits fill their bytes.
+// False for anything but integers and floats that use all bits of their bytes.
 bool read_number(hid_t type, ArrayType& out) {
     const H5T_class_t kind = H5Tget_class(type);
     const std::size_t size = H5Tget_size(type);
@@ -67,7 +68,8 @@ void read_type(hid_t type, const Hdf5Bytes& file, Hdf5Info& info) {
         }
     }
     if (info.sequences) {
-        info.item_size = static_cast<std::size_t>(8 + file.form().address_bytes);  // length, heap address, index
+        info.item_size =
+            static_cast<std::size_t>(8 + file.superblock().address_bytes);  // length, heap address, object number
     }
 }
 
@@ -101,14 +103,14 @@ void read_chunk_shape(hid_t creation, const std::string& path, Hdf5Info& info) {
     info.chunk.assign(sides.begin(), sides.begin() + rank);
     unsigned options = 0;
     check_hdf5(H5Pget_chunk_opts(creation, &options), path, kLayout);
-    info.plain_edges = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
+    info.unfiltered_edges = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
     bool sound = info.chunk.size() == info.shape.size();
     for (const std::int64_t side : info.chunk) {
         sound = sound && side >= 1;
     }
     if (!sound) {
         throw DataError({.path = path}, {.where = info.name,
-                                         .expected = "chunks of as many sides as the dataset has",
+                                         .expected = "chunks of as many dimensions as the dataset",
                                          .got = fmt::format("{} instead of {}", rank, info.shape.size())});
     }
 }
@@ -130,7 +132,7 @@ void read_layout(hid_t dataset, hid_t creation, const std::string& path, Hdf5Inf
     } else {
         info.offset = H5Dget_offset(dataset);
         info.stored = info.offset != HADDR_UNDEF;
-        H5Eclear2(H5E_DEFAULT);  // where nothing is stored it is an error to the library
+        H5Eclear2(H5E_DEFAULT);  // H5Dget_offset fails if nothing is stored
     }
 }
 
@@ -144,15 +146,15 @@ void read_fill(hid_t creation, const std::string& path, Hdf5Info& info) {
 
 }  // namespace
 
-Hdf5Bytes::Form read_hdf5_form(const Hdf5Id& file, const std::string& path) {
-    constexpr const char* kForm = "the file's superblock";
+Hdf5Bytes::Superblock read_superblock(const Hdf5Id& file, const std::string& path) {
+    constexpr const char* kSuperblock = "the file's superblock";
     const Hdf5Lock lock;
-    const Hdf5Id creation(H5Fget_create_plist(file.get()), H5Pclose, path, kForm);
+    const Hdf5Id creation(H5Fget_create_plist(file.get()), H5Pclose, path, kSuperblock);
     std::size_t address_bytes = 0;
     std::size_t length_bytes = 0;
     hsize_t base = 0;
-    check_hdf5(H5Pget_sizes(creation.get(), &address_bytes, &length_bytes), path, kForm);
-    check_hdf5(H5Pget_userblock(creation.get(), &base), path, kForm);
+    check_hdf5(H5Pget_sizes(creation.get(), &address_bytes, &length_bytes), path, kSuperblock);
+    check_hdf5(H5Pget_userblock(creation.get(), &base), path, kSuperblock);
     const auto usual = [](std::size_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8; };
     if (!usual(address_bytes) || !usual(length_bytes)) {
         throw Unsupported({.where = path,
@@ -163,7 +165,7 @@ Hdf5Bytes::Form read_hdf5_form(const Hdf5Id& file, const std::string& path) {
         .base = base, .address_bytes = static_cast<int>(address_bytes), .length_bytes = static_cast<int>(length_bytes)};
 }
 
-Hdf5Info describe_hdf5(const Hdf5Id& dataset, const std::string& name, const Hdf5Bytes& file) {
+Hdf5Info read_hdf5_info(const Hdf5Id& dataset, const std::string& name, const Hdf5Bytes& file) {
     const Hdf5Lock lock;
     const std::string& path = file.path();
     Hdf5Info info;

@@ -1,4 +1,4 @@
-// The library keeps its errors on a stack, from the outermost call to the one that failed first.
+// The library keeps errors on a stack, from the outermost call down to the one that failed first.
 #include "stoker/formats/hdf5/hdf5_library.h"
 
 #include <fmt/format.h>
@@ -9,18 +9,18 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kMostDatasets = 10'000;
+constexpr std::size_t kMaxDatasets = 10'000;
 
 std::recursive_mutex& library_mutex() {
     static std::recursive_mutex mutex;
-    // After damage the library finds no end when it closes itself at the process's end, and says so on stderr. What is
-    // written is closed before.
+    // After a damaged file the library's clean-up at exit loops and prints a message. Files that we write are closed
+    // before.
     static const herr_t never_at_exit = H5dont_atexit();
     static_cast<void>(never_at_exit);
     return mutex;
 }
 
-// The library calls back through C: nothing may throw.
+// Called from C code: must not throw.
 herr_t first_error(unsigned number, const H5E_error2_t* error, void* data) noexcept {
     if (number == 0) {
         auto& found = *static_cast<std::pair<const char*, const char*>*>(data);
@@ -38,9 +38,9 @@ struct Listing {
 
 herr_t add_dataset(hid_t /*object*/, const char* name, const H5O_info_t* info, void* data) noexcept {
     auto& listing = *static_cast<Listing*>(data);
-    if (++listing.objects > 2 * kMostDatasets || listing.names.size() > kMostDatasets) {
+    if (++listing.objects > 2 * kMaxDatasets || listing.names.size() > kMaxDatasets) {
         listing.too_many = true;
-        return 1;  // ends the visit
+        return 1;  // stops the visit
     }
     try {
         if (info->type == H5O_TYPE_DATASET) {
@@ -121,7 +121,7 @@ std::vector<std::string> list_hdf5(const Hdf5Id& file, const std::string& path) 
     if (listing.too_many) {
         throw Unsupported({.where = path,
                            .expected = "one dataset with all images",
-                           .got = fmt::format("more than {} datasets and groups", kMostDatasets),
+                           .got = fmt::format("more than {} datasets and groups", kMaxDatasets),
                            .hint = "store the images as one array, or as one dataset of variable-length uint8"});
     }
     check_hdf5(status, path, "a list of datasets");

@@ -1,8 +1,8 @@
-// The HDF5 C library, tamed: one lock around every call, ids that close themselves, errors as exceptions instead of
-// lines on stderr. Included by sources only, since it brings the library's own header.
+// RAII for the HDF5 C library: one lock around all calls, ids that close themselves, exceptions instead of messages on
+// stderr. Include it in .cpp files and internal headers only, because it includes hdf5.h.
 #pragma once
 
-// One set of function versions, from 1.10 to today's library.
+// Newer releases of HDF5 then offer the functions of 1.10.
 #define H5_USE_110_API
 #include <hdf5.h>
 
@@ -13,8 +13,8 @@
 
 namespace stoker {
 
-// The library knows at best one lock of its own, and Debian's build has none: who holds this one may call it. It may
-// be taken again by its holder. While it is held, the library prints nothing.
+// Hold it for every call: Debian's build of the library is not thread-safe, and other builds have one lock of their
+// own. Recursive. While it is held, the library prints nothing.
 class Hdf5Lock {
   public:
     Hdf5Lock();
@@ -33,7 +33,7 @@ class Hdf5Id {
     using Close = herr_t (*)(hid_t);
 
     Hdf5Id() = default;
-    // Throws DataError, with the library's reason, where `id` says that the call which made it failed.
+    // Throws DataError with the library's reason if `id` is negative: the call that returned it failed.
     Hdf5Id(hid_t id, Close closer, const std::string& path, std::string_view expected);
     Hdf5Id(Hdf5Id&& other) noexcept;
     Hdf5Id& operator=(Hdf5Id&& other) noexcept;
@@ -43,7 +43,7 @@ class Hdf5Id {
 
     hid_t get() const { return id_; }
 
-    // For who has to know whether it worked; negative where it did not.
+    // Returns a negative value on failure.
     herr_t close();
 
   private:
@@ -51,13 +51,13 @@ class Hdf5Id {
     Close close_ = nullptr;
 };
 
-// The innermost reason of the failure just seen, as "unable to load heap (H5HG_read)"; clears it.
+// The innermost error of the last failed call, such as "unable to load heap (H5HG_read)". Clears the error stack.
 std::string hdf5_reason();
 
-// `expected` was to come of a call that failed: a DataError with the library's reason.
+// Throws a DataError: `expected`, but the library's reason.
 [[noreturn]] void fail_hdf5(const std::string& path, std::string_view expected);
 
-// Throws as fail_hdf5 does where `status` is negative; hands it back otherwise.
+// Throws as fail_hdf5 does if `status` is negative; otherwise returns it.
 template <typename Status>
 Status check_hdf5(Status status, const std::string& path, std::string_view expected) {
     if (status < 0) {
@@ -66,11 +66,11 @@ Status check_hdf5(Status status, const std::string& path, std::string_view expec
     return status;
 }
 
-// Read-only and without the library's file lock, which fails on many network and read-only file systems.
+// Opens a file for reading, without the library's file lock, which fails on many network and read-only file systems.
 Hdf5Id open_hdf5(const std::string& path);
 
-// Names of all datasets, as "group/name", in order of their names. Backend that lead to other files, or nowhere, are
-// not followed. Throws Unsupported past 10,000: a data set of one array for each image.
+// The names of all datasets, such as "group/name", sorted. Links to other files and dangling links are not followed.
+// Throws Unsupported beyond 10,000 datasets: a file with one array for each image.
 std::vector<std::string> list_hdf5(const Hdf5Id& file, const std::string& path);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// One class for each way to store a dataset.
+// Contiguous datasets, and all others through the library. hdf5_chunks.h has the chunked ones.
 #include "stoker/formats/hdf5/hdf5_records.h"
 
 #include <algorithm>
@@ -21,10 +21,9 @@ std::uint64_t record_bytes(const Hdf5Info& info, const std::string& path) {
     return hdf5_shape_bytes(info, Shape(info.shape.begin() + 1, info.shape.end()), path);
 }
 
-// Contiguous in the file.
-class InFile final : public Hdf5Records {
+class ContiguousRecords final : public Hdf5Records {
   public:
-    InFile(const Hdf5Bytes& file, const Hdf5Info& info)
+    ContiguousRecords(const Hdf5Bytes& file, const Hdf5Info& info)
         : file_(file), offset_(info.offset), bytes_(record_bytes(info, file.path())) {
         file.view(offset_, hdf5_shape_bytes(info, info.shape, file.path()), info.name);
     }
@@ -39,56 +38,10 @@ class InFile final : public Hdf5Records {
     std::uint64_t bytes_;
 };
 
-// Never written: the fill value, or sequences of nothing.
-class Unwritten final : public Hdf5Records {
+// Any layout: one H5Dread under the lock for each record.
+class LibraryRecords final : public Hdf5Records {
   public:
-    Unwritten(const Hdf5Bytes& file, const Hdf5Info& info)
-        : bytes_(record_bytes(info, file.path())), fill_(info.fill) {}
-
-    std::span<const std::byte> read(std::int64_t /*index*/, Buffer& storage) const override {
-        storage.resize(bytes_);
-        std::ranges::fill(storage.bytes(), fill_);
-        return storage.bytes();
-    }
-
-  private:
-    std::uint64_t bytes_;
-    std::byte fill_;
-};
-
-// Compact: at most 64 KiB in the object header, read at once.
-class InMemory final : public Hdf5Records {
-  public:
-    InMemory(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info)
-        : bytes_(record_bytes(info, file.path())) {
-        constexpr std::uint64_t kMostCompact = std::uint64_t{1} << 16;
-        const std::uint64_t size = hdf5_shape_bytes(info, info.shape, file.path());
-        if (size > kMostCompact) {
-            throw DataError({.path = file.path()}, {.where = info.name,
-                                                    .expected = "a compact dataset of 64 KiB at most",
-                                                    .got = fmt::format("{} bytes", size)});
-        }
-        all_.resize(size);
-        std::ranges::fill(all_.bytes(), info.fill);
-        const Hdf5Lock lock;
-        const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, file.path(), kElements);
-        check_hdf5(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, all_.data()), file.path(),
-                   kElements);
-    }
-
-    std::span<const std::byte> read(std::int64_t index, Buffer& /*storage*/) const override {
-        return all_.bytes().subspan(static_cast<std::size_t>(index) * bytes_, bytes_);
-    }
-
-  private:
-    std::uint64_t bytes_;
-    Buffer all_;
-};
-
-// Any layout, one H5Dread under the lock for each record.
-class ThroughLibrary final : public Hdf5Records {
-  public:
-    ThroughLibrary(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info)
+    LibraryRecords(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info)
         : path_(file.path()), dataset_(std::move(dataset)), info_(info), bytes_(record_bytes(info, path_)) {
         const Hdf5Lock lock;
         type_ = Hdf5Id(H5Dget_type(dataset_.get()), H5Tclose, path_, kElements);
@@ -125,7 +78,7 @@ class ThroughLibrary final : public Hdf5Records {
 
     std::span<const std::byte> read_sequence(const Hdf5Id& space, Buffer& storage) const {
         hvl_t sequence{};
-        const bool text = info_.kind == Hdf5Kind::text;  // ended by a zero instead of counted
+        const bool text = info_.kind == Hdf5Kind::text;  // ends at a zero byte and has no length
         void* out = text ? static_cast<void*>(&sequence.p) : &sequence;
         check_hdf5(H5Dread(dataset_.get(), type_.get(), memory_.get(), space.get(), H5P_DEFAULT, out), path_,
                    kElements);
@@ -146,21 +99,28 @@ class ThroughLibrary final : public Hdf5Records {
     Hdf5Id memory_;
 };
 
-// Null where only the library can.
-std::unique_ptr<const Hdf5Records> open_fast(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info) {
-    switch (info.layout) {
-        case Hdf5Layout::compact:
-            return info.sequences ? nullptr : std::make_unique<InMemory>(file, dataset, info);
-        case Hdf5Layout::contiguous:
-            if (!info.stored) {
-                return std::make_unique<Unwritten>(file, info);
-            }
-            return std::make_unique<InFile>(file, info);
-        case Hdf5Layout::chunked:
-            break;
+// A shape that promises more would make the library read beyond the header that holds the elements.
+void check_compact(const Hdf5Bytes& file, const Hdf5Info& info) {
+    constexpr std::uint64_t kMaxCompact = std::uint64_t{1} << 16;
+    const std::uint64_t size = hdf5_shape_bytes(info, info.shape, file.path());
+    if (size > kMaxCompact) {
+        throw DataError({.path = file.path()}, {.where = info.name,
+                                                .expected = "a compact dataset of 64 KiB at most",
+                                                .got = fmt::format("{} bytes", size)});
     }
-    auto index = read_chunk_index(file, dataset, info);
-    return index ? std::make_unique<Hdf5Chunks>(file, info, std::move(*index)) : nullptr;
+}
+
+// Null if the library has to read the records.
+std::unique_ptr<const Hdf5Records> open_fast(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info) {
+    if (info.layout == Hdf5Layout::contiguous && info.stored) {
+        return std::make_unique<ContiguousRecords>(file, info);
+    }
+    if (info.layout == Hdf5Layout::chunked && !info.unfiltered_edges) {
+        if (auto index = read_chunk_index(file, dataset, info)) {
+            return std::make_unique<Hdf5Chunks>(file, info, std::move(*index));
+        }
+    }
+    return nullptr;
 }
 
 }  // namespace
@@ -168,12 +128,12 @@ std::unique_ptr<const Hdf5Records> open_fast(const Hdf5Bytes& file, const Hdf5Id
 std::unique_ptr<const Hdf5Records> open_records(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info,
                                                 Hdf5Access access) {
     check_filters(info, file.path());
-    std::unique_ptr<const Hdf5Records> records;
-    if (access == Hdf5Access::fast) {
-        records = open_fast(file, dataset, info);
+    if (info.layout == Hdf5Layout::compact) {
+        check_compact(file, info);
     }
+    auto records = access == Hdf5Access::fast ? open_fast(file, dataset, info) : nullptr;
     if (records == nullptr) {
-        return std::make_unique<ThroughLibrary>(file, std::move(dataset), info);
+        return std::make_unique<LibraryRecords>(file, std::move(dataset), info);
     }
     if (info.sequences) {
         return std::make_unique<Hdf5Sequences>(file, std::move(records));

@@ -1,5 +1,5 @@
-// The records of an HDF5 dataset, one for each step of its first dimension, by the fastest way that its layout allows.
-// Most ways go past the library, which knows only one lock; the way through it reads everything, and is their twin.
+// The records of an HDF5 dataset, one for each index of its first dimension. Contiguous and most chunked datasets are
+// read without the library, by many threads at once. The library reads the others, one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ namespace stoker {
 
 enum class Hdf5Access : std::uint8_t {
     fast,
-    library,  // every record by H5Dread
+    library,  // H5Dread for every record: the reference in tests
 };
 
 class Hdf5Records {
   public:
     virtual ~Hdf5Records() = default;
 
-    // The bytes of record `index`, which must be in range: elements of numbers as the file has them, or the bytes of
-    // one variable-length sequence. They stay valid as long as the records and `storage`. Many threads at once. Throws
-    // DataError or IoError.
+    // The bytes of record `index`, which must be in range: numbers in the file's byte order, or one variable-length
+    // sequence. They stay valid as long as this object and `storage`. Thread-safe. Throws DataError or IoError.
     virtual std::span<const std::byte> read(std::int64_t index, Buffer& storage) const = 0;
 };
 
-// An open dataset with all that its records need. `fast` falls back to the library for a chunk index of the newer kinds
-// past 1,000 chunks or behind a user block, and for compact datasets of variable-length elements.
+// `fast` falls back to the library for compact datasets (64 KiB at most), for contiguous ones that were never written,
+// for chunk indexes of the newer kinds with more than 1,000 chunks or in a file with a user block, and for chunked ones
+// whose filters are not applied at the edge.
 std::unique_ptr<const Hdf5Records> open_records(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info,
                                                 Hdf5Access access);
 

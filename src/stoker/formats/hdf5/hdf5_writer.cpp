@@ -1,21 +1,21 @@
-// Object times are left out, so that the same samples give the same file; the newer object headers are used, as only
-// they hold attributes above 64 KiB (many classes).
+// Object times are not stored, so that the same samples give the same file. The format of HDF5 1.8 is used, because
+// older object headers cannot hold attributes above 64 KiB (many class names).
 #include "stoker/formats/hdf5/hdf5_writer.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <utility>
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/formats/hdf5/hdf5_library.h"
 
 namespace stoker {
 namespace {
 
-// Like Hdf5Id, for an id that may be none: what asks for several things looks at them together.
+// An Hdf5Id of an id that may be invalid: callers make several calls and check the results together.
 Hdf5Id own(hid_t id, Hdf5Id::Close close) {
     return id < 0 ? Hdf5Id() : Hdf5Id(id, close, "", "");
 }
@@ -33,21 +33,8 @@ Hdf5Id text_type(std::size_t length = H5T_VARIABLE) {
     return type;
 }
 
-Hdf5Id memory_type(Hdf5Type type) {
-    switch (type) {
-        case Hdf5Type::uint8:
-            return own(H5Tcopy(H5T_NATIVE_UINT8), H5Tclose);
-        case Hdf5Type::int64:
-            return own(H5Tcopy(H5T_NATIVE_INT64), H5Tclose);
-        case Hdf5Type::vlen_uint8:
-            return own(H5Tvlen_create(H5T_NATIVE_UINT8), H5Tclose);
-        case Hdf5Type::text:
-            return text_type();
-    }
-    return {};
-}
-
-Hdf5Id file_type(Hdf5Type type) {
+// In the file and in memory: both are little-endian.
+Hdf5Id element_type(Hdf5Type type) {
     switch (type) {
         case Hdf5Type::uint8:
             return own(H5Tcopy(H5T_STD_U8LE), H5Tclose);
@@ -66,7 +53,7 @@ Hdf5Id file_type(Hdf5Type type) {
 struct Hdf5Writer::Handles {
     Hdf5Id file;
     Hdf5Id dataset;
-    Hdf5Id type;  // in memory
+    Hdf5Id type;  // of its elements
     Hdf5Type kind = Hdf5Type::uint8;
     std::string name;
     std::vector<hsize_t> shape;
@@ -79,7 +66,7 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path) : path_(std::move(path)), han
     const Hdf5Id access = own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
     H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_LATEST);
     const Hdf5Id create = own(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
-    const bool good = H5Pset_obj_track_times(create.get(), false) >= 0;  // of the root group
+    const bool good = H5Pset_obj_track_times(create.get(), false) >= 0;  // for the root group
     handles_->file = own(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, create.get(), access.get()), H5Fclose);
     if (!good || !is_open(handles_->file)) {
         fail("a file that can be made");
@@ -107,17 +94,16 @@ void Hdf5Writer::begin(const std::string& name, Hdf5Type type, const Shape& shap
         h.row_bytes *= h.shape[i];
     }
     const Hdf5Id space = own(H5Screate_simple(static_cast<int>(h.shape.size()), h.shape.data(), nullptr), H5Sclose);
-    const Hdf5Id stored = file_type(type);
     const Hdf5Id create = own(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
     const bool fixed = type == Hdf5Type::uint8 || type == Hdf5Type::int64;
     bool good = H5Pset_obj_track_times(create.get(), false) >= 0;
-    if (fixed) {  // the elements come all, and in order
+    if (fixed) {  // all elements will be written, in order
         good = good && H5Pset_alloc_time(create.get(), H5D_ALLOC_TIME_EARLY) >= 0 &&
                H5Pset_fill_time(create.get(), H5D_FILL_TIME_NEVER) >= 0;
     }
-    h.type = memory_type(type);
+    h.type = element_type(type);
     h.dataset =
-        own(H5Dcreate2(h.file.get(), name.c_str(), stored.get(), space.get(), H5P_DEFAULT, create.get(), H5P_DEFAULT),
+        own(H5Dcreate2(h.file.get(), name.c_str(), h.type.get(), space.get(), H5P_DEFAULT, create.get(), H5P_DEFAULT),
             H5Dclose);
     if (!good || !is_open(h.type) || !is_open(h.dataset)) {
         fail("room for a dataset");
@@ -164,13 +150,13 @@ void Hdf5Writer::append(std::span<const std::span<const std::byte>> elements) {
     std::vector<hvl_t> values;
     values.reserve(elements.size());
     for (const auto element : elements) {
-        values.push_back({element.size(), const_cast<std::byte*>(element.data())});  // it is only read
+        values.push_back({element.size(), const_cast<std::byte*>(element.data())});  // H5Dwrite only reads it
     }
     write(rows, values.data());
 }
 
-// Strings of variable length, which h5py gives as str. Above 64 KiB an attribute leaves its object's header, and
-// readers that do not trust the library with damaged heaps, such as ours, want strings of one length there.
+// Strings have variable length, which h5py returns as str. An attribute above 64 KiB lies outside its object's header,
+// where our reader supports strings of fixed length only (hdf5_columns.cpp).
 void Hdf5Writer::attribute(const std::string& name, std::span<const std::string> texts) {
     const Hdf5Lock lock;
     constexpr std::size_t kInHeader = std::size_t{60} << 10;
@@ -212,20 +198,16 @@ void Hdf5Writer::end() {
 
 void Hdf5Writer::finish() {
     {
-        const Hdf5Lock lock;  // not for as long as the disk takes
+        const Hdf5Lock lock;  // not held during fsync
         if (handles_->file.close() < 0) {
             fail("room to write");
         }
     }
-    const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    const bool durable = file >= 0 && ::fsync(file) == 0;
-    const std::string reason = durable ? "" : errno_text();
-    if (file >= 0) {
-        ::close(file);
+    const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) {
+        throw errno_error(path_.string(), "a readable file");
     }
-    if (!durable) {
-        throw IoError({.where = path_.string(), .expected = "the file to reach the disk", .got = reason});
-    }
+    sync_file(file.get(), path_);
 }
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// Writes HDF5 datasets front to back, in pieces: fixed arrays as one contiguous block, so that readers may read
-// them without the library, lists of byte strings as variable-length elements.
+// Writes HDF5 datasets in pieces, from the first row to the last. Arrays are contiguous, so that they can be read
+// without the library; lists of byte strings are variable-length elements.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,24 @@
 
 namespace stoker {
 
-enum class Hdf5Type : std::uint8_t { uint8, int64, vlen_uint8, text };  // text: UTF-8 of any length, without a NUL
+enum class Hdf5Type : std::uint8_t { uint8, int64, vlen_uint8, text };  // text: UTF-8 without NUL
 
 class Hdf5Writer {
   public:
-    explicit Hdf5Writer(std::filesystem::path path);  // replaces what is there; throws IoError, as all calls do
+    explicit Hdf5Writer(std::filesystem::path path);  // replaces an existing file; all calls throw IoError
     Hdf5Writer(const Hdf5Writer&) = delete;
     Hdf5Writer& operator=(const Hdf5Writer&) = delete;
     ~Hdf5Writer();
 
-    // A dataset, which `append` then fills along its first axis. `shape` of the two variable types: {count}.
+    // Begins a dataset; `append` fills it along the first axis. `shape` is {count} for the variable-length types.
     void begin(const std::string& name, Hdf5Type type, const Shape& shape);
-    void append(std::span<const std::byte> elements);                   // whole rows of uint8 or int64
-    void append(std::span<const std::span<const std::byte>> elements);  // of the variable types
-    // On the dataset under way.
+    void append(std::span<const std::byte> elements);                   // complete rows of uint8 or int64
+    void append(std::span<const std::span<const std::byte>> elements);  // variable-length elements
+    // Adds an attribute to the dataset that was begun.
     void attribute(const std::string& name, std::span<const std::string> texts);
-    void end();  // throws InternalError where rows are missing
+    void end();  // throws InternalError if rows are missing
 
-    // Closes the file and brings it to the disk.
+    // Closes the file and syncs it to the disk.
     void finish();
 
   private:

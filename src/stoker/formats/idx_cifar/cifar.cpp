@@ -1,5 +1,5 @@
-// A record is one byte of label (two of CIFAR-100: coarse, fine) and a plane of 32 x 32 for red, green and blue. The
-// pickles have the same planes as an array (N, 3072) under "data", and labels as lists.
+// A binary record is one byte of label (CIFAR-100: two, coarse and fine) and planes (3, 32, 32) of red, green and blue.
+// The pickles have the same planes as an array (N, 3072) under "data", and labels as lists.
 #include "stoker/formats/idx_cifar/cifar.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/array.h"
-#include "stoker/formats/numbered_classes.h"
+#include "stoker/formats/class_names.h"
 
 namespace stoker {
 namespace {
@@ -25,41 +25,44 @@ constexpr std::size_t kImageBytes = 3 * kSide * kSide;
 constexpr ImageArray kImage = {.height = kSide, .width = kSide, .channels = 3, .planes = true};
 
 bool is_file(const fs::path& path) {
-    std::error_code error;  // what cannot be told is none
+    std::error_code error;  // a file without access counts as missing
     return fs::is_regular_file(path, error);
 }
 
-enum class Form : std::uint8_t { ten_binary, ten_pickled, hundred_binary, hundred_pickled };
+struct Version {
+    bool hundred = false;  // CIFAR-100
+    bool binary = false;
+};
 
-// The binary form first, which is quicker to open.
-std::optional<Form> form_of(const fs::path& directory) {
+// Binary files are preferred, since they are quicker to open.
+std::optional<Version> find_version(const fs::path& directory) {
     const auto has = [&](const char* name) { return is_file(directory / name); };
     if (has("data_batch_1.bin") || has("test_batch.bin")) {
-        return Form::ten_binary;
+        return Version{.binary = true};
     }
     if (has("data_batch_1") || has("test_batch")) {
-        return Form::ten_pickled;
+        return Version{};
     }
     if (has("fine_label_names.txt") && (has("train.bin") || has("test.bin"))) {
-        return Form::hundred_binary;
+        return Version{.hundred = true, .binary = true};
     }
     if (has("meta") && (has("train") || has("test"))) {
-        return Form::hundred_pickled;
+        return Version{.hundred = true};
     }
     return std::nullopt;
 }
 
-std::vector<std::string> batch_names(Form form, Split split) {
-    const std::string ending = form == Form::ten_binary || form == Form::hundred_binary ? ".bin" : "";
-    if (form == Form::hundred_binary || form == Form::hundred_pickled) {
-        return {(split == Split::train ? "train" : "test") + ending};
+std::vector<std::string> batch_names(Version version, Split split) {
+    const char* extension = version.binary ? ".bin" : "";
+    if (version.hundred) {
+        return {fmt::format("{}{}", split_name(split), extension)};
     }
     if (split == Split::test) {
-        return {"test_batch" + ending};
+        return {fmt::format("test_batch{}", extension)};
     }
     std::vector<std::string> names;
     for (int i = 1; i <= 5; ++i) {
-        names.push_back(fmt::format("data_batch_{}{}", i, ending));
+        names.push_back(fmt::format("data_batch_{}{}", i, extension));
     }
     return names;
 }
@@ -99,7 +102,7 @@ std::vector<std::string> names_in_pickle(const fs::path& path, std::string_view 
     }
 }
 
-// Throws InvalidArgument for a name that CIFAR has not.
+// Throws InvalidArgument for fields that CIFAR does not have.
 bool wants_coarse(const FieldNames& fields, bool hundred, const std::string& path) {
     const std::vector<std::string> labels = hundred
                                                 ? std::vector<std::string>{"", "labels", "fine_labels", "coarse_labels"}
@@ -116,21 +119,21 @@ bool wants_coarse(const FieldNames& fields, bool hundred, const std::string& pat
 }  // namespace
 
 bool holds_cifar(const fs::path& directory) {
-    return form_of(directory).has_value();
+    return find_version(directory).has_value();
 }
 
 CifarDataset::CifarDataset(const fs::path& directory, Split split, const FieldNames& fields)
     : path_(directory.string()), split_(split) {
-    const auto form = form_of(directory);
-    if (!form) {
+    const auto version = find_version(directory);
+    if (!version) {
         throw DataError({.path = path_},
                         {.where = "cifar", .expected = "the files of CIFAR-10 or CIFAR-100", .got = "none of them"});
     }
-    hundred_ = *form == Form::hundred_binary || *form == Form::hundred_pickled;
-    binary_ = *form == Form::ten_binary || *form == Form::hundred_binary;
+    hundred_ = version->hundred;
+    binary_ = version->binary;
     coarse_ = wants_coarse(fields, hundred_, path_);
     read_classes(directory);
-    for (const std::string& name : batch_names(*form, split)) {
+    for (const std::string& name : batch_names(*version, split)) {
         const fs::path path = directory / name;
         if (!is_file(path)) {
             throw DataError({.path = path_}, {.where = "cifar", .expected = name, .got = "no such file"});
@@ -156,7 +159,7 @@ void CifarDataset::refuse(const Batch& batch, std::int64_t offset, std::string e
                     {.where = "cifar", .expected = std::move(expected), .got = std::move(got)});
 }
 
-// Numbers where the file of names is missing.
+// The class names are numbers where the file of names is missing.
 void CifarDataset::read_classes(const fs::path& directory) {
     const std::string file = !binary_    ? (hundred_ ? "meta" : "batches.meta")
                              : !hundred_ ? "batches.meta.txt"
@@ -209,23 +212,21 @@ void CifarDataset::open_pickle(Batch& batch) const {
     }
 }
 
-CifarDataset::Place CifarDataset::place(std::int64_t index) const {
+CifarDataset::Position CifarDataset::position(std::int64_t index) const {
+    check_index(index);
     std::int64_t at = index;
-    for (const Batch& batch : batches_) {
-        if (at >= 0 && at < batch.count) {
-            return {.batch = &batch, .at = static_cast<std::size_t>(at)};
-        }
-        at -= batch.count;
+    auto batch = batches_.begin();
+    for (; at >= batch->count; ++batch) {
+        at -= batch->count;
     }
-    throw InvalidArgument(
-        {.where = path_, .expected = fmt::format("an index below {}", size_), .got = fmt::format("{}", index)});
+    return {.batch = &*batch, .at = static_cast<std::size_t>(at)};
 }
 
-std::int64_t CifarDataset::label_of(const Place& place) const {
-    const Batch& batch = *place.batch;
-    const std::size_t offset = place.at * batch.step + (hundred_ && !coarse_ ? 1 : 0);  // of a binary label
+std::int64_t CifarDataset::label_of(const Position& position) const {
+    const Batch& batch = *position.batch;
+    const std::size_t offset = position.at * batch.step + (hundred_ && !coarse_ ? 1 : 0);  // of the binary label
     const std::int64_t label =
-        binary_ ? std::to_integer<std::int64_t>(batch.file.bytes()[offset]) : batch.labels[place.at];
+        binary_ ? std::to_integer<std::int64_t>(batch.file.bytes()[offset]) : batch.labels[position.at];
     if (label < 0 || label >= static_cast<std::int64_t>(classes_.size())) {
         throw DataError({.path = batch.path, .offset = binary_ ? std::optional<std::int64_t>(offset) : std::nullopt},
                         {.where = "cifar",
@@ -236,17 +237,17 @@ std::int64_t CifarDataset::label_of(const Place& place) const {
 }
 
 std::optional<std::int64_t> CifarDataset::label(std::int64_t index) const {
-    return label_of(place(index));
+    return label_of(position(index));
 }
 
 void CifarDataset::read(std::int64_t index, Sample& sample) const {
-    const Place at = place(index);
+    const Position at = position(index);
     sample.label = label_of(at);
     set_pixels(kImage, false, at.batch->pixels.subspan(at.at * at.batch->step, kImageBytes), sample);
 }
 
 std::string CifarDataset::key(std::int64_t index) const {
-    return fmt::format("{}/{}", split_ == Split::train ? "train" : "test", index);
+    return fmt::format("{}/{}", split_name(split_), index);
 }
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// CIFAR-10 and CIFAR-100 as they are published, in both forms: binary records, and pickles written by Python 2.
+// CIFAR-10 and CIFAR-100 in both published versions: binary records, and pickles written by Python 2.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace stoker {
 
 class CifarDataset final : public Dataset {
   public:
-    // Samples in the order of torchvision's CIFAR10 and CIFAR100: data_batch_1 to 5 one after the other. Of CIFAR-100
-    // the labels are the fine ones, unless `fields.label` is "coarse_labels". Throws DataError.
+    // Samples are in the order of torchvision's CIFAR10 and CIFAR100: data_batch_1 to 5 one after the other. CIFAR-100
+    // has its fine labels unless `fields.label` is "coarse_labels". Throws DataError; InvalidArgument for other fields.
     CifarDataset(const std::filesystem::path& directory, Split split, const FieldNames& fields = {});
 
     std::int64_t size() const override { return size_; }
@@ -33,13 +33,13 @@ class CifarDataset final : public Dataset {
     struct Batch {
         std::string path;
         MappedFile file;
-        std::unique_ptr<Pickle> pickle;     // null of binary records; may hold the pixels
-        std::span<const std::byte> pixels;  // of the first image, `step` from one to the next
+        std::unique_ptr<Pickle> pickle;     // null for binary records; may own the pixels
+        std::span<const std::byte> pixels;  // from the first image on; images are `step` bytes apart
         std::size_t step = 0;
-        std::vector<std::int64_t> labels;  // from a pickle; empty of binary records, which have them in front
+        std::vector<std::int64_t> labels;  // from a pickle; empty for binary records, which begin with them
         std::int64_t count = 0;
     };
-    struct Place {
+    struct Position {
         const Batch* batch;
         std::size_t at;
     };
@@ -47,13 +47,13 @@ class CifarDataset final : public Dataset {
     void read_classes(const std::filesystem::path& directory);
     void open_records(Batch& batch) const;
     void open_pickle(Batch& batch) const;
-    Place place(std::int64_t index) const;
-    std::int64_t label_of(const Place& place) const;
+    Position position(std::int64_t index) const;
+    std::int64_t label_of(const Position& position) const;
     [[noreturn]] void refuse(const Batch& batch, std::int64_t offset, std::string expected, std::string got) const;
 
     std::string path_;
     Split split_;
-    bool hundred_ = false;
+    bool hundred_ = false;  // CIFAR-100
     bool coarse_ = false;
     bool binary_ = false;
     std::vector<Batch> batches_;
@@ -62,8 +62,8 @@ class CifarDataset final : public Dataset {
     std::int64_t bytes_ = 0;
 };
 
-// True where the directory has files named as those of CIFAR are: data_batch_1 or test_batch, with or without .bin;
-// train or test beside meta; train.bin or test.bin beside fine_label_names.txt.
+// True where the directory has files with CIFAR's names: data_batch_1 or test_batch, with or without .bin; train or
+// test beside meta; train.bin or test.bin beside fine_label_names.txt.
 bool holds_cifar(const std::filesystem::path& directory);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Puts images and labels together, and finds them in a directory by their names.
+// Combines images and labels, and finds their files in a directory by name.
 #include "stoker/formats/idx_cifar/idx.h"
 
 #include <algorithm>
@@ -7,12 +7,13 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/numbered_classes.h"
+#include "stoker/formats/class_names.h"
 
 namespace stoker {
 namespace {
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
                     {.where = "idx", .expected = std::move(expected), .got = std::move(got)});
 }
 
-// A dimension of an image, as int; `at` is its place in the header.
+// Dimension `at` of the images, checked to be in [1, limit].
 int image_size(const IdxFile& file, std::size_t at, const char* what, std::int64_t limit) {
     const std::int64_t size = file.shape()[at];
     if (size < 1 || size > limit) {
@@ -33,9 +34,9 @@ int image_size(const IdxFile& file, std::size_t at, const char* what, std::int64
     return static_cast<int>(size);
 }
 
-// What a file's name says about it.
+// The parts of a file's name.
 struct IdxName {
-    std::string set;  // what stands before "train-images": empty for MNIST, "emnist-letters-" elsewhere
+    std::string set;  // the prefix before "train-images": empty for MNIST, "emnist-letters-" for EMNIST
     Split split = Split::train;
     bool labels = false;
 };
@@ -49,9 +50,9 @@ std::optional<IdxName> parse_name(std::string name) {
         name.resize(name.size() - 3);
     }
     std::ranges::replace(name, '.', '-');
-    for (const auto& [split_name, split] : kSplits) {
+    for (const auto& [stem, split] : kSplits) {
         for (const auto& [tail, labels] : kTails) {
-            const std::string ending = std::string(split_name) += tail;
+            const std::string ending = std::string(stem) += tail;
             if (name.ends_with(ending)) {
                 name.resize(name.size() - ending.size());
                 if (name.empty() || name.ends_with('-')) {
@@ -64,7 +65,7 @@ std::optional<IdxName> parse_name(std::string name) {
     return std::nullopt;
 }
 
-// Calls `visit` with the path and the parsed name of every IDX file of the directory, by name.
+// Calls `visit` with the path and the parsed name of every IDX file in the directory, sorted by path.
 template <typename Visit>
 void each_idx(const fs::path& directory, Visit visit) {
     std::map<fs::path, IdxName> files;
@@ -75,7 +76,7 @@ void each_idx(const fs::path& directory, Visit visit) {
         }
     }
     if (error) {
-        throw IoError({.where = directory.string(), .expected = "a readable folder", .got = error.message()});
+        throw errno_error(directory.string(), "a readable folder", error.value());
     }
     for (const auto& [path, name] : files) {
         visit(path, name);
@@ -109,10 +110,7 @@ IdxDataset::IdxDataset(const fs::path& images, const fs::path& labels, Split spl
 }
 
 std::optional<std::int64_t> IdxDataset::label(std::int64_t index) const {
-    if (index < 0 || index >= size()) {
-        throw InvalidArgument(
-            {.where = path_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
-    }
+    check_index(index);
     return std::to_integer<std::int64_t>(labels_.bytes()[static_cast<std::size_t>(index)]);
 }
 
@@ -120,15 +118,11 @@ void IdxDataset::read(std::int64_t index, Sample& sample) const {
     sample.label = *label(index);
     const auto at = static_cast<std::size_t>(index);
     const std::size_t image_bytes = images_.bytes().size() / static_cast<std::size_t>(size());
-    sample.bytes = images_.bytes().subspan(at * image_bytes, image_bytes);
-    sample.encoded = false;
-    sample.height = height_;
-    sample.width = width_;
-    sample.channels = channels_;
+    sample.set_raw(images_.bytes().subspan(at * image_bytes, image_bytes), height_, width_, channels_);
 }
 
 std::string IdxDataset::key(std::int64_t index) const {
-    return fmt::format("{}/{}", split_ == Split::train ? "train" : "test", index);
+    return fmt::format("{}/{}", split_name(split_), index);
 }
 
 bool holds_idx(const fs::path& directory) {
@@ -149,13 +143,11 @@ IdxPaths find_idx(const fs::path& directory, Split split) {
     });
     if (sets.size() > 1) {
         std::vector<std::string> names;
-        for (const auto& [name, paths] : sets) {
-            names.push_back(name);
-        }
+        std::ranges::copy(std::views::keys(sets), std::back_inserter(names));
         throw DataError({.path = directory.string()}, {.where = "idx",
                                                        .expected = "the files of one data set",
                                                        .got = fmt::format("{}", fmt::join(names, ", ")),
-                                                       .hint = "keep each in a folder of its own"});
+                                                       .hint = "put each data set into a separate folder"});
     }
     IdxPaths paths = sets.empty() ? IdxPaths{} : sets.begin()->second;
     if (paths.images.empty() || paths.labels.empty()) {

@@ -1,5 +1,5 @@
-// A data set of IDX files, as MNIST and its relatives are published: a file of images, a file of
-// labels, and the names that tell the training files from the test files.
+// Data sets of IDX files, such as MNIST: a file of images and a file of labels for each split, recognised by their
+// names.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace stoker {
 
 class IdxDataset final : public Dataset {
   public:
-    // Images (N, H, W) or (N, H, W, C), labels (N). `split` names the keys: "train/123", "test/123".
+    // Images (N, H, W) or (N, H, W, C), labels (N). Keys are "train/123" or "test/123". Throws DataError, IoError.
     IdxDataset(const std::filesystem::path& images, const std::filesystem::path& labels, Split split);
 
     std::int64_t size() const override { return images_.shape()[0]; }
@@ -27,7 +27,7 @@ class IdxDataset final : public Dataset {
     std::int64_t bytes() const override { return images_.file_bytes() + labels_.file_bytes(); }
 
   private:
-    std::string path_;  // of the images
+    std::string path_;  // of the images' file
     IdxFile images_;
     IdxFile labels_;
     Split split_;
@@ -42,12 +42,12 @@ struct IdxPaths {
     std::filesystem::path labels;
 };
 
-// True where the directory has a file named as MNIST's are: [prefix-]train-images-idx3-ubyte[.gz], with t10k or test
-// for the test split, labels-idx1 for the labels, idx4 for colour, and a dot before "idx" as good as a dash.
+// True where the directory has a file of images named as MNIST's: [prefix-]train-images-idx3-ubyte[.gz], with t10k or
+// test for the test split, idx4 for colour, and "-idx" or ".idx". Labels are named labels-idx1.
 bool holds_idx(const std::filesystem::path& directory);
 
-// The files of one split, the plain one where there is also a .gz. Throws DataError where one is
-// missing, or where the directory holds several data sets (several prefixes).
+// The files of one split; a plain file is preferred to a .gz. Throws DataError where one is missing, or where the
+// directory holds several data sets (several prefixes).
 IdxPaths find_idx(const std::filesystem::path& directory, Split split);
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// Reads and writes IDX. A header is believed only where the file's size agrees with it: exactly
-// for a plain file; for gzip within what the packed bytes could hold, then exactly while inflating.
+// Reads and writes IDX. The header must agree with the file's size: exactly for a plain file; for gzip first within the
+// greatest compression ratio, then exactly while inflating.
 #include "stoker/formats/idx_cifar/idx_file.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ std::size_t parse_magic(const std::byte* data, const std::string& path) {
     return dimensions;
 }
 
-// `read` fills its argument and returns how far it came, as GzipReader::read does.
+// `read` fills its argument and returns the number of bytes read, as GzipReader::read does.
 Header read_header(const std::string& path, const std::function<std::size_t(std::span<std::byte>)>& read) {
     std::array<std::byte, kMaxHeader> head{};
     if (const std::size_t got = read(std::span(head).first(4)); got < 4) {
@@ -82,7 +82,7 @@ Header read_header(const std::string& path, const std::function<std::size_t(std:
     for (const std::int64_t size : header.shape) {
         if (__builtin_mul_overflow(header.elements, static_cast<std::size_t>(size), &header.elements) ||
             header.elements > kLimit) {
-            bad(4, "sizes that memory can hold", fmt::format("{}", fmt::join(header.shape, " x ")));
+            bad(4, "sizes that fit memory", fmt::format("{}", fmt::join(header.shape, " x ")));
         }
     }
     return header;
@@ -96,14 +96,14 @@ IdxFile::IdxFile(const std::filesystem::path& path)
         if (is_gzip(file_.bytes())) {
             inflate(path.string());
         } else {
-            take_plain(path.string());
+            map_plain(path.string());
         }
     } catch (const DataError& error) {
         throw error.located({.path = path.string()});
     }
 }
 
-void IdxFile::take_plain(const std::string& path) {
+void IdxFile::map_plain(const std::string& path) {
     const auto file = file_.bytes();
     std::size_t at = 0;
     const Header header = read_header(path, [&](std::span<std::byte> out) {
@@ -120,16 +120,16 @@ void IdxFile::take_plain(const std::string& path) {
 }
 
 void IdxFile::inflate(const std::string& path) {
-    const std::size_t packed = file_.bytes().size();
+    const std::size_t compressed = file_.bytes().size();
     GzipReader reader(file_.bytes());
     const Header header = read_header(path, [&](std::span<std::byte> out) { return reader.read(out); });
-    if (header.elements / kMaxGzipRatio > packed) {
-        bad(4, fmt::format("a size that {} bytes of gzip can hold", packed), header.describe());
+    if (header.elements / kMaxGzipRatio > compressed) {
+        bad(4, fmt::format("a size that {} bytes of gzip can hold", compressed), header.describe());
     }
     inflated_.resize(header.elements);
     const std::size_t got = header.header_bytes + reader.read(inflated_.bytes());
     std::byte extra{};
-    const bool longer = reader.read(std::span(&extra, 1)) > 0;  // also takes the reader past the checksum
+    const bool longer = reader.read(std::span(&extra, 1)) > 0;  // also makes the reader verify the checksum
     if (got != header.file_bytes() || longer || reader.cut_short()) {
         bad(static_cast<std::size_t>(reader.offset()), header.describe() + " after inflating",
             fmt::format("{} bytes{}", got,
@@ -159,9 +159,9 @@ void write_idx(const std::filesystem::path& path, const TensorView& tensor) {
     }
     const std::array<std::span<const std::byte>, 2> pieces = {header, std::span(tensor.data, tensor.bytes())};
     if (path.extension() == ".gz") {
-        const Buffer packed = gzip(pieces);
-        const std::span<const std::byte> whole = packed.bytes();
-        write_file(path, std::span(&whole, 1));
+        const Buffer compressed = gzip(pieces);
+        const std::span<const std::byte> bytes = compressed.bytes();
+        write_file(path, std::span(&bytes, 1));
     } else {
         write_file(path, pieces);
     }

@@ -1,5 +1,5 @@
-// IDX, the format of MNIST and its relatives: a big-endian magic number and sizes, then the
-// elements. Plain files are mapped, gzip files inflated into memory once.
+// Reads and writes IDX, the format of MNIST: a big-endian magic number and sizes, then the elements. Plain files are
+// mapped, gzip files are inflated into memory once.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace stoker {
 
-// One IDX file of uint8 elements, of 1 to 4 dimensions. Throws DataError where header and size
-// disagree, before any memory is taken for it, and Unsupported for other element types.
+// One IDX file of uint8 elements with 1 to 4 dimensions. Throws DataError where header and size disagree, before memory
+// is allocated, and Unsupported for other element types.
 class IdxFile {
   public:
     explicit IdxFile(const std::filesystem::path& path);
@@ -26,7 +26,7 @@ class IdxFile {
     std::int64_t file_bytes() const { return file_bytes_; }
 
   private:
-    void take_plain(const std::string& path);
+    void map_plain(const std::string& path);
     void inflate(const std::string& path);
 
     MappedFile file_;
@@ -36,8 +36,8 @@ class IdxFile {
     std::int64_t file_bytes_ = 0;
 };
 
-// Writes uint8 elements of 1 to 4 dimensions, as gzip where the name ends in .gz. Throws
-// InvalidArgument for anything else, IoError where the file cannot be written.
+// Writes uint8 elements with 1 to 4 dimensions, as gzip where the name ends in .gz. Throws InvalidArgument for other
+// tensors, IoError where the file cannot be written.
 void write_idx(const std::filesystem::path& path, const TensorView& tensor);
 
 }  // namespace stoker

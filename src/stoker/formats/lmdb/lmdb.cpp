@@ -1,6 +1,7 @@
-// Puts the snapshot, the keys and the records together.
+// Combines the snapshot, the keys and the record reader.
 #include "stoker/formats/lmdb/lmdb.h"
 
+#include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,21 +15,11 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// Empty for anything but a list of text.
+// Empty for anything but a list of texts.
 std::vector<std::string> json_names(std::string_view text) {
     const auto list = nlohmann::json::parse(text, nullptr, false);
-    std::vector<std::string> names;
-    for (const auto& name : list.is_array() ? list : nlohmann::json::array()) {
-        if (!name.is_string()) {
-            return {};
-        }
-        names.push_back(name.get<std::string>());
-    }
-    return names;
+    const bool texts = list.is_array() && std::ranges::all_of(list, [](const auto& name) { return name.is_string(); });
+    return texts ? list.get<std::vector<std::string>>() : std::vector<std::string>();
 }
 
 std::vector<std::string> pickled_names(std::span<const std::byte> bytes) {
@@ -62,8 +53,8 @@ std::vector<std::string> read_classes(const LmdbSnapshot& snapshot) {
     }
 }
 
-// The name of the field that holds a record's key, as our packing notes it; empty where none does. Other programs keep
-// other things under this name, lists of keys for example, in forms of their own.
+// The name of the field that holds a record's key, as `stoker pack` stores it; otherwise empty. Other programs store
+// other things under this name, such as lists of keys.
 std::string read_key_field(const LmdbSnapshot& snapshot) {
     constexpr std::string_view kKey = "__keys__";
     const auto value = snapshot.tree().find(kKey);
@@ -74,9 +65,7 @@ std::string read_key_field(const LmdbSnapshot& snapshot) {
         Pickle pickle;
         const PickleValue name = pickle.read(*value);
         return name.kind() == Kind::text ? std::string(name.text()) : "";
-    } catch (const DataError&) {
-        return "";
-    } catch (const Unsupported&) {
+    } catch (const Error&) {
         return "";
     }
 }
@@ -97,11 +86,25 @@ std::string printable(std::string_view key) {
     return text;
 }
 
-// Threads are numbered as they come, so that those of one pool have memory of their own.
+// Numbers the threads in the order of their first call, so that the threads of a pool get different numbers.
 std::size_t thread_number() {
     static std::atomic<std::size_t> threads{0};
     thread_local const std::size_t number = threads.fetch_add(1, std::memory_order_relaxed);
     return number;
+}
+
+// Calls `read` and adds path and key to its errors. Unsupported becomes DataError, because the other records may be
+// good.
+template <typename Read>
+auto with_place(const std::string& path, std::string_view key, const Read& read) {
+    try {
+        return read();
+    } catch (const DataError& error) {
+        throw error.located({.path = path, .key = printable(key)});
+    } catch (const Unsupported& error) {
+        throw DataError({.path = path, .key = printable(key)},
+                        {.where = "lmdb", .expected = "a record that can be read", .got = error.what()});
+    }
 }
 
 std::filesystem::path require_lmdb(const std::filesystem::path& data) {
@@ -132,39 +135,32 @@ LmdbDataset::LmdbDataset(const std::filesystem::path& data, const FieldNames& fi
 }
 
 std::string_view LmdbDataset::key_of(std::int64_t index, LmdbKeys::Memory& memory) const {
-    if (index < 0 || index >= size()) {
-        throw InvalidArgument(
-            {.where = path_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
-    }
+    check_index(index);
     return keys_.at(index, memory);
 }
 
-LmdbDataset::Records& LmdbDataset::own_records() const {
+LmdbDataset::Records& LmdbDataset::thread_records() const {
     return *records_[thread_number() % kRecords];
 }
 
 void LmdbDataset::read(std::int64_t index, Sample& sample) const {
     LmdbKeys::Memory memory;
     const std::string_view key = key_of(index, memory);
-    try {
+    with_place(path_, key, [&] {
         auto value = leaves_.find(index, key);
         value = value ? value : snapshot_.tree().find(key);
         if (!value) {
-            throw DataError({}, {.where = "lmdb", .expected = "a record under each key of a row", .got = "none"});
+            throw DataError({},
+                            {.where = "lmdb", .expected = "a record under each key of the sequence", .got = "none"});
         }
         const auto bytes = snapshot_.load(*value, sample.storage);
-        Records& records = own_records();
+        Records& records = thread_records();
         const std::lock_guard lock(records.mutex);
         records.record.read(bytes, sample);
         if (keys_.paired()) {
             sample.label = paired_label(key);
         }
-    } catch (const DataError& error) {
-        throw error.located({.path = path_, .key = printable(key)});
-    } catch (const Unsupported& error) {  // of this record, or of damage in it: the others may be good
-        throw DataError({.path = path_, .key = printable(key)},
-                        {.where = "lmdb", .expected = "a record that can be read", .got = error.what()});
-    }
+    });
 }
 
 void LmdbDataset::prefetch(std::span<const std::int64_t> indices) const {
@@ -191,20 +187,15 @@ std::string LmdbDataset::key(std::int64_t index) const {
     if (key_field_.empty()) {
         return printable(key);
     }
-    try {
+    return with_place(path_, key, [&] {
         const auto value = snapshot_.tree().find(key);
         if (!value) {
             return printable(key);
         }
-        Records& records = own_records();
+        Records& records = thread_records();
         const std::lock_guard lock(records.mutex);
         return records.record.text(*value, key_field_);
-    } catch (const DataError& error) {
-        throw error.located({.path = path_, .key = printable(key)});
-    } catch (const Unsupported& error) {
-        throw DataError({.path = path_, .key = printable(key)},
-                        {.where = "lmdb", .expected = "a record that can be read", .got = error.what()});
-    }
+    });
 }
 
 std::optional<std::int64_t> LmdbDataset::label(std::int64_t index) const {

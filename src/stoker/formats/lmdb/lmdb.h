@@ -1,5 +1,5 @@
-// A data set in an LMDB database, in any of the ways in which people store images there (lmdb_record.h), in the order
-// of its keys. What is read is the state in which it was opened.
+// A data set in an LMDB database, in the order of its keys. lmdb_record.h lists the kinds of records. The data set is
+// the state of the database at the time it was opened.
 #pragma once
 
 #include <filesystem>
@@ -24,27 +24,27 @@ bool holds_lmdb(const std::filesystem::path& data);
 
 class LmdbDataset final : public Dataset {
   public:
-    // Throws what LmdbSnapshot throws, and DataError where there are no samples.
+    // Throws what LmdbSnapshot throws, and DataError if there are no samples.
     explicit LmdbDataset(const std::filesystem::path& data, const FieldNames& fields = {}, Split split = Split::train);
 
     std::int64_t size() const override { return keys_.size(); }
     void read(std::int64_t index, Sample& sample) const override;
-    // Small values into the processor's cache.
+    // Fetches small values into the processor's cache.
     void prefetch(std::span<const std::int64_t> indices) const override;
-    // The key itself; bytes of keys that are no printable UTF-8 as \x00. Where "__keys__" holds a text, pickled, the
-    // records are dicts with the sample's key under that name.
+    // The database's key; bytes that are not printable UTF-8 as \x00. If "__keys__" holds a pickled text, the records
+    // are dicts, and that text is the name of the field with the sample's key.
     std::string key(std::int64_t index) const override;
-    // Known without the record where labels have keys of their own.
+    // Known without reading the record if labels have keys of their own.
     std::optional<std::int64_t> label(std::int64_t index) const override;
-    // What a pickled or JSON list of text under "__classes__" says. Else none, because the largest label would have to
-    // be searched in all records: training then needs model.classes.
+    // The list of texts, pickled or JSON, under "__classes__". Without it there are none, since all records would have
+    // to be read for the largest label; training then needs model.classes.
     std::span<const std::string> classes() const override { return classes_; }
     std::string_view format() const override { return "lmdb"; }
     std::string path() const override { return path_; }
     std::int64_t bytes() const override { return static_cast<std::int64_t>(snapshot_.bytes()); }
 
   private:
-    // Memory that goes with a thread; shared where there are more threads than that.
+    // Each thread has a record reader, which reuses its memory. More than kRecords threads share them.
     struct Records {
         Records(const FieldNames& fields, Split split) : record(fields, split) {}
         std::mutex mutex;
@@ -52,7 +52,7 @@ class LmdbDataset final : public Dataset {
     };
     static constexpr std::size_t kRecords = 32;
 
-    Records& own_records() const;
+    Records& thread_records() const;
     std::string_view key_of(std::int64_t index, LmdbKeys::Memory& memory) const;
     std::int64_t paired_label(std::string_view key) const;
 
@@ -61,7 +61,7 @@ class LmdbDataset final : public Dataset {
     LmdbKeys keys_;
     LmdbLeaves leaves_;
     std::vector<std::string> classes_;
-    std::string key_field_;  // empty where keys are the database's own
+    std::string key_field_;  // empty: keys are the database's
     std::vector<std::unique_ptr<Records>> records_;
 };
 

@@ -1,4 +1,5 @@
-// The row is a guess from its two ends and the number of entries, so some keys between are looked up to confirm it.
+// A sequence is guessed from the first key, the last key and the number of entries; a few keys between them are looked
+// up to confirm it.
 #include "stoker/formats/lmdb/lmdb_keys.h"
 
 #include <algorithm>
@@ -18,15 +19,11 @@ namespace stoker {
 namespace {
 
 constexpr const char* kCacheKind = "lmdb_index";
-constexpr std::size_t kCachedFrom = 10'000;  // fewer keys are listed faster than a file is found
+constexpr std::size_t kCachedFrom = 10'000;  // a shorter list is made faster than it is loaded
 constexpr std::string_view kImagePrefix = "image-";
 constexpr std::string_view kLabelPrefix = "label-";
-constexpr std::string_view kAfterImages = "image.";  // '.' follows '-'
+constexpr std::string_view kAfterImages = "image.";  // the first text after all that begin with "image-"
 constexpr std::string_view kCounts[] = {"num-samples", "length"};
-
-std::string_view text_of(std::span<const std::byte> value) {
-    return {reinterpret_cast<const char*>(value.data()), value.size()};
-}
 
 bool is_sample(const LmdbTree& tree, std::string_view key) {
     if (std::ranges::find(kCounts, key) == std::end(kCounts)) {
@@ -44,31 +41,30 @@ std::string absolute(const std::string& path) {
 
 }  // namespace
 
-// Where samples begin and end, and how many there can be.
+// The keys of the first and the last sample.
 struct LmdbKeys::Range {
     std::string first;
     std::string last;
-    std::uint64_t count = 0;
 };
 
-std::optional<LmdbKeyRow> find_key_row(std::string_view first, std::string_view last, std::uint64_t count) {
-    constexpr std::size_t kMostDigits = 18;
+std::optional<LmdbKeySequence> find_key_sequence(std::string_view first, std::string_view last, std::uint64_t count) {
+    constexpr std::size_t kMaxDigits = 18;
     constexpr std::string_view kDigits = "0123456789";
     if (first.empty() || first.size() != last.size() || first.size() > LmdbKeys::kLongest) {
         return std::nullopt;
     }
     const std::size_t nondigit = std::min(first.find_last_not_of(kDigits), last.find_last_not_of(kDigits));
     std::size_t prefix = nondigit == std::string_view::npos ? 0 : nondigit + 1;
-    prefix = std::max(prefix, first.size() - std::min(first.size(), kMostDigits));
+    prefix = std::max(prefix, first.size() - std::min(first.size(), kMaxDigits));
     const auto from = decimal(first.substr(prefix));
     const auto to = decimal(last.substr(prefix));
     if (first.substr(0, prefix) != last.substr(0, prefix) || !from || !to || *from < 0 || *to < *from ||
         static_cast<std::uint64_t>(*to - *from) + 1 != count) {
         return std::nullopt;
     }
-    return LmdbKeyRow{.prefix = std::string(first.substr(0, prefix)),
-                      .digits = first.size() - prefix,
-                      .first = static_cast<std::uint64_t>(*from)};
+    return LmdbKeySequence{.prefix = std::string(first.substr(0, prefix)),
+                           .digits = first.size() - prefix,
+                           .first = static_cast<std::uint64_t>(*from)};
 }
 
 LmdbKeys::LmdbKeys(const LmdbSnapshot& snapshot) {
@@ -77,40 +73,38 @@ LmdbKeys::LmdbKeys(const LmdbSnapshot& snapshot) {
     if (images && images->key.starts_with(kImagePrefix) && tree.find(kCounts[0])) {
         prefix_ = kImagePrefix;
     }
-    const Range range = find_range(tree);
-    if (range.count == 0) {
+    const std::optional<Range> range = find_range(tree);
+    if (!range) {
         throw DataError(
             {.path = snapshot.path()},
             {.where = "lmdb", .expected = "samples", .got = fmt::format("none in {} entries", snapshot.entries())});
     }
-    if (!find_row(tree, range, snapshot.entries())) {
-        list(snapshot, range);
+    if (!find_sequence(tree, *range, snapshot.entries())) {
+        list(snapshot, *range);
     }
 }
 
-LmdbKeys::Range LmdbKeys::find_range(const LmdbTree& tree) const {
-    // Keys that are no samples are few, so that those at the ends are passed over one by one.
-    Range range;
+std::optional<LmdbKeys::Range> LmdbKeys::find_range(const LmdbTree& tree) const {
+    // Few keys are not samples, so those at the ends are skipped one by one.
     LmdbTree::Cursor cursor(tree);
     auto first = paired() ? cursor.at_or_after(prefix_) : cursor.first();
     while (first && !is_sample(tree, first->key)) {
         first = cursor.next();
     }
     if (!first) {
-        return range;
+        return std::nullopt;
     }
-    range.first = first->key;
+    Range range{.first = std::string(first->key), .last = {}};
     auto last = paired() ? cursor.at_or_after(kAfterImages) : std::nullopt;
     last = last ? cursor.previous() : cursor.last();
     while (last && !is_sample(tree, last->key)) {
         last = cursor.previous();
     }
     range.last = last ? std::string(last->key) : range.first;
-    range.count = 1;  // or more
     return range;
 }
 
-bool LmdbKeys::find_row(const LmdbTree& tree, const Range& range, std::uint64_t entries) {
+bool LmdbKeys::find_sequence(const LmdbTree& tree, const Range& range, std::uint64_t entries) {
     std::uint64_t others = 0;
     LmdbTree::Cursor cursor(tree);
     for (auto entry = cursor.at_or_after("__"); entry && entry->key.starts_with("__"); entry = cursor.next()) {
@@ -124,20 +118,20 @@ bool LmdbKeys::find_row(const LmdbTree& tree, const Range& range, std::uint64_t 
         const auto label = cursor.at_or_after(kLabelPrefix);
         count = label && label->key.starts_with(kLabelPrefix) ? (count % 2 == 0 ? count / 2 : 0) : count;
     }
-    row_ = find_key_row(range.first, range.last, count);
-    if (!row_) {
+    sequence_ = find_key_sequence(range.first, range.last, count);
+    if (!sequence_) {
         return false;
     }
     size_ = static_cast<std::int64_t>(count);
     constexpr std::int64_t kProbes = 16;
     Memory memory;
-    for (std::int64_t i = 1; row_ && i <= kProbes; ++i) {
+    for (std::int64_t i = 1; sequence_ && i <= kProbes; ++i) {
         const std::int64_t index = size_ * i / (kProbes + 1);
         if (!tree.find(at(index, memory))) {
-            row_.reset();
+            sequence_.reset();
         }
     }
-    return row_.has_value();
+    return sequence_.has_value();
 }
 
 void LmdbKeys::list(const LmdbSnapshot& snapshot, const Range& range) {
@@ -174,12 +168,12 @@ void LmdbKeys::list(const LmdbSnapshot& snapshot, const Range& range) {
     std::memcpy(out + sizeof count, begins.data(), begins.size() * sizeof begins[0]);
     std::memcpy(out + sizeof count + begins.size() * sizeof begins[0], names.data(), names.size());
     if (count >= kCachedFrom && snapshot.settled()) {
-        write_user_cache(kCacheKind, name, stamp, content.bytes());  // without it the next start takes as long
+        write_user_cache(kCacheKind, name, stamp, content.bytes());
     }
     adopt(std::move(content), snapshot.entries());
 }
 
-// False for a list that cannot be one of this database.
+// False if the list cannot belong to this database.
 bool LmdbKeys::adopt(Buffer list, std::uint64_t entries) {
     std::uint64_t count = 0;
     if (list.size() < sizeof count) {
@@ -203,25 +197,26 @@ bool LmdbKeys::adopt(Buffer list, std::uint64_t entries) {
 
 std::string_view LmdbKeys::at(std::int64_t index, Memory& memory) const {
     const auto at = static_cast<std::size_t>(index);
-    if (!row_) {
+    if (!sequence_) {
         return names_.substr(begins_[at], begins_[at + 1] - begins_[at]);
     }
-    std::memcpy(memory.data(), row_->prefix.data(), row_->prefix.size());
-    const std::size_t size = row_->prefix.size() + row_->digits;
-    std::uint64_t number = row_->first + static_cast<std::uint64_t>(index);
-    for (std::size_t digit = size; digit > row_->prefix.size(); number /= 10) {
+    std::memcpy(memory.data(), sequence_->prefix.data(), sequence_->prefix.size());
+    const std::size_t size = sequence_->prefix.size() + sequence_->digits;
+    std::uint64_t number = sequence_->first + static_cast<std::uint64_t>(index);
+    for (std::size_t digit = size; digit > sequence_->prefix.size(); number /= 10) {
         memory[--digit] = static_cast<char>('0' + number % 10);
     }
     return {memory.data(), size};
 }
 
-std::optional<std::int64_t> LmdbKeys::index_in_row(std::string_view key) const {
+std::optional<std::int64_t> LmdbKeys::index_in_sequence(std::string_view key) const {
     Memory memory;
     if (key > at(size_ - 1, memory)) {
         return size_;
     }
-    const auto number = key.starts_with(row_->prefix) ? decimal(key.substr(row_->prefix.size())) : std::nullopt;
-    const std::int64_t index = number ? *number - static_cast<std::int64_t>(row_->first) : -1;
+    const auto number =
+        key.starts_with(sequence_->prefix) ? decimal(key.substr(sequence_->prefix.size())) : std::nullopt;
+    const std::int64_t index = number ? *number - static_cast<std::int64_t>(sequence_->first) : -1;
     return index >= 0 && index < size_ && at(index, memory) == key ? std::optional(index) : std::nullopt;
 }
 

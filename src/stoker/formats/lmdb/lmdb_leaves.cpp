@@ -1,4 +1,4 @@
-// What is not as expected is left out, and the tree is asked for it.
+// Keys that are not where they should be are left out; callers then search the tree.
 #include "stoker/formats/lmdb/lmdb_leaves.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace stoker {
 
 LmdbLeaves::LmdbLeaves(const LmdbTree& tree, const LmdbKeys& keys) : tree_(tree) {
-    const auto root = keys.row() ? tree.page(tree.root()) : std::nullopt;
-    std::uint64_t nodes = tree.page_count();  // no page has two places in a sound tree
+    const auto root = keys.sequential() ? tree.page(tree.root()) : std::nullopt;
+    std::uint64_t nodes = tree.page_count();  // a sound tree has each page once
     if (!root || !walk(*root, {}, keys, nodes) || leaves_.empty()) {
         leaves_.clear();
         return;
@@ -18,9 +18,9 @@ LmdbLeaves::LmdbLeaves(const LmdbTree& tree, const LmdbKeys& keys) : tree_(tree)
     index(keys.size());
 }
 
-// Leaves of the row, in order; none of them is looked at but the first of each branch, which tells that they are
-// leaves. A branch's first node has no key of its own, it begins with `first_key`. `nodes`: how many there may still
-// be.
+// Collects the leaves below a branch, in order. Only the first child of each branch is read, which shows whether the
+// children are leaves. A branch's first node has no key; `first_key` is the key of its parent. `nodes`: the limit of
+// nodes left, so that a damaged tree cannot make the walk endless.
 bool LmdbLeaves::walk(const LmdbPage& branch, std::string_view first_key, const LmdbKeys& keys, std::uint64_t& nodes) {
     if (!branch.branch()) {
         return false;
@@ -32,7 +32,7 @@ bool LmdbLeaves::walk(const LmdbPage& branch, std::string_view first_key, const 
             return false;
         }
         const auto below = at == 0 || !leaves ? tree_.page(node->page()) : std::nullopt;
-        leaves = at == 0 ? below && below->leaf() : leaves;  // all of a branch are of one kind
+        leaves = at == 0 ? below && below->leaf() : leaves;  // all children of a branch are of one kind
         const std::string_view key = at == 0 ? first_key : node->key;
         if (!leaves) {
             if (!below || !walk(*below, key, keys, nodes)) {
@@ -40,8 +40,8 @@ bool LmdbLeaves::walk(const LmdbPage& branch, std::string_view first_key, const 
             }
             continue;
         }
-        // The tree's first leaf has no key, and a key that has been removed may still be there.
-        const std::int64_t first = key.empty() ? -1 : keys.index_in_row(key).value_or(-1);
+        // The tree's first leaf has no key, and a branch may hold a key that was removed from the leaf.
+        const std::int64_t first = key.empty() ? -1 : keys.index_in_sequence(key).value_or(-1);
         const std::int64_t least = leaves_.empty() ? 0 : leaves_.back().first;
         if (first >= least) {
             leaves_.push_back({.first = first, .page = node->page()});
@@ -73,13 +73,13 @@ std::size_t LmdbLeaves::leaf_of(std::int64_t index) const {
     return leaf;
 }
 
-// liblmdb fills a page from its end; with values of about one size, each has an equal part of it.
+// liblmdb fills a page from its end. Values are assumed to be of about the same size.
 void LmdbLeaves::prefetch(std::int64_t index) const {
     if (leaves_.empty()) {
         return;
     }
     const std::size_t leaf = leaf_of(index);
-    const auto page = tree_.place(leaves_[leaf].page);
+    const auto page = tree_.page_bytes(leaves_[leaf].page);
     const auto at = static_cast<std::size_t>(index - leaves_[leaf].first);
     const auto nodes = static_cast<std::size_t>(leaves_[leaf + 1].first - leaves_[leaf].first);
     if (page.empty() || index < leaves_[leaf].first) {

@@ -1,9 +1,10 @@
-// Layout of LMDB 0.9 on 64-bit machines of little-endian numbers: a page header of 16 bytes, then the description.
+// The layout of LMDB 0.9 on 64-bit little-endian machines: a page header of 16 bytes, then MDB_meta.
 #include "stoker/formats/lmdb/lmdb_meta.h"
 
-#include <array>
+#include <lmdb.h>
+
 #include <bit>
-#include <cstring>
+#include <cstddef>
 #include <fmt/format.h>
 #include <span>
 
@@ -14,36 +15,34 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0xbeefc0de;
 constexpr std::uint32_t kVersion = 1;
-constexpr std::uint16_t kMetaPage = 0x08;  // the flag of such a page
+constexpr std::uint16_t kMetaPage = 0x08;  // flag of a meta page
 
-// Offsets within the page.
-constexpr std::size_t kFlagsAt = 10;
-constexpr std::size_t kMagicAt = 16;
-constexpr std::size_t kVersionAt = 20;
-constexpr std::size_t kMapSizeAt = 32;
-constexpr std::size_t kPageSizeAt = 40;
-constexpr std::size_t kDatabaseFlagsAt = 92;
-constexpr std::size_t kDepthAt = 94;
-constexpr std::size_t kEntriesAt = 120;
-constexpr std::size_t kRootAt = 128;
-constexpr std::size_t kLastPageAt = 136;
-constexpr std::size_t kTransactionAt = 144;
-constexpr std::size_t kBytes = 152;
+struct Database {
+    std::uint32_t page_size = 0;  // in free_pages only
+    std::uint16_t flags = 0;
+    std::uint16_t depth = 0;
+    std::uint64_t branch_pages = 0;
+    std::uint64_t leaf_pages = 0;
+    std::uint64_t overflow_pages = 0;
+    std::uint64_t entries = 0;
+    std::uint64_t root = 0;
+};
 
-// Flags of a database.
-constexpr std::uint16_t kReverseKey = 0x02;
-constexpr std::uint16_t kSeveralValues = 0x04;
-constexpr std::uint16_t kIntegerKey = 0x08;
-
-using MetaBytes = std::array<std::byte, kBytes>;
-
-template <typename Number>
-Number load(const MetaBytes& bytes, std::size_t at) {
-    static_assert(std::endian::native == std::endian::little);
-    Number number;
-    std::memcpy(&number, bytes.data() + at, sizeof number);
-    return number;
-}
+struct MetaPage {
+    std::uint64_t number = 0;
+    std::uint16_t unused = 0;
+    std::uint16_t flags = 0;
+    std::uint32_t bounds = 0;
+    std::uint32_t magic = 0;
+    std::uint32_t version = 0;
+    std::uint64_t address = 0;
+    std::uint64_t map_size = 0;
+    Database free_pages;
+    Database unnamed;
+    std::uint64_t last_page = 0;
+    std::uint64_t transaction = 0;
+};
+static_assert(sizeof(MetaPage) == 152 && std::endian::native == std::endian::little);
 
 [[noreturn]] void bad(const std::string& path, std::uint64_t offset, std::string expected, std::string got,
                       std::string hint = {}) {
@@ -52,57 +51,55 @@ Number load(const MetaBytes& bytes, std::size_t at) {
 }
 
 LmdbMeta read_page(const File& file, std::uint64_t size, std::uint64_t offset, const std::string& path) {
-    MetaBytes bytes;
-    if (size < kBytes || offset > size - kBytes) {
+    MetaPage page;
+    if (size < sizeof page || offset > size - sizeof page) {
         bad(path, size, "the first two pages of an LMDB file", fmt::format("{} bytes in all", size));
     }
-    file.read(offset, bytes);
-    const auto magic = load<std::uint32_t>(bytes, kMagicAt);
-    if (magic == 0xdec0efbe) {
+    file.read(offset, std::as_writable_bytes(std::span(&page, 1)));
+    if (page.magic == 0xdec0efbe) {
         throw Unsupported({.where = path,
                            .expected = "an LMDB file of a little-endian machine",
                            .got = "one of a big-endian machine",
                            .hint = "dump it there with mdb_dump and load it here with mdb_load"});
     }
-    if (magic != kMagic || (load<std::uint16_t>(bytes, kFlagsAt) & kMetaPage) == 0) {
-        bad(path, offset, "an LMDB data file", fmt::format("{:08x} for the magic number beefc0de", magic));
+    if (page.magic != kMagic || (page.flags & kMetaPage) == 0) {
+        bad(path, offset, "an LMDB data file", fmt::format("{:08x} for the magic number beefc0de", page.magic));
     }
-    const auto version = load<std::uint32_t>(bytes, kVersionAt);
-    if (version != kVersion) {
+    if (page.version != kVersion) {
         throw Unsupported({.where = path,
                            .expected = fmt::format("version {} of the LMDB file format", kVersion),
-                           .got = fmt::format("{}", version)});
+                           .got = fmt::format("{}", page.version)});
     }
-    const auto flags = load<std::uint16_t>(bytes, kDatabaseFlagsAt);
-    const LmdbMeta meta{.page_size = load<std::uint32_t>(bytes, kPageSizeAt),
-                        .last_page = load<std::uint64_t>(bytes, kLastPageAt),
-                        .transaction = load<std::uint64_t>(bytes, kTransactionAt),
-                        .entries = load<std::uint64_t>(bytes, kEntriesAt),
-                        .root = load<std::uint64_t>(bytes, kRootAt),
-                        .depth = load<std::uint16_t>(bytes, kDepthAt),
-                        .keys_from_end = (flags & (kReverseKey | kIntegerKey)) != 0};
-    if ((flags & kSeveralValues) != 0) {
-        throw Unsupported(
-            {.where = path, .expected = "an LMDB database of one value a key", .got = "one of several (MDB_DUPSORT)"});
+    if ((page.unnamed.flags & MDB_DUPSORT) != 0) {
+        throw Unsupported({.where = path,
+                           .expected = "an LMDB database of one value per key",
+                           .got = "several values (MDB_DUPSORT)"});
     }
-    if (!std::has_single_bit(meta.page_size) || meta.page_size < 256 || meta.page_size > 65536) {
-        bad(path, offset + kPageSizeAt, "a page size of 256 to 65536, a power of two",
-            fmt::format("{}", meta.page_size), "files of 32-bit machines cannot be read");
+    const std::uint32_t page_size = page.free_pages.page_size;
+    if (!std::has_single_bit(page_size) || page_size < 256 || page_size > 65536) {
+        bad(path, offset + offsetof(MetaPage, free_pages), "a page size of 256 to 65536, a power of two",
+            fmt::format("{}", page_size), "files of 32-bit machines cannot be read");
     }
-    constexpr std::uint64_t kLargestMap = std::uint64_t{1} << 47;  // what a process can address
-    if (const auto map_size = load<std::uint64_t>(bytes, kMapSizeAt); map_size > kLargestMap) {
-        bad(path, offset + kMapSizeAt, fmt::format("a map of at most {} bytes", kLargestMap),
-            fmt::format("{}", map_size));
+    constexpr std::uint64_t kMaxMap = std::uint64_t{1} << 47;  // the largest address space of a process
+    if (page.map_size > kMaxMap) {
+        bad(path, offset + offsetof(MetaPage, map_size), fmt::format("a map of at most {} bytes", kMaxMap),
+            fmt::format("{}", page.map_size));
     }
-    if (meta.last_page < 1) {  // liblmdb would map the first of the two alone, and look at both
-        bad(path, offset + kLastPageAt, "at least two pages", "one");
+    if (page.last_page < 1) {  // liblmdb would map one page and read two
+        bad(path, offset + offsetof(MetaPage, last_page), "at least two pages", "one");
     }
-    constexpr std::uint16_t kDeepest = 32;  // liblmdb's limit
-    if (meta.depth > kDeepest) {
-        bad(path, offset + kDepthAt, fmt::format("a B-tree of at most {} levels", kDeepest),
-            fmt::format("{}", meta.depth));
+    constexpr std::uint16_t kMaxDepth = 32;  // liblmdb's limit
+    if (page.unnamed.depth > kMaxDepth) {
+        bad(path, offset + offsetof(MetaPage, unnamed) + offsetof(Database, depth),
+            fmt::format("a B-tree of at most {} levels", kMaxDepth), fmt::format("{}", page.unnamed.depth));
     }
-    return meta;
+    return {.page_size = page_size,
+            .last_page = page.last_page,
+            .transaction = page.transaction,
+            .entries = page.unnamed.entries,
+            .root = page.unnamed.root,
+            .depth = page.unnamed.depth,
+            .keys_from_end = (page.unnamed.flags & (MDB_REVERSEKEY | MDB_INTEGERKEY)) != 0};
 }
 
 }  // namespace
@@ -113,20 +110,20 @@ LmdbMeta read_lmdb_meta(const File& file, const std::string& path) {
     const LmdbMeta second = read_page(file, size, first.page_size, path);
     const LmdbMeta& newest = second.transaction > first.transaction ? second : first;
     if (second.page_size != first.page_size) {
-        bad(path, first.page_size + kPageSizeAt, fmt::format("pages of {} bytes", first.page_size),
+        bad(path, first.page_size + offsetof(MetaPage, free_pages), fmt::format("pages of {} bytes", first.page_size),
             fmt::format("{}", second.page_size));
     }
-    // Taken after the pages, which a writer may have written anew with the file longer by then.
+    // Taken again, since a writer may have grown the file before it wrote the meta page that was read.
     const std::uint64_t now = file.info().size;
     constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
     if (newest.root != kNoPage && newest.root >= now / newest.page_size) {
         bad(path, now, fmt::format("the B-tree's root in page {} of {} bytes", newest.root, newest.page_size),
             fmt::format("a file of {} bytes", now),
-            "it has been cut short: copy it again, or have mdb_copy -c make a whole one of the original");
+            "it has been cut short: copy it again, or run mdb_copy -c on the original");
     }
-    if (newest.entries > now / 8) {  // an entry's header takes eight bytes
-        bad(path, kEntriesAt, fmt::format("as many entries as {} bytes have room for", now),
-            fmt::format("{}", newest.entries));
+    if (newest.entries > now / 8) {  // an entry has a header of 8 bytes
+        bad(path, offsetof(MetaPage, unnamed) + offsetof(Database, entries),
+            fmt::format("as many entries as {} bytes have room for", now), fmt::format("{}", newest.entries));
     }
     return newest;
 }

@@ -1,5 +1,5 @@
-// Everything in place where it can be: a view into the value. Only what a pickle had to unescape is copied, because
-// the next record takes its memory.
+// Samples are views into the value where possible. Bytes that the pickle reader had to unescape are copied, because the
+// next record reuses the reader's memory.
 #include "stoker/formats/lmdb/lmdb_record.h"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
     return before(one.data(), other.data() + other.size()) && before(other.data(), one.data() + one.size());
 }
 
-// Protocols 2 to 5 begin with a mark of their own. The older ones begin with the opcode of a container, a string, a
-// number or a name, and like all pickles end with a full stop.
+// Protocols 2 to 5 begin with 0x80 and the protocol. Older pickles begin with the opcode of a container, a string, a
+// number or a name. All end with a full stop.
 bool may_be_pickle(std::span<const std::byte> value) {
     if (value.size() < 2 || value.back() != std::byte{'.'}) {
         return false;
@@ -46,20 +46,21 @@ bool may_be_pickle(std::span<const std::byte> value) {
     return first == '\x80' ? value[1] <= std::byte{5} : "(}])cSTUVXIJKLMN"sv.find(first) != std::string_view::npos;
 }
 
-// cv2.imencode gives an encoded image as an array of one column or one row.
+// cv2.imencode returns an encoded image as an array of one column or one row.
 bool is_encoded_array(const ArrayView& array) {
     const bool line =
         array.shape.size() == 1 || (array.shape.size() == 2 && std::ranges::find(array.shape, 1) != array.shape.end());
     return line && array.type.is_uint8() && is_encoded_image(array.bytes);
 }
 
-// The last thing that is read of a pickle: where its bytes lie in the sample's storage, turned pixels take their place.
+// Must be the last part of a pickle that is read: if the pickle lies in the sample's storage, pixels that are
+// transposed overwrite it.
 void set_image(const PickleValue& image, Sample& sample) {
     switch (image.kind()) {
         case Kind::bytes:
             set_encoded(image.bytes(), sample);
             return;
-        case Kind::text:  // bytes, as Python 2 wrote them
+        case Kind::text:  // bytes written by Python 2
             set_encoded(as_bytes(image.text()), sample);
             return;
         case Kind::array: {
@@ -85,7 +86,7 @@ bool is_integer(const PickleValue& value) {
     return value.kind() == Kind::integer || value.kind() == Kind::boolean;
 }
 
-// Returns the label's bytes, where it has some of its own.
+// Returns the label's bytes in the value, if it has any.
 std::optional<ArrayView> set_label(const std::optional<PickleValue>& label, Sample& sample) {
     if (!label || !is_integer(*label)) {
         return std::nullopt;
@@ -94,18 +95,14 @@ std::optional<ArrayView> set_label(const std::optional<PickleValue>& label, Samp
     return label->stored_integer();
 }
 
-// "text" under Python 3, "bytes" under Python 2.
+// A dict's key is text in Python 3, bytes in Python 2. Empty for other keys.
 std::string_view name_of(const PickleValue& key) {
-    if (key.kind() == Kind::bytes) {
-        const auto bytes = key.bytes();
-        return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    }
-    return key.kind() == Kind::text ? key.text() : std::string_view();
+    return key.kind() == Kind::text || key.kind() == Kind::bytes ? key.text() : std::string_view();
 }
 
 void copy_to_storage(Sample& sample, std::span<const std::byte> value) {
     Buffer copy;
-    // The value may lie in the storage itself; then so may not the bytes that a pickle made anew.
+    // If the value lies in the storage, the copy needs memory of its own.
     Buffer& out = lies_in(value, sample.storage.data(), sample.storage.capacity()) ? copy : sample.storage;
     out.resize(sample.bytes.size());
     std::memcpy(out.data(), sample.bytes.data(), sample.bytes.size());
@@ -142,46 +139,47 @@ std::string LmdbRecord::text(std::span<const std::byte> value, std::string_view 
 void LmdbRecord::read_pickle(std::span<const std::byte> value, Sample& sample) {
     for (Known& known : known_) {
         if (known.pattern.read(value, sample)) {
-            known.met = true;
+            known.matched = true;
             ++compared_;
             return;
         }
     }
     const Parsed parsed = read_opcodes(value, sample);
-    if (learned_ < kMostLearned && parsed.apart) {
+    if (learned_ < kMaxLearned && parsed.apart) {
         ++learned_;
         learn(value, sample, parsed.label);
     }
 }
 
-// From a record that was just read. What it says of the next ones is tried on one that is as different as can be.
+// Makes a pattern from a record that was just read, and keeps it if the inverted record is read as the pattern
+// predicts.
 void LmdbRecord::learn(std::span<const std::byte> value, const Sample& sample, const std::optional<ArrayView>& label) {
     std::optional<RecordPattern> pattern = RecordPattern::of(value, sample, label);
     if (!pattern) {
         return;
     }
     Buffer storage;
-    const std::span<const std::byte> opposite = pattern->opposite(value, storage);
+    const std::span<const std::byte> inverted = pattern->inverted(value, storage);
     Sample expected;
     Sample found;
     try {
-        read_opcodes(opposite, found);
+        read_opcodes(inverted, found);
     } catch (const DataError&) {
         return;
     } catch (const Unsupported&) {
         return;
     }
-    const bool same = pattern->read(opposite, expected) && found.bytes.data() == expected.bytes.data() &&
+    const bool same = pattern->read(inverted, expected) && found.bytes.data() == expected.bytes.data() &&
                       found.bytes.size() == expected.bytes.size() && found.encoded == expected.encoded &&
                       found.height == expected.height && found.width == expected.width &&
                       found.channels == expected.channels && found.label == expected.label;
     if (!same) {
         return;
     }
-    if (known_.size() < kMostKnown) {
+    if (known_.size() < kMaxKnown) {
         known_.push_back({std::move(*pattern)});
-    } else if (const auto useless = std::ranges::find(known_, false, &Known::met); useless != known_.end()) {
-        *useless = {std::move(*pattern)};
+    } else if (const auto unmatched = std::ranges::find(known_, false, &Known::matched); unmatched != known_.end()) {
+        *unmatched = {std::move(*pattern)};
     }
 }
 

@@ -1,5 +1,4 @@
-// What one value of an LMDB database means: an encoded image, a pickle, or Caffe's Datum. Told by the first bytes,
-// which no two of these share.
+// Reads one value of an LMDB database: an encoded image, a pickle, or Caffe's Datum. The first bytes tell which.
 #pragma once
 
 #include <cstddef>
@@ -22,28 +21,27 @@ class LmdbRecord {
     explicit LmdbRecord(FieldNames wanted = {}, Split split = Split::train)
         : wanted_(std::move(wanted)), split_(split) {}
 
-    // Fills the sample from a value: a function of the value alone; what is kept is memory. A pickle holds a dict whose
-    // fields go by fields.h, a tuple (image, label), or just the image: a uint8 array, an encoded image as bytes or as
-    // an array of its bytes. Integers are labels; a label of any other type is none. `bytes` of the sample points into
-    // `value` or into its storage; `value` may lie in that storage.
-    // Throws DataError for damaged bytes and for values that are none of these, Unsupported for unsafe pickles.
+    // Fills the sample from a value. The result depends on the value alone, not on earlier ones. A pickle holds a dict
+    // (its fields are found as fields.h says), a tuple or list (image, label), or the image: a uint8 array, or an
+    // encoded image as bytes or as an array of them. A label that is not an integer counts as none. `sample.bytes`
+    // points into `value` or into the sample's storage; `value` may lie in that storage. Throws DataError for damaged
+    // bytes and for other values, Unsupported for unsafe pickles.
     void read(std::span<const std::byte> value, Sample& sample);
 
-    // The text under a name in a pickled dict. Throws DataError where there is none.
+    // The text in the field `name` of a pickled dict. Throws DataError if there is none.
     std::string text(std::span<const std::byte> value, std::string_view name);
 
-    // Values that were not read opcode by opcode, but compared with an earlier one: record_pattern.h.
+    // The number of pickles that were read by a RecordPattern, without their opcodes.
     std::int64_t compared() const { return compared_; }
 
   private:
-    // What a pattern is made of.
     struct Parsed {
-        std::optional<ArrayView> label;
-        bool apart = true;  // no name of a field lies in the pixels or in the label
+        std::optional<ArrayView> label;  // its bytes in the value
+        bool apart = true;               // no field's name shares bytes with the pixels or the label
     };
     struct Known {
         RecordPattern pattern;
-        bool met = false;  // a second time
+        bool matched = false;  // by a later value
     };
 
     void read_pickle(std::span<const std::byte> value, Sample& sample);
@@ -54,17 +52,17 @@ class LmdbRecord {
     FieldNames wanted_;
     Split split_;
     Pickle pickle_;
-    // The fields of the dict before, and which of them were chosen: nearly always the next one has the same.
+    // The field names of the last dict and the fields found among them: most dicts have the same names.
     std::vector<std::string> fields_;
     std::optional<FoundFields> found_;
-    static constexpr std::size_t kMostKnown = 8;
-    static constexpr int kMostLearned = 64;  // records of many kinds are not learned for ever
+    static constexpr std::size_t kMaxKnown = 8;
+    static constexpr int kMaxLearned = 64;  // attempts to make a pattern
     std::vector<Known> known_;
     int learned_ = 0;
     std::int64_t compared_ = 0;
 };
 
-// The number that a text of decimal digits, with a sign or without, stands for; empty for any other text.
+// The number that a text of decimal digits with an optional minus sign stands for; empty for any other text.
 std::optional<std::int64_t> decimal(std::string_view text);
 
 }  // namespace stoker

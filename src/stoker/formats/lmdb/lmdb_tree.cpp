@@ -1,5 +1,5 @@
-// A descent has exactly as many levels as the first pages say, and keys must ascend from one entry to the next, so that
-// no damage makes a walk endless.
+// A descent has exactly as many levels as the meta page says, and keys must ascend from entry to entry. So no damage
+// makes a walk endless.
 #include "stoker/formats/lmdb/lmdb_tree.h"
 
 #include <algorithm>
@@ -14,16 +14,16 @@ namespace {
 
 constexpr std::size_t kPageHeader = 16;
 constexpr std::size_t kKindAt = 10;
-constexpr std::size_t kLowerAt = 12;  // where the offsets of the nodes end
+constexpr std::size_t kLowerAt = 12;  // end of the nodes' offsets
 constexpr std::size_t kNodeHeader = 8;
 constexpr std::uint16_t kBranch = 0x01;
 constexpr std::uint16_t kLeaf = 0x02;
 constexpr std::uint16_t kKinds = 0x2f;
 constexpr const char* kAscending = "keys in ascending order";
 
-// Of a node.
-constexpr std::uint16_t kElsewhere = 0x01;  // the value has pages of its own
-constexpr std::uint16_t kDatabase = 0x02;   // the value describes a database
+// Flags of a node.
+constexpr std::uint16_t kOverflow = 0x01;  // the value lies on overflow pages
+constexpr std::uint16_t kDatabase = 0x02;  // the value describes a named database
 
 template <typename Number>
 Number load(const std::byte* from) {
@@ -81,20 +81,19 @@ bool LmdbTree::empty() const {
     return root_ == kNoPage;
 }
 
-std::span<const std::byte> LmdbTree::place(std::uint64_t number) const {
+std::span<const std::byte> LmdbTree::page_bytes(std::uint64_t number) const {
     return number < page_count() ? pages_.subspan(number * page_size_, page_size_) : std::span<const std::byte>();
 }
 
 std::optional<LmdbPage> LmdbTree::page(std::uint64_t number) const {
-    const LmdbPage found(place(number));
+    const LmdbPage found(page_bytes(number));
     return !found.bytes().empty() && found.number() == number ? std::optional(found) : std::nullopt;
 }
 
-// The header of the pages that a large value has for itself is not looked at: it would be read from the disk alone,
-// before the value.
+// The header of overflow pages is not checked, since that would read one page from the disk before the value is read.
 std::optional<std::span<const std::byte>> LmdbTree::value(const LmdbPage& page, const LmdbPage::Node& node) const {
     const auto rest = page.bytes().subspan(node.end);
-    if ((node.flags & kElsewhere) == 0) {
+    if ((node.flags & kOverflow) == 0) {
         return node.low <= rest.size() ? std::optional(rest.first(node.low)) : std::nullopt;
     }
     const auto first_page = rest.size() < sizeof(std::uint64_t) ? page_count() : load<std::uint64_t>(rest.data());
@@ -111,7 +110,7 @@ void LmdbTree::fail(std::uint64_t page, const char* expected) const {
          .offset = static_cast<std::int64_t>(std::min(page, ~std::uint64_t{0} / 2 / page_size_) * page_size_)},
         {.where = "lmdb",
          .expected = expected,
-         .got = fmt::format("other bytes in page {}", page),
+         .got = fmt::format("damage in page {}", page),
          .hint = "the database is damaged: copy it again"});
 }
 
@@ -137,7 +136,7 @@ LmdbEntry LmdbTree::entry(const LmdbPage& page, std::size_t at) const {
         throw Unsupported({.where = path_,
                            .expected = "records in the unnamed LMDB database",
                            .got = fmt::format("a named database {:?}", node.key),
-                           .hint = "copy its records into the unnamed one, or into a file of their own"});
+                           .hint = "copy its records into the unnamed database, or into a separate file"});
     }
     const auto found = value(page, node);
     if (!found) {
@@ -146,9 +145,8 @@ LmdbEntry LmdbTree::entry(const LmdbPage& page, std::size_t at) const {
     return {.key = node.key, .value = *found};
 }
 
-// Keys that are numbers in the machine's order of bytes (MDB_INTEGERKEY) are compared from their end on just as those
-// of MDB_REVERSEKEY are.
-bool LmdbTree::below(std::string_view key, std::string_view other) const {
+// MDB_INTEGERKEY keys are little-endian numbers, so they are compared from the last byte on, like MDB_REVERSEKEY keys.
+bool LmdbTree::less(std::string_view key, std::string_view other) const {
     if (!from_end_) {
         return key < other;
     }
@@ -157,12 +155,12 @@ bool LmdbTree::below(std::string_view key, std::string_view other) const {
     });
 }
 
-std::size_t LmdbTree::first_not_below(const LmdbPage& page, std::string_view key) const {
-    std::size_t begin = page.branch() ? 1 : 0;  // the first key of a branch means nothing
+std::size_t LmdbTree::lower_bound(const LmdbPage& page, std::string_view key) const {
+    std::size_t begin = page.branch() ? 1 : 0;  // the first node of a branch has no key
     std::size_t end = page.nodes();
     while (begin < end) {
         const std::size_t middle = begin + (end - begin) / 2;
-        if (below(checked_node(page, middle).key, key)) {
+        if (less(checked_node(page, middle).key, key)) {
             begin = middle + 1;
         } else {
             end = middle;
@@ -171,9 +169,9 @@ std::size_t LmdbTree::first_not_below(const LmdbPage& page, std::string_view key
     return begin;
 }
 
-// The node of a branch below which the key is, if it is anywhere.
+// The node of a branch whose subtree holds the key, if the tree does.
 std::size_t LmdbTree::child_of(const LmdbPage& page, std::string_view key) const {
-    const std::size_t at = first_not_below(page, key);
+    const std::size_t at = lower_bound(page, key);
     return at == 0 || (at < page.nodes() && checked_node(page, at).key == key) ? at : at - 1;
 }
 
@@ -187,7 +185,7 @@ std::optional<std::span<const std::byte>> LmdbTree::find(std::string_view key) c
         number = checked_node(branch, child_of(branch, key)).page();
     }
     const LmdbPage leaf = checked_page(number, true);
-    const std::size_t at = first_not_below(leaf, key);
+    const std::size_t at = lower_bound(leaf, key);
     if (at == leaf.nodes() || checked_node(leaf, at).key != key) {
         return std::nullopt;
     }
@@ -235,15 +233,15 @@ std::optional<LmdbEntry> LmdbTree::Cursor::at_or_after(std::string_view key) {
         return std::nullopt;
     }
     descend(tree_->root_, [&](const LmdbPage& page) {
-        return page.leaf() ? tree_->first_not_below(page, key) : tree_->child_of(page, key);
+        return page.leaf() ? tree_->lower_bound(page, key) : tree_->child_of(page, key);
     });
     Level& leaf = levels_.back();
     if (leaf.at < leaf.page.nodes()) {
         return entry();
     }
-    --leaf.at;  // the last key of this leaf is below: the next leaf's first
+    --leaf.at;  // all keys of this leaf are less: step from its last one to the next leaf
     const auto found = next();
-    if (found && tree_->below(found->key, key)) {
+    if (found && tree_->less(found->key, key)) {
         tree_->fail(levels_.back().page.number(), kAscending);
     }
     return found;
@@ -264,7 +262,7 @@ std::optional<LmdbEntry> LmdbTree::Cursor::step(bool forward) {
                     [&](const LmdbPage& page) { return forward ? 0 : page.nodes() - 1; });
         }
         const LmdbEntry found = entry();
-        if (!(forward ? tree_->below(from, found.key) : tree_->below(found.key, from))) {
+        if (!(forward ? tree_->less(from, found.key) : tree_->less(found.key, from))) {
             tree_->fail(levels_.back().page.number(), kAscending);
         }
         return found;

@@ -1,5 +1,6 @@
-// The B-tree of an LMDB database, read where it is mapped. liblmdb trusts every byte of its file, and a damaged page
-// makes it read anywhere; here each page must be the one it is taken for, and each node and value lie within the file.
+// The B-tree of an LMDB database, read from the map. liblmdb does not check the pages, and a damaged one makes it read
+// any memory. Here every page must have the expected number and kind, and every node and value must lie within the
+// file.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +15,18 @@
 
 namespace stoker {
 
-// Layout of LMDB 0.9: a page is a header of 16 bytes, the offsets of its nodes (16 bits each, in the order of the
-// keys) and the nodes. A node is a header of 8 bytes, the key, and in a leaf the value, or the number of the page on
-// which it begins behind a header of its own. A node of a branch has a page's number in its header.
+// Layout of LMDB 0.9: a page is a header of 16 bytes, the offsets of its nodes (16 bits each, in the order of the keys)
+// and the nodes. A node is a header of 8 bytes and the key. In a branch the header holds the child's page number. In a
+// leaf the value follows, or the number of its first overflow page, where it begins after the page header.
 class LmdbPage {
   public:
     struct Node {
         std::string_view key;
-        std::uint64_t low = 0;  // the first 32 bits of its header
+        std::uint64_t low = 0;  // first 32 bits of the header: in a leaf the value's size
         std::uint16_t flags = 0;
-        std::size_t end = 0;  // of the key, within the page
+        std::size_t end = 0;  // of the key, as an offset in the page
 
-        std::uint64_t page() const { return std::uint64_t{flags} << 32 | low; }  // of a branch's
+        std::uint64_t page() const { return std::uint64_t{flags} << 32 | low; }  // of a branch's child
     };
 
     explicit LmdbPage(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -33,9 +34,9 @@ class LmdbPage {
     std::uint64_t number() const;
     bool branch() const;
     bool leaf() const;
-    std::size_t nodes() const;  // 0 where their number cannot be
-    // Node `at`, if there is one and it lies within the page. (Where a writer does not know of us, a page may change
-    // from one look to the next.)
+    std::size_t nodes() const;  // 0 if the stored number is impossible
+    // Node `at`; empty if there is none or it does not lie within the page. Checked on each call, since writers that do
+    // not know of our transaction may change the page.
     std::optional<Node> node(std::size_t at) const;
 
     std::span<const std::byte> bytes() const { return bytes_; }
@@ -44,35 +45,39 @@ class LmdbPage {
     std::span<const std::byte> bytes_;
 };
 
+inline std::string_view text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 struct LmdbEntry {
     std::string_view key;
     std::span<const std::byte> value;
 };
 
-// A const view; whoever makes it keeps the pages. find() and the Cursor throw DataError, with the place, where the
-// tree is damaged.
+// A view of pages that the caller keeps alive. find() and the Cursor throw DataError, with the offset, for a damaged
+// tree.
 class LmdbTree {
   public:
     LmdbTree() = default;
-    // `pages`: of the state that `meta` describes, from the file's begin on.
+    // `pages`: the file from its beginning, up to the last page that `meta` says is used.
     LmdbTree(std::span<const std::byte> pages, const LmdbMeta& meta, std::string path);
 
-    // Where the page of that number lies: no byte of it is read. Empty where it would lie outside.
-    std::span<const std::byte> place(std::uint64_t number) const;
+    // The bytes of the page of that number, without reading them. Empty if it lies outside the file.
+    std::span<const std::byte> page_bytes(std::uint64_t number) const;
     std::uint64_t page_count() const { return pages_.size() / page_size_; }
-    // Empty where there is no page of that number.
+    // Empty if it lies outside the file or does not carry that number.
     std::optional<LmdbPage> page(std::uint64_t number) const;
-    // Of a leaf's node. Empty where it does not lie in the pages.
+    // The value of a leaf's node. Empty if it does not lie within the pages.
     std::optional<std::span<const std::byte>> value(const LmdbPage& page, const LmdbPage::Node& node) const;
 
-    // The value under a key; empty where there is none.
+    // The value of a key; empty if there is none.
     std::optional<std::span<const std::byte>> find(std::string_view key) const;
 
     std::uint64_t root() const { return root_; }
     bool empty() const;
 
-    // A walk in the order of the keys. Each step gives an entry, or nothing at either end, after which a new walk has
-    // to begin.
+    // Walks the entries in the order of the keys. Each call returns an entry, or nothing beyond either end; after that,
+    // call first(), last() or at_or_after().
     class Cursor {
       public:
         explicit Cursor(const LmdbTree& tree) : tree_(&tree) {}
@@ -102,9 +107,9 @@ class LmdbTree {
     LmdbPage checked_page(std::uint64_t number, bool leaf) const;
     LmdbPage::Node checked_node(const LmdbPage& page, std::size_t at) const;
     LmdbEntry entry(const LmdbPage& page, std::size_t at) const;
-    std::size_t first_not_below(const LmdbPage& page, std::string_view key) const;
+    std::size_t lower_bound(const LmdbPage& page, std::string_view key) const;
     std::size_t child_of(const LmdbPage& page, std::string_view key) const;
-    bool below(std::string_view key, std::string_view other) const;
+    bool less(std::string_view key, std::string_view other) const;
 
     std::string path_;
     std::span<const std::byte> pages_;

@@ -1,5 +1,5 @@
-// A map that is too small fails a transaction as a whole, so the map is made large enough before each one, and a
-// transaction ends early where the next value would no longer fit.
+// A transaction fails if the map is too small. So the map is enlarged before each transaction, and a transaction is
+// committed early if the next value would not fit.
 #include "stoker/formats/lmdb/lmdb_writer.h"
 
 #include <lmdb.h>
@@ -15,9 +15,12 @@
 namespace stoker {
 namespace {
 
-constexpr std::uint64_t kStep = std::uint64_t{256} << 20;  // the map grows by at least this
-constexpr std::uint64_t kPerPut = 8 << 10;                 // a put's own pages: one of the tree, and a value's last
-constexpr std::uint64_t kDropped = 16'384;                 // keys at a time
+// The map grows by at least this many bytes.
+constexpr std::uint64_t kStep = std::uint64_t{256} << 20;
+// Pages that a put may need besides the value: one of the tree, and the value's last.
+constexpr std::uint64_t kPerPut = 8 << 10;
+// Keys that are removed in one transaction.
+constexpr std::uint64_t kDropped = 16'384;
 
 MDB_val value_of(std::string_view text) {
     return {text.size(), const_cast<char*>(text.data())};  // LMDB does not write to it
@@ -44,9 +47,9 @@ struct LmdbWriter::Handles {
 };
 
 LmdbWriter::LmdbWriter(std::filesystem::path path) : path_(std::move(path)), handles_(std::make_unique<Handles>()) {
-    std::error_code absent;  // then it is made
+    std::error_code absent;  // then liblmdb creates it
     if (const auto size = std::filesystem::file_size(path_, absent); !absent && size > 0) {
-        read_lmdb_meta(File(path_), path_.string());  // liblmdb would not give back its memory for a file that is none
+        read_lmdb_meta(File(path_), path_.string());  // liblmdb leaks memory if the file is not an LMDB file
     }
     check(mdb_env_create(&handles_->env), "memory");
     const int status = mdb_env_open(handles_->env, path_.c_str(), MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOTLS, 0666);
@@ -66,7 +69,7 @@ void LmdbWriter::check(int status, const char* expected) const {
     }
 }
 
-// The next transaction, in a map with room for kStep more than the file has.
+// Begins the next transaction, with a map that has room for room_ and at least kStep more bytes.
 void LmdbWriter::begin() {
     MDB_envinfo info = {};
     MDB_stat stat = {};
@@ -98,7 +101,7 @@ void LmdbWriter::put(std::string_view key, std::span<const std::byte> value) {
     need(key.size() + value.size());
     MDB_val name = value_of(key);
     MDB_val content = {value.size(), const_cast<std::byte*>(value.data())};
-    // Behind the last key there is nothing to search for.
+    // Tried first, because it needs no search.
     int status = mdb_put(handles_->txn, handles_->dbi, &name, &content, MDB_APPEND);
     if (status == MDB_KEYEXIST) {
         status = mdb_put(handles_->txn, handles_->dbi, &name, &content, 0);
@@ -106,8 +109,7 @@ void LmdbWriter::put(std::string_view key, std::span<const std::byte> value) {
     check(status, "room to write");
 }
 
-// In transactions of their own where there are many: removals take pages as well, for what is left and for the list of
-// free ones.
+// Removals need new pages too, for the changed pages and for the list of free ones.
 void LmdbWriter::drop_from(std::string_view key) {
     if (drop_all_from(key)) {
         return;
@@ -119,7 +121,7 @@ void LmdbWriter::drop_from(std::string_view key) {
     }
 }
 
-// Where the first key is among them, the database is emptied instead. False where it is not.
+// If `key` is not after the first key, empties the database and returns true.
 bool LmdbWriter::drop_all_from(std::string_view key) {
     MDB_envinfo info = {};
     check(mdb_env_info(handles_->env, &info), "the map's size");
@@ -139,7 +141,7 @@ bool LmdbWriter::drop_all_from(std::string_view key) {
     return all;
 }
 
-// True where there may be more.
+// Returns true if there may be more.
 bool LmdbWriter::drop_some(std::string_view key) {
     MDB_cursor* cursor = nullptr;
     check(mdb_cursor_open(handles_->txn, handles_->dbi, &cursor), "a cursor");

@@ -1,5 +1,5 @@
-// Writes an LMDB database in one file, as Python's `lmdb.open(path, subdir=False)` reads it. The map grows with the
-// data; nothing is there for a reader until `commit`, which leaves it on the disk.
+// Writes an LMDB database in one file, which Python reads with `lmdb.open(path, subdir=False)`. The map grows with the
+// data.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +15,23 @@ namespace stoker {
 
 class LmdbWriter {
   public:
-    // Opens or makes the file. The caller keeps other writers away: LMDB's own lock file is not used. Throws IoError,
-    // DataError for a file that is no LMDB database.
+    // Opens or creates the file. LMDB's lock file is not used: the caller must keep other writers away. Throws IoError,
+    // and DataError if the file is not an LMDB database.
     explicit LmdbWriter(std::filesystem::path path);
     LmdbWriter(const LmdbWriter&) = delete;
     LmdbWriter& operator=(const LmdbWriter&) = delete;
-    ~LmdbWriter();  // drops what was not committed
+    ~LmdbWriter();  // discards changes that were not committed
 
-    // Replaces the value of a key. Fastest where keys come in rising order.
+    // Sets the value of a key. Fastest for keys in ascending order.
     void put(std::string_view key, std::span<const std::byte> value);
 
-    // Removes every key that is not below `key`. Many are removed, and committed, a part after the other.
+    // Removes all keys from `key` on. If there are many, they are removed and committed in parts.
     void drop_from(std::string_view key);
 
+    // Makes the changes visible to readers and waits until they are on the disk.
     void commit();
 
-    // A value, valid until the next call; empty where there is none.
+    // The value of a key, valid until the next call; empty if there is none.
     std::optional<std::span<const std::byte>> get(std::string_view key);
 
     std::uint64_t entries();

@@ -1,5 +1,5 @@
-// Pixels and label are operands of opcodes that say how long they are: whatever their bytes, the opcodes around them do
-// the same. Where one of them is used a second time, as a shape for example, `opposite` is not read as it should be.
+// Pixels and label must be operands of opcodes that state their length. Then the other opcodes do the same for any
+// bytes. If the pickle uses one of them a second time, for example as a shape, the inverted value is read differently.
 #include "stoker/formats/lmdb/record_pattern.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace stoker {
 namespace {
 
-// What kind of value it is has to be told by bytes that are compared: a pickle of protocol 2 or later by these two.
+// The kind of value must follow from bytes that are compared: these two say that it is a pickle of protocol 2 or later.
 constexpr std::size_t kMark = 2;
 constexpr std::byte kProtocol{0x80};
 
@@ -21,10 +21,10 @@ std::optional<std::size_t> place_in(std::span<const std::byte> value, std::span<
     return inside ? std::optional(static_cast<std::size_t>(part.data() - value.data())) : std::nullopt;
 }
 
-// The operand of BINBYTES, SHORT_BINBYTES, BINBYTES8, BYTEARRAY8, BINSTRING or SHORT_BINSTRING. Not that of an opcode
-// that ends with its line: other bytes would end it elsewhere.
+// True for the operand of BINBYTES, SHORT_BINBYTES, BINBYTES8, BYTEARRAY8, BINSTRING or SHORT_BINSTRING. An opcode
+// whose operand ends at a line's end does not qualify: other bytes would end it elsewhere.
 bool is_counted(std::span<const std::byte> value, std::size_t begin, std::size_t size) {
-    const auto pluralize = [&](std::size_t digits, std::string_view opcodes) {
+    const auto length_before = [&](std::size_t digits, std::string_view opcodes) {
         if (begin < digits + 1 || opcodes.find(std::to_integer<char>(value[begin - digits - 1])) == opcodes.npos) {
             return false;
         }
@@ -32,10 +32,10 @@ bool is_counted(std::span<const std::byte> value, std::size_t begin, std::size_t
         std::memcpy(&count, value.data() + begin - digits, digits);
         return count == size;
     };
-    return pluralize(1, "CU") || pluralize(4, "BT") || pluralize(8, "\x8e\x96");
+    return length_before(1, "CU") || length_before(4, "BT") || length_before(8, "\x8e\x96");
 }
 
-// The operand of BININT1, BININT2 or BININT.
+// True for the operand of BININT1, BININT2 or BININT.
 bool is_integer(std::span<const std::byte> value, std::size_t begin, std::size_t size) {
     const char opcode = size == 1 ? 'K' : size == 2 ? 'M' : size == 4 ? 'J' : '\0';
     return begin >= 1 && opcode != '\0' && std::to_integer<char>(value[begin - 1]) == opcode;
@@ -74,7 +74,7 @@ std::optional<RecordPattern> RecordPattern::of(std::span<const std::byte> value,
     return pattern;
 }
 
-// Of a range that has none of the pixels.
+// For a range without pixels.
 bool RecordPattern::same(std::span<const std::byte> value, std::size_t begin, std::size_t end) const {
     const std::size_t at = begin > pixels_.begin ? begin - pixels_.size : begin;
     return std::memcmp(value.data() + begin, others_.data() + at, end - begin) == 0;
@@ -91,11 +91,7 @@ bool RecordPattern::read(std::span<const std::byte> value, Sample& sample) const
         !same(value, two.begin + two.size, size_)) {
         return false;
     }
-    sample.bytes = part(value, pixels_);
-    sample.encoded = false;
-    sample.height = height_;
-    sample.width = width_;
-    sample.channels = channels_;
+    sample.set_raw(part(value, pixels_), height_, width_, channels_);
     sample.label = fixed_label_;
     if (label_.size > 0) {
         ArrayView label;
@@ -106,7 +102,7 @@ bool RecordPattern::read(std::span<const std::byte> value, Sample& sample) const
     return true;
 }
 
-std::span<const std::byte> RecordPattern::opposite(std::span<const std::byte> value, Buffer& storage) const {
+std::span<const std::byte> RecordPattern::inverted(std::span<const std::byte> value, Buffer& storage) const {
     storage.resize(value.size());
     std::ranges::copy(value, storage.data());
     for (const Part& turned : {pixels_, label_}) {

@@ -1,4 +1,4 @@
-// Handles on the reader's nodes: each question checks what kind of value it is asked of.
+// Handles on the reader's nodes. Each accessor checks the kind of its node.
 #include "stoker/formats/pickle/pickle.h"
 
 #include <algorithm>
@@ -68,11 +68,6 @@ std::optional<ArrayView> PickleValue::stored_integer() const {
         default:
             return std::nullopt;
     }
-}
-
-double PickleValue::real() const {
-    const PickleNode& node = reader_->node(node_);
-    return node.tag == PickleTag::real ? node.real : static_cast<double>(integer());
 }
 
 std::string_view PickleValue::text() const {
@@ -185,10 +180,6 @@ Pickle::~Pickle() = default;
 
 PickleValue Pickle::read(std::span<const std::byte> bytes) {
     return {*reader_, reader_->read(bytes)};
-}
-
-std::size_t Pickle::used() const {
-    return reader_->used();
 }
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// Reads pickles without running them: a small set of opcodes that build dicts, lists, tuples, numbers, text, bytes,
-// NumPy arrays and scalars, torch tensors. Every other opcode and every other name is refused and named.
+// Reads pickles without executing them: the opcodes that build dicts, lists, tuples, numbers, text, bytes, NumPy arrays
+// and scalars, and torch tensors. Any other opcode or global name is refused, and the message names it.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace stoker {
 
-// A torch tensor by reference: its elements lie in a storage of their own, in another member of the file.
+// A torch tensor. Its elements are in a storage, which is another member of the .pt file.
 struct PickledTensor {
-    std::string_view storage;  // its key
+    std::string_view storage;  // the key, such as "0"
     ArrayType type;
     bool bfloat16 = false;
     std::int64_t offset = 0;  // in elements
@@ -27,10 +27,11 @@ struct PickledTensor {
 class Pickle;
 class PickleReader;
 
-// One value: a handle, valid as long as its Pickle and the bytes that it was read from.
+// A handle to one value. Valid while its Pickle and the bytes that it was read from are.
 class PickleValue {
   public:
-    // `other` is what is of no use by itself: a NumPy dtype, a torch storage, the name of a class.
+    // `real` is a float, whose value no data set needs; it is not kept. `other` is a value without use of its own: a
+    // NumPy dtype, a torch storage, the name of a class.
     enum class Kind : std::uint8_t {
         none,
         boolean,
@@ -48,24 +49,24 @@ class PickleValue {
 
     Kind kind() const;
 
-    // Each throws DataError, saying what was found, where the value is of another kind.
-    std::int64_t integer() const;   // of booleans and integral arrays of one element (NumPy scalars) too
-    double real() const;            // of integers too
-    std::string_view text() const;  // of bytes too, as Python 2 wrote text
+    // Each throws DataError, with the kind found, where the value is of another kind.
+    std::int64_t integer() const;   // also for booleans and integer arrays of one element (NumPy scalars)
+    std::string_view text() const;  // also for bytes, which is how Python 2 wrote text
     std::span<const std::byte> bytes() const;
     ArrayView array() const;  // without a name
     PickledTensor tensor() const;
 
-    // The bytes that an integer was read from, of one opcode's operand or of a NumPy scalar; empty for other values,
-    // and for integers that are written in another way.
+    // The stored bytes of an integer: the operand of BININT, BININT1 or BININT2, or a NumPy scalar. Empty for integers
+    // in other encodings and for other values.
     std::optional<ArrayView> stored_integer() const;
 
-    // Entries of a list or tuple, pairs of a dict (with a key that was set twice, both).
+    // The number of entries of a list or tuple, or of pairs of a dict (a key that was set twice counts twice).
     std::size_t size() const;
-    PickleValue operator[](std::size_t at) const;  // of a list or tuple; a dict's value
-    PickleValue key(std::size_t at) const;         // of a dict
+    PickleValue operator[](std::size_t at) const;  // an entry of a list or tuple, or a dict's value
+    PickleValue key(std::size_t at) const;         // a dict's key
 
-    // The dict's value under a text key (or a bytes key of the same letters, as Python 2 wrote them); the last one set.
+    // The dict's value for a text key, or for a bytes key of the same characters, as Python 2 wrote them. The last one
+    // set counts.
     std::optional<PickleValue> find(std::string_view key) const;
 
     // "dict of 2", "text", "uint8 array of (32, 32, 3)": for messages.
@@ -82,20 +83,17 @@ class PickleValue {
 
 class Pickle {
   public:
-    // `where` is what errors say of names and opcodes that are not safe: a path.
+    // `where` is the path that messages about unsupported opcodes and names show.
     explicit Pickle(std::string where = "pickle");
     Pickle(const Pickle&) = delete;
     Pickle& operator=(const Pickle&) = delete;
     ~Pickle();
 
-    // Reads one pickle, protocols 0 to 5; what an earlier read gave is gone, its memory is kept for this one. The
-    // values point into `bytes`. Work is linear in the bytes, memory at most some forty times as many (a byte may be
-    // a whole empty list). Throws DataError with the offset for damaged bytes, Unsupported for an opcode or a name that
-    // is not among the safe ones. After a throw there are no values.
+    // Reads one pickle, protocols 0 to 5, and returns its root; bytes after it are ignored. Invalidates the values of
+    // an earlier read and reuses its memory. The values point into `bytes`. Time is linear in the bytes; memory is at
+    // most about forty times their size, since one byte may be an empty list. Throws DataError with the offset for
+    // damaged bytes, Unsupported for an opcode or name that is not allowed. After a throw there are no values.
     PickleValue read(std::span<const std::byte> bytes);
-
-    // How many of the bytes the pickle took: what follows it is not looked at.
-    std::size_t used() const;
 
   private:
     std::unique_ptr<PickleReader> reader_;

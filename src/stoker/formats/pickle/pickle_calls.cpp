@@ -1,5 +1,5 @@
-// What the names of pickle_names.h do when they are called, filled or referred to: checks, and one node each. An array
-// is filled once, so that a state that is mentioned again and again cannot make many of it.
+// The effect of REDUCE, BUILD and BINPERSID on the names of pickle_names.h: checks, and one node each. An array is
+// filled only once, so that a short pickle cannot make many arrays of one state.
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
@@ -19,20 +19,9 @@ bool is_ascii(std::span<const std::byte> bytes) {
     return std::ranges::all_of(bytes, [](std::byte byte) { return byte < std::byte{0x80}; });
 }
 
-// "u1", "f4": a letter and the bytes.
-std::optional<ArrayType> parse_type(std::string_view code) {
-    constexpr std::string_view kLetters = "biuf";
-    constexpr ArrayKind kKinds[] = {ArrayKind::boolean, ArrayKind::signed_integer, ArrayKind::unsigned_integer,
-                                    ArrayKind::floating};
-    if (code.size() != 2 || kLetters.find(code[0]) == std::string_view::npos) {
-        return std::nullopt;
-    }
-    const ArrayKind kind = kKinds[kLetters.find(code[0])];
-    const int size = code[1] - '0';
-    const bool possible = kind == ArrayKind::boolean    ? size == 1
-                          : kind == ArrayKind::floating ? size == 2 || size == 4 || size == 8
-                                                        : size == 1 || size == 2 || size == 4 || size == 8;
-    return possible ? std::optional(ArrayType{.kind = kind, .item_size = size, .big_endian = false}) : std::nullopt;
+// "u1", "f4": a type code and the item size.
+std::optional<ArrayType> parse_type(std::string_view text) {
+    return text.size() == 2 ? numpy_type(text[0], static_cast<std::uint64_t>(text[1] - '0')) : std::nullopt;
 }
 
 }  // namespace
@@ -60,7 +49,7 @@ void PickleReader::check_sides(std::uint32_t tuple) const {
     }
     for (std::size_t i = 0; i < of.size; ++i) {
         if (const std::int64_t side = argument(of, i, PickleTag::integer).integer; side < 0) {
-            bad("sides that are not negative", fmt::format("{}", side));
+            bad("non-negative sides", fmt::format("{}", side));
         }
     }
 }
@@ -152,7 +141,7 @@ std::uint32_t PickleReader::call_frombuffer(const PickleNode& arguments) {
     return array;
 }
 
-// Once for each text, however often it is asked for.
+// Encodes each text once, however often it is referred to.
 std::uint32_t PickleReader::call_encode(std::uint32_t text, std::uint32_t codec) {
     if (!is_text(codec, "latin1") && !is_text(codec, "latin-1")) {
         unsupported("an encoding other than latin1");
@@ -168,7 +157,7 @@ std::uint32_t PickleReader::call_encode(std::uint32_t text, std::uint32_t codec)
         } else if (auto encoded = latin1(text_of(from))) {
             made = add_owned(PickleTag::bytes, std::move(*encoded));
         } else {
-            bad("characters of one byte", "others");
+            bad("characters of Latin-1", "others");
         }
         nodes_[text].link = made;
     }
@@ -208,7 +197,7 @@ std::uint32_t PickleReader::call_rebuild_tensor(const PickleNode& arguments) {
 void PickleReader::persistent() {
     const PickleNode id = nodes_[pop()];
     if (id.tag != PickleTag::tuple || id.size < 3 || !is_text(item(id, 0), "storage")) {
-        bad("a reference to a torch storage", "another one");
+        bad("a reference to a torch storage", "another reference");
     }
     const PickleName* type = argument(id, 1, PickleTag::name).name;
     if (type->call != PickleCall::storage) {
@@ -226,7 +215,7 @@ void PickleReader::build() {
     const std::uint32_t target = top();
     const PickleNode& node = nodes_[target];
     if (node.tag == PickleTag::dict && node.ordered && state.tag == PickleTag::dict) {
-        return;  // its attributes: torch's state_dict has versions there
+        return;  // attributes are ignored; those of torch's state_dict are versions
     }
     if (state.tag != PickleTag::tuple) {
         bad("a tuple to fill an array or dtype with", pickle_tag_name(state.tag));
@@ -265,7 +254,7 @@ void PickleReader::build_array(std::uint32_t array, const PickleNode& state) {
     }
     const PickleNode& fortran = nodes_[item(state, 3)];
     if (fortran.tag != PickleTag::boolean && fortran.tag != PickleTag::integer) {
-        bad("true or false for Fortran's order", pickle_tag_name(fortran.tag));
+        bad("true or false for Fortran order", pickle_tag_name(fortran.tag));
     }
     place_array(array, item(state, 2), item(state, 1), fortran.integer != 0, item(state, 4));
 }

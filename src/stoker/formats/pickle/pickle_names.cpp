@@ -1,5 +1,4 @@
-// NumPy moved its core from numpy.core to numpy._core with version 2, Python its built-in names from __builtin__ to
-// builtins with version 3.
+// NumPy 2 renamed numpy.core to numpy._core, and Python 3 renamed __builtin__ to builtins; both names are listed.
 #include "stoker/formats/pickle/pickle_names.h"
 
 #include <algorithm>

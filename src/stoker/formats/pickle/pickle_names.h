@@ -1,5 +1,5 @@
-// The names that a pickle may mention, and what they mean to us. Whoever writes a pickle can name any function of any
-// module: what is not in this table is never looked up anywhere.
+// The global names that a pickle may use, and their meaning. A pickle can name any function of any module; names that
+// are not in this table are refused and never looked up.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 namespace stoker {
 
 enum class PickleCall : std::uint8_t {
-    reconstruct,     // numpy's empty array, to be filled by BUILD
-    ndarray,         // only named as an argument
+    reconstruct,     // an empty NumPy array, which BUILD fills
+    ndarray,         // only as an argument of reconstruct
     dtype,           // numpy.dtype("u1", ...)
     scalar,          // numpy.core.multiarray.scalar(dtype, bytes)
-    frombuffer,      // numpy's array of protocol 5
-    encode,          // text of Latin-1 letters to bytes: how protocols 0 to 2 write bytes
+    frombuffer,      // a NumPy array in protocol 5
+    encode,          // Latin-1 text to bytes, as protocols 0 to 2 write bytes
     bytes,           // bytes() and bytearray(...)
     ordered_dict,    // collections.OrderedDict()
-    rebuild_tensor,  // torch's tensor on a storage
-    parameter,       // torch's parameter around a tensor
+    rebuild_tensor,  // a torch tensor on a storage
+    parameter,       // a torch parameter around a tensor
     storage,         // the type of a torch storage
 };
 
@@ -27,7 +27,7 @@ struct PickleName {
     std::string_view module;
     std::string_view name;
     PickleCall call;
-    ArrayType type = {};  // of a storage
+    ArrayType type = {};  // of a storage's elements
     bool bfloat16 = false;
 };
 

@@ -1,4 +1,4 @@
-// The opcodes as a table: what is not in it is refused. Each takes its operand from the bytes and works on the stack.
+// The table of opcodes; any other is refused. Each takes its operand from the bytes and works on the stack.
 #include "stoker/formats/pickle/pickle_reader.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ void PickleReader::unsupported(std::string got) const {
     throw Unsupported({.where = where_,
                        .expected = "plain values, NumPy arrays and torch tensors",
                        .got = fmt::format("{} at byte {}", got, opcode_ - bytes_.data()),
-                       .hint = "nothing in a pickle is executed: store the data in plain arrays"});
+                       .hint = "pickles are never executed: store the data in plain arrays"});
 }
 
 std::span<const std::byte> PickleReader::take(std::uint64_t count) {
@@ -66,7 +66,7 @@ std::string_view PickleReader::take_line() {
     const std::string_view rest(reinterpret_cast<const char*>(at_), static_cast<std::size_t>(end_ - at_));
     const std::size_t size = rest.find('\n');
     if (size == std::string_view::npos) {
-        bad("a line", "no end of it");
+        bad("a line", "no newline");
     }
     at_ += size + 1;
     return rest.substr(0, size);
@@ -83,7 +83,7 @@ std::int64_t PickleReader::take_decimal() {
         unsupported("an integer of more than 64 bits");
     }
     if (error != std::errc{} || end != line.data() + line.size()) {
-        bad("a decimal number", fmt::format("{} other letters", line.size()));
+        bad("a decimal number", fmt::format("{} other characters", line.size()));
     }
     return value;
 }
@@ -150,7 +150,7 @@ std::uint32_t PickleReader::add_items(PickleTag tag, std::span<const std::uint32
     return number;
 }
 
-// A list that is not the last one in `items_` moves behind the others, with room for twice as many.
+// A list that is not the last one in `items_` is moved to the end, with its capacity doubled.
 void PickleReader::extend(std::uint32_t list, PickleTag tag, std::span<const std::uint32_t> items) {
     PickleNode& node = nodes_[list];
     if (node.tag != tag) {
@@ -210,12 +210,12 @@ void PickleReader::push_name(std::string_view module, std::string_view name) {
     push(add(node));
 }
 
-// Python numbers them one after the other; a number beyond the bytes would only claim memory.
+// Python numbers memo entries consecutively, so a number beyond the pickle's size is an attempt to claim memory.
 void PickleReader::memoize(std::uint64_t at) {
     const std::uint32_t value = top();
     if (at >= memo_.size()) {
         if (at >= bytes_.size()) {
-            bad("a place in the memo below the pickle's size", fmt::format("{}", at));
+            bad("a memo index below the pickle's size", fmt::format("{}", at));
         }
         memo_.resize(static_cast<std::size_t>(at) + 1, kNoPickleNode);
     }
@@ -225,7 +225,7 @@ void PickleReader::memoize(std::uint64_t at) {
 
 void PickleReader::recall(std::uint64_t at) {
     if (at >= memo_.size() || memo_[at] == kNoPickleNode) {
-        bad("a place in the memo that was filled", fmt::format("{}", at));
+        bad("a memo index in use", fmt::format("{}", at));
     }
     push(memo_[at]);
 }
@@ -248,7 +248,7 @@ struct PickleOpcodes {
         const std::string_view line = r.take_line();
         auto text = unquote(line);
         if (!text) {
-            r.bad("a quoted string", "something else");
+            r.bad("a quoted string", "another line");
         }
         const bool plain = line.find('\\') == std::string_view::npos;
         r.push(plain ? r.add_bytes(PickleTag::bytes, as_bytes(line.substr(1, text->size())))
@@ -259,7 +259,7 @@ struct PickleOpcodes {
         const std::string_view line = r.take_line();
         auto text = raw_unicode(line);
         if (!text) {
-            r.bad("text with whole escapes", "an unfinished one");
+            r.bad("text with complete escapes", "an incomplete one");
         }
         r.push(*text == line ? r.add_bytes(PickleTag::text, as_bytes(line))
                              : r.add_owned(PickleTag::text, std::move(*text)));
@@ -272,43 +272,18 @@ struct PickleOpcodes {
         r.push(!boolean || value > 1 ? r.add_integer(value) : value != 0 ? kPickleTrue : kPickleFalse);
     }
 
-    static void push_real(Reader& r, double value) {
-        PickleNode node(PickleTag::real);
-        node.real = value;
-        r.push(r.add(node));
-    }
-
-    static void push_real_line(Reader& r) {
-        const std::string_view line = r.take_line();
-        double value = 0;
-        const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
-        if (error != std::errc{} || end != line.data() + line.size()) {
-            r.bad("a float", fmt::format("{} other letters", line.size()));
+    template <typename Length>
+    static std::span<const std::byte> take_bytes(Reader& r) {
+        const auto length = r.take_number<Length>();
+        if (std::is_signed_v<Length> && length < 0) {
+            r.bad("a non-negative length", fmt::format("{}", length));
         }
-        push_real(r, value);
-    }
-
-    static void push_real_big_endian(Reader& r) {
-        std::array<std::byte, 8> reversed{};
-        std::ranges::reverse_copy(r.take(8), reversed.begin());
-        push_real(r, std::bit_cast<double>(reversed));
+        return r.take(static_cast<std::uint64_t>(length));
     }
 
     template <typename Length>
     static void push_bytes(Reader& r, PickleTag tag) {
-        const auto length = r.take_number<Length>();
-        if (std::is_signed_v<Length> && length < 0) {
-            r.bad("a length that is not negative", fmt::format("{}", length));
-        }
-        r.push(r.add_bytes(tag, r.take(static_cast<std::uint64_t>(length))));
-    }
-
-    static void long4(Reader& r) {
-        const auto length = r.take_number<std::int32_t>();
-        if (length < 0) {
-            r.bad("a length that is not negative", fmt::format("{}", length));
-        }
-        r.push_long(r.take(static_cast<std::uint64_t>(length)));
+        r.push(r.add_bytes(tag, take_bytes<Length>(r)));
     }
 
     static void items_from_mark(Reader& r, PickleTag tag) {
@@ -388,10 +363,16 @@ struct PickleOpcodes {
         table['K'] = [](Reader& r) { r.push(r.add_integer(r.take_number<std::uint8_t>())); };
         table['L'] = [](Reader& r) { r.push(r.add_integer(r.take_decimal())); };
         table['M'] = [](Reader& r) { r.push(r.add_integer(r.take_number<std::uint16_t>())); };
-        table[0x8a] = [](Reader& r) { r.push_long(r.take(r.take_number<std::uint8_t>())); };
-        table[0x8b] = long4;
-        table['F'] = push_real_line;
-        table['G'] = push_real_big_endian;
+        table[0x8a] = [](Reader& r) { r.push_long(take_bytes<std::uint8_t>(r)); };
+        table[0x8b] = [](Reader& r) { r.push_long(take_bytes<std::int32_t>(r)); };
+        table['F'] = [](Reader& r) {
+            r.take_line();
+            r.push(r.add(PickleNode(PickleTag::real)));
+        };
+        table['G'] = [](Reader& r) {
+            r.take(8);
+            r.push(r.add(PickleNode(PickleTag::real)));
+        };
         table['S'] = push_string;
         table['T'] = [](Reader& r) { push_bytes<std::int32_t>(r, PickleTag::bytes); };
         table['U'] = [](Reader& r) { push_bytes<std::uint8_t>(r, PickleTag::bytes); };

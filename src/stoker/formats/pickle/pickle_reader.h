@@ -1,5 +1,5 @@
-// The machine behind Pickle: a stack of values, as Python's own, over an arena of nodes that name each other by number.
-// Nothing is copied for being mentioned twice, and nothing calls itself, so neither cycles nor depth cost anything.
+// The stack machine behind Pickle. Values are nodes of an arena that refer to each other by number. A value that is
+// referred to twice is stored once, and nothing is recursive, so cycles and deep nesting are harmless.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace stoker {
 
-// Nodes that every arena begins with.
+// The first nodes of every arena.
 inline constexpr std::uint32_t kPickleNone = 0;
 inline constexpr std::uint32_t kPickleFalse = 1;
 inline constexpr std::uint32_t kPickleTrue = 2;
 inline constexpr std::uint32_t kPickleEmptyTuple = 3;
 inline constexpr std::uint32_t kNoPickleNode = std::numeric_limits<std::uint32_t>::max();
 
-// The first ones in the order of PickleValue::Kind.
+// Begins in the order of PickleValue::Kind.
 enum class PickleTag : std::uint8_t {
     none,
     boolean,
@@ -36,7 +36,7 @@ enum class PickleTag : std::uint8_t {
     array,
     tensor,
     dtype,
-    blank_array,  // made, but not filled yet
+    blank_array,  // created by _reconstruct, not yet filled by BUILD
     storage,
     name,
 };
@@ -46,24 +46,22 @@ struct PickleNode {
     explicit PickleNode(PickleTag kind) : tag(kind) {}
 
     PickleTag tag = PickleTag::none;
-    bool ordered = false;    // an OrderedDict: may be given attributes
-    std::uint32_t link = 0;  // a text's bytes in Latin-1 (0: not asked for); a list's room; a storage's key
+    bool ordered = false;    // an OrderedDict, which may get attributes
+    std::uint32_t link = 0;  // text: its Latin-1 bytes (0: not encoded yet); list: capacity; storage: key
     union {
         std::int64_t integer = 0;
-        double real;
-        const std::byte* data;   // of text and bytes
-        std::size_t begin;       // in items; in arrays; in tensors
-        const PickleName* name;  // of a name or a storage
+        const std::byte* data;   // text and bytes
+        std::size_t begin;       // index into items_, arrays_ or tensors_
+        const PickleName* name;  // name and storage
     };
-    // Bytes of text; entries of a list; twice the pairs of a dict; packed type of a dtype; where an integer's opcode
-    // is.
+    // text, bytes: length; list, tuple: entries; dict: twice the pairs; dtype: packed type; integer: opcode's offset.
     std::size_t size = 0;
 };
 
 struct PickleArray {
     ArrayType type;
     bool fortran = false;
-    std::uint32_t shape = 0;  // a tuple of integers that are not negative
+    std::uint32_t shape = 0;  // a tuple of non-negative integers
     std::span<const std::byte> bytes;
 };
 
@@ -80,7 +78,6 @@ class PickleReader {
 
     // Returns the root.
     std::uint32_t read(std::span<const std::byte> bytes);
-    std::size_t used() const { return static_cast<std::size_t>(at_ - bytes_.data()); }
 
     const PickleNode& node(std::uint32_t number) const { return nodes_[number]; }
     std::uint32_t item(const PickleNode& of, std::size_t at) const { return items_[of.begin + at]; }
@@ -96,21 +93,21 @@ class PickleReader {
   private:
     friend struct PickleOpcodes;
 
-    // Bytes of the pickle.
+    // Take operands from the bytes.
     std::span<const std::byte> take(std::uint64_t count);
     template <typename Number>
     Number take_number();
     std::string_view take_line();
     std::int64_t take_decimal();
 
-    // The stack. Nothing below the last mark can be reached.
+    // The stack. Values below the last mark are out of reach.
     void push(std::uint32_t number) { stack_.push_back(number); }
     std::uint32_t top() const;
     std::uint32_t pop();
     std::span<const std::uint32_t> since_mark() const;
     void drop_to_mark();
 
-    // Nodes.
+    // Add nodes to the arena.
     std::uint32_t add(const PickleNode& node);
     std::uint32_t add_integer(std::int64_t value);
     std::uint32_t add_bytes(PickleTag tag, std::span<const std::byte> bytes);
@@ -123,7 +120,7 @@ class PickleReader {
     void memoize(std::uint64_t at);
     void recall(std::uint64_t at);
 
-    // What names are called with, in pickle_calls.cpp.
+    // Calls of allowed names, in pickle_calls.cpp.
     void reduce();
     void build();
     void persistent();
@@ -137,7 +134,7 @@ class PickleReader {
     std::uint32_t call_rebuild_tensor(const PickleNode& arguments);
     void build_dtype(std::uint32_t dtype, const PickleNode& state);
     void build_array(std::uint32_t array, const PickleNode& state);
-    // Fills a blank array; throws where the bytes are not as many as type and shape say.
+    // Fills a blank array. Throws where the number of bytes does not match type and shape.
     void place_array(std::uint32_t array, std::uint32_t dtype, std::uint32_t shape, bool fortran, std::uint32_t bytes);
 
     const PickleNode& argument(const PickleNode& arguments, std::size_t at, PickleTag tag) const;
@@ -150,24 +147,24 @@ class PickleReader {
     std::span<const std::byte> bytes_;
     const std::byte* at_ = nullptr;
     const std::byte* end_ = nullptr;
-    const std::byte* opcode_ = nullptr;  // the one at work, for messages
+    const std::byte* opcode_ = nullptr;  // the current one, for messages
     bool stopped_ = false;
 
     std::vector<PickleNode> nodes_;
     std::vector<std::uint32_t> items_;
     std::vector<PickleArray> arrays_;
     std::vector<PickleTensor> tensors_;
-    std::deque<std::string> owned_;  // which stay where they are when there are more of them
+    std::deque<std::string> owned_;  // texts that had to be decoded; a deque keeps their addresses
     std::size_t owned_used_ = 0;
 
     std::vector<std::uint32_t> stack_;
     std::vector<std::size_t> marks_;
     std::vector<std::uint32_t> memo_;
     std::size_t memo_count_ = 0;
-    Shape shape_;  // kept for its memory
+    Shape shape_;  // reused to save allocations
 };
 
-// A type in a number, for nodes of dtypes.
+// An ArrayType packed into a number, for dtype nodes.
 inline std::size_t pack_type(const ArrayType& type) {
     return static_cast<std::size_t>(type.kind) << 16 | static_cast<std::size_t>(type.item_size) << 8 |
            static_cast<std::size_t>(type.big_endian);

@@ -1,4 +1,4 @@
-// Nothing here grows a text to more than twice its bytes.
+// No function makes a text longer than twice its input, so hostile input cannot claim memory.
 #include "stoker/formats/pickle/pickle_text.h"
 
 #include <charconv>

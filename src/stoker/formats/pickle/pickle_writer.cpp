@@ -1,4 +1,4 @@
-// The opcodes are those that Python's own pickler uses; frames and memos, which only save work, are left out.
+// Uses the opcodes of Python's own pickler, without frames and memo entries, which are optional.
 #include "stoker/formats/pickle/pickle_writer.h"
 
 #include "stoker/base/file.h"

@@ -1,5 +1,5 @@
-// Writes pickles (protocol 4) of the few values that packed data sets hold: what `pickle.loads` gives back in any
-// Python with NumPy, and pickle.h reads without running anything.
+// Writes pickles (protocol 4) of the few kinds of values that packed data sets hold. `pickle.loads` of any Python with
+// NumPy reads them, and so does pickle.h.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace stoker {
 
-// Calls put values one after the other: between begin_dict and end_dict a key and its value by turns, between
-// begin_list and end_list the entries. `finish` ends the pickle, of one value.
+// Each call appends a value. Between begin_dict and end_dict keys and values alternate; between begin_list and end_list
+// are the entries. A pickle holds one value; `finish` ends it.
 class PickleWriter {
   public:
-    explicit PickleWriter(std::vector<std::byte>& out);  // replaces what is in it
+    explicit PickleWriter(std::vector<std::byte>& out);  // cleared first
 
     void integer(std::int64_t value);
     void text(std::string_view utf8);

@@ -1,4 +1,4 @@
-// Puts the shards together: the manifest says which and with which hash, and they have to agree.
+// Opens the shards that the manifest lists and compares each with its entry there.
 #include "stoker/formats/stk/stk.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/parallel_for.h"
 #include "stoker/base/prefetch.h"
-#include "stoker/base/thread_pool.h"
 #include "stoker/formats/stk/stk_manifest.h"
 
 namespace stoker {
@@ -28,7 +28,7 @@ StkManifest read_finished_manifest(const fs::path& directory) {
     if (!fs::exists(directory / kStkManifest, unknown) && fs::exists(directory / kStkPartManifest, unknown)) {
         throw DataError({.path = directory.string()}, {.where = "stk",
                                                        .expected = "a finished data set",
-                                                       .got = "one whose packing was stopped",
+                                                       .got = "an unfinished packing",
                                                        .hint = "run the same `stoker pack` again to finish it"});
     }
     StkManifest manifest = read_manifest(directory / kStkManifest);
@@ -36,22 +36,22 @@ StkManifest read_finished_manifest(const fs::path& directory) {
     return manifest;
 }
 
-void check_shard(const StkShard& shard, const StkShardInfo& promised, std::size_t number, std::uint64_t first,
+void check_shard(const StkShard& shard, const StkShardInfo& listed, std::size_t number, std::uint64_t first,
                  const StkSchema& schema) {
     const StkShardInfo found{
         .samples = static_cast<std::uint64_t>(shard.samples()), .bytes = shard.bytes(), .hash = shard.hash()};
-    if (found != promised || shard.number() != number || shard.first() != first) {
+    if (found != listed || shard.number() != number || shard.first() != first) {
         throw DataError({.path = shard.path()},
                         {.where = "stk",
-                         .expected = fmt::format("shard {} with samples from {} on: {} in {} bytes of hash {:016x}",
-                                                 number, first, promised.samples, promised.bytes, promised.hash),
-                         .got = fmt::format("shard {} with samples from {} on: {} in {} bytes of hash {:016x}",
-                                            shard.number(), shard.first(), found.samples, found.bytes, found.hash),
-                         .hint = "the shard is of another data set: copy the whole folder again, or pack again"});
+                         .expected = fmt::format("shard {}: {} samples from index {} on, {} bytes, hash {:016x}",
+                                                 number, listed.samples, first, listed.bytes, listed.hash),
+                         .got = fmt::format("shard {}: {} samples from index {} on, {} bytes, hash {:016x}",
+                                            shard.number(), found.samples, shard.first(), found.bytes, found.hash),
+                         .hint = "the shard belongs to another data set: copy the whole folder again, or pack again"});
     }
     if (shard.schema() != schema) {
         throw DataError({.path = shard.path()},
-                        {.where = "stk", .expected = "the fields of the first shard", .got = "others"});
+                        {.where = "stk", .expected = "the fields of the first shard", .got = "other fields"});
     }
 }
 
@@ -74,12 +74,11 @@ StkReader::StkReader(const std::string& url, const RemoteOptions& options) : nam
     bytes_ = static_cast<std::int64_t>(file->size());
     const auto count = static_cast<std::int64_t>(manifest.shards.size());
     std::vector<std::optional<StkShard>> opened(manifest.shards.size());
-    ThreadPool(static_cast<int>(std::min<std::int64_t>(kRemoteThreads, count)))
-        .parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
-            for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-                opened[i].emplace(open_byte_file(stk_url(url, stk_shard_name(i)), options));
-            }
-        });
+    parallel_for(kRemoteThreads, count, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+            opened[i].emplace(open_byte_file(stk_url(url, stk_shard_name(i)), options));
+        }
+    });
     shards_.reserve(opened.size());
     for (std::optional<StkShard>& shard : opened) {
         add_shard(std::move(*shard), manifest);
@@ -112,12 +111,12 @@ StkReader::Place StkReader::place(std::int64_t index) const {
         throw InvalidArgument(
             {.where = name_, .expected = fmt::format("an index below {}", size_), .got = fmt::format("{}", index)});
     }
-    const bool in_first = index < ends_.front();  // often the only one
+    const bool in_first = index < ends_.front();  // often the only shard
     const auto number = in_first ? 0 : static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
     return {shards_[number], index - (number == 0 ? 0 : ends_[number - 1])};
 }
 
-void StkReader::check_field(std::size_t field, StkKind kind) const {
+StkReader::Place StkReader::place(std::size_t field, StkKind kind, std::int64_t index) const {
     const auto& fields = schema().fields;
     const bool fits = field < fields.size() && (fields[field].kind == kind ||
                                                 (kind == StkKind::integer && fields[field].kind == StkKind::label));
@@ -126,6 +125,7 @@ void StkReader::check_field(std::size_t field, StkKind kind) const {
                                .expected = fmt::format("a field of kind {}", kind_name(kind)),
                                .got = fmt::format("field {}", field)});
     }
+    return place(index);
 }
 
 std::string_view StkReader::key(std::int64_t index) const {
@@ -134,43 +134,28 @@ std::string_view StkReader::key(std::int64_t index) const {
 }
 
 StkImage StkReader::image(std::size_t field, std::int64_t index) const {
-    check_field(field, StkKind::image);
-    const Place at = place(index);
+    const Place at = place(field, StkKind::image, index);
     return at.shard.image(field, at.sample);
 }
 
 std::int64_t StkReader::integer(std::size_t field, std::int64_t index) const {
-    check_field(field, StkKind::integer);
-    const Place at = place(index);
+    const Place at = place(field, StkKind::integer, index);
     return at.shard.integer(field, at.sample);
 }
 
 double StkReader::number(std::size_t field, std::int64_t index) const {
-    check_field(field, StkKind::number);
-    const Place at = place(index);
+    const Place at = place(field, StkKind::number, index);
     return at.shard.number(field, at.sample);
 }
 
 StkBytes StkReader::bytes(std::size_t field, std::int64_t index) const {
-    check_field(field, StkKind::bytes);
-    const Place at = place(index);
+    const Place at = place(field, StkKind::bytes, index);
     return at.shard.bytes(field, at.sample);
 }
 
 TensorView StkReader::tensor(std::size_t field, std::int64_t index) const {
-    check_field(field, StkKind::tensor);
-    const Place at = place(index);
+    const Place at = place(field, StkKind::tensor, index);
     return at.shard.tensor(field, at.sample);
-}
-
-std::size_t StkReader::payload_size(std::size_t field, std::int64_t index) const {
-    const Place at = place(index);
-    return static_cast<std::size_t>(at.shard.payload_range(field, at.sample).size);
-}
-
-void StkReader::read(std::size_t field, std::int64_t index, std::span<std::byte> out) const {
-    const Place at = place(index);
-    at.shard.read(field, at.sample, out);
 }
 
 void StkReader::prefetch(std::size_t field, std::span<const std::int64_t> indices) const {
@@ -197,22 +182,14 @@ void StkReader::verify(std::int64_t index) const {
 
 // ---- StkDataset ----
 
-StkDataset::StkDataset(const fs::path& directory) : reader_(directory) {
-    find_fields();
-}
-
-StkDataset::StkDataset(const std::string& url, const RemoteOptions& options) : reader_(url, options) {
-    find_fields();
-}
-
-void StkDataset::find_fields() {
+StkDataset::StkDataset(StkReader reader) : reader_(std::move(reader)) {
     const std::optional<std::size_t> image = reader_.schema().first(StkKind::image);
     if (!image) {
         throw DataError({.path = path()}, {.where = "stk", .expected = "a field of kind image", .got = "none"});
     }
     image_ = *image;
     label_ = reader_.schema().first(StkKind::label);
-    in_place_ = InPlace(static_cast<std::uint64_t>(reader_.bytes()));
+    map_or_read_ = MapOrRead(static_cast<std::uint64_t>(reader_.bytes()));
 }
 
 void StkDataset::read(std::int64_t index, Sample& sample) const {
@@ -220,7 +197,7 @@ void StkDataset::read(std::int64_t index, Sample& sample) const {
     const StkShard& shard = place.shard;
     const StkImage found = shard.image(image_, place.sample);
     sample.bytes = found.bytes;
-    if (shard.remote() || !in_place_(found.bytes.size(), [&] { return shard.in_memory(image_, place.sample); })) {
+    if (shard.remote() || !map_or_read_(found.bytes.size(), [&] { return shard.in_memory(image_, place.sample); })) {
         sample.storage.resize(static_cast<std::size_t>(shard.payload_range(image_, place.sample).size));
         shard.read(image_, place.sample, sample.storage.bytes());
         sample.bytes = sample.storage.bytes();
@@ -232,7 +209,7 @@ void StkDataset::read(std::int64_t index, Sample& sample) const {
     sample.label = label_ ? shard.integer(*label_, place.sample) : -1;
 }
 
-// For shards behind a network; local ones are read in any order.
+// Only for remote shards; local ones are read in any order.
 std::vector<std::int64_t> StkDataset::shard_sizes() const {
     std::vector<std::int64_t> sizes;
     if (reader_.remote()) {
@@ -248,7 +225,7 @@ void StkDataset::prefetch(std::span<const std::int64_t> indices) const {
         reader_.prefetch(image_, indices);
         return;
     }
-    // All entries first, so that none of them is waited for alone.
+    // Prefetch all index entries first, so that their cache misses overlap.
     for (const std::int64_t index : prefetched(indices)) {
         const auto [shard, at] = reader_.place(index);
         shard.prefetch_entry(image_, at);

@@ -1,5 +1,5 @@
-// Stoker's own format: a folder of shards, mapped into memory, or read by range requests from a URL. StkReader gives
-// every field of a sample, StkDataset is the same data set as the pipeline sees it: an image and a label.
+// Reads stk data sets: a folder of shards, mapped into memory, or a URL, read by range requests. StkReader gives access
+// to every field; StkDataset gives the pipeline one image and one label per sample.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "stoker/base/in_place.h"
+#include "stoker/base/map_or_read.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/stk/stk_shard.h"
 #include "stoker/io/byte_file.h"
@@ -22,12 +22,11 @@ struct StkManifest;
 
 class StkReader {
   public:
-    // Opens every shard and checks all of it but the payloads' hashes. Throws DataError for a folder that is not
-    // finished or damaged, Unsupported for another version, IoError.
+    // Opens every shard and checks everything except the payloads' hashes. Throws DataError for an unfinished or
+    // damaged folder, Unsupported for another version, IoError.
     explicit StkReader(const std::filesystem::path& directory);
 
-    // Of a data set behind http(s):// or s3://. Payloads have no views there (see StkShard) and are checked as they
-    // are read.
+    // Opens a data set at http(s):// or s3://. Its payloads have no views (see StkShard) and are checked when read.
     StkReader(const std::string& url, const RemoteOptions& options);
 
     bool remote() const { return shards_.front().remote(); }
@@ -35,14 +34,14 @@ class StkReader {
     std::int64_t size() const { return size_; }
     std::int64_t bytes() const { return bytes_; }  // of all files
     const StkSchema& schema() const { return shards_.front().schema(); }
-    const std::string& origin() const { return origin_; }  // JSON, as its writer left it
+    const std::string& origin() const { return origin_; }  // JSON from the manifest
     const std::vector<StkShard>& shards() const { return shards_; }
 
-    // The place of a field in the schema. Throws InvalidArgument where it is absent or of another kind.
+    // Index of a field in the schema. Throws InvalidArgument if it is absent or of another kind.
     std::size_t field(std::string_view name, StkKind kind) const;
 
-    // `field` as `field()` gave it. Views live as long as the reader. Throw InvalidArgument for an index that
-    // is not in [0, size()).
+    // `field` comes from field(). Views live as long as the reader. Throw InvalidArgument for a field of another kind
+    // or an index outside [0, size()).
     std::string_view key(std::int64_t index) const;
     StkImage image(std::size_t field, std::int64_t index) const;
     std::int64_t integer(std::size_t field, std::int64_t index) const;  // of a label too
@@ -50,18 +49,13 @@ class StkReader {
     StkBytes bytes(std::size_t field, std::int64_t index) const;
     TensorView tensor(std::size_t field, std::int64_t index) const;  // read-only
 
-    // The size of the payload of a field of kind image, bytes or tensor, and the payload, read into `out` of that
-    // size.
-    std::size_t payload_size(std::size_t field, std::int64_t index) const;
-    void read(std::size_t field, std::int64_t index, std::span<std::byte> out) const;
-
-    // Tells a remote set which payloads of a field are wanted next; a local one has nothing to do.
+    // Starts fetching payloads of a field from a remote data set; does nothing for a local one.
     void prefetch(std::size_t field, std::span<const std::int64_t> indices) const;
 
     // Compares the sample's payloads with their hashes. Throws DataError with path, key and offset.
     void verify(std::int64_t index) const;
 
-    // Where a sample is.
+    // The shard of a sample and its index there. Throws InvalidArgument for an index outside [0, size()).
     struct Place {
         const StkShard& shard;
         std::int64_t sample;
@@ -69,7 +63,7 @@ class StkReader {
     Place place(std::int64_t index) const;
 
   private:
-    void check_field(std::size_t field, StkKind kind) const;
+    Place place(std::size_t field, StkKind kind, std::int64_t index) const;
     void add_shard(StkShard shard, const StkManifest& manifest);
 
     std::string name_;
@@ -82,17 +76,17 @@ class StkReader {
 
 class StkDataset final : public Dataset {
   public:
-    // The first image and the first label of the schema. Throws what StkReader throws, and DataError where there
-    // is no image.
-    explicit StkDataset(const std::filesystem::path& directory);
-    StkDataset(const std::string& url, const RemoteOptions& options);
+    // Uses the first image and the first label of the schema. Throws what StkReader throws, and DataError if there is
+    // no image.
+    explicit StkDataset(const std::filesystem::path& directory) : StkDataset(StkReader(directory)) {}
+    StkDataset(const std::string& url, const RemoteOptions& options) : StkDataset(StkReader(url, options)) {}
 
     std::int64_t size() const override { return reader_.size(); }
-    // A view into the map (in_place.h says when); else, and of a remote set, a copy in `sample.storage`
-    // (StkShard::read).
+    // Returns a view into the map where map_or_read.h allows it. Otherwise, and for a remote data set, reads into
+    // `sample.storage`.
     void read(std::int64_t index, Sample& sample) const override;
-    // Ranges of a remote set; of a local one large payloads into memory, and small ones into the processor's cache:
-    // shuffled reading waits for memory more than for anything else.
+    // Remote: fetches ranges. Local: brings large payloads into memory and small ones into the processor's cache, since
+    // shuffled reads mostly wait for memory.
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::vector<std::int64_t> shard_sizes() const override;
     std::string key(std::int64_t index) const override { return std::string(reader_.key(index)); }
@@ -107,17 +101,17 @@ class StkDataset final : public Dataset {
         return label_ ? reader_.integer(*label_, index) : -1;
     }
 
-    // Samples of each codec, and of each class, from the index alone.
+    // Numbers of samples by codec and by class, read from the index alone.
     std::map<std::string, std::int64_t> codecs() const;
     std::vector<std::int64_t> class_counts() const;
 
   private:
-    void find_fields();
+    explicit StkDataset(StkReader reader);
 
     StkReader reader_;
     std::size_t image_ = 0;
     std::optional<std::size_t> label_;
-    InPlace in_place_;
+    MapOrRead map_or_read_;
 };
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// The arithmetic of the index, the same for writer and reader.
+// Offsets of the index's columns, for writer and reader.
 #include "stoker/formats/stk/stk_layout.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// How a shard of an stk data set lies in its file: header, payloads, index, schema, footer. The text
-// that goes with it is docs/stk-format.md; a reader can be written from that page alone.
+// Binary layout of a shard of an stk data set: header, payloads, index, schema, footer. docs/stk-format.md specifies
+// it completely.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@
 
 namespace stoker {
 
-static_assert(std::endian::native == std::endian::little, "stk holds little-endian values, read where they lie");
+static_assert(std::endian::native == std::endian::little, "stk stores little-endian values, which are read in place");
 
 inline constexpr std::uint32_t kStkVersion = 1;
 inline constexpr std::array<char, 8> kStkMagic = {'\x89', 's', 't', 'k', '\r', '\n', '\x1a', '\n'};
-inline constexpr std::uint64_t kStkAlignment = 64;  // of payloads, of the index and of each column in it
+inline constexpr std::uint64_t kStkAlignment = 64;  // of payloads, the index and each of its columns
 inline constexpr std::uint64_t kStkMaxKey = 65'535;
-inline constexpr std::int64_t kStkMaxSide = std::int64_t{1} << 48;  // of a tensor
+inline constexpr std::int64_t kStkMaxSide = std::int64_t{1} << 48;  // longest side of a tensor
 
 constexpr std::uint64_t stk_align(std::uint64_t offset) {
     return (offset + kStkAlignment - 1) / kStkAlignment * kStkAlignment;
@@ -32,15 +32,15 @@ std::string stk_shard_name(std::uint64_t shard);
 struct StkHeader {  // the first bytes of a shard
     std::array<char, 8> magic = kStkMagic;
     std::uint32_t version = kStkVersion;
-    std::uint32_t shard = 0;  // its number, from 0
-    std::uint64_t first = 0;  // the data set's index of its first sample
+    std::uint32_t shard = 0;  // number of the shard, from 0
+    std::uint64_t first = 0;  // index of its first sample in the data set
     std::array<char, 40> reserved = {};
 
     bool operator==(const StkHeader&) const = default;
 };
 static_assert(sizeof(StkHeader) == 64);
 
-struct StkFooter {  // the last bytes of a shard; offsets count from the beginning of the file
+struct StkFooter {  // the last bytes of a shard; offsets count from the start of the file
     std::uint64_t samples = 0;
     std::uint64_t index_offset = 0;
     std::uint64_t index_size = 0;
@@ -53,15 +53,15 @@ struct StkFooter {  // the last bytes of a shard; offsets count from the beginni
     std::uint32_t shard = 0;
     std::uint32_t version = kStkVersion;
     std::array<char, 32> reserved = {};
-    std::uint64_t hash = 0;  // of the bytes of the footer before it
+    std::uint64_t hash = 0;  // of the first kStkFooterHashed bytes of the footer
     std::array<char, 8> magic = kStkMagic;
 };
 static_assert(sizeof(StkFooter) == 128);
 inline constexpr std::size_t kStkFooterHashed = 112;
 
-// ---- The entries of the index's columns, one a sample ----
+// ---- Entries of the index's columns, one per sample ----
 
-// Where a payload lies: every entry of an image, bytes or tensor column begins with these.
+// Location and hash of a payload. Every entry of an image, bytes or tensor column starts with it.
 struct StkPlace {
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
@@ -72,21 +72,21 @@ struct StkImageEntry {
     StkPlace place;
     std::uint16_t codec = 0;
     std::uint16_t flags = 0;
-    std::uint32_t height = 0;  // of raw pixels, 0 for an encoded image; so the next two
+    std::uint32_t height = 0;  // height, width, channels: of raw pixels, 0 for an encoded image
     std::uint32_t width = 0;
     std::uint32_t channels = 0;
 };
 static_assert(sizeof(StkImageEntry) == 40);
-inline constexpr std::uint16_t kStkOriginalFile = 1;  // flag: the file that was packed can be had again, byte for byte
+inline constexpr std::uint16_t kStkOriginalFile = 1;  // flag: the packed file can be restored byte for byte
 
-// Where the columns begin, counted from the beginning of the index.
+// Offsets of the columns from the start of the index.
 struct StkLayout {
-    std::uint64_t key_ends = 0;         // u64 a sample: where its key ends in the text of all keys
-    std::vector<std::uint64_t> fields;  // a column for each field of the schema
-    std::uint64_t key_text = 0;         // to the end of the index
+    std::uint64_t key_ends = 0;         // u64 per sample: end of its key in the text of all keys
+    std::vector<std::uint64_t> fields;  // one column per field of the schema
+    std::uint64_t key_text = 0;         // up to the end of the index
 };
 
-// `samples` of at most kStkMaxSamples, so that nothing overflows.
+// `samples`: at most kStkMaxSamples, so that no offset overflows.
 inline constexpr std::uint64_t kStkMaxSamples = std::uint64_t{1} << 40;
 StkLayout stk_layout(const StkSchema& schema, std::uint64_t samples);
 

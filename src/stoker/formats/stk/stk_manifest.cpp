@@ -1,4 +1,5 @@
-// The manifest as JSON. 64-bit hashes are hexadecimal text, because JSON numbers are doubles to many readers.
+// Reads and writes the manifest as JSON. 64-bit hashes are hexadecimal strings, because many JSON readers parse numbers
+// as doubles.
 #include "stoker/formats/stk/stk_manifest.h"
 
 #include <algorithm>
@@ -19,10 +20,10 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxShards = 1'000'000;
-// Bytes. A shard takes 102 at most, so that all of them leave a quarter for `origin`.
+// In bytes. A shard takes at most 102, so kMaxShards shards leave a quarter of the limit for `origin`.
 constexpr std::size_t kMaxManifest = std::size_t{128} << 20;
-// Values are copied and written by functions that call themselves once a level: of a text from outside, and of what
-// a program wants noted, which lies three levels down at most.
+// nlohmann::json copies and writes values recursively, so the nesting depth is limited. `notes` lie at most three
+// levels down in the manifest.
 constexpr int kMaxDepth = 64;
 constexpr int kMaxNoteDepth = kMaxDepth - 3;
 
@@ -30,7 +31,7 @@ constexpr int kMaxNoteDepth = kMaxDepth - 3;
     throw DataError({.path = path.string()}, {.where = "stk", .expected = expected, .got = got});
 }
 
-// How deep arrays and objects lie in each other, in the part of a text that is JSON.
+// The nesting depth of arrays and objects in a JSON text.
 int depth_of(std::string_view text) {
     int depth = 0;
     int deepest = 0;
@@ -38,7 +39,7 @@ int depth_of(std::string_view text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         const char c = text[i];
         if (quoted && c == '\\') {
-            ++i;  // what is escaped ends no string
+            ++i;  // an escaped character does not end the string
         } else if (c == '"') {
             quoted = !quoted;
         } else if (!quoted && (c == '[' || c == '{')) {
@@ -103,7 +104,7 @@ StkManifest parse_manifest(const fs::path& path, const std::string& text) {
     }
     const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || json.value("format", Json()) != "stk") {
-        refuse(path, "the manifest of an stk data set", "something else");
+        refuse(path, "the manifest of an stk data set", "another document");
     }
     if (const std::uint64_t version = natural(path, json, "version"); version != kStkVersion) {
         throw Unsupported({.where = path.string(),
@@ -139,7 +140,7 @@ StkManifest parse_manifest(const fs::path& path, const std::string& text) {
     return manifest;
 }
 
-// The URL up to its query, and the rest. In S3 a '?' is part of a name.
+// Splits a URL before its query. In an S3 URL '?' is part of the name.
 std::pair<std::string_view, std::string_view> split_query(std::string_view url) {
     const std::size_t end = url.starts_with("s3://") ? url.size() : std::min(url.find_first_of("?#"), url.size());
     return {url.substr(0, end), url.substr(end)};
@@ -160,7 +161,7 @@ std::string compact_json(const std::string& json) {
 }
 
 bool holds_stk(const fs::path& directory) {
-    std::error_code unknown;  // what cannot be asked for is not there
+    std::error_code unknown;  // an unreadable folder counts as holding none
     return fs::exists(directory / kStkManifest, unknown) || fs::exists(directory / kStkPartManifest, unknown);
 }
 

@@ -1,5 +1,5 @@
-// stk.json, the file that makes a folder of shards a data set: how many there are and the hash of each. It
-// is written last, so a folder with it is complete; stk.part.json keeps the same account until then.
+// The manifest of an stk data set, stk.json: the number of shards and the hash of each. It is written last, so a folder
+// that has it is complete. Until then stk.part.json lists the finished shards in the same form.
 #pragma once
 
 #include <cstdint>
@@ -19,31 +19,31 @@ inline constexpr const char* kStkPartManifest = "stk.part.json";
 
 struct StkManifest {
     std::vector<StkShardInfo> shards;
-    std::vector<std::string> notes;  // the writer's own on each shard, JSON; only while the set is unfinished
-    std::string origin = "{}";       // where the data came from and what was done to it, a JSON object
+    std::vector<std::string> notes;  // the writer's notes on each shard, JSON; only while the data set is unfinished
+    std::string origin = "{}";       // JSON object: source of the data and the options it was written with
 
     std::uint64_t samples() const;
 };
 
-// The same document in the one form that `origin` and `notes` are read back in, so that texts can be compared.
+// Formats JSON as `origin` and `notes` are returned by read_manifest, so that the texts can be compared.
 std::string compact_json(const std::string& json);
 
 // True for a directory that holds an stk data set, finished or not.
 bool holds_stk(const std::filesystem::path& directory);
 
-// Throws InvalidArgument for what `read_manifest` would refuse: too many shards, `origin` or `notes` too large or too
-// deep.
+// Throws InvalidArgument for a manifest that read_manifest rejects: too many shards, or `origin` or `notes` too large
+// or too deeply nested.
 void write_manifest(const std::filesystem::path& path, const StkManifest& manifest);
 
-// Throws DataError for another document, Unsupported for another version.
+// Throw DataError for a file that is no manifest, Unsupported for another version.
 StkManifest read_manifest(const std::filesystem::path& path);
 StkManifest read_manifest(const ByteFile& file);
 
-// An stk data set behind http(s):// or s3://, by its name: x.stk, with or without a slash at the end and, of http(s),
-// a query, which is sent with the name of every file in it.
+// True for the URL of an stk data set: http(s):// or s3://, a name ending in .stk, with or without a trailing slash.
+// An http(s) URL may have a query, which is sent with every file of the data set.
 bool is_stk_url(std::string_view url);
 
-// The URL of file `name` in that data set.
+// The URL of file `name` in the data set at `url`.
 std::string stk_url(std::string_view url, std::string_view name);
 
 }  // namespace stoker

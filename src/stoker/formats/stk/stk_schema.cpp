@@ -1,5 +1,5 @@
-// The schema's bytes. Not JSON, because names of classes and fields are file names as often as not,
-// and those need not be UTF-8.
+// Encodes and decodes the schema. The encoding is binary: names of fields and classes often come from file names, which
+// need not be UTF-8 and so do not fit into JSON.
 #include "stoker/formats/stk/stk_schema.h"
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 namespace stoker {
 namespace {
 
-// By number in the file.
+// Index: the number in the file.
 constexpr std::array kDTypes = {DType::uint8,    DType::int32,   DType::int64,  DType::float16,
                                 DType::bfloat16, DType::float32, DType::float64};
 
-struct FieldHead {  // (12 bytes) followed by the name, then by each class as a length and its bytes
+struct FieldHead {  // 12 bytes; the name follows, then each class as a length and its bytes
     std::uint8_t kind = 0;
     std::uint8_t dtype = 0;
     std::uint8_t rank = 0;
@@ -99,43 +99,15 @@ StkField take_field(Cursor& cursor) {
 }  // namespace
 
 std::string_view kind_name(StkKind kind) {
-    switch (kind) {
-        case StkKind::image:
-            return "image";
-        case StkKind::label:
-            return "label";
-        case StkKind::integer:
-            return "int";
-        case StkKind::number:
-            return "float";
-        case StkKind::bytes:
-            return "bytes";
-        case StkKind::tensor:
-            return "tensor";
-    }
-    return "?";
+    constexpr std::array<std::string_view, 7> kNames = {"?", "image", "label", "int", "float", "bytes", "tensor"};
+    const auto number = static_cast<std::size_t>(kind);
+    return number < kNames.size() ? kNames[number] : kNames[0];
 }
 
 std::string stk_codec_name(StkCodec codec) {
-    switch (codec) {
-        case StkCodec::raw:
-            return "raw";
-        case StkCodec::jpeg:
-            return "jpeg";
-        case StkCodec::png:
-            return "png";
-        case StkCodec::dct:
-            return "dct";
-        case StkCodec::dct_zstd:
-            return "dct-zstd";
-        case StkCodec::webp:
-            return "webp";
-        case StkCodec::bmp:
-            return "bmp";
-        case StkCodec::pnm:
-            return "pnm";
-    }
-    return fmt::format("codec-{}", static_cast<int>(codec));
+    constexpr std::array<std::string_view, 8> kNames = {"raw", "jpeg", "png", "dct", "dct-zstd", "webp", "bmp", "pnm"};
+    const auto number = static_cast<std::size_t>(codec);
+    return number < kNames.size() ? std::string(kNames[number]) : fmt::format("codec-{}", number);
 }
 
 std::optional<std::size_t> StkSchema::find(std::string_view name) const {
@@ -158,7 +130,7 @@ void check_schema(const StkSchema& schema) {
     for (const StkField& field : schema.fields) {
         if (field.name.empty() || !names.insert(field.name).second) {
             throw InvalidArgument({.where = "stk schema",
-                                   .expected = "a name of its own for each field",
+                                   .expected = "a unique name for each field",
                                    .got = fmt::format("\"{}\"", field.name)});
         }
         if (field.rank < 0 || field.rank > kStkMaxRank) {
@@ -209,7 +181,7 @@ StkSchema decode_schema(std::span<const std::byte> bytes) {
         const std::size_t at = cursor.at();
         StkField field = take_field(cursor);
         if (field.name.empty() || schema.find(field.name)) {
-            bad(at, "a name of its own for each field", fmt::format("\"{}\"", field.name));
+            bad(at, "a unique name for each field", fmt::format("\"{}\"", field.name));
         }
         schema.fields.push_back(std::move(field));
     }

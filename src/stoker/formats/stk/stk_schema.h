@@ -1,5 +1,5 @@
-// What the samples of an stk data set consist of: named fields of six kinds. The schema lies in
-// every shard, so that each shard can be read by itself.
+// Schema and values of the samples of an stk data set: named fields of six kinds. Every shard stores the schema, so a
+// shard can be read by itself.
 #pragma once
 
 #include <cstddef>
@@ -8,34 +8,36 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "stoker/base/dtype.h"
+#include "stoker/base/tensor_view.h"
 
 namespace stoker {
 
 enum class StkKind : std::uint8_t {
     image = 1,    // pixels, raw or encoded
-    label = 2,    // a class index, -1 where there is none
+    label = 2,    // a class index, -1 for none
     integer = 3,  // int64
     number = 4,   // float64
-    bytes = 5,    // anything
-    tensor = 6,   // of the field's type and rank; each sample has its own shape
+    bytes = 5,    // any bytes
+    tensor = 6,   // dtype and rank are the field's; each sample has its own shape
 };
 
 std::string_view kind_name(StkKind kind);
 
-// How the bytes of an image are to be read. The numbers are the file's; a reader takes those that it does
-// not know for encoded images, and leaves it to the decoder to refuse them.
+// Encoding of an image. The numbers are those of the file format. A reader accepts unknown numbers as encoded images;
+// the decoder then rejects them.
 enum class StkCodec : std::uint16_t { raw = 0, jpeg = 1, png = 2, dct = 3, dct_zstd = 4, webp = 5, bmp = 6, pnm = 7 };
 
-// "jpeg"; "codec-7" for a number without a name.
+// "jpeg"; "codec-9" for an unknown number.
 std::string stk_codec_name(StkCodec codec);
 
 struct StkField {
     std::string name;
     StkKind kind = StkKind::image;
-    std::vector<std::string> classes = {};  // of a label: names by class index, or none
+    std::vector<std::string> classes = {};  // of a label: names by class index; may be empty
     DType dtype = DType::uint8;             // of a tensor
     int rank = 0;                           // of a tensor
 
@@ -46,6 +48,7 @@ struct StkField {
 struct StkSchema {
     std::vector<StkField> fields;
 
+    // Index of the field with this name, or of the first field of this kind.
     std::optional<std::size_t> find(std::string_view name) const;
     std::optional<std::size_t> first(StkKind kind) const;
     bool operator==(const StkSchema&) const = default;
@@ -54,14 +57,30 @@ struct StkSchema {
 inline constexpr std::size_t kStkMaxFields = 256;
 inline constexpr int kStkMaxRank = 16;
 
-// What the pipeline reads: an image and a label.
+// The fields that the pipeline trains on: "image" and "label".
 StkSchema stk_image_schema(std::span<const std::string> classes);
 
-// Throws InvalidArgument for no or too many fields, a name that is empty or there twice, a rank that cannot be.
+// Throws InvalidArgument for no or too many fields, an empty or repeated name, or a rank out of range.
 void check_schema(const StkSchema& schema);
 
-// As it lies in a file, and back; the latter throws DataError with the offset within `bytes`.
+// Encodes the schema as stored in a shard. decode_schema throws DataError with the offset within `bytes`.
 std::string encode_schema(const StkSchema& schema);
 StkSchema decode_schema(std::span<const std::byte> bytes);
+
+// ---- Values of one sample's fields, for the writer and from the reader. All are views. ----
+
+struct StkImage {
+    std::span<const std::byte> bytes;
+    StkCodec codec = StkCodec::raw;
+    int height = 0;  // of raw pixels (height, width, channels); 0 for an encoded image
+    int width = 0;
+    int channels = 0;            // 1 to 4
+    bool original_file = false;  // the packed file can be restored from these bytes, byte for byte
+};
+
+using StkBytes = std::span<const std::byte>;
+
+// By kind: image, label and integer, number, bytes, tensor.
+using StkValue = std::variant<StkImage, std::int64_t, double, StkBytes, TensorView>;
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Reading is here, the checks that make it safe are in stk_shard_check.cpp.
+// Reads samples. stk_shard_check.cpp opens a shard and does the checks that make these reads safe.
 #include "stoker/formats/stk/stk_shard.h"
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 namespace stoker {
 namespace {
 
-// What is wrong with a payload, which `bytes` begins with, and with the zeros after it; empty: nothing.
+// Describes the damage of a payload and its padding, `bytes`; empty if there is none.
 std::string damage(const StkPlace& place, std::span<const std::byte> bytes) {
     const auto size = static_cast<std::size_t>(place.size);
     if (const std::uint64_t hash = hash_bytes(bytes.first(size)); hash != place.hash) {
         return fmt::format("{:016x}", hash);
     }
     const bool zeros = std::ranges::all_of(bytes.subspan(size), [](std::byte byte) { return byte == std::byte{0}; });
-    return zeros ? "" : "other bytes than zeros after them";
+    return zeros ? "" : "non-zero padding after them";
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ void StkShard::verify(std::int64_t sample) const {
         if (remote()) {
             copy.resize(size);
             fetch(at, sample, copy.bytes());
-        } else if (std::string got = damage(at, file_.bytes().subspan(at.offset, size)); !got.empty()) {
+        } else if (std::string got = damage(at, map_.bytes().subspan(at.offset, size)); !got.empty()) {
             fail(at, sample, std::move(got));
         }
     }
@@ -81,7 +81,7 @@ void StkShard::fail(const StkPlace& place, std::int64_t sample, std::string got)
                      .hint = "the shard is damaged: copy it again, or pack again"});
 }
 
-// Wrong bytes that a proxy or a cache holds may not be those of the server.
+// Bytes that fail the check are read once more past all caches: a proxy or cache may hold wrong ones.
 void StkShard::fetch(const StkPlace& place, std::int64_t sample, std::span<std::byte> out) const {
     remote_->read(place.offset, out);
     if (damage(place, out).empty()) {
@@ -107,8 +107,8 @@ void StkShard::read(std::size_t field, std::int64_t sample, std::span<std::byte>
     const StkPlace& at = place(field, sample);
     if (remote()) {
         fetch(at, sample, out);
-    } else if (reads_) {
-        reads_->read(at.offset, out);
+    } else if (file_) {
+        file_->read(at.offset, out);
     } else {
         std::ranges::copy(payload(at), out.begin());
     }
@@ -116,12 +116,12 @@ void StkShard::read(std::size_t field, std::int64_t sample, std::span<std::byte>
 
 bool StkShard::in_memory(std::size_t field, std::int64_t sample) const {
     const ByteRange range = payload_range(field, sample);
-    return reads_ && reads_->in_memory(range.offset, range.size);
+    return file_ && file_->in_memory(range.offset, range.size);
 }
 
 void StkShard::will_need(std::size_t field, std::int64_t sample) const {
-    if (const ByteRange range = payload_range(field, sample); reads_) {
-        reads_->will_need(range.offset, range.size);
+    if (const ByteRange range = payload_range(field, sample); file_) {
+        file_->will_need(range.offset, range.size);
     }
 }
 
@@ -131,8 +131,8 @@ void StkShard::prefetch(std::span<const ByteRange> ranges) const {
     }
 }
 
-std::int64_t StkShard::offset_of(const void* at) const {
-    return static_cast<std::int64_t>(footer_.index_offset) + (static_cast<const std::byte*>(at) - index_);
+std::uint64_t StkShard::offset_of(const void* at) const {
+    return footer_.index_offset + static_cast<std::uint64_t>(static_cast<const std::byte*>(at) - index_);
 }
 
 }  // namespace stoker

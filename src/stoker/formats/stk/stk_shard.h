@@ -1,5 +1,5 @@
-// One shard of an stk data set, mapped into memory, or behind a network with its index in memory. Everything that says
-// where something lies is checked when it is opened, so finding a sample is arithmetic.
+// One shard of an stk data set: a file mapped into memory, or a remote file whose index is kept in memory. All offsets
+// and sizes are checked when the shard is opened, so finding a sample is arithmetic without further checks.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 #include "stoker/base/file.h"
 #include "stoker/formats/stk/stk_layout.h"
-#include "stoker/formats/stk/stk_value.h"
+#include "stoker/formats/stk/stk_schema.h"
 #include "stoker/io/byte_file.h"
 
 namespace stoker {
 
 class StkShard {
   public:
-    // Checks header, footer, schema and the whole index, their hashes included; the payloads' hashes are for
-    // `verify`. Throws DataError with the offset; Unsupported for another version of the format.
+    // Checks header, footer, schema and the whole index with their hashes; verify() checks the payloads' hashes.
+    // Throws DataError with the offset, Unsupported for another version of the format.
     explicit StkShard(const std::filesystem::path& path);
 
-    // Of a remote file: reads footer, index and schema, not the header, which repeats the footer. What fails a check
-    // is fetched anew once. Throws Unsupported for an index of more than a GiB too.
+    // For a remote file: reads footer, index and schema, but not the header, whose values the footer repeats. Fetches
+    // everything a second time if a check fails. Also throws Unsupported for an index of more than 1 GiB.
     explicit StkShard(std::unique_ptr<const ByteFile> file);
 
     bool remote() const { return remote_ != nullptr; }
@@ -36,34 +36,35 @@ class StkShard {
     std::uint64_t bytes() const { return footer_.file_size; }
     const StkSchema& schema() const { return schema_; }
 
-    // `field` is a place in the schema, `sample` one in [0, samples()); the caller has checked both, and the
-    // field's kind. Views live as long as the shard. At least 128 bytes after each payload can be read. A remote
-    // shard has no views of payloads: an image's bytes are then empty, and `bytes` and `tensor` throw Unsupported.
+    // `field` is an index into the schema, `sample` one in [0, samples()). They are not checked here, nor is the
+    // field's kind. Views live as long as the shard; at least 128 bytes after each payload are readable. A remote shard
+    // has no views of payloads: an image's bytes are empty, bytes() and tensor() throw Unsupported.
     std::string_view key(std::int64_t sample) const;
     StkImage image(std::size_t field, std::int64_t sample) const;
-    // Its entry alone, into the processor's cache.
+    // Prefetches the index entry of an image or label into the processor's cache.
     void prefetch_entry(std::size_t field, std::int64_t sample) const;
-    std::int64_t integer(std::size_t field, std::int64_t sample) const;  // of a label too
+    std::int64_t integer(std::size_t field, std::int64_t sample) const;  // or a label
     double number(std::size_t field, std::int64_t sample) const;
     StkBytes bytes(std::size_t field, std::int64_t sample) const;
-    TensorView tensor(std::size_t field, std::int64_t sample) const;  // read-only, whatever its type says
+    TensorView tensor(std::size_t field, std::int64_t sample) const;  // read-only, although `data` is not const
 
-    // Where the payload of a field that has one lies.
+    // Range in the file of an image's, byte string's or tensor's payload.
     ByteRange payload_range(std::size_t field, std::int64_t sample) const;
 
-    // As of a File; where descriptors are scarce, a payload is not known to be in memory.
+    // See File. Without an open descriptor (see `file_`) in_memory is false and will_need does nothing.
     bool in_memory(std::size_t field, std::int64_t sample) const;
     void will_need(std::size_t field, std::int64_t sample) const;
 
-    // Fills `out` with a payload, and is as long. Locally it is read from the file, or copied from the map where
-    // descriptors are scarce, so that a data set may have more shards than a process open files. From a remote file the
-    // payload's hash is compared, once more with bytes fetched anew: throws DataError.
+    // Fills `out`, which has the payload's size. A local payload is read from the file, or copied from the map if the
+    // shard keeps no descriptor. A remote payload's hash is checked; on a mismatch it is fetched a second time, then
+    // DataError is thrown.
     void read(std::size_t field, std::int64_t sample, std::span<std::byte> out) const;
 
-    // Tells a remote file what is wanted next.
+    // Starts fetching ranges of a remote file; does nothing for a local one.
     void prefetch(std::span<const ByteRange> ranges) const;
 
-    // Compares the sample's payloads with their hashes, and what lies between them with zeros. Throws DataError.
+    // Compares the sample's payloads with their hashes and checks that the padding after them is zero. Throws
+    // DataError.
     void verify(std::int64_t sample) const;
 
   private:
@@ -76,7 +77,7 @@ class StkShard {
     void check_keys() const;
     void check_places() const;
     void check_column(std::size_t field) const;
-    void find_even();
+    void find_uniform_fields();
 
     template <typename T>
     const T* column(std::uint64_t begin) const {
@@ -88,41 +89,43 @@ class StkShard {
     void fetch(const StkPlace& place, std::int64_t sample, std::span<std::byte> out) const;
     void verify_header() const;
     [[noreturn]] void fail(const StkPlace& place, std::int64_t sample, std::string got) const;
-    std::int64_t offset_of(const void* at) const;  // of what lies in the index
+    std::uint64_t offset_of(const void* at) const;  // offset in the file of a part of the index
 
     std::string path_;  // or URL
     std::unique_ptr<const ByteFile> remote_;
-    Buffer tail_;                // of a remote file, from the index on
-    std::optional<File> reads_;  // none where descriptors are scarce
-    MappedFile file_;            // of the same descriptor: what was checked is what is read
+    Buffer tail_;  // a remote file's bytes from the index on
+    // Empty if the process has few descriptors left, so that a data set may have more shards than a process may open
+    // files.
+    std::optional<File> file_;
+    MappedFile map_;  // made from file_, so reads and map see the same file
     const std::byte* index_ = nullptr;
     StkFooter footer_;
     StkSchema schema_;
     StkLayout layout_;
-    std::vector<std::uint64_t> entry_sizes_;  // of each field's column
-    // Of an image field whose entries differ in offset and hash alone, and in offset by as much from each to the next:
-    // raw pixels of one size. They are found without the index, which would be another wait for memory.
-    struct Even {
+    std::vector<std::uint64_t> entry_sizes_;  // by field, in bytes
+    // An image field whose entries differ only in hash and offset, with a constant distance between offsets: raw pixels
+    // of one size. Such a payload is found without reading the index, which saves a cache miss.
+    struct Uniform {
         StkImageEntry first;
-        std::uint64_t step = 0;
+        std::uint64_t step = 0;  // bytes from one payload to the next
     };
-    std::vector<std::optional<Even>> even_;
+    std::vector<std::optional<Uniform>> uniform_;  // by field
 };
 
-// Reading a small image takes not much longer than a call does.
+// Inline: reading a small image takes little longer than a function call.
 
 inline std::span<const std::byte> StkShard::payload(const StkPlace& place) const {
     if (remote()) {
         return {};
     }
-    return file_.bytes().subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.size));
+    return map_.bytes().subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.size));
 }
 
 inline StkImage StkShard::image(std::size_t field, std::int64_t sample) const {
-    const std::optional<Even>& even = even_[field];
-    const StkImageEntry& entry = even ? even->first : column<StkImageEntry>(layout_.fields[field])[sample];
+    const std::optional<Uniform>& uniform = uniform_[field];
+    const StkImageEntry& entry = uniform ? uniform->first : column<StkImageEntry>(layout_.fields[field])[sample];
     StkPlace place = entry.place;
-    place.offset += even ? static_cast<std::uint64_t>(sample) * even->step : 0;
+    place.offset += uniform ? static_cast<std::uint64_t>(sample) * uniform->step : 0;
     return {.bytes = payload(place),
             .codec = static_cast<StkCodec>(entry.codec),
             .height = static_cast<int>(entry.height),
@@ -132,7 +135,7 @@ inline StkImage StkShard::image(std::size_t field, std::int64_t sample) const {
 }
 
 inline void StkShard::prefetch_entry(std::size_t field, std::int64_t sample) const {
-    if (!even_[field]) {
+    if (!uniform_[field]) {
         __builtin_prefetch(column<std::byte>(layout_.fields[field]) +
                            static_cast<std::uint64_t>(sample) * entry_sizes_[field]);
     }

@@ -1,6 +1,5 @@
-// Opens a shard and trusts nothing in it. The layout leaves no freedom: payloads follow each other in the
-// order of samples and fields without a gap, so offsets that overlap, leave the file or skip a part of it
-// all fail the same comparison.
+// Opens a shard and checks every number in it. Payloads must follow each other in the order of samples and fields
+// without gaps, so one comparison per payload rejects offsets that overlap, skip bytes or leave the file.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -14,9 +13,9 @@
 namespace stoker {
 namespace {
 
-constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;  // of raw pixels
+constexpr std::uint64_t kMaxSide = std::uint64_t{1} << 31;  // height and width of raw pixels
 
-// Held in memory, and made room for on the word of a server.
+// Limits the memory allocated for the index size that a server reports.
 constexpr std::uint64_t kMaxRemoteIndex = std::uint64_t{1} << 30;
 
 [[noreturn]] void bad(std::uint64_t offset, std::string expected, std::string got, std::string hint = "") {
@@ -51,10 +50,10 @@ bool fits(const StkImageEntry& entry) {
         return height == 0 && width == 0 && channels == 0;
     }
     return height >= 1 && height < kMaxSide && width >= 1 && width < kMaxSide && channels >= 1 && channels <= 4 &&
-           height * width * channels == entry.place.size;  // below 2^64
+           height * width * channels == entry.place.size;  // no overflow: below 2^64
 }
 
-// `sides` of a tensor whose payload has `size` bytes.
+// Whether `sides` is the shape of a tensor with elements of `item` bytes and a payload of `size` bytes.
 bool fits(std::span<const std::int64_t> sides, std::uint64_t item, std::uint64_t size) {
     const bool possible =
         std::ranges::all_of(sides, [](std::int64_t side) { return side >= 0 && side <= kStkMaxSide; });
@@ -77,18 +76,19 @@ void check_room(std::uint64_t size) {
     }
 }
 
-// Begins as a shard does; what else it says is compared with the footer.
+// Checks magic and version; check_header compares the other values with the footer's.
 StkHeader parse_header(std::span<const std::byte> bytes, const std::string& path) {
     StkHeader header;
     std::memcpy(&header, bytes.data(), sizeof header);
     if (header.magic != kStkMagic) {
-        bad(0, "a shard of an stk data set", "a file that begins otherwise");
+        bad(0, "a shard of an stk data set", "another file");
     }
     check_version(header.version, path);
     return header;
 }
 
-// With remote bytes, and if they are wrong with bytes fetched anew: a proxy or a cache may hold others than the server.
+// Calls `call` with remote bytes; if they fail a check, once more with bytes fetched past all caches, since a proxy or
+// cache may hold wrong ones.
 template <typename Call>
 void try_twice(const std::string& path, Call call) {
     try {
@@ -106,9 +106,9 @@ void try_twice(const std::string& path, Call call) {
 
 }  // namespace
 
-StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), reads_(path), file_(*reads_) {
-    if (reads_->scarce()) {
-        reads_.reset();
+StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), file_(path), map_(*file_) {
+    if (file_->scarce()) {
+        file_.reset();
     }
     try {
         open_map();
@@ -122,7 +122,7 @@ StkShard::StkShard(std::unique_ptr<const ByteFile> file) : path_(file->name()), 
 }
 
 void StkShard::open_map() {
-    const auto bytes = file_.bytes();
+    const auto bytes = map_.bytes();
     check_room(bytes.size());
     const StkHeader header = parse_header(bytes, path_);
     open_footer(bytes.last(sizeof footer_), bytes.size());
@@ -168,7 +168,7 @@ void StkShard::verify_header() const {
     });
 }
 
-// It describes a file of this size.
+// Checks that the footer, `bytes`, describes a file of this size.
 void StkShard::open_footer(std::span<const std::byte> bytes, std::uint64_t file_size) {
     const std::uint64_t at = file_size - sizeof footer_;
     std::memcpy(&footer_, bytes.data(), sizeof footer_);
@@ -222,7 +222,7 @@ void StkShard::open_index() {
     for (std::size_t field = 0; field < schema_.fields.size(); ++field) {
         check_column(field);
     }
-    find_even();
+    find_uniform_fields();
 }
 
 void StkShard::check_keys() const {
@@ -230,14 +230,12 @@ void StkShard::check_keys() const {
     std::uint64_t before = 0;
     for (const std::uint64_t& end : ends) {
         if (end < before || end - before > kStkMaxKey) {
-            bad(static_cast<std::uint64_t>(offset_of(&end)), "keys one after the other",
-                fmt::format("one from {} to {}", before, end));
+            bad(offset_of(&end), "keys that follow each other", fmt::format("a key from {} to {}", before, end));
         }
         before = end;
     }
     if (before != footer_.index_size - layout_.key_text) {
-        bad(static_cast<std::uint64_t>(offset_of(&ends.back())), "keys that fill the index",
-            fmt::format("{} bytes of them", before));
+        bad(offset_of(&ends.back()), "keys that fill the index", fmt::format("{} bytes of keys", before));
     }
 }
 
@@ -250,20 +248,19 @@ void StkShard::check_places() const {
             }
             const StkPlace& at = place(field, sample);
             if (at.offset != next || at.size > footer_.index_offset - next) {
-                bad(static_cast<std::uint64_t>(offset_of(&at)),
-                    fmt::format("a payload at {} that ends before {}", next, footer_.index_offset),
-                    fmt::format("one at {} of {} bytes", at.offset, at.size));
+                bad(offset_of(&at), fmt::format("a payload at {} that ends before {}", next, footer_.index_offset),
+                    fmt::format("a payload at {} of {} bytes", at.offset, at.size));
             }
             next = stk_align(next + at.size);
         }
     }
     if (next != footer_.index_offset) {
-        bad(next, fmt::format("payloads up to {}", footer_.index_offset), fmt::format("their end at {}", next));
+        bad(next, fmt::format("payloads up to {}", footer_.index_offset), fmt::format("payloads up to {}", next));
     }
 }
 
-void StkShard::find_even() {
-    even_.assign(schema_.fields.size(), std::nullopt);
+void StkShard::find_uniform_fields() {
+    uniform_.assign(schema_.fields.size(), std::nullopt);
     for (std::size_t field = 0; field < schema_.fields.size(); ++field) {
         if (schema_.fields[field].kind != StkKind::image) {
             continue;
@@ -272,14 +269,14 @@ void StkShard::find_even() {
         const StkImageEntry& first = entries.front();
         const std::uint64_t step = entries.size() > 1 ? entries[1].place.offset - first.place.offset : 0;
         std::uint64_t offset = first.place.offset - step;
-        const bool even = std::ranges::all_of(entries, [&](const StkImageEntry& entry) {
+        const bool uniform = std::ranges::all_of(entries, [&](const StkImageEntry& entry) {
             offset += step;
             return entry.place.offset == offset && entry.place.size == first.place.size && entry.codec == first.codec &&
                    entry.flags == first.flags && entry.height == first.height && entry.width == first.width &&
                    entry.channels == first.channels;
         });
-        if (even) {
-            even_[field] = Even{.first = first, .step = step};
+        if (uniform) {
+            uniform_[field] = Uniform{.first = first, .step = step};
         }
     }
 }
@@ -305,7 +302,7 @@ void StkShard::check_column(std::size_t number) const {
             const StkPlace& at = place(number, i);
             const std::span sides(reinterpret_cast<const std::int64_t*>(&at + 1), static_cast<std::size_t>(field.rank));
             if (!fits(sides, item, at.size)) {
-                refuse(i, fmt::format("another shape than that of {} bytes", at.size));
+                refuse(i, fmt::format("a shape that does not fit {} bytes", at.size));
             }
         }
     } else if (field.kind == StkKind::label) {

@@ -1,9 +1,11 @@
-// Every payload is hashed as it is written; the index's hash covers these, the footer's hash covers
-// the index's.
+// Each payload's hash goes into the index, the hash of the index into the footer, and the footer's hash covers both.
 #include "stoker/formats/stk/stk_shard_writer.h"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <system_error>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -25,7 +27,7 @@ void check_image(const StkField& field, const StkImage& image) {
         wrong(field, raw ? "the shape of raw pixels with 1 to 4 channels" : "no shape for an encoded image",
               fmt::format("({}, {}, {})", image.height, image.width, image.channels));
     }
-    // Three ints of 31 bits and 3 bits: the product fits.
+    // No overflow: 31 + 31 + 3 bits at most.
     const std::uint64_t pixels = static_cast<std::uint64_t>(image.height) * static_cast<std::uint64_t>(image.width);
     if (raw && pixels * static_cast<std::uint64_t>(image.channels) != image.bytes.size()) {
         wrong(field, fmt::format("{} x {} x {} bytes", image.height, image.width, image.channels),
@@ -83,13 +85,6 @@ void put(std::vector<std::byte>& column, const T& entry) {
     column.insert(column.end(), bytes.begin(), bytes.end());
 }
 
-StkPlace write_payload(StkOutput& output, std::span<const std::byte> bytes) {
-    const StkPlace place{.offset = output.size(), .size = bytes.size(), .hash = hash_bytes(bytes)};
-    output.append(bytes);
-    output.pad();
-    return place;
-}
-
 }  // namespace
 
 StkShardWriter::StkShardWriter(const std::filesystem::path& directory, StkSchema schema, std::uint32_t shard,
@@ -97,11 +92,33 @@ StkShardWriter::StkShardWriter(const std::filesystem::path& directory, StkSchema
     : schema_(std::move(schema)),
       shard_(shard),
       first_(first),
-      output_(directory / stk_shard_name(shard)),
+      target_(directory / stk_shard_name(shard)),
+      file_(fmt::format("{}.tmp-{}", target_.string(), ::getpid())),
       columns_(schema_.fields.size()) {
-    check_schema(schema_);
     const StkHeader header{.shard = shard, .first = first};
-    output_.append(std::as_bytes(std::span(&header, 1)));
+    file_.append(std::as_bytes(std::span(&header, 1)));
+}
+
+StkShardWriter::~StkShardWriter() {
+    if (!finished_) {
+        std::error_code ignored;
+        std::filesystem::remove(file_.path(), ignored);
+    }
+}
+
+// Writes zeros up to a multiple of kStkAlignment.
+void StkShardWriter::pad() {
+    constexpr std::byte kZeros[kStkAlignment] = {};
+    file_.append(std::span(kZeros).first(static_cast<std::size_t>(stk_align(file_.size()) - file_.size())));
+}
+
+StkPlace StkShardWriter::write_payload(std::span<const std::byte> bytes) {
+    file_.take_hash();  // starts the hash at the payload, after the padding
+    StkPlace place{.offset = file_.size(), .size = bytes.size()};
+    file_.append(bytes);
+    place.hash = file_.take_hash();
+    pad();
+    return place;
 }
 
 void StkShardWriter::add(std::string_view key, std::span<const StkValue> values) {
@@ -117,7 +134,7 @@ void StkShardWriter::add(std::string_view key, std::span<const StkValue> values)
     for (std::size_t i = 0; i < values.size(); ++i) {
         std::vector<std::byte>& column = columns_[i];
         if (const auto* image = std::get_if<StkImage>(&values[i])) {
-            put(column, StkImageEntry{.place = write_payload(output_, image->bytes),
+            put(column, StkImageEntry{.place = write_payload(image->bytes),
                                       .codec = static_cast<std::uint16_t>(image->codec),
                                       .flags = image->original_file ? kStkOriginalFile : std::uint16_t{0},
                                       .height = static_cast<std::uint32_t>(image->height),
@@ -128,10 +145,10 @@ void StkShardWriter::add(std::string_view key, std::span<const StkValue> values)
         } else if (const auto* number = std::get_if<double>(&values[i])) {
             put(column, *number);
         } else if (const auto* bytes = std::get_if<StkBytes>(&values[i])) {
-            put(column, write_payload(output_, *bytes));
+            put(column, write_payload(*bytes));
         } else {
             const auto& tensor = std::get<TensorView>(values[i]);
-            put(column, write_payload(output_, {tensor.data, tensor.bytes()}));
+            put(column, write_payload({tensor.data, tensor.bytes()}));
             for (const std::int64_t side : tensor.shape) {
                 put(column, side);
             }
@@ -159,23 +176,30 @@ StkShardInfo StkShardWriter::finish() {
     if (samples() == 0) {
         throw InvalidArgument({.where = "stk shard", .expected = "at least one sample", .got = "none"});
     }
-    StkFooter footer{.samples = samples(), .index_offset = output_.size(), .first = first_, .shard = shard_};
+    StkFooter footer{.samples = samples(), .index_offset = file_.size(), .first = first_, .shard = shard_};
     const std::vector<std::byte> index = join_index();
     footer.index_size = index.size();
     footer.index_hash = hash_bytes(index);
-    output_.append(index);
+    file_.append(index);
 
     const std::string schema = encode_schema(schema_);
-    footer.schema_offset = output_.size();
+    footer.schema_offset = file_.size();
     footer.schema_size = schema.size();
     footer.schema_hash = hash_text(schema);
-    output_.append(as_bytes(schema));
-    output_.pad();
-    footer.file_size = output_.size() + sizeof footer;
+    file_.append(as_bytes(schema));
+    pad();
+    footer.file_size = file_.size() + sizeof footer;
     const auto footer_bytes = std::as_bytes(std::span(&footer, 1));
     footer.hash = hash_bytes(footer_bytes.first(kStkFooterHashed));
-    output_.append(footer_bytes);
-    output_.commit();
+    file_.append(footer_bytes);
+    file_.sync();
+    std::error_code error;
+    std::filesystem::rename(file_.path(), target_, error);
+    if (error) {
+        throw errno_error(target_.string(), "a file that can be renamed", error.value());
+    }
+    finished_ = true;
+    sync_directory(target_.parent_path().empty() ? "." : target_.parent_path());
     return {.samples = footer.samples, .bytes = footer.file_size, .hash = footer.hash};
 }
 

@@ -1,5 +1,5 @@
-// The order of things on disk: a shard gets its name, then stk.part.json its line. A shard without a line
-// is not known to be whole and is written again.
+// Order of writes: a shard gets its final name, then its entry in stk.part.json. A shard without an entry may be
+// incomplete and is written again.
 #include "stoker/formats/stk/stk_writer.h"
 
 #include <algorithm>
@@ -29,17 +29,23 @@ std::uint64_t payload_bytes(std::span<const StkValue> values) {
     return sum;
 }
 
-// A shard's file or a temporary one: what a writer may remove.
-bool is_ours(const fs::path& path) {
+// A temporary file of a shard or manifest, of any process.
+bool is_temporary(const fs::path& path) {
     const std::string name = path.filename().string();
-    return StkOutput::is_temporary(path) || (name.starts_with("shard-") && name.ends_with(".stk"));
+    return (name.starts_with("shard-") || name.starts_with("stk.")) && name.find(".tmp-") != std::string::npos;
+}
+
+// Whether a writer may remove the file: a shard or a temporary file.
+bool is_removable(const fs::path& path) {
+    const std::string name = path.filename().string();
+    return is_temporary(path) || (name.starts_with("shard-") && name.ends_with(".stk"));
 }
 
 void remove_file(const fs::path& path) {
     std::error_code error;
     fs::remove(path, error);
     if (error) {
-        throw IoError({.where = path.string(), .expected = "a file that can be removed", .got = error.message()});
+        throw errno_error(path.string(), "a file that can be removed", error.value());
     }
 }
 
@@ -50,7 +56,7 @@ std::vector<fs::path> entries(const fs::path& directory) {
         found.push_back(entry->path());
     }
     if (error) {
-        throw IoError({.where = directory.string(), .expected = "a readable folder", .got = error.message()});
+        throw errno_error(directory.string(), "a readable folder", error.value());
     }
     return found;
 }
@@ -63,32 +69,29 @@ StkWriter::StkWriter(const fs::path& directory, StkSchema schema, const StkWrite
     std::error_code error;
     fs::create_directories(directory_, error);
     if (error) {
-        throw IoError({.where = directory_.string(), .expected = "a place for a new folder", .got = error.message()});
+        throw errno_error(directory_.string(), "a place for a new folder", error.value());
     }
     lock_.emplace(directory_);
-    take_up(compact_json(options.origin));
+    resume_or_start(compact_json(options.origin));
     remove_unfinished();
 }
 
-StkWriter::~StkWriter() = default;
-
-void StkWriter::take_up(const std::string& origin) {
+void StkWriter::resume_or_start(const std::string& origin) {
     const fs::path part = directory_ / kStkPartManifest;
     if (fs::exists(part)) {
         manifest_ = read_manifest(part);
         if (manifest_.origin != origin) {
-            throw InvalidArgument(
-                {.where = directory_.string(),
-                 .expected = "the source and options that the unfinished data set was begun with, " + manifest_.origin,
-                 .got = origin,
-                 .hint = "repeat that command to finish it, or remove the folder"});
+            throw InvalidArgument({.where = directory_.string(),
+                                   .expected = "the source and options of the unfinished data set, " + manifest_.origin,
+                                   .got = origin,
+                                   .hint = "repeat that command to finish it, or remove the folder"});
         }
         return;
     }
     for (const fs::path& path : entries(directory_)) {
-        if (!StkOutput::is_temporary(path)) {
+        if (!is_temporary(path)) {
             throw IoError({.where = directory_.string(),
-                           .expected = "a new or an empty folder",
+                           .expected = "a new or empty folder",
                            .got = "one with files in it",
                            .hint = "name another, or remove it first"});
         }
@@ -97,7 +100,7 @@ void StkWriter::take_up(const std::string& origin) {
     write_manifest(part, manifest_);
 }
 
-void StkWriter::keep(std::size_t count) {
+void StkWriter::keep_shards(std::size_t count) {
     manifest_.shards.resize(std::min(count, manifest_.shards.size()));
     manifest_.notes.resize(manifest_.shards.size());
     write_manifest(directory_ / kStkPartManifest, manifest_);
@@ -112,10 +115,10 @@ bool StkWriter::closes_shard(std::span<const StkValue> values) const {
     return shard_ != nullptr && shard_->bytes() - sizeof(StkHeader) + payload_bytes(values) > shard_size_;
 }
 
-// Shards beyond those that are kept, and files of dead writers.
+// Removes shards that the manifest does not list and temporary files of dead writers.
 void StkWriter::remove_unfinished() {
     for (const fs::path& path : entries(directory_)) {
-        bool kept = !is_ours(path);
+        bool kept = !is_removable(path);
         for (std::size_t i = 0; !kept && i < manifest_.shards.size(); ++i) {
             kept = path.filename() == stk_shard_name(i);
         }

@@ -1,5 +1,5 @@
-// Writes an stk data set, shard after shard. What is finished stays: the folder of a writer that was ended,
-// killed even, is taken up again where its last whole shard ends.
+// Writes an stk data set, shard after shard. A writer on the folder of an interrupted one, even a killed one, resumes
+// after the last finished shard.
 #pragma once
 
 #include <cstdint>
@@ -18,48 +18,45 @@ namespace stoker {
 
 struct StkWriterOptions {
     std::uint64_t shard_size = std::uint64_t{256} << 20;  // bytes of payload after which a shard is closed
-    // A JSON object that says where the samples come from and what is done to them. An unfinished data set is
-    // continued only where its own is the same.
+    // JSON object: source of the samples and how they are processed. An unfinished data set is resumed only if its
+    // origin is the same.
     std::string origin = "{}";
 };
 
 class StkWriter {
   public:
-    // `directory` is new, empty, or an unfinished data set of the same origin. Locks it against a second
-    // writer. Throws IoError for any other folder, InvalidArgument for another origin.
+    // `directory` is new, empty, or an unfinished data set of the same origin. Locks it against a second writer. Throws
+    // IoError for any other folder, InvalidArgument for another origin or a bad schema.
     StkWriter(const std::filesystem::path& directory, StkSchema schema, const StkWriterOptions& options = {});
-    StkWriter(const StkWriter&) = delete;
-    StkWriter& operator=(const StkWriter&) = delete;
-    ~StkWriter();
 
-    // Finished shards found in the folder, with the notes on each. `keep` drops all but the first `count` of
-    // them: the caller has checked those, or has not read as far. Before the first `add` only.
+    // The finished shards and the notes on each. keep_shards removes all but the first `count`; call it only before the
+    // first add().
     const StkManifest& manifest() const { return manifest_; }
-    void keep(std::size_t count);
+    void keep_shards(std::size_t count);
 
-    // Samples of all finished shards and of the one under way.
+    // Samples of all finished shards and of the open one.
     std::uint64_t samples() const;
 
-    // The next sample; see StkShardWriter::add. Closes the shard under way where this one would make it too large.
+    // Adds the next sample; see StkShardWriter::add. Closes the open shard first if the sample would make it too large.
     void add(std::string_view key, std::span<const StkValue> values);
 
-    // For writers that keep notes: whether `add` would close the shard, and closing it with notes on everything
-    // that was added before. Notes are a JSON text.
+    // For callers that attach notes, a JSON text, to each shard: closes_shard says whether add() would close the open
+    // shard; close_shard closes it with these notes.
     bool closes_shard(std::span<const StkValue> values) const;
     void close_shard(const std::string& notes = "{}");
 
-    // Closes the last shard and makes the data set complete. At least one sample. `origin` replaces the one of
-    // the options.
+    // Closes the last shard and writes the manifest. `origin` replaces the one in the options. Throws InvalidArgument
+    // for no samples.
     void finish(const std::string& origin);
 
   private:
-    void take_up(const std::string& origin);
+    void resume_or_start(const std::string& origin);
     void remove_unfinished();
 
     std::filesystem::path directory_;
     StkSchema schema_;
     std::uint64_t shard_size_;
-    std::optional<FolderLock> lock_;  // outlives the shard
+    std::optional<FolderLock> lock_;  // declared before shard_, so released after it
     StkManifest manifest_;
     std::unique_ptr<StkShardWriter> shard_;
 };

@@ -1,5 +1,5 @@
-// Each digit is written, not stored: a style's strokes are control points that get shaken, bent, sheared and
-// turned, become short segments, and are inked by distance. Every stage draws from a generator of its own.
+// Draws each digit from the strokes of a style: the control points are displaced, bent, sheared and rotated, split into
+// short segments, and inked by distance. Every stage has its own random generator.
 #include "stoker/formats/synth/synth_digits.h"
 
 #include <fmt/format.h>
@@ -15,6 +15,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
+#include "stoker/formats/class_names.h"
 #include "stoker/formats/synth/synth_glyphs.h"
 
 namespace stoker {
@@ -23,8 +24,8 @@ namespace {
 constexpr int kSide = 28;
 constexpr std::size_t kPixels = kSide * kSide;
 
-// Stages of one image. The numbers are far from those of the pipeline's ops: with the same seed an
-// augmentation must not draw the very numbers that chose the label.
+// The `op` of each stage's random generator. The values are far from those of the pipeline's ops, so that with the same
+// seed an augmentation does not draw the numbers that chose the label.
 enum Stage : std::uint16_t { kChoice = 0xD100, kShape, kPen, kGrain };
 
 Rng stage_rng(Stage stage, Split split, std::int64_t index, std::uint64_t seed) {
@@ -39,7 +40,8 @@ struct Vec {
     float y = 0;
 };
 
-// The segments of one digit in pixels: points a..b of each, with the share of its stroke that lies before it.
+// A straight piece of a stroke from a to b, in percent of the glyph's height, later in pixels. `progress` is the
+// fraction of the stroke before it.
 struct Segment {
     Vec a;
     Vec b;
@@ -58,7 +60,7 @@ class Segments {
     std::size_t count_ = 0;
 };
 
-// A smooth bend of the plane: three waves for each axis.
+// A smooth distortion of the plane: three sine waves for each axis.
 class Warp {
   public:
     Warp(Rng& rng, float amplitude) {
@@ -96,7 +98,7 @@ Vec spline(Vec p0, Vec p1, Vec p2, Vec p3, float t) {
     return {axis(p0.x, p1.x, p2.x, p3.x), axis(p0.y, p1.y, p2.y, p3.y)};
 }
 
-// Shakes the stroke's points, bends it and appends it as segments.
+// Displaces the stroke's points at random, distorts it and appends its segments.
 void flatten(const glyphs::Stroke& stroke, float shake, const Warp& warp, Rng& rng, Segments& out) {
     const int count = static_cast<int>(stroke.count);
     std::array<Vec, glyphs::kMaxPoints> points{};
@@ -121,10 +123,10 @@ void flatten(const glyphs::Stroke& stroke, float shake, const Warp& warp, Rng& r
     }
 }
 
-// Turns, shears and stretches the segments, still in percent, about the glyph's middle.
+// Rotates, shears and stretches the segments, still in percent, about the glyph's middle.
 void slant(std::span<Segment> segments, Rng& rng) {
     const float angle = 0.16f * std::clamp(rng.normal(), -2.0f, 2.0f);
-    const float shear = 0.10f + 0.22f * std::clamp(rng.normal(), -1.8f, 1.8f);  // most hands lean to the right
+    const float shear = 0.10f + 0.22f * std::clamp(rng.normal(), -1.8f, 1.8f);  // most handwriting leans to the right
     const float wide = rng.uniform(0.70f, 1.16f);
     const float c = std::cos(angle);
     const float s = std::sin(angle);
@@ -139,8 +141,8 @@ void slant(std::span<Segment> segments, Rng& rng) {
     }
 }
 
-// Scales the ink to the box that MNIST's digits have (20 pixels, here 16 to 20) and brings its centre of
-// mass to the middle of the image, nudged a little; then back inside the frame where that overshoots.
+// Scales the digit to the size of MNIST's (20 pixels, here 16 to 20), moves its centre of mass near the middle of the
+// image, and keeps it inside the frame.
 void place(std::span<Segment> segments, float margin, Rng& rng) {
     Vec low{1e9f, 1e9f};
     Vec high{-1e9f, -1e9f};
@@ -171,11 +173,11 @@ void place(std::span<Segment> segments, float margin, Rng& rng) {
 
 struct Pen {
     float radius = 1;      // half the stroke's width, pixels
-    float swell = 0;       // share by which the width grows (or shrinks) along a stroke
+    float swell = 0;       // relative growth of the width along a stroke
     float softness = 1;    // pixels over which the edge fades
     float brightness = 1;  // of full ink
-    float fading = 0;      // share of brightness lost towards one side
-    float grain = 0;       // standard deviation of the paper's grain, as a share
+    float fading = 0;      // fraction of brightness lost towards one side
+    float grain = 0;       // relative standard deviation of the grain
 
     explicit Pen(Rng& rng)
         : radius(rng.uniform(0.85f, 1.80f)),
@@ -188,7 +190,7 @@ struct Pen {
     float reach() const { return radius * (1 + std::abs(swell)) + softness; }
 };
 
-// For each pixel the squared distance to the nearest stroke, in units of the stroke's radius there.
+// The squared distance of each pixel to the nearest stroke, in units of the stroke's radius.
 using Field = std::array<float, kPixels>;
 
 void ink_segment(const Segment& segment, const Pen& pen, Field& field) {
@@ -230,7 +232,7 @@ void develop(const Field& field, const Pen& pen, Rng& rng, std::byte* pixels) {
             }
             const float light = pen.brightness * (1 - 0.5f * pen.fading + fade_x * static_cast<float>(x - kSide / 2) +
                                                   fade_y * static_cast<float>(y - kSide / 2));
-            // The sum of two uniforms stands in for a normal: variance 1/6 instead of 1.
+            // The sum of two uniforms approximates a normal; 2.45 scales its variance of 1/6 to 1.
             const float noise = 1 + pen.grain * 2.45f * (rng.uniform() + rng.uniform() - 1);
             const float value = 255 * cover * std::min(light * noise, 1.0f);
             pixels[at] = static_cast<std::byte>(static_cast<int>(value + 0.5f));
@@ -240,42 +242,28 @@ void develop(const Field& field, const Pen& pen, Rng& rng, std::byte* pixels) {
 
 class SynthDigits final : public Dataset {
   public:
-    SynthDigits(Split split, std::int64_t count, std::uint64_t seed) : split_(split), count_(count), seed_(seed) {
-        for (int digit = 0; digit < 10; ++digit) {
-            classes_.push_back(std::to_string(digit));
-        }
-    }
+    SynthDigits(Split split, std::int64_t count, std::uint64_t seed) : split_(split), count_(count), seed_(seed) {}
 
     std::int64_t size() const override { return count_; }
 
     void read(std::int64_t index, Sample& sample) const override {
-        if (index < 0 || index >= count_) {
-            throw InvalidArgument({.where = path(),
-                                   .expected = fmt::format("an index in [0, {})", count_),
-                                   .got = std::to_string(index)});
-        }
+        check_index(index);
         Rng choice = stage_rng(kChoice, split_, index, seed_);
         const std::size_t label = choice.below(10);
         const glyphs::Style& style = glyphs::kDigits[label][choice.below(glyphs::kStyles)];
         sample.storage.resize(kPixels);
         draw(style, index, sample.storage.data());
-        sample.bytes = sample.storage.bytes();
-        sample.encoded = false;
-        sample.height = kSide;
-        sample.width = kSide;
-        sample.channels = 1;
+        sample.set_raw(sample.storage.bytes(), kSide, kSide, 1);
         sample.label = static_cast<std::int64_t>(label);
     }
 
-    std::string key(std::int64_t index) const override { return fmt::format("{}/{}", split_name(), index); }
+    std::string key(std::int64_t index) const override { return fmt::format("{}/{}", split_name(split_), index); }
     std::span<const std::string> classes() const override { return classes_; }
     std::string_view format() const override { return "synth:digits"; }
     std::string path() const override { return fmt::format("synth:digits?count={}&seed={}", count_, seed_); }
     std::int64_t bytes() const override { return count_ * static_cast<std::int64_t>(kPixels); }
 
   private:
-    std::string_view split_name() const { return split_ == Split::train ? "train" : "test"; }
-
     void draw(const glyphs::Style& style, std::int64_t index, std::byte* pixels) const {
         Rng pen_rng = stage_rng(kPen, split_, index, seed_);
         const Pen pen(pen_rng);
@@ -302,7 +290,7 @@ class SynthDigits final : public Dataset {
     const Split split_;
     const std::int64_t count_;
     const std::uint64_t seed_;
-    std::vector<std::string> classes_;
+    const std::vector<std::string> classes_ = numbered_classes(10);
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Digits that Stoker draws itself, 28x28 grey, white on black and centred as MNIST's: data for tests,
-// benchmarks and first steps where nothing may be downloaded. Image i is a pure function of (seed, split, i).
+// Digits that Stoker draws, 28 x 28 grey, white on black and centred as in MNIST. Data for tests, benchmarks and first
+// steps without a download. Image i is a pure function of (seed, split, i).
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,11 @@
 
 namespace stoker {
 
-// As many as MNIST has.
+// The size of MNIST's training split.
 inline constexpr std::int64_t kSynthDigitsTrain = 60000;
-inline constexpr std::int64_t kSynthDigitsTest = 10000;
 
-// Raw pixels (28, 28, 1), label = the digit, keys "train/123" and "test/123". Images are drawn when they
-// are read, so `count` costs no memory. Throws InvalidArgument for a count below 1.
+// Raw pixels (28, 28, 1); the label is the digit; keys are "train/123" and "test/123". Images are drawn when they are
+// read, so `count` costs no memory. Throws InvalidArgument for a count below 1.
 std::unique_ptr<Dataset> make_synth_digits(Split split, std::int64_t count, std::uint64_t seed);
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// How people write the ten digits: five styles each, as strokes through a few control points. Data only;
-// synth_digits.cpp shakes, bends and inks them.
+// The shapes of the ten digits in five styles each, as strokes through a few control points. Data only;
+// synth_digits.cpp distorts and inks them.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A picture is painted row by row: a lit gradient with noise of several octaves as the ground, then the
-// class's shapes as layers that are inked by signed distance, then grain. Every stage has its own generator.
+// Draws row by row: a gradient with noise of several octaves as background, then the class's shapes as layers, whose
+// edges are signed distances, then grain. Every stage has its own random generator.
 #include "stoker/formats/synth/synth_photos.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ constexpr float kPi = std::numbers::pi_v<float>;
 // Labels in the order of kSynthPhotoClasses.
 enum class Kind : int { checker, circles, dots, rings, stars, stripes, triangles, waves };
 
-// As in synth_digits.cpp: far from the numbers of the pipeline's ops.
+// The `op` of each stage's random generator, far from those of the pipeline's ops as in synth_digits.cpp.
 enum Stage : std::uint16_t { kScene = 0xD200, kLayers, kGrain, kLight, kWarmth = kLight + 16, kTint = kWarmth + 16 };
 
 struct Subject {
@@ -48,17 +48,18 @@ Color mix(Color a, Color b, float t) {
     return {a.r + t * (b.r - a.r), a.g + t * (b.g - a.g), a.b + t * (b.b - a.b)};
 }
 
-// A colour of luminance `light`, its hue drawn.
+// A colour of luminance `light` and random hue.
 Color tinted(float light, float strength, Rng& rng) {
     const Color c{rng.uniform(-strength, strength), rng.uniform(-strength, strength), rng.uniform(-strength, strength)};
     const float luminance = 0.299f * c.r + 0.587f * c.g + 0.114f * c.b;
     return {light + c.r - luminance, light + c.g - luminance, light + c.b - luminance};
 }
 
-// Value noise: random numbers on lattices whose cells halve from octave to octave, blended smoothly.
+// Value noise: random values on lattices, interpolated smoothly. The cell size halves with each octave.
 class Noise {
   public:
-    // Octaves of `cell`, cell / 2, ... down to `finest` pixels; each has `persistence` of the amplitude before it.
+    // Octaves with cells of `cell`, cell / 2, ... down to `finest` pixels. Each has `persistence` times the amplitude
+    // of the one before.
     Noise(int width, int height, int cell, int finest, float amplitude, float persistence, const Subject& subject,
           int stage)
         : width_(width) {
@@ -102,7 +103,7 @@ class Noise {
         return octave;
     }
 
-    // The lattice's values at height y.
+    // Interpolates the lattice's values at height y.
     void blend_rows(const Octave& octave, int y) {
         const auto columns = static_cast<std::size_t>(octave.columns);
         const float* above = octave.lattice.data() + static_cast<std::size_t>(y / octave.cell) * columns;
@@ -119,15 +120,15 @@ class Noise {
     std::vector<float> line_;
 };
 
-// One shape, or one pattern over the whole picture. Lengths in pixels.
+// One shape, or one pattern over the whole image. Lengths are in pixels.
 struct Layer {
-    Box box{};    // where it may have ink
-    float x = 0;  // its middle
+    Box box{};    // bounding box of the ink
+    float x = 0;  // centre
     float y = 0;
-    float cos = 1;  // its rotation
+    float cos = 1;  // rotation
     float sin = 0;
     float size = 1;      // outer radius of a shape, period of a pattern
-    float share = 0.5f;  // of the size that is inked: a ring's or stripe's width, a dot's radius
+    float share = 0.5f;  // inked fraction of the size: a ring's or stripe's width, a dot's radius
     float bend = 0;      // waves: amplitude
     float length = 1;    // waves: wavelength
     float tilt_x = 0;    // patterns: perspective, change of scale per pixel
@@ -142,8 +143,8 @@ float to_multiple(float v, float period) {
     return std::abs(v - period * std::nearbyint(v / period));
 }
 
-// The distances of (u, v) to the sides of a regular polygon, positive inside; the k-th smallest of them.
-// k = 0 gives the polygon; k = 1 with five sides gives the star that the sides' extensions form.
+// The k-th smallest of the distances of (u, v) to the sides of a regular polygon, positive inside. k = 0 gives the
+// polygon; k = 1 with five sides gives the star formed by the sides' extensions.
 template <std::size_t kSides>
 float polygon(float u, float v, float apothem, std::size_t k) {
     static_assert(kSides == 3 || kSides == 5);
@@ -196,7 +197,7 @@ bool is_pattern(Kind kind) {
     return kind == Kind::stripes || kind == Kind::waves || kind == Kind::dots || kind == Kind::checker;
 }
 
-// Ink that stands out from a ground of luminance `ground`.
+// Chooses an ink that contrasts with a background of luminance `ground`.
 void choose_ink(Layer& layer, float ground, Rng& rng) {
     const float contrast = rng.uniform(65.0f, 120.0f);
     const float light = ground + (ground < rng.uniform(90.0f, 160.0f) ? contrast : -contrast);
@@ -223,7 +224,7 @@ Layer make_pattern(Kind kind, int width, int height, float ground, Rng& rng) {
     return layer;
 }
 
-// Three to nine shapes; a place that would hide much of an earlier shape is tried anew a few times.
+// Three to nine shapes. A position that would hide much of an earlier shape is drawn again, a few times.
 std::vector<Layer> scatter_shapes(int width, int height, float ground, Rng& rng) {
     const float side = static_cast<float>(std::min(width, height));
     std::vector<Layer> layers;
@@ -254,7 +255,7 @@ std::vector<Layer> scatter_shapes(int width, int height, float ground, Rng& rng)
     return layers;
 }
 
-// The ground's colours from one side of the picture over its middle to the other, and the noise on it.
+// The background: a gradient of three colours from one side of the image to the other, with noise.
 class Ground {
   public:
     Ground(int width, int height, const Subject& subject, Rng& rng)
@@ -276,7 +277,7 @@ class Ground {
 
     float light() const { return light_; }
 
-    // Row `y`: its colours, and `noise`, the luminance noise in them, for the layers above to take part in.
+    // Writes row `y`: its colours, and the luminance noise in them, which the layers above share.
     void row(int y, std::span<Color> colors, std::span<float> noise) {
         warm_row_.assign(colors.size(), 0.0f);
         tint_row_.assign(colors.size(), 0.0f);
@@ -310,7 +311,7 @@ class Ground {
     std::vector<float> tint_row_;
 };
 
-// Lays one layer's ink over row `y`. The ink takes most of the ground's noise, as one light falls on both.
+// Paints one layer over row `y`. The ink gets most of the background's noise, as if the same light fell on both.
 void paint_layer(Kind kind, const Layer& layer, int y, std::span<Color> colors, std::span<const float> noise) {
     if (y < layer.box.top || y >= layer.box.top + layer.box.height) {
         return;
@@ -332,8 +333,8 @@ void paint_layer(Kind kind, const Layer& layer, int y, std::span<Color> colors, 
     }
 }
 
-// Adds the sensor's grain and rounds. One draw serves a pixel: 16 bits of it for all channels together,
-// 5 bits for each channel's own share.
+// Adds the sensor's grain and rounds. One random number serves a pixel: 16 bits for the noise that all channels share,
+// and 5 bits for the noise of each channel.
 void develop_row(std::span<const Color> colors, float grain, Rng& rng, std::uint8_t* out) {
     const auto channel = [](float value, float noise) {
         return static_cast<std::uint8_t>(std::clamp(value + noise, 0.0f, 255.0f) + 0.5f);

@@ -1,5 +1,5 @@
-// Pictures that Stoker draws itself: shapes and textures over backgrounds with the statistics of photographs
-// (gradients, noise that falls off with frequency, grain), so that their JPEG files weigh what real ones do.
+// Images that Stoker draws: shapes and textures on backgrounds with the statistics of photographs (gradients, noise
+// that falls off with frequency, grain), so that their JPEG files have realistic sizes.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ namespace stoker {
 inline constexpr std::array<std::string_view, 8> kSynthPhotoClasses = {"checker", "circles", "dots",      "rings",
                                                                        "stars",   "stripes", "triangles", "waves"};
 
-// Draws picture `index` of class `label` into `image`: uint8 RGB (height, width, 3), each side in
-// 320..640. A pure function of its arguments. Throws InvalidArgument for a label that is no class.
+// Draws image `index` of class `label` into `image`: uint8 RGB (height, width, 3), each side 320 to 640 pixels. A pure
+// function of its arguments. Throws InvalidArgument for a label that is not a class.
 void draw_synth_photo(std::int64_t index, int label, std::uint64_t seed, Image& image);
 
 }  // namespace stoker

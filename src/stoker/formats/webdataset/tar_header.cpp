@@ -1,4 +1,4 @@
-// Numbers are octal text or, where a file is larger than that can say, big-endian with the first bit set.
+// Numbers in a header are octal text or, for larger values, big-endian binary with the first bit set.
 #include "stoker/formats/webdataset/tar_header.h"
 
 #include <algorithm>
@@ -41,19 +41,19 @@ constexpr const char* kDamaged = "the archive is damaged: copy it again, or leav
 
 std::uint64_t parse_binary(std::span<const std::byte> field, const char* what) {
     if (field[0] != std::byte{0x80}) {  // 0xff: negative
-        refuse(fmt::format("{} that is not negative, below 2^63", what), "another one");
+        refuse(fmt::format("{} that is not negative, below 2^63", what), "another value");
     }
     std::uint64_t value = 0;
     for (const std::byte byte : field.subspan(1)) {
         if (value >> 55 != 0) {
-            refuse(fmt::format("{} below 2^63", what), "a larger one");
+            refuse(fmt::format("{} below 2^63", what), "a larger value");
         }
         value = value << 8 | std::to_integer<std::uint64_t>(byte);
     }
     return value;
 }
 
-// Octal digits between spaces, closed by a space or a zero byte where there is room. Nothing at all is 0.
+// Parses octal digits, which spaces may surround and a space or zero byte ends. An empty field is 0.
 std::uint64_t parse_number(std::span<const std::byte> field, const char* what) {
     if ((field[0] & std::byte{0x80}) != std::byte{0}) {
         return parse_binary(field, what);
@@ -70,27 +70,27 @@ std::uint64_t parse_number(std::span<const std::byte> field, const char* what) {
     return value;
 }
 
-// The sum of all bytes, the checksum's own taken for spaces; some old programs added them up as signed ones.
-void check_sum(Block block) {
-    const std::uint64_t promised = parse_number(field_of(block, kChecksum), "a checksum");
-    std::int64_t natural = 0;
-    std::int64_t with_sign = 0;
+// Checks the sum of all bytes, with the checksum field counted as spaces. Some old programs summed signed bytes.
+void verify_checksum(Block block) {
+    const std::uint64_t stored = parse_number(field_of(block, kChecksum), "a checksum");
+    std::int64_t unsigned_sum = 0;
+    std::int64_t signed_sum = 0;
     for (std::size_t i = 0; i < block.size(); ++i) {
-        const bool own = i - kChecksum.begin < kChecksum.size;
-        const auto byte = own ? std::uint8_t{' '} : std::to_integer<std::uint8_t>(block[i]);
-        natural += byte;
-        with_sign += static_cast<std::int8_t>(byte);
+        const bool in_checksum = i - kChecksum.begin < kChecksum.size;
+        const auto byte = in_checksum ? std::uint8_t{' '} : std::to_integer<std::uint8_t>(block[i]);
+        unsigned_sum += byte;
+        signed_sum += static_cast<std::int8_t>(byte);
     }
-    if (promised != static_cast<std::uint64_t>(natural) && promised != static_cast<std::uint64_t>(with_sign)) {
-        refuse(fmt::format("a tar header with the checksum {}", natural), fmt::format("{}", promised));
+    if (stored != static_cast<std::uint64_t>(unsigned_sum) && stored != static_cast<std::uint64_t>(signed_sum)) {
+        refuse(fmt::format("a tar header with the checksum {}", unsigned_sum), fmt::format("{}", stored));
     }
 }
 
-void take_record(std::string_view key, std::string_view value, PaxFields& fields) {
+void parse_record(std::string_view key, std::string_view value, PaxFields& fields) {
     if (key.starts_with("GNU.sparse.")) {
         throw Unsupported({.where = "tar",
-                           .expected = "files stored whole",
-                           .got = "a sparse one",
+                           .expected = "files stored completely",
+                           .got = "a sparse file",
                            .hint = "pack it again without --sparse"});
     }
     if (key == "path") {
@@ -113,11 +113,11 @@ std::string tar_text(std::span<const std::byte> field) {
 }
 
 TarHeader parse_tar_header(Block block) {
-    check_sum(block);
+    verify_checksum(block);
     TarHeader header{.name = tar_text(field_of(block, kName)),
                      .size = parse_number(field_of(block, kSize), "a size"),
                      .type = static_cast<char>(block[kType.begin])};
-    // GNU's own headers, whose magic is another one, keep times where POSIX has the prefix.
+    // GNU headers, which have another magic, store times in place of the POSIX prefix.
     if (text_of(field_of(block, kMagic)) == std::string_view("ustar\0", 6)) {
         const std::string prefix = tar_text(field_of(block, kPrefix));
         header.name = prefix.empty() ? header.name : prefix + "/" + header.name;
@@ -127,7 +127,7 @@ TarHeader parse_tar_header(Block block) {
 
 void parse_pax(std::span<const std::byte> records, PaxFields& fields) {
     std::string_view rest = text_of(records);
-    while (!rest.empty() && rest.front() != '\0') {  // some writers fill up with zeros
+    while (!rest.empty() && rest.front() != '\0') {  // some writers pad with zeros
         std::size_t length = 0;
         const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
         const auto digits = static_cast<std::size_t>(end - rest.data());
@@ -138,14 +138,14 @@ void parse_pax(std::span<const std::byte> records, PaxFields& fields) {
         if (equals == std::string_view::npos) {
             refuse("pax records such as \"25 path=cat/001.jpg\"", fmt::format("\"{}\"", rest.substr(0, 40)));
         }
-        take_record(record.substr(0, equals), record.substr(equals + 1), fields);
+        parse_record(record.substr(0, equals), record.substr(equals + 1), fields);
         rest.remove_prefix(length);
     }
 }
 
 std::string checked_tar_name(std::string_view name, bool directory) {
     const auto unsafe = [&](const char* got) {
-        refuse("names of files below the archive's own folder", got, std::string(name), "no such file is ever written");
+        refuse("names of files below the archive's own folder", got, std::string(name), "such a file is never written");
     };
     if (name.empty() || name.front() == '/' || name.find('\0') != std::string_view::npos) {
         unsafe(name.empty() ? "an empty one" : name.front() == '/' ? "an absolute one" : "one with a zero byte");

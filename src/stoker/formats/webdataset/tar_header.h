@@ -1,5 +1,5 @@
-// One header block of a tar archive, 512 bytes, and the records of a pax header: old v7, POSIX ustar and GNU alike.
-// Their DataErrors lack path and offset, which TarReader knows.
+// Parses the header block of a tar member (v7, POSIX ustar and GNU) and the records of a pax header. The DataErrors
+// have no path and offset; TarReader adds them.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,31 @@ namespace stoker {
 
 inline constexpr std::size_t kTarBlock = 512;
 
-// As far as a reader of files needs it.
 struct TarHeader {
-    std::string name;  // prefix and name, as they stand
+    std::string name;  // prefix and name, unchecked
     std::uint64_t size = 0;
     char type = '0';
 };
 
-// Throws DataError where the checksum or a number is wrong.
+// Throws DataError for a wrong checksum or a malformed number.
 TarHeader parse_tar_header(std::span<const std::byte, kTarBlock> block);
 
-// What a pax header says of the member after it; a field that is empty leaves the member's own header as it is.
+// Values of a pax header. They replace those of the next member's header; an empty one replaces nothing.
 struct PaxFields {
     std::optional<std::string> path;
     std::optional<std::uint64_t> size;
 };
 
-// Adds the records of one pax header: "25 path=cat/001.jpg\n", one after the other. A record without a value takes a
-// field back; unknown ones are passed over. Throws DataError for damage, Unsupported for a sparse file's map.
+// Parses the records of one pax header, such as "25 path=cat/001.jpg\n", into `fields`. A record without a value clears
+// its field; unknown records are skipped. Throws DataError for damage, Unsupported for a sparse file.
 void parse_pax(std::span<const std::byte> records, PaxFields& fields);
 
-// A text field or payload up to its first zero byte.
+// A text field or payload, cut at its first zero byte.
 std::string tar_text(std::span<const std::byte> field);
 
-// The name with components "." left out. Throws DataError for one that is empty, has an empty component or "..", or
-// begins with a slash: it could lead out of the folder that the archive is unpacked into. A directory's name may end
-// in a slash, and be nothing but ".", which gives an empty one.
+// Returns the name without its "." components. Throws DataError for a name that could lead out of the target folder:
+// one that is empty, starts with a slash, or has an empty component, ".." or a zero byte. A directory's name may end in
+// a slash, and may be just ".", which gives an empty result.
 std::string checked_tar_name(std::string_view name, bool directory);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// The piece of memory: a header, the samples, the text of all keys, the extensions' names.
+// Layout of the index: header, entries, text of all keys, extensions.
 #include "stoker/formats/webdataset/tar_index.h"
 
 #include <algorithm>
@@ -14,38 +14,36 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/user_cache.h"
-#include "stoker/formats/webdataset/tar_samples.h"
+#include "stoker/formats/webdataset/sample_grouper.h"
 
 namespace stoker {
 namespace {
 
 struct Header {
-    std::array<char, 8> magic = {'t', 'a', 'r', 'i', 'd', 'x', '0', '1'};
+    std::array<char, 8> magic = {'t', 'a', 'r', 'i', 'd', 'x', '0', '2'};
     std::uint64_t samples = 0;
-    std::uint64_t others = 0;
     std::uint32_t key_bytes = 0;
     std::uint32_t extension_bytes = 0;
 };
 
-static_assert(sizeof(TarSample) == 24 && sizeof(Header) % alignof(TarSample) == 0);
+static_assert(sizeof(TarIndexEntry) == 24 && sizeof(Header) % alignof(TarIndexEntry) == 0);
 
-// Behind a network a request costs as much as some megabytes.
+// A remote request costs as much as reading some megabytes, so remote pieces are larger.
 constexpr TarWindow kLocal = {};
-constexpr TarWindow kRemote = {.through = std::size_t{4} << 20, .peek = std::size_t{16} << 10, .skip = 1 << 20};
+constexpr TarWindow kRemote = {
+    .sequential = std::size_t{4} << 20, .header = std::size_t{16} << 10, .skip_from = 1 << 20};
 
-// Smaller archives that lie here are indexed as fast as an index is found.
-constexpr std::uint64_t kLeastKept = 64 << 10;
+// Smaller local archives are indexed as fast as a cached index is found.
+constexpr std::uint64_t kMinCachedShard = 64 << 10;
 
 struct Parts {
-    std::vector<TarSample> samples;
+    std::vector<TarIndexEntry> samples;
     std::string keys;
     std::string extensions;
-    std::int64_t others = 0;
 };
 
 Buffer join(const Parts& parts) {
     const Header header{.samples = parts.samples.size(),
-                        .others = static_cast<std::uint64_t>(parts.others),
                         .key_bytes = static_cast<std::uint32_t>(parts.keys.size()),
                         .extension_bytes = static_cast<std::uint32_t>(parts.extensions.size())};
     const std::span<const std::byte> pieces[] = {
@@ -63,23 +61,23 @@ Buffer join(const Parts& parts) {
     return bytes;
 }
 
-void add_image(const std::string& shard, const TarImage& image, Parts& parts) {
-    if (image.key.size() > std::numeric_limits<std::uint32_t>::max() - parts.keys.size()) {
-        throw DataError({.path = shard, .key = image.key.substr(0, 100)},
+void add_sample(const std::string& shard, const GroupedSample& sample, Parts& parts) {
+    if (sample.key.size() > std::numeric_limits<std::uint32_t>::max() - parts.keys.size()) {
+        throw DataError({.path = shard, .key = sample.key.substr(0, 100)},
                         {.where = "webdataset", .expected = "keys of less than 4 GiB in all", .got = "more"});
     }
-    parts.keys += image.key;
-    parts.samples.push_back({.offset = image.payload.offset,
-                             .size = static_cast<std::uint32_t>(image.payload.size),
-                             .label = image.label,
+    parts.keys += sample.key;
+    parts.samples.push_back({.offset = sample.payload.offset,
+                             .size = static_cast<std::uint32_t>(sample.payload.size),
+                             .label = sample.label,
                              .key_end = static_cast<std::uint32_t>(parts.keys.size()),
-                             .npy = image.npy});
+                             .npy = sample.npy});
 }
 
-// What the index depends on but for the shard's bytes.
+// Everything that the index depends on except the shard's bytes.
 std::string cache_name(const ByteFile& shard, const FieldNames& wanted) {
     std::string name = shard.identity();
-    std::error_code unknown;  // without a working directory the name stands as it is
+    std::error_code unknown;  // without a working directory the name stays relative
     if (const auto absolute = std::filesystem::absolute(name, unknown); !shard.remote() && !unknown) {
         name = absolute.lexically_normal().string();
     }
@@ -111,17 +109,16 @@ bool TarIndex::check(std::uint64_t shard_size) {
     rest -= sizeof header;
     at += sizeof header;
     const std::uint64_t text = std::uint64_t{header.key_bytes} + header.extension_bytes;
-    if (header.magic != Header{}.magic || text > rest || header.samples != (rest - text) / sizeof(TarSample) ||
-        (rest - text) % sizeof(TarSample) != 0 || header.others > shard_size) {
+    if (header.magic != Header{}.magic || text > rest || header.samples != (rest - text) / sizeof(TarIndexEntry) ||
+        (rest - text) % sizeof(TarIndexEntry) != 0) {
         return false;
     }
-    samples_ = {reinterpret_cast<const TarSample*>(at), static_cast<std::size_t>(header.samples)};
+    samples_ = {reinterpret_cast<const TarIndexEntry*>(at), static_cast<std::size_t>(header.samples)};
     const char* letters = reinterpret_cast<const char*>(at + samples_.size_bytes());
     keys_ = {letters, header.key_bytes};
     extensions_ = {letters + header.key_bytes, header.extension_bytes};
-    others_ = static_cast<std::int64_t>(header.others);
     std::uint32_t key = 0;
-    for (const TarSample& sample : samples_) {
+    for (const TarIndexEntry& sample : samples_) {
         if (sample.offset > shard_size || sample.size > shard_size - sample.offset || sample.key_end < key ||
             sample.key_end > header.key_bytes || sample.npy > 1 || sample.label < kBadTarLabel ||
             sample.label > kMaxTarLabel) {
@@ -139,17 +136,17 @@ TarIndex make_tar_index(const ByteFile& shard, const FieldNames& wanted) {
         shard.name(), shard.size(), [&](std::uint64_t offset, std::span<std::byte> out) { shard.read(offset, out); },
         shard.remote() ? kRemote : kLocal);
     Parts parts;
-    TarSamples samples(shard.name(), wanted, [&](const TarImage& image) { add_image(shard.name(), image, parts); });
+    SampleGrouper samples(shard.name(), wanted,
+                          [&](const GroupedSample& sample) { add_sample(shard.name(), sample, parts); });
     TarMember member;
     while (reader.next(member)) {
         samples.add(member, [&] { return reader.bytes(member.payload); });
     }
     samples.finish();
-    parts.others = samples.others();
     parts.extensions = fmt::format("{}", fmt::join(samples.extensions(), ", "));
     std::optional<TarIndex> index = TarIndex::parse(join(parts), shard.size());
     if (!index) {
-        throw InternalError({.where = shard.name(), .expected = "an index that holds", .got = "another"});
+        throw InternalError({.where = shard.name(), .expected = "a valid index", .got = "an invalid one"});
     }
     return std::move(*index);
 }
@@ -158,15 +155,15 @@ TarIndex cached_tar_index(const ByteFile& shard, const FieldNames& wanted) {
     constexpr std::string_view kKind = "tar_index";
     const std::string name = cache_name(shard, wanted);
     const std::string stamp = shard.stamp();
-    const bool kept_at_all = shard.settled() && (shard.remote() || shard.size() >= kLeastKept);
-    if (std::optional<Buffer> kept = kept_at_all ? read_user_cache(kKind, name, stamp) : std::nullopt) {
-        if (std::optional<TarIndex> index = TarIndex::parse(std::move(*kept), shard.size())) {
+    const bool cacheable = shard.settled() && (shard.remote() || shard.size() >= kMinCachedShard);
+    if (std::optional<Buffer> cached = cacheable ? read_user_cache(kKind, name, stamp) : std::nullopt) {
+        if (std::optional<TarIndex> index = TarIndex::parse(std::move(*cached), shard.size())) {
             return std::move(*index);
         }
     }
     TarIndex index = make_tar_index(shard, wanted);
-    if (kept_at_all) {
-        write_user_cache(kKind, name, stamp, index.bytes());  // without it the next start reads the shard again
+    if (cacheable) {
+        write_user_cache(kKind, name, stamp, index.bytes());  // if this fails, the next start reads the shard again
     }
     return index;
 }

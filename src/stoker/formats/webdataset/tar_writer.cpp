@@ -1,4 +1,4 @@
-// Header fields are octal digits at fixed places; a pax record says its own length in decimal.
+// Header fields are octal digits at fixed offsets; a pax record starts with its own length in decimal.
 #include "stoker/formats/webdataset/tar_writer.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Block header(std::string_view name, std::uint64_t size, char type) {
     put(block, 116, "0000000");
     put(block, 124, fmt::format("{:011o}", size));
     put(block, 136, "00000000000");
-    put(block, 148, "        ");  // the sum counts its own field as blanks
+    put(block, 148, "        ");  // the checksum counts its own field as spaces
     block[156] = type;
     put(block, 257, "ustar");
     put(block, 263, "00");
@@ -48,7 +48,7 @@ Block header(std::string_view name, std::uint64_t size, char type) {
     return block;
 }
 
-// "23 path=a/long/name.jpg\n": the number counts all of the record, itself too.
+// "23 path=a/long/name.jpg\n": the number is the length of the record, including itself.
 std::string pax_record(std::string_view name) {
     const std::size_t rest = std::string_view(" path=\n").size() + name.size();
     std::size_t digits = 1;

@@ -1,17 +1,16 @@
-// Finding a sample is arithmetic on the indices; what its bytes are worth is the decoders' to say.
+// Finds a sample through the shards' indices and reads its bytes. Encoded images are not checked here; decoders do.
 #include "stoker/formats/webdataset/webdataset.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
 
-#include "stoker/base/core_budget.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/parallel_for.h"
 #include "stoker/base/prefetch.h"
-#include "stoker/base/thread_pool.h"
 #include "stoker/formats/arrays/npy.h"
 #include "stoker/formats/class_names.h"
-#include "stoker/formats/numbered_classes.h"
 #include "stoker/formats/shard_names.h"
 
 namespace stoker {
@@ -21,8 +20,8 @@ void read_npy(const auto& where, Sample& sample) {
     try {
         const ArrayView array = parse_npy(sample.bytes);
         const ImageArray layout = image_array(array.type, array.shape);
-        const bool turned = array.fortran || (layout.planes && layout.channels > 1);
-        const Buffer file = turned ? std::move(sample.storage) : Buffer();  // not onto itself
+        const bool transposed = array.fortran || (layout.planes && layout.channels > 1);
+        const Buffer file = transposed ? std::move(sample.storage) : Buffer();  // input and output must not overlap
         set_pixels(layout, array.fortran, array.bytes, sample);
     } catch (const DataError& error) {
         throw error.located(where());
@@ -54,12 +53,8 @@ void WebDataset::open_shards(const FieldNames& fields) {
             found[shard] = cached_tar_index(*file, fields);
         }
     };
-    const int threads = files_.remote() ? kRemoteThreads : read_core_budget().usable;
-    if (count > 1 && threads > 1) {
-        ThreadPool(static_cast<int>(std::min<std::int64_t>(threads, count))).parallel_for(count, 1, work);
-    } else {
-        work(0, count);
-    }
+    const int threads = files_.remote() ? kRemoteThreads : cpu_cores().usable;
+    parallel_for(threads, count, 1, work);
     std::int64_t end = 0;
     for (std::size_t shard = 0; shard < files_.size(); ++shard) {
         indices_.push_back(std::move(*found[shard]));
@@ -67,7 +62,7 @@ void WebDataset::open_shards(const FieldNames& fields) {
         ends_.push_back(end);
         bytes_ += static_cast<std::int64_t>(sizes[shard]);
     }
-    in_place_ = InPlace(static_cast<std::uint64_t>(bytes_));
+    map_or_read_ = MapOrRead(static_cast<std::uint64_t>(bytes_));
 }
 
 void WebDataset::check_fields(const FieldNames& fields) const {
@@ -114,11 +109,11 @@ WebDataset::Place WebDataset::place(std::int64_t index) const {
     return {.shard = shard, .sample = index - (ends_[shard] - indices_[shard].size())};
 }
 
-std::span<const std::byte> WebDataset::bytes_of(const TarSample& entry, std::size_t shard, Buffer& storage) const {
+std::span<const std::byte> WebDataset::bytes_of(const TarIndexEntry& entry, std::size_t shard, Buffer& storage) const {
     const ShardFiles::Handle file = files_.open(shard);
-    const std::span<const std::byte> map = file.stays() ? file->map() : std::span<const std::byte>();
+    const std::span<const std::byte> map = file.stays_open() ? file->map() : std::span<const std::byte>();
     const bool mapped = !map.empty() && entry.offset <= map.size() && entry.size <= map.size() - entry.offset;
-    if (mapped && in_place_(entry.size, [&] { return file->in_memory(entry.offset, entry.size); })) {
+    if (mapped && map_or_read_(entry.size, [&] { return file->in_memory(entry.offset, entry.size); })) {
         return map.subspan(entry.offset, entry.size);
     }
     storage.resize(entry.size);
@@ -128,7 +123,7 @@ std::span<const std::byte> WebDataset::bytes_of(const TarSample& entry, std::siz
 
 void WebDataset::read(std::int64_t index, Sample& sample) const {
     const Place at = place(index);
-    const TarSample& entry = indices_[at.shard][at.sample];
+    const TarIndexEntry& entry = indices_[at.shard][at.sample];
     const auto where = [&] {
         return DataPlace{.path = shown_name(files_.name(at.shard)),
                          .key = std::string(indices_[at.shard].key(at.sample)),
@@ -137,7 +132,7 @@ void WebDataset::read(std::int64_t index, Sample& sample) const {
     if (entry.label == kBadTarLabel) {
         throw DataError(where(), {.where = "webdataset",
                                   .expected = fmt::format("a class index of 0 to {} as label", kMaxTarLabel),
-                                  .got = "something else"});
+                                  .got = "other content"});
     }
     sample.bytes = bytes_of(entry, at.shard, sample.storage);
     sample.encoded = true;
@@ -169,9 +164,9 @@ void WebDataset::prefetch_mapped(std::span<const std::int64_t> indices) const {
     std::size_t ahead = 0;
     for (const std::int64_t index : indices) {
         const Place at = place(index);
-        const TarSample& entry = indices_[at.shard][at.sample];
+        const TarIndexEntry& entry = indices_[at.shard][at.sample];
         const ShardFiles::Handle file = files_.open(at.shard);
-        const auto map = file.stays() ? file->map() : std::span<const std::byte>();
+        const auto map = file.stays_open() ? file->map() : std::span<const std::byte>();
         if (entry.offset <= map.size() && entry.size <= map.size() - entry.offset) {
             prefetch_bytes(map.subspan(entry.offset, entry.size), ahead++,
                            [&] { file->will_need(entry.offset, entry.size); });
@@ -190,14 +185,14 @@ void WebDataset::prefetch(std::span<const std::int64_t> indices) const {
         const std::size_t shard = place(*at).shard;
         std::vector<ByteRange> ranges;
         for (; at != sorted.end() && *at < ends_[shard]; ++at) {
-            const TarSample& entry = indices_[shard][place(*at).sample];
+            const TarIndexEntry& entry = indices_[shard][place(*at).sample];
             ranges.push_back({entry.offset, entry.size});
         }
         files_.open(shard)->prefetch(merge_ranges(std::move(ranges), kNearBytes));
     }
 }
 
-// For shards behind a network; local ones are read in any order.
+// Only for remote shards; local ones are read in any order.
 std::vector<std::int64_t> WebDataset::shard_sizes() const {
     std::vector<std::int64_t> sizes;
     if (files_.remote()) {
@@ -207,14 +202,6 @@ std::vector<std::int64_t> WebDataset::shard_sizes() const {
         std::erase(sizes, 0);
     }
     return sizes;
-}
-
-std::int64_t WebDataset::other_samples() const {
-    std::int64_t others = 0;
-    for (const TarIndex& index : indices_) {
-        others += index.others();
-    }
-    return others;
 }
 
 }  // namespace stoker

@@ -1,7 +1,7 @@
-// A file a block, named by its key: a head with a hash, then the bytes. The file "usage" holds the sum of all, and its
-// lock is held while the sum or the set of files changes. A block's cost is added before its first byte is written and
-// taken off after its last is gone, so a kill in between leaves the sum too high, never too low; each eviction counts
-// anew.
+// One file per block, named by its key: a head with a hash, then the bytes. The file "usage" holds the sum of all
+// sizes; its lock is held while the sum or the set of files changes. A block's size is added before its first byte is
+// written and subtracted after its file is removed, so a kill in between leaves the sum too high, never too low. Each
+// eviction sums up the files again.
 #include "stoker/io/remote/block_cache.h"
 
 #include <fcntl.h>
@@ -36,10 +36,10 @@ struct Head {
 };
 
 constexpr std::string_view kTemporary = ".tmp";
-constexpr std::int64_t kStaleSeconds = 600;     // a temporary file this old belongs to nobody
+constexpr std::int64_t kStaleSeconds = 600;     // an older temporary file belongs to a dead process
 constexpr std::int64_t kDirectoryBytes = 8192;  // the directory and "usage"
 
-// What a file of `bytes` takes on disk: whole pages, and its entry in the directory.
+// Disk space of a file: whole pages, and its entry in the directory.
 std::int64_t file_cost(std::int64_t bytes) {
     return (bytes + 4095) / 4096 * 4096 + 128;
 }
@@ -48,51 +48,6 @@ Head make_head(const BlockKey& key, std::span<const std::byte> block) {
     return {.high = key.high, .low = key.low, .size = block.size(), .hash = hash_bytes(block, key.high ^ key.low)};
 }
 
-bool write_all(int fd, std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-        const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written <= 0) {
-            return false;
-        }
-        bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-    return true;
-}
-
-bool read_all(int fd, std::span<std::byte> bytes) {
-    while (!bytes.empty()) {
-        const ssize_t got = ::read(fd, bytes.data(), bytes.size());
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return false;
-        }
-        bytes = bytes.subspan(static_cast<std::size_t>(got));
-    }
-    return true;
-}
-
-// Closes at the end of the scope.
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (fd_ >= 0) {
-            ::close(fd_);
-        }
-    }
-    int get() const { return fd_; }
-
-  private:
-    int fd_;
-};
-
 struct Entry {
     std::string path;
     std::int64_t cost = 0;
@@ -100,8 +55,8 @@ struct Entry {
     bool temporary = false;
 };
 
-// The final size stands in a temporary file's name: KEY.PROCESS-NUMBER.SIZE.tmp.
-std::int64_t promised_size(std::string_view name) {
+// The final size from a temporary file's name, KEY.PROCESS-NUMBER.SIZE.tmp.
+std::int64_t final_size(std::string_view name) {
     name.remove_suffix(kTemporary.size());
     name.remove_prefix(std::min(name.size(), name.rfind('.') + 1));
     std::int64_t size = 0;
@@ -109,14 +64,14 @@ std::int64_t promised_size(std::string_view name) {
     return std::clamp<std::int64_t>(size, 0, std::int64_t{1} << 40);
 }
 
-// "KEY.block", or what becomes one. The directory may hold other files: they are neither counted nor removed.
-bool is_ours(std::string_view name) {
+// True for "KEY.block" and its temporary files. Other files in the directory are neither counted nor removed.
+bool is_block_file(std::string_view name) {
     return name.size() > 32 && (name.ends_with(".block") || name.ends_with(kTemporary)) &&
            std::all_of(name.begin(), name.begin() + 32,
                        [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-// Files that vanish meanwhile are another process's doing.
+// Files may vanish meanwhile: other processes remove them too.
 std::vector<Entry> list(const fs::path& directory) {
     std::vector<Entry> entries;
     std::error_code failed;
@@ -124,11 +79,11 @@ std::vector<Entry> list(const fs::path& directory) {
         struct stat info {};
         const std::string path = each->path().string();
         const std::string name = each->path().filename().string();
-        if (!is_ours(name) || ::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+        if (!is_block_file(name) || ::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
             continue;
         }
         const bool temporary = name.ends_with(kTemporary);
-        const std::int64_t size = temporary ? std::max<std::int64_t>(info.st_size, promised_size(name)) : info.st_size;
+        const std::int64_t size = temporary ? std::max<std::int64_t>(info.st_size, final_size(name)) : info.st_size;
         entries.push_back({.path = path,
                            .cost = file_cost(size),
                            .used_ns = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec,
@@ -139,10 +94,10 @@ std::vector<Entry> list(const fs::path& directory) {
 
 }  // namespace
 
-// Holds the directory against threads and processes.
+// Excludes other threads and processes.
 class BlockCache::Lock {
   public:
-    explicit Lock(BlockCache& cache) : guard_(cache.mutex_), fd_(cache.lock_) {
+    explicit Lock(BlockCache& cache) : guard_(cache.mutex_), fd_(cache.usage_.get()) {
         while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
         }
     }
@@ -170,19 +125,14 @@ BlockCache::BlockCache(const fs::path& directory, std::int64_t budget) : directo
     }
     std::error_code failed;
     fs::create_directories(directory_, failed);
-    const std::string usage = (directory_ / "usage").string();
-    lock_ = failed ? -1 : ::open(usage.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock_ < 0) {
-        throw IoError({.where = directory_.string(),
-                       .expected = "a directory to keep fetched blocks in",
-                       .got = failed ? failed.message() : errno_text()});
+    if (!failed) {
+        usage_ = Descriptor(::open((directory_ / "usage").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    }
+    if (usage_.get() < 0) {
+        throw errno_error(directory_.string(), "a directory for fetched blocks", failed ? failed.value() : errno);
     }
     const Lock lock(*this);
     write_used(make_room(budget_));
-}
-
-BlockCache::~BlockCache() {
-    ::close(lock_);
 }
 
 std::string BlockCache::path_of(const BlockKey& key) const {
@@ -191,17 +141,18 @@ std::string BlockCache::path_of(const BlockKey& key) const {
 
 std::int64_t BlockCache::read_used() const {
     std::int64_t used = 0;
-    const bool whole = ::pread(lock_, &used, sizeof used, 0) == sizeof used;
-    return whole && used >= 0 ? used : budget_;  // unknown: counted at the next chance
+    const bool whole = ::pread(usage_.get(), &used, sizeof used, 0) == sizeof used;
+    return whole && used >= 0 ? used : budget_;  // unknown: the next eviction sums up again
 }
 
 void BlockCache::write_used(std::int64_t used) const {
-    if (::pwrite(lock_, &used, sizeof used, 0) != sizeof used) {
-        throw IoError({.where = directory_.string(), .expected = "room to write", .got = errno_text()});
+    if (::pwrite(usage_.get(), &used, sizeof used, 0) != sizeof used) {
+        throw errno_error(directory_.string(), "room to write");
     }
 }
 
-// Counts, and removes what is stale and then what was not used for longest until at most `most` bytes are left.
+// Sums up the files and removes stale temporary ones, then the least recently used blocks until at most `most` bytes
+// are left. Returns the sum.
 std::int64_t BlockCache::make_room(std::int64_t most) const {
     std::vector<Entry> entries = list(directory_);
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used_ns < b.used_ns; });
@@ -228,12 +179,13 @@ bool BlockCache::get(const BlockKey& key, std::span<std::byte> out) {
     }
     Head head;
     const bool whole = info.st_size == static_cast<off_t>(sizeof head + out.size()) &&
-                       read_all(file.get(), std::as_writable_bytes(std::span(&head, 1))) && read_all(file.get(), out);
+                       read_bytes(file.get(), std::as_writable_bytes(std::span(&head, 1)), 0) == sizeof head &&
+                       read_bytes(file.get(), out, sizeof head) == out.size();
     if (!whole || head != make_head(key, out)) {
         remove_damaged(path, file_cost(info.st_size));
         return false;
     }
-    ::futimens(file.get(), nullptr);  // used now
+    ::futimens(file.get(), nullptr);  // its last use is now
     return true;
 }
 
@@ -252,8 +204,9 @@ void BlockCache::remove_damaged(const std::string& path, std::int64_t cost) {
     }
 }
 
-// Adds the cost to the sum and makes an empty temporary file, so that whoever counts meanwhile sees the same.
-std::string BlockCache::reserve(const BlockKey& key, std::int64_t cost, int& fd) {
+// Adds the cost to the sum and makes an empty temporary file that has the final size in its name, so that other
+// processes count the same. Returns its path, empty if there is no room.
+std::string BlockCache::reserve(const BlockKey& key, std::int64_t cost, Descriptor& file) {
     const Lock lock(*this);
     std::int64_t used = read_used();
     if (used + cost > budget_) {
@@ -265,8 +218,8 @@ std::string BlockCache::reserve(const BlockKey& key, std::int64_t cost, int& fd)
     }
     const std::string path = fmt::format("{}.{}-{}.{}{}", path_of(key), ::getpid(), ++written_, cost - 128, kTemporary);
     write_used(used + cost);
-    fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) {
+    file = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file.get() < 0) {
         write_used(used);
         return "";
     }
@@ -281,19 +234,18 @@ bool BlockCache::put(const BlockKey& key, std::span<const std::byte> block) {
         return false;
     }
     try {
-        int fd = -1;
-        const std::string temporary = reserve(key, cost, fd);
-        const Descriptor file(fd);
+        Descriptor file;
+        const std::string temporary = reserve(key, cost, file);
         if (temporary.empty()) {
             return false;
         }
-        if (write_all(fd, std::as_bytes(std::span(&head, 1))) && write_all(fd, block) &&
-            ::rename(temporary.c_str(), path.c_str()) == 0) {
+        if (write_bytes(file.get(), std::as_bytes(std::span(&head, 1))) == sizeof head &&
+            write_bytes(file.get(), block) == block.size() && ::rename(temporary.c_str(), path.c_str()) == 0) {
             return true;
         }
         remove_damaged(temporary, cost);
         return false;
-    } catch (const IoError&) {  // not even "usage" can be written
+    } catch (const IoError&) {  // "usage" cannot be written
         return false;
     }
 }

@@ -1,5 +1,5 @@
-// Blocks of remote objects kept in a directory, within a budget of bytes. Several processes may share the directory,
-// and each may be killed at any moment: every block carries a hash of its own, and what is damaged is dropped.
+// A disk cache of blocks of remote objects, with a limit on bytes. Several processes may share the directory, and each
+// may be killed at any moment: every block has a hash, and damaged blocks are dropped.
 #pragma once
 
 #include <array>
@@ -11,9 +11,11 @@
 #include <string>
 #include <string_view>
 
+#include "stoker/base/file.h"
+
 namespace stoker {
 
-// One block of one version of one object.
+// Identifies a block of one version of an object.
 struct BlockKey {
     std::uint64_t high = 0;
     std::uint64_t low = 0;
@@ -22,24 +24,24 @@ BlockKey block_key(std::string_view identity, std::uint64_t offset, std::uint64_
 
 class BlockCache {
   public:
-    // Makes the directory and counts what is in it. Throws IoError where it cannot be written to, and InvalidArgument
-    // for a budget below one block's share.
+    // Makes the directory and sums up the blocks in it. Throws IoError if it cannot be written to, InvalidArgument if
+    // `budget` has no room for a block.
     BlockCache(const std::filesystem::path& directory, std::int64_t budget);
     BlockCache(const BlockCache&) = delete;
     BlockCache& operator=(const BlockCache&) = delete;
-    ~BlockCache();
 
-    // Fills `out` with the block of exactly that size. False where it is not kept; one that is damaged is removed.
+    // Fills `out` with the block, which must have exactly that size. Returns false if the cache does not have it; a
+    // damaged block is removed.
     bool get(const BlockKey& key, std::span<std::byte> out);
 
-    // Keeps a block, and makes room for it by removing those that were not used for longest. False where that is not
-    // possible, such as on a full disk: a cache is no reason to fail.
+    // Stores a block and evicts the least recently used ones to make room. Returns false if that is not possible, such
+    // as on a full disk: a cache must not make a run fail.
     bool put(const BlockKey& key, std::span<const std::byte> block);
 
-    // Drops a block that turned out to be wrong although it is as it was when it came.
+    // Drops a block whose bytes are wrong although its hash is right: it was fetched that way.
     void remove(const BlockKey& key);
 
-    // What is kept or being written now, by this and other processes: never more than the budget.
+    // Bytes stored or being written, by this and other processes. Never more than the budget.
     std::int64_t used();
 
   private:
@@ -49,13 +51,13 @@ class BlockCache {
     std::int64_t read_used() const;
     void write_used(std::int64_t used) const;
     std::int64_t make_room(std::int64_t most) const;
-    std::string reserve(const BlockKey& key, std::int64_t cost, int& fd);
+    std::string reserve(const BlockKey& key, std::int64_t cost, Descriptor& file);
     void remove_damaged(const std::string& path, std::int64_t cost);
 
     std::filesystem::path directory_;
     std::int64_t budget_;
-    std::mutex mutex_;  // the file lock is the process's, this one the thread's
-    int lock_ = -1;
+    std::mutex mutex_;           // flock excludes other processes, this mutex other threads
+    Descriptor usage_;           // the file "usage", also locked by flock
     std::uint64_t written_ = 0;  // numbers temporary files
 };
 

@@ -1,5 +1,5 @@
-// One mutex over maps and lists of a few hundred blocks; bytes are fetched and copied outside of it. A block is queued,
-// being fetched, there, or failed; only blocks that are there and not pinned by a reader make room for others.
+// One mutex guards maps and lists of a few hundred blocks; bytes are fetched and copied without holding it. A block is
+// pending (queued or being fetched), fetched, or failed. Only fetched blocks that no reader has pinned are evicted.
 #include "stoker/io/remote/block_pool.h"
 
 #include <algorithm>
@@ -8,18 +8,18 @@
 namespace stoker {
 
 struct BlockPool::Block {
-    enum class State : std::uint8_t { coming, there, failed };
+    enum class State : std::uint8_t { pending, fetched, failed };
 
     Key key;
     std::size_t size = 0;
-    State state = State::coming;
-    bool dropped = false;  // no longer in the map
-    int pins = 0;          // readers that copy from it, or wait for it
-    int announced = 0;     // announcements without a read yet: room for others comes from blocks that have none
+    State state = State::pending;
+    bool dropped = false;  // removed from the map
+    int pins = 0;          // readers that copy from it or wait for it
+    int announced = 0;     // prefetch calls without a read yet; blocks that have none are evicted first
     Buffer buffer;
     std::exception_ptr error;
-    RunPtr run;                             // while it is coming
-    std::list<BlockPtr>::iterator place{};  // in by_use_, while it is there
+    RunPtr run;                             // while it is pending
+    std::list<BlockPtr>::iterator place{};  // in by_use_, while it is fetched
 };
 
 struct BlockPool::Run {
@@ -74,14 +74,13 @@ void BlockPool::execute(const RunPtr& run) {
         std::vector<std::span<std::byte>> spans;
         {
             const std::scoped_lock lock(mutex_);
-            ++fetches_;
             for (const BlockPtr& block : run->blocks) {
                 block->buffer = take_buffer(block->size);
                 spans.push_back(block->buffer.bytes());
             }
         }
         run->origin->fetch(run->blocks.front()->key.second, spans);
-    } catch (...) {  // handed to whoever waits for these blocks
+    } catch (...) {  // rethrown to the readers that wait for these blocks
         error = std::current_exception();
     }
     finish(run, error);
@@ -93,7 +92,7 @@ void BlockPool::finish(const RunPtr& run, std::exception_ptr error) {
         for (const BlockPtr& block : run->blocks) {
             block->run.reset();
             block->error = error;
-            block->state = error ? Block::State::failed : Block::State::there;
+            block->state = error ? Block::State::failed : Block::State::fetched;
             if (block->dropped) {
                 release(*block);
             } else if (error) {
@@ -106,15 +105,15 @@ void BlockPool::finish(const RunPtr& run, std::exception_ptr error) {
     finished_.notify_all();
 }
 
-// Takes a block out of the map. One that is still being fetched gives its memory back when that is over.
+// Removes a block from the map. The memory of a pending block is released when its fetch ends.
 void BlockPool::drop(std::map<Key, BlockPtr>::iterator found) {
     const BlockPtr block = found->second;
     blocks_.erase(found);
     block->dropped = true;
-    if (block->state == Block::State::there) {
+    if (block->state == Block::State::fetched) {
         by_use_.erase(block->place);
     }
-    if (block->state != Block::State::coming) {
+    if (block->state != Block::State::pending) {
         release(*block);
     }
 }
@@ -128,24 +127,24 @@ void BlockPool::release(Block& block) {
     }
 }
 
-// Memory of dropped blocks is used again, since fresh pages cost more than the copy into them.
+// Reuses the memory of dropped blocks: the page faults of new memory cost more than the copy into it.
 Buffer BlockPool::take_buffer(std::size_t bytes) {
     const auto found =
         std::find_if(spare_.begin(), spare_.end(), [&](const Buffer& buffer) { return buffer.size() == bytes; });
     if (found == spare_.end()) {
         trim(static_cast<std::int64_t>(bytes));
-        resident_ += static_cast<std::int64_t>(bytes);
-        return Buffer(bytes, memory_);
+        allocated_ += static_cast<std::int64_t>(bytes);
+        return Buffer(bytes);
     }
     Buffer buffer = std::move(*found);
     spare_.erase(found);
     return buffer;
 }
 
-// Gives spare memory back until `more` bytes fit into the budget beside what blocks hold.
+// Frees spare memory until `more` bytes fit into the budget.
 void BlockPool::trim(std::int64_t more) {
-    while (resident_ + more > budget_ && !spare_.empty()) {
-        resident_ -= static_cast<std::int64_t>(spare_.front().size());
+    while (allocated_ + more > budget_ && !spare_.empty()) {
+        allocated_ -= static_cast<std::int64_t>(spare_.front().size());
         spare_.erase(spare_.begin());
     }
 }
@@ -166,7 +165,7 @@ bool BlockPool::make_room(std::int64_t bytes, bool only_read) {
     return bytes_ + bytes <= budget_;
 }
 
-// A new block at the end of the last run, or in a run of its own where it does not follow or that one is full.
+// Adds a block to the last run, or to a new run if it does not follow the last block or that run is full.
 BlockPool::BlockPtr BlockPool::add_block(const std::shared_ptr<const BlockOrigin>& origin, std::uint64_t number,
                                          std::vector<RunPtr>& runs) {
     const std::uint64_t start = number * origin->block_bytes();
@@ -218,7 +217,7 @@ void BlockPool::prefetch(const std::shared_ptr<const BlockOrigin>& origin, std::
 }
 
 void BlockPool::read(const std::shared_ptr<const BlockOrigin>& origin, std::uint64_t offset, std::span<std::byte> out) {
-    // A read of any length takes no more memory at once than this.
+    // Long reads are cut into windows of this size, which bounds their memory.
     const std::uint64_t window = std::max<std::uint64_t>(static_cast<std::uint64_t>(budget_) / 4, origin->run_bytes());
     while (!out.empty()) {
         const std::span<std::byte> some = out.first(std::min<std::uint64_t>(out.size(), window));
@@ -228,8 +227,8 @@ void BlockPool::read(const std::shared_ptr<const BlockOrigin>& origin, std::uint
     }
 }
 
-// Pins the blocks from `first` to `last`. The runs returned are the caller's to fetch: those of blocks that nobody had
-// asked for, and those that were still in the queue.
+// Pins the blocks from `first` to `last`. Returns the runs that the caller must fetch: those of new blocks, and those
+// that were still queued.
 std::vector<BlockPool::RunPtr> BlockPool::claim(const std::shared_ptr<const BlockOrigin>& origin, std::uint64_t first,
                                                 std::uint64_t last, std::vector<BlockPtr>& blocks) {
     std::vector<RunPtr> runs;
@@ -248,7 +247,7 @@ std::vector<BlockPool::RunPtr> BlockPool::claim(const std::shared_ptr<const Bloc
         ++blocks.back()->pins;
     }
     runs.insert(runs.begin(), taken.begin(), taken.end());
-    for (std::size_t i = runs.size(); i-- > 1;) {  // all but the first are for whoever is free, before announcements
+    for (std::size_t i = runs.size(); i-- > 1;) {  // free threads take all but the first, before prefetches
         runs[i]->queued = true;
         queue_.push_front(runs[i]);
     }
@@ -284,7 +283,7 @@ void BlockPool::wait_and_copy(const std::vector<BlockPtr>& blocks, std::size_t s
     for (const BlockPtr& block : blocks) {
         {
             std::unique_lock lock(mutex_);
-            finished_.wait(lock, [&] { return block->state != Block::State::coming; });
+            finished_.wait(lock, [&] { return block->state != Block::State::pending; });
             error = block->error;
         }
         if (error) {
@@ -300,7 +299,7 @@ void BlockPool::wait_and_copy(const std::vector<BlockPtr>& blocks, std::size_t s
         for (const BlockPtr& block : blocks) {
             --block->pins;
             block->announced = std::max(0, block->announced - 1);
-            if (!block->dropped && block->state == Block::State::there) {
+            if (!block->dropped && block->state == Block::State::fetched) {
                 by_use_.splice(by_use_.end(), by_use_, block->place);
             }
         }
@@ -328,14 +327,14 @@ void BlockPool::forget(const BlockOrigin& origin) {
 void BlockPool::forget(const BlockOrigin& origin, std::uint64_t number) {
     const std::scoped_lock lock(mutex_);
     const auto found = blocks_.find({&origin, number});
-    if (found != blocks_.end() && found->second->pins == 0 && found->second->state == Block::State::there) {
+    if (found != blocks_.end() && found->second->pins == 0 && found->second->state == Block::State::fetched) {
         drop(found);
     }
 }
 
-BlockPool::Figures BlockPool::figures() const {
+BlockPool::Usage BlockPool::usage() const {
     const std::scoped_lock lock(mutex_);
-    return {.bytes = bytes_, .resident = resident_, .fetches = fetches_};
+    return {.bytes = bytes_, .allocated = allocated_};
 }
 
 }  // namespace stoker

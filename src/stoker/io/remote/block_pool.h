@@ -1,5 +1,5 @@
-// Blocks of remote objects in memory, for all remote files of a process: a budget of bytes that they share, threads
-// that fetch what was announced, and one fetch for a block however many threads want it.
+// Blocks of remote objects in memory, shared by all remote files of a process: one limit on bytes, threads that
+// prefetch, and a single fetch of a block even if several threads want it.
 #pragma once
 
 #include <condition_variable>
@@ -19,50 +19,49 @@
 
 #include "stoker/base/buffer.h"
 #include "stoker/io/byte_file.h"
-#include "stoker/io/remote/block_memory.h"
 
 namespace stoker {
 
-// What blocks are read from. All are of one size but the last.
+// The source of blocks. All blocks have the same size, except the last.
 class BlockOrigin {
   public:
     virtual ~BlockOrigin() = default;
     virtual std::uint64_t size() const = 0;
     virtual std::uint64_t block_bytes() const = 0;
-    virtual std::uint64_t run_bytes() const = 0;  // the most that one fetch should ask for
+    virtual std::uint64_t run_bytes() const = 0;  // size limit of one fetch
 
-    // Fills consecutive blocks, each to its full length, from block `first` on. Many threads at once. Throws Error.
+    // Fills consecutive blocks, each to its full length, from block `first` on. Thread-safe. Throws Error.
     virtual void fetch(std::uint64_t first, std::span<const std::span<std::byte>> blocks) const = 0;
 };
 
 class BlockPool {
   public:
-    // `budget` is what blocks may take; reads that are under way may go beyond it, announcements never do.
+    // `budget`: bytes that blocks may take. Running reads may exceed it, prefetching never does. `threads`: for
+    // prefetching.
     BlockPool(std::int64_t budget, int threads);
     BlockPool(const BlockPool&) = delete;
     BlockPool& operator=(const BlockPool&) = delete;
     ~BlockPool();
 
-    // Fills `out` from `offset` on, from blocks that are there, being fetched, or fetched now. The range lies within
-    // the origin. Rethrows what a fetch threw.
+    // Fills `out` with the bytes from `offset` on, fetching the blocks that are missing. The range must lie within the
+    // origin. Rethrows the error of a fetch.
     void read(const std::shared_ptr<const BlockOrigin>& origin, std::uint64_t offset, std::span<std::byte> out);
 
-    // Queues what is missing of `ranges`, as far as there is room: space that is free, or taken by blocks that were
-    // read already. Returns at once.
+    // Queues the missing blocks of `ranges` as far as there is room, which is free space and that of blocks that were
+    // read already. Does not wait.
     void prefetch(const std::shared_ptr<const BlockOrigin>& origin, std::span<const ByteRange> ranges);
 
-    // Drops what is kept and queued of an origin.
+    // Drops all blocks of an origin, queued ones too.
     void forget(const BlockOrigin& origin);
 
-    // Drops one block, if it is there and nobody is reading it.
+    // Drops one block, unless it is being fetched or read.
     void forget(const BlockOrigin& origin, std::uint64_t number);
 
-    struct Figures {
-        std::int64_t bytes = 0;     // of blocks that are kept, being fetched or queued
-        std::int64_t resident = 0;  // of memory
-        std::int64_t fetches = 0;
+    struct Usage {
+        std::int64_t bytes = 0;      // of all blocks: fetched, being fetched or queued
+        std::int64_t allocated = 0;  // bytes of memory, including memory kept for reuse
     };
-    Figures figures() const;
+    Usage usage() const;
 
   private:
     struct Block;
@@ -88,17 +87,15 @@ class BlockPool {
     void trim(std::int64_t more);
 
     const std::int64_t budget_;
-    BlockMemory memory_;  // before everything that holds some of it
     mutable std::mutex mutex_;
-    std::condition_variable queued_;    // a run is in the queue, or the end has come
-    std::condition_variable finished_;  // blocks are there, or failed
+    std::condition_variable queued_;    // a run was queued, or the pool is stopping
+    std::condition_variable finished_;  // blocks were fetched, or failed
     std::map<Key, BlockPtr> blocks_;
-    std::list<BlockPtr> by_use_;  // blocks that are there, the one not used for longest first
+    std::list<BlockPtr> by_use_;  // fetched blocks, least recently used first
     std::deque<RunPtr> queue_;
-    std::vector<Buffer> spare_;  // memory of dropped blocks
-    std::int64_t bytes_ = 0;     // of the blocks in the map, with or without memory yet
-    std::int64_t resident_ = 0;  // of memory, spare or not
-    std::int64_t fetches_ = 0;
+    std::vector<Buffer> spare_;   // memory of dropped blocks, for reuse
+    std::int64_t bytes_ = 0;      // of the blocks in the map, with or without memory yet
+    std::int64_t allocated_ = 0;  // bytes of memory, spare or not
     bool stopping_ = false;
     std::vector<std::jthread> threads_;
 };

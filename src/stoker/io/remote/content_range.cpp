@@ -1,4 +1,4 @@
-// Numbers of more than 18 digits are no sizes of objects: refused, so that no sum of two overflows.
+// Numbers of more than 18 digits are refused, so that no sum of two overflows.
 #include "stoker/io/remote/content_range.h"
 
 #include <charconv>

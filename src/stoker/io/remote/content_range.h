@@ -10,11 +10,11 @@
 namespace stoker {
 
 struct ContentRange {
-    std::optional<ByteRange> bytes;      // empty: "*", of an answer that has none
-    std::optional<std::uint64_t> total;  // of the whole object; empty: "*"
+    std::optional<ByteRange> bytes;      // empty: "*", an answer without a range
+    std::optional<std::uint64_t> total;  // size of the whole object; empty: "*"
 };
 
-// Empty for anything else, also where the range ends before it begins or beyond the total.
+// Empty for anything else, also if the range ends before it begins or beyond the total.
 std::optional<ContentRange> parse_content_range(std::string_view value);
 
 }  // namespace stoker

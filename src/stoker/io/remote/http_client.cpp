@@ -1,5 +1,5 @@
-// One easy handle of libcurl a running request. The handles outlive requests, and with them connections, TLS sessions
-// and resolved names.
+// One libcurl easy handle per running request. Handles are reused, and with them connections, TLS sessions and resolved
+// names.
 #include "stoker/io/remote/http_client.h"
 
 #include <curl/curl.h>
@@ -22,20 +22,20 @@ constexpr long kReceiveBuffer = 256 << 10;
 constexpr long kLeastSpeed = 1000;  // bytes a second
 
 void start_curl() {
-    static const CURLcode code = ::curl_global_init(CURL_GLOBAL_DEFAULT);  // never undone: others may use curl too
+    static const CURLcode code = ::curl_global_init(CURL_GLOBAL_DEFAULT);  // no cleanup: other code may use curl too
     if (code != CURLE_OK) {
         throw IoError({.where = "libcurl", .expected = "to start", .got = ::curl_easy_strerror(code)});
     }
 }
 
-// What the callbacks of one transfer share.
+// State of one transfer, shared by the callbacks.
 struct Transfer {
     const HttpRequest& request;
     HttpAnswer answer = {};
     std::size_t header_bytes = 0;
     std::size_t part = 0;      // of request.into
     std::size_t written = 0;   // in that part
-    std::string refusal = {};  // why a callback broke the transfer off
+    std::string refusal = {};  // why a callback ended the transfer
 
     std::size_t refuse(const char* why) {
         refusal = why;
@@ -57,7 +57,7 @@ struct Transfer {
             return refuse("more than 64 KiB of headers");
         }
         const std::size_t size = line.size();
-        if (line.starts_with("HTTP/")) {  // also of each redirect
+        if (line.starts_with("HTTP/")) {  // each redirect has its own
             begin_answer(line);
             return size;
         }
@@ -81,7 +81,7 @@ struct Transfer {
     std::size_t take_body(std::span<const std::byte> bytes) {
         const std::size_t size = bytes.size();
         if (answer.status == 206) {
-            return take_range(bytes) ? size : refuse("a longer body than was asked for");
+            return take_range(bytes) ? size : refuse("a longer body than requested");
         }
         if (answer.status == 200) {
             if (answer.body.size() + size > request.whole_bytes) {
@@ -114,7 +114,7 @@ struct Transfer {
     }
 };
 
-// No exception may unwind through libcurl: out of memory breaks the transfer off.
+// No exception may unwind through libcurl. Out of memory ends the transfer.
 template <typename Take>
 std::size_t guarded(void* transfer, Take take) {
     try {
@@ -137,7 +137,7 @@ int on_progress(void* transfer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) 
     return cancelled != nullptr && cancelled->load() ? 1 : 0;
 }
 
-// Failures that come from the request or the set-up, and not from the day's weather.
+// Failures of the request or the configuration: a retry would fail too.
 bool is_lasting(CURLcode code) {
     switch (code) {
         case CURLE_UNSUPPORTED_PROTOCOL:
@@ -177,7 +177,8 @@ class HttpClient::Handle {
         ::curl_slist_free_all(list);
         set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));
         if (code != CURLE_OK) {
-            // A handle that found no server keeps its buffer, and refuses to be set up for the next try.
+            // After a failed lookup the handle keeps its buffer and refuses new options, so the next request gets a new
+            // one.
             ::curl_easy_cleanup(std::exchange(curl_, nullptr));
             curl_ = made();
             transfer.answer.refused = !transfer.refusal.empty();
@@ -211,13 +212,13 @@ class HttpClient::Handle {
         set(CURLOPT_URL, request.url.c_str());
         set(CURLOPT_ERRORBUFFER, reason);
         set(CURLOPT_NOSIGNAL, 1L);
-        set(CURLOPT_PATH_AS_IS, 1L);  // S3's keys may hold "//" and "/../"
+        set(CURLOPT_PATH_AS_IS, 1L);  // S3 keys may contain "//" and "/../"
         set(CURLOPT_USERAGENT, "stoker/" STOKER_VERSION);
         set(CURLOPT_PROTOCOLS_STR, "http,https");
         set(CURLOPT_REDIR_PROTOCOLS_STR, request.url.starts_with("https") ? "https" : "http,https");
         set(CURLOPT_FOLLOWLOCATION, request.follow ? 1L : 0L);
         set(CURLOPT_MAXREDIRS, 5L);
-        set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // one connection a request: no streams
+        set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // one connection per request
         set(CURLOPT_BUFFERSIZE, kReceiveBuffer);
         set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_time.count()));
         set(CURLOPT_LOW_SPEED_LIMIT, kLeastSpeed);

@@ -1,5 +1,5 @@
-// GET requests over libcurl: many threads at once, each with a connection of its own that is kept alive for whoever
-// asks next. What comes back is reported, not judged: retries and the meaning of a status are the caller's.
+// GET requests over libcurl. Thread-safe: every running request has its own connection, which later requests reuse.
+// Answers are returned as they are; retries and the meaning of a status are up to the caller.
 #pragma once
 
 #include <atomic>
@@ -20,22 +20,22 @@ namespace stoker {
 struct HttpRequest {
     std::string url;
     std::vector<std::string> headers;        // "Name: value"
-    std::vector<std::span<std::byte>> into;  // where the body of a 206 answer goes; a longer one is broken off
-    std::size_t whole_bytes = 0;             // the longest body of a 200 answer that is wanted
-    bool follow = true;                      // redirects: to http and https, from https to https only
+    std::vector<std::span<std::byte>> into;  // receives the body of a 206 answer; a longer body ends the transfer
+    std::size_t whole_bytes = 0;             // longest body of a 200 answer that is accepted
+    bool follow = true;                      // redirects to http and https; from https to https only
     std::chrono::milliseconds connect_time{10'000};
-    std::chrono::seconds stall_time{10};  // broken off after so long without a byte worth mentioning
+    std::chrono::seconds stall_time{10};  // a transfer of almost no bytes for so long is ended
     const std::atomic<bool>* cancelled = nullptr;
 };
 
 struct HttpAnswer {
-    int status = 0;                                            // 0: none came
+    int status = 0;                                            // 0: no answer
     std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
     std::size_t received = 0;                                  // bytes of `into` that were filled
-    std::vector<std::byte> body;  // of a 200 answer; of any but 200 and 206, the first few KiB
-    std::string failure;          // why the transfer broke; empty where it came to its end
-    bool refused = false;         // it was broken off on this side: more came than was wanted
-    bool may_pass = false;        // of a failure: another try could do better
+    std::vector<std::byte> body;  // of a 200 answer; of statuses other than 200 and 206, the first 4 KiB
+    std::string failure;          // why the transfer failed; empty if it was completed
+    bool refused = false;         // the client ended it, because of a body that is too long
+    bool may_pass = false;        // of a failure: a retry could succeed
 
     std::optional<std::string_view> header(std::string_view name) const;
 };
@@ -49,7 +49,7 @@ class HttpClient {
 
     HttpAnswer get(const HttpRequest& request);
 
-    // Whether the host and port of `url` ever answered: one that did is worth waiting for.
+    // True if the host and port of `url` ever answered: then it is worth waiting for.
     bool has_answered(const std::string& url) const;
 
   private:
@@ -59,8 +59,9 @@ class HttpClient {
     void put_back(std::unique_ptr<Handle> handle);
 
     mutable std::mutex mutex_;
-    std::set<std::string> answered_;             // authorities
-    std::vector<std::unique_ptr<Handle>> idle_;  // the last one used is the next one: its connection is the freshest
+    std::set<std::string> answered_;  // authorities
+    std::vector<std::unique_ptr<Handle>>
+        idle_;  // used last in, first out: the newest connection is least likely to be closed
 };
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Puts object, pool and disk cache together.
+// Connects the object, the block pool and the disk cache.
 #include "stoker/io/remote/remote_file.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void check(const RemoteOptions& options) {
 
 }  // namespace
 
-// The threads of the pool hold this while they fetch, and so may outlive the file by a moment.
+// The pool's threads hold it while they fetch, so it may outlive the file by a moment.
 class RemoteFile::Origin final : public BlockOrigin {
   public:
     Origin(const std::string& name, const RemoteOptions& options, std::shared_ptr<HttpClient> client)
@@ -40,7 +40,7 @@ class RemoteFile::Origin final : public BlockOrigin {
           object_(name, options, std::move(client)),
           identity_(object_.identity()) {
         if (!object_.same_bytes()) {
-            cache_.reset();  // nothing would tell a later version from this one
+            cache_.reset();  // a later version could not be told from this one
         }
     }
 
@@ -67,11 +67,11 @@ class RemoteFile::Origin final : public BlockOrigin {
             for (; i < end; ++i) {
                 cache_->put(key(first + i, blocks[i]), blocks[i]);
             }
-            ++i;  // the one at `end`, where there is one, came from the cache
+            ++i;  // the block at `end`, if there is one, came from the cache
         }
     }
 
-    // Takes block `number` out of the disk cache.
+    // Removes block `number` from the disk cache.
     void forget(std::uint64_t number) const {
         if (cache_ != nullptr) {
             const std::uint64_t start = number * block_bytes();
@@ -154,7 +154,7 @@ bool RemoteFile::settled() const {
 void RemoteFile::check_range(std::uint64_t offset, std::uint64_t size) const {
     if (offset > origin_->size() || size > origin_->size() - offset) {
         throw IoError({.where = name(),
-                       .expected = fmt::format("{} bytes from {} on", size, offset),
+                       .expected = fmt::format("{} bytes at offset {}", size, offset),
                        .got = fmt::format("an object of {} bytes", origin_->size())});
     }
 }
@@ -172,7 +172,7 @@ void RemoteFile::read(std::uint64_t offset, std::span<std::byte> out) const {
     shared_.pool->read(origin_, offset, out);
 }
 
-// Blocks that others read right now stay, with the wrong bytes; what this call hands out never comes from them.
+// Blocks that other threads are reading stay in memory, with the wrong bytes. This call never returns bytes of them.
 void RemoteFile::read_anew(std::uint64_t offset, std::span<std::byte> out) const {
     check_range(offset, out.size());
     if (out.empty() || origin_->object().whole()) {

@@ -1,5 +1,5 @@
-// A byte file behind http://, https:// or s3://: blocks of it are fetched as they are read or announced, kept in memory
-// that all remote files share, and on disk where a cache directory is given.
+// A byte file behind http://, https:// or s3://. Its blocks are fetched when they are read or prefetched, and kept in
+// memory that all remote files share, and on disk if a cache directory is set.
 #pragma once
 
 #include <memory>
@@ -12,21 +12,21 @@
 
 namespace stoker {
 
-// What the remote files of a process share. It lives as long as one of them does.
+// Shared by the remote files of a process, as long as one of them exists.
 struct RemoteShared {
     std::shared_ptr<HttpClient> client;
     std::shared_ptr<BlockPool> pool;
 };
 
-// 256 MiB of blocks, 8 connections for announced ones.
+// 256 MiB of blocks, 8 connections for prefetching.
 RemoteShared shared_remote();
 
-// One cache object a directory, however many files use it. Empty where the options name no directory.
+// One cache object per directory, shared by all files that use it. Null if the options name no directory.
 std::shared_ptr<BlockCache> shared_block_cache(const RemoteOptions& options);
 
 class RemoteFile final : public ByteFile {
   public:
-    // Throws IoError where there is no such object, InvalidArgument for options and names that cannot be.
+    // Throws IoError if there is no such object, InvalidArgument for invalid options and names.
     RemoteFile(const std::string& name, const RemoteOptions& options, RemoteShared shared = shared_remote());
     ~RemoteFile() override;
     RemoteFile(const RemoteFile&) = delete;

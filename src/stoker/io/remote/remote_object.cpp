@@ -1,5 +1,5 @@
-// Each answer is judged on its own: good, worth another try, or final. A server's word on what it sent (status, range,
-// version, length, checksum) is compared with what was asked before any byte counts.
+// Each answer is checked on its own: it is good, worth a retry, or a final failure. Status, range, version and length
+// must match the request before any byte is used.
 #include "stoker/io/remote/remote_object.h"
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/io/remote/body_check.h"
 #include "stoker/io/remote/content_range.h"
 #include "stoker/io/remote/s3.h"
 #include "stoker/io/remote/url.h"
@@ -19,16 +18,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// So much at least, in one answer that broke off, counts as progress: a server that sends a byte a minute does not
-// hold a reader for ever.
-constexpr std::size_t kProgress = 256 << 10;
+// An answer that broke off counts as progress if it brought this many bytes: a server that sends a byte per minute must
+// not hold a reader for ever.
+constexpr std::size_t kProgressBytes = 256 << 10;
 
 std::size_t total(std::span<const std::span<std::byte>> parts) {
     return std::accumulate(parts.begin(), parts.end(), std::size_t{0},
                            [](std::size_t sum, std::span<std::byte> part) { return sum + part.size(); });
 }
 
-// The parts behind the first `done` bytes.
+// The parts without their first `done` bytes.
 std::vector<std::span<std::byte>> rest_of(std::span<const std::span<std::byte>> parts, std::size_t done) {
     std::vector<std::span<std::byte>> rest;
     for (const auto part : parts) {
@@ -41,7 +40,7 @@ std::vector<std::span<std::byte>> rest_of(std::span<const std::span<std::byte>> 
     return rest;
 }
 
-// <Code> of S3's errors: one word. Other texts of a server stay out of messages, they repeat parts of signatures.
+// The <Code> of an S3 error, one word. Messages quote nothing else of the body, which may repeat parts of signatures.
 std::string error_code(const HttpAnswer& answer) {
     const std::string_view body(reinterpret_cast<const char*>(answer.body.data()), answer.body.size());
     const std::size_t begin = body.find("<Code>");
@@ -60,7 +59,7 @@ std::string status_text(const HttpAnswer& answer) {
     return fmt::format("status {}{}", answer.status, code.empty() ? "" : fmt::format(" ({})", code));
 }
 
-// Messages stay short, whatever a server puts into a header.
+// Limits the length of what a server sent, for messages.
 std::string in_quotes(std::string_view text) {
     return text.size() <= 80 ? fmt::format("\"{}\"", text) : fmt::format("\"{}...\"", text.substr(0, 80));
 }
@@ -74,7 +73,7 @@ std::string range_text(ByteRange range) {
 struct RemoteObject::Fault {
     std::string got;
     std::optional<milliseconds> retry_after = {};
-    std::size_t kept = 0;  // bytes of the answer that are good nevertheless
+    std::size_t kept = 0;  // bytes of the answer that can be used nevertheless
 };
 
 RemoteObject::RemoteObject(const std::string& name, const RemoteOptions& options, std::shared_ptr<HttpClient> client)
@@ -104,11 +103,11 @@ HttpRequest RemoteObject::request(ByteRange range, Parts into) const {
                         .cancelled = &cancelled_};
     if (s3_ && s3_->credentials) {
         request.headers = signed_s3_headers(url_, bytes, *s3_->credentials, s3_region(*s3_), std::time(nullptr));
-        request.follow = false;  // a signature is for one host
+        request.follow = false;  // a signature is valid for one host
     } else {
         request.headers.push_back("range: " + bytes);
     }
-    if (by_etag_ && version_.front() == '"') {  // a weak ETag never matches here
+    if (by_etag_ && version_.front() == '"') {  // If-Match never matches a weak ETag
         request.headers.push_back("if-match: " + version_);
     }
     return request;
@@ -129,7 +128,7 @@ void RemoteObject::open() {
         if (switch_region(answer)) {
             continue;
         }
-        const std::optional<Fault> fault = take_opening(answer, first);
+        const std::optional<Fault> fault = take_opening(answer);
         if (!fault) {
             return;
         }
@@ -139,7 +138,7 @@ void RemoteObject::open() {
     }
 }
 
-// A bucket tells which region it is in to whoever asks elsewhere.
+// S3 answers a request to the wrong region with the right one. Follows that once.
 bool RemoteObject::switch_region(const HttpAnswer& answer) {
     const auto region = answer.header("x-amz-bucket-region");
     const bool elsewhere = answer.status == 301 || answer.status == 307 || answer.status == 400;
@@ -152,14 +151,14 @@ bool RemoteObject::switch_region(const HttpAnswer& answer) {
     return true;
 }
 
-std::optional<RemoteObject::Fault> RemoteObject::take_opening(const HttpAnswer& answer, std::byte first) {
+std::optional<RemoteObject::Fault> RemoteObject::take_opening(const HttpAnswer& answer) {
     const auto range = parse_content_range(answer.header("content-range").value_or(""));
     if (answer.status == 416 && range && !range->bytes && range->total == 0) {
         take_version(answer);
         return std::nullopt;
     }
     if (answer.status != 200 && answer.status != 206) {
-        return judge(answer, {.offset = 0, .size = 1}, {});
+        return check(answer, {.offset = 0, .size = 1});
     }
     if (answer.refused && answer.status == 200) {
         refuse(answer);
@@ -174,12 +173,6 @@ std::optional<RemoteObject::Fault> RemoteObject::take_opening(const HttpAnswer& 
         if (!complete) {
             return Fault{"a body of unknown length"};
         }
-        const std::span<const std::byte> body = answer.body;
-        for (const auto& [name, value] : body_checksums(answer)) {
-            if (!has_checksum(name, value, std::span(&body, 1))) {
-                return Fault{fmt::format("a body with another checksum than its {}", name)};
-            }
-        }
         whole_ = answer.body;
         size_ = answer.body.size();
         take_version(answer);
@@ -189,16 +182,10 @@ std::optional<RemoteObject::Fault> RemoteObject::take_opening(const HttpAnswer& 
         return Fault{fmt::format("a Content-Range of {}", in_quotes(answer.header("content-range").value_or("")))};
     }
     if (!range->total || *range->total == 0) {
-        throw IoError({.where = name_, .expected = "a Content-Range that tells the size", .got = "one that does not"});
+        throw IoError({.where = name_, .expected = "the size of the object in Content-Range", .got = "\"*\""});
     }
     size_ = *range->total;
     take_version(answer);
-    const std::span<const std::byte> body(&first, 1);
-    for (const auto& [name, value] : body_checksums(answer)) {
-        if (!covers_body(name) && !has_checksum(name, value, std::span(&body, 1))) {
-            whole_checksums_.emplace(name, value);
-        }
-    }
     return std::nullopt;
 }
 
@@ -215,14 +202,13 @@ void RemoteObject::fetch(std::uint64_t offset, std::span<const std::span<std::by
     Retry retry(limits(), &cancelled_);
     while (done < wanted) {
         const ByteRange range{.offset = offset + done, .size = wanted - done};
-        const Parts parts = rest_of(into, done);
-        const HttpAnswer answer = client_->get(request(range, parts));
-        const std::optional<Fault> fault = judge(answer, range, parts);
+        const HttpAnswer answer = client_->get(request(range, rest_of(into, done)));
+        const std::optional<Fault> fault = check(answer, range);
         if (!fault) {
             return;
         }
         done += fault->kept;
-        if (fault->kept >= kProgress) {
+        if (fault->kept >= kProgressBytes) {
             retry.progress();
         }
         if (!retry.pause(fault->retry_after)) {
@@ -231,8 +217,7 @@ void RemoteObject::fetch(std::uint64_t offset, std::span<const std::span<std::by
     }
 }
 
-std::optional<RemoteObject::Fault> RemoteObject::judge(const HttpAnswer& answer, ByteRange range,
-                                                       const Parts& into) const {
+std::optional<RemoteObject::Fault> RemoteObject::check(const HttpAnswer& answer, ByteRange range) const {
     if (answer.status == 0) {
         if (!answer.may_pass) {
             throw IoError({.where = name_, .expected = "an answer", .got = answer.failure});
@@ -240,7 +225,7 @@ std::optional<RemoteObject::Fault> RemoteObject::judge(const HttpAnswer& answer,
         return Fault{answer.failure};
     }
     if (answer.status == 206) {
-        return judge_range(answer, range, into);
+        return check_range(answer, range);
     }
     if (is_retried_status(answer.status) || error_code(answer) == "RequestTimeout") {
         const auto after = answer.header("retry-after");
@@ -259,8 +244,7 @@ std::optional<RemoteObject::Fault> RemoteObject::judge(const HttpAnswer& answer,
     refuse(answer);
 }
 
-std::optional<RemoteObject::Fault> RemoteObject::judge_range(const HttpAnswer& answer, ByteRange range,
-                                                             const Parts& into) const {
+std::optional<RemoteObject::Fault> RemoteObject::check_range(const HttpAnswer& answer, ByteRange range) const {
     const auto found = parse_content_range(answer.header("content-range").value_or(""));
     if (found && found->total && *found->total != size_) {
         changed(fmt::format("one of {} bytes", *found->total), range.offset);
@@ -269,28 +253,14 @@ std::optional<RemoteObject::Fault> RemoteObject::judge_range(const HttpAnswer& a
     if (!found || found->bytes != range) {
         return Fault{fmt::format("a Content-Range of {}", in_quotes(answer.header("content-range").value_or("")))};
     }
-    if (version_.empty() == false && !answer.header(by_etag_ ? "etag" : "last-modified")) {
-        return Fault{"an answer that does not tell its version"};
+    if (!version_.empty() && !answer.header(by_etag_ ? "etag" : "last-modified")) {
+        return Fault{"an answer without its version"};
     }
     if (!answer.failure.empty() || answer.received != range.size) {
-        const bool keep = !weak_ && !answer.refused && answer.received < range.size && body_checksums(answer).empty();
+        const bool keep = !weak_ && !answer.refused && answer.received < range.size;
         return Fault{.got = fmt::format("{} of {} bytes{}{}", answer.received, range.size,
                                         answer.failure.empty() ? "" : ": ", answer.failure),
                      .kept = keep ? answer.received : 0};
-    }
-    return wrong_checksum(answer, range, into);
-}
-
-// A checksum that was the same for another range speaks of the whole object, and is checked where that was asked for.
-std::optional<RemoteObject::Fault> RemoteObject::wrong_checksum(const HttpAnswer& answer, ByteRange range,
-                                                                const Parts& into) const {
-    const std::vector<std::span<const std::byte>> body(into.begin(), into.end());
-    for (const auto& [name, value] : body_checksums(answer)) {
-        const auto whole = whole_checksums_.find(name);
-        const bool of_whole = whole != whole_checksums_.end() && whole->second == value;
-        if ((!of_whole || range.size == size_) && !has_checksum(name, value, body)) {
-            return Fault{fmt::format("a body with another checksum than its {}", name)};
-        }
     }
     return std::nullopt;
 }
@@ -308,7 +278,7 @@ void RemoteObject::changed(const std::string& got, std::uint64_t offset) const {
                      .expected = version_.empty() ? fmt::format("the object of {} bytes that was opened", size_)
                                                   : fmt::format("the object that was opened ({})", in_quotes(version_)),
                      .got = got,
-                     .hint = "it was replaced meanwhile: open it again"});
+                     .hint = "it was replaced while it was open: open it again"});
 }
 
 void RemoteObject::give_up(const Fault& fault, const Retry& retry, const std::string& expected) const {
@@ -317,26 +287,26 @@ void RemoteObject::give_up(const Fault& fault, const Retry& retry, const std::st
         {.where = name_,
          .expected = expected,
          .got = fmt::format("{} ({} tries in {:.1f} s)", fault.got, retry.failures(), retry.seconds()),
-         .hint = known ? "the server, or the way to it, fails for too long" : "check the host's name and port"});
+         .hint = known ? "the server or the network has failed for too long" : "check the host's name and port"});
 }
 
 void RemoteObject::refuse(const HttpAnswer& answer) const {
     if (answer.status == 200) {
         throw IoError(
             {.where = name_,
-             .expected = "a server that answers requests for ranges",
+             .expected = "a server that supports range requests",
              .got = "the whole object",
              .hint = fmt::format("only objects of at most {} MiB are read without ranges", kWholeBytes >> 20)});
     }
     std::string hint;
     if (answer.status == 401 || answer.status == 403) {
-        hint = !s3_               ? "the server wants other credentials, or none may read it"
-               : s3_->credentials ? "may these S3 credentials read it? are key, region and clock right?"
-                                  : "no S3 credentials were found (AWS_ACCESS_KEY_ID, AWS_PROFILE): asked without";
+        hint = !s3_               ? "the server wants other credentials, or nobody may read it"
+               : s3_->credentials ? "check that these S3 credentials may read it, and key, region and clock"
+                                  : "no S3 credentials were found (AWS_ACCESS_KEY_ID, AWS_PROFILE)";
     } else if (answer.status == 404 || answer.status == 410) {
         hint = s3_ ? "check bucket, key and endpoint" : "check the path";
     } else if (answer.status >= 300 && answer.status < 400) {
-        hint = s3_ ? "is the region right (AWS_REGION)?" : "a redirect that cannot be followed";
+        hint = s3_ ? "check the region (AWS_REGION)" : "a redirect that cannot be followed";
     }
     throw IoError({.where = name_, .expected = "an object that can be read", .got = status_text(answer), .hint = hint});
 }

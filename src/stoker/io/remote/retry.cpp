@@ -1,4 +1,4 @@
-// Sleeps are cut into pieces, so that closing a file need not wait for them.
+// Sleeps in short pieces, so that closing a file does not wait for the whole pause.
 #include "stoker/io/remote/retry.h"
 
 #include <curl/curl.h>

@@ -1,11 +1,13 @@
-// The canonical request, the string to sign and the chain of keys, in the order of Amazon's description.
+// The canonical request, the string to sign and the derived keys, in the order of Amazon's documentation.
 #include "stoker/io/remote/s3.h"
+
+#include <openssl/hmac.h>
+#include <openssl/sha.h>
 
 #include <algorithm>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
-#include "stoker/io/remote/digest.h"
 #include "stoker/io/remote/url.h"
 
 namespace stoker {
@@ -25,10 +27,35 @@ bool is_bucket(std::string_view name) {
     });
 }
 
-// A dot would make a host that the certificate of *.s3.amazonaws.com does not cover.
+// A bucket with a dot would give a host name that the certificate of *.s3.amazonaws.com does not cover.
 bool fits_host(std::string_view bucket) {
     return bucket.size() >= 3 && bucket.size() <= 63 && bucket.front() != '-' && bucket.back() != '-' &&
            std::all_of(bucket.begin(), bucket.end(), [](char c) { return is_lower_or_digit(c) || c == '-'; });
+}
+
+std::string sha256(std::string_view text) {
+    std::string value(SHA256_DIGEST_LENGTH, '\0');
+    ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+             reinterpret_cast<unsigned char*>(value.data()));
+    return value;
+}
+
+std::string hmac_sha256(std::string_view key, std::string_view text) {
+    std::string value(SHA256_DIGEST_LENGTH, '\0');
+    if (::HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+               reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+               reinterpret_cast<unsigned char*>(value.data()), nullptr) == nullptr) {
+        throw InternalError({.where = "OpenSSL", .expected = "an HMAC", .got = "a failure"});
+    }
+    return value;
+}
+
+std::string hex_text(std::string_view bytes) {
+    std::string text;
+    for (const char c : bytes) {
+        text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+    }
+    return text;
 }
 
 std::string value_of(const SignedRequest& request, std::string_view header) {
@@ -47,7 +74,7 @@ std::string amazon_time(std::time_t now) {
                        parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-// As libcurl sends it: without the port that the scheme implies.
+// The Host header as libcurl sends it: without the default port of the scheme.
 std::string host_header(const Url& url) {
     const std::string_view usual = url.scheme == "https" ? ":443" : ":80";
     std::string host = url.authority;
@@ -131,7 +158,7 @@ std::vector<std::string> signed_s3_headers(const std::string& url, const std::st
     }
     std::vector<std::string> lines;
     for (const auto& [name, value] : request.headers) {
-        if (name != "host") {  // libcurl writes that one
+        if (name != "host") {  // libcurl adds it
             lines.push_back(fmt::format("{}: {}", name, value));
         }
     }

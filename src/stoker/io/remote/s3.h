@@ -1,5 +1,5 @@
-// Objects of S3 as plain HTTP: where s3://bucket/key lies, and the signature that a request for it carries (AWS
-// Signature Version 4, https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html).
+// S3 objects over HTTP: the URL of s3://bucket/key, and the signature of a request for it (AWS Signature Version 4,
+// https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html).
 #pragma once
 
 #include <ctime>
@@ -12,23 +12,23 @@
 
 namespace stoker {
 
-// Bucket and key of "s3://bucket/key". The key is taken as it stands: '%', '?', '#' and "//" are parts of it. Throws
-// InvalidArgument where one of the two is missing or the bucket's name cannot be one.
+// Bucket and key of "s3://bucket/key". The key is not decoded: '%', '?', '#' and "//" are parts of it. Throws
+// InvalidArgument if one of the two is missing or the bucket's name is not valid.
 struct S3Name {
     std::string bucket;
     std::string key;
 };
 S3Name parse_s3_name(std::string_view name);
 
-// The object's URL. With an endpoint of the user's the bucket is the path's first part; Amazon's has it in the host,
-// except for names that a host cannot have.
+// The object's URL. With a configured endpoint the bucket is the first part of the path. Amazon's has it in the host
+// name, except for buckets whose names a host cannot have.
 std::string s3_url(const S3Name& name, const S3Settings& settings);
 
 // The region that requests are signed for.
 std::string s3_region(const S3Settings& settings);
 
-// What a signature covers. Path and query are percent-encoded already: S3 signs a path as it is sent, unlike other
-// services, which encode twice. Header names are in lower case and sorted; `host` and `x-amz-date` are among them.
+// The signed parts of a request. Path and query are percent-encoded already: S3 signs the path as it is sent, while
+// other services encode it twice. Header names are in lower case and sorted; `host` and `x-amz-date` are required.
 struct SignedRequest {
     std::string method = "GET";
     std::string path;

@@ -1,4 +1,5 @@
-// Variables win over files, the credentials file over the config file, and S3's own endpoint over that of all services.
+// Precedence: variables before files, the credentials file before the config file, S3's endpoint before that of all
+// services.
 #include "stoker/io/remote/s3_settings.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// No more of RFC 3986 than requests and messages need.
+// The parts of RFC 3986 that requests and messages need.
 #include "stoker/io/remote/url.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void append_escaped(std::string& to, char c) {
     to += fmt::format("%{:02X}", static_cast<unsigned char>(c));
 }
 
-// Where user and password end and the host begins: behind the last '@' of the authority.
+// Removes user and password: everything up to the last '@' of the authority.
 std::string_view without_user(std::string_view authority) {
     const std::size_t at = authority.rfind('@');
     return at == std::string_view::npos ? authority : authority.substr(at + 1);
@@ -30,7 +30,7 @@ Url parse_url(std::string_view url) {
     const std::size_t scheme = url.find("://");
     if (scheme == 0 || scheme == std::string_view::npos) {
         throw InvalidArgument(
-            {.where = shown_url(url), .expected = "a URL such as https://host/path", .got = "another text"});
+            {.where = shown_url(url), .expected = "a URL such as https://host/path", .got = "no scheme"});
     }
     const std::string_view rest = url.substr(scheme + 3);
     const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
@@ -40,7 +40,7 @@ Url parse_url(std::string_view url) {
               .authority = std::string(without_user(authority)),
               .path = std::string(path)};
     if (parts.authority.empty()) {
-        throw InvalidArgument({.where = shown_url(url), .expected = "a host behind ://", .got = "none"});
+        throw InvalidArgument({.where = shown_url(url), .expected = "a host after ://", .got = "none"});
     }
     std::transform(parts.scheme.begin(), parts.scheme.end(), parts.scheme.begin(),
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });

@@ -1,5 +1,5 @@
-// The parts of an http(s) URL, and what of it may appear in a message: neither user and password nor the query, which
-// holds the signature of a presigned URL.
+// The parts of an http(s) URL, and the form in which messages show it: without user, password and query, which holds
+// the signature of a presigned URL.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ struct Url {
     std::string path;       // begins with '/' or is empty
 };
 
-// Throws InvalidArgument for what has no scheme or no host.
+// Throws InvalidArgument if scheme or host is missing.
 Url parse_url(std::string_view url);
 
 // Without user, password and fragment; a query is shown as "?...".
 std::string shown_url(std::string_view url);
 
-// Bytes other than letters, digits, "-._~" and those of `kept` become %XX: RFC 3986, section 2.1.
+// Replaces bytes other than letters, digits, "-._~" and those in `kept` by %XX (RFC 3986, section 2.1).
 std::string percent_encode(std::string_view text, std::string_view kept);
 
-// The bytes that no URL may hold (spaces, control characters, beyond ASCII) become %XX; everything else stays.
+// Replaces bytes that a URL must not contain (spaces, control characters, non-ASCII) by %XX, and removes the fragment.
 std::string escape_url(std::string_view url);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// What both caches keep of a sample beside its bytes, and how they keep within their budget.
+// The header that both caches store with a sample's bytes, and the accounting of their budget.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ inline CachedHeader header_of(const Sample& sample) {
             .encoded = sample.encoded ? 1 : 0};
 }
 
-// Everything but `bytes` and `storage`.
+// Sets everything but `bytes` and `storage`.
 inline void set_sample(const CachedHeader& header, Sample& sample) {
     sample.label = header.label;
     sample.height = header.height;
@@ -35,8 +35,8 @@ inline void set_sample(const CachedHeader& header, Sample& sample) {
     sample.encoded = header.encoded != 0;
 }
 
-// Adds `bytes` to `used` where the sum stays within the budget.
-inline bool take_bytes(std::atomic<std::int64_t>& used, std::int64_t budget, std::int64_t bytes) {
+// Adds `bytes` to `used` if the sum stays within the budget.
+inline bool reserve_bytes(std::atomic<std::int64_t>& used, std::int64_t budget, std::int64_t bytes) {
     std::int64_t before = used.load(std::memory_order_relaxed);
     do {
         if (bytes > budget - before) {

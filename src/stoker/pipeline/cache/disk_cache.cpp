@@ -1,24 +1,24 @@
-// Space is taken by moving one counter, so writers never meet; a place is published when all of it is written.
+// A writer reserves its part of the file by advancing an atomic counter; the entry is published when it is written.
 #include "stoker/pipeline/cache/disk_cache.h"
 
 #include <fcntl.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/pipeline/cache/cached_header.h"
 
 namespace stoker {
 namespace {
 
-int make_nameless_file(const std::filesystem::path& directory) {
+Descriptor make_unnamed_file(const std::filesystem::path& directory) {
     std::error_code failed;
     std::filesystem::create_directories(directory, failed);
     int fd = failed ? -1 : ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0 && !failed) {  // some network file systems know no files without a name
+    if (fd < 0 && !failed) {  // some network file systems lack O_TMPFILE
         std::string name = (directory / "stoker-cache-XXXXXX").string();
         fd = ::mkostemp(name.data(), O_CLOEXEC);
         if (fd >= 0) {
@@ -26,43 +26,10 @@ int make_nameless_file(const std::filesystem::path& directory) {
         }
     }
     if (fd < 0) {
-        throw IoError({.where = directory.string(),
-                       .expected = "a folder to keep samples in",
-                       .got = failed ? failed.message() : errno_text(),
-                       .hint = "name another with data.cache_dir"});
+        throw errno_error(directory.string(), "a folder for cached samples", failed ? failed.value() : errno,
+                          "set data.cache_dir to another folder");
     }
-    return fd;
-}
-
-// Writes header and bytes at `offset`; false with errno where that is not possible.
-bool write_entry(int fd, std::int64_t offset, const CachedHeader& header, std::span<const std::byte> bytes) {
-    const auto write = [&](const void* data, std::size_t size) {
-        for (std::size_t done = 0; done < size;) {
-            const ssize_t wrote = ::pwrite(fd, static_cast<const std::byte*>(data) + done, size - done, offset);
-            if (wrote < 0 && errno != EINTR) {
-                return false;
-            }
-            done += wrote < 0 ? 0 : static_cast<std::size_t>(wrote);
-            offset += wrote < 0 ? 0 : wrote;
-        }
-        return true;
-    };
-    return write(&header, sizeof header) && write(bytes.data(), bytes.size());
-}
-
-bool read_entry(int fd, std::int64_t offset, std::span<std::byte> out) {
-    while (!out.empty()) {
-        const ssize_t got = ::pread(fd, out.data(), out.size(), offset);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return false;
-        }
-        offset += got;
-        out = out.subspan(static_cast<std::size_t>(got));
-    }
-    return true;
+    return Descriptor(fd);
 }
 
 }  // namespace
@@ -70,33 +37,29 @@ bool read_entry(int fd, std::int64_t offset, std::span<std::byte> out) {
 DiskCache::DiskCache(std::int64_t size, std::int64_t budget_bytes, const std::filesystem::path& directory)
     : budget_(budget_bytes),
       directory_(directory),
-      fd_(make_nameless_file(directory)),
+      file_(make_unnamed_file(directory)),
       places_(std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(size))) {}
-
-DiskCache::~DiskCache() {
-    ::close(fd_);
-}
 
 bool DiskCache::get(std::int64_t index, Sample& sample) const {
     const std::int64_t place = places_[static_cast<std::size_t>(index)].load(std::memory_order_acquire);
     if (place == 0) {
         return false;
     }
+    const auto offset = static_cast<std::uint64_t>(place - 1);
     CachedHeader header;
-    bool read = read_entry(fd_, place - 1, std::as_writable_bytes(std::span(&header, 1)));
-    if (read) {
+    if (read_bytes(file_.get(), std::as_writable_bytes(std::span(&header, 1)), offset) == sizeof header) {
         set_sample(header, sample);
         sample.storage.resize(header.bytes);
         sample.bytes = sample.storage.bytes();
-        read = read_entry(fd_, place - 1 + static_cast<std::int64_t>(sizeof header), sample.storage.bytes());
+        if (read_bytes(file_.get(), sample.storage.bytes(), offset + sizeof header) == header.bytes) {
+            return true;
+        }
     }
-    if (!read) {
-        stop("reading");
-    }
-    return read;
+    stop("reading");
+    return false;
 }
 
-// The source still has every sample: trouble with the cache slows a run down and does not end it.
+// A failing cache slows a run down and does not end it: the data set still has every sample.
 void DiskCache::stop(const char* doing) const {
     const std::lock_guard lock(mutex_);
     why_ = fmt::format("{}: {} failed: {}", directory_.string(), doing, errno_text());
@@ -106,12 +69,14 @@ void DiskCache::stop(const char* doing) const {
 void DiskCache::put(std::int64_t index, const Sample& sample) {
     const CachedHeader header = header_of(sample);
     const auto bytes = static_cast<std::int64_t>(sizeof header + sample.bytes.size());
-    if (stopped_ || !take_bytes(used_, budget_, bytes)) {
+    if (stopped_ || !reserve_bytes(used_, budget_, bytes)) {
         return;
     }
-    // Two threads that put the same sample write it twice; both count, so the file stays within the budget.
+    // Two threads that put the same sample write it twice. Both copies count, so the file stays within the budget.
     const std::int64_t offset = end_.fetch_add(bytes);
-    if (!write_entry(fd_, offset, header, sample.bytes)) {
+    const auto at = static_cast<std::uint64_t>(offset);
+    if (write_bytes(file_.get(), std::as_bytes(std::span(&header, 1)), at) < sizeof header ||
+        write_bytes(file_.get(), sample.bytes, at + sizeof header) < sample.bytes.size()) {
         stop("writing");
         return;
     }
@@ -120,7 +85,7 @@ void DiskCache::put(std::int64_t index, const Sample& sample) {
                                                                      std::memory_order_relaxed);
 }
 
-std::string DiskCache::trouble() const {
+std::string DiskCache::stop_reason() const {
     const std::lock_guard lock(mutex_);
     return why_;
 }

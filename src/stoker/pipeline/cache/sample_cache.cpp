@@ -1,4 +1,4 @@
-// The cache in memory: one atomic pointer a sample. Readers never lock, and an entry once published never changes.
+// The cache in memory: one atomic pointer per sample. Readers never lock; a published entry never changes.
 #include "stoker/pipeline/cache/sample_cache.h"
 
 #include <cstring>
@@ -29,7 +29,7 @@ class RamCache final : public SampleCache {
 
     bool holds(std::int64_t index) const override { return find(index) != nullptr; }
 
-    // Of a large sample its beginning: the processor sees by itself how it goes on.
+    // The beginning of a large sample is enough: the hardware prefetcher continues.
     void prefetch(std::int64_t index) const override {
         constexpr std::size_t kLine = 64;
         constexpr std::size_t kMost = 1024;
@@ -50,11 +50,11 @@ class RamCache final : public SampleCache {
 
     void put(std::int64_t index, const Sample& sample) override {
         const std::size_t bytes = sizeof(Entry) + sample.bytes.size();
-        if (!entries_ || !take_bytes(used_, budget_, static_cast<std::int64_t>(bytes))) {
+        if (!entries_ || !reserve_bytes(used_, budget_, static_cast<std::int64_t>(bytes))) {
             return;
         }
         void* memory = ::operator new(bytes, std::nothrow);
-        if (memory == nullptr) {  // a cache is no reason to fail
+        if (memory == nullptr) {  // continue without caching this sample
             used_.fetch_sub(static_cast<std::int64_t>(bytes));
             return;
         }
@@ -69,13 +69,13 @@ class RamCache final : public SampleCache {
     }
 
     std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
-    std::string trouble() const override {
-        return entries_ ? "" : "a budget of less than 8 bytes a sample, which its index takes";
+    std::string stop_reason() const override {
+        return entries_ ? "" : "the budget is less than the 8 bytes per sample of its index";
     }
 
   private:
     struct Entry {
-        CachedHeader header;  // the bytes follow
+        CachedHeader header;  // followed by the bytes
     };
 
     const Entry* find(std::int64_t index) const {

@@ -1,12 +1,10 @@
-// Samples kept for the next epoch, in memory or in a file, up to a budget of bytes. Filled as samples come by and never
-// emptied: under a new shuffle every epoch, evicting one sample for another gains nothing.
+// Keeps samples for the next epochs, in memory or in a file, up to a budget of bytes. Nothing is evicted: with a new
+// shuffle every epoch, replacing one sample by another gains nothing.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "stoker/formats/dataset.h"
@@ -14,34 +12,33 @@
 namespace stoker {
 
 struct CacheOptions {
-    std::int64_t bytes = 0;                // the most that is kept; 0: no cache
-    std::filesystem::path directory = {};  // of the file; empty: in memory
-    bool encoded = false;                  // the samples as stored; else pixels, up to the first random op
+    std::int64_t bytes = 0;                // budget; 0: no cache
+    std::filesystem::path directory = {};  // for the file; empty: in memory
+    bool encoded = false;                  // true: samples as stored; false: pixels, prepared up to the first random op
 };
 
 class SampleCache {
   public:
     virtual ~SampleCache() = default;
 
-    // True where the sample was kept and can be had: `sample` is then as it was put, valid until it is read into
-    // again. Safe beside `put`.
+    // True if the sample was cached; `sample` is then as it was put, and valid until it is reused. Thread-safe.
     virtual bool get(std::int64_t index, Sample& sample) const = 0;
 
-    // Before `get`, by a sample or two: memory is asked for its bytes, without a wait.
+    // Hints that `get(index)` follows soon: loads its bytes into the processor's cache without waiting.
     virtual void prefetch(std::int64_t /*index*/) const {}
 
-    // As `get` would say, without reading the sample.
+    // What `get` would return, without reading the sample.
     virtual bool holds(std::int64_t index) const = 0;
 
-    // Keeps a copy where the budget allows. Of two threads that put the same sample one wins.
+    // Stores a copy if the budget allows. Thread-safe: of two threads that put the same sample one wins.
     virtual void put(std::int64_t index, const Sample& sample) = 0;
 
-    virtual std::int64_t bytes() const = 0;             // used of the budget
-    virtual std::string trouble() const { return ""; }  // why it stopped growing before its budget
+    virtual std::int64_t bytes() const = 0;                 // used
+    virtual std::string stop_reason() const { return ""; }  // why it stopped growing below its budget
 };
 
-// For samples [0, size); in memory the index itself counts towards the budget. Null for a budget of 0. Throws IoError
-// where the directory cannot be written to.
+// For samples [0, size). In memory the index (8 bytes per sample) counts towards the budget. Null for a budget of 0.
+// Throws IoError if the directory cannot be written to.
 std::unique_ptr<SampleCache> make_sample_cache(std::int64_t size, const CacheOptions& options);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Arithmetic on positions; the order does the shuffling.
+// Arithmetic on positions; the sampler does the shuffling.
 #include "stoker/pipeline/sampling/batch_sampler.h"
 
 #include <algorithm>
@@ -11,17 +11,17 @@ namespace stoker {
 BatchSampler::BatchSampler(const BatchSamplerOptions& options) : options_(options) {
     const auto require = [](bool holds, const char* expected, std::int64_t got) {
         if (!holds) {
-            throw InvalidArgument({.where = "sampler", .expected = expected, .got = fmt::to_string(got)});
+            throw InvalidArgument({.where = "batch sampler", .expected = expected, .got = fmt::to_string(got)});
         }
     };
     require(options.size >= 1, "a data set of at least one sample", options.size);
     require(options.batch_size >= 1, "batch_size of at least 1", options.batch_size);
     require(options.world_size >= 1, "world_size of at least 1", options.world_size);
     require(options.rank >= 0 && options.rank < options.world_size, "rank in [0, world_size)", options.rank);
-    require(options.batch_size % options.world_size == 0, "batch_size to be a multiple of the number of ranks",
+    require(options.batch_size % options.world_size == 0, "a batch_size that is a multiple of the number of ranks",
             options.batch_size);
     require(!options.drop_last || options.size >= options.batch_size,
-            "at least one full batch of samples, since drop_last leaves out the rest", options.size);
+            "at least one full batch of samples, because drop_last drops the rest", options.size);
 }
 
 std::int64_t BatchSampler::batches() const {
@@ -38,7 +38,7 @@ std::int64_t BatchSampler::samples(std::int64_t batch) const {
     return std::min(options_.batch_size, options_.size - batch * options_.batch_size);
 }
 
-Slice BatchSampler::slice(std::int64_t batch) const {
+BatchSlice BatchSampler::slice(std::int64_t batch) const {
     const std::int64_t first = batch * options_.batch_size;
     const std::int64_t count = samples(batch);
     const std::int64_t begin = count * options_.rank / options_.world_size;

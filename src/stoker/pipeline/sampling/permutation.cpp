@@ -1,5 +1,5 @@
-// Alternating Feistel rounds on a high and a low half, which may differ by one bit. Each round is
-// invertible whatever its mixing function, so the whole is a permutation of the power of two.
+// Alternating Feistel rounds on a high and a low half, whose widths may differ by one bit. Each round is invertible for
+// any mixing function, so together they are a permutation of [0, 2^bits).
 #include "stoker/pipeline/sampling/permutation.h"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ constexpr std::uint64_t mix(std::uint64_t x) {
     return x ^ (x >> 33);
 }
 
-// Halves of fewer than four bits mix too poorly; small sets walk a little longer instead.
+// Halves of fewer than four bits mix poorly, so small sets use eight bits and repeat more often.
 constexpr int kMinBits = 8;
-// Distinguishes the order's draws from those of the ops, which count up from 0.
+// The random stream of the order; ops use streams from 0 up.
 constexpr std::uint16_t kOrderOp = 0xFFFF;
 
 }  // namespace

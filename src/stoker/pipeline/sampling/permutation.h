@@ -1,5 +1,5 @@
-// A seeded pseudo-random permutation of [0, size), computed point by point in O(1) memory: a Feistel
-// network over the next power of two, walked until the value falls inside the range.
+// A seeded pseudo-random permutation of [0, size), computed point by point in O(1) memory: a Feistel network over the
+// next power of two, repeated until the value falls inside the range (cycle walking).
 #pragma once
 
 #include <array>
@@ -9,11 +9,11 @@ namespace stoker {
 
 class Permutation {
   public:
-    // `size` in [0, 2^62]. Another (seed, epoch, stream) gives an unrelated permutation; `stream` is below 2^48.
+    // `size` in [0, 2^62], `stream` below 2^48. Different (seed, epoch, stream) give unrelated permutations.
     Permutation(std::int64_t size, std::uint64_t seed, std::uint32_t epoch, std::uint64_t stream = 0);
 
     std::int64_t size() const { return size_; }
-    // Where position `i` in [0, size) goes.
+    // The image of `i` in [0, size).
     std::int64_t operator()(std::int64_t i) const;
 
   private:

@@ -1,4 +1,4 @@
-// The choice between the orders, and the two plain ones: as stored, and shuffled as a whole.
+// make_sampler, and the sampler for sequential and fully shuffled order.
 #include "stoker/pipeline/sampling/sampler.h"
 
 #include <fmt/format.h>
@@ -7,13 +7,11 @@
 #include "stoker/base/error.h"
 #include "stoker/pipeline/sampling/permutation.h"
 #include "stoker/pipeline/sampling/sampler_pass.h"
-#include "stoker/pipeline/sampling/weighted_sampler.h"
-#include "stoker/pipeline/sampling/windowed_sampler.h"
 
 namespace stoker {
 namespace {
 
-// Pass after pass over the data set, each a permutation of its own.
+// Passes over the data set, each with its own permutation.
 class PermutationSampler final : public Sampler {
   public:
     explicit PermutationSampler(const SamplerOptions& options)
@@ -28,17 +26,17 @@ class PermutationSampler final : public Sampler {
     std::int64_t samples() const override { return size_; }
     std::uint64_t seed() const override { return seed_; }
 
-    void draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const override {
-        const PassPlace begin = pass_place(epoch, epoch_samples_, 0, size_);
-        PassPlace at = pass_place(epoch, epoch_samples_, first, size_);
-        Permutation permutation = of_pass(at.pass);
-        for (Draw& draw : out) {
+    void draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const override {
+        const PassPosition begin = pass_position(epoch, epoch_samples_, 0, size_);
+        PassPosition at = pass_position(epoch, epoch_samples_, first, size_);
+        Permutation permutation = permutation_of(at.pass);
+        for (SampledIndex& sampled : out) {
             if (at.position == size_) {
                 at = {at.pass + 1, 0};
-                permutation = of_pass(at.pass);
+                permutation = permutation_of(at.pass);
             }
-            draw = {.index = shuffle_ ? permutation(at.position) : at.position,
-                    .occurrence = static_cast<std::uint16_t>(at.pass - begin.pass)};
+            sampled = {.index = shuffle_ ? permutation(at.position) : at.position,
+                       .occurrence = static_cast<std::uint16_t>(at.pass - begin.pass)};
             ++at.position;
         }
     }
@@ -49,7 +47,7 @@ class PermutationSampler final : public Sampler {
     }
 
   private:
-    Permutation of_pass(std::uint64_t pass) const {
+    Permutation permutation_of(std::uint64_t pass) const {
         return {size_, seed_, static_cast<std::uint32_t>(pass), pass >> 32};
     }
 
@@ -65,33 +63,33 @@ void check_occurrences(std::int64_t drawn, std::int64_t size) {
     constexpr std::int64_t kMost = std::numeric_limits<std::uint16_t>::max();
     if (size < 1) {
         throw InvalidArgument(
-            {.where = "order", .expected = "a data set of at least one sample", .got = fmt::to_string(size)});
+            {.where = "sampler", .expected = "a data set of at least one sample", .got = fmt::to_string(size)});
     }
     if (drawn / size >= kMost) {
-        throw InvalidArgument({.where = "order",
-                               .expected = fmt::format("no sample more than {} times an epoch", kMost),
+        throw InvalidArgument({.where = "sampler",
+                               .expected = fmt::format("each sample at most {} times per epoch", kMost),
                                .got = fmt::format("{} draws from {} samples", drawn, size)});
     }
 }
 
 std::shared_ptr<const Sampler> make_sampler(const SamplerOptions& options) {
     if (options.epoch_samples < 0 || options.window < 0) {
-        throw InvalidArgument({.where = "order",
-                               .expected = "no negative number of samples an epoch or a window",
+        throw InvalidArgument({.where = "sampler",
+                               .expected = "epoch_samples and window of at least 0",
                                .got = fmt::format("{} and {}", options.epoch_samples, options.window)});
     }
     const bool windowed = options.window > 0 && options.window < options.size && options.shuffle;
     if (windowed && (!options.groups.empty() || options.epoch_samples != 0)) {
-        throw InvalidArgument({.where = "order",
-                               .expected = "a window, or weights and a length of the epoch",
+        throw InvalidArgument({.where = "sampler",
+                               .expected = "a window, or groups or epoch_samples",
                                .got = "both",
-                               .hint = "weighted sampling needs samples from everywhere"});
+                               .hint = "weights and epoch_samples draw from the whole data set"});
     }
     if (!options.groups.empty()) {
-        return std::make_shared<WeightedSampler>(options);
+        return make_weighted_sampler(options);
     }
     if (windowed) {
-        return std::make_shared<WindowedSampler>(options);
+        return make_windowed_sampler(options);
     }
     return std::make_shared<PermutationSampler>(options);
 }

@@ -1,6 +1,6 @@
-// Which sample lies at which position of an epoch: a function of (seed, epoch, position) alone, evaluated point by
-// point, so that workers, ranks and restarts cannot change it. Nobody keeps a list of indices but for groups that are
-// given as such.
+// Maps positions of an epoch to sample indices: a function of (seed, epoch, position) alone, evaluated point by point,
+// so workers, ranks and restarts cannot change it. No list of indices is stored, except for groups that are given as
+// one.
 #pragma once
 
 #include <cstdint>
@@ -11,39 +11,38 @@
 
 namespace stoker {
 
-struct Draw {
-    std::int64_t index = 0;        // of the sample
-    std::uint16_t occurrence = 0;  // how often it came before in this epoch, at most: tells its augmentations apart
+struct SampledIndex {
+    std::int64_t index = 0;
+    std::uint16_t occurrence = 0;  // differs if an epoch has the sample again, so its augmentation differs too
 };
 
 class Sampler {
   public:
     virtual ~Sampler() = default;
 
-    virtual std::int64_t size() const = 0;  // positions of an epoch
+    virtual std::int64_t size() const = 0;  // positions in an epoch
 
-    // The samples at positions [first, first + out.size()) of the epoch. Many threads at once.
-    virtual void draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const = 0;
+    // The samples at positions [first, first + out.size()) of the epoch. Thread-safe.
+    virtual void draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const = 0;
 
-    // Samples of the data set that is drawn from, and the seed.
-    virtual std::int64_t samples() const = 0;
+    virtual std::int64_t samples() const = 0;  // in the data set
     virtual std::uint64_t seed() const = 0;
 
-    // The sample to try in place of `index`, which is bad: the next one that is drawn with the same weight. Repeated,
-    // it comes to all of those.
+    // The sample that replaces the bad sample `index`: the next one in the same group. Repeated calls reach the whole
+    // group.
     virtual std::int64_t next(std::int64_t index) const { return (index + 1) % samples(); }
 
-    // Everything but the seed that the order depends on: a loader's state fits only a loader whose order has the
+    // Everything but the seed that the order depends on. A loader's state can be restored only with a sampler of the
     // same name.
     virtual std::string name() const = 0;
 };
 
-// Samples of which each has the same chance: a class, or one of several sources.
+// Samples with equal probability: a class, or one of several data sets.
 struct SamplerGroup {
     double weight = 1;       // its share of an epoch is weight / sum of weights
     std::int64_t first = 0;  // samples [first, first + size), or
     std::int64_t size = 0;
-    std::vector<std::int64_t> indices = {};  // these, where there are any; `first` and `size` are then not used
+    std::vector<std::int64_t> indices = {};  // these, if not empty
 
     std::int64_t count() const { return indices.empty() ? size : static_cast<std::int64_t>(indices.size()); }
     std::int64_t at(std::int64_t i) const { return indices.empty() ? first + i : indices[static_cast<std::size_t>(i)]; }
@@ -53,18 +52,17 @@ struct SamplerOptions {
     std::int64_t size = 0;  // samples of the data set
     std::uint64_t seed = 0;
     bool shuffle = true;
-    // Samples that an epoch draws; 0: `size`. Passes over the data set go on from epoch to epoch, so with half of
-    // `size` each sample comes once in two epochs.
+    // Samples per epoch; 0: `size`. An epoch continues the pass of the one before, so with half of `size` each sample
+    // comes once in two epochs.
     std::int64_t epoch_samples = 0;
-    // Shuffles only within this many samples of a sequence of shuffled shards, so that reading stays almost
-    // sequential; 0: over everything.
+    // Shuffles the shards, then samples only within windows of this many, so that reading stays almost sequential;
+    // 0: shuffles the whole data set.
     std::int64_t window = 0;
-    std::vector<std::int64_t> shards = {};  // their sizes; empty: blocks of a sixteenth of a window
-    std::vector<SamplerGroup> groups = {};  // weighted sampling; with a window it is refused
+    std::vector<std::int64_t> shards = {};  // their sizes; empty: blocks of a sixteenth of a window are used
+    std::vector<SamplerGroup> groups = {};  // weighted sampling; not together with a window
 };
 
-// The order that the options describe: `shuffled_sampler` or `windowed_order` or `weighted_order`. Throws
-// InvalidArgument for options that cannot be.
+// A sequential, shuffled, windowed or weighted sampler. Throws InvalidArgument for impossible options.
 std::shared_ptr<const Sampler> make_sampler(const SamplerOptions& options);
 
 }  // namespace stoker

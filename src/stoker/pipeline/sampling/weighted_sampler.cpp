@@ -1,7 +1,7 @@
-// An epoch has a place for each draw of each group; one permutation spreads the places over the epoch, and each
-// group's draws go through permutations of its own, pass after pass.
-#include "stoker/pipeline/sampling/weighted_sampler.h"
-
+// Weighted sampling: each group (a class, or one of several data sets) has a fixed share of every epoch. Within a group
+// every sample is drawn once before any is drawn again, over all epochs.
+// An epoch has a fixed number of draws (quota) per group. One permutation spreads the draws of all groups over the
+// epoch; each group draws its samples by permutations of its own, one per pass.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -15,26 +15,25 @@
 namespace stoker {
 namespace {
 
-// Streams of the permutation's keys: the whole data set's shuffle has 0, windows have those from 2^40 on.
-constexpr std::uint64_t kPlaces = std::uint64_t{1} << 44;
-constexpr std::uint64_t kGroups = kPlaces + 1;
+// Permutation streams: the full shuffle uses 0 and up, windows those from 2^40.
+constexpr std::uint64_t kEpochStream = std::uint64_t{1} << 44;
+constexpr std::uint64_t kGroupStreams = kEpochStream + 1;
 
 void check_group(const SamplerGroup& group, std::int64_t samples) {
     const auto inside = [&](std::int64_t index) { return index >= 0 && index < samples; };
     const bool range = group.size >= 1 && inside(group.first) && group.size <= samples - group.first;
     if (!(group.weight > 0) || !std::isfinite(group.weight) ||
         (group.indices.empty() ? !range : !std::ranges::all_of(group.indices, inside))) {
-        throw InvalidArgument({.where = "order",
-                               .expected = fmt::format("groups of a positive weight and at least one sample, all below "
-                                                       "{}",
-                                                       samples),
-                               .got = fmt::format("weight {} and {} samples from {} on", group.weight, group.count(),
-                                                  group.indices.empty() ? group.first : group.indices.front())});
+        throw InvalidArgument(
+            {.where = "sampler",
+             .expected = fmt::format("groups with a positive weight and at least one sample below {}", samples),
+             .got = fmt::format("weight {} and {} samples, the first {}", group.weight, group.count(),
+                                group.indices.empty() ? group.first : group.indices.front())});
     }
 }
 
-// A sample of two groups would be drawn twice with the same augmentation. Sorted by where they begin, ranges and single
-// indices are each to begin after the one before.
+// A sample in two groups would be drawn twice with the same augmentation. Ranges and single indices, sorted by their
+// first index, must not overlap.
 void check_overlap(const std::vector<SamplerGroup>& groups) {
     struct Range {
         std::int64_t first;
@@ -52,17 +51,17 @@ void check_overlap(const std::vector<SamplerGroup>& groups) {
     std::ranges::sort(ranges, {}, &Range::first);
     for (std::size_t i = 1; i < ranges.size(); ++i) {
         if (ranges[i].first < ranges[i - 1].end) {
-            throw InvalidArgument({.where = "order",
-                                   .expected = "each sample in one group at most",
+            throw InvalidArgument({.where = "sampler",
+                                   .expected = "each sample in at most one group",
                                    .got = fmt::format("sample {} twice", ranges[i].first)});
         }
     }
 }
 
-// The largest remainders get what rounding down leaves over; among equals the first.
+// Rounds shares to whole draws by the largest-remainder method; of equal remainders the first group wins.
 std::vector<std::int64_t> round_shares(const std::vector<SamplerGroup>& groups, std::int64_t draws) {
     const double largest = std::ranges::max_element(groups, {}, &SamplerGroup::weight)->weight;
-    double sum = 0;  // of the weights by the largest, or it might be infinite
+    double sum = 0;  // of weights divided by the largest, so that it stays finite
     for (const SamplerGroup& group : groups) {
         sum += group.weight / largest;
     }
@@ -84,7 +83,28 @@ std::vector<std::int64_t> round_shares(const std::vector<SamplerGroup>& groups, 
     return quotas;
 }
 
-}  // namespace
+class WeightedSampler final : public Sampler {
+  public:
+    // Shares are rounded to whole samples by the largest-remainder method. Throws InvalidArgument for weights that are
+    // not positive and finite, for groups that are empty, overlap or have indices outside the data set, and for a group
+    // whose share is less than one sample per epoch.
+    explicit WeightedSampler(const SamplerOptions& options);
+
+    std::int64_t size() const override { return ends_.back(); }
+    std::int64_t samples() const override { return samples_; }
+    std::uint64_t seed() const override { return seed_; }
+    std::int64_t next(std::int64_t index) const override;
+    void draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const override;
+    std::string name() const override;
+
+  private:
+    std::vector<SamplerGroup> groups_;
+    std::vector<std::int64_t> ends_;  // running sum of the groups' draws per epoch
+    std::int64_t samples_;
+    std::uint64_t seed_;
+    bool shuffle_;
+    std::uint64_t hash_ = 0;  // of everything above but the seed
+};
 
 WeightedSampler::WeightedSampler(const SamplerOptions& options)
     : groups_(options.groups), samples_(options.size), seed_(options.seed), shuffle_(options.shuffle) {
@@ -94,16 +114,15 @@ WeightedSampler::WeightedSampler(const SamplerOptions& options)
     }
     check_overlap(groups_);
     std::int64_t end = 0;
-    const auto quotas = round_shares(groups_, options.epoch_samples == 0 ? options.size : options.epoch_samples);
+    const std::int64_t draws = options.epoch_samples == 0 ? options.size : options.epoch_samples;
+    const auto quotas = round_shares(groups_, draws);
     for (std::size_t i = 0; i < groups_.size(); ++i) {
         check_occurrences(quotas[i], groups_[i].count());
         if (quotas[i] == 0) {
-            throw InvalidArgument({.where = "order",
-                                   .expected = "a share of at least one sample of an epoch for each group",
-                                   .got = fmt::format("none of {} for number {} of {}",
-                                                      options.epoch_samples == 0 ? options.size : options.epoch_samples,
-                                                      i, groups_.size()),
-                                   .hint = "draw more samples an epoch, or raise its weight"});
+            throw InvalidArgument({.where = "sampler",
+                                   .expected = "at least one sample per epoch for each group",
+                                   .got = fmt::format("0 of {} for group {} of {}", draws, i + 1, groups_.size()),
+                                   .hint = "raise epoch_samples or the group's weight"});
         }
         end += quotas[i];
         ends_.push_back(end);
@@ -113,20 +132,20 @@ WeightedSampler::WeightedSampler(const SamplerOptions& options)
     }
 }
 
-void WeightedSampler::draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const {
-    const Permutation places(size(), seed_, static_cast<std::uint32_t>(epoch), kPlaces);
+void WeightedSampler::draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const {
+    const Permutation spread(size(), seed_, static_cast<std::uint32_t>(epoch), kEpochStream);
     for (std::size_t i = 0; i < out.size(); ++i) {
         const std::int64_t position = first + static_cast<std::int64_t>(i);
-        const std::int64_t place = shuffle_ ? places(position) : position;
+        const std::int64_t place = shuffle_ ? spread(position) : position;
         const auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, place) - ends_.begin());
         const std::int64_t begin = number == 0 ? 0 : ends_[number - 1];
         const std::int64_t quota = ends_[number] - begin;
         const SamplerGroup& group = groups_[number];
-        const PassPlace start = pass_place(epoch, quota, 0, group.count());
-        const PassPlace at = pass_place(epoch, quota, place - begin, group.count());
-        // The pass is part of the stream's key; one group has fewer passes than there are epochs and occurrences.
+        const PassPosition start = pass_position(epoch, quota, 0, group.count());
+        const PassPosition at = pass_position(epoch, quota, place - begin, group.count());
+        // Passes may need more than 32 bits, so the high bits go into the seed.
         const Permutation within(group.count(), seed_ ^ at.pass >> 32, static_cast<std::uint32_t>(at.pass),
-                                 kGroups + number);
+                                 kGroupStreams + number);
         out[i] = {.index = group.at(shuffle_ ? within(at.position) : at.position),
                   .occurrence = static_cast<std::uint16_t>(at.pass - start.pass)};
     }
@@ -143,7 +162,7 @@ std::int64_t WeightedSampler::next(std::int64_t index) const {
             return at + 1 == group.indices.end() ? group.indices.front() : *(at + 1);
         }
     }
-    return Sampler::next(index);  // of no group: never drawn
+    return Sampler::next(index);  // in no group: never drawn
 }
 
 std::string WeightedSampler::name() const {
@@ -151,10 +170,10 @@ std::string WeightedSampler::name() const {
                        shuffle_ ? "shuffled" : "sequential", hash_);
 }
 
-std::vector<std::int64_t> WeightedSampler::quotas() const {
-    std::vector<std::int64_t> quotas(ends_.size());
-    std::adjacent_difference(ends_.begin(), ends_.end(), quotas.begin());
-    return quotas;
+}  // namespace
+
+std::shared_ptr<const Sampler> make_weighted_sampler(const SamplerOptions& options) {
+    return std::make_shared<WeightedSampler>(options);
 }
 
 }  // namespace stoker

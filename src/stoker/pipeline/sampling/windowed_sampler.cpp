@@ -1,27 +1,56 @@
-// A position lies in a window, is permuted within it, and what results is a place in the sequence of shards.
-#include "stoker/pipeline/sampling/windowed_sampler.h"
-
+// For data that is best read shard by shard: shards in a shuffled sequence, which is cut into windows; samples are
+// shuffled within their window. As deterministic as the full shuffle.
+// A position is permuted within its window; the result is a place in the epoch's sequence of shards.
 #include <algorithm>
 #include <fmt/format.h>
+#include <memory>
+#include <mutex>
 #include <numeric>
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 #include "stoker/pipeline/sampling/permutation.h"
+#include "stoker/pipeline/sampling/sampler_pass.h"
 
 namespace stoker {
 namespace {
 
-// Streams of the permutation's keys: the whole data set's shuffle has 0.
-constexpr std::uint64_t kShards = std::uint64_t{1} << 40;
-constexpr std::uint64_t kWindows = kShards + 1;
+// Permutation streams: the full shuffle uses 0 and up.
+constexpr std::uint64_t kShardStream = std::uint64_t{1} << 40;
+constexpr std::uint64_t kWindowStreams = kShardStream + 1;
 
-// Where there are no shards, a window draws from so many places; no more blocks than this in all, since an epoch
+// Data without shards is cut into blocks, this many per window. Their total is limited, because an epoch's sequence
 // lists them.
-constexpr std::int64_t kBlocks = 16;
-constexpr std::int64_t kMostBlocks = 1 << 20;
+constexpr std::int64_t kBlocksPerWindow = 16;
+constexpr std::int64_t kMaxBlocks = 1 << 20;
 
-}  // namespace
+class WindowedSampler final : public Sampler {
+  public:
+    // Throws InvalidArgument if the sizes of the shards do not add up to the size of the data set.
+    explicit WindowedSampler(const SamplerOptions& options);
+
+    std::int64_t size() const override { return size_; }
+    std::int64_t samples() const override { return size_; }
+    std::uint64_t seed() const override { return seed_; }
+    void draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const override;
+    std::string name() const override;
+
+  private:
+    // The shards in one epoch's sequence.
+    struct Sequence {
+        std::int64_t epoch = -1;
+        std::vector<std::int64_t> ends;    // position after each shard
+        std::vector<std::int64_t> firsts;  // index of each shard's first sample
+    };
+    std::shared_ptr<const Sequence> sequence(std::int64_t epoch) const;
+
+    std::int64_t size_;
+    std::int64_t window_;
+    std::uint64_t seed_;
+    std::vector<std::int64_t> begins_;              // index of each shard's first sample, and the end
+    mutable std::mutex mutex_;                      // guards last_
+    mutable std::shared_ptr<const Sequence> last_;  // the sequence used last
+};
 
 WindowedSampler::WindowedSampler(const SamplerOptions& options)
     : size_(options.size), window_(options.window), seed_(options.seed), begins_{0} {
@@ -29,14 +58,14 @@ WindowedSampler::WindowedSampler(const SamplerOptions& options)
         begins_.push_back(begins_.back() + shard);
     }
     if (options.shards.empty()) {
-        const std::int64_t block = std::max({window_ / kBlocks, size_ / kMostBlocks, std::int64_t{1}});
+        const std::int64_t block = std::max({window_ / kBlocksPerWindow, size_ / kMaxBlocks, std::int64_t{1}});
         while (begins_.back() < size_) {
             begins_.push_back(std::min(begins_.back() + block, size_));
         }
     }
     if (begins_.back() != size_ || !std::ranges::is_sorted(begins_)) {
-        throw InvalidArgument({.where = "order",
-                               .expected = fmt::format("shards that hold {} samples together", size_),
+        throw InvalidArgument({.where = "sampler",
+                               .expected = fmt::format("shards of {} samples in total", size_),
                                .got = fmt::to_string(begins_.back())});
     }
 }
@@ -45,7 +74,7 @@ std::shared_ptr<const WindowedSampler::Sequence> WindowedSampler::sequence(std::
     const std::lock_guard lock(mutex_);
     if (last_ == nullptr || last_->epoch != epoch) {
         const auto shards = static_cast<std::int64_t>(begins_.size()) - 1;
-        const Permutation permutation(shards, seed_, static_cast<std::uint32_t>(epoch), kShards);
+        const Permutation permutation(shards, seed_, static_cast<std::uint32_t>(epoch), kShardStream);
         auto made = std::make_shared<Sequence>();
         made->epoch = epoch;
         std::int64_t end = 0;
@@ -60,7 +89,7 @@ std::shared_ptr<const WindowedSampler::Sequence> WindowedSampler::sequence(std::
     return last_;
 }
 
-void WindowedSampler::draw(std::int64_t epoch, std::int64_t first, std::span<Draw> out) const {
+void WindowedSampler::draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const {
     const auto shards = sequence(epoch);
     std::int64_t window = -1;
     Permutation permutation(0, 0, 0);
@@ -68,8 +97,9 @@ void WindowedSampler::draw(std::int64_t epoch, std::int64_t first, std::span<Dra
         const std::int64_t position = first + static_cast<std::int64_t>(i);
         if (position / window_ != window) {
             window = position / window_;
-            permutation = Permutation(std::min(window_, size_ - window * window_), seed_,
-                                      static_cast<std::uint32_t>(epoch), kWindows + static_cast<std::uint64_t>(window));
+            permutation =
+                Permutation(std::min(window_, size_ - window * window_), seed_, static_cast<std::uint32_t>(epoch),
+                            kWindowStreams + static_cast<std::uint64_t>(window));
         }
         const std::int64_t place = window * window_ + permutation(position % window_);
         const auto shard =
@@ -82,6 +112,12 @@ void WindowedSampler::draw(std::int64_t epoch, std::int64_t first, std::span<Dra
 std::string WindowedSampler::name() const {
     const std::uint64_t shards = hash_bytes(std::as_bytes(std::span(begins_)));
     return fmt::format("windows of {}, {} shards {:016x}", window_, begins_.size() - 1, shards);
+}
+
+}  // namespace
+
+std::shared_ptr<const Sampler> make_windowed_sampler(const SamplerOptions& options) {
+    return std::make_shared<WindowedSampler>(options);
 }
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Folds ops; the box and the part are kept in the coordinates of the image that is not mirrored.
+// The box and the part are kept in coordinates of the unflipped image.
 #include "stoker/pipeline/transforms/geometry.h"
 
 namespace stoker {

@@ -1,5 +1,5 @@
-// The geometric ops of one image folded into one: a box of the image, resized, of which a part is kept,
-// perhaps mirrored. Known before anything is decoded, so only what it reads has to be.
+// Folds crops, one resize and flips into one operation: crop a box of the image, resize it, keep a part of the result
+// and perhaps flip it. It is known before the image is decoded, so only the pixels it reads need decoding.
 #pragma once
 
 #include "stoker/base/image.h"
@@ -12,30 +12,30 @@ class Geometry {
     Geometry() = default;
     explicit Geometry(ImageSize image);
 
-    // What the ops so far make of the image.
+    // The output size.
     ImageSize size() const { return {part_.height, part_.width}; }
 
-    // Each adds one op. False, and nothing is changed, where the result would not be the same pixels as op
-    // after op: a crop that reaches outside, a second resize (it would see rounded pixels), a resize of what
-    // is mirrored (its weights are not quite symmetric). Then the pixels have to be made first.
+    // Each adds one op. Returns false and changes nothing if the pixels would differ from running op after op: a crop
+    // that reaches outside, a second resize (it would see rounded pixels), a resize after a flip (its weights are not
+    // quite symmetric). The pixels must then be rendered first.
     bool crop(const Box& box);
     bool can_resize() const { return !resized_ && !flip_; }
     bool resize(ImageSize size);
     void flip() { flip_ = !flip_; }
 
-    // True where no pixel is computed anew: the result lies in the image.
+    // True if the output is a box of the image, without resize or flip.
     bool is_crop() const { return !resized_ && !flip_; }
 
-    // The box of the image that is resized, and how.
+    // The box of the image that is resized, and the resize.
     const Box& box() const { return box_; }
     ResizeGeometry resizing() const { return {{box_.height, box_.width}, full_, part_, flip_}; }
 
-    // The rows and columns of the image that are read.
+    // The box of the image whose pixels are read.
     Box reads() const;
 
-    // By how much a decoder may shrink the image so that it still has to be shrunk to its new size: 1, 2, 4, 8.
+    // The largest factor of 1, 2, 4, 8 by which a decoder may shrink the image without getting below the output size.
     int shrink() const;
-    // The same on an image of 1/shrink of the size.
+    // The same geometry for an image of 1/shrink of the size.
     Geometry shrunk(int shrink) const;
 
   private:

@@ -1,4 +1,4 @@
-// Reads values out of an OpSpec, and says what is wrong with them.
+// Reads and checks the values of an OpSpec.
 #include "stoker/pipeline/transforms/op_options.h"
 
 #include <algorithm>
@@ -7,24 +7,12 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
+#include "stoker/recipe/op_spec.h"
 
 namespace stoker {
 namespace {
 
-constexpr int kMaxSide = 1 << 15;
-
-std::string describe(const OptionValue& value) {
-    if (const auto* flag = std::get_if<bool>(&value)) {
-        return *flag ? "true" : "false";
-    }
-    if (const auto* number = std::get_if<double>(&value)) {
-        return fmt::to_string(*number);
-    }
-    if (const auto* text = std::get_if<std::string>(&value)) {
-        return fmt::format("\"{}\"", *text);
-    }
-    return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
-}
+constexpr int kMaxSide = 1 << 15;  // pixels
 
 }  // namespace
 
@@ -135,7 +123,7 @@ Interpolation OpOptions::interpolation() {
 void OpOptions::refuse(const std::string& name, const std::string& expected) const {
     throw InvalidArgument({.where = fmt::format("{}.{}", spec_.where, name),
                            .expected = expected,
-                           .got = spec_.options.contains(name) ? describe(spec_.options.at(name)) : "none"});
+                           .got = spec_.options.contains(name) ? option_to_toml(spec_.options.at(name)) : "none"});
 }
 
 void OpOptions::finish() const {

@@ -1,5 +1,5 @@
-// One op's options as its maker reads them. It remembers what was asked for, so that a misspelt option is found
-// and the known ones are listed. Every error names the option's place in the recipe.
+// Reads one op's options. It records the names that were read, so finish() can refuse misspelt options and list the
+// known ones. Every error names the option's place in the recipe.
 #pragma once
 
 #include <string>
@@ -16,28 +16,28 @@ class OpOptions {
   public:
     explicit OpOptions(const OpSpec& spec) : spec_(spec) {}
 
-    // Whether the option is there; from now on it is a known one.
+    // Whether the option is given. Records its name as known.
     bool has(const std::string& name);
 
     double number(const std::string& name, double fallback, double low, double high);
     bool is_text(const std::string& name);
     bool flag(const std::string& name, bool fallback);
-    // A list of `least` to `most` numbers; where `least` is 1, one number is a list of one.
+    // A list of `least` to `most` numbers; a single number is a list of one if `least` is 1.
     std::vector<double> numbers(const std::string& name, std::vector<double> fallback, std::size_t least,
                                 std::size_t most);
-    // An output side or [height, width], each at least 1; throws where it is missing.
+    // The option `size`: a side or [height, width], each at least 1. Throws if it is missing.
     ImageSize size();
-    // The option must be there.
+    // The option must be given.
     std::string text(const std::string& name);
-    // One of the `names`; the first where it is missing. Returns its number.
+    // The index of the value in `names`; 0 if the option is missing.
     std::size_t choice(const std::string& name, const std::vector<std::string>& names);
-    // A value from 0 to 255, or one for each channel.
+    // A value from 0 to 255, or one per channel.
     Color color(const std::string& name);
     Interpolation interpolation();
 
     [[noreturn]] void refuse(const std::string& name, const std::string& expected) const;
 
-    // Throws for options that nobody asked for.
+    // Throws for options that were not read.
     void finish() const;
 
   private:

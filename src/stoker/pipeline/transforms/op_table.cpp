@@ -1,5 +1,5 @@
-// The table, and the makers of the ops that resize, crop, mirror and normalise; those on pixels are in
-// make_pixel_op.cpp. Options are checked here, so that a recipe's mistakes are found before anything runs.
+// One maker per op, and the table of makers. Options are checked here, so mistakes in a recipe are found before
+// anything runs. Names and defaults are torchvision's.
 #include "stoker/pipeline/transforms/op_table.h"
 
 #include <algorithm>
@@ -8,12 +8,46 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
-#include "stoker/pipeline/transforms/make_pixel_op.h"
 #include "stoker/pipeline/transforms/op_options.h"
 #include "stoker/recipe/suggest.h"
 
 namespace stoker {
 namespace {
+
+float read_probability(OpOptions& options, double fallback) {
+    return static_cast<float>(options.number("p", fallback, 0, 1));
+}
+
+// [low, high] within `least` and `most`.
+FactorRange read_range(OpOptions& options, const char* name, std::vector<double> fallback, double least, double most) {
+    const std::vector<double> list = options.numbers(name, std::move(fallback), 2, 2);
+    if (!(list[0] >= least && list[0] <= list[1] && list[1] <= most)) {
+        options.refuse(name, fmt::format("[low, high] with {} <= low <= high <= {}", least, most));
+    }
+    return {static_cast<float>(list[0]), static_cast<float>(list[1])};
+}
+
+// [low, high] within `least` and `most`, or one number for a range around `middle`, as in torchvision: brightness 0.4
+// is [0.6, 1.4], hue 0.1 is [-0.1, 0.1], degrees 30 is [-30, 30].
+FactorRange range_around(OpOptions& options, const char* name, double middle, double least, double most) {
+    const std::vector<double> list = options.numbers(name, {0}, 1, 2);
+    double low = list.front();
+    double high = list.back();
+    if (list.size() == 1) {
+        if (!(high >= 0)) {
+            options.refuse(name, "a number of at least 0, or [low, high]");
+        }
+        low = middle - high;
+        high = middle + high;
+        if (middle > 0) {
+            low = std::max(low, 0.0);  // torchvision clips factors at 0
+        }
+    }
+    if (!(low >= least && low <= high && high <= most)) {
+        options.refuse(name, fmt::format("a range within {} and {}, low <= high", least, most));
+    }
+    return {static_cast<float>(low), static_cast<float>(high)};
+}
 
 Op make_resize(OpOptions& options) {
     const bool exact = options.numbers("size", {}, 1, 2).size() == 2;
@@ -28,25 +62,18 @@ Op make_center_crop(OpOptions& options) {
 
 Op make_random_resized_crop(OpOptions& options) {
     const ImageSize size = options.size();
-    const auto range = [&](const char* name, double low, double high, double most) {
-        const auto list = options.numbers(name, {low, high}, 2, 2);
-        if (!(list[0] >= 1e-6 && list[0] <= list[1] && list[1] <= most)) {
-            options.refuse(name, fmt::format("[low, high] with 1e-6 <= low <= high <= {}", most));
-        }
-        return std::pair(static_cast<float>(list[0]), static_cast<float>(list[1]));
-    };
-    const auto [scale_low, scale_high] = range("scale", 0.08, 1.0, 1.0);
-    const auto [ratio_low, ratio_high] = range("ratio", 3.0 / 4.0, 4.0 / 3.0, 1000.0);
-    return RandomResizedCrop{size.height, size.width, scale_low, scale_high, ratio_low, ratio_high};
+    const FactorRange scale = read_range(options, "scale", {0.08, 1}, 1e-6, 1);
+    const FactorRange ratio = read_range(options, "ratio", {3.0 / 4.0, 4.0 / 3.0}, 1e-6, 1000);
+    return RandomResizedCrop{size.height, size.width, scale.low, scale.high, ratio.low, ratio.high};
 }
 
 Padding read_padding(OpOptions& options) {
-    constexpr int kMost = 1 << 15;
+    constexpr int kMaxPadding = 1 << 15;
     const std::vector<double> list = options.numbers("padding", {0}, 1, 4);
     std::vector<int> sides;
     for (const double side : list) {
-        if (!(side >= 0 && side <= kMost && side == std::floor(side))) {
-            options.refuse("padding", fmt::format("whole pixels from 0 to {}", kMost));
+        if (!(side >= 0 && side <= kMaxPadding && side == std::floor(side))) {
+            options.refuse("padding", fmt::format("whole pixels from 0 to {}", kMaxPadding));
         }
         sides.push_back(static_cast<int>(side));
     }
@@ -70,7 +97,7 @@ Op make_random_crop(OpOptions& options) {
 }
 
 Op make_horizontal_flip(OpOptions& options) {
-    return HorizontalFlip{static_cast<float>(options.number("p", 0.5, 0, 1))};
+    return HorizontalFlip{read_probability(options, 0.5)};
 }
 
 Op make_normalize(OpOptions& options) {
@@ -109,9 +136,60 @@ Op make_normalize(OpOptions& options) {
     return op;
 }
 
-template <PixelOp (*make)(OpOptions&)>
-Op on_pixels(OpOptions& options) {
-    return make(options);
+Op make_vertical_flip(OpOptions& options) {
+    return PixelOp(VerticalFlip{read_probability(options, 0.5)});
+}
+
+Op make_random_rotation(OpOptions& options) {
+    if (!options.has("degrees")) {
+        options.refuse("degrees", "a number of at least 0, or [low, high]");
+    }
+    const FactorRange degrees = range_around(options, "degrees", 0, -3600, 3600);
+    return PixelOp(RandomRotation{.low = degrees.low,
+                                  .high = degrees.high,
+                                  .interpolation = options.interpolation(),
+                                  .fill = options.color("fill")});
+}
+
+Op make_color_jitter(OpOptions& options) {
+    const double most = kMaxColorFactor;
+    return PixelOp(ColorJitter{.brightness = range_around(options, "brightness", 1, 0, most),
+                               .contrast = range_around(options, "contrast", 1, 0, most),
+                               .saturation = range_around(options, "saturation", 1, 0, most),
+                               .hue = range_around(options, "hue", 0, -0.5, 0.5)});
+}
+
+Op make_random_grayscale(OpOptions& options) {
+    return PixelOp(RandomGrayscale{read_probability(options, 0.1)});
+}
+
+Op make_random_erasing(OpOptions& options) {
+    const FactorRange scale = read_range(options, "scale", {0.02, 0.33}, 0, 1);
+    const FactorRange ratio = read_range(options, "ratio", {0.3, 3.3}, 1e-6, 1000);
+    RandomErasing op{.probability = read_probability(options, 0.5),
+                     .scale_low = scale.low,
+                     .scale_high = scale.high,
+                     .ratio_low = ratio.low,
+                     .ratio_high = ratio.high};
+    if (options.is_text("value")) {
+        options.choice("value", {"random"});
+        op.value.reset();
+    } else {
+        op.value = options.color("value");
+    }
+    return PixelOp(op);
+}
+
+Op make_trivial_augment_wide(OpOptions& options) {
+    const double bins = options.number("num_magnitude_bins", 31, 2, 1000);
+    if (bins != static_cast<int>(bins)) {
+        options.refuse("num_magnitude_bins", "a whole number from 2 to 1000");
+    }
+    TrivialAugmentWide op{.bins = static_cast<int>(bins), .interpolation = options.interpolation(), .fill = {}};
+    if (options.has("fill")) {
+        op.fill = options.color("fill");
+    }
+    return PixelOp(op);
 }
 
 struct Entry {
@@ -124,19 +202,22 @@ constexpr Entry kOps[] = {
     {"center_crop", make_center_crop},
     {"random_crop", make_random_crop},
     {"horizontal_flip", make_horizontal_flip},
-    {"vertical_flip", on_pixels<make_vertical_flip>},
-    {"random_rotation", on_pixels<make_random_rotation>},
-    {"color_jitter", on_pixels<make_color_jitter>},
-    {"random_grayscale", on_pixels<make_random_grayscale>},
-    {"trivial_augment_wide", on_pixels<make_trivial_augment_wide>},
-    {"random_erasing", on_pixels<make_random_erasing>},
+    {"vertical_flip", make_vertical_flip},
+    {"random_rotation", make_random_rotation},
+    {"color_jitter", make_color_jitter},
+    {"random_grayscale", make_random_grayscale},
+    {"trivial_augment_wide", make_trivial_augment_wide},
+    {"random_erasing", make_random_erasing},
     {"normalize", make_normalize},
 };
 
-const Entry& entry_of(const OpSpec& spec) {
+const Entry& find_entry(const OpSpec& spec) {
     const auto* entry = std::ranges::find(kOps, spec.name, &Entry::name);
     if (entry == std::end(kOps)) {
-        const std::vector<std::string> names = op_names();
+        std::vector<std::string> names;
+        for (const Entry& known : kOps) {
+            names.emplace_back(known.name);
+        }
         const std::string meant = nearest_name(spec.name, names);
         throw InvalidArgument({.where = spec.where,
                                .expected = fmt::format("an op: {}", fmt::join(names, ", ")),
@@ -153,7 +234,7 @@ std::vector<Op> make_ops(const std::vector<OpSpec>& specs) {
     for (const auto& spec : specs) {
         try {
             OpOptions options(spec);
-            ops.push_back(entry_of(spec).make(options));
+            ops.push_back(find_entry(spec).make(options));
             options.finish();
         } catch (const InvalidArgument& error) {
             if (spec.where.starts_with("--set")) {
@@ -163,14 +244,6 @@ std::vector<Op> make_ops(const std::vector<OpSpec>& specs) {
         }
     }
     return ops;
-}
-
-std::vector<std::string> op_names() {
-    std::vector<std::string> names;
-    for (const auto& entry : kOps) {
-        names.emplace_back(entry.name);
-    }
-    return names;
 }
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Both visitors draw first, each from its own copy of the stream.
+// Both visitors draw the same parameters, each from its own copy of the random stream.
 #include "stoker/pipeline/transforms/pixel_ops.h"
 
 namespace stoker {

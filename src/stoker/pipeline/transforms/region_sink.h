@@ -1,5 +1,5 @@
-// Where a transform has its images decoded: the sink learns the size, folds the ops that follow, and asks
-// the decoder for nothing but what they read.
+// The sink that a transform decodes into: it receives the image's size, folds the ops, and requests from the decoder
+// only the region that they read.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace stoker {
 
-// How exactly an image that is shrunk has to be decoded.
+// How to decode an image that is resized to a smaller size.
 enum class DecodeMode {
-    exact,  // as decoding all of it and then resizing
-    fast,   // at 1/2, 1/4 or 1/8 of its size where the decoder does that cheaply: other pixels, nearly the same
+    exact,  // the same pixels as decoding all of it and then resizing
+    fast,   // at 1/2, 1/4 or 1/8 of its size if the decoder supports that: slightly different pixels
 };
 
-// `Fold` gives the Geometry of an image of an ImageSize.
+// `Fold` returns the Geometry for an ImageSize.
 template <typename Fold>
 class RegionSink final : public RowSink {
   public:
@@ -25,28 +25,28 @@ class RegionSink final : public RowSink {
 
     Region region(int height, int width) override {
         image_ = {height, width};
-        asked_ = geometry_ = fold_(image_);
+        requested_ = geometry_ = fold_(image_);
         region_ = {.box = geometry_.reads()};
         if (mode_ == DecodeMode::fast) {
-            ask_for_smaller();
+            request_shrunk();
         }
         return region_;
     }
 
-    // A decoder gives the region, the same at 1/shrink, or, where it cannot do better, the whole image.
+    // A decoder delivers the region, the region at 1/shrink, or the whole image.
     void start(int height, int width, int channels) override {
         if (image_ == ImageSize{}) {
             region(height, width);
         }
-        geometry_ = asked_;
-        const ImageSize given{height, width};
+        geometry_ = requested_;
+        const ImageSize delivered{height, width};
         const Box smaller = shrunk_box(region_.box, region_.shrink);
-        if (given == ImageSize{region_.box.height, region_.box.width}) {
+        if (delivered == ImageSize{region_.box.height, region_.box.width}) {
             window_ = region_.box;
-        } else if (given == ImageSize{smaller.height, smaller.width}) {
+        } else if (delivered == ImageSize{smaller.height, smaller.width}) {
             window_ = smaller;
             geometry_ = geometry_.shrunk(region_.shrink);
-        } else if (given == image_) {
+        } else if (delivered == image_) {
             window_ = {0, 0, height, width};
         } else {
             throw InternalError({.where = "decoder",
@@ -57,12 +57,12 @@ class RegionSink final : public RowSink {
     }
     std::uint8_t* row(int y) override { return decoded_.view().row(y); }
 
-    const Geometry& geometry() const { return geometry_; }  // of the image as it was given
-    const Box& window() const { return window_; }           // the part of that image that was
+    const Geometry& geometry() const { return geometry_; }  // of the image as the decoder delivered it
+    const Box& window() const { return window_; }           // the part of that image that was decoded
 
   private:
-    // The taps on the smaller image may reach a little further than those on the image itself.
-    void ask_for_smaller() {
+    // The resize of the smaller image may read slightly beyond the exact region, so the union of both is requested.
+    void request_shrunk() {
         const int shrink = geometry_.shrink();
         if (shrink == 1) {
             return;
@@ -83,8 +83,8 @@ class RegionSink final : public RowSink {
     DecodeMode mode_;
     Image& decoded_;
     ImageSize image_{};
-    Geometry asked_;  // of the image as it is
-    Geometry geometry_;
+    Geometry requested_;  // of the image at full size
+    Geometry geometry_;   // of the image as delivered
     Region region_;
     Box window_{};
 };

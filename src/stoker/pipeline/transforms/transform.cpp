@@ -1,5 +1,5 @@
-// Folds ops as far as they go, makes the pixels where an op needs them or cannot be folded, and goes on from
-// there. Crops are views; what changes pixels writes into the scratch image that it does not read from.
+// Folds ops into a geometry. Where an op cannot be folded, the pixels are rendered and folding starts again from them.
+// Crops are views; other ops write into the scratch image that they do not read.
 #include "stoker/pipeline/transforms/transform.h"
 
 #include <fmt/format.h>
@@ -18,8 +18,8 @@ bool is_random(const Op& op) {
 }
 
 ImageView next_scratch(TransformScratch& scratch, int height, int width, int channels) {
-    scratch.used = 1 - scratch.used;
-    Image& image = scratch.pixels[scratch.used];
+    scratch.current = 1 - scratch.current;
+    Image& image = scratch.pixels[scratch.current];
     image.reset(height, width, channels);
     return image.view();
 }
@@ -33,8 +33,8 @@ void check_pixels(ImageSize size, ImageSize from) {
     }
 }
 
-// Adds one op to the geometry; false for what cannot be: an op on pixels, or a geometry that has to be made first.
-// It then is the same op with the same draws that comes again, on the pixels.
+// Adds one op to the geometry. Returns false if the pixels must be rendered first; the op then runs on them with the
+// same random parameters.
 struct FoldOp {
     Geometry& geometry;
     Rng& rng;
@@ -69,22 +69,22 @@ struct FoldOp {
     bool operator()(const Normalize& /*op*/) const { return false; }
 };
 
-// The same pixels where they may be changed: in `scratch`, if they are not there already. The image may lie in
-// the source or in a cache, which must not change.
-ImageView writable(ConstImageView image, bool own, TransformScratch& scratch) {
-    if (own) {
-        const ImageView whole = scratch.pixels[scratch.used].view();
-        return {whole.data + (image.data - whole.data), image.height, image.width, image.channels, image.stride};
+// The image as writable pixels. Unless it is in the current scratch image, it is copied there: it may lie in the data
+// set or in a cache, which must not change.
+ImageView writable(ConstImageView image, bool in_scratch, TransformScratch& scratch) {
+    if (in_scratch) {
+        const ImageView current = scratch.pixels[scratch.current].view();
+        return {current.data + (image.data - current.data), image.height, image.width, image.channels, image.stride};
     }
     const ImageView copy = next_scratch(scratch, image.height, image.width, image.channels);
     copy_pixels(image, copy);
     return copy;
 }
 
-// An op that no geometry takes, on pixels. `own`: they lie in the scratch image in use.
+// Runs an op that cannot be folded. `in_scratch`: the pixels lie in the current scratch image.
 struct RunOp {
     ConstImageView image;
-    bool own;
+    bool in_scratch;
     Rng& rng;
     TransformScratch& scratch;
 
@@ -99,12 +99,13 @@ struct RunOp {
         return out;
     }
     ConstImageView operator()(const PixelOp& op) const {
-        const ImageView pixels = writable(image, own, scratch);
+        const ImageView pixels = writable(image, in_scratch, scratch);
         run_pixel_op(op, pixels, rng, scratch.original);
         return pixels;
     }
     ConstImageView operator()(const auto& /*op*/) const {
-        throw InternalError({.where = "transform", .expected = "an op that runs on pixels", .got = "another"});
+        throw InternalError(
+            {.where = "transform", .expected = "an op that runs on pixels", .got = "one that is always folded"});
     }
 };
 
@@ -126,7 +127,7 @@ ConstImageView pixels_of(const Sample& sample) {
     return image;
 }
 
-// `pixels` are what `window` says of the geometry's image.
+// `pixels` are the part `window` of the geometry's input.
 void resize_into(ConstImageView pixels, const Box& window, const Geometry& geometry, const NormalizeFactors& factors,
                  const PixelTarget& target, ResizeScratch& scratch) {
     const Box reads = geometry.reads();
@@ -136,7 +137,8 @@ void resize_into(ConstImageView pixels, const Box& window, const Geometry& geome
                      factors, target, scratch);
 }
 
-ConstImageView made(ConstImageView pixels, const Box& window, const Geometry& geometry, TransformScratch& scratch) {
+// The output of the geometry.
+ConstImageView render(ConstImageView pixels, const Box& window, const Geometry& geometry, TransformScratch& scratch) {
     if (geometry.is_crop()) {
         const Box& box = geometry.box();
         return pixels.crop({box.top - window.top, box.left - window.left, box.height, box.width});
@@ -157,7 +159,7 @@ void require_size(const ImageSlot& slot, int channels, ImageSize size) {
                                 .expected = fmt::format("{} x {} x {}{}", slot.channels, slot.height, slot.width,
                                                         slot.given ? "" : " (channels, height, width), as of sample 0"),
                                 .got = fmt::format("{} x {} x {}", channels, size.height, size.width),
-                                .hint = "add an op that gives all images one size, such as center_crop or "
+                                .hint = "add an op that gives all images the same size, such as center_crop or "
                                         "resize with size = [height, width]"});
     }
 }
@@ -188,7 +190,7 @@ Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops
             if (i + 1 != ops_.size()) {
                 throw InvalidArgument({.where = "ops",
                                        .expected = "normalize to be the last op",
-                                       .got = fmt::format("it as number {} of {}", i + 1, ops_.size()),
+                                       .got = fmt::format("op {} of {}", i + 1, ops_.size()),
                                        .hint = "move it to the end of the list"});
             }
             last = *normalize_op;
@@ -199,8 +201,8 @@ Transform::Transform(std::vector<Op> ops, const TransformOptions& options) : ops
     if (!ops_.empty() && std::holds_alternative<Normalize>(ops_.back())) {
         ops_.pop_back();
     }
-    while (fixed_ < ops_.size() && !is_random(ops_[fixed_])) {
-        ++fixed_;
+    while (deterministic_ < ops_.size() && !is_random(ops_[deterministic_])) {
+        ++deterministic_;
     }
 }
 
@@ -210,42 +212,42 @@ void Transform::require_channels(int channels) const {
             {.where = last_op_,
              .expected = fmt::format("normalize with a mean and a std for the {} of the images, or with one for all",
                                      pluralize(channels, "channel")),
-             .got = fmt::format("figures for {}", normalized_channels_)});
+             .got = fmt::format("values for {}", normalized_channels_)});
     }
 }
 
 void Transform::run(const Sample& sample, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
                     StageClock& clock) const {
-    Draft image = open(sample, ops_.size(), key, scratch, clock);
-    settle(image, ops_.size(), key, scratch);
+    PartialImage image = decode(sample, ops_.size(), key, scratch, clock);
+    run_unfolded(image, ops_.size(), key, scratch);
     write(image, scratch, slot);
 }
 
 ConstImageView Transform::prepare(const Sample& sample, TransformScratch& scratch, StageClock& clock) const {
-    Draft image = open(sample, fixed_, {}, scratch, clock);
-    settle(image, fixed_, {}, scratch);
-    return made(image.pixels, image.window, image.geometry, scratch);
+    PartialImage image = decode(sample, deterministic_, {}, scratch, clock);
+    run_unfolded(image, deterministic_, {}, scratch);
+    return render(image.pixels, image.window, image.geometry, scratch);
 }
 
 void Transform::run(ConstImageView prepared, const RngKey& key, TransformScratch& scratch,
                     const ImageSlot& slot) const {
-    Draft image = draft(prepared, fixed_, ops_.size(), key);
-    settle(image, ops_.size(), key, scratch);
+    PartialImage image = begin(prepared, deterministic_, ops_.size(), key);
+    run_unfolded(image, ops_.size(), key, scratch);
     write(image, scratch, slot);
 }
 
 ConstImageView Transform::augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const {
-    Draft image = draft(prepared, fixed_, ops_.size(), key);
-    settle(image, ops_.size(), key, scratch);
-    return made(image.pixels, image.window, image.geometry, scratch);
+    PartialImage image = begin(prepared, deterministic_, ops_.size(), key);
+    run_unfolded(image, ops_.size(), key, scratch);
+    return render(image.pixels, image.window, image.geometry, scratch);
 }
 
-Transform::Draft Transform::open(const Sample& sample, std::size_t end, const RngKey& key, TransformScratch& scratch,
-                                 StageClock& clock) const {
+Transform::PartialImage Transform::decode(const Sample& sample, std::size_t end, const RngKey& key,
+                                          TransformScratch& scratch, StageClock& clock) const {
     if (!sample.encoded) {
-        return draft(pixels_of(sample), 0, end, key);
+        return begin(pixels_of(sample), 0, end, key);
     }
-    Draft image;
+    PartialImage image;
     const auto fold_ops = [&](ImageSize size) {
         Geometry geometry(size);
         image.next = fold(geometry, 0, end, key);
@@ -261,13 +263,14 @@ Transform::Draft Transform::open(const Sample& sample, std::size_t end, const Rn
     return image;
 }
 
-Transform::Draft Transform::draft(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const {
-    Draft made_from{image, {0, 0, image.height, image.width}, Geometry({image.height, image.width}), next};
-    made_from.next = fold(made_from.geometry, next, end, key);
-    return made_from;
+Transform::PartialImage Transform::begin(ConstImageView image, std::size_t next, std::size_t end,
+                                         const RngKey& key) const {
+    PartialImage partial{image, {0, 0, image.height, image.width}, Geometry({image.height, image.width}), next};
+    partial.next = fold(partial.geometry, next, end, key);
+    return partial;
 }
 
-// Folds ops from `next` on; the first that does not fold, or `end`.
+// Folds ops from `next` on. Returns the first that cannot be folded, or `end`.
 std::size_t Transform::fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key) const {
     for (; next < end; ++next) {
         key.op = static_cast<std::uint16_t>(next);
@@ -279,24 +282,24 @@ std::size_t Transform::fold(Geometry& geometry, std::size_t next, std::size_t en
     return next;
 }
 
-// Makes the pixels, and runs ops on them, until all that is left is folded.
-void Transform::settle(Draft& image, std::size_t end, const RngKey& key, TransformScratch& scratch) const {
-    bool own = false;
+// Renders the pixels and runs the op that cannot be folded, until all remaining ops are folded.
+void Transform::run_unfolded(PartialImage& image, std::size_t end, const RngKey& key, TransformScratch& scratch) const {
+    bool in_scratch = false;
     while (image.next < end) {
-        const std::size_t stuck = image.next;
-        own = own || !image.geometry.is_crop();
-        image = draft(made(image.pixels, image.window, image.geometry, scratch), stuck, end, key);
-        if (image.next == stuck) {
+        const std::size_t op = image.next;
+        in_scratch = in_scratch || !image.geometry.is_crop();
+        image = begin(render(image.pixels, image.window, image.geometry, scratch), op, end, key);
+        if (image.next == op) {
             RngKey op_key = key;
-            op_key.op = static_cast<std::uint16_t>(stuck);
+            op_key.op = static_cast<std::uint16_t>(op);
             Rng rng(op_key);
-            image = draft(std::visit(RunOp{image.pixels, own, rng, scratch}, ops_[stuck]), stuck + 1, end, key);
-            own = true;
+            image = begin(std::visit(RunOp{image.pixels, in_scratch, rng, scratch}, ops_[op]), op + 1, end, key);
+            in_scratch = true;
         }
     }
 }
 
-void Transform::write(const Draft& image, TransformScratch& scratch, const ImageSlot& slot) const {
+void Transform::write(const PartialImage& image, TransformScratch& scratch, const ImageSlot& slot) const {
     require_size(slot, image.pixels.channels, image.geometry.size());
     resize_into(image.pixels, image.window, image.geometry, factors_, slot.pixels, scratch.resize);
 }

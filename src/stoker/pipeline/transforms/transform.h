@@ -1,7 +1,7 @@
-// The ops of a recipe as one program from a sample to its place in the batch. What the ops need to know of an
-// image is its size, so resizes, crops and flips are folded before it is decoded, only what they read is
-// decoded, and one pass takes it to the batch. The pixels are those of one op after the other. Every random
-// op draws from its own stream of (seed, epoch, sample), so the result does not depend on who runs it or when.
+// Runs a recipe's ops from a sample to its place in the batch. Resizes, crops and flips need only the image's size, so
+// they are folded before it is decoded; only the pixels they read are decoded, and one pass writes them to the batch.
+// The result equals running op after op. Every random op has its own stream of (seed, epoch, sample, op), so the result
+// does not depend on the thread or the time.
 #pragma once
 
 #include <optional>
@@ -28,8 +28,8 @@
 namespace stoker {
 
 struct Resize {
-    int shorter = 0;                     // the shorter side becomes this; 0: `size` is meant
-    std::optional<ImageSize> size = {};  // exactly this
+    int shorter = 0;                     // new length of the shorter side; 0: `size` holds
+    std::optional<ImageSize> size = {};  // exact size
 };
 
 struct CenterCrop {
@@ -40,33 +40,33 @@ struct CenterCrop {
 using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, Normalize, RandomCrop, PixelOp>;
 
 struct TransformOptions {
-    bool exif = false;  // turn images as their EXIF orientation says
+    bool exif = false;  // rotate images by their EXIF orientation
     DecodeMode decode = DecodeMode::exact;
-    std::int64_t channels = 0;  // 1: encoded images become gray; else they are RGB
+    std::int64_t channels = 0;  // 1: encoded images become grey; otherwise they are RGB
 };
 
 TransformOptions transform_options(const DataRecipe& recipe);
 
-// One sample's place in a batch, and the size that its image must have.
+// The target of one sample in a batch, and the size that its image must have.
 struct ImageSlot {
     PixelTarget pixels;
     int channels = 0;
     int height = 0;
     int width = 0;
-    bool given = false;  // the size; else it is that of sample 0
+    bool given = false;  // the size comes from LoaderOptions::size; false: from the first sample
 };
 
-// What one worker keeps from sample to sample.
+// Buffers that one worker reuses for every sample.
 struct TransformScratch {
     Decoder decoder;
     Image decoded;
     Image pixels[2];  // ops read one and write the other
-    Image original;   // what an op on pixels overwrites, while it needs it
+    Image original;   // a copy for pixel ops that read what they overwrite
     ResizeScratch resize;
-    int used = 0;
+    int current = 0;  // index of the one written last
 };
 
-// An image of another size than its slot: what the ops leave undone, no damage of the sample.
+// The transformed image has another size than the batch: the ops do not unify sizes; the sample is not damaged.
 class SizeMismatch : public DataError {
     using DataError::DataError;
 };
@@ -74,7 +74,7 @@ class SizeMismatch : public DataError {
 // Throws SizeMismatch.
 void require_size(const ImageSlot& slot, int channels, ImageSize size);
 
-// True where the ops bring all images to one size, whatever theirs is.
+// True if the ops bring images of any size to one size.
 bool gives_one_size(const std::vector<Op>& ops);
 
 class Transform {
@@ -86,43 +86,44 @@ class Transform {
 
     const std::vector<Op>& ops() const { return ops_; }
 
-    // Throws InvalidArgument, naming the op's place in the recipe, where `normalize` is for images of other channels.
+    // Throws InvalidArgument with the op's place in the recipe if `normalize` has values for another number of
+    // channels.
     void require_channels(int channels) const;
 
-    // From the sample to its slot. `key.op` is ignored. Throws DataError for an image that is damaged,
-    // SizeMismatch for one of another size than the slot.
+    // Transforms the sample into its slot. `key.op` is ignored. Throws DataError for a damaged image and SizeMismatch
+    // for an image of another size than the slot.
     void run(const Sample& sample, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
              StageClock& clock) const;
 
-    // The same in two steps, for a cache between them. What comes before the first random op is the same in
-    // every epoch: `prepare` does that, and the view lies in the sample or in `scratch`.
+    // The same in two steps, with a cache in between. `prepare` runs the ops before the first random one, whose result
+    // is the same in every epoch. The view lies in the sample or in `scratch`.
     ConstImageView prepare(const Sample& sample, TransformScratch& scratch, StageClock& clock) const;
     void run(ConstImageView prepared, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot) const;
 
-    // The second step up to the pixels that `normalize` would see. The view lies in the image or in `scratch`.
+    // The second step without `normalize`. The view lies in the image or in `scratch`.
     ConstImageView augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const;
 
   private:
-    // An image on its way: the ops before `next` are done or folded into the geometry.
-    struct Draft {
+    // A partly transformed image: the ops before `next` are done or folded into the geometry.
+    struct PartialImage {
         ConstImageView pixels;
-        Box window{};  // of the geometry's image that the pixels are
+        Box window{};  // the part of the geometry's input that `pixels` holds
         Geometry geometry;
         std::size_t next = 0;
     };
 
-    Draft open(const Sample& sample, std::size_t end, const RngKey& key, TransformScratch& scratch,
-               StageClock& clock) const;
-    Draft draft(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const;
+    PartialImage decode(const Sample& sample, std::size_t end, const RngKey& key, TransformScratch& scratch,
+                        StageClock& clock) const;
+    PartialImage begin(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const;
     std::size_t fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key) const;
-    void settle(Draft& draft, std::size_t end, const RngKey& key, TransformScratch& scratch) const;
-    void write(const Draft& draft, TransformScratch& scratch, const ImageSlot& slot) const;
+    void run_unfolded(PartialImage& image, std::size_t end, const RngKey& key, TransformScratch& scratch) const;
+    void write(const PartialImage& image, TransformScratch& scratch, const ImageSlot& slot) const;
 
-    std::vector<Op> ops_;    // without the final normalize
-    std::size_t fixed_ = 0;  // leading ops without randomness
+    std::vector<Op> ops_;            // without the final normalize
+    std::size_t deterministic_ = 0;  // number of ops before the first random one
     NormalizeFactors factors_;
     int normalized_channels_ = 0;  // 0: any number
-    std::string last_op_ = "ops";  // its place in the recipe
+    std::string last_op_ = "ops";  // its place in the recipe, for messages
     TransformOptions options_;
 };
 

@@ -1,5 +1,3 @@
-// A damaged checkpoint is said to be one with the name of the next older one that can be read, which takes a while to
-// find out and is worth it.
 #include "stoker/train/run/checkpoint.h"
 
 #include <algorithm>
@@ -25,22 +23,23 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kEmaFile = "ema.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
-constexpr const char* kFiles = "files";  // in it: the hashes of the others
+constexpr const char* kFiles = "files";  // key in state.json: the hashes of the other files
 
 std::string to_hex(std::uint64_t hash) {
     return fmt::format("{:016x}", hash);
 }
 
-// `hash` is the file's when it was written; empty: not known.
+// `hash`: of the file when it was written; empty: not known.
 ModelFile read_model_file(const fs::path& path, const std::string& hash = "") {
     const SafetensorsFile file(path);
     if (!hash.empty() && to_hex(hash_bytes(file.bytes())) != hash) {
-        throw DataError({.path = path.string()},
-                        {.where = "checkpoint",
-                         .expected = "the file as it was written",
-                         .got = "another: it is damaged, or was replaced (model.weights takes weights of your own)"});
+        throw DataError(
+            {.path = path.string()},
+            {.where = "checkpoint",
+             .expected = "the file as it was written",
+             .got = "another file: it is damaged, or was replaced (model.weights takes weights of your own)"});
     }
-    ModelFile model{.tensors = {}, .about = file.metadata(), .path = path.string()};
+    ModelFile model{.tensors = {}, .metadata = file.metadata(), .path = path.string()};
     for (const auto& [name, view] : file.tensors()) {
         model.tensors.push_back({name, copy_of(view)});
     }
@@ -63,12 +62,12 @@ std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
                     {.where = "checkpoint", .expected = "a state.json that Stoker wrote", .got = got});
 }
 
-// Gives what `use` makes of a checkpoint's state.json.
+// Returns `use(json)` for the state.json of a checkpoint.
 template <typename Use>
 auto from_state(const fs::path& checkpoint, Use use) {
     const Json state = Json::parse(read_text(checkpoint / kStateFile), nullptr, /*allow_exceptions=*/false);
     if (state.is_discarded()) {
-        refuse_state(checkpoint, "text that is no JSON");
+        refuse_state(checkpoint, "text that is not JSON");
     }
     try {
         if (const Json& step = state.at("step"); !step.is_number_unsigned()) {
@@ -80,7 +79,7 @@ auto from_state(const fs::path& checkpoint, Use use) {
     }
 }
 
-// One of a checkpoint's files of tensors. Checkpoints of before hashes were noted are read too.
+// Reads one of a checkpoint's files of tensors. A state.json without hashes is accepted.
 ModelFile read_part(const fs::path& checkpoint, const Json& state, const char* name) {
     return read_model_file(checkpoint / name,
                            state.contains(kFiles) ? state.at(kFiles).at(name).get<std::string>() : "");
@@ -90,7 +89,7 @@ bool has_averages(const fs::path& checkpoint, const Json& state) {
     return state.contains(kFiles) ? state.at(kFiles).contains(kEmaFile) : fs::exists(checkpoint / kEmaFile);
 }
 
-Checkpoint read_whole(const fs::path& path) {
+Checkpoint read_files(const fs::path& path) {
     return from_state(path, [&](const Json& state) -> Checkpoint {
         std::vector<NamedTensor> ema;
         if (has_averages(path, state)) {
@@ -103,7 +102,8 @@ Checkpoint read_whole(const fs::path& path) {
     });
 }
 
-// Which of those before a damaged checkpoint can be read; empty where none can.
+// Names the newest checkpoint before a damaged one that can be read; empty where there is none. It reads the
+// candidates.
 std::string advice_after_damage(const fs::path& damaged, const char* option) {
     const fs::path path = (damaged / "").lexically_normal().parent_path();
     auto others = checkpoints_in(path.parent_path());
@@ -111,16 +111,16 @@ std::string advice_after_damage(const fs::path& damaged, const char* option) {
     std::erase_if(others, [&](const auto& other) { return !step || other.first >= *step; });
     for (auto other = others.rbegin(); other != others.rend(); ++other) {
         try {
-            read_whole(other->second);
+            read_files(other->second);
             return fmt::format("{} {} is the one before", option, other->second.string());
         } catch (const Error&) {
-            continue;  // damaged, too
+            continue;  // also damaged
         }
     }
     return "";
 }
 
-// Gives what `read` gives; where it cannot, the error says which other checkpoint `option` may name.
+// Returns `read()`. If that throws, the error gets the name of another checkpoint that `option` may take.
 template <typename Read>
 auto or_advise(const fs::path& path, const char* option, Read read) {
     try {
@@ -144,7 +144,7 @@ Value read_state(const fs::path& checkpoint, const char* pointer) {
     });
 }
 
-ModelFile read_evaluated(const fs::path& checkpoint) {
+ModelFile read_best_weights(const fs::path& checkpoint) {
     return from_state(checkpoint, [&](const Json& state) {
         return read_part(checkpoint, state, has_averages(checkpoint, state) ? kEmaFile : kModelFile);
     });
@@ -181,31 +181,32 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
     return found.empty() ? std::nullopt : std::optional(found.back().second);
 }
 
-std::uint64_t write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors, const ModelMetadata& about) {
-    std::vector<at::Tensor> on_host;  // keeps copies alive until they are written
+std::uint64_t write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors,
+                            const ModelMetadata& metadata) {
+    std::vector<at::Tensor> on_host;  // keeps the copies alive until they are written
     std::vector<NamedView> views;
     for (const auto& [name, tensor] : tensors) {
         on_host.push_back(tensor.detach().to(at::kCPU).contiguous());
         views.push_back({name, view_of(on_host.back())});
     }
-    return write_safetensors(path, views, about);
+    return write_safetensors(path, views, metadata);
 }
 
 void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
     Json state = Json::parse(checkpoint.state);
-    const auto write = [&](const char* name, const std::vector<NamedTensor>& tensors, const ModelMetadata& about) {
-        state[kFiles][name] = to_hex(write_tensors(folder / name, tensors, about));
+    const auto write = [&](const char* name, const std::vector<NamedTensor>& tensors, const ModelMetadata& metadata) {
+        state[kFiles][name] = to_hex(write_tensors(folder / name, tensors, metadata));
     };
-    write(kModelFile, checkpoint.model, checkpoint.about);
+    write(kModelFile, checkpoint.model, checkpoint.metadata);
     write(kOptimizerFile, checkpoint.optimizer, {});
     if (!checkpoint.ema.empty()) {
-        write(kEmaFile, checkpoint.ema, checkpoint.about);
+        write(kEmaFile, checkpoint.ema, checkpoint.metadata);
     }
     write_file(folder / kStateFile, state.dump(2) + "\n");
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {
-    return or_advise(path, "--resume", [&] { return read_whole(path); });
+    return or_advise(path, "--resume", [&] { return read_files(path); });
 }
 
 std::vector<std::string> read_classes(const fs::path& checkpoint) {
@@ -221,7 +222,7 @@ std::string read_model_hash(const fs::path& checkpoint) {
 }
 
 ModelFile read_model(const fs::path& checkpoint) {
-    return or_advise(checkpoint, "--checkpoint", [&] { return read_evaluated(checkpoint); });
+    return or_advise(checkpoint, "--checkpoint", [&] { return read_best_weights(checkpoint); });
 }
 
 ModelFile read_weights(const fs::path& path) {
@@ -238,7 +239,7 @@ ModelFile read_weights(const fs::path& path) {
             return read_model_file(path);
         }
         if (const auto checkpoint = find_checkpoint(path)) {
-            return read_evaluated(*checkpoint);
+            return read_best_weights(*checkpoint);
         }
     } catch (const DataError& error) {
         throw DataError({.path = "model.weights: " + error.place().path}, error.info());

@@ -20,55 +20,54 @@ struct Checkpoint {
     std::vector<NamedTensor> model;
     std::vector<NamedTensor> optimizer;
     std::vector<NamedTensor> ema;  // the averaged weights; empty where there are none
-    std::string state;             // JSON
-    ModelMetadata about = {};      // of both files of weights
+    std::string state = {};        // JSON
+    ModelMetadata metadata = {};   // of model and ema
 };
 
-// Weights with what their file says of them.
+// Weights with the metadata of their file.
 struct ModelFile {
     std::vector<NamedTensor> tensors;
-    ModelMetadata about = {};
+    ModelMetadata metadata = {};
     std::string path = "model weights";
 };
 
-// The complete ones of a folder of checkpoints by step, oldest first.
+// The complete checkpoints in a folder with their steps, oldest first.
 std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpoints_in(const std::filesystem::path& folder);
 
 // The newest complete checkpoint of a run folder or of its folder `checkpoints`, or `path` itself where that is one.
 // Empty where there is none.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
 
-// Throws IoError or DataError for a folder that is no checkpoint, or a damaged one; then it names the next older one of
-// the same run that can be read.
+// Throws IoError or DataError for a folder that is not a checkpoint, or is damaged. The message then names the newest
+// older checkpoint of the run that can be read.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
-// Writes the files of a checkpoint into a folder that is there, durably; state.json gets the hashes of the others, by
-// which all that read them know them again. Throws IoError.
+// Writes the files of a checkpoint durably into an existing folder. state.json gets the hashes of the other files, and
+// every reader compares them. Throws IoError.
 void write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-// Writes tensors as safetensors, durably, and gives the hash of the file's bytes. Throws IoError.
+// Writes tensors durably as safetensors and returns the hash of the file's bytes. Throws IoError.
 std::uint64_t write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                            const ModelMetadata& about = {});
+                            const ModelMetadata& metadata = {});
 
-// What the JSON library says of a state.json of another shape, without the library's number for it.
+// The message of an exception of the JSON library, without the library's error number.
 std::string json_reason(const std::exception& error);
 
-// The names of the classes that it was trained on, by label; empty where it does not tell. Throws IoError and
-// DataError.
+// The names of the classes that the checkpoint was trained on, by label. Empty where state.json has none, as for the
+// next two functions. All throw IoError and DataError.
 std::vector<std::string> read_classes(const std::filesystem::path& checkpoint);
 
-// The recipe (TOML) that it was trained by; empty where it does not tell. Throws IoError and DataError.
+// The recipe (TOML) that it was trained with.
 std::string read_trained_recipe(const std::filesystem::path& checkpoint);
 
-// The hash of the file of a model of one's own (models/own_model.h) that it was trained with; empty where there was
-// none, or it does not tell. Throws IoError and DataError.
+// The hash of the file of model.script or model.export (models/custom_model.h) that it was trained with.
 std::string read_model_hash(const std::filesystem::path& checkpoint);
 
-// What is evaluated: the averaged weights where there are any, else model.safetensors.
+// The weights to evaluate: the averaged weights where there are any, else model.safetensors.
 ModelFile read_model(const std::filesystem::path& checkpoint);
 
-// The same for model.weights: `path` itself, a .safetensors file, or the newest checkpoint of a run folder. Throws
-// IoError where there is none of these, and DataError for a damaged file, naming the key beside it.
+// The same for model.weights: `path` is a .safetensors file, a checkpoint, or a run folder, whose newest checkpoint is
+// read. Throws IoError where it is none of these, and DataError, which names model.weights, for a damaged file.
 ModelFile read_weights(const std::filesystem::path& path);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Loss and hits are summed on the device and read once, at the end.
+// Loss and correct predictions are summed on the device and read once, at the end.
 #include "stoker/train/run/evaluate.h"
 
 #include <ATen/ops/cross_entropy_loss.h>
@@ -13,16 +13,13 @@
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/run_setup.h"
 
 namespace stoker {
 namespace {
 
-at::Tensor device_zero(const at::Device& device) {
-    return at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
-}
-
-// Every pass sees the same: the same order, and the same draws of ops that draw.
+// Every pass has the same order and the same draws of random ops.
 void rewind(Loader& loader) {
     LoaderState state = loader.state();
     if (state.epoch != 0 || state.batch != 0) {
@@ -30,21 +27,6 @@ void rewind(Loader& loader) {
         state.batch = 0;
         state.bad_samples = 0;
         loader.restore(state);
-    }
-}
-
-std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_samples) {
-    try {
-        std::shared_ptr<Batch> batch = loader.next();
-        if (batch != nullptr && on_bad_samples && !batch->bad_samples().empty()) {
-            on_bad_samples(batch->bad_samples());
-        }
-        return batch;
-    } catch (const TooManyBadSamples& error) {
-        if (on_bad_samples) {
-            on_bad_samples(error.samples());
-        }
-        throw;
     }
 }
 
@@ -61,11 +43,14 @@ class EvaluationMode {
 
 constexpr std::int64_t kTop = 5;
 
-// What is counted on the device, over all batches.
+// Sums over all batches, on the device.
 struct Sums {
-    explicit Sums(const at::Device& device) : loss(device_zero(device)), correct(loss.clone()), top5(loss.clone()) {}
+    explicit Sums(const at::Device& device)
+        : loss(at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device))),
+          correct(loss.clone()),
+          top5(loss.clone()) {}
 
-    void add(const at::Tensor& logits, const at::Tensor& label, bool confuse) {
+    void add(const at::Tensor& logits, const at::Tensor& label, bool with_confusion) {
         const at::Tensor predicted = logits.argmax(1);  // (N)
         classes = logits.size(1);
         loss.add_(at::cross_entropy_loss(logits, label), static_cast<double>(label.size(0)));
@@ -74,7 +59,7 @@ struct Sums {
             const at::Tensor likeliest = std::get<1>(logits.topk(kTop, 1));  // (N, 5)
             top5.add_(likeliest.eq(label.unsqueeze(1)).sum());
         }
-        if (confuse) {
+        if (with_confusion) {
             if (!confusion.defined()) {
                 confusion = at::zeros({classes * classes}, label.options());
             }
@@ -89,21 +74,36 @@ struct Sums {
 
 }  // namespace
 
+std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_samples) {
+    try {
+        std::shared_ptr<Batch> batch = loader.next();
+        if (batch != nullptr && on_bad_samples && !batch->bad_samples().empty()) {
+            on_bad_samples(batch->bad_samples());
+        }
+        return batch;
+    } catch (const TooManyBadSamples& error) {
+        if (on_bad_samples) {
+            on_bad_samples(error.samples());
+        }
+        throw;
+    }
+}
+
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
                                    const EvaluateOptions& options, const Group& group) {
     const c10::InferenceMode inference;
     const EvaluationMode mode(model);
     rewind(loader);
-    Sums pluralize(device);
+    Sums counts(device);
     std::int64_t samples = 0;
     std::int64_t bad = 0;
     DeviceCopier copier(device);
     EvaluationProgress progress{.of = loader.batch_sampler().options().size};
     const auto begin = std::chrono::steady_clock::now();
     while (const auto batch = next_batch(loader, options.on_bad_samples)) {
-        if (batch->size() > 0) {  // of several ranks some may have none of the last batch
+        if (batch->size() > 0) {  // a rank may have no samples of the last batch
             const DeviceBatch on_device = copier.copy(batch);
-            pluralize.add(model.forward(on_device.image), on_device.label, options.confusion);
+            counts.add(model.forward(on_device.image), on_device.label, options.confusion);
         }
         samples += batch->size();
         bad += replaced_items(batch->bad_samples());
@@ -117,19 +117,18 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
             return std::nullopt;
         }
     }
-    std::array sums = {pluralize.loss.item<double>(), pluralize.correct.item<double>(),
-                       pluralize.top5.item<double>(), static_cast<double>(samples),
-                       static_cast<double>(bad),      pluralize.classes > kTop ? 1.0 : 0.0};
+    std::array sums = {counts.loss.item<double>(),   counts.correct.item<double>(), counts.top5.item<double>(),
+                       static_cast<double>(samples), static_cast<double>(bad),      counts.classes > kTop ? 1.0 : 0.0};
     group.all_reduce(sums);
     Evaluation result{.loss = sums[0] / sums[3],
                       .accuracy = sums[1] / sums[3],
                       .samples = static_cast<std::int64_t>(sums[3]),
                       .bad_samples = static_cast<std::int64_t>(sums[4])};
-    if (sums[5] > 0) {  // a rank without samples has not seen how many classes there are
+    if (sums[5] > 0) {  // a rank without samples does not know the number of classes
         result.top5 = sums[2] / sums[3];
     }
-    if (pluralize.confusion.defined()) {
-        const at::Tensor matrix = pluralize.confusion.cpu();
+    if (counts.confusion.defined()) {
+        const at::Tensor matrix = counts.confusion.cpu();
         const auto* first = matrix.const_data_ptr<std::int64_t>();
         result.confusion.assign(first, first + matrix.numel());
     }
@@ -149,7 +148,7 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
         }
         const at::Device device = prepare_device(recipe);
         const auto loader =
-            make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr), channels_of(weights.about));
+            make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr), channels_of(weights.metadata));
         const std::int64_t count = class_count(recipe, data.train ? *data.train : *data.val);
         const auto model = make_trained_model(recipe, weights, loader->image_shape(), count, device);
         constexpr std::int64_t kMostClasses = 1000;  // 8 MB

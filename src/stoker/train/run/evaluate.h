@@ -1,4 +1,4 @@
-// The figures of a model on data: loss and accuracy, exact over all samples.
+// Loss and accuracy of a model on data, exact over all samples.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,15 @@ namespace stoker {
 
 struct Evaluation {
     double loss = 0;
-    double accuracy = 0;  // share in [0, 1]
-    std::optional<double> top5 =
-        std::nullopt;  // share whose class is among the five likeliest; of more than five classes
+    double accuracy = 0;                        // share in [0, 1]
+    std::optional<double> top5 = std::nullopt;  // share in the five likeliest classes, of more than five
     std::int64_t samples = 0;
-    std::int64_t bad_samples = 0;  // of them, which others stood in for
-    std::vector<std::int64_t> confusion =
-        {};  // (classes, classes): samples by label, then by prediction; where asked for
+    std::int64_t bad_samples = 0;  // of them, replaced by others
+    // (classes, classes), samples by label, then by prediction; with EvaluateOptions::confusion
+    std::vector<std::int64_t> confusion = {};
 };
 
-// How far an evaluation is, over all ranks.
+// The progress of an evaluation, over all ranks.
 struct EvaluationProgress {
     std::int64_t samples = 0;  // done
     std::int64_t of = 0;
@@ -37,21 +36,23 @@ using OnEvaluation = std::function<void(const EvaluationProgress&)>;
 using OnBadSamples = std::function<void(std::span<const BadSample>)>;
 
 struct EvaluateOptions {
-    std::function<bool()> stop = nullptr;  // asked after each batch
-    // Told of samples that were replaced, and of those that went past the budget.
-    OnBadSamples on_bad_samples = nullptr;
-    OnEvaluation on_batch = nullptr;  // told after each batch
-    bool confusion = false;           // of one process
+    std::function<bool()> stop = nullptr;   // called after each batch; true ends the evaluation
+    OnBadSamples on_bad_samples = nullptr;  // called with replaced samples, and with those that exceed the budget
+    OnEvaluation on_batch = nullptr;        // called after each batch
+    bool confusion = false;                 // with one rank only
 };
 
-// One pass over `loader` from its first batch, in inference mode; the model is back in training mode after. The figures
-// are of the samples of all ranks. Empty where `stop` was true on the way.
+// `loader.next()`, with a call of `on_bad_samples` for bad samples in the batch or in TooManyBadSamples.
+std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_samples);
+
+// One pass over `loader` from its first batch, in inference mode; then the model is in training mode again. The result
+// covers the samples of all ranks. Empty where `stop` returned true.
 std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
                                    const EvaluateOptions& options = {}, const Group& group = Group());
 
-// The recipe's model with these weights on its validation data. Training data is opened only where the
-// validation data is a part of it; the confusion matrix of up to 1000 classes is counted. `classes`: those that the
-// model was trained on; empty: not known. Throws InvalidArgument where the data has others.
+// Evaluates the recipe's model with these weights on the recipe's validation data. Training data is opened only where
+// the validation data is a part of it. Up to 1000 classes have a confusion matrix. `classes`: those that the model was
+// trained on; empty: not known. Throws InvalidArgument where the data has others.
 Evaluation evaluate_weights(const Recipe& recipe, const ModelFile& weights,
                             const std::vector<std::string>& classes = {}, const OnEvaluation& on_batch = nullptr);
 

@@ -1,5 +1,5 @@
-// What a model's file says of it beside its weights, so that whoever has the file alone can use it: the names of its
-// classes, and what its images are.
+// The metadata in a file of weights: class names and the shape and normalisation of the images, so that the file can be
+// used without its run.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace stoker {
 
-// "classes": names by label; "input": [C, H, W]; "mean" and "std": those of `normalize`, for each channel, on pixels in
-// [0, 1]. Each value is JSON: the metadata of a safetensors file.
+// "classes": names by label; "input": [C, H, W]; "mean" and "std": of `normalize`, for each channel, on pixels in [0,
+// 1]. Each value is JSON text in the metadata of a safetensors file.
 using ModelMetadata = std::map<std::string, std::string>;
 
-// Of a model that the recipe trains for images `input`, which data.val_ops make.
+// For a model that the recipe trains on images of shape `input` (C, H, W), as data.val_ops leave them.
 ModelMetadata model_metadata(const Recipe& recipe, const Shape& input, std::span<const std::string> classes);
 
-// The same as one JSON object.
-std::string to_json(const ModelMetadata& about);
+// As one JSON object.
+std::string to_json(const ModelMetadata& metadata);
 
-// Of the images that it takes, (C, H, W); empty where it does not tell.
-Shape input_of(const ModelMetadata& about);
-// 0 where it does not tell.
-std::int64_t channels_of(const ModelMetadata& about);
+// The shape of its images (C, H, W); empty where the metadata has none.
+Shape input_of(const ModelMetadata& metadata);
+// 0 where the metadata has no shape.
+std::int64_t channels_of(const ModelMetadata& metadata);
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// A batch's probabilities are fetched at once; nothing else waits for the device.
+// The host waits for the device once a batch, to read the probabilities.
 #include "stoker/train/run/predict.h"
 
 #include <ATen/ops/softmax.h>
@@ -14,16 +14,16 @@
 namespace stoker {
 namespace {
 
-std::vector<Prediction> predictions(const Batch& batch, std::span<const Draw> draws, const Dataset& dataset,
+std::vector<Prediction> predictions(const Batch& batch, std::span<const SampledIndex> draws, const Dataset& dataset,
                                     const at::Tensor& probabilities) {
     const std::int64_t classes = probabilities.size(1);
     const auto* values = probabilities.const_data_ptr<float>();
-    std::map<std::int64_t, Prediction> bad;  // by item
+    std::map<std::int64_t, Prediction> bad;  // by position in the batch
     for (const BadSample& sample : batch.bad_samples()) {
         bad.emplace(sample.item, prediction_of(sample));
     }
     std::vector<Prediction> all;
-    for (const Draw& draw : draws) {
+    for (const SampledIndex& draw : draws) {
         const std::vector<float> own(values, values + classes);
         values += classes;
         if (const auto found = bad.find(std::ssize(all)); found != bad.end()) {
@@ -53,7 +53,7 @@ void predict(Model& model, Loader& loader, const at::Device& device,
         while (const auto batch = loader.next()) {
             const at::Tensor logits = model.forward(copier.copy(batch).image);  // (N, classes)
             const at::Tensor probabilities = logits.to(at::kFloat).softmax(1).to(at::kCPU).contiguous();
-            on_batch(predictions(*batch, batch->draws(), loader.dataset(), probabilities));
+            on_batch(predictions(*batch, batch->sampled(), loader.dataset(), probabilities));
         }
     });
 }

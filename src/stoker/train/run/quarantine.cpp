@@ -1,4 +1,4 @@
-// Bad samples are few: the file is opened for each batch that has some, and written at once.
+// Bad samples are rare, so the file is opened for each batch that has some and written at once.
 #include "stoker/train/run/quarantine.h"
 
 #include <fstream>
@@ -51,25 +51,25 @@ std::string Quarantine::lines(std::span<const BadSample> samples, const Dataset&
     return lines;
 }
 
-void Quarantine::note(const std::string& all) {
-    if (file_.empty()) {
+void Quarantine::add(const std::string& lines) {
+    if (file_.empty() || lines.empty()) {
         return;
     }
-    std::istringstream given(all);
-    std::string lines;
-    for (std::string line; std::getline(given, line);) {
+    std::istringstream all(lines);
+    std::string added;
+    for (std::string line; std::getline(all, line);) {
         if (listed_.insert(name_of(Json::parse(line))).second) {
-            lines += line + "\n";
+            added += line + "\n";
         }
     }
-    if (lines.empty()) {
+    if (added.empty()) {
         return;
     }
     std::ofstream out(file_, std::ios::app | std::ios::binary);
-    // A line that a kill has cut short stays by itself; its sample is listed again.
-    out << (std::exchange(torn_, false) ? "\n" : "") << lines << std::flush;
+    // A line that was cut short when the process was killed stays; its sample is listed again.
+    out << (std::exchange(torn_, false) ? "\n" : "") << added << std::flush;
     if (!out) {
-        throw IoError({.where = file_.string(), .expected = "room to write", .got = errno_text()});
+        throw errno_error(file_.string(), "room to write");
     }
 }
 

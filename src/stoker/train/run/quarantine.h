@@ -1,5 +1,5 @@
-// quarantine.jsonl of a run folder: every bad sample that the run met, once, with the place of the damage and what
-// stood in for it.
+// quarantine.jsonl of a run folder: every bad sample that the run met, once, with the position of the damage and the
+// key of the sample that replaced it.
 #pragma once
 
 #include <filesystem>
@@ -14,21 +14,18 @@ namespace stoker {
 
 class Quarantine {
   public:
-    // Goes on with the file where it is there. Throws IoError.
+    // Appends to `file` from here on, and does not repeat what it lists. Throws IoError.
     void open(const std::filesystem::path& file);
 
-    // A line for each: {"source", "key", "offset", "reason", "replaced_by", "rank"}.
+    // A line for each sample: {"source", "key", "offset", "reason", "replaced_by", "rank"}.
     static std::string lines(std::span<const BadSample> samples, const Dataset& dataset, int rank);
 
-    // Appends those lines whose samples are not listed yet. Nothing without a file. Throws IoError.
-    void note(const std::string& lines);
-    void note(std::span<const BadSample> samples, const Dataset& dataset, int rank) {
-        note(lines(samples, dataset, rank));
-    }
+    // Appends those of `lines` whose samples are not listed yet. Does nothing before `open`. Throws IoError.
+    void add(const std::string& lines);
 
   private:
     std::filesystem::path file_;
-    std::set<std::string> listed_;  // dataset and key
+    std::set<std::string> listed_;  // data set and key
     bool torn_ = false;             // the file ends in the middle of a line
 };
 

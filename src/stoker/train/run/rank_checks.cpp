@@ -1,4 +1,4 @@
-// Recipes are compared key by key, as text; of the data, its size and its samples' keys.
+// Recipes are compared key by key, as text; data by size and by a hash of keys.
 #include "stoker/train/run/rank_checks.h"
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 namespace stoker {
 namespace {
 
-// Weights are rank 0's in any case.
-constexpr const char* kOfAHost[] = {
+// Keys that may differ between hosts. Weights may, because rank 0's are sent to all.
+constexpr const char* kHostKeys[] = {
     "name",          "device",        "data.train",       "data.val",       "data.mix",
     "data.workers",  "data.cache",    "data.cache_bytes", "data.cache_dir", "data.cache_as",
     "data.prefetch", "train.threads", "data.pin_memory",  "model.weights",  "model.script",
@@ -31,7 +31,7 @@ std::string shown(const std::string& value) {
     return value.empty() ? "none" : value;
 }
 
-// `mine` has the same keys on all ranks.
+// `mine` must have the same set of keys on all ranks.
 void require_same(const Group& group, const RecipeKeys& mine, const char* hint) {
     const std::vector<std::string> all =
         group.all_gather(nlohmann::json(mine).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
@@ -51,12 +51,12 @@ void require_same(const Group& group, const RecipeKeys& mine, const char* hint) 
 
 }  // namespace
 
-const Group& require_same_recipe(const Group& group, const Recipe& recipe, const Loader& train, const Loader* val) {
+void require_same_recipe(const Group& group, const Recipe& recipe, const Loader& train, const Loader* val) {
     if (group.alone()) {
-        return group;
+        return;
     }
     RecipeKeys keys = recipe_keys(recipe_to_toml(recipe), "the recipe");
-    for (const char* key : kOfAHost) {
+    for (const char* key : kHostKeys) {
         keys[key] = "";
     }
     if (const char* key = custom_model_key(recipe.model)) {
@@ -66,7 +66,6 @@ const Group& require_same_recipe(const Group& group, const Recipe& recipe, const
     keys["data.val"] = val != nullptr ? identity(*val) : "";
     group.barrier();
     require_same(group, keys, "start all ranks with the same recipe and data");
-    return group;
 }
 
 void require_same_start(const Group& group, const std::string& resume, bool has_folder) {

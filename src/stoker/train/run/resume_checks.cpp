@@ -1,4 +1,4 @@
-// Keys are compared as text, so that a recipe of another version can be, too.
+// Keys are compared as text, so that recipes of other versions can be compared.
 #include "stoker/train/run/resume_checks.h"
 
 #include <cstdlib>
@@ -11,9 +11,9 @@
 namespace stoker {
 namespace {
 
-void require_same(const std::string& then, const Recipe& now, const std::string& key, const char* hint) {
-    const RecipeKeys before = recipe_keys(then, "the checkpoint's recipe");
-    const RecipeKeys given = recipe_keys(recipe_to_toml(now), "the recipe");
+void require_same(const std::string& trained_with, const Recipe& recipe, const std::string& key, const char* hint) {
+    const RecipeKeys before = recipe_keys(trained_with, "the checkpoint's recipe");
+    const RecipeKeys given = recipe_keys(recipe_to_toml(recipe), "the recipe");
     const auto trained = before.find(key);
     const auto wanted = given.find(key);
     if (trained != before.end() && wanted != given.end() && trained->second != wanted->second) {
@@ -26,44 +26,46 @@ void require_same(const std::string& then, const Recipe& now, const std::string&
 
 }  // namespace
 
-void require_same_model(const std::string& then, const Recipe& now) {
-    const bool built_in = now.model.script.empty() && now.model.exported.empty();
-    if (!then.empty() && built_in) {
-        require_same(then, now, "model.name", "use the recipe that the checkpoint was trained by");
-        if (now.model.name == "mlp") {
-            require_same(then, now, "model.activation", "use the recipe that the checkpoint was trained by");
+void require_same_model(const std::string& trained_with, const Recipe& recipe) {
+    const bool built_in = recipe.model.script.empty() && recipe.model.exported.empty();
+    if (!trained_with.empty() && built_in) {
+        constexpr const char* kHint = "use the recipe that the checkpoint was trained with";
+        require_same(trained_with, recipe, "model.name", kHint);
+        if (recipe.model.name == "mlp") {
+            require_same(trained_with, recipe, "model.activation", kHint);
         }
     }
 }
 
-void require_same_file(const std::string& then, const std::string& now, const ModelRecipe& recipe) {
-    if (then.empty() || now.empty() || then == now) {
+void require_same_file(const std::string& trained_hash, const std::string& hash, const ModelRecipe& recipe) {
+    if (trained_hash.empty() || hash.empty() || trained_hash == hash) {
         return;
     }
-    const std::string key = custom_model_key(recipe);
     throw InvalidArgument(
-        {.where = key,
+        {.where = custom_model_key(recipe),
          .expected = "the file that the run began with",
          .got = (recipe.script.empty() ? recipe.exported : recipe.script) + ", which is another",
-         .hint = fmt::format("put it back or name it, --set {}=FILE; another network is another run", key)});
+         .hint = fmt::format("restore that file, or name it with --set {}=FILE; another network needs "
+                             "a new run",
+                             custom_model_key(recipe))});
 }
 
-void require_same_optimizer(const std::string& then, const Recipe& now) {
-    if (then.empty()) {
+void require_same_optimizer(const std::string& trained_with, const Recipe& recipe) {
+    if (trained_with.empty()) {
         return;
     }
-    require_same(then, now, "optimizer.name", "resume with the optimizer that the run began with");
-    const RecipeKeys before = recipe_keys(then, "the checkpoint's recipe");
+    require_same(trained_with, recipe, "optimizer.name", "resume with the optimizer that the run began with");
+    const RecipeKeys before = recipe_keys(trained_with, "the checkpoint's recipe");
     const auto ema = before.find("train.ema");
     const bool averaged = ema != before.end() && std::strtod(ema->second.c_str(), nullptr) > 0;
-    if (ema != before.end() && averaged != (now.train.ema > 0)) {  // any other decay goes on with the average there is
+    if (ema != before.end() && averaged != (recipe.train.ema > 0)) {  // any other decay continues the average
         throw InvalidArgument(
             {.where = "train.ema",
              .expected = ema->second + ", as when the run began",
-             .got = fmt::to_string(now.train.ema),
-             .hint = averaged ? "a run with averaged weights goes on with them: --set train.ema=" + ema->second
-                              : "a run goes on without averaged weights where it began without: "
-                                "--set train.ema=0, or a new run with model.weights"});
+             .got = fmt::to_string(recipe.train.ema),
+             .hint = averaged ? "a run with averaged weights keeps them: --set train.ema=" + ema->second
+                              : "a run without averaged weights continues without them: --set train.ema=0, or start a "
+                                "new run with model.weights"});
     }
 }
 

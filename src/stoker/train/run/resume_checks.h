@@ -1,5 +1,5 @@
-// What a checkpoint's weights mean nothing without, though names and shapes fit: other keys show in a tensor's name or
-// shape when it is loaded.
+// Settings that a resumed run must share with its checkpoint although names and shapes of tensors fit: they change what
+// weights and optimiser state mean. Other differences show when the tensors are loaded.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace stoker {
 
-// Throws InvalidArgument, naming the key, where `now` says another model than `then`, the recipe (TOML) that a
-// checkpoint was trained by; empty: not known.
-void require_same_model(const std::string& then, const Recipe& now);
+// Throws InvalidArgument, naming the key, where `recipe` has another built-in model, or another activation, than
+// `trained_with`, the recipe (TOML) of the checkpoint. Empty: not known, nothing is checked.
+void require_same_model(const std::string& trained_with, const Recipe& recipe);
 
-// The same of the file of a model of one's own, by its hash (custom_model_hash) when the checkpoint was written and
-// now. Empty: not known, or another kind of model, which names and shapes tell.
-void require_same_file(const std::string& then, const std::string& now, const ModelRecipe& recipe);
+// The same for the file of model.script or model.export, by its hash (custom_model_hash) when the checkpoint was
+// written and now. Where one is empty nothing is checked: it is not known, or the model has no file.
+void require_same_file(const std::string& trained_hash, const std::string& hash, const ModelRecipe& recipe);
 
-// The same of the optimiser, whose state would be taken for another's, and of whether weights are averaged.
-void require_same_optimizer(const std::string& then, const Recipe& now);
+// The same for the optimiser's name, and for whether weights are averaged.
+void require_same_optimizer(const std::string& trained_with, const Recipe& recipe);
 
 }  // namespace stoker

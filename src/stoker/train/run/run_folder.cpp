@@ -1,10 +1,9 @@
-// Checkpoints are written under a temporary name, synced file by file, and renamed: the rename is
-// the commit. Old ones are renamed away before they are deleted, so none is ever half there.
+// A checkpoint is written under a temporary name, each file synced, and renamed: the rename commits it. An old
+// checkpoint is renamed before it is deleted, so no name ever holds half a checkpoint.
 #include "stoker/train/run/run_folder.h"
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +26,7 @@ void make_directories(const fs::path& path) {
     std::error_code error;
     fs::create_directories(path, error);
     if (error) {
-        throw IoError({.where = path.string(), .expected = "a folder that can be made", .got = error.message()});
+        throw errno_error(path.string(), "a folder that can be made", error.value());
     }
 }
 
@@ -35,38 +34,37 @@ void rename_folder(const fs::path& from, const fs::path& to) {
     std::error_code error;
     fs::rename(from, to, error);
     if (error) {
-        throw IoError({.where = to.string(), .expected = "a free name", .got = error.message()});
+        throw errno_error(to.string(), "a free name", error.value());
     }
 }
 
-void remove_whole(const fs::path& path) {
+void remove_path(const fs::path& path) {
     std::error_code error;
     fs::remove_all(path, error);
     if (error) {
-        throw IoError({.where = path.string(), .expected = "something that can be removed", .got = error.message()});
+        throw errno_error(path.string(), "something that can be removed", error.value());
     }
 }
 
-// Gives a finished checkpoint its name. The same step may have one already, of before its epoch's evaluation: the
-// two change places in one step, so that there is never none, and the old one goes.
+// Gives a finished checkpoint its name. The step may already have one, written before the epoch's evaluation: the two
+// are exchanged atomically and the old one is removed, so that there is one at every moment.
 void commit(const fs::path& temporary, const fs::path& final_name) {
     if (!fs::exists(final_name)) {
         rename_folder(temporary, final_name);
         return;
     }
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) != 0) {
-        remove_whole(final_name);  // a file system that cannot exchange
+        remove_path(final_name);  // the file system cannot exchange names
         rename_folder(temporary, final_name);
         return;
     }
-    remove_whole(temporary);
+    remove_path(temporary);
 }
 
-// By way of another name, so that a half-deleted checkpoint is none.
 void remove_checkpoint(const fs::path& checkpoint) {
     const fs::path old = checkpoint.parent_path() / (".old-" + checkpoint.filename().string());
     rename_folder(checkpoint, old);
-    remove_whole(old);
+    remove_path(old);
 }
 
 std::set<std::string> names_in(const fs::path& folder) {
@@ -78,8 +76,8 @@ std::set<std::string> names_in(const fs::path& folder) {
     return names;
 }
 
-// What a run tells of itself: nothing of it is for the run that takes its place.
-bool is_told(const std::string& name) {
+// Files that a run records about itself, and that a run in its place must not inherit.
+bool is_record(const std::string& name) {
     const auto names = {kMetricsFile, kAccountFile, kCurves, kQuarantine};
     return is_event_file(name) || std::ranges::find(names, name) != names.end();
 }
@@ -89,7 +87,7 @@ void remove_leftovers(const fs::path& checkpoints) {
     for (const auto& entry : fs::directory_iterator(checkpoints, none)) {
         const std::string name = entry.path().filename().string();
         if (name.starts_with(".writing-") || name.starts_with(".old-")) {
-            remove_whole(entry.path());
+            remove_path(entry.path());
         }
     }
 }
@@ -98,12 +96,6 @@ void remove_leftovers(const fs::path& checkpoints) {
 
 bool RunFolder::is_run() const {
     return fs::exists(path_ / kRecipeFile);
-}
-
-RunFolder::~RunFolder() {
-    if (lock_ >= 0) {
-        ::close(lock_);
-    }
 }
 
 bool RunFolder::failed_early() const {
@@ -116,16 +108,14 @@ bool RunFolder::exists() const {
 }
 
 void RunFolder::lock() {
-    if (lock_ >= 0) {
+    if (lock_ || !fs::is_directory(path_)) {
         return;
     }
-    lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // Some file systems know no locks and say so: then there is nothing to keep others out with.
-    if (lock_ >= 0 && ::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        ::close(std::exchange(lock_, -1));
+    lock_ = FolderLock::try_lock(path_);
+    if (!lock_) {
         throw InvalidArgument({.where = path_.string(),
                                .expected = "a folder that no other process trains in",
-                               .got = "one in use",
+                               .got = "one that is in use",
                                .hint = "wait for the other run, or add --out DIR for another folder"});
     }
 }
@@ -133,7 +123,7 @@ void RunFolder::lock() {
 void RunFolder::open(const std::string& recipe) {
     const bool new_folder = !fs::exists(path_);
     make_directories(path_);
-    lock();  // first: what lies here may be another run's, begun a moment ago, and not ours to take away
+    lock();  // before the folder is read: another run may have begun in it a moment ago
     new_folder_ = new_folder;
     recipe_before_ = is_run() ? std::optional(read_text(path_ / kRecipeFile)) : std::nullopt;
     before_ = names_in(path_);
@@ -143,27 +133,27 @@ void RunFolder::open(const std::string& recipe) {
 
 void RunFolder::create(const std::string& recipe) {
     open(recipe);
-    if (recipe_before_ || failed_early()) {  // else what lies here is other programs'
+    if (recipe_before_ || failed_early()) {  // otherwise the files are other programs'
         for (const std::string& name : names_in(path_)) {
-            if (is_told(name)) {
-                remove_whole(path_ / name);
+            if (is_record(name)) {
+                remove_path(path_ / name);
                 before_.erase(name);
             }
         }
     }
-    remove_whole(path_ / kFailedFile);
+    remove_path(path_ / kFailedFile);
 }
 
-void RunFolder::go_on(const std::string& recipe) {
+void RunFolder::resume(const std::string& recipe) {
     open(recipe);
-    remove_whole(path_ / kFailedFile);
+    remove_path(path_ / kFailedFile);
 }
 
 void RunFolder::fail(const std::string& reason, bool trained) {
     if (!begun_) {
         return;
     }
-    std::error_code ignored;  // the error that ends the run is on its way, and says more
+    std::error_code ignored;  // the error that ended the run matters more
     try {
         if (!trained) {
             discard();
@@ -172,18 +162,18 @@ void RunFolder::fail(const std::string& reason, bool trained) {
             const nlohmann::json json = {{"error", reason}};
             write_file(path_ / kFailedFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
         } else if (new_folder_) {
-            fs::remove(path_, ignored);  // where nobody else put anything
+            fs::remove(path_, ignored);  // only if it is empty
         }
     } catch (const std::exception&) {
     }
 }
 
-// Takes away what this process made, but for the list of bad samples, which the user needs now.
+// Removes what this process made, except quarantine.jsonl, which the user needs to find the cause.
 void RunFolder::discard() {
     for (const std::string& name : names_in(path_)) {
-        const bool ours = name == kRecipeFile || name == kCheckpoints || (is_told(name) && name != kQuarantine);
+        const bool ours = name == kRecipeFile || name == kCheckpoints || (is_record(name) && name != kQuarantine);
         if (ours && !before_.contains(name)) {
-            remove_whole(path_ / name);
+            remove_path(path_ / name);
         }
     }
     if (recipe_before_) {
@@ -207,23 +197,13 @@ void RunFolder::metric(const std::string& line) {
 
 void RunFolder::flush_metrics() {
     const fs::path file = path_ / kMetricsFile;
-    const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    std::size_t done = 0;
-    while (fd >= 0 && done < pending_metrics_.size()) {
-        const ssize_t written = ::write(fd, pending_metrics_.data() + done, pending_metrics_.size() - done);
-        if (written < 0 && errno != EINTR) {
-            break;
-        }
-        done += written > 0 ? static_cast<std::size_t>(written) : 0;
-    }
-    const std::string reason = errno_text();
-    if (fd >= 0) {
-        ::close(fd);
-    }
+    const Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    const std::size_t done = out.get() < 0 ? 0 : write_bytes(out.get(), as_bytes(pending_metrics_));
+    const int reason = errno;
     metrics_bytes_ += static_cast<std::int64_t>(done);
-    pending_metrics_.erase(0, done);  // a later try goes on in the middle of the line
-    if (fd < 0 || !pending_metrics_.empty()) {
-        throw IoError({.where = file.string(), .expected = "room to write", .got = reason});
+    pending_metrics_.erase(0, done);  // a later call continues in the middle of the line
+    if (out.get() < 0 || !pending_metrics_.empty()) {
+        throw errno_error(file.string(), "room to write", reason);
     }
 }
 
@@ -235,7 +215,7 @@ void RunFolder::cut_metrics(std::int64_t bytes) {
     if (size > metrics_bytes_) {
         fs::resize_file(file, static_cast<std::uintmax_t>(metrics_bytes_), error);
         if (error) {
-            throw IoError({.where = file.string(), .expected = "a file that can be cut", .got = error.message()});
+            throw errno_error(file.string(), "a file that can be cut", error.value());
         }
     }
 }
@@ -254,12 +234,12 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
     make_directories(all);
     const fs::path final_name = all / fmt::to_string(step);
     const fs::path temporary = all / fmt::format(".writing-{}", step);
-    remove_whole(temporary);
+    remove_path(temporary);
     make_directories(temporary);
     write_checkpoint(temporary, checkpoint);
     commit(temporary, final_name);
     sync_directory(all);
-    sync_directory(path_);  // for the first one, which `checkpoints` is new with
+    sync_directory(path_);  // `checkpoints` may be new
     try {
         const auto kept = checkpoints_in(path_ / kCheckpoints);
         for (std::size_t i = 0; i + kKept < kept.size(); ++i) {
@@ -267,11 +247,11 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
         }
         remove_leftovers(all);
     } catch (const IoError&) {
-        // The new checkpoint is safe. An old one that somebody reads just now is no reason to stop a run.
+        // The new checkpoint is safe. An old one that cannot be removed must not stop the run.
     }
 }
 
-void RunFolder::cut_checkpoints(std::int64_t step) const {
+void RunFolder::remove_checkpoints_after(std::int64_t step) const {
     for (const auto& [at, checkpoint] : checkpoints_in(path_ / kCheckpoints)) {
         if (at > step) {
             remove_checkpoint(checkpoint);

@@ -1,5 +1,5 @@
-// The folder of one run: recipe.toml as used, metrics.jsonl, account.json, failed.json and checkpoints/<step>/.
-// A checkpoint appears complete or not at all, whatever moment the process dies at.
+// The folder of one run: recipe.toml as used, metrics.jsonl, account.json, failed.json and checkpoints/<step>/. A
+// checkpoint appears complete or not at all, at whatever moment the process dies.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 #include <set>
 #include <string>
 
+#include "stoker/base/folder_lock.h"
 #include "stoker/train/run/checkpoint.h"
 
 namespace stoker {
 
-inline constexpr const char* kCurves = "curves.svg";            // tracker.h
+inline constexpr const char* kCurves = "curves.svg";            // run_recorder.h
 inline constexpr const char* kQuarantine = "quarantine.jsonl";  // quarantine.h
 
 class RunFolder {
@@ -20,59 +21,58 @@ class RunFolder {
     explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
     RunFolder(const RunFolder&) = delete;
     RunFolder& operator=(const RunFolder&) = delete;
-    ~RunFolder();
 
     const std::filesystem::path& path() const { return path_; }
 
-    // True where a run was begun here before, or a file lies here that a run would overwrite.
+    // True where the folder holds a run, or a file that a run would overwrite.
     bool exists() const;
-    // True where a run was begun here before.
+    // True where the folder holds a recipe.toml.
     bool is_run() const;
-    // True where a run failed here and left no checkpoint to go on from: the next one may take its place.
+    // True where a run failed here without a checkpoint; a new run may take its place.
     bool failed_early() const;
-    // Keeps other processes from running in this folder, where it is there, until this object goes. Throws
-    // InvalidArgument where one does.
+    // Keeps other processes from running in this folder, if it exists, for the lifetime of this object. Throws
+    // InvalidArgument where another process runs in it.
     void lock();
-    // Begins a run: makes the folder, locks it, writes recipe.toml, and takes away what an earlier run told here.
+    // Begins a run: makes the folder, locks it, writes recipe.toml and removes what an earlier run recorded.
     void create(const std::string& recipe);
-    // The same for a run that goes on from a checkpoint: all that is here stays.
-    void go_on(const std::string& recipe);
-    // Ends a run that failed, and does not throw. Where it `trained` a step, all of it stays, with `reason` in
-    // failed.json. Else the folder is as it was, but for its list of bad samples; failed.json is there if that is, or
-    // if a recipe was here before.
+    // The same for a run that resumes: everything in the folder stays.
+    void resume(const std::string& recipe);
+    // Ends a run that failed; does not throw. Where it `trained` a step, everything stays, and `reason` goes into
+    // failed.json. Otherwise the folder becomes what it was, except that quarantine.jsonl stays; failed.json is written
+    // where that file exists, or where a recipe was here before.
     void fail(const std::string& reason, bool trained);
-    // True where `checkpoint` is one of this folder's.
+    // True where `checkpoint` lies in this folder.
     bool holds(const std::filesystem::path& checkpoint) const;
 
     // Appends a line of JSON to metrics.jsonl, buffered until `flush_metrics`.
     void metric(const std::string& line);
     void flush_metrics();
     std::int64_t metrics_bytes() const { return metrics_bytes_; }
-    // Cuts metrics.jsonl back to its first `bytes` bytes: what a checkpoint has seen.
+    // Cuts metrics.jsonl to its first `bytes` bytes, which a checkpoint records.
     void cut_metrics(std::int64_t bytes);
 
     void write_account(const std::string& json) const;
-    // What write_account wrote last; empty where it never did.
+    // The text of account.json; empty where there is none.
     std::string read_account() const;
 
-    // Writes checkpoints/<step>/ durably, then removes all but the newest kKept; one that cannot be
-    // removed now is tried again at the next save.
+    // Writes checkpoints/<step>/ durably, then removes all but the newest kKept; one that cannot be removed is tried
+    // again at the next save.
     void save(std::int64_t step, const Checkpoint& checkpoint) const;
     static constexpr std::size_t kKept = 3;
-    // Removes the checkpoints after `step`, since a run that goes on from an older one leaves their path, and what
-    // a process that died while writing has left.
-    void cut_checkpoints(std::int64_t step) const;
+    // Removes the checkpoints after `step`, which a run that resumes there does not pass through, and what a process
+    // left that died while it wrote or removed one.
+    void remove_checkpoints_after(std::int64_t step) const;
 
   private:
     void open(const std::string& recipe);
     void discard();
 
     std::filesystem::path path_;
-    bool begun_ = false;  // by `create` or `go_on`
-    bool new_folder_ = false;
-    std::set<std::string> before_;              // names that were here before, and still are
-    std::optional<std::string> recipe_before_;  // recipe.toml, where it was
-    int lock_ = -1;                             // a descriptor of the folder
+    bool begun_ = false;                        // by `create` or `resume`
+    bool new_folder_ = false;                   // made by this object
+    std::set<std::string> before_;              // names in the folder before the run that were not removed
+    std::optional<std::string> recipe_before_;  // the text of recipe.toml before the run
+    std::optional<FolderLock> lock_;
     std::string pending_metrics_;
     std::int64_t metrics_bytes_ = 0;
 };

@@ -1,4 +1,4 @@
-// at::autocast's thread-local switches, which C++ has without a guard.
+// LibTorch has no RAII guard for at::autocast's thread-local switches.
 #include "stoker/train/step/autocast.h"
 
 #include <ATen/autocast_mode.h>
@@ -11,7 +11,7 @@
 namespace stoker {
 namespace {
 
-// Ampere and later multiply bf16.
+// Ampere (compute capability 8) and later.
 bool has_bf16(const at::Device& device) {
     const auto devices = cuda_devices();
     const auto index = static_cast<std::size_t>(std::max<int>(device.index(), 0));
@@ -19,13 +19,6 @@ bool has_bf16(const at::Device& device) {
 }
 
 }  // namespace
-
-std::string Precision::name() const {
-    if (autocast) {
-        return *autocast == at::kHalf ? "fp16" : "bf16";
-    }
-    return tf32 ? "tf32" : "fp32";
-}
 
 Precision choose_precision(const std::string& precision, const at::Device& device) {
     const bool gpu = device.is_cuda();
@@ -37,7 +30,7 @@ Precision choose_precision(const std::string& precision, const at::Device& devic
             throw InvalidArgument({.where = "train.precision",
                                    .expected = "fp32, bf16 or fp16 on a CPU",
                                    .got = "tf32",
-                                   .hint = "tf32 is a GPU's"});
+                                   .hint = "only GPUs have tf32"});
         }
         return {.tf32 = true};
     }

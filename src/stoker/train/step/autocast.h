@@ -1,5 +1,5 @@
-// Mixed precision for a scope: inside, matrix products and convolutions run in bf16 or fp16, what needs range or
-// exactness in float32, as torch.autocast chooses.
+// Mixed precision for a scope, as torch.autocast: matrix products and convolutions run in bf16 or fp16, operations that
+// need range or precision in float32.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,24 +10,22 @@
 
 namespace stoker {
 
-// What a recipe's train.precision means on a device.
+// train.precision on a device.
 struct Precision {
     std::optional<at::ScalarType> autocast = std::nullopt;  // bf16 or fp16; empty: none
-    bool loss_scaling = false;                              // fp16: small gradients would vanish
-    bool tf32 = false;                                      // a GPU's matrix products may drop 13 bits
-
-    std::string name() const;  // "fp32", "tf32", "bf16", "fp16"
+    bool loss_scaling = false;                              // for fp16, in which small gradients vanish
+    bool tf32 = false;                                      // matrix products on a GPU may drop 13 bits
 };
 
-// `auto`: float32 on a CPU; on a GPU bf16 where it has that in hardware, else fp16. Throws InvalidArgument for a
-// precision that the device does not have.
+// `auto` is float32 on a CPU; on a GPU bf16 if the hardware has it, else fp16. Throws InvalidArgument for a precision
+// that the device does not have.
 Precision choose_precision(const std::string& precision, const at::Device& device);
 
-// The state before is there again at the end, also after an exception. Weights that were cast are kept within the
-// outermost scope, so that each is cast once a step.
+// Restores the previous state when it goes out of scope. Cast weights are cached within the outermost scope, so each is
+// cast once a step.
 class Autocast {
   public:
-    // Nothing where `precision` has no autocast.
+    // Does nothing where `precision` has no autocast.
     Autocast(const Precision& precision, const at::Device& device);
     Autocast(const Autocast&) = delete;
     Autocast& operator=(const Autocast&) = delete;

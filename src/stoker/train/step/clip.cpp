@@ -1,4 +1,4 @@
-// By ATen's foreach kernels, a few launches for all parameters.
+// ATen's foreach kernels need a few launches for all parameters.
 #include "stoker/train/step/clip.h"
 
 #include <ATen/ops/_foreach_clamp_max.h>

@@ -1,4 +1,4 @@
-// Limits gradients on their device, without a wait.
+// Gradient clipping on the device, without waiting for it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,10 +8,10 @@
 namespace stoker {
 
 // torch.nn.utils.clip_grad_norm_: scales all gradients by max_norm / (norm + 1e-6) where that is below 1. Returns the
-// norm of all of them together, before, as a float32 scalar on their device.
+// total norm before scaling, a float32 scalar on their device.
 at::Tensor clip_norm(std::vector<at::Tensor>& gradients, double max_norm);
 
-// torch.nn.utils.clip_grad_value_: each number into [-limit, limit].
+// torch.nn.utils.clip_grad_value_: clamps each element to [-limit, limit].
 void clip_value(std::vector<at::Tensor>& gradients, double limit);
 
 }  // namespace stoker

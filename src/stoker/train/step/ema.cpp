@@ -1,4 +1,4 @@
-// Swapping copies nothing: the tensors change their memory.
+// Swapping exchanges the tensors' memory and copies nothing.
 #include "stoker/train/step/ema.h"
 
 #include <ATen/ops/_foreach_lerp.h>
@@ -15,7 +15,7 @@ Ema::Ema(const Model& model, double decay) : model_(model.state()), decay_(decay
     for (const auto& [name, tensor] : model_) {
         average_.push_back(tensor.detach().clone());
         if (tensor.is_floating_point()) {
-            averaged_.push_back(tensor);
+            model_floats_.push_back(tensor);
             floats_.push_back(average_.back());
         }
     }
@@ -23,7 +23,7 @@ Ema::Ema(const Model& model, double decay) : model_(model.state()), decay_(decay
 
 void Ema::update() {
     const c10::NoGradGuard no_grad;
-    at::_foreach_lerp_(floats_, averaged_, 1 - decay_);
+    at::_foreach_lerp_(floats_, model_floats_, 1 - decay_);
 }
 
 void Ema::swap() {

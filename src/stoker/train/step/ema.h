@@ -1,4 +1,4 @@
-// A running average of a model's weights, which is often better than the weights themselves, and is what is evaluated.
+// An exponential moving average of a model's weights, which is evaluated and saved beside them.
 #pragma once
 
 #include <vector>
@@ -7,17 +7,17 @@
 
 namespace stoker {
 
-// average = decay * average + (1 - decay) * weight after each step, of parameters and of buffers of floats; other
+// After each step: average = decay * average + (1 - decay) * weight, for parameters and floating-point buffers. Other
 // buffers are the model's.
 class Ema {
   public:
     Ema(const Model& model, double decay);
 
     void update();
-    // The model's state of now becomes the average's and the other way round; twice is nothing.
+    // Exchanges the model's weights and the average. Calling it twice changes nothing.
     void swap();
 
-    // As a model's state: its names in its order.
+    // With the names and in the order of the model's state.
     std::vector<NamedTensor> state() const;
     // Throws InvalidArgument where a name is missing or a shape differs.
     void load(const std::vector<NamedTensor>& state);
@@ -25,12 +25,12 @@ class Ema {
   private:
     std::vector<NamedTensor> model_;  // the model's own tensors
     std::vector<at::Tensor> average_;
-    std::vector<at::Tensor> averaged_;  // of the model, those of floats
-    std::vector<at::Tensor> floats_;    // of average_, the same
+    std::vector<at::Tensor> model_floats_;  // the floating-point tensors of model_
+    std::vector<at::Tensor> floats_;        // those of average_
     double decay_;
 };
 
-// The averaged weights are the model's as long as this lives; null: nothing.
+// Gives the model the averaged weights for the lifetime of this object; does nothing for null.
 class AveragedWeights {
   public:
     explicit AveragedWeights(Ema* ema) : ema_(ema) { swap(); }

@@ -1,4 +1,4 @@
-// The optimiser's state keeps its names and its meaning, so a checkpoint does not tell which way a run was trained.
+// The optimiser's state keeps its names and meaning, so a run may switch between this step and the eager one.
 #include "stoker/train/step/fused_step.h"
 
 #include <ATen/Parallel.h>
@@ -12,14 +12,14 @@
 namespace stoker {
 namespace {
 
-// Multiplications and additions that are worth a thread's while: some 50 us of work between two meetings.
-constexpr double kFlopsOfAThread = 8e6;
+// Multiplications and additions for which a thread pays off: about 50 us of work between two barriers.
+constexpr double kFlopsPerThread = 8e6;
 
 float* floats(const at::Tensor& tensor) {
     return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
 }
 
-// A frozen parameter has no state, or no gradient that is asked for.
+// A frozen parameter has no state, or does not require a gradient.
 template <typename Trained>
 bool usable(const Trained& parameter) {
     const at::Tensor& value = parameter.value;
@@ -45,7 +45,7 @@ int threads_for(const std::vector<int>& widths, std::int64_t samples) {
     for (std::size_t l = 0; l + 1 < widths.size(); ++l) {
         flops += 6.0 * widths[l] * widths[l + 1] * static_cast<double>(samples);
     }
-    return std::clamp(static_cast<int>(flops / kFlopsOfAThread), 1, at::get_num_threads());
+    return std::clamp(static_cast<int>(flops / kFlopsPerThread), 1, at::get_num_threads());
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ double FusedStep::run(const DeviceBatch& batch, double lr) {
     for (const Layer& layer : layers_) {
         memory.push_back(layer.memory());
     }
-    if (mlp_ == nullptr || memory != memory_) {  // somebody gave a parameter other memory
+    if (mlp_ == nullptr || memory != memory_) {  // a parameter has got other memory
         options_.threads = threads_for(options_.widths, samples);
         mlp_ = std::make_unique<FusedMlp>(options_, memory);
         memory_ = std::move(memory);
@@ -114,7 +114,7 @@ double FusedStep::run(const DeviceBatch& batch, double lr) {
     const at::Tensor label = batch.label.contiguous();         // (N)
     if (x.size(1) != options_.widths.front()) {
         throw InvalidArgument(
-            {.where = "FusedStep",
+            {.where = "data",
              .expected = std::to_string(options_.widths.front()) + " values a sample, as the model takes",
              .got = std::to_string(x.size(1))});
     }

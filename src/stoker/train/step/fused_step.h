@@ -1,5 +1,5 @@
-// fused/'s training step over a model's and an optimiser's own memory: what the parts of step.h do one after the other,
-// in one pass, where the model is a chain of fully connected layers in float32 on the CPU.
+// A training step in one pass for chains of fully connected layers in float32 on the CPU: fused/'s step, working on the
+// tensors of the model and the optimiser.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace stoker {
 
 class FusedStep {
   public:
-    // Empty where the model, the device or the optimiser is not made for it.
+    // Empty where model, device or optimiser do not support it.
     static std::optional<FusedStep> make(const Model& model, const Optimizer& optimizer, const at::Device& device,
                                          const LossOptions& loss);
 
@@ -24,7 +24,7 @@ class FusedStep {
     double run(const DeviceBatch& batch, double lr);
 
   private:
-    // A parameter, and what the optimiser keeps of it; undefined where it does not.
+    // A parameter and its state in the optimiser; undefined where the optimiser has none.
     struct Trained {
         at::Tensor value;
         at::Tensor first = {};   // exp_avg or momentum_buffer
@@ -43,8 +43,8 @@ class FusedStep {
 
     std::vector<Layer> layers_;
     FusedMlpOptions options_;
-    std::vector<FusedLayer> memory_ = {};  // that mlp_ works on
-    std::unique_ptr<FusedMlp> mlp_;        // made at the first step, for its number of samples
+    std::vector<FusedLayer> memory_ = {};  // of mlp_
+    std::unique_ptr<FusedMlp> mlp_;        // made at the first step, which gives the batch size
 };
 
 }  // namespace stoker

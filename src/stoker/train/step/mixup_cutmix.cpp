@@ -3,16 +3,14 @@
 
 #include <ATen/ops/one_hot.h>
 
-#include "stoker/ops/batch_mix.h"
-#include "stoker/ops/cutmix.h"
-#include "stoker/ops/mixup.h"
+#include "stoker/ops/mixup_cutmix_params.h"
 
 namespace stoker {
 namespace {
 
-// Returns lambda, the share of a sample that stays its own.
+// Both return lambda, the share of the sample itself in the result.
 double mix_images(at::Tensor& image, double alpha, Rng& rng) {
-    const double lambda = draw_mixup({.alpha = alpha}, rng);
+    const double lambda = draw_beta(alpha, rng);
     const at::Tensor before = image.roll(1, 0);
     image.mul_(lambda).add_(before.mul(1 - lambda));
     return lambda;
@@ -20,7 +18,7 @@ double mix_images(at::Tensor& image, double alpha, Rng& rng) {
 
 double cut_images(at::Tensor& image, double alpha, Rng& rng) {
     const CutMixParams drawn =
-        draw_cutmix({.alpha = alpha}, static_cast<int>(image.size(2)), static_cast<int>(image.size(3)), rng);
+        draw_cutmix(alpha, static_cast<int>(image.size(2)), static_cast<int>(image.size(3)), rng);
     const Box& box = drawn.box;
     const at::Tensor part = image.narrow(2, box.top, box.height).narrow(3, box.left, box.width);
     part.copy_(part.roll(1, 0));

@@ -1,5 +1,5 @@
-// Mixup and cutmix of whole batches on the device, with soft targets; ops/mixup and ops/cutmix draw, and are the twins
-// of the arithmetic.
+// Mixup and cutmix of batches on the device, with soft targets. ops/mixup_cutmix_params draws the parameters; the tests
+// compare the arithmetic with references on plain memory.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace stoker {
 
 struct MixupCutmixOptions {
     double mixup = 0;   // alpha of Beta(alpha, alpha); 0: never
-    double cutmix = 0;  // the same; with both, each batch gets one or the other by a coin
+    double cutmix = 0;  // the same; with both, each batch gets one of them at random
     std::int64_t classes = 1;
     std::uint64_t seed = 0;
 
     bool any() const { return mixup > 0 || cutmix > 0; }
 };
 
-// Mixes each sample of `batch` with the one before, in place, as (seed, epoch, number of the batch) say; its labels
-// become float32 (N, classes).
+// Mixes each sample of `batch` with the one before it, in place, drawing from (seed, epoch, number of the batch). The
+// labels become float32 (N, classes).
 void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epoch, std::int64_t number);
 
 }  // namespace stoker

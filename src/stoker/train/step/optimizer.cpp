@@ -1,5 +1,5 @@
-// Adam: Kingma and Ba, 2015, with L2 in the gradient; AdamW: Loshchilov and Hutter, 2019, decay apart
-// from it; SGD with momentum as torch.optim.SGD defines it (dampening 0).
+// Adam: Kingma and Ba, 2015, with L2 added to the gradient; AdamW: Loshchilov and Hutter, 2019, with decoupled decay;
+// SGD with momentum as in torch.optim.SGD (dampening 0).
 #include "stoker/train/step/optimizer.h"
 
 #include <ATen/ops/_foreach_add.h>
@@ -33,7 +33,7 @@ std::vector<at::Tensor> pick(const std::vector<at::Tensor>& all, const std::vect
 
 constexpr std::string_view kNormsAndBiases = "norms_and_biases";
 
-// Norms have a weight and a bias for each channel, so that all their parameters are of one dimension, as are biases.
+// Norms have one weight and one bias for each channel, so their parameters have one dimension, as biases do.
 std::vector<bool> decaying(const std::vector<NamedTensor>& parameters, const std::vector<std::string>& without) {
     std::vector<bool> decays(parameters.size(), true);
     for (const std::string& pattern : without) {
@@ -48,7 +48,7 @@ std::vector<bool> decaying(const std::vector<NamedTensor>& parameters, const std
             throw InvalidArgument({.where = "optimizer.no_decay",
                                    .expected = "the name of a parameter, a pattern such as \"bn*.weight\", or "
                                                "\"norms_and_biases\"",
-                                   .got = "\"" + pattern + "\", which fits none that trains",
+                                   .got = "\"" + pattern + "\", which matches no trained parameter",
                                    .hint = parameters.empty() ? "" : "the first is " + parameters[0].name});
         }
     }
@@ -100,7 +100,7 @@ void Optimizer::step(const at::Tensor& found_inf) {
     }
     std::vector<at::Tensor> steps = pick(steps_, with_grad);
     at::_foreach_add_(steps, 1);
-    if (found_inf.defined()) {  // a step that is left out does not count; the fused kernels leave it out themselves
+    if (found_inf.defined()) {  // a skipped step does not count; the fused kernels skip by themselves
         at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), found_inf));
     }
     const auto rest =
@@ -128,8 +128,8 @@ void Optimizer::fused_step(const std::vector<std::size_t>& group, double weight_
     }
     const std::optional<at::Tensor> skip = found_inf.defined() ? std::optional(found_inf) : std::nullopt;
     if (!is_adam()) {
-        // A momentum buffer of zeros makes the first step like any other: without dampening,
-        // momentum * 0 + grad is the copy of grad that torch.optim begins with.
+        // With a momentum buffer of zeros the first step needs no special case: without dampening,
+        // momentum * 0 + grad is the copy of grad that torch.optim starts with.
         at::_fused_sgd_(parameters, grads, first_.empty() ? std::vector<at::Tensor>{} : pick(first_, group),
                         weight_decay, recipe_.momentum, lr_, /*dampening=*/0, recipe_.nesterov, /*maximize=*/false,
                         /*is_first_step=*/false, /*grad_scale=*/{}, skip);
@@ -186,12 +186,12 @@ void Optimizer::set_lr(double lr) {
     }
 }
 
-std::vector<at::Tensor> Optimizer::memory() const {
-    std::vector<at::Tensor> memory = {lr_};
+std::vector<at::Tensor> Optimizer::tensors() const {
+    std::vector<at::Tensor> all = {lr_};
     for (const auto* list : {&first_, &second_, &steps_}) {
-        memory.insert(memory.end(), list->begin(), list->end());
+        all.insert(all.end(), list->begin(), list->end());
     }
-    return memory;
+    return all;
 }
 
 std::vector<NamedTensor> Optimizer::state() const {
@@ -221,11 +221,11 @@ void Optimizer::load(const std::vector<NamedTensor>& given) {
         }
         tensor.copy_(found->tensor);
     }
-    const auto own = state();
+    const auto known = state();
     for (const auto& [name, tensor] : given) {
-        if (std::ranges::find(own, name, &NamedTensor::name) == own.end()) {
+        if (std::ranges::find(known, name, &NamedTensor::name) == known.end()) {
             throw InvalidArgument({.where = "optimizer state",
-                                   .expected = "nothing that " + recipe_.name + " does not keep",
+                                   .expected = "only the state of " + recipe_.name,
                                    .got = name,
                                    .hint = "resume with the optimizer and the model.freeze that the run began with"});
         }

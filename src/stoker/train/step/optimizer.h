@@ -1,5 +1,5 @@
-// SGD, Adam and AdamW with torch.optim's semantics, through LibTorch's fused kernels: one call a step
-// over all parameters, learning rate and step counts in tensors, nothing read back from the device.
+// SGD, Adam and AdamW with torch.optim's semantics, on LibTorch's fused kernels: one call a step for all parameters,
+// learning rate and step counts in tensors, and nothing read back from the device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ namespace stoker {
 
 enum class OptimizerKernel {
     fused,
-    single_tensor,  // one ATen call after the other for each parameter: the readable twin, and what stock LibTorch does
+    single_tensor,  // separate ATen calls for each parameter, as in stock LibTorch; the readable reference
 };
 
 class Optimizer {
@@ -21,10 +21,10 @@ class Optimizer {
     Optimizer(const std::vector<NamedTensor>& parameters, const OptimizerRecipe& recipe,
               OptimizerKernel kernel = OptimizerKernel::fused);
 
-    // Updates every parameter from its gradient. One without a gradient is left alone. `found_inf` (a float32 scalar on
-    // the parameters' device; undefined: 0): where it is 1, nothing changes.
+    // Updates every parameter that has a gradient. `found_inf`: a float32 scalar on the parameters' device, where 1
+    // skips the update; undefined: 0.
     void step(const at::Tensor& found_inf = {});
-    // Those that are there.
+    // Of the parameters that have one.
     std::vector<at::Tensor> gradients() const;
     // Frees the gradients: the next backward pass writes instead of adding.
     void zero_grad();
@@ -35,12 +35,11 @@ class Optimizer {
     const OptimizerRecipe& recipe() const { return recipe_; }
     OptimizerKernel kernel() const { return kernel_; }
 
-    // What `step` works on beside parameters and gradients.
-    std::vector<at::Tensor> memory() const;
-    // "exp_avg.<parameter>", "step.<parameter>" and so on: what a checkpoint keeps. The tensors are its own, not
-    // copies.
+    // All tensors that `step` reads or writes besides parameters and gradients.
+    std::vector<at::Tensor> tensors() const;
+    // "exp_avg.<parameter>", "step.<parameter>" and so on, for a checkpoint. Not copies.
     std::vector<NamedTensor> state() const;
-    // Throws InvalidArgument where an entry is missing, has another shape, or is not of this optimiser.
+    // Throws InvalidArgument for an entry that is missing, has another shape, or belongs to another optimiser.
     void load(const std::vector<NamedTensor>& state);
 
   private:

@@ -1,4 +1,3 @@
-// ATen has the two kernels; what is added is where their state lives.
 #include "stoker/train/step/scaler.h"
 
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
@@ -22,7 +21,7 @@ Scaler::Scaler(const at::Device& device, const ScalerOptions& options)
 const at::Tensor& Scaler::unscale(std::vector<at::Tensor>& gradients) {
     const c10::NoGradGuard no_grad;
     found_inf_.zero_();
-    // By way of double, as PyTorch: 1 / scale may not fit a float where the scale is large.
+    // In double, as in PyTorch: 1 / scale may be too small for a float.
     const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
     at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, inverse);
     return found_inf_;

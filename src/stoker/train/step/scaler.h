@@ -1,5 +1,5 @@
-// Loss scaling for fp16, as torch.amp.GradScaler does it, without a wait: small gradients would vanish in fp16, so the
-// loss is multiplied by a scale, and a step whose gradients overflowed is left out and halves it.
+// Loss scaling for fp16 as in torch.amp.GradScaler, without waiting for the device. The loss is multiplied by a scale
+// so that small gradients do not vanish; a step whose gradients overflow is skipped and halves the scale.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,14 +23,14 @@ class Scaler {
 
     const at::Tensor& scale() const { return scale_; }  // float32 scalar on the device
 
-    // Takes the scale off the gradients and finds out, on the device, whether any is infinite or NaN: 1 or 0, a float32
-    // scalar that the optimiser takes.
+    // Divides the gradients by the scale. Returns 1 if any of them is infinite or NaN, else 0: a float32 scalar on the
+    // device, for Optimizer::step.
     const at::Tensor& unscale(std::vector<at::Tensor>& gradients);
-    // The scale of the next step, after `unscale`.
+    // Computes the scale of the next step; called after `unscale`.
     void update();
 
-    std::vector<at::Tensor> memory() const { return {scale_, growth_tracker_, found_inf_}; }
-    // "scaler.scale", "scaler.growth_tracker": what a checkpoint keeps.
+    std::vector<at::Tensor> tensors() const { return {scale_, growth_tracker_, found_inf_}; }
+    // "scaler.scale" and "scaler.growth_tracker", for a checkpoint.
     std::vector<NamedTensor> state() const;
     // Throws InvalidArgument where one of them is missing.
     void load(const std::vector<NamedTensor>& state);

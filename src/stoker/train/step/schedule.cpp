@@ -1,5 +1,5 @@
-// One cycle: Smith and Topin, "Super-Convergence", 2018; cosine: Loshchilov and Hutter, "SGDR", 2017; both in the form
-// that PyTorch gave them.
+// One cycle: Smith and Topin, "Super-Convergence", 2018; cosine: Loshchilov and Hutter, "SGDR", 2017; both as in
+// PyTorch.
 #include "stoker/train/step/schedule.h"
 
 #include <algorithm>
@@ -14,18 +14,18 @@ double cosine(double from, double to, double share) {
     return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * share));
 }
 
-double one_cycle(const ScheduleRecipe& schedule, double lr, const StepPlace& place) {
+double one_cycle(const ScheduleRecipe& schedule, double lr, const StepPosition& position) {
     const double start = lr / schedule.div_factor;
-    const double peak = schedule.pct_start * static_cast<double>(place.total) - 1;
-    const double last = static_cast<double>(place.total) - 1;
-    const double at = static_cast<double>(std::min(place.step, place.total - 1));
+    const double peak = schedule.pct_start * static_cast<double>(position.total) - 1;
+    const double last = static_cast<double>(position.total) - 1;
+    const double at = static_cast<double>(std::min(position.step, position.total - 1));
     if (at <= peak) {
         return cosine(start, lr, peak > 0 ? at / peak : 1);
     }
     return cosine(lr, start / schedule.final_div_factor, last > peak ? (at - peak) / (last - peak) : 1);
 }
 
-// How often a loss has not become better for longer than patience.
+// How often the loss has failed to improve for longer than patience.
 int reductions(const ScheduleRecipe& schedule, std::span<const double> losses) {
     double best = std::numeric_limits<double>::infinity();
     std::int64_t waited = 0;
@@ -42,7 +42,7 @@ int reductions(const ScheduleRecipe& schedule, std::span<const double> losses) {
     return count;
 }
 
-// The share of lr at step `step` of `total` after the warm-up.
+// The factor on lr at step `step` of `total`, both counted after the warm-up.
 double factor(const ScheduleRecipe& schedule, std::int64_t step, std::int64_t total, std::int64_t epoch,
               std::span<const double> val_losses) {
     const double share =
@@ -68,19 +68,19 @@ double factor(const ScheduleRecipe& schedule, std::int64_t step, std::int64_t to
 
 }  // namespace
 
-double learning_rate(const ScheduleRecipe& schedule, double lr, const StepPlace& place,
+double learning_rate(const ScheduleRecipe& schedule, double lr, const StepPosition& position,
                      std::span<const double> val_losses) {
     if (schedule.name == "one_cycle") {
-        return one_cycle(schedule, lr, place);
+        return one_cycle(schedule, lr, position);
     }
     const std::int64_t warmup =
-        std::min(schedule.warmup.count * (schedule.warmup.epochs ? place.steps_per_epoch : 1), place.total);
-    const double after = factor(schedule, std::max<std::int64_t>(place.step - warmup, 0), place.total - warmup,
-                                place.step / place.steps_per_epoch, val_losses);
-    if (place.step >= warmup) {
+        std::min(schedule.warmup.count * (schedule.warmup.epochs ? position.steps_per_epoch : 1), position.total);
+    const double after = factor(schedule, std::max<std::int64_t>(position.step - warmup, 0), position.total - warmup,
+                                position.step / position.steps_per_epoch, val_losses);
+    if (position.step >= warmup) {
         return lr * after;
     }
-    const double rise = static_cast<double>(place.step) / static_cast<double>(warmup);
+    const double rise = static_cast<double>(position.step) / static_cast<double>(warmup);
     return lr * after * (schedule.warmup_factor + (1 - schedule.warmup_factor) * rise);
 }
 

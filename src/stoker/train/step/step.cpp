@@ -1,4 +1,4 @@
-// Phases of the account are entered here and nowhere deeper.
+// The phases of the account within a step are entered here, not in the parts.
 #include "stoker/train/step/step.h"
 
 #include <ATen/ops/full.h>
@@ -16,7 +16,7 @@
 namespace stoker {
 namespace {
 
-constexpr std::int64_t kOnDevice = 256;  // losses; then they are fetched whether anybody asks or not
+constexpr std::int64_t kOnDevice = 256;  // losses, before they are fetched unasked
 
 std::vector<at::Tensor> trained_tensors(const Model& model) {
     std::vector<at::Tensor> tensors;
@@ -26,15 +26,15 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
     return tensors;
 }
 
-[[noreturn]] void refuse_alone(const std::exception& error, std::int64_t accumulate) {
+[[noreturn]] void refuse_out_of_memory(const std::exception& error, std::int64_t accumulate) {
     throw Error({.where = "memory",
                  .expected = "room for this rank's part of the batch",
                  .got = first_line_of(error),
-                 .hint = "with several processes a batch is not split on the way: set train.accumulate to " +
+                 .hint = "several processes cannot split a batch further during a run: set train.accumulate to " +
                          std::to_string(2 * accumulate)});
 }
 
-[[noreturn]] void refuse_unreached(const Model& model) {
+[[noreturn]] void refuse_missing_gradients(const Model& model) {
     std::string names;
     for (const auto& [name, tensor] : model.trained()) {
         if (!tensor.grad().defined()) {
@@ -42,12 +42,12 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
         }
     }
     throw InvalidArgument({.where = "model",
-                           .expected = "a loss that every trained parameter has a part in, as several processes need",
+                           .expected = "a loss that depends on every trained parameter, as several processes need",
                            .got = (names.empty() ? "some" : names) + " without a gradient",
                            .hint = "name them in model.freeze, or train with one process"});
 }
 
-// Empty where a step on this device may be a graph.
+// Why a step cannot be a CUDA graph; empty where it can.
 std::string why_no_graph(const StepOptions& options, const Optimizer& optimizer, const at::Device& device, bool alone) {
     if (!options.compile) {
         return "train.compile is none";
@@ -103,12 +103,12 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
 }
 
 void Step::capture_with(std::unique_ptr<DeviceGraph> graph) {
-    graph_.emplace(std::move(graph), memory());
+    graph_.emplace(std::move(graph), tensors());
 }
 
-// All that a whole step works on beside its batch. Gradients are not among it: they come and go within a step.
-std::vector<at::Tensor> Step::memory() const {
-    std::vector<at::Tensor> all = optimizer_.memory();
+// All tensors that a step reads or writes besides its batch. Gradients are not among them: each step allocates its own.
+std::vector<at::Tensor> Step::tensors() const {
+    std::vector<at::Tensor> all = optimizer_.tensors();
     const auto add = [&](const std::vector<NamedTensor>& tensors) {
         for (const NamedTensor& entry : tensors) {
             all.push_back(entry.tensor);
@@ -116,7 +116,7 @@ std::vector<at::Tensor> Step::memory() const {
     };
     add(model_.state());
     if (scaler_) {
-        const std::vector<at::Tensor> own = scaler_->memory();
+        const std::vector<at::Tensor> own = scaler_->tensors();
         all.insert(all.end(), own.begin(), own.end());
     }
     if (ema_) {
@@ -129,7 +129,7 @@ void Step::accumulate_at_least(std::int64_t parts) {
     if (parts > options_.accumulate) {
         options_.accumulate = parts;
         if (graph_) {
-            graph_->forget();
+            graph_->invalidate();
         }
     }
 }
@@ -141,7 +141,7 @@ std::string Step::compiled() const {
     if (graph_ && graph_->captured()) {
         return "graph";
     }
-    return "eager: " + (graph_ ? graph_->why_not() : why_eager_);
+    return "eager: " + (graph_ ? graph_->reason() : why_eager_);
 }
 
 void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
@@ -150,8 +150,8 @@ void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
     }
     if (!fused_) {
         optimizer_.set_lr(lr);
-        if (!as_graph(batch)) {
-            by_parts(batch, samples);
+        if (!run_graph(batch)) {
+            run_eager(batch, samples);
         }
         return;
     }
@@ -162,8 +162,8 @@ void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
     }
 }
 
-bool Step::as_graph(const DeviceBatch& batch) {
-    if (!graph_ || !optimizer_.gradients().empty()) {  // somebody's own gradients count in this step alone
+bool Step::run_graph(const DeviceBatch& batch) {
+    if (!graph_ || !optimizer_.gradients().empty()) {  // gradients of the caller, for this step only
         return false;
     }
     const PhaseSpan span(account_, Phase::step);
@@ -175,15 +175,15 @@ bool Step::as_graph(const DeviceBatch& batch) {
     if (done) {
         ++on_device_;
     } else {
-        optimizer_.zero_grad();  // what a capture that failed may have left
+        optimizer_.zero_grad();  // a failed capture may have left some
     }
     return done;
 }
 
-void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
-    const bool own = optimizer_.gradients().empty();  // else somebody's, which could not be had again
+void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
+    const bool can_retry = optimizer_.gradients().empty();  // otherwise the caller's gradients would be lost
     if (!reducer_) {
-        start_.keep();
+        start_.save();
     }
     for (;;) {
         const bool has_graph = graph_ && graph_->captured();
@@ -191,11 +191,11 @@ void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
             gradients(batch, samples, losses_.select(0, on_device_));
             break;
         } catch (const std::exception& error) {
-            if (!is_out_of_memory(error) || !own) {
+            if (!is_out_of_memory(error) || !can_retry) {
                 throw;
             }
-            if (reducer_) {  // the others are in the middle of this step
-                refuse_alone(error, options_.accumulate);
+            if (reducer_) {  // the other ranks are in the middle of this step
+                refuse_out_of_memory(error, options_.accumulate);
             }
             optimizer_.zero_grad();
             start_.restore();
@@ -204,7 +204,7 @@ void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
             }
         }
         if (has_graph) {
-            graph_->give_up("the device's memory is too small for a graph beside other steps");
+            graph_->disable("the device's memory is too small for a graph beside other steps");
         } else {
             options_.accumulate = std::min(2 * options_.accumulate, batch.label.size(0));
         }
@@ -214,7 +214,7 @@ void Step::by_parts(const DeviceBatch& batch, std::int64_t samples) {
     update();
 }
 
-// Of the mean loss over all ranks' batch of `all` samples: each micro-batch counts by its share of them.
+// Gradients of the mean loss over the `all` samples of all ranks' batch; each micro-batch is weighted by its share.
 void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean) {
     const std::int64_t samples = batch.label.size(0);
     const std::int64_t parts = std::min(options_.accumulate, samples);
@@ -226,7 +226,7 @@ void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tenso
                     static_cast<double>(size) / static_cast<double>(all), part + 1 == parts, mean);
     }
     if (parts == 0) {
-        no_gradients();
+        reduce_zeros();
     }
 }
 
@@ -241,7 +241,7 @@ void Step::micro_batch(const DeviceBatch& batch, double share, bool last, const 
         loss = model_.loss(batch.image, batch.label, options_.loss);
     }
     const PhaseSpan span(account_, Phase::backward);
-    // Of the scaled mean over all samples with respect to this loss; the reducer divides by the ranks.
+    // Gradient of the scaled mean over all samples with respect to this loss. The reducer divides by the ranks.
     at::Tensor gradient;
     if (const double factor = share * ranks_; factor != 1) {
         gradient = at::full({}, factor, loss.options());
@@ -258,14 +258,14 @@ void Step::micro_batch(const DeviceBatch& batch, double share, bool last, const 
         }
         group_->guard([&] { model_.backward(loss, gradient); });
         if (last && !reducer_->complete()) {
-            refuse_unreached(model_);
+            refuse_missing_gradients(model_);
         }
     }
     mean.add_(loss.detach(), share);
 }
 
-// A rank without samples takes part with zeros.
-void Step::no_gradients() {
+// A rank without samples contributes gradients of zeros.
+void Step::reduce_zeros() {
     const PhaseSpan span(account_, Phase::backward);
     at::Tensor sum;
     for (const at::Tensor& parameter : trained_tensors(model_)) {
@@ -300,11 +300,11 @@ void Step::update() {
 }
 
 void Step::load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema) {
-    const auto require = [](const char* key, bool own, bool given) {
-        if (own != given) {
+    const auto require = [](const char* key, bool present, bool saved) {
+        if (present != saved) {
             throw InvalidArgument({.where = key,
-                                   .expected = given ? "what the run began with" : "none, as when the run began",
-                                   .got = own ? "another" : "none",
+                                   .expected = saved ? "what the run began with" : "none, as when the run began",
+                                   .got = present ? "another" : "none",
                                    .hint = "resume with the recipe that the run began with"});
         }
     };

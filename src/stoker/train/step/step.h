@@ -1,6 +1,5 @@
-// One optimiser step: forward, cross entropy, backward, update. Its parts compose: autocast, loss scaling,
-// micro-batches, clipping, an average of the weights. Losses stay on the device until somebody asks, so that nothing
-// in the step waits.
+// One optimiser step: forward, cross entropy, backward, update, with autocast, loss scaling, micro-batches, clipping
+// and averaged weights. Losses stay on the device until they are read, so the host never waits within a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +18,7 @@
 #include "stoker/trace/account.h"
 #include "stoker/train/step/autocast.h"
 #include "stoker/train/step/ema.h"
-#include "stoker/train/step/forward_state.h"
+#include "stoker/train/step/forward_snapshot.h"
 #include "stoker/train/step/fused_step.h"
 #include "stoker/train/step/optimizer.h"
 #include "stoker/train/step/scaler.h"
@@ -30,61 +29,61 @@ namespace stoker {
 struct StepOptions {
     Precision precision = {};
     std::int64_t accumulate = 1;  // micro-batches; never more than samples
-    double clip_norm = 0;         // 0: not
+    double clip_norm = 0;         // 0: no clipping
     double clip_value = 0;
     LossOptions loss = {};
     double ema = 0;             // decay; 0: none
     ScalerOptions scaler = {};  // where the precision scales losses
-    bool compile = true;        // runs as one piece what can be
-    bool soft_targets = false;  // labels are shares of the classes
+    bool compile = true;        // use a fused step or a CUDA graph where possible
+    bool soft_targets = false;  // labels are float32 (N, classes)
 };
 
 class Step {
   public:
-    // With a `group` of several ranks all of them run each step together; it must outlive the step.
+    // The ranks of `group` run each step together; it must outlive this object.
     Step(Model& model, Optimizer& optimizer, Account& account, const at::Device& device,
          const StepOptions& options = {}, const Group* group = nullptr);
 
-    // Trains on one batch with learning rate `lr`. Where memory is too small, the batch is split into twice as many
-    // micro-batches, and those after it too, just as if `accumulate` had said so: buffers and random generators are put
-    // back to where the step began. Gradients stay the same, but for what looks at a whole batch, such as batch norm,
-    // whose statistics are then of micro-batches. Throws what LibTorch threw (is_out_of_memory) where a single sample
-    // is too much; with several ranks, which would no longer agree, an Error at once. `samples` is the size of the
-    // batch over all ranks, of which `batch` is this one's part, and may be empty.
+    // Trains on one batch with learning rate `lr`. `samples` is the size of the batch over all ranks; `batch` is this
+    // rank's part of it and may be empty. If memory runs out, buffers and random generators are restored, and this
+    // batch and all later ones are split into twice as many micro-batches, as if `accumulate` were that large.
+    // Gradients stay the same, except through layers that look at a whole batch, such as batch norm. Throws what
+    // LibTorch threw (is_out_of_memory) if a single sample does not fit. With several ranks the others are in the
+    // middle of the step, so running out of memory throws an Error at once.
     void run(const DeviceBatch& batch, double lr, std::int64_t samples);
     void run(const DeviceBatch& batch, double lr) { run(batch, lr, batch.label.size(0)); }
 
-    // The mean loss of each `run` since the last call, in order; with several ranks, what this rank's samples add to
-    // it. Waits for the device.
+    // The mean loss of each `run` since the last call, in order; with several ranks, the part that this rank's samples
+    // contribute. Waits for the device.
     std::vector<double> take_losses();
 
-    // A checkpoint's state of the scaler and averaged weights. Throws InvalidArgument where they are of another kind of
-    // step.
+    // Restores scaler and averaged weights from a checkpoint. Throws InvalidArgument where the checkpoint has one of
+    // them and this step does not, or the other way round.
     void load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema);
 
     std::int64_t accumulate() const { return options_.accumulate; }
-    // What a run that goes on found out about its memory before.
+    // Restores the number of micro-batches that memory forced before.
     void accumulate_at_least(std::int64_t parts);
     bool fused() const { return fused_.has_value(); }
-    // How steps run: "fused", "graph" or "eager: " and why. A graph is made in an early step.
+    // How steps run: "fused", "graph", or "eager: " and the reason. A graph is captured in an early step.
     std::string compiled() const;
-    // Has `graph` record the step. The constructor does that itself on CUDA devices; another is for tests.
+    // Captures the step in `graph`. The constructor calls this on CUDA devices; tests pass a fake graph.
     void capture_with(std::unique_ptr<DeviceGraph> graph);
     Ema* ema() { return ema_ ? &*ema_ : nullptr; }
     const Scaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
-    // Called before each forward pass; what it throws is as if the pass had thrown it. For tests.
+    // For tests: called before each forward pass, which may throw.
     std::function<void(std::int64_t samples)> before_forward;
 
   private:
-    bool as_graph(const DeviceBatch& batch);
-    void by_parts(const DeviceBatch& batch, std::int64_t samples);
+    bool run_graph(const DeviceBatch& batch);
+    void run_eager(const DeviceBatch& batch, std::int64_t samples);
     void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
     void micro_batch(const DeviceBatch& batch, double share, bool last, const at::Tensor& mean);
-    void no_gradients();
+    void reduce_zeros();
     void update();
     void fetch_losses();
-    std::vector<at::Tensor> memory() const;
+    std::vector<at::Tensor> tensors() const;
 
     Model& model_;
     Optimizer& optimizer_;
@@ -95,14 +94,14 @@ class Step {
     std::optional<Scaler> scaler_;
     std::optional<Ema> ema_;
     std::optional<FusedStep> fused_;
-    std::optional<GradientReducer> reducer_;  // where there are several ranks
+    std::optional<GradientReducer> reducer_;  // with several ranks
     int ranks_ = 1;
-    ForwardState start_;  // of the step
+    ForwardSnapshot start_;  // of the step
     std::optional<StepGraph> graph_;
     std::string why_eager_;
     at::Tensor losses_;            // (kOnDevice) float32 on the device
-    std::int64_t on_device_ = 0;   // of them in use
-    std::vector<double> fetched_;  // those before
+    std::int64_t on_device_ = 0;   // number of losses in losses_
+    std::vector<double> fetched_;  // losses before those
 };
 
 }  // namespace stoker

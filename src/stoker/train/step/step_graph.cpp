@@ -1,5 +1,5 @@
-// What the graph reads and writes lies in tensors that live as long as it does; everything else that a step makes lives
-// in the graph's own memory.
+// The graph reads and writes tensors that live as long as it does; a step's intermediate tensors lie in the graph's own
+// memory pool.
 #include "stoker/train/step/step_graph.h"
 
 #include <ATen/Context.h>
@@ -11,14 +11,14 @@
 #include <utility>
 
 #include "stoker/bridge/torch_error.h"
-#include "stoker/train/step/forward_state.h"
+#include "stoker/train/step/forward_snapshot.h"
 
 namespace stoker {
 namespace {
 
-constexpr std::int64_t kWarmUp = 3;  // steps
+constexpr std::int64_t kWarmUpSteps = 3;
 
-bool same_form(const at::Tensor& a, const at::Tensor& b) {
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
     return a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
 }
 
@@ -27,13 +27,13 @@ bool same_form(const at::Tensor& a, const at::Tensor& b) {
 StepGraph::StepGraph(std::unique_ptr<DeviceGraph> graph, std::vector<at::Tensor> state)
     : graph_(std::move(graph)),
       state_(std::move(state)),
-      why_not_(fmt::format("a graph is made after {} steps on whole batches", kWarmUp)) {}
+      reason_(fmt::format("a graph is made after {} steps on whole batches", kWarmUpSteps)) {}
 
-bool StepGraph::run(const DeviceBatch& batch, const at::Tensor& loss, const WholeStep& step) {
-    if (graph_ == nullptr || !suits(batch)) {
+bool StepGraph::run(const DeviceBatch& batch, const at::Tensor& loss, const StepFunction& step) {
+    if (graph_ == nullptr || !accepts(batch)) {
         return false;
     }
-    if (captured_ && memory() != recorded_) {  // somebody gave a parameter other memory
+    if (captured_ && addresses() != recorded_) {  // a parameter has got other memory
         captured_ = false;
     }
     batch_.image.copy_(batch.image, /*non_blocking=*/true);
@@ -46,54 +46,55 @@ bool StepGraph::run(const DeviceBatch& batch, const at::Tensor& loss, const Whol
     return true;
 }
 
-// Chooses the shape that counts, too: a run that goes on within an epoch may begin with its smallest batch.
-bool StepGraph::suits(const DeviceBatch& batch) {
+// Also chooses the shape to capture: the largest so far, since a resumed run may begin with an epoch's smaller last
+// batch.
+bool StepGraph::accepts(const DeviceBatch& batch) {
     if (!captured_ && (!batch_.label.defined() || batch.label.size(0) > batch_.label.size(0))) {
         batch_ = {at::empty_like(batch.image), at::empty_like(batch.label)};
         loss_ = at::empty({}, batch.image.options().dtype(at::kFloat));
         seen_ = 0;
     }
-    if (!same_form(batch.image, batch_.image) || !same_form(batch.label, batch_.label)) {
+    if (!same_layout(batch.image, batch_.image) || !same_layout(batch.label, batch_.label)) {
         return false;
     }
-    return ++seen_ > kWarmUp;
+    return ++seen_ > kWarmUpSteps;
 }
 
-bool StepGraph::capture(const WholeStep& step) {
+bool StepGraph::capture(const StepFunction& step) {
     const at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
-    const at::Tensor drawn = state_of(host);
-    std::string trouble;
+    const at::Tensor before = generator_state(host);
+    std::string problem;
     try {
         graph_->capture([this, step] { step(batch_, loss_); });
-        trouble = at::equal(state_of(host), drawn) ? "" : "it draws at random on the host";
+        problem = at::equal(generator_state(host), before) ? "" : "it draws at random on the host";
     } catch (const std::exception& error) {
-        trouble = first_sentence(first_line_of(error));
+        problem = first_sentence(first_line_of(error));
     }
-    if (!trouble.empty()) {
-        set_state(host, drawn);
-        give_up("the step cannot be captured: " + trouble);
+    if (!problem.empty()) {
+        set_generator_state(host, before);
+        disable("the step cannot be captured: " + problem);
         return false;
     }
-    recorded_ = memory();
+    recorded_ = addresses();
     captured_ = true;
-    why_not_.clear();
+    reason_.clear();
     return true;
 }
 
-void StepGraph::give_up(std::string why) {
+void StepGraph::disable(std::string reason) {
     graph_.reset();
     batch_ = {};
     loss_ = at::Tensor();
     captured_ = false;
-    why_not_ = std::move(why);
+    reason_ = std::move(reason);
 }
 
-std::vector<const void*> StepGraph::memory() const {
-    std::vector<const void*> memory;
+std::vector<const void*> StepGraph::addresses() const {
+    std::vector<const void*> addresses;
     for (const at::Tensor& tensor : state_) {
-        memory.push_back(tensor.const_data_ptr());
+        addresses.push_back(tensor.const_data_ptr());
     }
-    return memory;
+    return addresses;
 }
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// A whole training step as one launch: its work is recorded once on the device (bridge/torch_cuda.h) and then done
-// again for each batch of the same shape, so that the host's time for some hundred operations falls away.
+// A training step as one CUDA graph: captured once (bridge/torch_cuda.h) and replayed for each batch of the same shape,
+// which saves the host the launches of some hundred operations.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,39 +17,39 @@ namespace stoker {
 
 class StepGraph {
   public:
-    // A step from a batch to updated weights, which writes the batch's mean loss. All that it is given anew each time
-    // is the batch: learning rates and the like have to lie in tensors.
-    using WholeStep = std::function<void(const DeviceBatch& batch, const at::Tensor& loss)>;
+    // A step from a batch to updated weights that writes the batch's mean loss into `loss`. Only the batch changes from
+    // replay to replay; learning rate, scale and step counts must be tensors.
+    using StepFunction = std::function<void(const DeviceBatch& batch, const at::Tensor& loss)>;
 
-    // `state`: all tensors beside the batch that a step works on.
+    // `state`: all tensors besides the batch that a step reads or writes.
     StepGraph(std::unique_ptr<DeviceGraph> graph, std::vector<at::Tensor> state);
 
-    // Does `step` on the batch and writes its loss into `loss`; or false, and nothing is done: the caller's turn. That
-    // is so in the first steps, in which libraries choose their algorithms and take their memory, for batches of
-    // another shape than the largest, and once a capture has failed. A capture fails, too, where the step draws on the
-    // host, since the graph would have that one draw for ever.
-    bool run(const DeviceBatch& batch, const at::Tensor& loss, const WholeStep& step);
+    // Runs `step` on the batch and writes its loss into `loss`. Returns false if it did nothing and the caller must run
+    // the step itself: during the first steps, in which libraries choose algorithms and allocate memory, for batches of
+    // another shape than the largest, and after a capture failed. A capture also fails if the step draws random numbers
+    // on the host, because every replay would repeat them.
+    bool run(const DeviceBatch& batch, const at::Tensor& loss, const StepFunction& step);
 
-    // The next step records anew.
-    void forget() { captured_ = false; }
-    // Forgets the graph and makes none any more.
-    void give_up(std::string why);
+    // The next step is captured again.
+    void invalidate() { captured_ = false; }
+    // Frees the graph and captures no other.
+    void disable(std::string reason);
 
     bool captured() const { return captured_; }
-    // Of a graph that is not, or not yet.
-    const std::string& why_not() const { return why_not_; }
+    // Why there is no graph, or none yet.
+    const std::string& reason() const { return reason_; }
 
   private:
-    bool suits(const DeviceBatch& batch);
-    bool capture(const WholeStep& step);
-    std::vector<const void*> memory() const;
+    bool accepts(const DeviceBatch& batch);
+    bool capture(const StepFunction& step);
+    std::vector<const void*> addresses() const;
 
-    std::unique_ptr<DeviceGraph> graph_;  // null: given up
+    std::unique_ptr<DeviceGraph> graph_;  // null: disabled
     std::vector<at::Tensor> state_;
-    std::string why_not_;
-    DeviceBatch batch_;                  // the recorded step's own
-    at::Tensor loss_;                    // scalar float32, likewise
-    std::vector<const void*> recorded_;  // of state_
+    std::string reason_;
+    DeviceBatch batch_;                  // the captured step reads this one
+    at::Tensor loss_;                    // float32 scalar that it writes
+    std::vector<const void*> recorded_;  // addresses of state_ at the capture
     std::int64_t seen_ = 0;              // batches of batch_'s shape
     bool captured_ = false;
 };

@@ -1,0 +1,23 @@
+#include "cli/commands/dataset_options.h"
+
+#include "stoker/base/error.h"
+
+namespace stoker::cli {
+
+void add_field_options(CLI::App& app, FieldNames& fields) {
+    app.add_option("--image-field", fields.image, "the field with the images (default: images, image, x or data)")
+        ->type_name("NAME");
+    app.add_option("--label-field", fields.label, "the field with the labels (default: labels, label, y or targets)")
+        ->type_name("NAME");
+}
+
+std::unique_ptr<Dataset> open_split(const std::string& data, bool test, const FieldNames& fields) {
+    if (test && !has_splits(data)) {
+        throw InvalidArgument({.where = "--test",
+                               .expected = "a data set with a test split, such as a folder of IDX files",
+                               .got = data});
+    }
+    return open_dataset(data, test ? Split::test : Split::train, {.fields = fields});
+}
+
+}  // namespace stoker::cli

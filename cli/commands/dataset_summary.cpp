@@ -1,0 +1,171 @@
+// Each piece of work fills its own DatasetSummary; they are added under a lock.
+#include "cli/commands/dataset_summary.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <mutex>
+
+#include "cli/terminal/parallel.h"
+#include "stoker/base/error.h"
+#include "stoker/codecs/codec.h"
+#include "stoker/formats/dataset.h"
+#include "stoker/formats/stk/stk.h"
+#include "stoker/pipeline/transforms/transform.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr std::int64_t kMaxSampled = 1000;
+
+struct Reader {
+    Sample sample;
+    Transform transform;  // without ops: only checks and decodes
+    TransformScratch scratch;
+};
+
+void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
+    constexpr std::int64_t kMostClasses = 1 << 20;  // a label from a hostile file allocates no memory
+    if (label >= 0 && label < kMostClasses) {
+        const auto at = static_cast<std::size_t>(label);
+        per_class.resize(std::max(per_class.size(), at + 1));
+        ++per_class[at];
+    }
+}
+
+void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader& reader, DatasetSummary& found) {
+    Sample& sample = reader.sample;
+    const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
+    if (verify && stk != nullptr) {
+        stk->reader().verify(index);
+    }
+    sample.label = -1;
+    dataset.read(index, sample);
+    found.unlabelled += sample.label < 0;
+    if (stk == nullptr) {  // an stk index stores the class counts
+        count_label(sample.label, found.per_class);
+    }
+    if (sample.encoded) {
+        const std::optional<Codec> codec = sniff_codec(sample.bytes);
+        ++found.codecs[codec ? std::string(codec_name(*codec)) : "unknown"];
+        const ImageInfo info = reader.scratch.decoder.info(sample.bytes);
+        found.height.add(info.height);
+        found.width.add(info.width);
+        found.channels.add(3);
+        found.progressive += info.progressive;
+        found.rotated += info.orientation != 1;
+    } else {
+        ++found.codecs["raw"];
+        found.height.add(sample.height);
+        found.width.add(sample.width);
+        found.channels.add(sample.channels);
+    }
+    if (verify || !sample.encoded) {
+        StageTimes times;
+        StageClock clock(times);
+        reader.transform.prepare(sample, reader.scratch, clock);
+    }
+}
+
+// Lists a sample that cannot be read or decoded.
+void add_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader& reader, DatasetSummary& found) {
+    ++found.read;
+    try {
+        read_sample(dataset, index, verify, reader, found);
+    } catch (const DataError& error) {
+        found.bad.push_back({index, key_or_index(dataset, index), error.place().offset,
+                             fmt::format("expected {}, got {}", error.info().expected, error.info().got)});
+    } catch (const Unsupported& error) {
+        found.bad.push_back({index, key_or_index(dataset, index), std::nullopt, error.what()});
+    } catch (const IoError& error) {
+        found.bad.push_back({index, key_or_index(dataset, index), std::nullopt, error.what()});
+    }
+}
+
+void add(DatasetSummary& sum, const DatasetSummary& part) {
+    sum.read += part.read;
+    sum.progressive += part.progressive;
+    sum.rotated += part.rotated;
+    sum.unlabelled += part.unlabelled;
+    for (const auto& [name, count] : part.codecs) {
+        sum.codecs[name] += count;
+    }
+    sum.height.add(part.height);
+    sum.width.add(part.width);
+    sum.channels.add(part.channels);
+    sum.per_class.resize(std::max(sum.per_class.size(), part.per_class.size()));
+    for (std::size_t i = 0; i < part.per_class.size(); ++i) {
+        sum.per_class[i] += part.per_class[i];
+    }
+    sum.bad.insert(sum.bad.end(), part.bad.begin(), part.bad.end());
+}
+
+// From labels that are known without reading the samples; empty if they are not.
+std::vector<std::int64_t> count_known_labels(const Dataset& dataset) {
+    std::vector<std::int64_t> counts(dataset.classes().size());
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        const std::optional<std::int64_t> label = dataset.label(i);
+        if (!label) {
+            return {};
+        }
+        count_label(*label, counts);
+    }
+    return counts;
+}
+
+// Decided by the first sample that can be read.
+bool holds_encoded(const Dataset& dataset) {
+    Sample sample;
+    for (std::int64_t i = 0; i < std::min(dataset.size(), kMaxSampled); ++i) {
+        try {
+            dataset.read(i, sample);
+            return sample.encoded;
+        } catch (const DataError&) {  // listed when the samples are read
+        } catch (const Unsupported&) {
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progress) {
+    DatasetSummary sum;
+    const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
+    const bool folder = dataset.format() == "image_folder";
+    sum.encoded = folder;
+    if (stk != nullptr) {
+        const auto codecs = stk->codecs();
+        sum.encoded = codecs.size() > 1 || !codecs.contains("raw");
+    } else if (!folder && dataset.size() > 0) {
+        sum.encoded = holds_encoded(dataset);
+    }
+    const std::int64_t size = dataset.size();
+    const std::int64_t count = verify || !sum.encoded ? size : std::min(size, kMaxSampled);
+    std::mutex mutex;
+    const RangeWork range{.label = verify ? "verify" : "read", .unit = "samples", .count = count, .grain = 16};
+    run_parallel(range, progress, [&](std::int64_t begin, std::int64_t end) {
+        Reader reader;
+        DatasetSummary part;
+        for (std::int64_t i = begin; i < end; ++i) {
+            add_sample(dataset, count == size ? i : i * size / count, verify, reader, part);
+        }
+        const std::lock_guard lock(mutex);
+        add(sum, part);
+    });
+    std::ranges::sort(sum.bad, {}, &BadSample::index);
+    sum.codecs_counted = sum.read;
+    if (stk != nullptr) {
+        sum.codecs_counted = size;
+        sum.codecs = stk->codecs();
+        sum.per_class = stk->class_counts();
+    } else if (auto known = count_known_labels(dataset); !known.empty()) {
+        sum.per_class = std::move(known);
+    } else if (count < size) {
+        sum.per_class.clear();
+    } else if (!sum.per_class.empty()) {
+        sum.per_class.resize(std::max(sum.per_class.size(), dataset.classes().size()));
+    }
+    return sum;
+}
+
+}  // namespace stoker::cli

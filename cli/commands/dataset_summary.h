@@ -1,0 +1,57 @@
+// Statistics of a data set: codecs, image sizes, samples per class, bad samples.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/terminal/progress.h"
+#include "stoker/formats/dataset.h"
+
+namespace stoker::cli {
+
+struct BadSample {
+    std::int64_t index = 0;
+    std::string key;
+    std::optional<std::int64_t> offset;
+    std::string reason;
+};
+
+struct Range {
+    int low = 0;
+    int high = -1;
+
+    void add(int value) {
+        low = high < low ? value : std::min(low, value);
+        high = std::max(high, value);
+    }
+    void add(const Range& other) {
+        if (other.high >= other.low) {
+            add(other.low);
+            add(other.high);
+        }
+    }
+};
+
+struct DatasetSummary {
+    std::int64_t read = 0;            // samples read; sizes and `bad` refer to them
+    std::int64_t codecs_counted = 0;  // samples behind `codecs`: all of an stk data set, whose index stores the codec
+    bool encoded = false;             // false: raw pixels
+    std::map<std::string, std::int64_t> codecs;
+    Range height;
+    Range width;
+    Range channels;                       // as decoded
+    std::int64_t progressive = 0;         // progressive JPEG, interlaced PNG
+    std::int64_t rotated = 0;             // EXIF orientation other than 1
+    std::vector<std::int64_t> per_class;  // samples of each class; empty if not known
+    std::int64_t unlabelled = 0;          // samples read that have no label
+    std::vector<BadSample> bad;           // by index
+};
+
+// With `verify` every sample is decoded, and the hashes of an stk data set are compared. Without it image headers are
+// read: of all samples if they are raw pixels or at most 1000, else of 1000 spread evenly over the data set.
+DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progress);
+
+}  // namespace stoker::cli

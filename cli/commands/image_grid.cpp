@@ -1,0 +1,93 @@
+// Each image is scaled separately to fill its cell; the table of `stoker show` lists the real sizes.
+#include "cli/commands/image_grid.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "stoker/ops/resize.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr int kMaxCell = 160;      // longest side of a cell
+constexpr int kEnlarged = 96;      // small images are enlarged up to this side
+constexpr int kGap = 4;            // between cells and around them
+constexpr int kBackground = 0x60;  // grey, so that black and white images stand out
+
+// Repeats every pixel `factor` times in both directions.
+void enlarge(ConstImageView from, int factor, ImageView to) {
+    for (int y = 0; y < to.height; ++y) {
+        for (int x = 0; x < to.width; ++x) {
+            std::memcpy(to.row(y) + x * 3, from.row(y / factor) + x / factor * 3, 3);
+        }
+    }
+}
+
+void draw_cell(ConstImageView image, ImageView cell, ResizeScratch& scratch) {
+    const int longest = std::max(image.height, image.width);
+    const int factor = cell.height / longest;
+    const auto scaled = [&](int side) {
+        return factor > 0
+                   ? side * factor
+                   : std::max(static_cast<int>(std::lround(static_cast<double>(side) * cell.height / longest)), 1);
+    };
+    const int height = scaled(image.height);
+    const int width = scaled(image.width);
+    const ImageView to = cell.crop({(cell.height - height) / 2, (cell.width - width) / 2, height, width});
+    if (factor > 0) {
+        enlarge(image, factor, to);
+    } else {
+        resize(image, to, scratch);
+    }
+}
+
+// From the square grid on to 8 columns: the number with the fewest empty cells in the last row, the lowest if several.
+int choose_columns(int count) {
+    constexpr int kMost = 8;
+    const int square = std::max(static_cast<int>(std::ceil(std::sqrt(count))), 1);
+    const auto empty_cells = [count](int columns) { return (columns - count % columns) % columns; };
+    int best = square;
+    for (int columns = square; columns <= kMost; ++columns) {
+        best = empty_cells(columns) < empty_cells(best) ? columns : best;
+    }
+    return best;
+}
+
+}  // namespace
+
+void to_rgb(ConstImageView image, Image& rgb) {
+    rgb.reset(image.height, image.width, 3);
+    const bool colour = image.channels >= 3;
+    for (int y = 0; y < image.height; ++y) {
+        const std::uint8_t* from = image.row(y);
+        std::uint8_t* to = rgb.view().row(y);
+        for (int x = 0; x < image.width; ++x, from += image.channels, to += 3) {
+            to[0] = from[0];
+            to[1] = from[colour ? 1 : 0];
+            to[2] = from[colour ? 2 : 0];
+        }
+    }
+}
+
+ImageGrid make_grid(const std::vector<Image>& images) {
+    int cell = 1;
+    for (const Image& image : images) {
+        cell = std::max({cell, image.height(), image.width()});
+    }
+    cell = cell > kMaxCell ? kMaxCell : cell * std::max(kEnlarged / cell, 1);
+    const int count = static_cast<int>(images.size());
+    const int columns = choose_columns(count);
+    const int rows = (count + columns - 1) / columns;
+
+    ImageGrid grid{Image(rows * (cell + kGap) + kGap, columns * (cell + kGap) + kGap, 3), columns};
+    std::memset(grid.image.view().data, kBackground, grid.image.bytes());
+    ResizeScratch scratch;
+    for (int i = 0; i < count; ++i) {
+        const Box place{kGap + i / columns * (cell + kGap), kGap + i % columns * (cell + kGap), cell, cell};
+        draw_cell(images[static_cast<std::size_t>(i)].view(), grid.image.view().crop(place), scratch);
+    }
+    return grid;
+}
+
+}  // namespace stoker::cli

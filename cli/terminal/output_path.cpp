@@ -1,0 +1,73 @@
+// access() takes permissions and read-only file systems into account.
+#include "cli/terminal/output_path.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <string>
+
+#include "stoker/base/error.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_folder(const fs::path& path) {
+    std::error_code none;
+    return fs::is_directory(path, none);
+}
+
+bool path_exists(const fs::path& path) {
+    std::error_code none;
+    return fs::exists(path, none);
+}
+
+// Why no file can be created in `folder`, as a clause; empty if one can.
+std::string folder_problem(const fs::path& folder) {
+    if (!is_folder(folder)) {
+        return fmt::format("{} {}", folder.string(), path_exists(folder) ? "is not a folder" : "does not exist");
+    }
+    return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "no write permission";
+}
+
+std::string sibling_problem(const fs::path& path) {
+    return is_folder(path) ? "it is a folder"
+                           : folder_problem(path.has_parent_path() ? path.parent_path() : fs::path("."));
+}
+
+void require_file(const fs::path& path, const std::string& problem) {
+    if (!problem.empty()) {
+        throw IoError(fmt::format("[{}] expected a file that can be written, but {}", path.string(), problem));
+    }
+}
+
+}  // namespace
+
+void require_writable_file(const fs::path& path) {
+    require_file(path, sibling_problem(path));
+}
+
+void require_openable_file(const fs::path& path) {
+    const bool file = path_exists(path) && !is_folder(path);
+    require_file(path, !file ? sibling_problem(path) : ::access(path.c_str(), W_OK) != 0 ? "no write permission" : "");
+}
+
+void require_writable_folder(const fs::path& path) {
+    fs::path nearest = path;
+    while (!nearest.empty() && !path_exists(nearest)) {
+        nearest = nearest.parent_path();
+    }
+    if (const std::string problem = folder_problem(nearest.empty() ? "." : nearest); !problem.empty()) {
+        throw IoError(fmt::format("[{}] expected a writable folder, but {}", path.string(), problem));
+    }
+}
+
+void require_svg_name(const std::string& option, const std::string& path) {
+    if (!path.ends_with(".svg")) {
+        throw InvalidArgument({.where = option, .expected = "a file name that ends in .svg", .got = path});
+    }
+}
+
+}  // namespace stoker::cli

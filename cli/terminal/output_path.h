@@ -1,0 +1,22 @@
+// Checks before the work starts that its results can be written. Writing may still fail later, such as on a full disk.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace stoker::cli {
+
+// For write_file (base), which writes a temporary file beside `path` and renames it. Throws IoError if the folder is
+// missing or read-only, or `path` is a folder.
+void require_writable_file(const std::filesystem::path& path);
+
+// For a file that is opened and overwritten in place. Throws IoError if it cannot be.
+void require_openable_file(const std::filesystem::path& path);
+
+// Throws IoError if the folder is missing and cannot be created, or is read-only.
+void require_writable_folder(const std::filesystem::path& path);
+
+// Throws InvalidArgument for a name that does not end in .svg.
+void require_svg_name(const std::string& option, const std::string& path);
+
+}  // namespace stoker::cli

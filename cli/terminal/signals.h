@@ -1,0 +1,28 @@
+// SIGINT, SIGTERM and SIGHUP as a flag that long work polls.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+namespace stoker::cli {
+
+// Installs handlers that set the returned flag, 0 before, to the signal's number. A second signal of the same kind ends
+// the program at once. A SIGHUP that was ignored when the program started (nohup) stays ignored.
+const std::atomic<int>& catch_signals();
+
+struct Interrupted {
+    int signal;
+};
+
+// Throws Interrupted once the flag is set.
+void check_interrupt();
+
+// Catches signals and runs `work`, which returns the exit status. If Interrupted ends it, prints that with `hint` and
+// returns 128 + the signal's number.
+int run_interruptible(const std::function<int(const std::atomic<int>&)>& work, const std::string& hint = "");
+
+// Ignores SIGPIPE: writing to a pipe without a reader fails instead of ending the program.
+void ignore_sigpipe();
+
+}  // namespace stoker::cli

@@ -1,0 +1,194 @@
+// Finds the samples that a box needs, keeps them in a ring of rows, and selects the upsampling method as libjpeg does:
+// smooth for the ratios 2x1, 1x2 and 2x2; repetition for other ratios, and for 2x1 and 2x2 if the component is at most
+// two samples wide.
+#include "stoker/codecs/jpeg/block_decoder.h"
+
+#include <algorithm>
+
+#include "stoker/codecs/jpeg/scaled_idct.h"
+
+namespace stoker {
+namespace {
+
+// Kernels read beyond the samples that they use, and smooth upsampling reads one sample to the left.
+constexpr std::ptrdiff_t kMargin = 64;
+
+// The sample rows for one image row: the row itself and, with smooth upsampling, its nearer neighbour.
+struct RowPair {
+    int near;
+    int far;
+};
+
+RowPair row_pair(int scale_v, bool smooth, int y, int rows) {
+    const int near = y / scale_v;
+    if (!smooth) {
+        return {near, near};
+    }
+    return {near, std::clamp(y % 2 == 0 ? near - 1 : near + 1, 0, rows - 1)};
+}
+
+void repeat(const std::uint8_t* samples, int scale, int phase, int count, std::uint8_t* out) {
+    for (int x = 0; x < count; ++x) {
+        out[x] = samples[(x + phase) / scale];
+    }
+}
+
+void interleave(const std::uint8_t* const (&planes)[3], int count, std::uint8_t* rgb) {
+    for (int x = 0; x < count; ++x) {
+        for (int c = 0; c < 3; ++c) {
+            rgb[3 * x + c] = planes[c][x];
+        }
+    }
+}
+
+}  // namespace
+
+std::uint8_t* BlockDecoder::Plane::row(int y) {
+    return reinterpret_cast<std::uint8_t*>(samples.data()) + kMargin + (y % ring_rows) * stride;
+}
+
+void BlockDecoder::plan(const JpegFrame& frame, const FrameComponent& component, const Box& box, int shrink,
+                        Plane& plane) {
+    // Chroma that is already stored at a fraction of the size is shrunk less, by the same factor in both directions.
+    const int ratio_h = frame.h_max / component.h;
+    const int ratio_v = frame.v_max / component.v;
+    int already = 1;
+    while (already < shrink && ratio_h % (2 * already) == 0 && ratio_v % (2 * already) == 0) {
+        already *= 2;
+    }
+    plane.side = kBlockSide / shrink * already;
+    plane.width = (component.width * plane.side + kBlockSide - 1) / kBlockSide;
+    plane.height = (component.height * plane.side + kBlockSide - 1) / kBlockSide;
+    plane.scale_h = ratio_h / already;
+    plane.scale_v = ratio_v / already;
+    const bool wide = plane.width > 2;
+    plane.smooth_h = plane.scale_h == 2 && plane.scale_v <= 2 && wide;
+    plane.smooth_v = plane.scale_v == 2 && (plane.scale_h == 1 || plane.smooth_h);
+    const int around_h = plane.smooth_h ? 1 : 0;
+    const int around_v = plane.smooth_v ? 1 : 0;
+    plane.first_row = std::max(box.top / plane.scale_v - around_v, 0);
+    plane.last_row = std::min((box.top + box.height - 1) / plane.scale_v + around_v, plane.height - 1);
+    const int first = std::max(box.left / plane.scale_h - around_h, 0);
+    const int last = std::min((box.left + box.width - 1) / plane.scale_h + around_h, plane.width - 1);
+    plane.first_block = first / plane.side;
+    plane.blocks = last / plane.side - plane.first_block + 1;
+    plane.ring_rows = 2 * plane.side * component.v;
+    plane.done = plane.first_row / plane.side * plane.side;
+    plane.stride = (std::ptrdiff_t{kBlockSide} * (plane.blocks + 3) + kMargin - 1) / kMargin * kMargin + 2 * kMargin;
+    plane.samples.resize(static_cast<std::size_t>(plane.ring_rows * plane.stride + 2 * kMargin));
+    const bool direct = plane.scale_h == 1 && plane.scale_v == 1;
+    const auto line = static_cast<std::size_t>(box.width + 3 * kMargin);
+    if (!direct && plane.line.size() < line) {
+        plane.line.resize(line);
+    }
+}
+
+void BlockDecoder::decode_rows(const JpegFrame& frame, int c, int block_row, BlockRows& blocks) {
+    Plane& plane = planes_[c];
+    const int top = plane.side * block_row;
+    if (top > plane.last_row || top + plane.side <= plane.first_row) {
+        return;
+    }
+    const std::uint16_t* quant = frame.component[JpegFrame::at(c)].quant.data();
+    const std::int16_t* coefficients = blocks.blocks(c, block_row, plane.first_block, plane.blocks);
+    if (plane.side == kBlockSide) {
+        kernels_.inverse_dct(coefficients, quant, plane.blocks, plane.row(top), plane.stride);
+    } else {
+        scaled_inverse_dct(coefficients, quant, plane.side, plane.blocks, plane.row(top), plane.stride);
+    }
+    if (plane.smooth_h) {  // repeat the edge samples beyond the image's left and right edges
+        const int end = plane.side * (plane.first_block + plane.blocks);
+        for (int y = top; y < top + plane.side; ++y) {
+            std::uint8_t* row = plane.row(y);
+            if (plane.first_block == 0) {
+                row[-1] = row[0];
+            }
+            if (end >= plane.width) {
+                std::uint8_t* last = plane.sample(y, plane.width - 1);
+                last[1] = last[0];
+            }
+        }
+    }
+    plane.done = top + plane.side;
+}
+
+bool BlockDecoder::ready(const JpegFrame& frame, int y) const {
+    for (int c = 0; c < frame.components; ++c) {
+        const Plane& plane = planes_[c];
+        const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, plane.height);
+        if (std::max(rows.near, rows.far) >= plane.done) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Upsamples image row y, beginning at column box.left.
+const std::uint8_t* BlockDecoder::image_row(Plane& plane, int y, const Box& box) {
+    const RowPair rows = row_pair(plane.scale_v, plane.smooth_v, y, plane.height);
+    const int first = box.left / plane.scale_h;
+    const std::uint8_t* near = plane.sample(rows.near, first);
+    const std::uint8_t* far = plane.sample(rows.far, first);
+    const int phase = box.left % plane.scale_h;
+    const int count = (box.left + box.width - 1) / plane.scale_h - first + 1;
+    std::uint8_t* line = plane.line.data();
+    if (plane.smooth_h && plane.smooth_v) {
+        kernels_.upsample_h2v2(near, far, count, line);
+        return line + phase;
+    }
+    if (plane.smooth_h) {
+        kernels_.upsample_h2(near, count, line);
+        return line + phase;
+    }
+    if (plane.smooth_v) {
+        kernels_.upsample_v2(near, far, y % 2 == 0 ? 1 : 2, count, line);
+        return line;
+    }
+    if (plane.scale_h == 1) {
+        return near;
+    }
+    repeat(near, plane.scale_h, phase, box.width, line);
+    return line;
+}
+
+void BlockDecoder::write_row(const JpegFrame& frame, int y, const Box& box, std::uint8_t* out) {
+    const std::uint8_t* rows[3] = {};
+    for (int c = 0; c < frame.components; ++c) {
+        rows[c] = image_row(planes_[c], y, box);
+    }
+    switch (frame.color) {
+        case FrameColor::grey:
+            kernels_.grey_to_rgb(rows[0], box.width, out);
+            break;
+        case FrameColor::ycc:
+            kernels_.ycc_to_rgb(rows[0], rows[1], rows[2], box.width, out);
+            break;
+        case FrameColor::rgb:
+            interleave(rows, box.width, out);
+            break;
+    }
+}
+
+void BlockDecoder::decode(const JpegFrame& frame, BlockRows& blocks, const Region& region, RowSink& sink) {
+    const Box box = shrunk_box(region.box, region.shrink);
+    int mcu_row = frame.mcus_high;
+    for (int c = 0; c < frame.components; ++c) {
+        const FrameComponent& component = frame.component[JpegFrame::at(c)];
+        plan(frame, component, box, region.shrink, planes_[c]);
+        mcu_row = std::min(mcu_row, planes_[c].first_row / (planes_[c].side * component.v));
+    }
+    sink.start(box.height, box.width, 3);
+    for (int y = box.top; y < box.top + box.height; ++mcu_row) {
+        for (int c = 0; c < frame.components; ++c) {
+            const int v = frame.component[JpegFrame::at(c)].v;
+            for (int i = 0; i < v; ++i) {
+                decode_rows(frame, c, mcu_row * v + i, blocks);
+            }
+        }
+        for (; y < box.top + box.height && ready(frame, y); ++y) {
+            write_row(frame, y, box, sink.row(y - box.top));
+        }
+    }
+}
+
+}  // namespace stoker

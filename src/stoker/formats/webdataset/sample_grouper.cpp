@@ -1,0 +1,157 @@
+// The image of a sample is the member whose extension comes first in kImages. If there is none, it is a single member
+// such as photo.2019.jpg, whose extension ends in one of them.
+#include "stoker/formats/webdataset/sample_grouper.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <limits>
+
+#include "stoker/base/error.h"
+#include "stoker/base/hash.h"
+#include "stoker/formats/webdataset/tar_member_name.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::array<std::string_view, 10> kImages = {"jpg", "jpeg", "png", "webp", "bmp",
+                                                      "ppm", "pgm",  "pnm", "dct",  "npy"};
+constexpr std::size_t kSuffixed = kImages.size();  // rank of an extension such as 2019.jpg
+constexpr std::size_t kNone = kSuffixed + 1;
+
+bool is_metadata(std::string_view component) {
+    return component.size() >= 4 && component.starts_with("__") && component.ends_with("__");
+}
+
+std::size_t rank_of(const std::string& extension, const std::string& wanted) {
+    if (!wanted.empty()) {
+        return extension == wanted ? 0 : kNone;
+    }
+    if (const auto* found = std::ranges::find(kImages, extension); found != kImages.end()) {
+        return static_cast<std::size_t>(found - kImages.begin());
+    }
+    const std::size_t dot = extension.rfind('.');
+    return dot != std::string::npos && std::ranges::find(kImages, extension.substr(dot + 1)) != kImages.end()
+               ? kSuffixed
+               : kNone;
+}
+
+}  // namespace
+
+TarMemberNameParts split_tar_member_name(std::string_view name) {
+    if (is_metadata(name.substr(0, name.find('/')))) {
+        return {};
+    }
+    const std::size_t base = name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1;
+    const std::size_t dot = name.find('.', base);
+    if (dot == std::string_view::npos || dot == base) {
+        return {};
+    }
+    return {.key = name.substr(0, dot), .extension = name.substr(dot + 1)};
+}
+
+SampleGrouper::SampleGrouper(std::string path, const FieldNames& wanted,
+                             std::function<void(const GroupedSample&)> found)
+    : path_(std::move(path)),
+      wanted_image_(lower_case(wanted.image)),
+      label_members_(label_members(wanted.label)),
+      found_(std::move(found)) {}
+
+void SampleGrouper::add(const TarMember& member, const std::function<std::span<const std::byte>()>& bytes) {
+    const TarMemberNameParts parts = split_tar_member_name(member.name);
+    if (parts.key.empty()) {
+        return;
+    }
+    const std::string extension = lower_case(parts.extension);
+    if (!open_ || parts.key != key_) {
+        finish();
+        begin(member, parts.key);
+    }
+    check_new(member, parts.key, extension);
+    offer_image(member, extension);
+    offer_label(member, extension, bytes);
+    list(extension);
+}
+
+void SampleGrouper::begin(const TarMember& member, std::string_view key) {
+    constexpr std::uint64_t kKeys = 1;
+    if (!seen_.insert(hash_text(key, kKeys)).second) {
+        throw DataError({.path = path_, .key = member.name, .offset = static_cast<std::int64_t>(member.header)},
+                        {.where = "webdataset",
+                         .expected = "consecutive members for each sample",
+                         .got = fmt::format("\"{}\" again, after others", key),
+                         .hint = "sort the files by name when packing them"});
+    }
+    open_ = true;
+    key_ = key;
+    image_ = {};
+    image_rank_ = kNone;
+    label_rank_ = label_members_.size();
+    suffixed_ = 0;
+}
+
+void SampleGrouper::check_new(const TarMember& member, std::string_view key, const std::string& extension) {
+    if (!seen_.insert(hash_text(extension, hash_text(key))).second) {
+        throw DataError({.path = path_, .key = member.name, .offset = static_cast<std::int64_t>(member.header)},
+                        {.where = "webdataset",
+                         .expected = "each extension once in a sample",
+                         .got = fmt::format("\"{}\" twice", extension)});
+    }
+}
+
+void SampleGrouper::offer_image(const TarMember& member, const std::string& extension) {
+    const std::size_t rank = rank_of(extension, wanted_image_);
+    suffixed_ += rank == kSuffixed;
+    if (rank >= image_rank_) {
+        return;
+    }
+    if (member.payload.size > std::numeric_limits<std::uint32_t>::max()) {
+        throw DataError({.path = path_, .key = member.name, .offset = static_cast<std::int64_t>(member.header)},
+                        {.where = "webdataset",
+                         .expected = "images below 4 GiB",
+                         .got = fmt::format("{} bytes", member.payload.size)});
+    }
+    image_rank_ = rank;
+    image_.payload = member.payload;
+    image_.npy = extension == "npy" || extension.ends_with(".npy");
+    image_.key = tar_member_key(key_, std::string_view(member.name).substr(key_.size() + 1));
+}
+
+// Parsed at once, although a better member may follow: its bytes are buffered now.
+void SampleGrouper::offer_label(const TarMember& member, const std::string& extension,
+                                const std::function<std::span<const std::byte>()>& bytes) {
+    for (std::size_t rank = 0; rank < label_rank_; ++rank) {
+        const LabelMember& kind = label_members_[rank];
+        if (kind.extension != extension) {
+            continue;
+        }
+        const bool fits = member.payload.size <= max_label_bytes(kind);
+        const std::int32_t label = fits ? parse_label(kind, bytes()) : kind.strict ? kBadTarLabel : kNoTarLabel;
+        if (label != kNoTarLabel) {
+            label_rank_ = rank;
+            image_.label = label;
+        }
+        return;
+    }
+}
+
+void SampleGrouper::list(const std::string& extension) {
+    constexpr std::size_t kMostListed = 20;
+    constexpr std::size_t kLongest = 40;
+    if (extensions_.size() < kMostListed && std::ranges::find(extensions_, extension) == extensions_.end()) {
+        extensions_.push_back(extension.substr(0, kLongest));
+    }
+}
+
+void SampleGrouper::finish() {
+    if (!open_) {
+        return;
+    }
+    open_ = false;
+    const bool ambiguous = image_rank_ == kSuffixed && suffixed_ > 1;
+    if (image_rank_ != kNone && !ambiguous) {
+        found_(image_);
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,76 @@
+// Groups the members of a tar archive into samples, like group_by_keys of the webdataset library. The part of the file
+// name before its first dot is the key, the rest the extension; consecutive members with one key form a sample.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "stoker/formats/dataset.h"
+#include "stoker/formats/webdataset/label_parser.h"
+#include "stoker/formats/webdataset/tar_reader.h"
+
+namespace stoker {
+
+// A sample that has an image.
+struct GroupedSample {
+    std::string key;    // as Dataset::key: with the image's extension, except for npy
+    ByteRange payload;  // of the image
+    std::int32_t label = kNoTarLabel;
+    bool npy = false;
+};
+
+struct TarMemberNameParts {
+    std::string_view key;
+    std::string_view extension;
+};
+
+// Both empty for a member that belongs to no sample: one without a key or a dot, or one of WebDataset's metadata, whose
+// first path component has the form "__...__".
+TarMemberNameParts split_tar_member_name(std::string_view name);
+
+class SampleGrouper {
+  public:
+    // Calls `found` for each sample with an image, in the archive's order. `wanted`: see OpenOptions.
+    SampleGrouper(std::string path, const FieldNames& wanted, std::function<void(const GroupedSample&)> found);
+
+    // Adds the next member. `bytes` returns its payload and is called only if the member may hold the label. Throws
+    // DataError for a repeated extension in a sample and for a key that appears again after another one.
+    void add(const TarMember& member, const std::function<std::span<const std::byte>()>& bytes);
+
+    // Ends the last sample; call it after the last member.
+    void finish();
+
+    // The first twenty distinct extensions, in order.
+    const std::vector<std::string>& extensions() const { return extensions_; }
+
+  private:
+    void begin(const TarMember& member, std::string_view key);
+    void check_new(const TarMember& member, std::string_view key, const std::string& extension);
+    void offer_image(const TarMember& member, const std::string& extension);
+    void offer_label(const TarMember& member, const std::string& extension,
+                     const std::function<std::span<const std::byte>()>& bytes);
+    void list(const std::string& extension);
+
+    std::string path_;
+    std::string wanted_image_;  // extension in lower case, or empty
+    std::vector<LabelMember> label_members_;
+    std::function<void(const GroupedSample&)> found_;
+    std::unordered_set<std::uint64_t> seen_;  // hashes of keys and of (key, extension)
+    std::vector<std::string> extensions_;
+
+    // The current sample.
+    bool open_ = false;
+    std::string key_;
+    GroupedSample image_;
+    std::size_t image_rank_ = 0;
+    std::size_t label_rank_ = 0;
+    std::size_t suffixed_ = 0;  // number of members such as key.left.jpg
+};
+
+}  // namespace stoker

@@ -1,0 +1,79 @@
+// The horizontal pass processes kLanes transposed rows at a time, so that vector lanes are rows, for any number of
+// channels. Its results go to a ring that is just large enough for the vertical pass, so they stay in the cache.
+#include "stoker/ops/row_resizer.h"
+
+#include <algorithm>
+
+#include "stoker/ops/transpose.h"
+
+namespace stoker {
+
+RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box& window, const ResizeGeometry& geometry,
+                       ResizeScratch& scratch)
+    : kernels_(kernels),
+      scratch_(scratch),
+      out_bytes_(static_cast<std::size_t>(geometry.part.width) * static_cast<std::size_t>(from.channels)),
+      horizontal_(geometry.full.width != geometry.source.width),
+      vertical_(geometry.full.height != geometry.source.height) {
+    const Box reads = resize_reads(geometry);
+    from_ = from.crop({reads.top - window.top, reads.left - window.left, reads.height, reads.width});
+    ring_rows_ = kLanes;
+    if (vertical_) {
+        const Box& part = geometry.part;
+        scratch.vertical.build(geometry.source.height, geometry.full.height, part.top, part.height);
+        scratch.row_taps.resize(static_cast<std::size_t>(scratch.vertical.stride));
+        ring_rows_ = std::min(scratch.vertical.stride + kLanes, reads.height);
+    }
+    if (horizontal_) {
+        scratch.horizontal.build(geometry.source.width, geometry.full.width, geometry.part.left, geometry.part.width);
+        scratch.columns.resize(transposed_bytes(from_.row_bytes()));
+        scratch.transposed.resize(transposed_bytes(out_bytes_));
+        scratch.rows.reset(std::max(ring_rows_, 1), geometry.part.width, from.channels);
+    }
+}
+
+void RowResizer::next(std::uint8_t* out) {
+    const int y = y_++;
+    if (!vertical_) {
+        std::copy_n(row(y), out_bytes_, out);
+        return;
+    }
+    const ResizeAxis& axis = scratch_.vertical;
+    const ResizeTaps taps = axis.taps[static_cast<std::size_t>(y)];
+    const int first = taps.first - axis.taps.front().first;
+    for (int k = 0; k < taps.count; ++k) {
+        scratch_.row_taps[static_cast<std::size_t>(k)] = row(first + k);
+    }
+    const std::int32_t* weights = axis.weights.data() + y * std::ptrdiff_t{axis.stride};
+    kernels_.resize_rows(scratch_.row_taps.data(), weights, taps.count, out, out_bytes_);
+}
+
+const std::uint8_t* RowResizer::row(int y) {
+    if (!horizontal_) {
+        return from_.row(y);
+    }
+    while (filtered_ <= y) {
+        run_horizontal_pass();
+    }
+    return scratch_.rows.view().row(y % ring_rows_);
+}
+
+// Filters the next kLanes rows, or fewer at the end.
+void RowResizer::run_horizontal_pass() {
+    const int count = std::min(kLanes, from_.height - filtered_);
+    const ImageView ring = scratch_.rows.view();
+    const std::uint8_t* in[kLanes];
+    std::uint8_t* to[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) {
+        in[lane] = from_.row(filtered_ + std::min(lane, count - 1));
+        to[lane] = lane < count ? ring.row((filtered_ + lane) % ring_rows_) : nullptr;
+    }
+    auto* columns = reinterpret_cast<std::uint8_t*>(scratch_.columns.data());
+    auto* transposed = reinterpret_cast<std::uint8_t*>(scratch_.transposed.data());
+    transpose_rows(in, from_.row_bytes(), columns);
+    kernels_.resize_columns(columns, scratch_.horizontal, from_.channels, transposed);
+    untranspose_rows(transposed, out_bytes_, to, count);
+    filtered_ += count;
+}
+
+}  // namespace stoker

@@ -1,0 +1,208 @@
+// Does only the steps that the options require for each sample.
+#include "stoker/pack/transcode.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fmt/format.h>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/codecs/dct/dct.h"
+#include "stoker/codecs/encode.h"
+#include "stoker/ops/resize.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kResizedQuality = 90;
+constexpr std::array<std::pair<std::string_view, PackCodec>, 5> kNames = {{{"keep", PackCodec::keep},
+                                                                           {"jpeg", PackCodec::jpeg},
+                                                                           {"dct", PackCodec::dct},
+                                                                           {"dct-zstd", PackCodec::dct_zstd},
+                                                                           {"raw", PackCodec::raw}}};
+
+constexpr std::array<std::pair<Codec, StkCodec>, 7> kStkCodecs = {{{Codec::jpeg, StkCodec::jpeg},
+                                                                   {Codec::png, StkCodec::png},
+                                                                   {Codec::dct, StkCodec::dct},
+                                                                   {Codec::dct_zstd, StkCodec::dct_zstd},
+                                                                   {Codec::webp, StkCodec::webp},
+                                                                   {Codec::bmp, StkCodec::bmp},
+                                                                   {Codec::pnm, StkCodec::pnm}}};
+
+StkCodec codec_of(std::span<const std::byte> bytes) {
+    const std::optional<Codec> codec = sniff_codec(bytes);
+    const auto* const found = std::ranges::find(kStkCodecs, codec, &std::pair<Codec, StkCodec>::first);
+    if (found == kStkCodecs.end()) {  // the decoder rejects such bytes
+        throw InternalError({.where = "pack", .expected = "a known codec of decoded bytes", .got = "none"});
+    }
+    return found->second;
+}
+
+bool is_dct_codec(PackCodec codec) {
+    return codec == PackCodec::dct || codec == PackCodec::dct_zstd;
+}
+
+bool is_lossless(StkCodec codec) {
+    return codec == StkCodec::png || codec == StkCodec::bmp || codec == StkCodec::pnm;
+}
+
+// Copies an image's rows without their padding.
+void copy_rows(ConstImageView image, std::vector<std::byte>& out) {
+    const std::size_t row = image.row_bytes();
+    out.resize(row * static_cast<std::size_t>(image.height));
+    for (int y = 0; y < image.height; ++y) {
+        std::memcpy(out.data() + static_cast<std::size_t>(y) * row, image.row(y), row);
+    }
+}
+
+}  // namespace
+
+PackCodec parse_pack_codec(std::string_view name) {
+    const auto found = std::ranges::find(kNames, name, &std::pair<std::string_view, PackCodec>::first);
+    if (found == kNames.end()) {
+        throw InvalidArgument(
+            {.where = "codec", .expected = "keep, jpeg, dct, dct-zstd or raw", .got = fmt::format("\"{}\"", name)});
+    }
+    return found->second;
+}
+
+std::string_view pack_codec_name(PackCodec codec) {
+    return std::ranges::find(kNames, codec, &std::pair<std::string_view, PackCodec>::second)->first;
+}
+
+Transcoder::Transcoder(const TranscodeOptions& options)
+    : options_(options), codec_(options.codec.value_or(PackCodec::keep)) {
+    if (options.quality < 0 || options.quality > 100 || options.resize_shorter < 0) {
+        throw InvalidArgument({.where = "pack",
+                               .expected = "a quality of 1 to 100 and a positive size, or 0",
+                               .got = fmt::format("{} and {}", options.quality, options.resize_shorter)});
+    }
+    if (options.quality > 0 && codec_ == PackCodec::raw) {
+        throw InvalidArgument(
+            {.where = "pack", .expected = "a quality only where JPEGs are written", .got = "one for raw pixels"});
+    }
+}
+
+void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) {
+    out.kept.clear();
+    out.exif_lost = false;
+    if (is_plain_dct(sample)) {  // to_dct reads every coefficient, so no other decoder is needed as a check
+        to_dct(sample.bytes, StkCodec::jpeg, out);
+        if (!out.kept.empty()) {
+            decode(sample);
+        }
+        out.image.original_file = out.image.original_file && original;
+        return;
+    }
+    const ConstImageView pixels = decode(sample);
+    const ConstImageView wanted = resized(pixels);
+    const bool to_raw = sample.encoded && codec_ == PackCodec::raw;
+    if (to_raw || wanted.data != pixels.data || options_.quality > 0) {
+        encode(wanted, sample, out);
+        out.exif_lost = sample.encoded && scratch_.decoder.info(sample.bytes).orientation != 1;
+        return;
+    }
+    keep(sample, out);
+    out.image.original_file = out.image.original_file && original;
+}
+
+bool Transcoder::is_plain_dct(const Sample& sample) const {
+    return is_dct_codec(codec_) && options_.resize_shorter == 0 && options_.quality == 0 && sample.encoded &&
+           sniff_codec(sample.bytes) == Codec::jpeg;
+}
+
+ConstImageView Transcoder::decode(const Sample& sample) {
+    StageTimes times;
+    StageClock clock(times);
+    return transform_.prepare(sample, scratch_, clock);
+}
+
+ConstImageView Transcoder::resized(ConstImageView image) {
+    const int shorter = options_.resize_shorter;
+    if (shorter == 0 || std::min(image.height, image.width) <= shorter) {
+        return image;
+    }
+    const ImageSize size = resized_size(image.height, image.width, shorter);
+    reduced_.reset(size.height, size.width, image.channels);
+    resize(image, reduced_.view(), scratch_.resize);
+    return reduced_.view();
+}
+
+// Stores the sample unchanged or converts it losslessly.
+void Transcoder::keep(const Sample& sample, TranscodedImage& out) const {
+    if (!sample.encoded) {
+        out.image = {.bytes = sample.bytes,
+                     .codec = StkCodec::raw,
+                     .height = sample.height,
+                     .width = sample.width,
+                     .channels = sample.channels};
+        out.kept = is_dct_codec(codec_) ? "raw pixels" : "";
+        return;
+    }
+    const StkCodec codec = codec_of(sample.bytes);
+    if (is_dct_codec(codec_)) {
+        return to_dct(sample.bytes, codec, out);
+    }
+    out.image = {.bytes = sample.bytes, .codec = codec, .original_file = true};
+    if (codec_ == PackCodec::jpeg && (codec == StkCodec::dct || codec == StkCodec::dct_zstd)) {
+        out.made = restore_jpeg(sample.bytes);
+        out.image = {.bytes = out.made, .codec = StkCodec::jpeg, .original_file = true};
+    }
+}
+
+void Transcoder::to_dct(std::span<const std::byte> bytes, StkCodec codec, TranscodedImage& out) const {
+    const StkCodec wanted = codec_ == PackCodec::dct ? StkCodec::dct : StkCodec::dct_zstd;
+    out.image = {.bytes = bytes, .codec = codec, .original_file = true};
+    if (codec == wanted) {
+        return;
+    }
+    std::vector<std::byte> jpeg;
+    if (codec == StkCodec::dct || codec == StkCodec::dct_zstd) {
+        jpeg = restore_jpeg(bytes);
+        bytes = jpeg;
+    } else if (codec != StkCodec::jpeg) {
+        out.kept = fmt::format("{} image", stk_codec_name(codec));
+        return;
+    }
+    DctRecord record = encode_dct(bytes, {.zstd = wanted == StkCodec::dct_zstd});
+    if (!record.reason.empty()) {
+        out.kept = std::move(record.reason);
+        return;
+    }
+    out.made = std::move(record.bytes);
+    out.image = {.bytes = out.made, .codec = wanted, .original_file = record.exact_file};
+}
+
+// Encodes pixels: resized ones, or those of a sample that changes its codec.
+void Transcoder::encode(ConstImageView image, const Sample& sample, TranscodedImage& out) const {
+    const bool stays_raw = !sample.encoded && options_.quality == 0;
+    if (codec_ == PackCodec::raw || stays_raw) {
+        copy_rows(image, out.made);
+        out.image = {.bytes = out.made,
+                     .codec = StkCodec::raw,
+                     .height = image.height,
+                     .width = image.width,
+                     .channels = image.channels};
+        out.kept = is_dct_codec(codec_) ? "raw pixels" : "";
+        return;
+    }
+    if (options_.quality == 0 && is_lossless(codec_of(sample.bytes))) {
+        out.made = encode_png(image);
+        out.image = {.bytes = out.made, .codec = StkCodec::png};
+        out.kept = is_dct_codec(codec_) ? "png image" : "";
+        return;
+    }
+    std::vector<std::byte> jpeg =
+        encode_jpeg(image, {.quality = options_.quality == 0 ? kResizedQuality : options_.quality});
+    if (is_dct_codec(codec_)) {
+        to_dct(jpeg, StkCodec::jpeg, out);
+    }
+    if (!is_dct_codec(codec_) || !out.kept.empty()) {
+        out.made = std::move(jpeg);
+        out.image = {.bytes = out.made, .codec = StkCodec::jpeg};
+    }
+    out.image.original_file = false;
+}
+
+}  // namespace stoker

@@ -1,0 +1,61 @@
+// Converts one sample from its stored form to the form that a packed data set stores. By default the bytes stay
+// unchanged. Every sample is decoded once, so that a packed data set contains only decodable images.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stoker/formats/dataset.h"
+#include "stoker/formats/stk/stk_schema.h"
+#include "stoker/pipeline/transforms/transform.h"
+
+namespace stoker {
+
+// keep: the bytes unchanged. jpeg: the same, except that dct records are converted back to the JPEGs that they were
+// made from, for other programs.
+enum class PackCodec { keep, jpeg, dct, dct_zstd, raw };
+
+// "keep", "jpeg", "dct", "dct-zstd", "raw"; throws InvalidArgument for another.
+PackCodec parse_pack_codec(std::string_view name);
+std::string_view pack_codec_name(PackCodec codec);
+
+struct TranscodeOptions {
+    std::optional<PackCodec> codec = std::nullopt;  // empty: the default of the target's format; here keep
+    int resize_shorter = 0;  // pixels: larger images are reduced until their shorter side has this; 0: none
+    int quality = 0;         // 1..100: encode every image as a JPEG of this quality; 0: only resized JPEGs, with 90
+};
+
+struct TranscodedImage {
+    StkImage image;          // a view into the sample or into `made`
+    std::string kept;        // why the image is not in the requested codec; empty if it is
+    bool exif_lost = false;  // the image was encoded again and its EXIF orientation is lost
+    std::vector<std::byte> made;
+};
+
+// For use by one thread. Reuses its memory from sample to sample.
+class Transcoder {
+  public:
+    explicit Transcoder(const TranscodeOptions& options);
+
+    // `original`: the packed file can be restored from the sample's bytes. Throws DataError for a sample that cannot be
+    // decoded.
+    void run(const Sample& sample, bool original, TranscodedImage& out);
+
+  private:
+    bool is_plain_dct(const Sample& sample) const;
+    ConstImageView decode(const Sample& sample);
+    ConstImageView resized(ConstImageView image);
+    void keep(const Sample& sample, TranscodedImage& out) const;
+    void to_dct(std::span<const std::byte> bytes, StkCodec codec, TranscodedImage& out) const;
+    void encode(ConstImageView image, const Sample& sample, TranscodedImage& out) const;
+
+    TranscodeOptions options_;
+    PackCodec codec_;
+    Transform transform_;  // without ops: checks and decodes
+    TransformScratch scratch_;
+    Image reduced_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,48 @@
+// Options and callbacks of Trainer::fit.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "stoker/track/recipe_keys.h"
+#include "stoker/train/run/evaluate.h"
+#include "stoker/train/run/train_result.h"
+
+namespace stoker {
+
+// The position of training after a step.
+struct Progress {
+    std::int64_t epoch = 0;  // from 1
+    std::int64_t epochs = 0;
+    std::int64_t batch = 0;  // batches done in this epoch
+    std::int64_t batches = 0;
+    double images_per_second = 0;  // of this epoch so far
+};
+
+// The checkpoint that a run resumes from.
+struct Resumed {
+    std::string checkpoint;  // its folder
+    std::int64_t step = 0;
+    std::int64_t epochs = 0;  // finished ones
+    bool finished = false;    // no epoch is left to train
+    // Keys whose values differ between the checkpoint's recipe and the given one; model.weights is left out, since it
+    // is not read again. Empty for a finished run.
+    std::vector<DifferingKey> differing = {};
+};
+
+struct FitOptions {
+    std::filesystem::path out = {};  // the run folder; empty: nothing is written
+    std::string resume = {};         // "": a new run; "auto": the newest checkpoint in `out`, if any; or the path of a
+                                     // checkpoint or run folder
+    std::function<void(const Resumed&)> on_resume = nullptr;
+    std::function<void(const Progress&)> on_step = nullptr;
+    OnEvaluation on_evaluation = nullptr;  // called after each batch of an epoch's evaluation
+    std::function<void(const EpochResult&)> on_epoch = nullptr;
+    const std::atomic<int>* interrupt = nullptr;  // a value other than 0: write a checkpoint and return
+};
+
+}  // namespace stoker

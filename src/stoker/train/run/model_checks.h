@@ -1,0 +1,37 @@
+// Checks that model and data fit together, made before the first step with images of zeros. All throw InvalidArgument
+// and leave the model as it was.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "stoker/models/model.h"
+#include "stoker/pipeline/recipe_data.h"
+
+namespace stoker {
+
+// A model from a file (model.script, model.export) must take one image (C, H, W) and return float logits
+// (1, `classes`). Other models are not tried.
+void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
+                 const at::Device& device);
+
+// The model must take validation images (C, H, W); tried where they have another shape than training images.
+void require_val_fit(Model& model, const Shape& train, const Shape& val, const at::Device& device);
+
+// The model must train on the smallest batch or micro-batch of an epoch, on any rank. It is tried where that is one
+// sample, for which batch norm may have a single value per channel; a model that does not take two samples either is
+// not refused here, since the first step's message is better.
+void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampler& sampler, const Shape& image,
+                            std::int64_t classes, const at::Device& device);
+
+// The classes of `data` must be the first of `trained`, the classes of `origin`: labels then mean the same.
+void require_classes(std::span<const std::string> trained, const std::string& origin, const Dataset& data);
+
+// The same for validation data, whose last classes may be missing.
+void require_same_classes(const RecipeData& data);
+
+// A training set must have several classes, since any model's loss on one class is 0. An exported graph has its own
+// loss and is not checked.
+void require_several_classes(const Recipe& recipe, const Dataset& data);
+
+}  // namespace stoker

@@ -1,0 +1,100 @@
+#include "stoker/train/run/rank_sync.h"
+
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/hash.h"
+#include "stoker/base/pluralize.h"
+
+namespace stoker {
+namespace {
+
+std::string joined(const std::vector<std::string>& texts) {
+    return std::accumulate(texts.begin(), texts.end(), std::string());
+}
+
+}  // namespace
+
+void RankSync::start(const std::vector<at::Tensor>& state) const {
+    if (!group_.alone()) {
+        group_.reset_delayed_max();
+        group_.broadcast(state);
+    }
+}
+
+std::int64_t RankSync::merge(std::vector<StepResult>& steps, std::vector<double>& losses, std::int64_t bad_samples,
+                             const Loader& loader) const {
+    if (group_.alone()) {
+        return bad_samples;
+    }
+    losses.push_back(static_cast<double>(bad_samples));
+    group_.all_reduce(losses);
+    bad_samples = static_cast<std::int64_t>(losses.back());
+    losses.pop_back();
+    const auto count = static_cast<std::int64_t>(steps.size());
+    // (steps, largest slice), -1 where a slice is smaller
+    const at::Tensor own = at::full({count, loader.batch_sampler().max_slice()}, -1, at::kLong);
+    for (std::int64_t i = 0; i < count; ++i) {
+        std::ranges::copy(steps[static_cast<std::size_t>(i)].indices, own[i].mutable_data_ptr<std::int64_t>());
+    }
+    const at::Tensor all = group_.all_gather(own).transpose(0, 1).contiguous();  // (steps, ranks, largest slice)
+    for (std::int64_t i = 0; i < count; ++i) {
+        const at::Tensor slices = all[i];
+        const std::int64_t* first = slices.const_data_ptr<std::int64_t>();
+        StepResult& step = steps[static_cast<std::size_t>(i)];
+        step.indices.clear();
+        std::copy_if(first, first + slices.numel(), std::back_inserter(step.indices),
+                     [](std::int64_t index) { return index >= 0; });
+        if (group_.first()) {
+            step.batch_hash = 0;
+            for (const std::int64_t index : step.indices) {  // as Batch::hash
+                step.batch_hash = hash_text(loader.dataset().key(index), step.batch_hash);
+            }
+        }
+    }
+    return bad_samples;
+}
+
+std::string RankSync::add_bad_samples(std::string lines) {
+    if (group_.first()) {
+        return lines;
+    }
+    kept_ += lines;
+    return "";
+}
+
+std::string RankSync::gather_bad_samples() {
+    if (group_.alone()) {
+        return "";
+    }
+    std::string lines = joined(group_.all_gather(kept_));
+    kept_.clear();  // not before: where a rank is lost, they are still to be published
+    return lines;
+}
+
+std::string RankSync::publish_bad_samples() {
+    if (group_.first()) {
+        return joined(group_.messages());
+    }
+    group_.post_message(std::exchange(kept_, {}));
+    return "";
+}
+
+void RankSync::require_budget(const Dataset& dataset, std::int64_t places, std::int64_t bad_samples) const {
+    const std::int64_t budget = budget_.of(places);
+    if (!group_.alone() && bad_samples > budget) {
+        throw DataError(
+            {.path = dataset.path()},
+            {.where = "data.bad_samples",
+             .expected = fmt::format("at most {} in an epoch", pluralize(budget, "bad sample")),
+             .got = fmt::format("{} over all ranks", bad_samples),
+             .hint = "`stoker inspect --verify` lists them all; repair the data or raise data.bad_samples"});
+    }
+}
+
+}  // namespace stoker

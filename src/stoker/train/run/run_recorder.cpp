@@ -1,0 +1,196 @@
+#include "stoker/train/run/run_recorder.h"
+
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/track/curves.h"
+#include "stoker/track/run_record.h"
+#include "stoker/track/scalars.h"
+
+namespace stoker {
+namespace {
+
+double seconds(std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+}
+
+// {"type": "step", "schema": 1, "step", "epoch", "samples", "loss", "lr", "batch_hash", "us": {phase: N}}, with null
+// for a loss that is not finite. Formatted without a JSON object, because it is written for every step.
+std::string json_line(const StepResult& result, double loss) {
+    std::string line = fmt::format(
+        R"({{"type":"step","schema":{},"step":{},"epoch":{},"samples":{},"loss":{},"lr":{},"batch_hash":"{:016x}",)"
+        R"("us":{{)",
+        StepRecord::kVersion, result.step, result.epoch, result.samples,
+        std::isfinite(loss) ? fmt::to_string(loss) : "null", result.lr, result.batch_hash);
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        fmt::format_to(std::back_inserter(line), R"({}"{}":{})", i == 0 ? "" : ",", phase_name(static_cast<Phase>(i)),
+                       result.record.times[i].count() / 1000);
+    }
+    return line + "}}";
+}
+
+// {"type": "epoch", "schema": 1, "step", then the keys of to_json(EpochResult)}
+std::string json_line(const EpochResult& result, std::int64_t step) {
+    using Json = nlohmann::ordered_json;
+    Json json = {{"type", "epoch"}, {"schema", StepRecord::kVersion}, {"step", step}};
+    json.update(Json::parse(to_json(result)));
+    return json.dump();
+}
+
+}  // namespace
+
+void RunRecorder::set_folder(const std::filesystem::path& folder) {
+    folder_.reset();
+    if (!folder.empty()) {
+        folder_.emplace(folder);
+    }
+}
+
+std::filesystem::path RunRecorder::find_start(const std::string& resume) {
+    if (!folder_) {
+        return {};
+    }
+    folder_->lock();
+    if (folder_->exists() && !folder_->is_run()) {
+        throw InvalidArgument({.where = folder_->path().string(),
+                               .expected = "a run folder, or a new folder",
+                               .got = "a folder with files of the same names and no recipe.toml",
+                               .hint = "add --out DIR for another folder"});
+    }
+    if (resume.empty()) {
+        if (folder_->exists() && !folder_->failed_early()) {
+            throw InvalidArgument({.where = folder_->path().string(),
+                                   .expected = "a folder for a new run",
+                                   .got = "one that already holds a run",
+                                   .hint = "add --resume auto to resume it, or --out DIR for another folder"});
+        }
+        return {};
+    }
+    const auto checkpoint = find_checkpoint(resume == "auto" ? folder_->path() : std::filesystem::path(resume));
+    if (!checkpoint && resume != "auto") {
+        throw IoError({.where = resume, .expected = "a checkpoint, or a run folder with one", .got = "none"});
+    }
+    if (checkpoint && folder_->exists() && !folder_->holds(*checkpoint)) {
+        throw InvalidArgument({.where = folder_->path().string(),
+                               .expected = "a new folder, or the folder of the checkpoint's run",
+                               .got = "one that holds another run",
+                               .hint = "add --out DIR for a new folder"});
+    }
+    return checkpoint.value_or("");
+}
+
+void RunRecorder::create(const std::string& recipe) {
+    if (folder_) {
+        folder_->create(recipe);
+        begin(0);
+    }
+}
+
+void RunRecorder::resume(const std::string& recipe, std::int64_t step, std::int64_t metrics_bytes) {
+    if (folder_) {
+        folder_->cut_metrics(metrics_bytes);
+        folder_->resume(recipe);
+        folder_->remove_checkpoints_after(step);
+        begin(step);
+    }
+}
+
+void RunRecorder::begin(std::int64_t step) {
+    quarantine_.open(folder_->path() / kQuarantine);
+    events_.emplace(EventFileOptions{.folder = folder_->path(), .first_step = step + 1});
+}
+
+void RunRecorder::step(const StepResult& result, double loss) {
+    if (!events_) {
+        return;
+    }
+    folder_->metric(json_line(result, loss));
+    const StepLine line{.step = result.step,
+                        .epoch = result.epoch,
+                        .samples = result.samples,
+                        .lr = result.lr,
+                        .loss = loss,
+                        .seconds = seconds(result.record.total()),
+                        .wait_seconds = seconds(result.record.times[static_cast<std::size_t>(Phase::wait)])};
+    events_->add(result.step, wall_time_now(), scalars_of(line));
+}
+
+void RunRecorder::epoch(const EpochResult& result, std::int64_t step) {
+    if (!events_) {
+        return;
+    }
+    folder_->metric(json_line(result, step));
+    const EpochLine line{.epoch = result.epoch,
+                         .step = step,
+                         .seconds = result.seconds,
+                         .images_per_second = result.images_per_second,
+                         .train_loss = result.train_loss,
+                         .val_loss = result.val_loss,
+                         .val_accuracy = result.val_accuracy,
+                         .bad_samples = result.bad_samples,
+                         .val_bad_samples = result.val_bad_samples};
+    events_->add(step, wall_time_now(), scalars_of(line));
+}
+
+void RunRecorder::flush() {
+    folder_->flush_metrics();
+    events_->flush();
+}
+
+void RunRecorder::draw_curves() {
+    flush();
+    const CurveRun curve{.name = folder_->path().filename().string(),
+                         .metrics = read_metrics(folder_->path() / kMetricsFile)};
+    if (!curve.metrics.steps.empty()) {
+        write_file(folder_->path() / kCurves, curves_svg(std::span(&curve, 1)));
+    }
+}
+
+void RunRecorder::save(RunState state, Checkpoint checkpoint) {
+    if (events_) {
+        flush();
+        state.metrics_bytes = folder_->metrics_bytes();
+        checkpoint.state = to_json(state);
+        folder_->save(state.step, checkpoint);
+    }
+}
+
+std::string RunRecorder::finish(const std::string& document, bool was_finished) {
+    if (!events_) {
+        return document;
+    }
+    std::string stored;
+    if (was_finished) {
+        stored = reuse_document(folder_->read_account(), document);
+    } else {
+        draw_curves();
+    }
+    if (stored.empty()) {
+        folder_->write_account(document);
+        stored = document;
+    }
+    events_.reset();
+    folder_.reset();
+    return stored;
+}
+
+void RunRecorder::fail(const std::string& reason, bool trained) {
+    try {
+        if (events_) {
+            draw_curves();
+        }
+    } catch (const std::exception&) {  // the caller is about to throw the error that ended the run
+    }
+    events_.reset();
+    if (folder_) {
+        folder_->fail(reason, trained);
+        folder_.reset();
+    }
+}
+
+}  // namespace stoker

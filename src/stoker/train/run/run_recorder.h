@@ -1,0 +1,61 @@
+// Writes a run and finds the checkpoint that it resumes from. In the run folder: checkpoints, metrics.jsonl and the
+// same figures in TensorBoard's event files, curves, the list of bad samples and the final document. Only rank 0 has a
+// folder; without one every call does nothing.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "stoker/track/event_file.h"
+#include "stoker/train/run/quarantine.h"
+#include "stoker/train/run/run_folder.h"
+#include "stoker/train/run/run_state.h"
+
+namespace stoker {
+
+class RunRecorder {
+  public:
+    // Names the folder of the next run; empty: none. Changes nothing on the disk.
+    void set_folder(const std::filesystem::path& folder);
+    bool has_folder() const { return folder_.has_value(); }
+    // True between `create` or `resume` and `finish` or `fail`.
+    bool recording() const { return events_.has_value(); }
+
+    // Locks the folder if it exists and returns the checkpoint that `resume` (FitOptions::resume) names, or an empty
+    // path for a new run. Throws InvalidArgument where the folder cannot take the run, or IoError where `resume` names
+    // no checkpoint.
+    std::filesystem::path find_start(const std::string& resume);
+    // Begins a new run. `recipe` is TOML.
+    void create(const std::string& recipe);
+    // Resumes a run after step `step`: cuts metrics.jsonl to `metrics_bytes` and removes later checkpoints.
+    void resume(const std::string& recipe, std::int64_t step, std::int64_t metrics_bytes);
+
+    // Metrics are buffered until a checkpoint or the end of the run. These throw IoError where a full buffer cannot be
+    // written.
+    void step(const StepResult& result, double loss);
+    void epoch(const EpochResult& result, std::int64_t step);
+    // Lines made by Quarantine::lines. Those that come after the run still go to its file.
+    void bad_samples(const std::string& lines) { quarantine_.add(lines); }
+    // Flushes the metrics and writes a checkpoint of `state` and the tensors in `checkpoint`, whose `state` is filled
+    // in here.
+    void save(RunState state, Checkpoint checkpoint);
+
+    // Ends a run: writes its document and curves, and releases the folder. A run that `was_finished` when it was
+    // resumed keeps the document that it has. Returns the document that the folder holds.
+    std::string finish(const std::string& document, bool was_finished);
+    // Ends a run that failed and does not throw; `trained`: it did at least one step.
+    void fail(const std::string& reason, bool trained);
+
+  private:
+    void begin(std::int64_t step);
+    void flush();
+    void draw_curves();
+
+    std::optional<RunFolder> folder_;
+    std::optional<EventFile> events_;  // while recording
+    Quarantine quarantine_;
+};
+
+}  // namespace stoker

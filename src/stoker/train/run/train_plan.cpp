@@ -1,0 +1,49 @@
+#include "stoker/train/run/train_plan.h"
+
+#include <utility>
+
+#include "stoker/models/custom_model.h"
+#include "stoker/train/run/model_checks.h"
+#include "stoker/train/run/rank_checks.h"
+#include "stoker/train/run/run_setup.h"
+
+namespace stoker {
+
+TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,
+                        std::shared_ptr<Group> group) {
+    const at::Device device = prepare_device(recipe, *group);
+    const bool channels_last = uses_channels_last(recipe, model.get());
+    auto train = make_train_loader(recipe, data, device, channels_last, *group);
+    const Shape& image = train->image_shape();
+    std::unique_ptr<Loader> val;
+    if (data.val != nullptr) {
+        val = make_val_loader(recipe, data, device, channels_last, image.front(), *group);
+    }
+    const std::int64_t classes = class_count(recipe, *data.train);
+    std::string model_hash = custom_model_hash(recipe.model);
+    if (model == nullptr) {
+        model = make_model(recipe.model, image, classes, recipe.seed);
+    }
+    auto new_tensors = prepare_model(*model, recipe, classes, device, resumes);
+    require_same_recipe(*group, recipe, *train, val.get());
+    require_several_classes(recipe, *data.train);
+    require_same_classes(data);
+    require_fit(recipe, *model, image, classes, device);
+    require_smallest_batch(recipe, *model, train->batch_sampler(), image, classes, device);
+    if (val != nullptr) {
+        require_val_fit(*model, image, val->image_shape(), device);
+    }
+    return {.group = std::move(group),
+            .recipe = recipe,
+            .data = std::move(data),
+            .device = device,
+            .train_loader = std::move(train),
+            .val_loader = std::move(val),
+            .classes = classes,
+            .model = std::move(model),
+            .has_weights = recipe.model.weights.empty() || !resumes,
+            .model_hash = std::move(model_hash),
+            .new_tensors = std::move(new_tensors)};
+}
+
+}  // namespace stoker

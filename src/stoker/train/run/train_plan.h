@@ -1,0 +1,36 @@
+// Everything that a run needs, opened and checked before anything is trained or written.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stoker/dist/group.h"
+#include "stoker/models/model.h"
+#include "stoker/pipeline/recipe_data.h"
+
+namespace stoker {
+
+struct TrainPlan {
+    std::shared_ptr<Group> group;
+    Recipe recipe;
+    RecipeData data;
+    at::Device device;
+    std::unique_ptr<Loader> train_loader;
+    std::unique_ptr<Loader> val_loader;  // null without validation data
+    std::int64_t classes;
+    std::unique_ptr<Model> model;  // on `device`, with the weights that training begins with
+    bool has_weights;              // false: the model has not got its weights yet, and must get them from a checkpoint
+    std::string model_hash;        // of the file of model.script or model.export; empty for other models
+    std::vector<std::string> new_tensors;  // tensors that model.weights had only for another number of classes
+};
+
+// `model`: null to make it from the recipe. `resumes`: the weights will come from a checkpoint, so model.weights is not
+// read. Compares recipes and data with the other ranks of `group`. Sets LibTorch's process-wide switches
+// (prepare_device) and otherwise changes nothing outside of the plan; no file is written. Throws where a run would fail
+// for a reason that can be known beforehand: data, classes, the model's input, outputs and smallest batch, ranks that
+// differ.
+TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,
+                        std::shared_ptr<Group> group);
+
+}  // namespace stoker

@@ -1,0 +1,83 @@
+#include "stoker/train/run/train_result.h"
+
+#include <nlohmann/json.hpp>
+
+namespace stoker {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json json_of(const EpochResult& epoch) {
+    const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+    return {{"epoch", epoch.epoch},
+            {"seconds", epoch.seconds},
+            {"images_per_second", epoch.images_per_second},
+            {"train_loss", epoch.train_loss},
+            {"val_loss", optional(epoch.val_loss)},
+            {"val_accuracy", optional(epoch.val_accuracy)},
+            {"val_top5_accuracy", optional(epoch.val_top5_accuracy)},
+            {"bad_samples", epoch.bad_samples},
+            {"val_bad_samples", epoch.val_bad_samples}};
+}
+
+Json json_of(const std::optional<DeviceMemory>& memory) {
+    if (!memory) {
+        return nullptr;
+    }
+    return {{"allocated_bytes", memory->allocated},
+            {"reserved_bytes", memory->reserved},
+            {"peak_allocated_bytes", memory->peak_allocated},
+            {"peak_reserved_bytes", memory->peak_reserved},
+            {"retries", memory->retries}};
+}
+
+}  // namespace
+
+std::string to_json(const EpochResult& result) {
+    return json_of(result).dump();
+}
+
+std::string to_json(const TrainResult& result) {
+    Json epochs = Json::array();
+    for (const auto& epoch : result.epochs) {
+        epochs.push_back(json_of(epoch));
+    }
+    Json workers = {{"threads", result.workers_used}, {"samples", result.workers.samples}};
+    for (std::size_t i = 0; i < kStages; ++i) {
+        const Stage stage = static_cast<Stage>(i);
+        workers[std::string(stage_name(stage)) + "_seconds"] =
+            std::chrono::duration<double>(result.workers[stage]).count();
+    }
+    const Json json = {
+        {"run", result.run.string()},
+        {"resumed_from_step", result.resumed_from_step ? Json(*result.resumed_from_step) : Json(nullptr)},
+        {"steps", result.steps},
+        {"interrupted", result.interrupted},
+        {"epochs", epochs},
+        {"account", Json::parse(account_json(result.account))},
+        {"workers", workers},
+        {"peak_rss_mb", result.peak_rss_mb},
+        {"device", result.device},
+        {"memory", json_of(result.memory)},
+        {"compiled", result.compiled},
+        {"threads", result.threads},
+        {"ranks", result.ranks},
+    };
+    return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string reuse_document(const std::string& stored, const std::string& current) {
+    Json document = Json::parse(stored, nullptr, /*allow_exceptions=*/false);
+    const Json result = Json::parse(current);
+    const bool same_run = document.is_object() && document.value("interrupted", Json()) == Json(false) &&
+                          document.value("steps", Json()) == result["steps"] &&
+                          document.value("epochs", Json()) == result["epochs"];
+    if (!same_run) {
+        return "";
+    }
+    document["resumed_from_step"] = result["resumed_from_step"];
+    return document.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace stoker

@@ -1,0 +1,68 @@
+// The results of a step, an epoch and a run. Keys of their JSON are stable; more may be added.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stoker/bridge/torch_cuda.h"
+#include "stoker/trace/account.h"
+#include "stoker/trace/stages.h"
+
+namespace stoker {
+
+// A step without its loss, which is read from the device later.
+struct StepResult {
+    std::int64_t step = 0;   // from 1
+    std::int64_t epoch = 0;  // from 1
+    std::int64_t samples = 0;
+    double lr = 0;
+    std::uint64_t batch_hash = 0;
+    StepRecord record;
+    std::vector<std::int64_t> indices = {};  // of the samples
+};
+
+struct EpochResult {
+    std::int64_t epoch = 0;  // from 1
+    double seconds = 0;      // first wait to the end of the last optimiser step; no evaluation, no checkpoints
+    double images_per_second = 0;
+    double train_loss = 0;  // mean over the epoch's samples
+    std::optional<double> val_loss = std::nullopt;
+    std::optional<double> val_accuracy = std::nullopt;       // share in [0, 1]
+    std::optional<double> val_top5_accuracy = std::nullopt;  // with more than five classes
+    std::int64_t bad_samples = 0;                            // training samples that were replaced
+    std::int64_t val_bad_samples = 0;                        // validation samples that were replaced
+};
+
+struct TrainResult {
+    std::filesystem::path run;
+    std::optional<std::int64_t> resumed_from_step;
+    std::int64_t steps = 0;           // optimiser steps of the whole run
+    std::vector<EpochResult> epochs;  // of the whole run, those before a resume included
+    StepRecord account;
+    StageTimes workers;  // of this process
+    double peak_rss_mb = 0;
+    std::string device;
+    std::optional<DeviceMemory> memory = std::nullopt;  // of a GPU
+    std::string compiled = {};                          // Step::compiled at the end
+    int workers_used = 0;
+    int threads = 0;
+    int ranks = 1;
+    bool interrupted = false;
+    int signal = 0;             // the value of FitOptions::interrupt that stopped the run, on this rank or another
+    std::string document = {};  // this result as JSON; for a run that had finished before, the document stored then
+};
+
+// {"epoch", "seconds", "images_per_second", "train_loss", "val_loss", ...}
+std::string to_json(const EpochResult& result);
+
+// {"run", "resumed_from_step", "epochs", "account", "workers", "peak_rss_mb", "device", "memory", "compiled", ...}
+std::string to_json(const TrainResult& result);
+
+// The document `stored` with the "resumed_from_step" of `current`. Empty where `stored` does not describe the same
+// finished run: it is not JSON, or is from an interrupted run or one of fewer epochs.
+std::string reuse_document(const std::string& stored, const std::string& current);
+
+}  // namespace stoker

@@ -1,0 +1,355 @@
+#include "stoker/train/train_loop.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/base/rng.h"
+#include "stoker/train/run/model_checks.h"
+#include "stoker/train/run/resume_checks.h"
+#include "stoker/train/run/run_setup.h"
+#include "stoker/train/step/schedule.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::uint16_t kModelDraws = 0xFFFF;   // no op of the data has this number
+constexpr std::size_t kStepsBetweenReads = 50;  // of the losses, each of which waits for the device
+
+}  // namespace
+
+TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, OptimizerKernel kernel)
+    : plan_(plan),
+      recorder_(recorder),
+      ranks_(ranks),
+      optimizer_(plan.model->trained(), plan.recipe.optimizer, kernel),
+      step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.device), plan.group.get()),
+      copier_(plan.device),
+      mixup_cutmix_({.mixup = plan.recipe.train.mixup,
+                     .cutmix = plan.recipe.train.cutmix,
+                     .classes = plan.classes,
+                     .seed = plan.recipe.seed}) {}
+
+bool TrainLoop::run(const FitOptions& options) {
+    account_.restore(account_.sum());
+    bool stopped = false;
+    while (!stopped && !finished()) {
+        stopped = !train_epoch(options) || !finish_epoch(options);
+    }
+    if (stopped && !options.out.empty()) {
+        save();
+    }
+    account_.cut();
+    return !stopped;
+}
+
+bool TrainLoop::train_epoch(const FitOptions& options) {
+    Loader& loader = *plan_.train_loader;
+    // A run that was stopped during an epoch's evaluation has done the epoch's steps.
+    if (const LoaderState at = loader.state(); at.epoch != std::ssize(epochs_)) {
+        loader.restore(at);  // skips the end-of-epoch mark, which this process may not have taken
+        return true;
+    }
+    const Recipe& recipe = plan_.recipe;
+    const std::int64_t per_epoch = loader.batches_per_epoch();
+    const std::vector<double> losses = val_losses();
+    account_.cut();  // the time between epochs belongs to no step
+    while (const std::shared_ptr<Batch> batch = next_batch()) {
+        const StepPosition position{
+            .step = steps_, .total = recipe.train.epochs * per_epoch, .steps_per_epoch = per_epoch};
+        const double lr = learning_rate(recipe.schedule, recipe.optimizer.lr, position, losses);
+        const DeviceBatch on_device = copy(batch);
+        seed_generators();
+        step_.run(on_device, lr, loader.batch_sampler().samples(batch->number()));
+        after_step(*batch, lr, options);
+        const PhaseSpan span(account_, plan_.group->alone() ? Phase::unmeasured : Phase::communication);
+        if (interrupted(options)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+std::shared_ptr<Batch> TrainLoop::next_batch() {
+    const PhaseSpan span(account_, Phase::wait);
+    std::shared_ptr<Batch> batch = stoker::next_batch(
+        *plan_.train_loader, [this](std::span<const BadSample> bad) { add_bad_samples(bad, *plan_.data.train); });
+    if (batch != nullptr) {
+        bad_samples_ += replaced_items(batch->bad_samples());
+    }
+    return batch;
+}
+
+DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
+    const PhaseSpan span(account_, Phase::copy);
+    DeviceBatch on_device = copier_.copy(batch);
+    if (mixup_cutmix_.any() && batch->size() > 0) {
+        mix(on_device, mixup_cutmix_, batch->epoch(), batch->number());
+    }
+    return on_device;
+}
+
+// The model's random numbers (dropout) are a function of seed, step and rank, so a resumed run draws the same.
+void TrainLoop::seed_generators() {
+    if (plan_.model->linear_chain() != nullptr) {
+        return;  // it draws nothing, and its steps are so short that seeding would take a visible share
+    }
+    Rng rng({.seed = plan_.recipe.seed,
+             .epoch = static_cast<std::uint32_t>(plan_.group->rank()),
+             .sample = static_cast<std::uint64_t>(steps_),
+             .op = kModelDraws});
+    const std::uint64_t seed = rng.next();
+    const auto seed_on = [seed](const at::Device& device) {
+        at::Generator generator = at::globalContext().defaultGenerator(device);
+        const std::lock_guard lock(generator.mutex());
+        generator.set_current_seed(seed);
+    };
+    seed_on(plan_.device);
+    if (!plan_.device.is_cpu()) {
+        seed_on(at::kCPU);  // a model on a GPU may draw on the host, too
+    }
+}
+
+void TrainLoop::after_step(const Batch& batch, double lr, const FitOptions& options) {
+    ++steps_;
+    const std::int64_t samples = plan_.train_loader->batch_sampler().samples(batch.number());
+    sums_.samples += samples;
+    const StepRecord record = account_.cut();
+    add_seconds(record);
+    const TensorView index = batch.field(kIndexField);
+    const auto* first = reinterpret_cast<const std::int64_t*>(index.data);
+    pending_.push_back({.step = steps_,
+                        .epoch = batch.epoch() + 1,
+                        .samples = samples,
+                        .lr = lr,
+                        .batch_hash = batch.hash(),
+                        .record = record,
+                        .indices = {first, first + batch.size()}});
+    if (pending_.size() >= kStepsBetweenReads) {
+        const PhaseSpan span(account_, Phase::optimizer);  // the wait is for the device's work
+        record_losses();
+    }
+    const TrainRecipe& train = plan_.recipe.train;
+    if (options.on_step) {
+        options.on_step({.epoch = batch.epoch() + 1,
+                         .epochs = train.epochs,
+                         .batch = batch.number() + 1,
+                         .batches = plan_.train_loader->batches_per_epoch(),
+                         .images_per_second = static_cast<double>(sums_.samples) / sums_.seconds});
+    }
+    if (!options.out.empty() && !train.checkpoint_every.epochs && steps_ % train.checkpoint_every.count == 0) {
+        save();
+    }
+}
+
+void TrainLoop::add_seconds(const StepRecord& record) {
+    const auto excluded = record.times[static_cast<std::size_t>(Phase::evaluate)] +
+                          record.times[static_cast<std::size_t>(Phase::checkpoint)];
+    sums_.seconds += std::chrono::duration<double>(record.total() - excluded).count();
+}
+
+bool TrainLoop::finish_epoch(const FitOptions& options) {
+    {
+        const PhaseSpan span(account_, Phase::optimizer);
+        record_losses();
+    }
+    add_seconds(account_.cut());
+    EpochResult result{.epoch = std::ssize(epochs_) + 1,
+                       .seconds = sums_.seconds,
+                       .images_per_second = static_cast<double>(sums_.samples) / sums_.seconds,
+                       .train_loss = sums_.loss / static_cast<double>(sums_.samples),
+                       .bad_samples = sums_.bad_samples};
+    if (plan_.val_loader != nullptr) {
+        const PhaseSpan span(account_, Phase::evaluate);
+        const auto evaluation = evaluate([&] { return interrupted(options); }, options.on_evaluation);
+        if (!evaluation) {
+            return false;  // the checkpoint has the epoch's steps; a resumed run evaluates again
+        }
+        result.val_loss = evaluation->loss;
+        result.val_accuracy = evaluation->accuracy;
+        result.val_top5_accuracy = evaluation->top5;
+        result.val_bad_samples = evaluation->bad_samples;
+    }
+    account_.cut();  // so that the checkpoint's account includes this evaluation
+    epochs_.push_back(result);
+    sums_ = {};
+    recorder_.epoch(result, steps_);
+    const Interval& every = plan_.recipe.train.checkpoint_every;
+    if (!options.out.empty() && (finished() || (every.epochs && result.epoch % every.count == 0))) {
+        save();
+    }
+    if (options.on_epoch) {
+        options.on_epoch(result);
+    }
+    return true;
+}
+
+void TrainLoop::record_losses() {
+    std::vector<double> losses = step_.take_losses();
+    std::vector<StepResult> steps = std::exchange(pending_, {});
+    if (!plan_.group->alone() && !steps.empty()) {
+        const PhaseSpan span(account_, Phase::communication);
+        bad_samples_ = ranks_.merge(steps, losses, bad_samples_, *plan_.train_loader);
+        recorder_.bad_samples(ranks_.gather_bad_samples());
+        ranks_.require_budget(*plan_.data.train, plan_.train_loader->batch_sampler().options().size,
+                              sums_.bad_samples + bad_samples_);
+    }
+    sums_.bad_samples += std::exchange(bad_samples_, 0);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        sums_.loss += losses[i] * static_cast<double>(steps[i].samples);
+        recorder_.step(steps[i], losses[i]);
+        if (!std::isfinite(losses[i]) && plan_.recipe.train.stop_at_nan) {
+            refuse_loss(steps[i], losses[i]);
+        }
+    }
+}
+
+void TrainLoop::discard_losses() {
+    pending_.clear();
+    bad_samples_ = 0;
+    step_.take_losses();
+}
+
+void TrainLoop::refuse_loss(const StepResult& step, double loss) const {
+    constexpr std::size_t kNamed = 5;
+    std::string samples;
+    for (std::size_t i = 0; i < std::min(step.indices.size(), kNamed); ++i) {
+        samples += (i == 0 ? "" : ", ") + plan_.data.train->key(step.indices[i]);
+    }
+    const std::size_t others = step.indices.size() - std::min(step.indices.size(), kNamed);
+    throw InvalidArgument(
+        {.where = "train",
+         .expected = "a finite loss",
+         .got = fmt::format("{} in step {}, of the samples {}{}", std::isnan(loss) ? "nan" : "infinity", step.step,
+                            samples, others > 0 ? fmt::format(" and {} more", others) : ""),
+         .hint = "lower optimizer.lr, set train.clip_norm, or look at these samples; "
+                 "train.stop_at_nan = false continues with such losses"});
+}
+
+std::vector<double> TrainLoop::val_losses() const {
+    std::vector<double> losses;
+    for (const EpochResult& epoch : epochs_) {
+        losses.push_back(epoch.val_loss.value_or(epoch.train_loss));
+    }
+    return losses;
+}
+
+bool TrainLoop::interrupted(const FitOptions& options) {
+    signal_ = ranks_.vote(options.interrupt == nullptr ? 0 : options.interrupt->load());
+    return signal_ != 0;
+}
+
+void TrainLoop::add_bad_samples(std::span<const BadSample> samples, const Dataset& dataset) {
+    recorder_.bad_samples(ranks_.add_bad_samples(Quarantine::lines(samples, dataset, plan_.group->rank())));
+}
+
+// Evaluates with rank 0's buffers, which are the ones that it saves.
+std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop, const OnEvaluation& on_batch) {
+    const AveragedWeights averaged(step_.ema());
+    std::vector<at::Tensor> buffers;
+    for (const auto& [name, tensor] : plan_.model->buffers()) {
+        buffers.push_back(tensor);
+    }
+    plan_.group->broadcast(buffers);
+    const Dataset& dataset = *plan_.data.val;
+    const auto evaluation = stoker::evaluate(
+        *plan_.model, *plan_.val_loader, plan_.device,
+        {.stop = stop, .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); }, .on_batch = on_batch},
+        *plan_.group);
+    recorder_.bad_samples(ranks_.gather_bad_samples());
+    if (evaluation) {
+        ranks_.require_budget(dataset, dataset.size(), evaluation->bad_samples);
+    }
+    return evaluation;
+}
+
+void TrainLoop::save() {
+    const PhaseSpan span(account_, Phase::checkpoint);
+    record_losses();
+    if (recorder_.recording()) {
+        const Loader& loader = plan_.val_loader != nullptr ? *plan_.val_loader : *plan_.train_loader;
+        recorder_.save(state(),
+                       {.model = plan_.model->state(),
+                        .optimizer = optimizer_tensors(),
+                        .ema = ema_tensors(),
+                        .metadata = model_metadata(plan_.recipe, loader.image_shape(), plan_.data.train->classes())});
+    }
+    plan_.group->barrier();  // writing may take rank 0 longer than the timeout of a step's communication
+}
+
+// The optimiser's tensors, then the loss scaler's.
+std::vector<NamedTensor> TrainLoop::optimizer_tensors() const {
+    std::vector<NamedTensor> tensors = optimizer_.state();
+    if (const Scaler* scaler = step_.scaler()) {
+        std::ranges::move(scaler->state(), std::back_inserter(tensors));
+    }
+    return tensors;
+}
+
+std::vector<NamedTensor> TrainLoop::ema_tensors() {
+    return step_.ema() != nullptr ? step_.ema()->state() : std::vector<NamedTensor>();
+}
+
+RunState TrainLoop::state() const {
+    const std::span<const std::string> classes = plan_.data.train->classes();
+    LoaderState loader = plan_.train_loader->state();
+    loader.bad_samples = loader.batch == 0 ? 0 : sums_.bad_samples;  // of all ranks
+    return {.loader = loader,
+            .classes = {classes.begin(), classes.end()},
+            .step = steps_,
+            .epochs = epochs_,
+            .sums = sums_,
+            .account = account_.sum(),
+            .accumulate = step_.accumulate() > plan_.recipe.train.accumulate ? step_.accumulate() : 1,
+            .recipe = recipe_to_toml(plan_.recipe),
+            .model_hash = plan_.model_hash};
+}
+
+TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
+    Checkpoint saved = read_checkpoint(checkpoint);
+    std::string recipe = read_trained_recipe(checkpoint);
+    require_same_model(recipe, plan_.recipe);
+    require_same_file(read_model_hash(checkpoint), plan_.model_hash, plan_.recipe.model);
+    require_same_optimizer(recipe, plan_.recipe);
+    plan_.model->load(saved.model, checkpoint.string());
+    const auto scaler = std::ranges::stable_partition(
+        saved.optimizer, [](const NamedTensor& entry) { return !entry.name.starts_with("scaler."); });
+    optimizer_.load({saved.optimizer.begin(), scaler.begin()});
+    step_.load({scaler.begin(), scaler.end()}, saved.ema);
+    RunState state = run_state_from_json(saved.state);
+    const std::int64_t metrics_bytes = state.metrics_bytes;
+    restore(std::move(state));
+    plan_.has_weights = true;
+    return {.recipe = std::move(recipe), .metrics_bytes = metrics_bytes};
+}
+
+void TrainLoop::restore(RunState state) {
+    require_same_sampler(plan_.train_loader->state(), state.loader);
+    require_classes(state.classes, "the checkpoint", *plan_.data.train);
+    require_consistent(state, plan_.train_loader->batches_per_epoch());
+    plan_.train_loader->restore(state.loader);
+    step_.accumulate_at_least(state.accumulate);
+    account_.restore(state.account);
+    steps_ = state.step;
+    epochs_ = std::move(state.epochs);
+    sums_ = state.sums;
+}
+
+std::vector<at::Tensor> TrainLoop::tensors() {
+    std::vector<at::Tensor> all;
+    const auto add = [&](const std::vector<NamedTensor>& tensors) {
+        std::ranges::transform(tensors, std::back_inserter(all), &NamedTensor::tensor);
+    };
+    add(plan_.model->state());
+    add(optimizer_tensors());
+    add(ema_tensors());
+    return all;
+}
+
+}  // namespace stoker

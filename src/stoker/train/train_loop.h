@@ -1,0 +1,92 @@
+// The loop over epochs and steps of a planned run: learning rate, evaluation, checkpoints and the reaction to
+// interrupts. Every moment of the training thread belongs to a phase of the account or counts as unmeasured.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stoker/bridge/device.h"
+#include "stoker/trace/account.h"
+#include "stoker/train/fit_options.h"
+#include "stoker/train/run/rank_sync.h"
+#include "stoker/train/run/run_recorder.h"
+#include "stoker/train/run/train_plan.h"
+#include "stoker/train/step/mixup_cutmix.h"
+#include "stoker/train/step/optimizer.h"
+#include "stoker/train/step/step.h"
+
+namespace stoker {
+
+class TrainLoop {
+  public:
+    // All three must outlive the loop.
+    TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, OptimizerKernel kernel);
+
+    // Trains until all epochs are done. False: it was interrupted; then a checkpoint is written where `options.out` is
+    // set.
+    bool run(const FitOptions& options);
+    // The model, or its averaged weights, on the validation data, which must be there. Empty where `stop` returned
+    // true.
+    std::optional<Evaluation> evaluate(const std::function<bool()>& stop, const OnEvaluation& on_batch);
+
+    // Reads a checkpoint into model, optimiser, loader and sums. Throws InvalidArgument for one of another model,
+    // optimiser or data.
+    struct Loaded {
+        std::string recipe;  // TOML, of the run that wrote the checkpoint
+        std::int64_t metrics_bytes = 0;
+    };
+    Loaded load(const std::filesystem::path& checkpoint);
+    // All tensors that a run starts from, in an order that is the same on all ranks.
+    std::vector<at::Tensor> tensors();
+    // Reads the losses that are still on the device and records their steps. Throws InvalidArgument for a loss that is
+    // not finite, where train.stop_at_nan says so, and DataError where the ranks together exceed the bad-sample budget.
+    void record_losses();
+    // Drops the steps that `record_losses` would record.
+    void discard_losses();
+
+    std::int64_t steps() const { return steps_; }
+    const std::vector<EpochResult>& epochs() const { return epochs_; }
+    bool finished() const { return std::ssize(epochs_) >= plan_.recipe.train.epochs; }
+    const Step& step() const { return step_; }
+    Account& account() { return account_; }
+    int signal() const { return signal_; }  // that interrupted the last run, on this rank or another
+
+  private:
+    bool train_epoch(const FitOptions& options);
+    bool finish_epoch(const FitOptions& options);
+    std::shared_ptr<Batch> next_batch();
+    DeviceBatch copy(const std::shared_ptr<Batch>& batch);
+    void after_step(const Batch& batch, double lr, const FitOptions& options);
+    void seed_generators();
+    void add_seconds(const StepRecord& record);
+    void add_bad_samples(std::span<const BadSample> samples, const Dataset& dataset);
+    bool interrupted(const FitOptions& options);
+    std::vector<double> val_losses() const;
+    [[noreturn]] void refuse_loss(const StepResult& step, double loss) const;
+    void save();
+    std::vector<NamedTensor> optimizer_tensors() const;
+    std::vector<NamedTensor> ema_tensors();
+    RunState state() const;
+    void restore(RunState state);
+
+    TrainPlan& plan_;
+    RunRecorder& recorder_;
+    RankSync& ranks_;
+    Optimizer optimizer_;
+    Account account_;
+    Step step_;
+    DeviceCopier copier_;
+    const MixupCutmixOptions mixup_cutmix_;
+    std::int64_t steps_ = 0;
+    std::vector<EpochResult> epochs_;  // finished ones
+    EpochSums sums_;                   // of the epoch in progress
+    std::vector<StepResult> pending_;  // since the last `record_losses`, as is
+    std::int64_t bad_samples_ = 0;     // the number of this rank's
+    int signal_ = 0;
+};
+
+}  // namespace stoker

@@ -1,0 +1,94 @@
+// Every piece of a range is done once, and of several failures the one with the lowest index is thrown.
+#include "stoker/base/parallel_for.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace stoker {
+namespace {
+
+using ::testing::ThrowsMessage;
+using namespace std::chrono_literals;
+
+void expect_each_once(int threads, std::int64_t count, std::int64_t grain) {
+    std::vector<std::atomic<int>> done(static_cast<std::size_t>(count));
+    std::atomic<int> calls = 0;
+    parallel_for(threads, count, grain, [&](std::int64_t begin, std::int64_t end) {
+        ++calls;
+        EXPECT_LT(begin, end);
+        EXPECT_LE(end, count);
+        EXPECT_LE(end - begin, std::max<std::int64_t>(grain, 1));
+        for (std::int64_t i = begin; i < end; ++i) {
+            ++done[static_cast<std::size_t>(i)];
+        }
+    });
+    for (std::size_t i = 0; i < done.size(); ++i) {
+        ASSERT_EQ(done[i], 1) << "index " << i << " of " << count << ", grain " << grain;
+    }
+    const std::int64_t step = std::max<std::int64_t>(grain, 1);
+    EXPECT_EQ(calls, (count + step - 1) / step);
+}
+
+TEST(ParallelFor, DoesEveryPieceExactlyOnce) {
+    for (const int threads : {0, 1, 2, 5}) {
+        for (const std::int64_t count : {0, 1, 2, 7, 100, 1000}) {
+            for (const std::int64_t grain : {0, 1, 3, 100, 5000}) {
+                expect_each_once(threads, count, grain);
+            }
+        }
+    }
+    parallel_for(2, -5, 1, [](std::int64_t, std::int64_t) { FAIL() << "an empty range has no pieces"; });
+}
+
+TEST(ParallelFor, UsesTheGivenNumberOfThreads) {
+    std::mutex mutex;
+    std::set<std::thread::id> seen;
+    parallel_for(3, 30, 1, [&](std::int64_t, std::int64_t) {
+        std::this_thread::sleep_for(5ms);
+        const std::lock_guard lock(mutex);
+        seen.insert(std::this_thread::get_id());
+    });
+    EXPECT_EQ(seen.size(), 3U);
+    EXPECT_TRUE(seen.contains(std::this_thread::get_id()));
+}
+
+TEST(ParallelFor, RethrowsTheFailureWithTheLowestIndex) {
+    for (int round = 0; round < 100; ++round) {
+        const auto work = [&](std::int64_t begin, std::int64_t) {
+            if (begin == 2) {
+                std::this_thread::sleep_for(2ms);  // fails long after those behind it
+            }
+            if (begin >= 2) {
+                throw std::runtime_error("piece " + std::to_string(begin));
+            }
+        };
+        EXPECT_THAT([&] { parallel_for(4, 40, 1, work); },
+                    ThrowsMessage<std::runtime_error>(::testing::StrEq("piece 2")));
+    }
+}
+
+TEST(ParallelFor, SkipsThePiecesAfterAFailure) {
+    std::atomic<int> calls = 0;
+    EXPECT_THROW(parallel_for(1, 1000, 1,
+                              [&](std::int64_t begin, std::int64_t) {
+                                  ++calls;
+                                  if (begin == 5) {
+                                      throw std::runtime_error("five");
+                                  }
+                              }),
+                 std::runtime_error);
+    EXPECT_EQ(calls, 6);
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,20 @@
+// The figures follow memory that the test allocates.
+#include "stoker/base/process_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace stoker {
+namespace {
+
+TEST(ProcessMemory, PeakGrowsByWhatIsAllocated) {
+    const double before = peak_rss_mb();
+    const std::vector<char> large((static_cast<std::size_t>(before) + 64) << 20, 'x');
+    EXPECT_GE(peak_rss_mb(), before + 60);
+    EXPECT_GT(machine_memory(), large.size());
+    EXPECT_LT(machine_memory(), std::uint64_t{1} << 50);
+}
+
+}  // namespace
+}  // namespace stoker
