@@ -93,9 +93,8 @@ int main(int argc, char** argv) {
         if (!entry.is_regular_file()) {
             continue;
         }
-        Buffer file;
-        read_file(entry.path(), file);
-        const Bytes jpeg(file.bytes().begin(), file.bytes().end());
+        const std::string file = read_text(entry.path());
+        const Bytes jpeg(as_bytes(file).begin(), as_bytes(file).end());
         ways[0].images.push_back(jpeg);
         ways[1].images.push_back(jpeg);
         ways[2].images.push_back(encode_dct(jpeg).bytes);

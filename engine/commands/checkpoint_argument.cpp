@@ -2,7 +2,7 @@
 
 #include "cli/command.h"
 #include "stoker/base/error.h"
-#include "stoker/models/custom_model.h"
+#include "stoker/models/imported_model.h"
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/run/resume_checks.h"
@@ -65,7 +65,7 @@ Trained open_trained(const TrainedOptions& options) {
     }
     require_same_model(read_trained_recipe(*checkpoint), trained.recipe);
     const ModelRecipe& model = trained.recipe.model;
-    require_same_file(read_model_hash(*checkpoint), custom_model_hash(model), model);
+    require_same_file(read_model_hash(*checkpoint), imported_model_hash(model), model);
     trained.checkpoint = *checkpoint;
     return trained;
 }

@@ -73,7 +73,7 @@ std::vector<std::string> settings_without_effect(const Recipe& recipe, std::int6
 
 void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
     const std::string parameters = count_elements(trainer.model().parameters());
-    const std::string trained = count_elements(trainer.model().trained());
+    const std::string trained = count_elements(trainer.model().trainable_parameters());
     const Loader& loader = trainer.train_loader();
     print_stderr("{}: {}, batch {}, {} per epoch, {}\n", recipe.data.train, samples_text(loader.dataset()),
                  recipe.data.batch_size, pluralize(loader.batches_per_epoch(), "step"),

@@ -1,7 +1,8 @@
-"""A PyTorch model as a file that Stoker trains.
+"""Exports a PyTorch model to a file that Stoker trains.
 
-`export_training` traces one training step (forward, loss, gradients, new buffers) and the forward pass of evaluation,
-and writes both graphs with the first weights into one .pt2 file. It needs PyTorch with NumPy and nothing of Stoker's.
+`export_training` traces one training step (forward, loss, gradients, new buffers) and the forward pass in evaluation
+mode, and writes both graphs and the initial weights to one .pt2 file. It needs PyTorch with NumPy, but no other part of
+Stoker.
 
     from stoker.export import export_training
     export_training(net, torch.nn.CrossEntropyLoss(), (images, labels), "net.pt2")
@@ -26,36 +27,38 @@ VERSION = 1
 
 
 def export_training(model, loss, example, path, *, compiled=False):
-    """Writes `model` with its weights of now and `loss` to `path`, a .pt2 file for a recipe's `model.export`.
+    """Writes `model`, with its current weights, and `loss` to `path`, a .pt2 file for a recipe's `model.export`.
 
-    loss: a function of (logits, labels) that gives the mean over the batch, a scalar.
+    loss: a function of (logits, labels) that returns the mean over the batch, a scalar.
     example: a batch (images, labels) of at least two samples: float32 (N, C, H, W) and int64 (N), on the device that
-        will train. Other batches may have other sizes.
-    compiled: has AOTInductor compile both graphs, which needs a C++ compiler; the file then runs on such machines only,
-        and Stoker loads it only where STOKER_TRUST_NATIVE=1 is set.
+        will train. The batch size of the graphs is free.
+    compiled: compiles both graphs with AOTInductor, which needs a C++ compiler. The file then runs only on machines of
+        this kind, and Stoker loads it only if STOKER_TRUST_NATIVE=1 is set.
 
-    The model is in training mode, as it is when it is made. Batch norm, dropout and parameters with
-    requires_grad = False do in Stoker what they do in PyTorch. Mixed precision is traced as well: call torch.autocast
-    inside the model and inside the loss.
+    The model must be in training mode, as new modules are. Batch norm, dropout and parameters with requires_grad =
+    False work in Stoker as in PyTorch. Mixed precision is traced, too: call torch.autocast inside the model and inside
+    the loss.
+
+    Raises TypeError or ValueError with one line for a wrong argument, and OSError if the file cannot be written.
     """
     images, labels = _check(model, loss, example, path)
     names = [name for name, _ in model.named_parameters()]
-    kept = model.state_dict().keys()
-    buffer_names = [name for name, _ in model.named_buffers() if name in kept]
-    everything = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    state = {name: everything[name].detach().contiguous() for name in names + buffer_names}
+    persistent = model.state_dict().keys()
+    buffer_names = [name for name, _ in model.named_buffers() if name in persistent]
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    state = {name: tensors[name].detach().contiguous() for name in names + buffer_names}
 
     model = copy.deepcopy(model)
     _check_logits(model, images, labels)
     unused = _unused(model.train(), loss, images, labels)
-    wanted = [name for name, p in model.named_parameters() if p.requires_grad and name not in unused]
+    trained = [name for name, p in model.named_parameters() if p.requires_grad and name not in unused]
 
     def train(images, labels, *tensors):
         given = dict(zip(state, tensors, strict=True))
-        leaves = {name: given[name].detach().requires_grad_(name in wanted) for name in names}
+        leaves = {name: given[name].detach().requires_grad_(name in trained) for name in names}
         buffers = {name: given[name].clone() for name in buffer_names}
         value = loss(functional_call(model, {**leaves, **buffers}, (images,)), labels)
-        gradients = torch.autograd.grad(value, [leaves[name] for name in wanted])
+        gradients = torch.autograd.grad(value, [leaves[name] for name in trained])
         return (value.detach(), *gradients, *buffers.values())
 
     def evaluate(images, *tensors):
@@ -68,14 +71,14 @@ def export_training(model, loss, example, path, *, compiled=False):
     model.eval()
     with torch.no_grad():
         graphs["eval"] = _export(evaluate, (images,), weights, 1)
-    about = {
+    description = {
         "version": VERSION,
         "torch": torch.__version__,
         "device": images.device.type,
         "compiled": compiled,
         "input": list(images.shape[1:]),
         "smallest_batch": smallest,
-        "parameters": [{"name": name, "trained": name in wanted} for name in names],
+        "parameters": [{"name": name, "trained": name in trained} for name in names],
         "buffers": buffer_names,
     }
     if compiled:
@@ -83,18 +86,19 @@ def export_training(model, loss, example, path, *, compiled=False):
     else:
         contents = {"exported_programs": graphs}
         for graph in graphs.values():
-            graph._example_inputs = None  # they would be in the file: a second copy of the weights
+            graph._example_inputs = None  # package_pt2 would store them: a second copy of the weights
     try:
-        package_pt2(path, **contents, extra_files={"stoker.json": json.dumps(about)})
-    except RuntimeError as error:  # of PyTorch's own archive writer
-        raise OSError(f"path: expected a file that can be written, got {os.fspath(path)!r}: {_line(error)}") from error
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:  # package_pt2 takes text alone
+        package_pt2(path, **contents, extra_files={"stoker.json": json.dumps(description)})
+    except RuntimeError as error:  # from PyTorch's archive writer
+        got = f"{os.fspath(path)!r}: {_first_line(error)}"
+        raise OSError(f"path: expected a file that can be written, got {got}") from error
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:  # package_pt2 takes only text
         root = archive.namelist()[0].split("/")[0]
         archive.writestr(f"{root}/extra/weights.safetensors", _safetensors(state))
 
 
 def _check(model, loss, example, path):
-    """The example's images and labels; one line for each mistake, before a minute goes into tracing."""
+    """Checks the arguments before tracing, which takes up to a minute. Returns the example's images and labels."""
     _check_path(path)
     wrapped = (torch.jit.ScriptModule, nn.DataParallel, nn.parallel.DistributedDataParallel)
     if not isinstance(model, nn.Module) or isinstance(model, wrapped) or hasattr(model, "_orig_mod"):
@@ -107,29 +111,29 @@ def _check(model, loss, example, path):
             "such as torch.nn.CrossEntropyLoss()"
         )
     images, labels = _check_example(example)
-    asleep = next((name or "all of it" for name, part in model.named_modules() if not part.training), None)
-    if asleep is not None:
+    evaluating = next((name or "all of it" for name, part in model.named_modules() if not part.training), None)
+    if evaluating is not None:
         raise ValueError(
-            f"model: expected it in training mode, got evaluation mode for {asleep}; call model.train() first: "
-            "Stoker itself evaluates in evaluation mode"
+            f"model: expected it in training mode, got evaluation mode for {evaluating}; call model.train() first: "
+            "Stoker switches to evaluation mode itself"
         )
     for name, parameter in model.named_parameters():
         if parameter.device != images.device or parameter.dtype != torch.float32:
-            do = "move one of the two" if parameter.device != images.device else "call model.float()"
+            fix = "move one of the two" if parameter.device != images.device else "call model.float()"
             if not parameter.is_floating_point():
-                do = "make it a buffer"
+                fix = "make it a buffer"
             raise ValueError(
                 f"model: expected float32 parameters on {images.device}, as the example, got {name} of "
-                f"{parameter.dtype} on {parameter.device}; {do}"
+                f"{parameter.dtype} on {parameter.device}; {fix}"
             )
     return images.detach().contiguous(), labels.detach().contiguous()
 
 
 def _hint(model):
     if hasattr(model, "_orig_mod"):
-        return "; give the model before torch.compile: Stoker compiles the step itself"
+        return "; pass the model without torch.compile: Stoker compiles the step itself"
     if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-        return "; give model.module"
+        return "; pass model.module"
     if isinstance(model, torch.jit.ScriptModule):
         return "; save it and set model.script in the recipe instead"
     return "; create an instance" if isinstance(model, type) else ""
@@ -169,11 +173,11 @@ def _run(model, images):
         return functional_call(model, buffers, (images,))
     except Exception as error:
         shape = tuple(images.shape)
-        raise ValueError(f"model: expected one that takes images {shape}, got {_line(error)}") from error
+        raise ValueError(f"model: expected one that takes images {shape}, got {_first_line(error)}") from error
 
 
 def _check_logits(model, images, labels):
-    """What evaluation gives: in training the loss alone has to understand the model."""
+    """Checks the output in evaluation mode. In training mode the output may be anything that the loss accepts."""
     with torch.no_grad(), torch.random.fork_rng():
         logits = _run(model.eval(), images)
     if not isinstance(logits, torch.Tensor) or logits.dim() != 2 or len(logits) != len(images):
@@ -187,14 +191,14 @@ def _check_logits(model, images, labels):
         )
 
 
-def _first_loss(model, loss, images, labels):
-    """The loss of a step in training, with its gradient."""
+def _training_loss(model, loss, images, labels):
+    """The loss of one training step, checked to be a scalar with a gradient."""
     with torch.random.fork_rng():
         output = _run(model, images)
         try:
             value = loss(output, labels)
         except Exception as error:
-            raise ValueError(f"loss: expected a function of (logits, labels), got {_line(error)}") from error
+            raise ValueError(f"loss: expected a function of (logits, labels), got {_first_line(error)}") from error
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"loss: expected a tensor, the mean over the batch, got {type(value).__name__}")
     if value.dim() != 0:
@@ -207,17 +211,17 @@ def _first_loss(model, loss, images, labels):
     return value
 
 
-def _line(error):
+def _first_line(error):
     text = str(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 
 def _unused(model, loss, images, labels):
-    """Parameters that the loss does not depend on: PyTorch's optimisers leave them alone."""
+    """The parameters that the loss does not depend on. PyTorch's optimisers do not change them."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
         raise ValueError("model: expected a parameter that requires a gradient, got none")
-    value = _first_loss(model, loss, images, labels)
+    value = _training_loss(model, loss, images, labels)
     _check_mean(model, loss, images, labels, value.item())
     gradients = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
     return {name for name, gradient in zip(trained, gradients, strict=True) if gradient is None}
@@ -225,25 +229,26 @@ def _unused(model, loss, images, labels):
 
 def _check_mean(model, loss, images, labels, value):
     try:
-        twice = _first_loss(model, loss, torch.cat([images, images]), torch.cat([labels, labels])).item()
+        twice = _training_loss(model, loss, torch.cat([images, images]), torch.cat([labels, labels])).item()
     except ValueError as error:
-        raise _any_size(error, 2 * len(images)) from error
-    if 1.9 < twice / (value or 1) < 2.1:  # not 2: dropout draws anew
+        raise _batch_size_error(error, 2 * len(images)) from error
+    if 1.9 < twice / (value or 1) < 2.1:  # not exactly 2, because dropout draws other values
         raise ValueError(
             "loss: expected the mean over the batch, got one that is twice as large for twice the batch; "
             'use reduction="mean"'
         )
 
 
-def _any_size(error, size):
+def _batch_size_error(error, size):
+    got = f"{_first_line(error.__cause__ or error)} for {size} samples"
     return ValueError(
-        f"model: expected one that takes batches of any size, got {_line(error.__cause__ or error)} for {size} samples; "
-        "in reshape and view the batch size is -1"
+        f"model: expected one that takes batches of any size, got {got}; "
+        "use -1 as the batch size in reshape and view"
     )
 
 
 def _takes_one_sample(model, images):
-    """False where a batch norm needs more: torch.nn refuses one value per channel, the operators below do not."""
+    """False if batch norm needs two samples: torch.nn refuses one value per channel, the traced operators do not."""
     try:
         with torch.no_grad(), torch.random.fork_rng():
             functional_call(model, {name: b.clone() for name, b in model.named_buffers()}, (images[:1],))
@@ -251,13 +256,13 @@ def _takes_one_sample(model, images):
     except ValueError:
         return False
     except RuntimeError as error:
-        raise _any_size(error, 1) from error
+        raise _batch_size_error(error, 1) from error
 
 
 def _export(function, batch, weights, smallest):
-    """The function as an exported program whose batch size is free.
+    """Exports the function with a free batch size.
 
-    It is traced twice: by make_fx, which sees through torch.autograd.grad, and by torch.export, for the file format.
+    It is traced twice: by make_fx, which traces through torch.autograd.grad, and by torch.export, for the file format.
     """
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
 
@@ -272,7 +277,7 @@ def _export(function, batch, weights, smallest):
     except GuardOnDataDependentSymNode as error:
         raise ValueError(
             "model: expected a step that is the same for all values of its tensors, got one whose branches or shapes "
-            "depend on them (an if, .item() or nonzero()); torch.where and masks do not"
+            "depend on them (an if, .item() or nonzero()); use torch.where or masks"
         ) from error
     size = torch.export.Dim("batch", min=smallest)
     shapes = (*({0: size} for _ in batch), *(None for _ in weights))
@@ -280,7 +285,7 @@ def _export(function, batch, weights, smallest):
 
 
 def _compare(function, program, batch, weights, smallest):
-    """The traced step on other batch sizes against the model's own: a size that was traced in shows here."""
+    """Compares the traced step with the model on other batch sizes, in case the trace has a fixed size."""
     images, labels = batch
     for size in (smallest, len(images) + 1):
         rows = torch.arange(size, device=images.device) % len(images)
@@ -302,7 +307,7 @@ def _compile(program):
 
 
 def _safetensors(tensors):
-    """The safetensors format: eight bytes of header length, a JSON header, the bytes."""
+    """The tensors in safetensors format: the header's length in eight bytes, a JSON header, the data."""
     types = {
         torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
         torch.int32: "I32", torch.uint8: "U8",
@@ -310,7 +315,7 @@ def _safetensors(tensors):
     header, parts, end = {}, [], 0
     for name, tensor in tensors.items():
         if tensor.dtype not in types:
-            raise ValueError(f"model: expected tensors of types that Stoker has, {name} is {tensor.dtype}")
+            raise ValueError(f"model: expected tensors of supported types, got {name} of {tensor.dtype}")
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         parts.append(flat.view(torch.uint8).numpy().tobytes())
         begin, end = end, end + len(parts[-1])

@@ -187,7 +187,7 @@ TEST(Group, KeepsTheWordsOfWhatItDoesNotKnow) {
     const auto with = [](const std::string& words) {
         return as_ranks(2, [words](const auto& group) { group->guard([&] { throw std::runtime_error(words); }); })[0];
     };
-    EXPECT_THAT(with("[gloo/x.cc:7] an odd state"), HasSubstr("to go on, got [gloo/x.cc:7] an odd state"));
+    EXPECT_THAT(with("[gloo/x.cc:7] an odd state"), HasSubstr("to continue, got [gloo/x.cc:7] an odd state"));
     EXPECT_EQ(with("a model's own trouble"), "a model's own trouble");
 }
 

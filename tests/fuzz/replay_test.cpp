@@ -44,8 +44,7 @@ TEST_P(Replay, Corpus) {
     std::ranges::sort(files);
     for (const fs::path& file : files) {
         SCOPED_TRACE(file);
-        Buffer input;
-        read_file(file, input);
+        const std::string input = read_text(file);
         EXPECT_EQ(GetParam().run(reinterpret_cast<const std::uint8_t*>(input.data()), input.size()), 0);
     }
 }

@@ -1,5 +1,5 @@
-// The built-in models: torchvision's names and shapes, weights that are a function of the seed,
-// memory formats, and loading that refuses what does not fit.
+// The built-in models: torchvision's names and shapes, weights that depend on the seed alone, memory formats, and the
+// checks of loaded weights.
 #include "stoker/models/model.h"
 
 #include <ATen/ops/allclose.h>
@@ -49,7 +49,7 @@ std::map<std::string, std::string> shapes(const Model& model) {
     return shapes;
 }
 
-// torchvision.models.resnet18(num_classes=10).state_dict(), put together from its rules.
+// The names and shapes of torchvision.models.resnet18(num_classes=10).state_dict().
 std::map<std::string, std::string> torchvision_resnet18() {
     std::map<std::string, std::string> shapes;
     const auto norm = [&](const std::string& name, int width) {
@@ -89,13 +89,13 @@ TEST(ResNet18, HasTorchvisionsNamesAndShapes) {
         parameters += entry.tensor.numel();
         EXPECT_TRUE(entry.tensor.requires_grad()) << entry.name;
     }
-    EXPECT_EQ(parameters, 11'181'642);  // 11,689,512 of 1000 classes, less 990 * 513
+    EXPECT_EQ(parameters, 11'181'642);  // 11,689,512 with 1000 classes, minus 990 * 513
     for (const auto& entry : model->buffers()) {
         EXPECT_FALSE(entry.tensor.requires_grad()) << entry.name;
     }
 }
 
-TEST(ResNet18, StemFollowsTheImageUnlessSaid) {
+TEST(ResNet18, AutoStemDependsOnTheImageSize) {
     const auto stem = [](const std::string& name, Shape input) {
         return shapes(*make_model(resnet18(name), input, 10, 1)).at("conv1.weight");
     };
@@ -107,7 +107,7 @@ TEST(ResNet18, StemFollowsTheImageUnlessSaid) {
     EXPECT_EQ(stem("cifar", {3, 224, 224}), "64x3x3x3");
 }
 
-TEST(ResNet18, TrainingMovesTheStatisticsAndEvaluationDoesNot) {
+TEST(ResNet18, OnlyTrainingUpdatesRunningStatistics) {
     const auto model = make_model(resnet18(), {3, 32, 32}, 10, 1);
     at::Generator generator = make_generator(2);
     const at::Tensor input = default_uniform({4, 3, 32, 32}, 1, generator);
@@ -122,17 +122,18 @@ TEST(ResNet18, TrainingMovesTheStatisticsAndEvaluationDoesNot) {
     const at::Tensor b = model->forward(input.narrow(0, 1, 1));
     EXPECT_TRUE(at::equal(mean(), after));
     EXPECT_EQ(model->buffers()[2].tensor.item().toLong(), 1);
-    EXPECT_LT(a.narrow(0, 1, 1).sub(b).abs().max().item().toFloat(), 1e-4f) << "a sample's neighbours play no part";
+    EXPECT_LT(a.narrow(0, 1, 1).sub(b).abs().max().item().toFloat(), 1e-4f)
+        << "the result of a sample must not depend on its batch";
 }
 
-TEST(ResNet18, OneValuePerChannelIsRefusedInTrainingAlone) {
-    const auto model = make_model(resnet18("imagenet"), {3, 32, 32}, 10, 1);  // 32 pixels are one at the end
+TEST(ResNet18, OneValuePerChannelIsRefusedInTraining) {
+    const auto model = make_model(resnet18("imagenet"), {3, 32, 32}, 10, 1);  // 32 x 32 pixels become 1 x 1
     at::Generator generator = make_generator(2);
     const at::Tensor input = default_uniform({2, 3, 32, 32}, 1, generator);
     EXPECT_NO_THROW(model->forward(input));
     try {
         model->forward(input.narrow(0, 0, 1));
-        ADD_FAILURE() << "the variance of one value was taken";
+        ADD_FAILURE() << "the variance of one value was used";
     } catch (const InvalidArgument& error) {
         EXPECT_THAT(error.what(), HasSubstr("data.drop_last"));
     }
@@ -143,12 +144,12 @@ TEST(ResNet18, OneValuePerChannelIsRefusedInTrainingAlone) {
     EXPECT_TRUE(model->forward(input.narrow(0, 0, 1)).isfinite().all().item().toBool());
 }
 
-TEST(ResNet18, ChannelsLastGivesTheSameFigures) {
+TEST(ResNet18, ChannelsLastGivesTheSameResults) {
     const auto plain = make_model(resnet18(), {3, 32, 32}, 10, 1);
     const auto last = make_model(resnet18(), {3, 32, 32}, 10, 1);
     const at::Tensor same_tensor = last->parameters()[0].tensor;
     last->to(at::kCPU, true);
-    EXPECT_TRUE(same_tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) << "tensors keep their identity";
+    EXPECT_TRUE(same_tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) << "the tensor object must stay the same";
     EXPECT_FALSE(plain->parameters()[0].tensor.is_contiguous(at::MemoryFormat::ChannelsLast));
     at::Generator generator = make_generator(2);
     const at::Tensor input = default_uniform({4, 3, 32, 32}, 1, generator);
@@ -179,7 +180,7 @@ TEST(Mlp, WithoutHiddenLayersIsLinear) {
     EXPECT_EQ(model->forward(at::zeros({2, 1, 2, 3})).sizes(), (at::IntArrayRef{2, 5}));
 }
 
-TEST(Model, LoadTakesValuesByNameAndRefusesTheRest) {
+TEST(Model, LoadCopiesByNameAndRefusesOtherTensors) {
     const ModelRecipe recipe = mlp({4});
     const auto model = make_model(recipe, {1, 2, 2}, 3, 1);
     const auto other = make_model(recipe, {1, 2, 2}, 3, 2);
@@ -201,7 +202,7 @@ TEST(Model, LoadTakesValuesByNameAndRefusesTheRest) {
     };
     refused({state.begin() + 1, state.end()}, "fc2.bias");
     refused(make_model(recipe, {1, 2, 2}, 5, 1)->state(), "fc2.weight of shape [3, 4]");
-    // One layer more, whose first two have the same shapes: silently wrong if it were taken.
+    // A model with one more layer, whose first two layers have the same shapes.
     refused(make_model(mlp({4, 3}), {1, 2, 2}, 3, 1)->state(), "fc3");
 }
 
@@ -219,12 +220,12 @@ ModelRecipe named(const std::string& name) {
     return recipe;
 }
 
-TEST(ResNet, HasAsManyParametersAsTorchvisions) {
+TEST(ResNet, HasTorchvisionsParameterCounts) {
     EXPECT_EQ(count(make_model(named("resnet34"), {3, 224, 224}, 1000, 1)->parameters()), 21'797'672);
     EXPECT_EQ(count(make_model(named("resnet50"), {3, 224, 224}, 1000, 1)->parameters()), 25'557'032);
 }
 
-TEST(VisionTransformer, HasTorchvisionsNamesInItsOrder) {
+TEST(VisionTransformer, HasTorchvisionsNamesInOrder) {
     const auto model = make_model(named("vit_s_16"), {3, 224, 224}, 1000, 1);
     EXPECT_EQ(count(model->parameters()), 22'050'664);  // VisionTransformer(224, 16, 12, 6, 384, 1536)
     EXPECT_TRUE(model->buffers().empty());
@@ -256,20 +257,20 @@ void expect_refusal(const std::function<void()>& action, const std::string& part
     }
 }
 
-TEST(VisionTransformer, WantsImagesOfWholePatchesAndOfOneSize) {
+TEST(VisionTransformer, RefusesPartialPatchesAndOtherSizes) {
     expect_refusal([] { make_model(named("vit_s_16"), {3, 32, 40}, 3, 1); }, "32 x 40");
     const auto model = make_model(named("vit_s_16"), {1, 16, 32}, 3, 1);
     EXPECT_EQ(model->forward(at::zeros({2, 1, 16, 32})).sizes(), (at::IntArrayRef{2, 3}));
     expect_refusal([&] { model->forward(at::zeros({2, 1, 32, 16})); }, "16 x 32, as in training");
 }
 
-TEST(ConvNet, TakesImagesOfAnySizeButTheSmallest) {
+TEST(ConvNet, RefusesImagesBelowTheSmallestSize) {
     const auto model = make_model(named("convnet"), {1, 4, 5}, 3, 1);
     EXPECT_EQ(model->forward(at::zeros({2, 1, 4, 5})).sizes(), (at::IntArrayRef{2, 3}));
     expect_refusal([] { make_model(named("convnet"), {1, 4, 3}, 3, 1); }, "4 x 4");
 }
 
-TEST(Model, PretrainedWeightsKeepAFreshLastLayerForOtherClasses) {
+TEST(Model, PretrainedWeightsOfOtherClassesKeepTheClassifier) {
     const auto model = make_model(named("convnet"), {3, 16, 16}, 4, 1);
     const auto other = make_model(named("convnet"), {3, 16, 16}, 9, 2);
     const at::Tensor head = model->parameters().back().tensor.clone();
@@ -290,7 +291,7 @@ TEST(Model, PretrainedWeightsKeepAFreshLastLayerForOtherClasses) {
     expect_refusal([&] { model->load_pretrained(state, 4); }, "fc.weight");
 }
 
-// Parameters of any names and shapes, in that order.
+// A model with given parameters, in the given order.
 class Shapes final : public Model {
   public:
     explicit Shapes(const std::vector<std::pair<std::string, Shape>>& layers, double value = 0) {
@@ -302,19 +303,19 @@ class Shapes final : public Model {
     void add_buffer(const std::string& name, const at::Tensor& value) { buffer(name, value); }
 };
 
-TEST(Model, TheLayerThatBeginsAfreshIsTheOneWithAnOutputForEachClass) {
+TEST(Model, OnlyALayerWithOneOutputPerClassKeepsItsValues) {
     using Layers = std::vector<std::pair<std::string, Shape>>;
     const auto fresh = [](const Layers& own, const Layers& given) {
         return Shapes(own).load_pretrained(Shapes(given, 1).state(), /*classes=*/4);
     };
-    // Wherever it comes in the order, and whatever it is called.
+    // At any place in the order and with any name.
     EXPECT_EQ(fresh({{"head.cls.weight", {4, 8}}, {"head.cls.bias", {4}}, {"body.weight", {8, 3}}},
                     {{"head.cls.weight", {9, 8}}, {"head.cls.bias", {9}}, {"body.weight", {8, 3}}}),
               (std::vector<std::string>{"head.cls.weight", "head.cls.bias"}));
     const std::tuple<Layers, Layers, std::string> refused[] = {
-        // Positions of other images, the last parameter, without a layer of its own.
+        // A position embedding for another image size, which belongs to no layer.
         {{{"fc.weight", {4, 8}}, {"pos", {4, 8}}}, {{"fc.weight", {4, 8}}, {"pos", {9, 8}}}, "pos of shape [4, 8]"},
-        // A hidden layer, where the model has not as many outputs as there are classes.
+        // A layer whose outputs are not the 4 classes.
         {{{"fc.weight", {5, 8}}}, {{"fc.weight", {9, 8}}}, "fc.weight of shape [5, 8], got shape [9, 8]"},
         {{{"fc.weight", {4, 8}}, {"fc.bias", {4}}}, {{"fc.weight", {9, 7}}, {"fc.bias", {9}}}, "fc.weight"},
         {{{"fc.weight", {4, 8}}, {"fc.bias", {4}}}, {{"fc.weight", {4, 8}}, {"fc.bias", {9}}}, "fc.bias"},
@@ -328,7 +329,7 @@ TEST(Model, TheLayerThatBeginsAfreshIsTheOneWithAnOutputForEachClass) {
     }
 }
 
-TEST(Model, NamesOfPyTorchsWrappersAreTakenOff) {
+TEST(Model, PrefixesOfPyTorchsWrappersAreRemoved) {
     const auto given = make_model(named("convnet"), {3, 16, 16}, 4, 2);
     given->train(false);
     at::Generator generator = make_generator(2);
@@ -341,10 +342,10 @@ TEST(Model, NamesOfPyTorchsWrappersAreTakenOff) {
         model->load_pretrained(state, 4);
         model->train(false);
         EXPECT_TRUE(at::equal(model->forward(input), given->forward(input))) << prefix;
-        state.back().name.erase(0, prefix.size());  // not all: then it is no wrapper's
+        state.back().name.erase(0, prefix.size());  // one name without the prefix: not from a wrapper
         expect_refusal([&] { model->load_pretrained(state, 4); }, "conv1.weight of shape");
     }
-    Shapes own({{"module.fc.weight", {4, 8}}});  // names of its own
+    Shapes own({{"module.fc.weight", {4, 8}}});  // the model itself has such names
     EXPECT_TRUE(own.load_pretrained({{"module.fc.weight", at::ones({4, 8})}}, 4).empty());
     EXPECT_EQ(own.parameters()[0].tensor.sum().item<double>(), 32);
 }
@@ -362,12 +363,12 @@ TEST(Model, WeightsThatAreNotFiniteAreRefusedByName) {
     refuse("bn1.weight", NAN, "[model.weights: x.safetensors] expected finite weights, got nan in bn1.weight");
     refuse("fc.bias", -INFINITY, "expected finite weights, got infinity in fc.bias");
     refuse("bn2.running_var", NAN, "expected finite weights, got nan in bn2.running_var");
-    Shapes masked({{"fc.weight", {4, 8}}});  // the mask of an attention is meant so
+    Shapes masked({{"fc.weight", {4, 8}}});  // an attention mask may be infinite
     masked.add_buffer("mask", at::full({4}, -INFINITY));
     masked.load_pretrained({{"fc.weight", at::ones({4, 8})}, {"mask", at::full({4}, -INFINITY)}}, 4);
 }
 
-TEST(Model, WeightsThatDoNotFitTellWhatTheyAre) {
+TEST(Model, MismatchedWeightsAreExplained) {
     const auto refuse = [](const ModelRecipe& recipe, const Model& given, const std::string& text) {
         const auto model = make_model(recipe, {3, 64, 64}, 4, 1);
         expect_refusal([&] { model->load_pretrained(given.state(), 4, "model.weights: x.safetensors"); }, text);
@@ -382,21 +383,20 @@ TEST(Model, WeightsThatDoNotFitTellWhatTheyAre) {
     refuse(resnet18("cifar"), *make_model(resnet18("cifar"), {1, 64, 64}, 4, 1),
            "they are for images (1, H, W), and these are (3, H, W)");
     refuse(named("resnet34"), *imagenet,
-           "expected layer1.2.conv1.weight of shape [64, 64, 3, 3], got none: 96 of the model's 218 tensors are not "
-           "there; "
-           "they are of another model: set model.name");
+           "expected layer1.2.conv1.weight of shape [64, 64, 3, 3], got none: 96 of the model's 218 tensors are "
+           "missing; they belong to another model: set model.name");
     refuse(resnet18(), *make_model(named("resnet34"), {3, 64, 64}, 4, 1),
            "expected the 122 tensors of the model, no others, got 96 others, such as layer1.2.conv1.weight");
     refuse(resnet18(), *make_model(named("vit_s_16"), {3, 64, 64}, 4, 1),
-           "expected conv1.weight of shape [64, 3, 3, 3], got none: 122 of the model's 122 tensors are not there, but "
+           "expected conv1.weight of shape [64, 3, 3, 3], got none: 122 of the model's 122 tensors are missing, but "
            "152 others, such as class_token");
 }
 
-TEST(Model, FreezingTakesGradientsAway) {
+TEST(Model, FrozenParametersGetNoGradients) {
     const auto model = make_model(mlp({4, 3}), {1, 2, 2}, 3, 1);
     model->freeze({"fc1.*", "*2.bias"});
     std::vector<std::string> trained;
-    for (const auto& entry : model->trained()) {
+    for (const auto& entry : model->trainable_parameters()) {
         trained.push_back(entry.name);
     }
     EXPECT_EQ(trained, (std::vector<std::string>{"fc2.weight", "fc3.weight", "fc3.bias"}));
@@ -407,15 +407,16 @@ TEST(Model, FreezingTakesGradientsAway) {
     for (const auto& [name, tensor] : model->parameters()) {
         EXPECT_EQ(tensor.grad().defined(), tensor.requires_grad()) << name;
     }
-    const auto whole = make_model(mlp({4, 3}), {1, 2, 2}, 3, 1);
-    whole->backward(whole->loss(input, label));
-    EXPECT_TRUE(at::allclose(model->parameters()[2].tensor.grad(), whole->parameters()[2].tensor.grad(), 1e-5, 1e-7));
+    const auto unfrozen = make_model(mlp({4, 3}), {1, 2, 2}, 3, 1);
+    unfrozen->backward(unfrozen->loss(input, label));
+    EXPECT_TRUE(
+        at::allclose(model->parameters()[2].tensor.grad(), unfrozen->parameters()[2].tensor.grad(), 1e-5, 1e-7));
 
     expect_refusal([&] { model->freeze({"bn*"}); }, "\"bn*\"");
     expect_refusal([&] { model->freeze({"*"}); }, "fc3.bias");
 }
 
-// Two layers with one weight.
+// Two layers that share one weight.
 class TiedModel final : public Model {
   public:
     TiedModel() {
@@ -426,10 +427,10 @@ class TiedModel final : public Model {
     at::Tensor forward(const at::Tensor& input) override { return input; }
 };
 
-TEST(TiedWeights, AreOnceUnderTheirFirstName) {
+TEST(TiedWeights, AreListedOnceUnderTheirFirstName) {
     TiedModel model;
     EXPECT_EQ(shapes(model), (std::map<std::string, std::string>{{"a.weight", "2x2"}, {"a.scale", "1"}}));
-    EXPECT_EQ(model.trained().size(), 1);
+    EXPECT_EQ(model.trainable_parameters().size(), 1);
     std::vector<NamedTensor> state = {{"a.weight", at::zeros({2, 2}).fill_(3)}, {"a.scale", at::zeros({1})}};
     model.load(state);
     state.push_back({"b.weight", state[0].tensor});

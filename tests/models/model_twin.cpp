@@ -1,7 +1,7 @@
-// For test_models_parity.py: one pass of a built-in model over given weights and a given batch.
+// The program for test_models_parity.py: one training pass of a built-in model on given weights and a given batch.
 //   model_twin IN OUT NAME STEM [channels_last] [checkpointing] [bf16]
 // IN is a safetensors file of the model's state, "image" and "label"; OUT gets "logits" in evaluation mode, then
-// "loss", "grad.<parameter>" and "state.<buffer>" after one training pass. A run's batches and updates play no part.
+// "loss", "grad.<parameter>" and "state.<buffer>" after one training pass, without an optimiser step.
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
@@ -62,7 +62,7 @@ at::Tensor loss_of(Model& model, const Given& given, bool bf16) {
 }
 
 void run(const std::vector<std::string>& arguments) {
-    const auto asked = [&](const char* option) {
+    const auto has_option = [&](const char* option) {
         return std::find(arguments.begin() + 4, arguments.end(), option) != arguments.end();
     };
     Given given = read(arguments[0]);
@@ -75,30 +75,30 @@ void run(const std::vector<std::string>& arguments) {
     });
     const auto model = make_model(recipe, {sizes[1], sizes[2], sizes[3]}, last->tensor.size(0), 0);
     model->load(given.state);
-    model->to(at::kCPU, asked("channels_last"));
-    if (asked("channels_last")) {
+    model->to(at::kCPU, has_option("channels_last"));
+    if (has_option("channels_last")) {
         given.image = given.image.to(given.image.options(), false, false, at::MemoryFormat::ChannelsLast);
     }
-    if (asked("checkpointing")) {
+    if (has_option("checkpointing")) {
         model->enable_gradient_checkpointing();
     }
-    std::vector<NamedTensor> found;
+    std::vector<NamedTensor> results;
     model->train(false);
     {
         const c10::NoGradGuard no_grad;
-        found.push_back({"logits", model->forward(given.image)});
+        results.push_back({"logits", model->forward(given.image)});
     }
     model->train(true);
-    const at::Tensor loss = loss_of(*model, given, asked("bf16"));
+    const at::Tensor loss = loss_of(*model, given, has_option("bf16"));
     model->backward(loss);
-    found.push_back({"loss", loss});
+    results.push_back({"loss", loss});
     for (const auto& [name, tensor] : model->parameters()) {
-        found.push_back({"grad." + name, tensor.grad()});
+        results.push_back({"grad." + name, tensor.grad()});
     }
     for (const auto& [name, tensor] : model->buffers()) {
-        found.push_back({"state." + name, tensor});
+        results.push_back({"state." + name, tensor});
     }
-    write(arguments[1], std::move(found));
+    write(arguments[1], std::move(results));
 }
 
 }  // namespace

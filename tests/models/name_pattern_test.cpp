@@ -1,4 +1,4 @@
-// Names and patterns, with `*` in every place.
+// Patterns without `*`, and with it at the start, in the middle and at the end.
 #include "stoker/models/name_pattern.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace stoker {
 namespace {
 
-TEST(NamePattern, WithoutStarIsTheWholeName) {
+TEST(NamePattern, WithoutStarMatchesTheExactName) {
     EXPECT_TRUE(matches("fc.weight", "fc.weight"));
     EXPECT_FALSE(matches("fc.weight", "fc"));
     EXPECT_FALSE(matches("fc", "fc.weight"));
@@ -14,13 +14,13 @@ TEST(NamePattern, WithoutStarIsTheWholeName) {
     EXPECT_TRUE(matches("", ""));
 }
 
-TEST(NamePattern, AStarIsAnyPart) {
+TEST(NamePattern, AStarMatchesAnyPart) {
     EXPECT_TRUE(matches("layer1.0.bn1.weight", "layer1.*"));
     EXPECT_FALSE(matches("layer10.0.bn1.weight", "layer1.*"));
     EXPECT_TRUE(matches("layer1.0.bn1.weight", "*.bn*.weight"));
     EXPECT_FALSE(matches("layer1.0.bn1.bias", "*.bn*.weight"));
     EXPECT_TRUE(matches("fc.weight", "*"));
-    EXPECT_TRUE(matches("fc.weight", "fc*.weight")) << "an empty part too";
+    EXPECT_TRUE(matches("fc.weight", "fc*.weight")) << "a star matches an empty part, too";
     EXPECT_TRUE(matches("aXbXc", "a*b*c"));
     EXPECT_FALSE(matches("aXbX", "a*b*c"));
 }

@@ -1,5 +1,5 @@
-// What TorchScript's interpreter tells as a text is an error of LibTorch's again: too little memory, for which a step
-// tries smaller batches, and everything else.
+// Errors of TorchScript's interpreter, which are plain text, become LibTorch's errors again: running out of memory,
+// after which a step is retried in smaller parts, and all others.
 #include "stoker/models/torchscript_model.h"
 
 #include <ATen/ops/ones.h>
@@ -18,8 +18,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What running a script says whose forward pass is `body`, and whether it is of memory.
-std::pair<std::string, bool> trouble_of(const std::string& body) {
+// The error of a script whose forward pass is `body`, and whether it says that memory ran out.
+std::pair<std::string, bool> forward_error(const std::string& body) {
     const testing::TempDir folder;
     const std::string path = folder / "net.pt";
     torch::jit::Module module("net");
@@ -37,12 +37,12 @@ std::pair<std::string, bool> trouble_of(const std::string& body) {
 }
 
 TEST(TorchScriptModel, ErrorsKeepTheirKind) {
-    const auto [full, of_memory] = trouble_of("x + torch.zeros([1125899906842624]).sum()");
-    EXPECT_TRUE(of_memory) << full;
+    const auto [full, out_of_memory] = forward_error("x + torch.zeros([1125899906842624]).sum()");
+    EXPECT_TRUE(out_of_memory) << full;
     EXPECT_THAT(full, HasSubstr("DefaultCPUAllocator"));
     EXPECT_THAT(full, Not(HasSubstr("Traceback")));
-    const auto [shapes, also_of_memory] = trouble_of("torch.mm(x, self.weight)");
-    EXPECT_FALSE(also_of_memory) << shapes;
+    const auto [shapes, shapes_out_of_memory] = forward_error("torch.mm(x, self.weight)");
+    EXPECT_FALSE(shapes_out_of_memory) << shapes;
     EXPECT_THAT(shapes, HasSubstr("cannot be multiplied"));
 }
 

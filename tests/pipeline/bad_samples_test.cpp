@@ -307,10 +307,11 @@ TEST(BadSamples, TheCountIsPartOfTheState) {
     EXPECT_NO_THROW(second.next());
     EXPECT_THROW(second.next(), DataError) << "sample 12 is the third bad one of the epoch";
     Loader third(source_with_bad(20, {1, 2, 12}), random_ops(), options);
-    EXPECT_THROW(
-        third.restore({.epoch = 0, .batch = 1, .bad_samples = -9, .size = 20, .batch_size = 5, .order = "sequential"}),
-        InvalidArgument);
-    third.restore({.epoch = 0, .batch = 1, .size = 20, .batch_size = 5, .order = "sequential"});
+    LoaderState state = first.state();
+    state.bad_samples = -9;
+    EXPECT_THROW(third.restore(state), InvalidArgument);
+    state.bad_samples = 0;
+    third.restore(state);
     third.next();
     EXPECT_NO_THROW(third.next());
 }

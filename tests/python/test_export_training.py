@@ -102,8 +102,8 @@ MISTAKES = {
         "model: expected one that takes batches of any size, got RuntimeError",
     ),
     "branches": ({"model": Branches}, "model: expected a step that is the same for all values of its tensors"),
-    "compiled": ({"model": lambda: torch.compile(small_net())}, "got OptimizedModule; give the model before"),
-    "in parallel": ({"model": lambda: nn.DataParallel(small_net())}, "got DataParallel; give model.module"),
+    "compiled": ({"model": lambda: torch.compile(small_net())}, "got OptimizedModule; pass the model without"),
+    "in parallel": ({"model": lambda: nn.DataParallel(small_net())}, "got DataParallel; pass model.module"),
     "nothing to train": (
         {"model": lambda: small_net().requires_grad_(False)},
         "model: expected a parameter that requires a gradient, got none",

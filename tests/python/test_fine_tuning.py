@@ -121,7 +121,7 @@ def test_other_weights_are_refused_in_one_line(stoker, tmp_path, pretrained, dam
         named = "conv1.weight of shape [64, 3, 3, 3], got shape [64, 1, 3, 3]"
     elif damage == "missing":
         save_file({name: value for name, value in pretrained.items() if name != "bn2.bias"}, file)
-        named = "expected bn2.bias of shape [64], got none: 1 of the model's 38 tensors are not there; they are of"
+        named = "expected bn2.bias of shape [64], got none: 1 of the model's 38 tensors are missing; they belong to"
     elif damage == "extra":
         save_file({**pretrained, "conv7.weight": torch.zeros(1)}, file)
         named = "conv7.weight"
@@ -157,8 +157,8 @@ def test_other_weights_are_refused_in_one_line(stoker, tmp_path, pretrained, dam
     ("model", "stem", "texts"),
     [
         ("resnet18", "imagenet", ["conv1.weight of shape [64, 3, 7, 7], got shape [64, 3, 3, 3]", 'stem = "cifar"']),
-        ("resnet34", "cifar", ["96 of the model's 218 tensors are not there", "set model.name"]),
-        ("convnet", "auto", ["30 of the model's 38 tensors are not there, but 114 others, such as layer1.0.bn1"]),
+        ("resnet34", "cifar", ["96 of the model's 218 tensors are missing", "set model.name"]),
+        ("convnet", "auto", ["30 of the model's 38 tensors are missing, but 114 others, such as layer1.0.bn1"]),
     ],
 )
 def test_weights_of_another_model_tell_which_key_to_set(stoker, tmp_path, pretrained, model, stem, texts):

@@ -308,7 +308,7 @@ def test_a_model_with_nothing_to_train_is_refused(stoker, tmp_path, folder, line
 @pytest.mark.parametrize(
     ("output", "change", "text"),
     [
-        (0, lambda x: x.expand(2), "a loss that is one number, got Float [2]"),
+        (0, lambda x: x.expand(2), "a scalar loss, got Float [2]"),
         (1, lambda x: x[:, 1:], "a gradient Float [3, 48] on cpu, got Float [3, 47]"),
         (2, lambda x: x.double(), "a gradient Float [3] on cpu, got Double [3]"),
         (-1, lambda x: x.expand(5), "a buffer Long [] on cpu, got Long [5]"),

@@ -110,7 +110,7 @@ def other_file(kind, path):
             torch.export.save(torch.export.export(net, (torch.zeros(2, 1, 28, 28),)), path)
 
 
-SAVED = "got one that torch.save wrote; write it with torch.jit.script(net).save(path)"
+SAVED = "got a file that torch.save wrote; write it with torch.jit.script(net).save(path)"
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ SAVED = "got one that torch.save wrote; write it with torch.jit.script(net).save
         ("net", SAVED),
         ("weights", SAVED),
         ("old", SAVED),
-        ("exported", "got a .pt2 file of torch.export; model.export takes such files as export_training writes"),
-        ("training", "got a .pt2 file of export_training; set model.export in place of model.script"),
+        ("exported", "got a .pt2 file of torch.export; model.export needs a file that export_training wrote"),
+        ("training", "got a .pt2 file of export_training; set model.export instead of model.script"),
     ],
 )
 def test_what_is_no_torchscript_is_told_what_it_is(stoker, tmp_path, recipe, kind, text):

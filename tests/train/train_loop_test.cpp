@@ -62,6 +62,7 @@ TEST(TrainLoop, ContinuesAfterAnInterrupt) {
 TEST(TrainLoop, FollowsTheSchedule) {
     Recipe recipe = small_recipe(2);
     recipe.schedule.name = "step";
+    recipe.schedule.step_size = 1;
     recipe.schedule.gamma = 0;
     Parts parts(recipe);
     std::vector<NamedTensor> after_first;

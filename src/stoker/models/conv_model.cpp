@@ -1,4 +1,4 @@
-// Batch norm as torch.nn.BatchNorm2d has it: momentum 0.1, eps 1e-5.
+// Batch norm has the defaults of torch.nn.BatchNorm2d: momentum 0.1, eps 1e-5.
 #include "stoker/models/conv_model.h"
 
 #include <ATen/ops/_foreach_add.h>
@@ -26,7 +26,7 @@ ConvModel::ConvNorm ConvModel::conv_norm(const std::string& conv, const std::str
     layer.beta = parameter(norm + ".bias", at::zeros({out}));
     layer.mean = buffer(norm + ".running_mean", at::zeros({out}));
     layer.variance = buffer(norm + ".running_var", at::ones({out}));
-    batches_.push_back(buffer(norm + ".num_batches_tracked", at::zeros({}, at::kLong)));
+    batch_counts_.push_back(buffer(norm + ".num_batches_tracked", at::zeros({}, at::kLong)));
     layer.stride = stride;
     layer.padding = kernel / 2;
     return layer;
@@ -48,29 +48,29 @@ std::vector<at::Tensor> ConvModel::parameters_since(std::size_t first) const {
 void ConvModel::count_batch() {
     if (training()) {
         const c10::NoGradGuard no_grad;
-        at::_foreach_add_(batches_, 1);
+        at::_foreach_add_(batch_counts_, 1);
     }
 }
 
-at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool again) const {
+at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool recompute) const {
     const at::Tensor x = at::conv2d(input, layer.weight, {}, layer.stride, layer.padding);
     if (training() && x.numel() == x.size(1)) {
-        // Its variance would be of one value: torch.nn refuses it too, ATen itself spoils the running one.
+        // The variance of one value is undefined. torch.nn refuses this too; ATen would make running_var NaN.
         throw InvalidArgument(
             {.where = "batch norm",
              .expected = "more than one value per channel in training",
-             .got = "a batch of one sample that is down to one pixel",
+             .got = "a batch of one sample with one pixel left",
              .hint = "set data.drop_last = true, another data.batch_size, a lower train.accumulate, or larger images"});
     }
-    const bool moves = !(again && training());
-    return at::batch_norm(x, layer.gamma, layer.beta, moves ? std::optional(layer.mean) : std::nullopt,
-                          moves ? std::optional(layer.variance) : std::nullopt, training(), /*momentum=*/0.1,
-                          /*eps=*/1e-5, /*cudnn_enabled=*/true);
+    const bool skip_statistics = recompute && training();
+    return at::batch_norm(x, layer.gamma, layer.beta, skip_statistics ? std::nullopt : std::optional(layer.mean),
+                          skip_statistics ? std::nullopt : std::optional(layer.variance), training(),
+                          /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
 }
 
-at::Tensor ConvModel::run_block(const BlockPass& pass, const at::Tensor& input,
+at::Tensor ConvModel::run_block(const BlockForward& block, const at::Tensor& input,
                                 const std::vector<at::Tensor>& parameters) const {
-    return gradient_checkpointing() ? gradient_checkpoint(pass, input, parameters) : pass(input, false);
+    return gradient_checkpointing() ? gradient_checkpoint(block, input, parameters) : block(input, false);
 }
 
 at::Tensor ConvModel::classify(const at::Tensor& features) const {

@@ -1,5 +1,5 @@
-// What convolutional models share: convolutions without bias, each with a batch norm after it, in blocks whose
-// activations may be computed again, and at the end an average over the image and a linear layer `fc`.
+// Common parts of convolutional models: convolutions without bias followed by batch norm, blocks that support gradient
+// checkpointing, and a classifier of global average pooling and a linear layer `fc`.
 #pragma once
 
 #include <string>
@@ -28,20 +28,21 @@ class ConvModel : public Model {
     ConvNorm conv_norm(const std::string& conv, const std::string& norm, std::int64_t in, std::int64_t out,
                        std::int64_t kernel, std::int64_t stride, at::Generator& generator);
     void add_classifier(std::int64_t width, std::int64_t classes, at::Generator& generator);
-    // Those added since there were `first`.
+    // The parameters from index `first` on.
     std::vector<at::Tensor> parameters_since(std::size_t first) const;
 
-    // Once for each forward pass.
+    // Increments num_batches_tracked in training. Call once per forward pass.
     void count_batch();
-    at::Tensor apply(const ConvNorm& layer, const at::Tensor& input, bool again) const;
-    // `pass` by way of `gradient_checkpoint` where activations are not to be kept.
-    at::Tensor run_block(const BlockPass& pass, const at::Tensor& input,
+    // `recompute` is true when gradient checkpointing runs the layer again: running statistics then stay unchanged.
+    at::Tensor apply(const ConvNorm& layer, const at::Tensor& input, bool recompute) const;
+    // Runs a block, with gradient checkpointing if it is enabled.
+    at::Tensor run_block(const BlockForward& block, const at::Tensor& input,
                          const std::vector<at::Tensor>& parameters) const;
     at::Tensor classify(const at::Tensor& features) const;
 
   private:
-    std::vector<at::Tensor> batches_;  // num_batches_tracked of all norms
-    at::Tensor fc_weight_;             // (classes, width)
+    std::vector<at::Tensor> batch_counts_;  // num_batches_tracked of all norms
+    at::Tensor fc_weight_;                  // (classes, width)
     at::Tensor fc_bias_;
 };
 

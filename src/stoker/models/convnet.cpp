@@ -1,4 +1,4 @@
-// Widths 64, 128 and 256; each stage but the last halves the image.
+// Widths 64, 128 and 256; each stage after the first starts with a max pooling that halves the image.
 #include "stoker/models/convnet.h"
 
 #include <ATen/ops/max_pool2d.h>
@@ -14,7 +14,7 @@ ConvNet::ConvNet(std::int64_t channels, std::int64_t height, std::int64_t width,
                  at::Generator& generator) {
     if (height < kSmallestImage || width < kSmallestImage) {
         throw InvalidArgument({.where = "model.name",
-                               .expected = fmt::format("for convnet images of at least {0} x {0}", kSmallestImage),
+                               .expected = fmt::format("images of at least {0} x {0} for convnet", kSmallestImage),
                                .got = fmt::format("{} x {}", height, width)});
     }
     std::int64_t in = channels;
@@ -34,10 +34,10 @@ ConvNet::ConvNet(std::int64_t channels, std::int64_t height, std::int64_t width,
     add_classifier(in, classes, generator);
 }
 
-at::Tensor ConvNet::run(const Stage& stage, const at::Tensor& input, bool again) const {
+at::Tensor ConvNet::run(const Stage& stage, const at::Tensor& input, bool recompute) const {
     at::Tensor x = &stage == &stages_.front() ? input : at::max_pool2d(input, 2);
     for (const ConvNorm& layer : stage.layers) {
-        x = apply(layer, x, again).relu_();
+        x = apply(layer, x, recompute).relu_();
     }
     return x;
 }
@@ -46,7 +46,9 @@ at::Tensor ConvNet::forward(const at::Tensor& input) {
     count_batch();
     at::Tensor x = input;
     for (const Stage& stage : stages_) {
-        const auto pass = [this, &stage](const at::Tensor& from, bool again) { return run(stage, from, again); };
+        const auto pass = [this, &stage](const at::Tensor& from, bool recompute) {
+            return run(stage, from, recompute);
+        };
         x = run_block(pass, x, stage.parameters);
     }
     return classify(x);

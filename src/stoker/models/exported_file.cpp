@@ -1,4 +1,4 @@
-// A .pt2 file is a zip of stored members below one folder, which is named as the file once was.
+// A .pt2 file is a zip of uncompressed members below one folder, which has the file's original name.
 #include "stoker/models/exported_file.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/arrays/safetensors.h"
 #include "stoker/io/zip.h"
-#include "stoker/models/custom_model.h"
+#include "stoker/models/imported_model.h"
 
 namespace stoker {
 namespace {
@@ -39,9 +39,8 @@ std::vector<NamedTensor> tensors_of(const Buffer& weights, const std::string& pa
     for (const SafetensorsEntry& entry : parse_safetensors(weights.bytes())) {
         const auto dtype = safetensors_dtype(entry.dtype);
         if (!dtype) {
-            throw DataError(
-                {.path = path, .key = entry.name},
-                {.where = "model.export", .expected = "a type of tensor that Stoker has", .got = entry.dtype});
+            throw DataError({.path = path, .key = entry.name},
+                            {.where = "model.export", .expected = "a supported tensor type", .got = entry.dtype});
         }
         auto* bytes = const_cast<std::byte*>(entry.bytes.data());  // copy_of only reads
         tensors.push_back({entry.name, copy_of({.data = bytes, .dtype = *dtype, .shape = entry.shape})});
@@ -49,11 +48,11 @@ std::vector<NamedTensor> tensors_of(const Buffer& weights, const std::string& pa
     return tensors;
 }
 
-at::Tensor take(const std::vector<NamedTensor>& tensors, const std::string& name, const std::string& path) {
+at::Tensor find_tensor(const std::vector<NamedTensor>& tensors, const std::string& name, const std::string& path) {
     const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
     if (found == tensors.end()) {
         throw DataError({.path = path, .key = name},
-                        {.where = "model.export", .expected = "its first weights", .got = "none"});
+                        {.where = "model.export", .expected = "initial values in weights.safetensors", .got = "none"});
     }
     return found->tensor;
 }
@@ -61,14 +60,14 @@ at::Tensor take(const std::vector<NamedTensor>& tensors, const std::string& name
 }  // namespace
 
 ExportedFile read_exported_file(const std::string& path) {
-    open_custom_model("model.export", path);  // its error names the key
+    open_imported_model("model.export", path);  // for its error, which names the key
     const ZipFile zip(path);
-    const Buffer about = member(zip, path, "stoker.json");
+    const Buffer description = member(zip, path, "stoker.json");
     const Buffer weights = member(zip, path, "weights.safetensors");
     const std::vector<NamedTensor> tensors = tensors_of(weights, path);
     ExportedFile file;
     try {
-        const Json json = Json::parse(text_of(about));
+        const Json json = Json::parse(text_of(description));
         if (json.at("version").get<int>() != kVersion) {
             throw Unsupported({.where = path,
                                .expected = fmt::format("version {} of an exported model", kVersion),
@@ -80,17 +79,17 @@ ExportedFile read_exported_file(const std::string& path) {
             throw DataError({.path = path}, {.where = "model.export",
                                              .expected = "graphs for cpu or cuda",
                                              .got = fmt::format("\"{}\"", file.device),
-                                             .hint = "export it with an example on such a device"});
+                                             .hint = "export the model with an example on one of these devices"});
         }
         file.input = json.at("input").get<Shape>();
         file.smallest_batch = json.at("smallest_batch").get<std::int64_t>();
         for (const Json& parameter : json.at("parameters")) {
             const auto name = parameter.at("name").get<std::string>();
-            file.parameters.push_back({name, take(tensors, name, path)});
+            file.parameters.push_back({name, find_tensor(tensors, name, path)});
             file.trained.push_back(parameter.at("trained").get<bool>());
         }
         for (const Json& name : json.at("buffers")) {
-            file.buffers.push_back({name.get<std::string>(), take(tensors, name.get<std::string>(), path)});
+            file.buffers.push_back({name.get<std::string>(), find_tensor(tensors, name.get<std::string>(), path)});
         }
     } catch (const Json::exception& error) {
         throw DataError(

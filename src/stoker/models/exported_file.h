@@ -1,5 +1,5 @@
-// What lies in a .pt2 file beside its graphs: a description of the model, its first weights. python/stoker/export.py
-// writes both.
+// Reads the parts of a .pt2 file that are not graphs: a description of the model and its initial weights, both written
+// by python/stoker/export.py.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@ namespace stoker {
 
 struct ExportedFile {
     bool compiled = false;
-    std::string device;  // "cpu" or "cuda": the graphs' own
+    std::string device;  // "cpu" or "cuda", which the graphs were exported for
     Shape input;         // (C, H, W)
     std::int64_t smallest_batch = 1;
     std::vector<NamedTensor> parameters;
-    std::vector<bool> trained;  // of each parameter; the others have no gradient
+    std::vector<bool> trained;  // for each parameter: whether the training graph returns its gradient
     std::vector<NamedTensor> buffers;
 };
 
-// Throws IoError, and DataError for a damaged file or one that export_training did not write.
+// Throws IoError, DataError for a damaged file or one that export_training did not write, and Unsupported for another
+// version of the format.
 ExportedFile read_exported_file(const std::string& path);
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// Both runners are in libtorch_cpu; a compiled graph is a shared library inside the file, which LibTorch unpacks and
-// opens: such a file is native code, and is loaded only where the environment says that it is trusted.
+// Both runners are in libtorch_cpu. A compiled graph is a shared library inside the file, which LibTorch unpacks and
+// opens. It is native code, so it is loaded only if the environment variable STOKER_TRUST_NATIVE allows it.
 #include "stoker/models/exported_graph.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -20,7 +20,7 @@
 namespace stoker {
 namespace {
 
-// nativert lists operators that it has no short cut for, as a warning.
+// Silences nativert's warning that lists the operators without a specialised kernel.
 class QuietLog {
   public:
     QuietLog() { FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kErrors); }
@@ -43,9 +43,9 @@ void require_trust(const std::string& path) {
     const char* trust = std::getenv("STOKER_TRUST_NATIVE");
     if (trust == nullptr || std::string_view(trust) != "1") {
         throw Unsupported({.where = "model.export",
-                           .expected = "a file of graphs that were not compiled",
-                           .got = path + ", which holds native code",
-                           .hint = "set STOKER_TRUST_NATIVE=1 if you trust whoever wrote it"});
+                           .expected = "a file without compiled graphs",
+                           .got = path + ", which contains native code",
+                           .hint = "set STOKER_TRUST_NATIVE=1 if you trust its author"});
     }
 }
 
@@ -64,7 +64,7 @@ ExportedGraph::ExportedGraph(const std::string& path, const std::string& name, b
     const QuietLog quiet;
     try {
         if (compiled) {
-            dlopen("libtorch.so", RTLD_NOW | RTLD_GLOBAL);  // what the compiled library names; it is empty
+            dlopen("libtorch.so", RTLD_NOW | RTLD_GLOBAL);  // an empty library that compiled ones depend on
             runner_->compiled.emplace(path, name);
         } else {
             runner_->interpreted.emplace(path, name);
@@ -84,7 +84,7 @@ std::vector<at::Tensor> ExportedGraph::run(std::vector<at::Tensor> inputs) {
     if (runner_->compiled) {
         return runner_->compiled->run(inputs);
     }
-    const QuietLog quiet;  // it looks at the operators in its first run
+    const QuietLog quiet;  // nativert warns in its first run
     std::vector<c10::IValue> values;
     values.reserve(inputs.size());
     for (at::Tensor& input : inputs) {

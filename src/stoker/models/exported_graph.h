@@ -1,4 +1,4 @@
-// One graph of a .pt2 file, ready to run: interpreted by LibTorch's nativert, or compiled by AOTInductor.
+// One graph of a .pt2 file: interpreted by LibTorch's nativert, or compiled by AOTInductor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +11,13 @@ namespace stoker {
 
 class ExportedGraph {
   public:
-    // Throws DataError where the file's graph of that name cannot be loaded, and Unsupported for a compiled one unless
+    // Throws DataError if the graph `name` cannot be loaded, and Unsupported for a compiled graph unless
     // STOKER_TRUST_NATIVE=1 is set.
     ExportedGraph(const std::string& path, const std::string& name, bool compiled);
     ExportedGraph(ExportedGraph&&) noexcept;
     ~ExportedGraph();
 
-    // Without autograd: the outputs have no history.
+    // Runs without autograd: the outputs have no grad_fn.
     std::vector<at::Tensor> run(std::vector<at::Tensor> inputs);
 
   private:

@@ -1,5 +1,5 @@
-// Inputs of the graph "train": images, labels, parameters, buffers; outputs: the loss, a gradient of each trained
-// parameter, the new buffers. "eval": images, parameters, buffers to logits.
+// The graph "train" takes images, labels, parameters and buffers, and returns the loss, the gradient of each trained
+// parameter, and the new buffers. The graph "eval" takes images, parameters and buffers, and returns logits.
 #include "stoker/models/exported_model.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -19,36 +19,31 @@ namespace stoker {
 namespace {
 
 void require_options(const at::Tensor& label, const LossOptions& options) {
-    if (options.autograd) {
-        throw Unsupported({.where = "model.export",
-                           .expected = "one process",
-                           .got = "several, which train together",
-                           .hint = "its graph has the gradients in itself, where they cannot be averaged"});
-    }
     if (options.label_smoothing != 0) {
         throw InvalidArgument({.where = "train.label_smoothing",
-                               .expected = "0: the loss of an exported model is in its file",
+                               .expected = "0, because the loss of an exported model is in its file",
                                .got = fmt::to_string(options.label_smoothing),
-                               .hint = "export it with nn.CrossEntropyLoss(label_smoothing=...)"});
+                               .hint = "export the model with nn.CrossEntropyLoss(label_smoothing=...)"});
     }
     if (label.dim() != 1) {
         throw InvalidArgument({.where = "model.export",
-                               .expected = "one class for each image, which its loss takes",
-                               .got = "shares of classes",
-                               .hint = "leave out train.mixup and train.cutmix"});
+                               .expected = "one class for each image",
+                               .got = "class probabilities",
+                               .hint = "remove train.mixup and train.cutmix"});
     }
 }
 
-std::string kind_of(const at::Tensor& tensor) {
+std::string describe(const at::Tensor& tensor) {
     return fmt::format("{} [{}] on {}", at::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "),
                        tensor.device().str());
 }
 
-// Optimisers and clipping walk a gradient's memory beside the parameter's and change it in place: it must lie as the
-// parameter does, be nobody else's, and not be a tensor of inference mode, in which graphs are interpreted.
-at::Tensor laid_out_as(const at::Tensor& parameter, const at::Tensor& gradient) {
-    const bool plain = gradient.use_count() == 1 && gradient.storage().use_count() == 1 && !gradient.is_neg();
-    if (plain && gradient.strides() == parameter.strides()) {
+// Returns the gradient as the optimisers and clipping need it, which change it in place: with the parameter's strides,
+// in memory that nothing else uses, and not as an inference tensor, which interpreted graphs return. Copies only if
+// strides or memory require it.
+at::Tensor with_layout_of(const at::Tensor& parameter, const at::Tensor& gradient) {
+    const bool exclusive = gradient.use_count() == 1 && gradient.storage().use_count() == 1 && !gradient.is_neg();
+    if (exclusive && gradient.strides() == parameter.strides()) {
         return at::empty({0}, parameter.options())
             .set_(gradient.storage(), gradient.storage_offset(), gradient.sizes(), gradient.strides());
     }
@@ -57,24 +52,19 @@ at::Tensor laid_out_as(const at::Tensor& parameter, const at::Tensor& gradient) 
 
 }  // namespace
 
-struct ExportedModel::Parts {
-    ExportedFile file;
-};
-
 ExportedModel::ExportedModel(const std::string& path, const Shape& input)
-    : ExportedModel(path, input, {read_exported_file(path)}) {}
+    : ExportedModel(path, input, read_exported_file(path)) {}
 
-ExportedModel::ExportedModel(const std::string& path, const Shape& input, Parts parts)
+ExportedModel::ExportedModel(const std::string& path, const Shape& input, const ExportedFile& file)
     : path_(path),
-      device_(parts.file.device),
-      smallest_batch_(parts.file.smallest_batch),
-      train_(path, "train", parts.file.compiled),
-      eval_(path, "eval", parts.file.compiled) {
-    const ExportedFile& file = parts.file;
+      device_(file.device),
+      smallest_batch_(file.smallest_batch),
+      train_(path, "train", file.compiled),
+      eval_(path, "eval", file.compiled) {
     if (file.input != input) {
         throw InvalidArgument(
             {.where = "model.export",
-             .expected = fmt::format("images ({}), which {} was exported for", fmt::join(file.input, ", "), path),
+             .expected = fmt::format("images ({}), for which {} was exported", fmt::join(file.input, ", "), path),
              .got = fmt::format("({})", fmt::join(input, ", ")),
              .hint = "change data.train_ops and data.val_ops, or export with an example of this size"});
     }
@@ -90,13 +80,13 @@ ExportedModel::ExportedModel(const std::string& path, const Shape& input, Parts 
     }
 }
 
-// `batch` is images, and labels where the graph takes them.
+// The inputs of a graph. `batch` is images, for the training graph also labels.
 std::vector<at::Tensor> ExportedModel::with_state(std::vector<at::Tensor> batch) const {
     if (batch.front().device().type() != c10::Device(device_).type()) {
         throw InvalidArgument({.where = "model.export",
-                               .expected = fmt::format("a run on {}, which {} was exported for", device_, path_),
+                               .expected = fmt::format("a run on {}, for which {} was exported", device_, path_),
                                .got = batch.front().device().str(),
-                               .hint = "export it with an example on that device, or set device"});
+                               .hint = "export the model with an example on that device, or set device"});
     }
     batch.front() = batch.front().contiguous();
     for (const auto* list : {&parameters(), &buffers()}) {
@@ -111,7 +101,7 @@ at::Tensor ExportedModel::forward(const at::Tensor& input) {
     const std::vector<at::Tensor> outputs = eval_.run(with_state({input}));
     if (outputs.size() != 1) {
         throw DataError({.path = path_}, {.where = "model.export",
-                                          .expected = "a graph of evaluation with one output",
+                                          .expected = "one output of the graph \"eval\"",
                                           .got = fmt::to_string(outputs.size())});
     }
     return outputs.front();
@@ -139,19 +129,18 @@ at::Tensor ExportedModel::loss(const at::Tensor& input, const at::Tensor& label,
     return outputs.front();
 }
 
-// What follows goes by the sizes of the parameters and buffers.
+// Checks the outputs of the training graph: a damaged file must not write beyond a parameter or buffer.
 void ExportedModel::require_outputs(const std::vector<at::Tensor>& outputs) const {
     const std::size_t before_buffers = 1 + trained_.size();
     if (outputs.size() != before_buffers + buffers().size()) {
         throw DataError({.path = path_}, {.where = "model.export",
-                                          .expected = fmt::format("{} outputs of the graph of training",
+                                          .expected = fmt::format("{} outputs of the graph \"train\"",
                                                                   before_buffers + buffers().size()),
                                           .got = fmt::to_string(outputs.size())});
     }
     if (outputs.front().dim() != 0 || !outputs.front().is_floating_point()) {
-        throw DataError(
-            {.path = path_},
-            {.where = "model.export", .expected = "a loss that is one number", .got = kind_of(outputs.front())});
+        throw DataError({.path = path_},
+                        {.where = "model.export", .expected = "a scalar loss", .got = describe(outputs.front())});
     }
     for (std::size_t i = 1; i < outputs.size(); ++i) {
         const bool gradient = i < before_buffers;
@@ -162,10 +151,18 @@ void ExportedModel::require_outputs(const std::vector<at::Tensor>& outputs) cons
             throw DataError(
                 {.path = path_, .key = own.name},
                 {.where = "model.export",
-                 .expected = fmt::format("{} {}", gradient ? "a gradient" : "a buffer", kind_of(own.tensor)),
-                 .got = kind_of(given)});
+                 .expected = fmt::format("{} {}", gradient ? "a gradient" : "a buffer", describe(own.tensor)),
+                 .got = describe(given)});
         }
     }
+}
+
+void ExportedModel::require_autograd() const {
+    throw Unsupported(
+        {.where = "model.export",
+         .expected = "one process for an exported model",
+         .got = "several, which train one model",
+         .hint = "its graph computes the gradients, so they cannot be averaged during the backward pass"});
 }
 
 void ExportedModel::backward(const at::Tensor& /*loss*/, const at::Tensor& gradient) {
@@ -183,7 +180,7 @@ void ExportedModel::backward(const at::Tensor& /*loss*/, const at::Tensor& gradi
         if (sum.defined()) {
             sum.add_(own);
         } else {
-            sum = laid_out_as(parameter, own);
+            sum = with_layout_of(parameter, own);
         }
     }
     gradients_.clear();

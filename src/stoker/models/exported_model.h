@@ -1,10 +1,11 @@
-// A model that Python exported as graphs: one training step with its gradients, and the forward pass of evaluation.
-// The weights are ours; the graphs take them as inputs.
+// A model that Python exported as two graphs: a training step that returns loss and gradients, and the forward pass in
+// evaluation mode. Weights and buffers belong to the Model and are inputs of the graphs.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "stoker/models/exported_file.h"
 #include "stoker/models/exported_graph.h"
 #include "stoker/models/model.h"
 
@@ -12,19 +13,20 @@ namespace stoker {
 
 class ExportedModel final : public Model {
   public:
-    // `input` is (C, H, W) of one sample. Throws what reading throws, and InvalidArgument for a file of other images.
+    // `input` is (C, H, W) of one sample. Throws as read_exported_file and ExportedGraph do, and InvalidArgument if the
+    // model was exported for images of another shape.
     ExportedModel(const std::string& path, const Shape& input);
 
-    // The graph of evaluation, also in training mode.
+    // Runs the evaluation graph, also in training mode.
     at::Tensor forward(const at::Tensor& input) override;
-    // The loss that was exported, with its gradients and new buffers. Throws InvalidArgument for options, which it
-    // cannot take.
+    // Runs the training graph: the exported loss, whose gradients are kept for `backward`, and new buffer values.
+    // Throws InvalidArgument for label smoothing and for labels that are probabilities.
     at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {}) override;
     void backward(const at::Tensor& loss, const at::Tensor& gradient = {}) override;
+    void require_autograd() const override;
 
   private:
-    struct Parts;
-    ExportedModel(const std::string& path, const Shape& input, Parts parts);
+    ExportedModel(const std::string& path, const Shape& input, const ExportedFile& file);
     std::vector<at::Tensor> with_state(std::vector<at::Tensor> batch) const;
     void require_outputs(const std::vector<at::Tensor>& outputs) const;
 
@@ -34,7 +36,7 @@ class ExportedModel final : public Model {
     ExportedGraph train_;
     ExportedGraph eval_;
     std::vector<NamedTensor> trained_;   // the parameters with a gradient
-    std::vector<at::Tensor> gradients_;  // of the last loss, one for each of them
+    std::vector<at::Tensor> gradients_;  // of the last loss, in the order of trained_
 };
 
 }  // namespace stoker

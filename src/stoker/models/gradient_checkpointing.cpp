@@ -1,5 +1,5 @@
-// The parameters are inputs of the block's node in the graph: so they get their gradients from the outer backward pass,
-// like any others, and the block does too where nothing before it trains.
+// The block is one autograd node. Its parameters are inputs of the node, so the outer backward pass accumulates their
+// gradients like any others, and the node runs even if the block's input needs no gradient.
 #include "stoker/models/gradient_checkpointing.h"
 
 #include <ATen/autocast_mode.h>
@@ -35,8 +35,8 @@ void set_autocast(const AutocastState& state) {
     at::autocast::set_autocast_cache_enabled(state.cache);
 }
 
-// `state` for a scope, without its cache: weights that were cast where no gradients are recorded must not serve where
-// they are.
+// Sets the autocast state for a scope, without the cache: a cached weight that was cast without recording gradients
+// would have no gradient in a scope that records them.
 class AutocastAs {
   public:
     explicit AutocastAs(AutocastState state) : before_(autocast_state(state.device)) {
@@ -51,10 +51,10 @@ class AutocastAs {
     AutocastState before_;
 };
 
-// What the backward pass needs besides the input.
+// What the backward pass needs in addition to the input.
 struct Block : torch::CustomClassHolder {
-    Block(BlockPass what, const AutocastState& how) : pass(std::move(what)), autocast(how) {}
-    BlockPass pass;
+    Block(BlockForward pass, const AutocastState& state) : forward(std::move(pass)), autocast(state) {}
+    BlockForward forward;
     AutocastState autocast;
     variable_list trained;  // the parameters with gradients
 };
@@ -67,44 +67,44 @@ struct Checkpointed : torch::autograd::Function<Checkpointed> {
         context->saved_data[kBlock] = c10::IValue::make_capsule(block);
         context->save_for_backward({inputs[0]});
         const AutocastAs autocast(block->autocast);
-        return block->pass(inputs[0], false);
+        return block->forward(inputs[0], false);
     }
 
     static variable_list backward(AutogradContext* context, const variable_list& gradients) {
         const auto block = c10::static_intrusive_pointer_cast<Block>(context->saved_data[kBlock].toCapsule());
         const bool input_trains = context->needs_input_grad(0);
         const at::Tensor input = context->get_saved_variables()[0].detach().requires_grad_(input_trains);
-        variable_list wanted = block->trained;
+        variable_list needed = block->trained;
         if (input_trains) {
-            wanted.insert(wanted.begin(), input);
+            needed.insert(needed.begin(), input);
         }
         at::Tensor output;
         {
             const c10::AutoGradMode record(true);
             const AutocastAs autocast(block->autocast);
-            output = block->pass(input, true);
+            output = block->forward(input, true);
         }
-        variable_list found = torch::autograd::grad({output}, wanted, gradients);
+        variable_list found = torch::autograd::grad({output}, needed, gradients);
         if (!input_trains) {
             found.insert(found.begin(), at::Tensor());
         }
-        found.emplace_back();  // of the argument `block`
+        found.emplace_back();  // the argument `block` has none
         return found;
     }
 };
 
 }  // namespace
 
-at::Tensor gradient_checkpoint(const BlockPass& pass, const at::Tensor& input,
+at::Tensor gradient_checkpoint(const BlockForward& block, const at::Tensor& input,
                                const std::vector<at::Tensor>& parameters) {
-    const auto block = c10::make_intrusive<Block>(pass, autocast_state(input.device().type()));
-    std::ranges::copy_if(parameters, std::back_inserter(block->trained), &at::Tensor::requires_grad);
-    if (!c10::GradMode::is_enabled() || (block->trained.empty() && !input.requires_grad())) {
-        return pass(input, false);
+    const auto saved = c10::make_intrusive<Block>(block, autocast_state(input.device().type()));
+    std::ranges::copy_if(parameters, std::back_inserter(saved->trained), &at::Tensor::requires_grad);
+    if (!c10::GradMode::is_enabled() || (saved->trained.empty() && !input.requires_grad())) {
+        return block(input, false);
     }
-    variable_list inputs = block->trained;
+    variable_list inputs = saved->trained;
     inputs.insert(inputs.begin(), input);
-    return Checkpointed::apply(at::TensorList(inputs), block);
+    return Checkpointed::apply(at::TensorList(inputs), saved);
 }
 
 }  // namespace stoker

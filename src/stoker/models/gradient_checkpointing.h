@@ -1,5 +1,5 @@
-// Gradient checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016): of a block of layers
-// only the input is kept; the backward pass computes the activations again. LibTorch has this in Python alone.
+// Gradient checkpointing (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016): a block of layers keeps
+// only its input, and the backward pass computes the activations again. LibTorch has this only in Python.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,13 +9,14 @@
 
 namespace stoker {
 
-// What a block does with its input. It runs twice; `again` is true the second time, when whatever else a forward pass
-// changes, such as running statistics, must stay as it is. It must draw nothing at random.
-using BlockPass = std::function<at::Tensor(const at::Tensor& input, bool again)>;
+// The forward pass of a block. It runs twice, the second time with `recompute` = true; then it must not change any
+// state, such as running statistics. It must not draw random numbers.
+using BlockForward = std::function<at::Tensor(const at::Tensor& input, bool recompute)>;
 
-// pass(input, false), without keeping activations where gradients are recorded. `parameters` are all that the block
-// has. What `pass` refers to must live until the backward pass, which computes again under the autocast of now.
-at::Tensor gradient_checkpoint(const BlockPass& pass, const at::Tensor& input,
+// Returns block(input, false); if gradients are recorded, the activations are not kept. `parameters` are all parameters
+// of the block. Everything that `block` refers to must live until the backward pass, which recomputes under the
+// autocast settings of this call.
+at::Tensor gradient_checkpoint(const BlockForward& block, const at::Tensor& input,
                                const std::vector<at::Tensor>& parameters);
 
 }  // namespace stoker

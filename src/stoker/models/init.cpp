@@ -1,4 +1,4 @@
-// See init.h; the formulas are those of torch.nn.init.
+// Formulas of torch.nn.init.
 #include "stoker/models/init.h"
 
 #include <ATen/CPUGeneratorImpl.h>

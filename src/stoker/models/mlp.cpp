@@ -1,4 +1,4 @@
-// The forward pass in plain ATen calls; autograd makes the gradients.
+// The forward pass in ATen calls; autograd computes the gradients. See fused/ for the fused training step.
 #include "stoker/models/mlp.h"
 
 #include <ATen/ops/gelu.h>
@@ -11,7 +11,6 @@
 #include "stoker/models/init.h"
 
 namespace stoker {
-
 namespace {
 
 at::Tensor activate(Activation activation, const at::Tensor& x) {

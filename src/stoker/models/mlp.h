@@ -1,5 +1,5 @@
-// A multi-layer perceptron with one activation between its layers: fc1, fc2, ... as nn.Linear names them. On a CPU its
-// whole training step runs fused (fused/fused_mlp.h), without LibTorch's operators.
+// A multi-layer perceptron with one activation between its layers, fc1, fc2, ... On a CPU its whole training step can
+// run fused (fused/fused_mlp.h), without LibTorch's operators.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ class Mlp final : public Model {
 
     at::Tensor forward(const at::Tensor& input) override;
 
-    // Null if a parameter is frozen.
+    // Null if a parameter is frozen: the fused step trains all of them.
     const LinearChain* linear_chain() const override;
 
   private:

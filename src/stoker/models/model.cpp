@@ -1,4 +1,4 @@
-// What all models share, and the table of their names.
+// The common parts of all models, and make_model, which creates a model by name.
 #include "stoker/models/model.h"
 
 #include <ATen/core/Reduction.h>
@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <string_view>
 
 #include "stoker/base/error.h"
 #include "stoker/models/convnet.h"
-#include "stoker/models/custom_model.h"
 #include "stoker/models/exported_model.h"
+#include "stoker/models/imported_model.h"
 #include "stoker/models/init.h"
 #include "stoker/models/mlp.h"
 #include "stoker/models/name_pattern.h"
@@ -23,7 +24,7 @@
 namespace stoker {
 
 at::Tensor Model::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
-    constexpr std::int64_t kNoIgnoredIndex = -100;  // torch's default: labels are never negative
+    constexpr std::int64_t kNoIgnoredIndex = -100;  // torch's default; labels are never negative
     return at::cross_entropy_loss(forward(input), label, /*weight=*/{}, at::Reduction::Mean, kNoIgnoredIndex,
                                   options.label_smoothing);
 }
@@ -42,7 +43,8 @@ void Model::to(const at::Device& device, bool channels_last) {
     for (auto* list : {&parameters_, &buffers_}) {
         for (auto& [name, tensor] : *list) {
             const bool image = channels_last && tensor.dim() == 4;
-            // Not contiguous(), which leaves the strides of one channel or a 1x1 kernel as they are, for either format.
+            // contiguous() would not change the strides of a tensor with one channel or a 1x1 kernel, which count as
+            // contiguous in both formats.
             tensor.set_data(tensor.detach().to(tensor.options().device(device), /*non_blocking=*/false, /*copy=*/false,
                                                image ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
         }
@@ -59,8 +61,8 @@ void Model::load(const std::vector<NamedTensor>& given, const std::string& where
 
 std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given, std::int64_t classes,
                                                 const std::string& where) {
-    take_prefixes_off(given, *this);
-    const std::vector<std::string> fresh = fresh_layer(*this, given, classes);
+    strip_prefixes(given, *this);
+    const std::vector<std::string> fresh = mismatched_classifier(*this, given, classes);
     for (const std::string& name : fresh) {
         const auto own = std::ranges::find(parameters_, name, &NamedTensor::name);
         std::ranges::find(given, name, &NamedTensor::name)->tensor = own->tensor.detach().clone();
@@ -83,11 +85,11 @@ void Model::freeze(const std::vector<std::string>& patterns) {
             throw InvalidArgument(
                 {.where = "model.freeze",
                  .expected = "the name of a parameter, or a pattern such as \"layer1.*\"",
-                 .got = "\"" + pattern + "\", which the model has not",
+                 .got = "\"" + pattern + "\", which matches none",
                  .hint = parameters_.empty() ? "" : "its first parameter is " + parameters_.front().name});
         }
     }
-    if (!parameters_.empty() && !patterns.empty() && trained().empty()) {
+    if (!parameters_.empty() && !patterns.empty() && trainable_parameters().empty()) {
         throw InvalidArgument({.where = "model.freeze",
                                .expected = "at least one parameter that trains",
                                .got = "all of them frozen",
@@ -95,18 +97,18 @@ void Model::freeze(const std::vector<std::string>& patterns) {
     }
 }
 
-std::vector<NamedTensor> Model::trained() const {
-    std::vector<NamedTensor> some;
-    std::ranges::copy_if(parameters_, std::back_inserter(some),
+std::vector<NamedTensor> Model::trainable_parameters() const {
+    std::vector<NamedTensor> trainable;
+    std::ranges::copy_if(parameters_, std::back_inserter(trainable),
                          [](const NamedTensor& entry) { return entry.tensor.requires_grad(); });
-    return some;
+    return trainable;
 }
 
 void Model::enable_gradient_checkpointing() {
     if (!has_blocks()) {
         throw InvalidArgument({.where = "train.gradient_checkpointing",
-                               .expected = "a model of blocks: convnet, a resnet or vit_s_16",
-                               .got = "one without",
+                               .expected = "convnet, a resnet or vit_s_16",
+                               .got = "a model without blocks to recompute",
                                .hint = "set it to false"});
     }
     gradient_checkpointing_ = true;
@@ -125,7 +127,7 @@ at::Tensor Model::buffer(const std::string& name, at::Tensor value) {
 
 void Model::add(std::vector<NamedTensor>& list, const std::string& name, const at::Tensor& value) {
     if (std::ranges::any_of(list, [&](const NamedTensor& entry) { return entry.tensor.is_same(value); })) {
-        tied_.push_back(name);
+        tied_names_.push_back(name);
     } else {
         list.push_back({name, value});
     }
@@ -142,15 +144,21 @@ ResNetStem stem_of(const ModelRecipe& recipe, const Shape& input) {
     return cifar ? ResNetStem::cifar : ResNetStem::imagenet;
 }
 
-std::unique_ptr<Model> make_resnet(const ResNetLayout& layout, const ModelRecipe& recipe, const Shape& input,
-                                   std::int64_t classes, at::Generator& generator) {
-    return std::make_unique<ResNet>(layout, input[0], classes, stem_of(recipe, input), generator);
-}
+struct NamedLayout {
+    std::string_view name;
+    ResNetLayout layout;
+};
+
+constexpr NamedLayout kResNets[] = {
+    {"resnet18", {{2, 2, 2, 2}, ResNetBlock::basic}},
+    {"resnet34", {{3, 4, 6, 3}, ResNetBlock::basic}},
+    {"resnet50", {{3, 4, 6, 3}, ResNetBlock::bottleneck}},
+};
 
 }  // namespace
 
 std::string model_label(const ModelRecipe& recipe, const Shape& input) {
-    if (custom_model_key(recipe) != nullptr) {
+    if (imported_model_key(recipe) != nullptr) {
         return recipe.script.empty() ? recipe.exported : recipe.script;
     }
     if (!recipe.name.starts_with("resnet")) {
@@ -175,14 +183,9 @@ std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input,
     if (recipe.name == "convnet") {
         return std::make_unique<ConvNet>(input[0], input[1], input[2], classes, generator);
     }
-    if (recipe.name == "resnet18") {
-        return make_resnet(kResNet18, recipe, input, classes, generator);
-    }
-    if (recipe.name == "resnet34") {
-        return make_resnet(kResNet34, recipe, input, classes, generator);
-    }
-    if (recipe.name == "resnet50") {
-        return make_resnet(kResNet50, recipe, input, classes, generator);
+    const auto* resnet = std::ranges::find(kResNets, recipe.name, &NamedLayout::name);
+    if (resnet != std::end(kResNets)) {
+        return std::make_unique<ResNet>(resnet->layout, input[0], classes, stem_of(recipe, input), generator);
     }
     if (recipe.name == "vit_s_16") {
         return std::make_unique<VisionTransformer>(input[0], input[1], input[2], classes, generator);

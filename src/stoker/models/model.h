@@ -1,5 +1,5 @@
-// A model as the training engine sees it: named parameters and buffers, and a forward pass. The
-// names are PyTorch's state-dict names, so weights travel both ways through safetensors.
+// A model: named parameters and buffers, and a forward pass. The names are those of PyTorch's state_dict, so weights
+// can be exchanged with PyTorch through safetensors.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -22,8 +22,7 @@ struct NamedTensor {
 };
 
 struct LossOptions {
-    double label_smoothing = 0;  // share of a label that is spread over all classes
-    bool autograd = false;       // gradients come from autograd in any case: somebody has hooks there
+    double label_smoothing = 0;  // as in torch.nn.CrossEntropyLoss
 };
 
 // Fully connected layers with one activation between them.
@@ -46,57 +45,58 @@ class Model {
     // (N, C, H, W) float32 to logits (N, classes) float32.
     virtual at::Tensor forward(const at::Tensor& input) = 0;
 
-    // The mean cross entropy of logits against `label`, classes (N) int64 or shares (N, classes) float32, a scalar,
-    // ready for `backward`.
+    // The mean cross entropy, a scalar. `label` is (N) int64 classes or (N, classes) float32 probabilities.
     virtual at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {});
     // Adds the gradients of the last `loss`, times `gradient` (a scalar on its device; undefined: 1), to the
-    // parameters' grad. Both are autograd's by default; a model that knows its own gradients may be faster.
+    // parameters' grad. Uses autograd, unless a model brings its own gradients and overrides `loss` and `backward`.
     virtual void backward(const at::Tensor& loss, const at::Tensor& gradient = {});
+    // Throws Unsupported if `backward` does not use autograd, whose hooks average gradients over several ranks.
+    virtual void require_autograd() const {}
 
-    // What the model is, where it is nothing else: then its whole step may run fused.
+    // The layers, if the model consists of nothing else; its step can then run fused.
     virtual const LinearChain* linear_chain() const { return nullptr; }
 
-    // True for models of convolutions, which run faster on channels-last images.
+    // True for convolutional models, which run faster on channels-last images.
     virtual bool wants_channels_last() const { return false; }
 
-    // True for models of blocks whose activations the backward pass can compute again.
+    // True for models that support gradient checkpointing (gradient_checkpointing.h).
     virtual bool has_blocks() const { return false; }
-    // From now on it does, which takes less memory and more time. Throws InvalidArgument for a model without blocks.
+    // Trades time for memory in all later steps. Throws InvalidArgument for a model without blocks.
     void enable_gradient_checkpointing();
     bool gradient_checkpointing() const { return gradient_checkpointing_; }
 
-    // Batch norm and the like behave differently in training (the default) and evaluation.
+    // Sets training mode (the default) or evaluation mode, which differ for batch norm and dropout.
     virtual void train(bool training) { training_ = training; }
     bool training() const { return training_; }
 
-    // In the order of PyTorch's state_dict. The tensors are the model's own, not copies.
+    // In the order of PyTorch's state_dict. The tensors share the model's memory.
     const std::vector<NamedTensor>& parameters() const { return parameters_; }
     const std::vector<NamedTensor>& buffers() const { return buffers_; }
-    std::vector<NamedTensor> state() const;
-    // Further names of tied weights.
-    const std::vector<std::string>& tied() const { return tied_; }
+    std::vector<NamedTensor> state() const;  // parameters, then buffers
+    // Further names of tied weights, which are listed once, under their first name.
+    const std::vector<std::string>& tied_names() const { return tied_names_; }
 
-    // Moves everything to `device`, four-dimensional parameters to channels-last memory if asked. The
-    // tensors keep their identity, so an optimiser made before stays right.
+    // Moves everything to `device`, and four-dimensional tensors to channels-last memory if `channels_last`. The tensor
+    // objects stay the same, so an optimiser that holds them stays valid.
     void to(const at::Device& device, bool channels_last);
 
-    // Copies values in by name; further names of tied weights are passed over. Throws InvalidArgument, naming `where`
-    // they come from, where a name is missing, a shape differs, or a name is given that the model does not have.
+    // Copies values by name and ignores further names of tied weights. Throws InvalidArgument, with `where` as the
+    // origin of the values, if a name is missing or unknown or a shape differs.
     void load(const std::vector<NamedTensor>& state, const std::string& where = "model weights");
-    // The same from a model that may tell other classes apart: where nothing but their number differs, the layer that
-    // has an output for each of our `classes` stays as it is. Gives the names of its tensors then. A prefix that
-    // PyTorch's wrappers give to every name is taken off.
+    // As `load`, from a model that may have another number of classes: if only the layer with one output per class
+    // differs, it keeps its values, and the names of its parameters are returned. Prefixes of PyTorch's wrappers are
+    // removed. Throws InvalidArgument also for weights that are not finite.
     std::vector<std::string> load_pretrained(std::vector<NamedTensor> state, std::int64_t classes,
                                              const std::string& where = "model weights");
 
-    // Parameters whose names fit one of `patterns` (name_pattern.h) get no gradients any more. Throws InvalidArgument
-    // for a pattern that fits none, and where none would be left to train.
+    // Sets requires_grad to false for parameters whose names match one of `patterns` (name_pattern.h). Throws
+    // InvalidArgument for a pattern without a match, and if no trainable parameter is left.
     void freeze(const std::vector<std::string>& patterns);
-    // The parameters that are not frozen.
-    std::vector<NamedTensor> trained() const;
+    // The parameters that require gradients.
+    std::vector<NamedTensor> trainable_parameters() const;
 
   protected:
-    // A tensor that comes again under another name (tied weights) is the model's once, under the first.
+    // Both register a tensor. One that is registered again under another name (tied weights) keeps its first name.
     at::Tensor parameter(const std::string& name, at::Tensor value);
     at::Tensor buffer(const std::string& name, at::Tensor value);
 
@@ -105,16 +105,16 @@ class Model {
 
     std::vector<NamedTensor> parameters_;
     std::vector<NamedTensor> buffers_;
-    std::vector<std::string> tied_;  // further names of the same tensors
+    std::vector<std::string> tied_names_;
     bool training_ = true;
     bool gradient_checkpointing_ = false;
 };
 
-// What a line calls it: its file, or its name, with the stem that `auto` comes to for images `input`, (C, H, W).
+// The model for messages: its file, or its name, for a ResNet with the stem that it has for images `input`, (C, H, W).
 std::string model_label(const ModelRecipe& recipe, const Shape& input);
 
-// `input` is (C, H, W) of one sample. The weights are a function of `seed` alone, by the
-// initialisation that torch.nn and torchvision use. Throws InvalidArgument for an unknown name.
+// `input` is (C, H, W) of one sample. The initial weights depend on `seed` alone and are distributed as in torch.nn and
+// torchvision. Throws InvalidArgument for an unknown name, and the errors of the model's constructor.
 std::unique_ptr<Model> make_model(const ModelRecipe& recipe, const Shape& input, std::int64_t classes,
                                   std::uint64_t seed);
 

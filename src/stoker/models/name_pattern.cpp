@@ -1,4 +1,4 @@
-// The first `*` is tried at every length, the rest is a pattern of its own.
+// Recursive: the first `*` is tried with every length, and the rest of the pattern is matched against what is left.
 #include "stoker/models/name_pattern.h"
 
 namespace stoker {

@@ -1,4 +1,4 @@
-// Names of parameters as recipes give them: exactly, or with `*` for any part, as in "layer1.*" or "bn*.weight".
+// Patterns for parameter names in recipes: `*` stands for any part of a name, as in "layer1.*" or "bn*.weight".
 #pragma once
 
 #include <string_view>

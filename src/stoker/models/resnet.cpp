@@ -1,4 +1,4 @@
-// Four stages; widths 64 to 512, each stage after the first halves the image.
+// Four stages with widths 64 to 512; each stage after the first halves the image.
 #include "stoker/models/resnet.h"
 
 #include <ATen/ops/max_pool2d.h>
@@ -51,26 +51,28 @@ ResNet::Block ResNet::make_block(const std::string& name, ResNetBlock kind, std:
     return block;
 }
 
-at::Tensor ResNet::run(const Block& block, const at::Tensor& input, bool again) const {
+at::Tensor ResNet::run(const Block& block, const at::Tensor& input, bool recompute) const {
     at::Tensor x = input;
     for (const ConvNorm& layer : block.layers) {
-        x = apply(layer, x, again);
+        x = apply(layer, x, recompute);
         if (&layer != &block.layers.back()) {
             x.relu_();
         }
     }
-    const at::Tensor shortcut = block.downsample ? apply(*block.downsample, input, again) : input;
+    const at::Tensor shortcut = block.downsample ? apply(*block.downsample, input, recompute) : input;
     return x.add_(shortcut).relu_();
 }
 
 at::Tensor ResNet::forward(const at::Tensor& input) {
     count_batch();
-    at::Tensor x = apply(stem_layer_, input, /*again=*/false).relu_();
+    at::Tensor x = apply(stem_layer_, input, /*recompute=*/false).relu_();
     if (stem_ == ResNetStem::imagenet) {
         x = at::max_pool2d(x, 3, 2, 1);
     }
     for (const Block& block : blocks_) {
-        const auto pass = [this, &block](const at::Tensor& from, bool again) { return run(block, from, again); };
+        const auto pass = [this, &block](const at::Tensor& from, bool recompute) {
+            return run(block, from, recompute);
+        };
         x = run_block(pass, x, block.parameters);
     }
     return classify(x);

@@ -1,5 +1,5 @@
 // ResNet-18, -34 and -50 (He et al., "Deep Residual Learning for Image Recognition", 2015) with torchvision's
-// state-dict names. The CIFAR stem is a 3x3 convolution without pooling, for images up to 64 pixels.
+// state-dict names. The CIFAR stem, for images up to 64 pixels, is a 3x3 convolution without pooling.
 #pragma once
 
 #include <array>
@@ -13,17 +13,13 @@ namespace stoker {
 enum class ResNetStem { imagenet, cifar };
 enum class ResNetBlock {
     basic,       // two 3x3 convolutions
-    bottleneck,  // 1x1, 3x3, and 1x1 to four times the width; strides in the 3x3 one, as torchvision has them
+    bottleneck,  // 1x1, 3x3, and 1x1 to four times the width; the stride is in the 3x3 one, as in torchvision
 };
 
 struct ResNetLayout {
     std::array<int, 4> depths;  // blocks in each stage
     ResNetBlock block = ResNetBlock::basic;
 };
-
-inline constexpr ResNetLayout kResNet18 = {{2, 2, 2, 2}, ResNetBlock::basic};
-inline constexpr ResNetLayout kResNet34 = {{3, 4, 6, 3}, ResNetBlock::basic};
-inline constexpr ResNetLayout kResNet50 = {{3, 4, 6, 3}, ResNetBlock::bottleneck};
 
 class ResNet final : public ConvModel {
   public:
@@ -41,7 +37,7 @@ class ResNet final : public ConvModel {
 
     Block make_block(const std::string& name, ResNetBlock kind, std::int64_t in, std::int64_t width,
                      std::int64_t stride, at::Generator& generator);
-    at::Tensor run(const Block& block, const at::Tensor& input, bool again) const;
+    at::Tensor run(const Block& block, const at::Tensor& input, bool recompute) const;
 
     ResNetStem stem_;
     ConvNorm stem_layer_;

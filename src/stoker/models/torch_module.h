@@ -1,5 +1,5 @@
-// A torch::nn::Module of your own as a Stoker model. This header alone of Stoker's includes
-// <torch/nn.h>: include it where you define your network, and nowhere else.
+// Wraps your own torch::nn::Module as a Stoker model. No other header of Stoker includes torch/nn, which is slow to
+// compile: include this one only where you define your network.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -1,5 +1,5 @@
-// A trace knows the parameters by their tensors: those of a module tree, made from the dots in their names, appear in
-// it as that tree's, not as constants.
+// The forward pass is traced with a module tree, which is built from the dots in the parameters' names. Tensors of that
+// tree become parameters of the saved module; the tracer would make other tensors constants.
 #include "stoker/models/torchscript_export.h"
 
 #include <ATen/ops/allclose.h>
@@ -24,7 +24,7 @@ namespace {
 
 using torch::jit::Module;
 
-// "layer1.0.conv1.weight" goes to weight of conv1 of 0 of layer1; modules are made on the way.
+// Nested modules: "layer1.0.conv1.weight" becomes `weight` of module `conv1` in `0` in `layer1`.
 class ModuleTree {
   public:
     explicit ModuleTree(Module root) { add_module("", std::move(root)); }
@@ -43,7 +43,7 @@ class ModuleTree {
         }
         const std::size_t dot = name.rfind('.');
         Module& parent = module(dot == std::string::npos ? "" : name.substr(0, dot));
-        // A type of its own for each, named as Python names types.
+        // Each module has its own type, named as Python names them.
         Module own(c10::QualifiedName("__torch__.stoker.Module" + std::to_string(modules_.size())),
                    modules_.at("")._ivalue()->compilation_unit());
         parent.register_module(dot == std::string::npos ? name : name.substr(dot + 1), own);
@@ -51,14 +51,14 @@ class ModuleTree {
     }
 
     Module& add_module(const std::string& name, Module own) {
-        own.register_attribute("training", c10::BoolType::get(), false);  // Python's modules have it
+        own.register_attribute("training", c10::BoolType::get(), false);  // as modules of Python have
         return modules_.emplace(name, std::move(own)).first->second;
     }
 
     std::map<std::string, Module> modules_;
 };
 
-Module traced(Model& model, const at::Tensor& example) {
+Module trace(Model& model, const at::Tensor& example) {
     Module root("__torch__.stoker.Model");
     ModuleTree tree(root);
     for (const NamedTensor& entry : model.parameters()) {
@@ -80,41 +80,41 @@ Module traced(Model& model, const at::Tensor& example) {
     return root;
 }
 
-// A size that was taken from the example instead of from the batch shows on a batch of another.
+// Compares trace and model for one batch. A trace that has the example's batch size as a constant fails for others.
 void require_equal(Model& model, Module& module, const at::Tensor& images) {
     bool equal = false;
-    std::string why = "another result";
+    std::string got = "a different result";
     try {
         equal = at::allclose(module.forward({images}).toTensor(), model.forward(images), 1e-4, 1e-5);
     } catch (const std::exception& error) {  // c10::Error, or the interpreter's own
-        why = first_sentence(error.what());
+        got = first_sentence(error.what());
     }
     if (!equal) {
         throw Unsupported({.where = "export",
-                           .expected = "a traced model that is right for batches of any size",
-                           .got = why,
+                           .expected = "a traced model that gives the model's results for any batch size",
+                           .got = got,
                            .hint = "write the weights instead: -o OUT.safetensors"});
     }
 }
 
-void save(const Module& module, const std::string& path, const std::string& about) {
+void save(const Module& module, const std::string& path, const std::string& metadata) {
     std::ostringstream bytes;
-    module.save(bytes, {{"stoker.json", about}});
+    module.save(bytes, {{"stoker.json", metadata}});
     write_file(path, bytes.view());
 }
 
 }  // namespace
 
-void save_torchscript(Model& model, const Shape& image, const std::string& path, const std::string& about) {
+void save_torchscript(Model& model, const Shape& image, const std::string& path, const std::string& metadata) {
     require_finite(model, "export");
     if (const auto* script = dynamic_cast<TorchScriptModel*>(&model)) {
-        save(script->for_saving(), path, about);
+        save(script->eval_copy(), path, metadata);
         return;
     }
     if (dynamic_cast<ExportedModel*>(&model) != nullptr) {
         throw Unsupported({.where = path,
-                           .expected = "the weights of an exported model, which fit the Python model that it came from",
-                           .got = "TorchScript",
+                           .expected = "a .safetensors file, since an exported model cannot become TorchScript",
+                           .got = "a .pt file",
                            .hint = "-o OUT.safetensors"});
     }
     const c10::NoGradGuard no_grad;
@@ -125,11 +125,11 @@ void save_torchscript(Model& model, const Shape& image, const std::string& path,
         shape.insert(shape.begin(), batch);
         return at::rand(shape);
     };
-    Module module = traced(model, images(2));
+    Module module = trace(model, images(2));
     for (const std::int64_t batch : {1, 3}) {
         require_equal(model, module, images(batch));
     }
-    save(module, path, about);
+    save(module, path, metadata);
     model.train(training);
 }
 

@@ -1,4 +1,4 @@
-// Models as TorchScript files, which Python loads with torch.jit.load and other programs run without Stoker.
+// Saves models as TorchScript files, which Python loads with torch.jit.load and other programs run without Stoker.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace stoker {
 
-// Writes the model's evaluation pass over images (N, C, H, W), N free, with its parameters and buffers under their
-// names. `image` is (C, H, W). A TorchScriptModel is saved as it came, with new weights. Throws IoError, and
-// Unsupported for a model whose pass cannot be traced, an exported one among them. `about` goes with it as the extra
-// file stoker.json.
-void save_torchscript(Model& model, const Shape& image, const std::string& path, const std::string& about = "{}");
+// Writes the forward pass in evaluation mode for images (N, C, H, W) with any N, and the parameters and buffers under
+// their names. `image` is (C, H, W). A TorchScriptModel is saved as it was read, with its present weights. `metadata`
+// is stored as the extra file stoker.json. Throws IoError, InvalidArgument for weights that are not finite, and
+// Unsupported for a model that cannot be traced, such as an exported one.
+void save_torchscript(Model& model, const Shape& image, const std::string& path, const std::string& metadata = "{}");
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// Graphs run as written, operator by operator: LibTorch's profiling executor would change roundings between the first
-// steps and those after.
+// Graphs run operator by operator, as written. LibTorch's profiling executor would fuse operators after the first
+// steps, which changes rounding.
 #include "stoker/models/torchscript_model.h"
 
 #include <c10/util/Exception.h>
@@ -19,28 +19,29 @@
 #include "stoker/base/file.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/io/zip.h"
-#include "stoker/models/custom_model.h"
+#include "stoker/models/imported_model.h"
 
 namespace stoker {
 namespace {
 
-constexpr const char* kWriteIt = "write it with torch.jit.script(net).save(path)";
+constexpr const char* kSaveScript = "write it with torch.jit.script(net).save(path)";
 
-[[noreturn]] void refuse(const std::string& path, std::string_view why, const char* hint = kWriteIt) {
+[[noreturn]] void refuse(const std::string& path, std::string_view why, const char* hint = kSaveScript) {
     throw DataError({.path = "model.script: " + path}, {.where = "model.script",
                                                         .expected = "a TorchScript module with `forward`",
                                                         .got = first_sentence(why),
                                                         .hint = hint});
 }
 
-// What else PyTorch writes; null: none of these. All but the oldest are zips of members below one folder.
+// A file of PyTorch that is not TorchScript; nulls for all others. Except for the oldest format, these are zip files
+// with members below one folder.
 struct OtherFile {
-    const char* is = nullptr;
+    const char* kind = nullptr;
     const char* hint = nullptr;
 };
 
-OtherFile other_kind(std::span<const std::byte> bytes) {
-    constexpr OtherFile kSaved{"one that torch.save wrote", kWriteIt};
+OtherFile detect_other_file(std::span<const std::byte> bytes) {
+    constexpr OtherFile kSaved{"a file that torch.save wrote", kSaveScript};
     constexpr std::array kPickle{std::byte{0x80}, std::byte{2}};
     if (!is_zip(bytes)) {
         return bytes.size() > kPickle.size() && std::ranges::equal(bytes.first(kPickle.size()), kPickle) ? kSaved
@@ -56,21 +57,21 @@ OtherFile other_kind(std::span<const std::byte> bytes) {
             return {};
         }
         if (has("/extra/stoker.json")) {
-            return {"a .pt2 file of export_training", "set model.export in place of model.script"};
+            return {"a .pt2 file of export_training", "set model.export instead of model.script"};
         }
         if (has("/archive_format")) {
             return {"a .pt2 file of torch.export",
-                    "model.export takes such files as export_training writes (python/stoker/export.py)"};
+                    "model.export needs a file that export_training wrote (python/stoker/export.py)"};
         }
         return has("/data.pkl") ? kSaved : OtherFile();
     } catch (const Error&) {
-        return {};  // damaged: LibTorch says where
+        return {};  // damaged: torch::jit::load reports it
     }
 }
 
-// Whether an operator that differs between training and evaluation, such as batch norm and dropout, has one of the two
-// as a constant. A script asks the module; a trace keeps what the module was when it was made.
-bool keeps_its_mode(const torch::jit::Node& node) {
+// Whether an operator that differs between training and evaluation, such as batch norm or dropout, has the mode as a
+// constant. A script reads it from the module; a trace has the mode in which it was traced.
+bool has_fixed_mode(const torch::jit::Node& node) {
     const c10::FunctionSchema* schema = node.maybeSchema();
     if (schema == nullptr) {
         return false;
@@ -82,7 +83,7 @@ bool keeps_its_mode(const torch::jit::Node& node) {
     if (constant("training") || constant("train")) {
         return true;
     }
-    if (constant("use_input_stats")) {  // instance norm: no matter where it has no others
+    if (constant("use_input_stats")) {  // instance norm; without running statistics the modes are equal
         const auto mean = constant("running_mean");
         return !mean || !mean->isNone();
     }
@@ -93,14 +94,14 @@ bool keeps_its_mode(const torch::jit::Node& node) {
 void require_both_modes(const std::string& path, at::ArrayRef<const torch::jit::Block*> blocks) {
     for (const torch::jit::Block* block : blocks) {
         for (const torch::jit::Node* node : block->nodes()) {
-            if (keeps_its_mode(*node)) {
+            if (has_fixed_mode(*node)) {
                 throw DataError(
                     {.path = "model.script: " + path},
                     {.where = "model.script",
-                     .expected = "a model that trains and evaluates",
-                     .got = fmt::format("a trace whose {} does only one of them", node->kind().toQualString()),
-                     .hint = "script it instead (torch.jit.script); to train on after "
-                             "`stoker export`, set model.weights to the run folder"});
+                     .expected = "a model for both training and evaluation",
+                     .got = fmt::format("a trace whose {} is fixed to one of them", node->kind().toQualString()),
+                     .hint = "script it instead (torch.jit.script); to continue training "
+                             "after `stoker export`, set model.weights to the run folder"});
             }
             require_both_modes(path, node->blocks());
         }
@@ -108,20 +109,20 @@ void require_both_modes(const std::string& path, at::ArrayRef<const torch::jit::
 }
 
 torch::jit::Module load_module(const std::string& path) {
-    const MappedFile file = open_custom_model("model.script", path);  // LibTorch's own text tells of its sources
-    if (const OtherFile other = other_kind(file.bytes()); other.is != nullptr) {
-        refuse(path, other.is, other.hint);
+    const MappedFile file = open_imported_model("model.script", path);
+    if (const OtherFile other = detect_other_file(file.bytes()); other.kind != nullptr) {
+        refuse(path, other.kind, other.hint);
     }
     try {
-        // Straight to a GPU it would wait for every tensor.
+        // Loading to a GPU directly would synchronise for every tensor.
         torch::jit::Module module = torch::jit::load(path, at::Device(at::kCPU));
         if (!module.find_method("forward")) {
-            refuse(path, "a module without it");
+            refuse(path, "a module without forward");
         }
         for (const torch::jit::Module& part : module.modules()) {
             for (const torch::jit::Method& method : part.get_methods()) {
-                const torch::jit::Block* whole = method.graph()->block();
-                require_both_modes(path, {whole});
+                const torch::jit::Block* body = method.graph()->block();
+                require_both_modes(path, {body});
             }
         }
         return module;
@@ -134,12 +135,12 @@ torch::jit::Module load_module(const std::string& path) {
     }
 }
 
-// The interpreter tells of an operator's error as text: a traceback, and what was wrong in its last line.
+// The interpreter reports an operator's error as text: a traceback whose last line is the message.
 [[noreturn]] void rethrow(const std::exception& error) {
     std::string text = error.what();
     text.resize(text.find_last_not_of(" \n") + 1);
     const std::string last = text.substr(text.rfind('\n') + 1);
-    TORCH_CHECK_WITH(OutOfMemoryError, !is_out_of_memory(error), last);  // a step tries again with smaller batches
+    TORCH_CHECK_WITH(OutOfMemoryError, !is_out_of_memory(error), last);  // the step is retried in smaller parts
     TORCH_CHECK(false, first_sentence(last));
 }
 
@@ -169,7 +170,7 @@ at::Tensor TorchScriptModel::forward(const at::Tensor& input) {
     }
     if (!output.isTensor()) {
         throw InvalidArgument({.where = "model.script",
-                               .expected = "a `forward` that gives one tensor, the logits",
+                               .expected = "a `forward` that returns one tensor, the logits",
                                .got = output.tagKind()});
     }
     return std::move(output).toTensor();
@@ -180,7 +181,7 @@ void TorchScriptModel::train(bool training) {
     module_->train(training);
 }
 
-torch::jit::Module TorchScriptModel::for_saving() const {
+torch::jit::Module TorchScriptModel::eval_copy() const {
     torch::jit::Module copy = module_->deepcopy(at::Device(at::kCPU));
     copy.eval();
     return copy;

@@ -1,5 +1,5 @@
-// A model from a TorchScript file, which Python wrote with torch.jit.script or torch.jit.trace: it trains here and goes
-// back with new weights.
+// A model from a TorchScript file, written with torch.jit.script or torch.jit.trace. It can be trained and saved again
+// with its new weights.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ namespace stoker {
 
 class TorchScriptModel final : public Model {
   public:
-    // Parameters have a gradient where they had one in the file. Throws IoError, and DataError for a file that is no
-    // TorchScript, or a trace that is bound to training or to evaluation.
+    // Parameters keep their requires_grad. Throws IoError, and DataError for a file that is not TorchScript or a trace
+    // that is fixed to training or to evaluation mode.
     explicit TorchScriptModel(const std::string& path);
     ~TorchScriptModel() override;
 
     at::Tensor forward(const at::Tensor& input) override;
     void train(bool training) override;
 
-    // The module with the weights of now, in evaluation mode, on the CPU.
-    torch::jit::Module for_saving() const;
+    // A copy of the module in evaluation mode on the CPU.
+    torch::jit::Module eval_copy() const;
 
   private:
     std::string path_;

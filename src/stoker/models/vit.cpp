@@ -1,4 +1,4 @@
-// Pre-norm blocks of self-attention and an MLP with GELU, without dropout; the class token is what is classified.
+// Pre-norm blocks of self-attention and an MLP with GELU, without dropout. The head classifies the class token.
 #include "stoker/models/vit.h"
 
 #include <ATen/ops/cat.h>
@@ -42,14 +42,15 @@ VisionTransformer::VisionTransformer(std::int64_t channels, std::int64_t height,
                                      std::int64_t classes, at::Generator& generator)
     : height_(height), width_(width) {
     if (height % kPatch != 0 || width % kPatch != 0) {
-        throw InvalidArgument({.where = "model.name",
-                               .expected = fmt::format("for vit_s_16 images whose sides are multiples of {}", kPatch),
-                               .got = fmt::format("{} x {}", height, width),
-                               .hint = "add a resize or a crop to data.train_ops and data.val_ops"});
+        throw InvalidArgument(
+            {.where = "model.name",
+             .expected = fmt::format("images for vit_s_16 with sides that are multiples of {}", kPatch),
+             .got = fmt::format("{} x {}", height, width),
+             .hint = "add a resize or a crop to data.train_ops and data.val_ops"});
     }
     const std::int64_t patches = (height / kPatch) * (width / kPatch);
     class_token_ = parameter("class_token", at::zeros({1, 1, kHidden}));
-    // torchvision cuts this normal distribution off at 2, which no draw comes near.
+    // torchvision truncates this normal distribution at 2, which is so far out that no draw reaches it.
     const double deviation = 1.0 / std::sqrt(static_cast<double>(channels * kPatch * kPatch));
     patches_.weight = parameter("conv_proj.weight", normal({kHidden, channels, kPatch, kPatch}, deviation, generator));
     patches_.bias = parameter("conv_proj.bias", at::zeros({kHidden}));
@@ -108,14 +109,14 @@ at::Tensor VisionTransformer::forward(const at::Tensor& input) {
         throw InvalidArgument({.where = "vit_s_16",
                                .expected = fmt::format("images of {} x {}, as in training", height_, width_),
                                .got = fmt::format("{} x {}", input.size(2), input.size(3)),
-                               .hint = "let data.val_ops end in the size of data.train_ops"});
+                               .hint = "let data.val_ops end with the size that data.train_ops end with"});
     }
     at::Tensor x = at::conv2d(input, patches_.weight, patches_.bias, kPatch);  // (N, kHidden, H / 16, W / 16)
     x = x.flatten(2).transpose(1, 2);                                          // (N, patches, kHidden)
-    x = at::cat({class_token_.expand_as(x.narrow(1, 0, 1)), x}, 1);  // no size of the batch, so that a trace has none
+    x = at::cat({class_token_.expand_as(x.narrow(1, 0, 1)), x}, 1);  // expand_as keeps a trace free of the batch size
     x = x.add(positions_);                                           // (N, 1 + patches, kHidden)
     for (const Block& block : blocks_) {
-        const auto pass = [&block](const at::Tensor& from, bool /*again*/) { return run(block, from); };
+        const auto pass = [&block](const at::Tensor& from, bool /*recompute*/) { return run(block, from); };
         x = gradient_checkpointing() ? gradient_checkpoint(pass, x, block.parameters()) : run(block, x);
     }
     return at::linear(normalized(x, norm_).select(1, 0), head_.weight, head_.bias);  // (N, classes)

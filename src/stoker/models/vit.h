@@ -1,5 +1,5 @@
-// ViT-S/16 (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020, in the size of DeiT's small one) with the
-// structure, the initialisation and the state-dict names of torchvision's VisionTransformer.
+// ViT-S/16 (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020, with the sizes of DeiT-S) with the structure,
+// the initialisation and the state-dict names of torchvision's VisionTransformer.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace stoker {
 
 class VisionTransformer final : public Model {
   public:
-    // Images are (channels, height, width). Throws InvalidArgument for sides that are no multiples of kPatch.
+    // Throws InvalidArgument if a side of the image is not a multiple of kPatch.
     VisionTransformer(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t classes,
                       at::Generator& generator);
 
-    // Of that size alone: there is one position embedding for each patch.
+    // Throws InvalidArgument for images of another size: each patch has its own position embedding.
     at::Tensor forward(const at::Tensor& input) override;
-    bool wants_channels_last() const override { return true; }  // the convolution into patches
+    bool wants_channels_last() const override { return true; }  // for the patch embedding
     bool has_blocks() const override { return true; }
 
     static constexpr std::int64_t kPatch = 16;

@@ -1,4 +1,4 @@
-// Names are compared before shapes: where names are missing, a shape that differs is chance.
+// Names are compared before shapes: if names are missing, the model is another one and shapes mean nothing.
 #include "stoker/models/weights.h"
 
 #include <ATen/ops/any.h>
@@ -26,14 +26,15 @@ std::string shape_of(const at::Tensor& tensor) {
     return fmt::format("shape [{}]", fmt::join(tensor.sizes(), ", "));
 }
 
-constexpr const char* kAnotherModel =
-    "they are of another model: set model.name, or model.hidden, to what they were trained with";
+constexpr const char* kWrongModel =
+    "they belong to another model: set model.name, or model.hidden, as they were trained";
 
-// Names that the one side has and the other has not.
+// Compares the names of both sides.
 void require_names(const Model& model, const std::vector<NamedTensor>& given, const std::string& where) {
     const std::vector<NamedTensor> own = model.state();
     const auto is_own = [&](const NamedTensor& entry) {
-        return find(own, entry.name) != nullptr || std::ranges::find(model.tied(), entry.name) != model.tied().end();
+        return find(own, entry.name) != nullptr ||
+               std::ranges::find(model.tied_names(), entry.name) != model.tied_names().end();
     };
     const auto is_missing = [&](const NamedTensor& entry) { return find(given, entry.name) == nullptr; };
     const auto other = std::ranges::find_if_not(given, is_own);
@@ -42,21 +43,21 @@ void require_names(const Model& model, const std::vector<NamedTensor>& given, co
     if (const auto missing = std::ranges::find_if(own, is_missing); missing != own.end()) {
         throw InvalidArgument({.where = where,
                                .expected = fmt::format("{} of {}", missing->name, shape_of(missing->tensor)),
-                               .got = fmt::format("none: {} of the model's {} tensors are not there{}",
+                               .got = fmt::format("none: {} of the model's {} tensors are missing{}",
                                                   std::ranges::count_if(own, is_missing), own.size(),
                                                   count == 0 ? "" : ", but " + others),
-                               .hint = kAnotherModel});
+                               .hint = kWrongModel});
     }
     if (count != 0) {
         throw InvalidArgument({.where = where,
                                .expected = fmt::format("the {} tensors of the model, no others", own.size()),
                                .got = others,
-                               .hint = kAnotherModel});
+                               .hint = kWrongModel});
     }
 }
 
-// What to do about it. A convolution's weight is (out, in, k, k).
-std::string why(const std::string& name, at::IntArrayRef own, at::IntArrayRef given) {
+// The hint for a tensor of another shape. A convolution's weight is (out, in, k, k).
+std::string shape_hint(const std::string& name, at::IntArrayRef own, at::IntArrayRef given) {
     const bool first = name == "conv1.weight" && own.size() == 4 && given.size() == 4 && own[0] == given[0];
     if (first && own[1] == given[1] && own[2] == 3 && given[2] == 7) {
         return "a 7x7 conv1 is a ResNet's stem for large images: set model.stem = \"imagenet\"";
@@ -84,7 +85,7 @@ void require_weights(const Model& model, const std::vector<NamedTensor>& given, 
             throw InvalidArgument({.where = where,
                                    .expected = fmt::format("{} of {}", name, shape_of(tensor)),
                                    .got = shape_of(other),
-                                   .hint = why(name, tensor.sizes(), other.sizes())});
+                                   .hint = shape_hint(name, tensor.sizes(), other.sizes())});
         }
     }
 }
@@ -94,7 +95,7 @@ void require_finite(const Model& model, const std::string& where) {
         throw InvalidArgument({.where = where,
                                .expected = "finite weights",
                                .got = fmt::format("{} in {}", got, entry.name),
-                               .hint = "the training that wrote them diverged: take earlier ones"});
+                               .hint = "the training that wrote them diverged: use earlier weights"});
     };
     for (const NamedTensor& entry : model.state()) {
         if (at::isnan(entry.tensor).any().item<bool>()) {
@@ -108,28 +109,29 @@ void require_finite(const Model& model, const std::string& where) {
     }
 }
 
-void take_prefixes_off(std::vector<NamedTensor>& given, const Model& model) {
+void strip_prefixes(std::vector<NamedTensor>& given, const Model& model) {
     const auto all_begin = [](const std::vector<NamedTensor>& tensors, std::string_view prefix) {
         return std::ranges::all_of(tensors, [&](const NamedTensor& entry) { return entry.name.starts_with(prefix); });
     };
     const std::vector<NamedTensor> own = model.state();
-    for (bool taken = !given.empty(); taken;) {
-        taken = false;
+    for (bool stripped = !given.empty(); stripped;) {
+        stripped = false;
         for (const std::string_view prefix : {"module.", "_orig_mod.", "model."}) {
             if (all_begin(given, prefix) && !all_begin(own, prefix)) {
                 for (NamedTensor& entry : given) {
                     entry.name.erase(0, prefix.size());
                 }
-                taken = true;
+                stripped = true;
             }
         }
     }
 }
 
-std::vector<std::string> fresh_layer(const Model& model, const std::vector<NamedTensor>& given, std::int64_t classes) {
+std::vector<std::string> mismatched_classifier(const Model& model, const std::vector<NamedTensor>& given,
+                                               std::int64_t classes) {
     std::optional<std::string_view> layer;
     std::optional<std::int64_t> given_classes;
-    std::vector<std::string> fresh;
+    std::vector<std::string> names;
     for (const auto& [name, tensor] : model.parameters()) {
         const NamedTensor* other = find(given, name);
         if (other == nullptr || other->tensor.sizes() == tensor.sizes()) {
@@ -137,20 +139,20 @@ std::vector<std::string> fresh_layer(const Model& model, const std::vector<Named
         }
         const at::IntArrayRef own_sizes = tensor.sizes();
         const at::IntArrayRef sizes = other->tensor.sizes();
-        const bool outputs_alone =
+        const bool only_outputs_differ =
             !sizes.empty() && sizes.size() == own_sizes.size() && sizes.slice(1) == own_sizes.slice(1);
-        if (!outputs_alone || own_sizes[0] != classes || layer_of(name).empty() ||
+        if (!only_outputs_differ || own_sizes[0] != classes || layer_of(name).empty() ||
             layer.value_or(layer_of(name)) != layer_of(name) || given_classes.value_or(sizes[0]) != sizes[0]) {
             return {};
         }
         layer = layer_of(name);
         given_classes = sizes[0];
-        fresh.push_back(name);
+        names.push_back(name);
     }
     const auto same_layer = [&](const NamedTensor& entry) { return layer_of(entry.name) == *layer; };
-    const bool whole =
-        layer && static_cast<std::size_t>(std::ranges::count_if(model.parameters(), same_layer)) == fresh.size();
-    return whole ? fresh : std::vector<std::string>();
+    const bool whole_layer =
+        layer && static_cast<std::size_t>(std::ranges::count_if(model.parameters(), same_layer)) == names.size();
+    return whole_layer ? names : std::vector<std::string>();
 }
 
 }  // namespace stoker

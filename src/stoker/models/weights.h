@@ -1,5 +1,5 @@
-// Whether weights from elsewhere are a model's, and what to do where they are not: the names and shapes tell another
-// architecture, another stem, other images, other classes.
+// Checks of weights that are loaded into a model. Names and shapes show whether they belong to another architecture,
+// stem, image size or number of classes, and the error says what to change.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,21 @@
 
 namespace stoker {
 
-// Throws InvalidArgument, with `where` they come from, unless `given` has each of the model's tensors in its shape, and
-// no others.
+// Throws InvalidArgument, with `where` as the origin of `given`, unless `given` has exactly the model's tensors, with
+// their shapes.
 void require_weights(const Model& model, const std::vector<NamedTensor>& given, const std::string& where);
 
-// Throws InvalidArgument, with `where` they come from, for a parameter that is not finite and a buffer with NaN. A
-// buffer may be infinite: the mask of an attention is.
+// Throws InvalidArgument, with `where` as the origin of the weights, for a parameter that is not finite and a buffer
+// with NaN. A buffer may be infinite, as an attention mask is.
 void require_finite(const Model& model, const std::string& where);
 
-// Takes off what DataParallel, DistributedDataParallel ("module."), torch.compile ("_orig_mod.") and Lightning
-// ("model.") put before every name, unless the model's own begin so.
-void take_prefixes_off(std::vector<NamedTensor>& given, const Model& model);
+// Removes the prefixes that DataParallel, DistributedDataParallel ("module."), torch.compile ("_orig_mod.") and
+// Lightning ("model.") put before every name, unless all names of the model start with them, too.
+void strip_prefixes(std::vector<NamedTensor>& given, const Model& model);
 
-// The parameters of the one layer whose shapes in `given` differ from the model's in the number of outputs alone, which
-// is `classes` on the model's side. Empty where there is no such layer, or where others differ too.
-std::vector<std::string> fresh_layer(const Model& model, const std::vector<NamedTensor>& given, std::int64_t classes);
+// The names of the parameters of the one layer that differs from `given` in its number of outputs alone, which is
+// `classes` in the model. Empty if there is no such layer, or if other parameters differ too.
+std::vector<std::string> mismatched_classifier(const Model& model, const std::vector<NamedTensor>& given,
+                                               std::int64_t classes);
 
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// One thread per pixel: a pixel's C bytes are adjacent, so a warp reads contiguous memory, and with planes it also writes
-// contiguous memory. Multiplication and addition are not fused, as on the CPU.
+// One thread per pixel: a pixel's C bytes are adjacent, so a warp reads contiguous memory, and with planes it also
+// writes contiguous memory. Multiplication and addition are not fused, as on the CPU.
 #include <cuda_runtime_api.h>
 
 #include <string>

@@ -28,7 +28,7 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
     : plan_(plan),
       recorder_(recorder),
       ranks_(ranks),
-      optimizer_(plan.model->trained(), plan.recipe.optimizer, kernel),
+      optimizer_(plan.model->trainable_parameters(), plan.recipe.optimizer, kernel),
       step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.device), plan.group.get()),
       copier_(plan.device),
       mixup_cutmix_({.mixup = plan.recipe.train.mixup,

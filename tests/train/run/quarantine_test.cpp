@@ -55,7 +55,7 @@ TEST(Quarantine, ListsEachSampleOnceAlsoAfterAResume) {
     second.add(Quarantine::lines(bad({5, 6}), Named(), 1));
     const auto lines = lines_of(file);
     ASSERT_EQ(lines.size(), 4);
-    EXPECT_EQ(lines[0], R"({"dataset":"data/train","key":"cat/3","offset":12,"reason":"expected a JPEG, got \"text\"",)"
+    EXPECT_EQ(lines[0], R"({"source":"data/train","key":"cat/3","offset":12,"reason":"expected a JPEG, got \"text\"",)"
                         R"("replaced_by":"4","rank":0})");
     EXPECT_EQ(nlohmann::json::parse(lines[3]).at("rank"), 1);
 }

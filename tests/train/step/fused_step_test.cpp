@@ -13,7 +13,7 @@
 #include "stoker/models/init.h"
 #include "stoker/models/mlp.h"
 #include "stoker/train/step/step.h"
-#include "support.h"
+#include "train/support.h"
 
 namespace stoker {
 namespace {

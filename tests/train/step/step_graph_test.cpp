@@ -227,7 +227,7 @@ TEST(StepGraph, IsCapturedAgainWhereATensorGetsOtherMemory) {
     train(training, 0, 5);
     train(moved, 0, 5);
     std::vector<at::Tensor> all = moved.optimizer.tensors();
-    for (const at::Tensor& tensor : moved.step.scaler()->memory()) {
+    for (const at::Tensor& tensor : moved.step.scaler()->tensors()) {
         all.push_back(tensor);
     }
     for (const auto& entries : {moved.model.state(), moved.step.ema()->state()}) {

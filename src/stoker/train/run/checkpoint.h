@@ -60,7 +60,7 @@ std::vector<std::string> read_classes(const std::filesystem::path& checkpoint);
 // The recipe (TOML) that it was trained with.
 std::string read_trained_recipe(const std::filesystem::path& checkpoint);
 
-// The hash of the file of model.script or model.export (models/custom_model.h) that it was trained with.
+// The hash of the file of model.script or model.export (models/imported_model.h) that it was trained with.
 std::string read_model_hash(const std::filesystem::path& checkpoint);
 
 // The weights to evaluate: the averaged weights where there are any, else model.safetensors.

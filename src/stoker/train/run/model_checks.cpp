@@ -48,7 +48,7 @@ std::string forward_error(std::int64_t samples, Model& model, const Shape& image
 
 }  // namespace
 
-void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
+void require_logits(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
                  const at::Device& device) {
     if (recipe.model.script.empty() && recipe.model.exported.empty()) {
         return;
@@ -81,7 +81,7 @@ void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::in
     }
 }
 
-void require_val_fit(Model& model, const Shape& train, const Shape& val, const at::Device& device) {
+void require_val_images(Model& model, const Shape& train, const Shape& val, const at::Device& device) {
     if (val == train) {
         return;
     }

@@ -12,11 +12,11 @@ namespace stoker {
 
 // A model from a file (model.script, model.export) must take one image (C, H, W) and return float logits
 // (1, `classes`). Other models are not tried.
-void require_fit(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
+void require_logits(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
                  const at::Device& device);
 
 // The model must take validation images (C, H, W); tried where they have another shape than training images.
-void require_val_fit(Model& model, const Shape& train, const Shape& val, const at::Device& device);
+void require_val_images(Model& model, const Shape& train, const Shape& val, const at::Device& device);
 
 // The model must train on the smallest batch or micro-batch of an epoch, on any rank. It is tried where that is one
 // sample, for which batch norm may have a single value per channel; a model that does not take two samples either is

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
-#include "stoker/models/custom_model.h"
+#include "stoker/models/imported_model.h"
 #include "stoker/pipeline/loader_state.h"
 #include "stoker/track/recipe_keys.h"
 
@@ -59,8 +59,8 @@ void require_same_recipe(const Group& group, const Recipe& recipe, const Loader&
     for (const char* key : kHostKeys) {
         keys[key] = "";
     }
-    if (const char* key = custom_model_key(recipe.model)) {
-        keys[key] = "a file of hash " + custom_model_hash(recipe.model);
+    if (const char* key = imported_model_key(recipe.model)) {
+        keys[key] = "a file of hash " + imported_model_hash(recipe.model);
     }
     keys["data.train"] = identity(train);
     keys["data.val"] = val != nullptr ? identity(*val) : "";

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
-#include "stoker/models/custom_model.h"
+#include "stoker/models/imported_model.h"
 #include "stoker/track/recipe_keys.h"
 
 namespace stoker {
@@ -42,12 +42,12 @@ void require_same_file(const std::string& trained_hash, const std::string& hash,
         return;
     }
     throw InvalidArgument(
-        {.where = custom_model_key(recipe),
+        {.where = imported_model_key(recipe),
          .expected = "the file that the run began with",
          .got = (recipe.script.empty() ? recipe.exported : recipe.script) + ", which is another",
          .hint = fmt::format("restore that file, or name it with --set {}=FILE; another network needs "
                              "a new run",
-                             custom_model_key(recipe))});
+                             imported_model_key(recipe))});
 }
 
 void require_same_optimizer(const std::string& trained_with, const Recipe& recipe) {

@@ -12,7 +12,7 @@ namespace stoker {
 // `trained_with`, the recipe (TOML) of the checkpoint. Empty: not known, nothing is checked.
 void require_same_model(const std::string& trained_with, const Recipe& recipe);
 
-// The same for the file of model.script or model.export, by its hash (custom_model_hash) when the checkpoint was
+// The same for the file of model.script or model.export, by its hash (imported_model_hash) when the checkpoint was
 // written and now. Where one is empty nothing is checked: it is not known, or the model has no file.
 void require_same_file(const std::string& trained_hash, const std::string& hash, const ModelRecipe& recipe);
 

@@ -1,5 +1,5 @@
 // The folder of one run: recipe.toml as used, metrics.jsonl, account.json, failed.json and checkpoints/<step>/. A
-// checkpoint appears complete or not at all, at whatever moment the process dies.
+// checkpoint appears complete or not at all, at whatever moment the process is killed.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ class RunFolder {
     // again at the next save.
     void save(std::int64_t step, const Checkpoint& checkpoint) const;
     static constexpr std::size_t kKept = 3;
-    // Removes the checkpoints after `step`, which a run that resumes there does not pass through, and what a process
-    // left that died while it wrote or removed one.
+    // Removes the checkpoints after `step`, which do not belong to a run that resumes there, and leftovers of a process
+    // that was killed while it wrote or removed one.
     void remove_checkpoints_after(std::int64_t step) const;
 
   private:

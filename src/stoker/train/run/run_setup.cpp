@@ -116,7 +116,7 @@ std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile&
     std::unique_ptr<Model> model = make_model(recipe.model, image, classes, recipe.seed);
     model->load(weights.tensors, weights.path);
     model->to(device, uses_channels_last(recipe, model.get()));
-    require_fit(recipe, *model, image, classes, device);
+    require_logits(recipe, *model, image, classes, device);
     return model;
 }
 
@@ -128,7 +128,7 @@ bool uses_channels_last(const Recipe& recipe, const Model* model) {
 
 std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::int64_t classes,
                                        const at::Device& device, bool resumes) {
-    if (model.trained().empty()) {
+    if (model.trainable_parameters().empty()) {
         throw InvalidArgument({.where = "model",
                                .expected = "at least one parameter that trains",
                                .got = model.parameters().empty() ? "a model without parameters"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "stoker/models/custom_model.h"
+#include "stoker/models/imported_model.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/rank_checks.h"
 #include "stoker/train/run/run_setup.h"
@@ -20,7 +20,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
         val = make_val_loader(recipe, data, device, channels_last, image.front(), *group);
     }
     const std::int64_t classes = class_count(recipe, *data.train);
-    std::string model_hash = custom_model_hash(recipe.model);
+    std::string model_hash = imported_model_hash(recipe.model);
     if (model == nullptr) {
         model = make_model(recipe.model, image, classes, recipe.seed);
     }
@@ -28,10 +28,10 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     require_same_recipe(*group, recipe, *train, val.get());
     require_several_classes(recipe, *data.train);
     require_same_classes(data);
-    require_fit(recipe, *model, image, classes, device);
+    require_logits(recipe, *model, image, classes, device);
     require_smallest_batch(recipe, *model, train->batch_sampler(), image, classes, device);
     if (val != nullptr) {
-        require_val_fit(*model, image, val->image_shape(), device);
+        require_val_images(*model, image, val->image_shape(), device);
     }
     return {.group = std::move(group),
             .recipe = recipe,

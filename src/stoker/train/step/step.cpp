@@ -20,7 +20,7 @@ constexpr std::int64_t kOnDevice = 256;  // losses, before they are fetched unas
 
 std::vector<at::Tensor> trained_tensors(const Model& model) {
     std::vector<at::Tensor> tensors;
-    for (const auto& [name, tensor] : model.trained()) {
+    for (const auto& [name, tensor] : model.trainable_parameters()) {
         tensors.push_back(tensor);
     }
     return tensors;
@@ -36,7 +36,7 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
 
 [[noreturn]] void refuse_missing_gradients(const Model& model) {
     std::string names;
-    for (const auto& [name, tensor] : model.trained()) {
+    for (const auto& [name, tensor] : model.trainable_parameters()) {
         if (!tensor.grad().defined()) {
             names += (names.empty() ? "" : ", ") + name;
         }
@@ -83,7 +83,7 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
         ema_.emplace(model, options.ema);
     }
     if (group != nullptr && !group->alone()) {
-        options_.loss.autograd = true;
+        model.require_autograd();
         ranks_ = group->size();
         reducer_.emplace(*group, trained_tensors(model));
     }

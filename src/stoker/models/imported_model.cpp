@@ -1,5 +1,5 @@
-// A run folder has the name of the file as the recipe has it, which is relative to wherever the run began.
-#include "stoker/models/custom_model.h"
+// A run folder holds the path as it is in the recipe, relative to the working directory of the run's start.
+#include "stoker/models/imported_model.h"
 
 #include <fmt/format.h>
 
@@ -8,27 +8,27 @@
 
 namespace stoker {
 
-const char* custom_model_key(const ModelRecipe& recipe) {
+const char* imported_model_key(const ModelRecipe& recipe) {
     return !recipe.script.empty() ? "model.script" : !recipe.exported.empty() ? "model.export" : nullptr;
 }
 
-MappedFile open_custom_model(const char* key, const std::string& path) {
+MappedFile open_imported_model(const char* key, const std::string& path) {
     std::error_code none;
     if (!std::filesystem::exists(path, none)) {
         throw IoError({.where = key,
-                       .expected = "the file of the model",
+                       .expected = "the model's file",
                        .got = path + ", which does not exist",
                        .hint = fmt::format("paths are relative to the working directory: --set {}=FILE", key)});
     }
     return MappedFile(path);
 }
 
-std::string custom_model_hash(const ModelRecipe& recipe) {
-    const char* key = custom_model_key(recipe);
+std::string imported_model_hash(const ModelRecipe& recipe) {
+    const char* key = imported_model_key(recipe);
     if (key == nullptr) {
         return "";
     }
-    const MappedFile file = open_custom_model(key, recipe.script.empty() ? recipe.exported : recipe.script);
+    const MappedFile file = open_imported_model(key, recipe.script.empty() ? recipe.exported : recipe.script);
     return fmt::format("{:016x}", hash_bytes(file.bytes()));
 }
 
