@@ -4,11 +4,11 @@
 
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <fmt/format.h>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "cli/bench/bench_loader.h"
 #include "cli/bench/bench_stats.h"
 #include "cli/bench/python_peer.h"
 #include "cli/command.h"
@@ -21,6 +21,8 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/process_memory.h"
 #include "stoker/formats/open.h"
+#include "stoker/pipeline/loader.h"
+#include "stoker/pipeline/recipe_data.h"
 
 namespace stoker::cli {
 namespace {
@@ -30,7 +32,11 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
     std::string data;
-    BenchLoaderOptions loader;
+    int size = 224;              // side of the crop in pixels
+    std::optional<int> workers;  // empty: auto
+    std::int64_t batch = 64;
+    int prefetch = 3;
+    std::string decode = "exact";  // exact | fast
     int rounds = 3;
     std::int64_t batches = 100;
     std::string npy;
@@ -42,6 +48,67 @@ struct Options {
     std::vector<std::string> only;  // empty: all peers
     std::string plot;               // empty: none
 };
+
+// ImageNet's augmentation, made of OpSpecs as a recipe's is, so that `stoker show` can draw the same samples.
+Transform training_transform(const Options& options) {
+    const std::string where = "bench pipeline";
+    return Transform(
+        std::vector<OpSpec>{
+            {.name = "random_resized_crop", .options = {{"size", static_cast<double>(options.size)}}, .where = where},
+            {.name = "horizontal_flip", .options = {}, .where = where},
+            {.name = "normalize", .options = {{"preset", "imagenet"}}, .where = where}},
+        {.decode = options.decode == "fast" ? DecodeMode::fast : DecodeMode::exact});
+}
+
+// Training's Loader as an endless stream of batches.
+class BenchLoader {
+  public:
+    // Creates the loader and takes its first batch. Throws what the loader throws.
+    BenchLoader(const std::shared_ptr<const Dataset>& dataset, const Options& options)
+        : prefetch_(options.prefetch),
+          loader_(dataset, training_transform(options),
+                  {.batch_size = options.batch,
+                   .workers = options.workers.value_or(auto_workers(/*on_gpu=*/false)),
+                   .prefetch = options.prefetch,
+                   .drop_last = dataset->size() >= options.batch}),  // full batches only, if there are enough samples
+          first_(next()),
+          first_seconds_(std::chrono::duration<double>(Clock::now() - start_).count()) {}
+
+    int workers() const { return loader_.workers(); }
+    const Batch& first() const { return *first_; }
+    void release_first() { first_ = nullptr; }
+    double first_seconds() const { return first_seconds_; }
+
+    // Takes and releases `count` batches; returns the number of images. Throws Interrupted after a signal.
+    std::int64_t consume(std::int64_t count) {
+        std::int64_t images = 0;
+        for (std::int64_t i = 0; i < count; ++i) {
+            check_interrupt();
+            images += next()->size();
+        }
+        return images;
+    }
+
+    // Consumes the batches that were prefetched, so that a timed round starts without a stock of finished batches.
+    void drain() { consume(prefetch_ + 2); }
+
+  private:
+    std::shared_ptr<Batch> next() {
+        std::shared_ptr<Batch> batch = loader_.next();
+        return batch != nullptr ? batch : loader_.next();  // null only at the end of an epoch
+    }
+
+    int prefetch_;
+    Clock::time_point start_ = Clock::now();
+    Loader loader_;
+    std::shared_ptr<Batch> first_;
+    double first_seconds_;
+};
+
+// CPU time of this process so far: all threads, user and kernel mode.
+double cpu_seconds() {
+    return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
 
 struct Round {
     double images_per_second = 0;
@@ -63,7 +130,7 @@ std::vector<Round> run_rounds(BenchLoader& loader, const Options& options) {
         loader.drain();
         rounds.push_back(run_round(loader, options.batches));
         progress.update("measuring", round + 1, options.rounds,
-                        static_cast<double>((round + 1) * options.batches * options.loader.batch), "images");
+                        static_cast<double>((round + 1) * options.batches * options.batch), "images");
     }
     return rounds;
 }
@@ -76,7 +143,7 @@ int serve(const std::shared_ptr<const Dataset>& dataset, const Options& options)
         std::fflush(stdout);
     };
     print_event(fmt::format("open {}", dataset->bytes()));
-    BenchLoader loader(dataset, options.loader);
+    BenchLoader loader(dataset, options);
     loader.release_first();
     print_event("first");
     for (std::int64_t batches = 0; std::cin >> batches;) {
@@ -94,7 +161,7 @@ void report(const Options& options, const Dataset& dataset, const Json& document
         return;
     }
     fmt::print("{}: {} ({}), batch {}, {}\n\n", options.data, pluralize(dataset.size(), "sample"), dataset.format(),
-               options.loader.batch, pluralize(document["workers"].get<int>(), "worker"));
+               options.batch, pluralize(document["workers"].get<int>(), "worker"));
     fmt::print("{:<10} {:>10} {:>20} {:>12} {:>12} {:>12}\n", "", "images/s", "CPU s/1,000 images", "first batch",
                "peak memory", "on disk");
     const auto row = [](const std::string& name, double rate, double cpu, const std::string& rest) {
@@ -109,7 +176,7 @@ void report(const Options& options, const Dataset& dataset, const Json& document
 }
 
 int measure(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
-    BenchLoader loader(dataset, options.loader);
+    BenchLoader loader(dataset, options);
     const auto indices = loader.first().field(kIndexField).as<std::int64_t>();
     const std::vector<std::int64_t> first(indices.begin(), indices.end());
     if (!options.npy.empty()) {
@@ -126,10 +193,10 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const Options& option
            {{"data", options.data},
             {"format", dataset->format()},
             {"samples", dataset->size()},
-            {"size", options.loader.size},
-            {"batch", options.loader.batch},
+            {"size", options.size},
+            {"batch", options.batch},
             {"batches", options.batches},
-            {"decode", options.loader.decode},
+            {"decode", options.decode},
             {"workers", loader.workers()},
             {"images_per_second", median(rates)},
             {"rounds", rates},
@@ -149,15 +216,15 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const Options& option
     std::vector<std::string> command = {options.python, options.script,
                                         "--stoker",     program_path().string(),
                                         "--data",       options.data,
-                                        "--size",       std::to_string(options.loader.size),
-                                        "--batch",      std::to_string(options.loader.batch),
+                                        "--size",       std::to_string(options.size),
+                                        "--batch",      std::to_string(options.batch),
                                         "--rounds",     std::to_string(options.rounds),
                                         "--batches",    std::to_string(options.batches)};
     const auto add = [&](const std::string& option, const std::string& value) {
         command.insert(command.end(), {option, value});
     };
-    if (options.loader.workers) {
-        add("--workers", std::to_string(*options.loader.workers));
+    if (options.workers) {
+        add("--workers", std::to_string(*options.workers));
     }
     for (const std::string& name : options.only) {
         add("--peer", name);
@@ -202,15 +269,15 @@ void add_peer_options(CLI::App& app, Options& options) {
 Command add_bench_pipeline(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("--data", options->data, "a data set as in recipes")->required();
-    add_number(app, "--size", options->loader.size, "side of the crop in pixels", 1, 4096);
-    app.add_option("--workers", options->loader.workers, "loader threads, 0 for none (default: the usable cores)")
+    add_number(app, "--size", options->size, "side of the crop in pixels", 1, 4096);
+    app.add_option("--workers", options->workers, "loader threads, 0 for none (default: the usable cores)")
         ->type_name("W")
         ->check(CLI::Range(0, 1024));
-    add_number(app, "--batch", options->loader.batch, "samples per batch", 1, 65536);
-    add_number(app, "--prefetch", options->loader.prefetch, "batches prefetched beyond the one in use", 1, 1024);
+    add_number(app, "--batch", options->batch, "samples per batch", 1, 65536);
+    add_number(app, "--prefetch", options->prefetch, "batches prefetched beyond the one in use", 1, 1024);
     add_number(app, "--rounds", options->rounds, "number of measurements; medians are reported", 1, 1000);
     add_number(app, "--batches", options->batches, "batches per round", 1, 100'000'000);
-    app.add_option("--decode", options->loader.decode,
+    app.add_option("--decode", options->decode,
                    "exact, or fast: a smaller inverse DCT for images that are reduced anyway")
         ->capture_default_str()
         ->check(CLI::IsMember({"exact", "fast"}));

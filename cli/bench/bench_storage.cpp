@@ -4,25 +4,30 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "cli/bench/bench_stats.h"
 #include "cli/bench/python_peer.h"
 #include "cli/bench/storage_data.h"
-#include "cli/bench/storage_timing.h"
 #include "cli/command.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/subprocess.h"
 #include "cli/terminal/temp_folder.h"
 #include "stoker/base/error.h"
+#include "stoker/base/hash.h"
+#include "stoker/base/parallel_for.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/formats/open.h"
+#include "stoker/pipeline/sampling/permutation.h"
 
 namespace stoker::cli {
 namespace {
@@ -93,6 +98,81 @@ void check_sum(const std::string& what, std::uint64_t got, std::uint64_t expecte
                                          .got = fmt::format("{:016x}", got),
                                          .hint = "a byte differs from what was written"});
     }
+}
+
+struct StorageTiming {
+    double seconds = 0;
+    std::int64_t samples = 0;
+    std::int64_t bytes = 0;
+    std::uint64_t hash_sum = 0;  // sum of hash_bytes of all samples, independent of their order
+};
+
+constexpr std::size_t kBatch = 64;
+
+// The indices that one thread reads in one epoch, in batches.
+class Batches {
+  public:
+    Batches(const Permutation& order, std::int64_t worker, int workers)
+        : order_(order), next_(worker), step_(workers) {}
+
+    std::span<const std::int64_t> next() {
+        std::size_t count = 0;
+        for (; count < kBatch && next_ < order_.size(); next_ += step_) {
+            indices_[turn_][count++] = order_(next_);
+        }
+        turn_ = 1 - turn_;
+        return {indices_[1 - turn_].data(), count};
+    }
+
+  private:
+    const Permutation& order_;
+    std::int64_t next_;
+    std::int64_t step_;
+    std::array<std::array<std::int64_t, kBatch>, 2> indices_{};  // the batch in use and the prefetched one
+    std::size_t turn_ = 0;
+};
+
+void read_epoch(const Dataset& dataset, Batches batches, Sample& sample, StorageTiming& total) {
+    const auto next_prefetched = [&] {
+        const std::span<const std::int64_t> next = batches.next();
+        if (!next.empty()) {
+            dataset.prefetch(next);
+        }
+        return next;
+    };
+    for (std::span<const std::int64_t> batch = next_prefetched(); !batch.empty();) {
+        const std::span<const std::int64_t> ahead = next_prefetched();
+        for (const std::int64_t index : batch) {
+            dataset.read(index, sample);
+            total.hash_sum += hash_bytes(sample.bytes);
+            total.bytes += static_cast<std::int64_t>(sample.bytes.size());
+        }
+        total.samples += static_cast<std::int64_t>(batch.size());
+        batch = ahead;
+    }
+}
+
+// `epochs` passes over all samples, each in another order. Thread w takes every workers-th position, in batches of 64:
+// it prefetches a batch, reads it and hashes each byte. Each thread has its own Sample, like a loader worker.
+StorageTiming time_reading(const Dataset& dataset, int workers, std::uint32_t first_epoch, std::uint32_t epochs) {
+    std::vector<StorageTiming> parts(static_cast<std::size_t>(workers));
+    const auto begin = std::chrono::steady_clock::now();
+    parallel_for(workers, workers, 1, [&](std::int64_t worker, std::int64_t /*end*/) {
+        Sample sample;
+        StorageTiming total;  // not in `parts`: its cache lines are shared
+        for (std::uint32_t epoch = first_epoch; epoch < first_epoch + epochs; ++epoch) {
+            const Permutation order(dataset.size(), 1, epoch);
+            read_epoch(dataset, Batches(order, worker, workers), sample, total);
+        }
+        parts[static_cast<std::size_t>(worker)] = total;
+    });
+    StorageTiming all{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+    for (const StorageTiming& part : parts) {
+        all.samples += part.samples;
+        all.bytes += part.bytes;
+        all.hash_sum += part.hash_sum;
+    }
+    return all;
 }
 
 struct Rate {

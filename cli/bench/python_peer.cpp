@@ -1,44 +1,14 @@
 #include "cli/bench/python_peer.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
 #include "cli/terminal/subprocess.h"
 #include "stoker/base/error.h"
 
 namespace stoker::cli {
-namespace {
-
-namespace fs = std::filesystem;
-
-bool is_program(const fs::path& path) {
-    std::error_code unknown;
-    return fs::is_regular_file(path, unknown) && access(path.c_str(), X_OK) == 0;
-}
-
-// Searches as posix_spawnp does: a name without a slash is looked up on PATH.
-bool can_be_run(const std::string& program) {
-    if (program.find('/') != std::string::npos) {
-        return is_program(program);
-    }
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
-    for (std::string folder; std::getline(folders, folder, ':');) {
-        if (!program.empty() && is_program(fs::path(folder.empty() ? "." : folder) / program)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-}  // namespace
-
 void require_peer_script(const std::string& script, const std::string& option) {
     std::error_code unknown;
-    if (!fs::is_regular_file(script, unknown)) {
+    if (!std::filesystem::is_regular_file(script, unknown)) {
         throw IoError({.where = script,
                        .expected = "a script of bench/peers in Stoker's source folder",
                        .got = "no such file",
@@ -47,7 +17,10 @@ void require_peer_script(const std::string& script, const std::string& option) {
 }
 
 void check_python_peer(const PythonPeer& peer) {
-    if (!can_be_run(peer.python)) {
+    try {
+        const std::atomic<int> never = 0;
+        run_subprocess({peer.python, "--version"}, never);
+    } catch (const IoError&) {
         throw IoError({.where = peer.python,
                        .expected = "a Python interpreter for --peer",
                        .got = "no such program",

@@ -5,15 +5,28 @@
 #include <string>
 
 #include "cli/command.h"
+#include "stoker/base/error.h"
 #include "stoker/formats/open.h"
 
 namespace stoker::cli {
 
 // --image-field and --label-field, the command line's form of a recipe's data.fields. `fields` must outlive `app`.
-void add_field_options(CLI::App& app, FieldNames& fields);
+inline void add_field_options(CLI::App& app, FieldNames& fields) {
+    app.add_option("--image-field", fields.image, "the field with the images (default: images, image, x or data)")
+        ->type_name("NAME");
+    app.add_option("--label-field", fields.label, "the field with the labels (default: labels, label, y or targets)")
+        ->type_name("NAME");
+}
 
 // Opens the test split (--test) or the training split of `data`. Throws InvalidArgument if the test split is requested
 // of data without one, and what open_dataset throws.
-std::unique_ptr<Dataset> open_split(const std::string& data, bool test, const FieldNames& fields = {});
+inline std::unique_ptr<Dataset> open_split(const std::string& data, bool test, const FieldNames& fields = {}) {
+    if (test && !has_splits(data)) {
+        throw InvalidArgument({.where = "--test",
+                               .expected = "a data set with a test split, such as a folder of IDX files",
+                               .got = data});
+    }
+    return open_dataset(data, test ? Split::test : Split::train, {.fields = fields});
+}
 
 }  // namespace stoker::cli

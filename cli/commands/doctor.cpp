@@ -13,15 +13,7 @@ namespace stoker::cli {
 namespace {
 
 const char* status_name(CheckStatus status) {
-    switch (status) {
-        case CheckStatus::ok:
-            return "ok";
-        case CheckStatus::warn:
-            return "warn";
-        case CheckStatus::fail:
-            return "fail";
-    }
-    return "?";
+    return status == CheckStatus::ok ? "ok" : status == CheckStatus::warn ? "warn" : "fail";
 }
 
 void print_json(const std::vector<Check>& checks) {

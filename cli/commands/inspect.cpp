@@ -69,12 +69,11 @@ nlohmann::ordered_json fields_json(const Dataset& dataset, const DatasetSummary&
 void print_json(const Dataset& dataset, const DatasetSummary& found, bool verified) {
     nlohmann::ordered_json bad = nlohmann::ordered_json::array();
     for (const BadSample& sample : found.bad) {
-        nlohmann::ordered_json entry = {{"key", sample.key}, {"offset", nullptr}, {"reason", sample.reason}};
-        if (sample.offset) {
-            entry["offset"] = *sample.offset;
-        }
-        entry["index"] = sample.index;
-        bad.push_back(entry);
+        using Json = nlohmann::ordered_json;
+        bad.push_back({{"key", sample.key},
+                       {"offset", sample.offset ? Json(*sample.offset) : Json(nullptr)},
+                       {"reason", sample.reason},
+                       {"index", sample.index}});
     }
     print_document({{"format", dataset.format()},
                     {"path", dataset.path()},

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/terminal/subprocess.h"
@@ -88,20 +88,16 @@ int run(const Options& options) {
                       "MASTER_PORT set");
 }
 
-// Options of torchrun, by the same names.
-struct TorchrunOption {
-    const char* name;
-    const char* help;
-};
-constexpr std::array kTorchrunOptions = {
-    TorchrunOption{"--nnodes", "number of hosts, or a range such as 2:4"},
-    TorchrunOption{"--node-rank", "the index of this host, from 0"},
-    TorchrunOption{"--master-addr", "the host of rank 0"},
-    TorchrunOption{"--master-port", "a free port on that host"},
-    TorchrunOption{"--rdzv-backend", "how the hosts find each other (rendezvous): c10d, static"},
-    TorchrunOption{"--rdzv-endpoint", "the rendezvous endpoint, HOST:PORT"},
-    TorchrunOption{"--rdzv-id", "the job's id"},
-    TorchrunOption{"--max-restarts", "how often all processes are restarted after a failure"},
+// Options of torchrun, by the same names, with their help texts.
+constexpr std::pair<const char*, const char*> kTorchrunOptions[] = {
+    {"--nnodes", "number of hosts, or a range such as 2:4"},
+    {"--node-rank", "the index of this host, from 0"},
+    {"--master-addr", "the host of rank 0"},
+    {"--master-port", "a free port on that host"},
+    {"--rdzv-backend", "how the hosts find each other (rendezvous): c10d, static"},
+    {"--rdzv-endpoint", "the rendezvous endpoint, HOST:PORT"},
+    {"--rdzv-id", "the job's id"},
+    {"--max-restarts", "how often all processes are restarted after a failure"},
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "stoker/base/error.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/subset.h"
-#include "stoker/pipeline/train_sampler.h"
+#include "stoker/pipeline/recipe_data.h"
 
 namespace stoker::cli {
 
@@ -54,7 +54,8 @@ bool TrainingData::held_back(std::int64_t index) const {
 ConstImageView TrainingData::pixels(SampledIndex draw) {
     const std::int64_t index = draw.index;
     try {
-        read(index);
+        sample_.label = -1;
+        dataset_->read(index, sample_);
         StageTimes times;
         StageClock clock(times);
         return transform_.augment(transform_.prepare(sample_, scratch_, clock), key_of(draw), scratch_);
@@ -76,20 +77,13 @@ std::vector<float> TrainingData::values(SampledIndex draw) {
     return out;
 }
 
-void TrainingData::read(std::int64_t index) {
-    sample_.label = -1;
-    dataset_->read(index, sample_);
-}
-
 RngKey TrainingData::key_of(SampledIndex draw) const {
+    const bool renumbered = !kept_.empty() && !held_back(draw.index);
+    const std::int64_t number = renumbered ? std::ranges::lower_bound(kept_, draw.index) - kept_.begin() : draw.index;
     return {.seed = seed_,
             .epoch = static_cast<std::uint32_t>(epoch_),
-            .sample = static_cast<std::uint64_t>(training_index(draw.index)),
+            .sample = static_cast<std::uint64_t>(number),
             .occurrence = draw.occurrence};
-}
-
-std::int64_t TrainingData::training_index(std::int64_t index) const {
-    return kept_.empty() || held_back(index) ? index : std::ranges::lower_bound(kept_, index) - kept_.begin();
 }
 
 }  // namespace stoker::cli

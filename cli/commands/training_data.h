@@ -51,9 +51,7 @@ class TrainingData {
     std::int64_t label() const { return sample_.label; }
 
   private:
-    void read(std::int64_t index);
     RngKey key_of(SampledIndex draw) const;
-    std::int64_t training_index(std::int64_t index) const;
 
     std::shared_ptr<const Dataset> dataset_;
     std::vector<std::int64_t> kept_;  // training index -> index in dataset_; empty: all samples

@@ -29,7 +29,7 @@ std::string folder_problem(const fs::path& folder) {
     if (!is_folder(folder)) {
         return fmt::format("{} {}", folder.string(), path_exists(folder) ? "is not a folder" : "does not exist");
     }
-    return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "no write permission";
+    return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "permission was denied";
 }
 
 std::string sibling_problem(const fs::path& path) {
@@ -51,7 +51,9 @@ void require_writable_file(const fs::path& path) {
 
 void require_openable_file(const fs::path& path) {
     const bool file = path_exists(path) && !is_folder(path);
-    require_file(path, !file ? sibling_problem(path) : ::access(path.c_str(), W_OK) != 0 ? "no write permission" : "");
+    require_file(path, !file                               ? sibling_problem(path)
+                       : ::access(path.c_str(), W_OK) != 0 ? "permission was denied"
+                                                           : "");
 }
 
 void require_writable_folder(const fs::path& path) {

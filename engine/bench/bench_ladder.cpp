@@ -2,6 +2,7 @@
 // so that a change of the machine's speed affects both. Medians over the rounds are reported.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <fmt/format.h>
@@ -9,11 +10,14 @@
 #include <optional>
 
 #include "cli/bench/bench_stats.h"
+#include "cli/bench/python_peer.h"
+#include "cli/commands/mnist_files.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/signals.h"
-#include "engine/bench/ladder_peer.h"
+#include "cli/terminal/temp_folder.h"
 #include "engine/commands.h"
 #include "stoker/base/cpu_cores.h"
+#include "stoker/base/error.h"
 #include "stoker/cuda/cuda_device.h"
 #include "stoker/train/trainer.h"
 
@@ -113,16 +117,42 @@ void run_rung(const Experiment& experiment, const Rung& rung, std::uint64_t seed
     measured.accuracy.push_back(result.epochs.back().val_accuracy.value_or(0));
 }
 
+// The rungs of the Python script, from data loading in one process to all data in memory.
+constexpr std::array kPythonRungs = {"python workers=0", "python workers=2", "python workers=8", "python in-memory"};
+
+// The same experiment in plain Python PyTorch, in a child process.
 void run_python_rung(const Experiment& experiment, const std::string& rung, std::uint64_t seed, Measured& measured) {
-    const PeerRun run{.rung = rung,
-                      .data = experiment.data,
-                      .device = experiment.device,
-                      .epochs = experiment.options.epochs,
-                      .seed = seed};
-    const PeerResult result = run_peer_rung(experiment.options.python, run, experiment.stop);
+    const PythonPeer& peer = experiment.options.python;
+    const auto document =
+        run_python_peer(peer,
+                        {"--data", experiment.data, "--rung", rung, "--device", experiment.device, "--epochs",
+                         std::to_string(experiment.options.epochs), "--seed", std::to_string(seed), "--json"},
+                        experiment.stop);
     check_interrupt();
-    measured.seconds.push_back(result.seconds);
-    measured.accuracy.push_back(result.accuracy);
+    if (!document.contains("rungs") || document["rungs"].empty()) {
+        throw Error(
+            {.where = peer.script, .expected = "a JSON document with rungs", .got = document.dump().substr(0, 80)});
+    }
+    measured.seconds.push_back(document["rungs"][0].at("seconds").get<double>());
+    measured.accuracy.push_back(document["rungs"][0].at("accuracy").get<double>());
+}
+
+// Data that Stoker and the Python script can both read: an IDX directory is used in place, synth:digits is written to
+// `temporary`. Returns the path; throws InvalidArgument for other data.
+std::string shared_data(const std::string& data, std::optional<TempFolder>& temporary) {
+    const std::string format(open_dataset(data, Split::train)->format());
+    if (format == "idx") {
+        return data;
+    }
+    if (!data.starts_with("synth:digits")) {
+        throw InvalidArgument({.where = data, .expected = "IDX files or synth:digits for --peer", .got = format});
+    }
+    temporary.emplace("stoker-ladder");
+    ProgressBar progress;
+    for (const Split split : {Split::train, Split::test}) {
+        write_mnist_split(*open_dataset(data, split), split, temporary->path(), /*gzip=*/false, progress);
+    }
+    return temporary->path().string();
 }
 
 void run_rounds(const Experiment& experiment, const std::vector<Rung>& rungs, std::vector<Measured>& stoker_rungs,
@@ -137,7 +167,7 @@ void run_rounds(const Experiment& experiment, const std::vector<Rung>& rungs, st
                 run_rung(experiment, rungs[i], seed, stoker_rungs[i]);
             }
             if (i < python_rungs.size()) {
-                python_rungs[i].name = peer_rungs()[i];
+                python_rungs[i].name = kPythonRungs[i];
                 fmt::print(stderr, "round {}/{}: {}\n", round + 1, rounds, python_rungs[i].name);
                 run_python_rung(experiment, python_rungs[i].name, seed, python_rungs[i]);
             }
@@ -197,10 +227,11 @@ void report(const Options& options, const std::vector<Measured>& stoker_rungs,
 int run(const Options& options) {
     const at::Device device = pick_device(options.device);
     return run_interruptible([&](const std::atomic<int>& stop) {
-        std::optional<LadderData> shared;
+        std::optional<TempFolder> temporary;
+        std::string data = options.data;
         if (options.peer) {
             check_python_peer(options.python);
-            shared.emplace(options.data);
+            data = shared_data(data, temporary);
         }
         std::vector<Rung> rungs = ladder();
         if (!device.is_cuda() || !cuda_built()) {
@@ -208,8 +239,8 @@ int run(const Options& options) {
             std::erase_if(rungs, [](const Rung& rung) { return rung.gpu_only; });
         }
         std::vector<Measured> stoker_rungs(rungs.size());
-        std::vector<Measured> python_rungs(options.peer ? peer_rungs().size() : 0);
-        const Experiment experiment{options, shared ? shared->path() : options.data, device.str(), stop};
+        std::vector<Measured> python_rungs(options.peer ? kPythonRungs.size() : 0);
+        const Experiment experiment{options, data, device.str(), stop};
         run_rounds(experiment, rungs, stoker_rungs, python_rungs);
         report(options, stoker_rungs, python_rungs);
         return 0;

@@ -1,6 +1,6 @@
 // BMP: every supported kind compared with the pixels it was written from, unsupported kinds, truncation at every byte,
 // mutations.
-#include "stoker/codecs/bmp.h"
+#include "stoker/codecs/decoders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // PNG: every colour type and bit depth compared with a simple formula, interlaced or not; truncation at every byte,
 // checksums, mutations.
-#include "stoker/codecs/png.h"
+#include "stoker/codecs/decoders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

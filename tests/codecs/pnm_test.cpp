@@ -1,5 +1,5 @@
 // PPM and PGM: all sample sizes compared with a simple formula, header syntax, truncation at every byte, mutations.
-#include "stoker/codecs/pnm.h"
+#include "stoker/codecs/decoders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(PnmTest, HeaderSyntax) {
     EXPECT_THAT(refused("P6 1 1 255abc"), HasSubstr("one white space before the pixels, got byte 61"));
     EXPECT_THAT(refused("P6 0 1 255 abc"), HasSubstr("0 x 1"));
     EXPECT_THAT(refused("P6 -1 1 255 abc"), HasSubstr("got byte 2d"));
-    EXPECT_THAT(refused("P5 # never ends"), HasSubstr("a truncated file that ends after 15 bytes"));
+    EXPECT_THAT(refused("P5 # never ends"), HasSubstr("a truncated PPM or PGM that ends after 15 bytes"));
     EXPECT_EQ(sniff_codec(bytes_of("P5x")), std::nullopt);
     EXPECT_EQ(sniff_codec(bytes_of("P4 1 1 ")), std::nullopt);
 }
@@ -66,7 +66,7 @@ TEST(PnmTest, EveryTruncationIsADataError) {
             const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
             ASSERT_FALSE(survives(decoder, cut)) << size << " of " << whole.size();
             if (size >= 3) {
-                ASSERT_THAT(error_of([&] { decode(decoder, cut); }), HasSubstr("a truncated file that ends"));
+                ASSERT_THAT(error_of([&] { decode(decoder, cut); }), HasSubstr("a truncated PPM or PGM that ends"));
             }
         }
     }

@@ -1,6 +1,6 @@
 // WebP: lossless exactly, lossy compared with libwebp's decode of the whole image, EXIF, animations, truncation at
 // every byte, mutations.
-#include "stoker/codecs/webp.h"
+#include "stoker/codecs/decoders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // Boxes compared with torchvision's, and the distribution of the random ones.
 #include "stoker/ops/crop.h"
+#include "stoker/ops/random_crop.h"
 
 #include <gtest/gtest.h>
 
@@ -126,7 +127,7 @@ TEST(CropPadded, CopiesWhatOverlapsAndZeroesTheRest) {
                            Box{-5, -9, 5, 9}, Box{6, 0, 2, 7}, Box{0, 7, 2, 3}, Box{1, -40, 2, 20}}) {
         Image to(box.height, box.width, 3);
         std::fill_n(to.view().data, to.bytes(), std::uint8_t{99});
-        crop_padded(from.view(), box, to.view());
+        padded_crop(from.view(), box, PaddingMode::constant, {}, to.view());
         for (int y = 0; y < box.height; ++y) {
             for (int x = 0; x < box.width; ++x) {
                 const int row = box.top + y;
@@ -139,7 +140,7 @@ TEST(CropPadded, CopiesWhatOverlapsAndZeroesTheRest) {
         }
     }
     Image wrong(2, 2, 3);
-    EXPECT_THROW(crop_padded(from.view(), {0, 0, 3, 2}, wrong.view()), InvalidArgument);
+    EXPECT_THROW(padded_crop(from.view(), {0, 0, 3, 2}, wrong.view()), PaddingMode::constant, {}, InvalidArgument);
 }
 
 }  // namespace

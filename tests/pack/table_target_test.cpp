@@ -1,5 +1,4 @@
 // HDF5 and npz: samples that do not fit one array are refused; keys and labels are stored as arrays.
-#include "stoker/pack/table_target.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -115,7 +115,7 @@ def test_an_error_of_all_ranks_is_said_once(stoker, program, recipe, tmp_path):
 
 def test_launch_says_which_process_was_killed(stoker):
     done = stoker("launch", "--nproc-per-node", "2", "--", "bash", "-c", "[ $RANK = 0 ] || kill -9 $BASHPID; sleep 5", status=137)
-    assert re.fullmatch(r"stoker: \[launch\] process \d+, rank 1, was ended by SIGKILL\n", done.err), done.err
+    assert re.fullmatch(r"stoker: \[launch\] process \d+, rank 1, was killed by SIGKILL\n", done.err), done.err
 
 
 def test_launch_says_in_a_line_what_it_does_not_take(stoker):

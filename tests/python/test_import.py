@@ -277,7 +277,7 @@ def test_a_trace_bound_to_one_mode_is_refused(stoker, tmp_path, folder, name, tr
     write_recipe(tmp_path, folder, 'script = "net.pt"')
     error = stoker("train", "r.toml", "--out", "run", status=1).err
     assert f"aten::{name}" in error and "script it instead (torch.jit.script)" in error, error
-    assert "to train on after `stoker export`, set model.weights to the run folder" in error, error
+    assert "to continue training after `stoker export`, set model.weights to the run folder" in error, error
     assert error.count("\n") == 1, error
 
 

@@ -197,7 +197,7 @@ def test_a_stopped_packing_is_finished(program, stoker, tmp_path, number):
     assert process.returncode == (-number if killed else 128 + number)
     assert killed or b"run the same command again to resume" in err
     assert not (tmp_path / "x.stk/stk.json").exists()
-    assert "packing was stopped" in stoker("inspect", "x.stk", status=1).err
+    assert "an unfinished packing" in stoker("inspect", "x.stk", status=1).err
     error = stoker("pack", "p", "x.stk", "--shard-size", "500KB", status=1).err
     assert "expected --codec dct, as the data set was begun with, got --codec keep; finish it with these options" in error
     report = stoker("pack", "p", "x.stk", *options, "--json").json()

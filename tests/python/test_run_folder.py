@@ -206,7 +206,7 @@ def test_a_run_that_diverges_can_be_looked_at(stoker, tmp_path):
 
 
 PLANS = {
-    ("schedule.name=multi_step", "schedule.milestones=[2, 3, 40]"): "schedule.milestones: 3, 40 change nothing in a run of 3 epochs",
+    ("schedule.name=multi_step", "schedule.milestones=[2, 3, 40]"): "schedule.milestones: 3, 40 have no effect in a run of 3 epochs",
     ("schedule.name=step", "schedule.step_size=3"): "schedule.step_size: 3 has no effect in a run of 3 epochs",
     ("schedule.name=plateau", "schedule.patience=1"): "schedule.patience: 1 has no effect in a run of 3 epochs",
     ("schedule.warmup=30 steps",): "schedule.warmup: 30 steps in a run of 30 steps: optimizer.lr is never reached",
@@ -230,7 +230,7 @@ def test_a_run_folder_that_cannot_be_is_refused_before_data_are_opened(stoker, t
     (tmp_path / "r.toml").write_text(RECIPE.replace("synth:digits?count=640", "nowhere"))
     (tmp_path / "file").write_text("")
     done = stoker("train", "r.toml", "--out", "file/runs/a", status=1)
-    assert done.err == "stoker: [file/runs/a] expected a folder that can be made and written, got file, which is no folder\n"
+    assert done.err == "stoker: [file/runs/a] expected a writable folder, but file is not a folder\n"
 
 
 def test_run_without_validation_has_none(stoker, tmp_path):

@@ -242,7 +242,8 @@ def test_fp16_with_overflows_is_gradscalers(stoker, tmp_path, data):
     assert state["scaler.scale"].item() == scaler.get_scale()
     assert state["scaler.growth_tracker"].item() == scaler.state_dict()["_growth_tracker"]
     assert state["step.fc1.weight"].item() == 200 - skipped
-    assert_alike(tmp_path, weights, model.state_dict(), losses, tolerance=1e-3)
+    # fp16 rounds to 5e-4 of a value, and matrix products sum in another order on some processors: 1.3e-3 on AMD.
+    assert_alike(tmp_path, weights, model.state_dict(), losses, tolerance=4e-3)
 
 
 @pytest.mark.parametrize("key", ["mixup", "cutmix"])

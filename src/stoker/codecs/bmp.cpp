@@ -1,6 +1,6 @@
 // Layout: a file header of 14 bytes with the offset of the pixels at byte 10; a second header that begins with its
 // own size, 12 bytes (OS/2) or at least 40 (Windows); the palette or the colour masks. Rows are padded to 4 bytes.
-#include "stoker/codecs/bmp.h"
+#include "stoker/codecs/decoders.h"
 
 #include <algorithm>
 #include <array>
@@ -37,16 +37,9 @@ struct Layout {
     std::array<std::size_t, 3> byte_of = {2, 1, 0};  // offsets of red, green and blue in a pixel of 24 or 32 bits
 };
 
-[[noreturn]] void fail_truncated(std::size_t size) {
-    throw DataError({.path = {}, .offset = static_cast<std::int64_t>(size)},
-                    {.where = "bmp",
-                     .expected = "a complete BMP",
-                     .got = fmt::format("a truncated BMP that ends after {} bytes", size)});
-}
-
 void require_size(std::span<const std::byte> bytes, std::size_t size) {
     if (bytes.size() < size) {
-        fail_truncated(bytes.size());
+        throw_truncated("bmp", "BMP", bytes.size());
     }
 }
 
@@ -146,7 +139,7 @@ class Palette {
             throw DataError({.path = {}, .offset = static_cast<std::int64_t>(offset)},
                             {.where = "bmp",
                              .expected = fmt::format("a color index below {}", count_),
-                             .got = fmt::format("{}", index)});
+                             .got = fmt::to_string(index)});
         }
         return colors_[index];
     }
@@ -187,8 +180,7 @@ bool is_bmp(std::span<const std::byte> bytes) {
 
 ImageInfo BmpDecoder::info(std::span<const std::byte> bytes) {
     const Layout layout = read_header(bytes);
-    return {
-        .codec = Codec::bmp, .height = layout.height, .width = layout.width, .orientation = 1, .progressive = false};
+    return {.codec = Codec::bmp, .height = layout.height, .width = layout.width};
 }
 
 void BmpDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {

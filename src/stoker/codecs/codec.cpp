@@ -7,14 +7,11 @@
 #include <string>
 
 #include "stoker/base/error.h"
-#include "stoker/codecs/bmp.h"
 #include "stoker/codecs/dct/dct.h"
+#include "stoker/codecs/decoders.h"
 #include "stoker/codecs/jpeg/jpeg.h"
 #include "stoker/codecs/orientation.h"
-#include "stoker/codecs/png.h"
-#include "stoker/codecs/pnm.h"
 #include "stoker/codecs/region.h"
-#include "stoker/codecs/webp.h"
 
 namespace stoker {
 namespace {
@@ -90,23 +87,9 @@ class BoxSink final : public RowSink {
 }  // namespace
 
 std::string_view codec_name(Codec codec) {
-    switch (codec) {
-        case Codec::jpeg:
-            return "jpeg";
-        case Codec::png:
-            return "png";
-        case Codec::dct:
-            return "dct";
-        case Codec::dct_zstd:
-            return "dct-zstd";
-        case Codec::webp:
-            return "webp";
-        case Codec::bmp:
-            return "bmp";
-        case Codec::pnm:
-            return "pnm";
-    }
-    return "?";
+    // In the order of Codec.
+    constexpr std::string_view kNames[] = {"jpeg", "png", "dct", "dct-zstd", "webp", "bmp", "pnm"};
+    return kNames[static_cast<std::size_t>(codec)];
 }
 
 std::optional<Codec> sniff_codec(std::span<const std::byte> bytes) {

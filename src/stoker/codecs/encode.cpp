@@ -3,12 +3,10 @@
 
 #include <spng.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <memory>
-#include <new>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/jpeg/jpeg_guard.h"
@@ -32,38 +30,6 @@ void check_png(int status) {
     }
 }
 
-// libjpeg's destination manager: a vector that doubles its size. Only the allocation can fail.
-struct JpegOutput {
-    jpeg_destination_mgr manager{};  // first member: libjpeg's pointer to it also points to this struct
-    std::vector<std::byte> bytes;
-
-    static JpegOutput& of(j_compress_ptr codec) { return *reinterpret_cast<JpegOutput*>(codec->dest); }
-
-    bool grow() noexcept {
-        const std::size_t used = bytes.size();
-        try {
-            bytes.resize(std::max<std::size_t>(2 * used, std::size_t{1} << 14));
-        } catch (const std::bad_alloc&) {
-            return false;  // the caller reports it, because exceptions must not unwind libjpeg's frames
-        }
-        manager.next_output_byte = reinterpret_cast<JOCTET*>(bytes.data() + used);
-        manager.free_in_buffer = bytes.size() - used;
-        return true;
-    }
-
-    static void start(j_compress_ptr codec) { static_cast<void>(more(codec)); }
-    static boolean more(j_compress_ptr codec) {
-        if (!of(codec).grow()) {
-            JpegGuard::fail(reinterpret_cast<j_common_ptr>(codec), JpegFault::no_memory);
-        }
-        return TRUE;
-    }
-    static void finish(j_compress_ptr codec) {
-        JpegOutput& output = of(codec);
-        output.bytes.resize(output.bytes.size() - output.manager.free_in_buffer);  // shrinks: cannot throw
-    }
-};
-
 class JpegEncoder {
   public:
     JpegEncoder() { codec_.err = guard_.manager(); }
@@ -80,16 +46,15 @@ class JpegEncoder {
                                  .expected = "success",
                                  .got = guard_.message(reinterpret_cast<j_common_ptr>(&codec_))});
         }
-        return std::move(output_.bytes);
+        const std::unique_ptr<unsigned char, decltype(&std::free)> data(data_, std::free);
+        const auto* bytes = reinterpret_cast<const std::byte*>(data.get());
+        return {bytes, bytes + size_};
     }
 
   private:
     void write(ConstImageView image, const JpegOptions& options) {
         jpeg_create_compress(&codec_);
-        output_.manager.init_destination = JpegOutput::start;
-        output_.manager.empty_output_buffer = JpegOutput::more;
-        output_.manager.term_destination = JpegOutput::finish;
-        codec_.dest = &output_.manager;
+        jpeg_mem_dest(&codec_, &data_, &size_);
         codec_.image_height = static_cast<JDIMENSION>(image.height);
         codec_.image_width = static_cast<JDIMENSION>(image.width);
         codec_.input_components = image.channels;
@@ -111,7 +76,8 @@ class JpegEncoder {
 
     JpegGuard guard_;
     jpeg_compress_struct codec_{};
-    JpegOutput output_;
+    unsigned char* data_ = nullptr;  // from malloc; valid only after a successful run
+    unsigned long size_ = 0;
 };
 
 }  // namespace

@@ -3,17 +3,16 @@
 //
 // 16 bits are reduced to their high byte. Pillow does the same for colour, but opens 16-bit grey as "I;16", and its
 // convert("RGB") turns all values above 255 white, which is never what the picture shows.
-#include "stoker/codecs/png.h"
+#include "stoker/codecs/decoders.h"
 
 #include <spng.h>
 
 #include <cstring>
-#include <fmt/format.h>
 #include <memory>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/byte_order.h"
-#include "stoker/codecs/exif.h"
+#include "stoker/codecs/orientation.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
@@ -106,10 +105,7 @@ class PngReader {
 
     [[noreturn]] void fail(int status) const {
         if (status == SPNG_IO_ERROR) {
-            throw DataError({.path = {}, .offset = static_cast<std::int64_t>(bytes_.size())},
-                            {.where = "png",
-                             .expected = "a complete PNG",
-                             .got = fmt::format("a truncated PNG that ends after {} bytes", bytes_.size())});
+            throw_truncated("png", "PNG", bytes_.size());
         }
         if (status == SPNG_EMEM) {
             throw IoError({.where = "host memory", .expected = "memory to decode a PNG", .got = "none"});

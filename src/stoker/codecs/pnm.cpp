@@ -1,6 +1,6 @@
 // Layout: "P5" or "P6"; width, height and the maximum sample value as decimal numbers, separated by white space and
 // comments; one white space; the rows. Samples become v * 255 / maximum, rounded as in Pillow.
-#include "stoker/codecs/pnm.h"
+#include "stoker/codecs/decoders.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,13 +26,6 @@ struct Layout {
 bool is_space(std::byte byte) {
     const auto c = std::to_integer<char>(byte);
     return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-[[noreturn]] void fail_truncated(std::size_t size) {
-    throw DataError({.path = {}, .offset = static_cast<std::int64_t>(size)},
-                    {.where = "pnm",
-                     .expected = "a complete PPM or PGM",
-                     .got = fmt::format("a truncated file that ends after {} bytes", size)});
 }
 
 class HeaderReader {
@@ -73,7 +66,7 @@ class HeaderReader {
   private:
     std::byte peek() const {
         if (position_ >= bytes_.size()) {
-            fail_truncated(bytes_.size());
+            throw_truncated("pnm", "PPM or PGM", bytes_.size());
         }
         return bytes_[position_];
     }
@@ -108,7 +101,7 @@ Layout read_header(std::span<const std::byte> bytes) {
     layout.offset = reader.end();
     const auto pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
     if (bytes.size() - layout.offset < pixels * layout.channels * layout.sample) {
-        fail_truncated(bytes.size());
+        throw_truncated("pnm", "PPM or PGM", bytes.size());
     }
     return layout;
 }
@@ -140,8 +133,7 @@ bool is_pnm(std::span<const std::byte> bytes) {
 
 ImageInfo PnmDecoder::info(std::span<const std::byte> bytes) {
     const Layout layout = read_header(bytes);
-    return {
-        .codec = Codec::pnm, .height = layout.height, .width = layout.width, .orientation = 1, .progressive = false};
+    return {.codec = Codec::pnm, .height = layout.height, .width = layout.width};
 }
 
 void PnmDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {

@@ -18,6 +18,13 @@ void check_image_size(const std::string& codec, std::int64_t height, std::int64_
                          .got = fmt::format("a header that says {} x {}", width, height)});
 }
 
+void throw_truncated(const char* codec, const char* format, std::size_t size) {
+    throw DataError({.path = {}, .offset = static_cast<std::int64_t>(size)},
+                    {.where = codec,
+                     .expected = fmt::format("a complete {}", format),
+                     .got = fmt::format("a truncated {} that ends after {} bytes", format, size)});
+}
+
 Region checked_region(RowSink& sink, int height, int width) {
     const Region region = sink.region(height, width);
     const Box& box = region.box;

@@ -1,7 +1,8 @@
-// What all decoders share: the check of an image's size, the check of the region that a sink wants, and RegionRows,
-// which cuts a box out for decoders that produce whole rows from top to bottom.
+// What all decoders share: the check of an image's size, the error of a truncated file, the check of the region that a
+// sink wants, and RegionRows, which cuts a box out for decoders that produce whole rows from top to bottom.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@ namespace stoker {
 // Every codec calls this after reading the header and before allocating memory for pixels. `codec` is used in the
 // error. Throws DataError unless 1 <= height * width <= kMaxPixels.
 void check_image_size(const std::string& codec, std::int64_t height, std::int64_t width);
+
+// Throws DataError for a file of `size` bytes that is incomplete. `format` is the format's name in the text.
+[[noreturn]] void throw_truncated(const char* codec, const char* format, std::size_t size);
 
 // Asks the sink for its region of a (height, width) image. Throws InvalidArgument if it does not lie within.
 Region checked_region(RowSink& sink, int height, int width);

@@ -1,16 +1,15 @@
 // libwebp decodes only the requested box, into our memory. Lossy files store chroma at half size, and libwebp
 // interpolates it, so we decode a margin, too: without it the box's edges would differ from the whole image.
-#include "stoker/codecs/webp.h"
+#include "stoker/codecs/decoders.h"
 
 #include <webp/decode.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/byte_order.h"
-#include "stoker/codecs/exif.h"
+#include "stoker/codecs/orientation.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
@@ -39,10 +38,7 @@ void check_status(VP8StatusCode status, std::size_t size) {
             return;
         case VP8_STATUS_NOT_ENOUGH_DATA:
         case VP8_STATUS_SUSPENDED:
-            throw DataError({.path = {}, .offset = static_cast<std::int64_t>(size)},
-                            {.where = "webp",
-                             .expected = "a complete WebP",
-                             .got = fmt::format("a truncated WebP that ends after {} bytes", size)});
+            throw_truncated("webp", "WebP", size);
         case VP8_STATUS_OUT_OF_MEMORY:
             throw IoError({.where = "host memory", .expected = "memory to decode a WebP", .got = "none"});
         default:
@@ -52,7 +48,7 @@ void check_status(VP8StatusCode status, std::size_t size) {
 
 WebPBitstreamFeatures read_header(std::span<const std::byte> bytes) {
     if (bytes.size() < kRiffHeader || bytes.size() - 8 < load_le(bytes, 4, 4)) {
-        check_status(VP8_STATUS_NOT_ENOUGH_DATA, bytes.size());
+        throw_truncated("webp", "WebP", bytes.size());
     }
     WebPBitstreamFeatures header{};
     check_status(WebPGetFeatures(data_of(bytes), bytes.size(), &header), bytes.size());
@@ -97,11 +93,7 @@ Box with_margin(const Box& box, int height, int width) {
 
 ImageInfo WebpDecoder::info(std::span<const std::byte> bytes) {
     const WebPBitstreamFeatures header = read_header(bytes);
-    return {.codec = Codec::webp,
-            .height = header.height,
-            .width = header.width,
-            .orientation = orientation_in(bytes),
-            .progressive = false};
+    return {.codec = Codec::webp, .height = header.height, .width = header.width, .orientation = orientation_in(bytes)};
 }
 
 void WebpDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {

@@ -11,11 +11,8 @@
 #include "stoker/base/error.h"
 
 namespace stoker {
-namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
-
-}  // namespace
 
 AppendFile::AppendFile(std::filesystem::path path, std::uint64_t keep)
     : path_(std::move(path)),

@@ -17,10 +17,13 @@ inline constexpr std::size_t kMaxGzipRatio = 1032;
 // True if the first two bytes are 1f 8b. The file's name does not matter.
 bool is_gzip(std::span<const std::byte> bytes);
 
-// Reads a gzip stream of one or more members from front to back. Its DataErrors have no path.
+// Reads a gzip stream of one or more members, or one raw deflate stream as zip files have it, from front to back. Its
+// DataErrors have no path.
 class GzipReader {
   public:
-    explicit GzipReader(std::span<const std::byte> packed);
+    enum class Format { gzip, raw };
+
+    explicit GzipReader(std::span<const std::byte> packed, Format format = Format::gzip);
     GzipReader(const GzipReader&) = delete;
     GzipReader& operator=(const GzipReader&) = delete;
     ~GzipReader();
@@ -41,6 +44,7 @@ class GzipReader {
     void end_member();
 
     std::span<const std::byte> packed_;
+    Format format_;
     std::size_t offset_ = 0;
     bool ended_ = false;
     bool cut_short_ = false;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
-#include <memory>
 #include <numeric>
 
 #include "stoker/base/error.h"
@@ -30,7 +29,6 @@ constexpr std::size_t kMaxComment = 65535;
 constexpr std::uint32_t kIn64 = 0xffffffff;  // the value is in a zip64 record instead
 constexpr std::uint16_t kExtra64 = 1;
 constexpr std::uint16_t kEncrypted = 1;
-constexpr std::size_t kChunk = std::size_t{1} << 30;  // zlib counts in 32 bits
 
 // Little-endian. The caller has checked that `at` is within the bytes.
 template <typename Number>
@@ -111,43 +109,16 @@ bool read_extra64(std::span<const std::byte> extra, ZipEntry& entry, std::uint64
     return !needed;
 }
 
-struct Inflater {
-    z_stream z{};
-
-    Inflater() {
-        if (const int code = ::inflateInit2(&z, -15); code != Z_OK) {
-            throw InternalError({.where = "zlib", .expected = "inflateInit2", .got = fmt::format("code {}", code)});
-        }
+// True if the deflate stream fills `out` and ends there.
+bool inflate_into(std::span<const std::byte> packed, std::span<std::byte> out) {
+    try {
+        GzipReader reader(packed, GzipReader::Format::raw);
+        std::byte extra{};
+        return reader.read(out) == out.size() && reader.read(std::span(&extra, 1)) == 0 && !reader.cut_short();
+    } catch (const DataError&) {  // the caller names the member
+        return false;
     }
-    Inflater(const Inflater&) = delete;
-    Inflater& operator=(const Inflater&) = delete;
-    ~Inflater() { ::inflateEnd(&z); }
-
-    // Returns true if the stream ends with exactly the last byte of `out`.
-    bool fill(std::span<const std::byte> packed, std::span<std::byte> out) {
-        std::byte extra{};  // room for one byte too many: zlib reports the end only if it may write
-        int code = Z_OK;
-        bool whole = true;
-        while (code == Z_OK) {
-            const std::size_t left = std::min(packed.size(), kChunk);
-            const bool over = out.empty();
-            const std::size_t room = over ? 1 : std::min(out.size(), kChunk);
-            z.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
-            z.avail_in = static_cast<uInt>(left);
-            z.next_out = reinterpret_cast<Bytef*>(over ? &extra : out.data());
-            z.avail_out = static_cast<uInt>(room);
-            code = ::inflate(&z, Z_NO_FLUSH);
-            packed = packed.subspan(left - z.avail_in);
-            const std::size_t written = room - z.avail_out;
-            whole = !over || written == 0;
-            out = out.subspan(over ? 0 : written);
-            if (!whole) {
-                return false;
-            }
-        }
-        return code == Z_STREAM_END && whole && out.empty();
-    }
-};
+}
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before = 0) {
     return static_cast<std::uint32_t>(
@@ -309,7 +280,7 @@ Buffer ZipFile::inflate(const ZipEntry& entry) const {
     Buffer out(entry.size);
     if (entry.method == ZipEntry::stored) {
         std::ranges::copy(packed, out.data());
-    } else if (!Inflater().fill(packed, out.bytes())) {
+    } else if (!inflate_into(packed, out.bytes())) {
         refuse(entry.offset, fmt::format("{} bytes of {:?} from a sound deflate stream", entry.size, entry.name),
                "damaged data or another size");
     }

@@ -40,8 +40,10 @@ const ColorKernels kPlainColorKernels{"plain", run_plain, sum_plain};
 std::span<const ColorKernels> color_kernels() {
     static const std::vector<ColorKernels> sets = [] {
         std::vector<ColorKernels> all{kPlainColorKernels};
+#if defined(__x86_64__)
         const std::vector<ColorKernels> wide = x86_color_kernels();
         all.insert(all.end(), wide.begin(), wide.end());
+#endif
         return all;
     }();
     return sets;

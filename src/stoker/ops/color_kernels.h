@@ -39,7 +39,7 @@ struct ColorKernels {
 
 extern const ColorKernels kPlainColorKernels;
 
-// The vector sets that this processor supports, slowest first. Empty on processors other than x86-64.
+// The vector sets that this processor supports, slowest first. Only on x86-64.
 std::vector<ColorKernels> x86_color_kernels();
 
 // All sets that this processor supports, slowest first. The ops use the last.

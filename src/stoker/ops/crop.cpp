@@ -84,29 +84,4 @@ Box draw_random_resized_crop(const RandomResizedCrop& op, int image_height, int 
     return fallback_box(op, image_height, image_width);
 }
 
-void crop_padded(ConstImageView from, const Box& box, ImageView to) {
-    if (to.height != box.height || to.width != box.width || to.channels != from.channels) {
-        throw InvalidArgument(
-            {.where = "crop",
-             .expected = fmt::format("a target of ({}, {}, {})", box.height, box.width, from.channels),
-             .got = fmt::format("({}, {}, {})", to.height, to.width, to.channels)});
-    }
-    const auto channels = static_cast<std::size_t>(from.channels);
-    const int left = std::clamp(-box.left, 0, box.width);                  // box columns before the image
-    const int right = std::clamp(from.width - box.left, left, box.width);  // first box column after the image
-    const std::size_t before = static_cast<std::size_t>(left) * channels;
-    const std::size_t inside = static_cast<std::size_t>(right - left) * channels;
-    for (int y = 0; y < box.height; ++y) {
-        std::uint8_t* out = to.row(y);
-        const int source = box.top + y;
-        if (source < 0 || source >= from.height || inside == 0) {
-            std::fill_n(out, to.row_bytes(), std::uint8_t{0});
-            continue;
-        }
-        std::fill_n(out, before, std::uint8_t{0});
-        std::copy_n(from.row(source) + std::ptrdiff_t{box.left + left} * from.channels, inside, out + before);
-        std::fill_n(out + before + inside, to.row_bytes() - before - inside, std::uint8_t{0});
-    }
-}
-
 }  // namespace stoker

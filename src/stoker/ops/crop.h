@@ -8,7 +8,7 @@
 namespace stoker {
 
 // torchvision's CenterCrop: offsets round half to even. If `height` or `width` exceeds the image, the box begins at a
-// negative offset, and `crop_padded` fills the outside with zeros. Throws InvalidArgument.
+// negative offset, and `padded_crop` (random_crop.h) fills the outside. Throws InvalidArgument.
 Box center_crop_box(int image_height, int image_width, int height, int width);
 
 struct RandomResizedCrop {
@@ -23,8 +23,5 @@ struct RandomResizedCrop {
 // torchvision's RandomResizedCrop.get_params: ten tries with a random area and log-uniform ratio, then the largest
 // centred box of an allowed ratio. Throws InvalidArgument.
 Box draw_random_resized_crop(const RandomResizedCrop& op, int image_height, int image_width, Rng& rng);
-
-// Copies `box` of `from` to `to`, which has the box's size. Pixels outside of `from` become zeros.
-void crop_padded(ConstImageView from, const Box& box, ImageView to);
 
 }  // namespace stoker

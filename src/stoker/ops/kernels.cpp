@@ -69,8 +69,10 @@ const OpKernels kPlainKernels{"plain", resize_columns, resize_rows, normalize_pi
 std::span<const OpKernels> op_kernels() {
     static const std::vector<OpKernels> sets = [] {
         std::vector<OpKernels> all{kPlainKernels};
+#if defined(__x86_64__)
         const std::vector<OpKernels> wide = x86_kernels();
         all.insert(all.end(), wide.begin(), wide.end());
+#endif
         return all;
     }();
     return sets;

@@ -54,7 +54,7 @@ extern const OpKernels kPlainKernels;
 bool resize_normalize_vnni(const ResizeJob& job, ResizeScratch& scratch);
 bool has_vnni();
 
-// The vector sets that this processor supports, slowest first. Empty on processors other than x86-64.
+// The vector sets that this processor supports, slowest first. Only on x86-64.
 std::vector<OpKernels> x86_kernels();
 
 // All sets that this processor supports, slowest first. best_kernels() is the last.

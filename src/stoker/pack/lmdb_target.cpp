@@ -1,11 +1,14 @@
-// All entries have the same number of digits: as many as the last index needs, at least eight.
-#include "stoker/pack/lmdb_target.h"
-
+// Packs into LMDB: the entries "00000000", "00000001", ... are pickled dicts of key, image and label; __len__,
+// __classes__ and __keys__ are further entries. A part is one or more committed transactions. All entries have the same
+// number of digits: as many as the last index needs, at least eight.
 #include <algorithm>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/hash.h"
+#include "stoker/formats/lmdb/lmdb_writer.h"
 #include "stoker/formats/pickle/pickle_writer.h"
+#include "stoker/pack/staged_target.h"
 
 namespace stoker {
 namespace {
@@ -13,7 +16,29 @@ namespace {
 constexpr std::uint64_t kPart = std::uint64_t{64} << 20;
 constexpr int kLeastWidth = 8;
 
-}  // namespace
+class LmdbTarget final : public StagedTarget {
+  public:
+    LmdbTarget(const std::filesystem::path& path, const TargetOptions& options);
+
+    void check_key(std::string_view key) const override { check_text(key, "keys"); }
+
+  protected:
+    void resume(const Json* state) override;
+    void store(const PackedSample& sample) override;
+    Json save(std::uint64_t& hash) override;
+    std::uint64_t read_hash(std::size_t part, const Json* before, const Json& state) override;
+    std::vector<std::string> assemble(const TargetProgress& progress) override;
+
+  private:
+    LmdbWriter& writer();
+    std::string key_of(std::uint64_t index) const;
+
+    int width_;  // digits of an entry's key
+    std::unique_ptr<LmdbWriter> writer_;
+    std::uint64_t count_ = 0;
+    StreamHash hash_;
+    std::vector<std::byte> value_;
+};
 
 LmdbTarget::LmdbTarget(const std::filesystem::path& path, const TargetOptions& options)
     : StagedTarget(path, options, "lmdb", std::min(options.shard_size, kPart)),
@@ -111,6 +136,12 @@ std::vector<std::string> LmdbTarget::assemble(const TargetProgress& /*progress*/
     writer().commit();
     writer_.reset();
     return {names().file};
+}
+
+}  // namespace
+
+std::unique_ptr<PackTarget> open_lmdb_target(const std::filesystem::path& path, const TargetOptions& options) {
+    return std::make_unique<LmdbTarget>(path, options);
 }
 
 }  // namespace stoker

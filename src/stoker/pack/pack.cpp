@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/hash.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/pack/ordered_parallel_for.h"
 #include "stoker/pack/pack_plan.h"
-#include "stoker/pack/pack_stats.h"
 #include "stoker/pack/target.h"
-#include "stoker/pack/unique_keys.h"
 
 namespace stoker {
 namespace {
@@ -50,6 +49,30 @@ SkippedSample skipped(const std::string& key, std::int64_t index, const DataErro
 PackOptions with_codec(PackOptions options, const TargetFormat& format) {
     options.transcode.codec = options.transcode.codec.value_or(format.codec);
     return options;
+}
+
+// Throws DataError that names two samples with the same key. Takes 16 bytes per sample: sorts the keys' hashes and
+// compares only keys with the same hash.
+void check_unique_keys(const Dataset& dataset, std::string_view format) {
+    std::vector<std::pair<std::uint64_t, std::int64_t>> keys;
+    keys.reserve(static_cast<std::size_t>(dataset.size()));
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        keys.emplace_back(hash_text(dataset.key(i)), i);
+    }
+    std::ranges::sort(keys);
+    for (std::size_t i = 1; i < keys.size(); ++i) {
+        if (keys[i].first != keys[i - 1].first) {
+            continue;
+        }
+        std::string key = dataset.key(keys[i].second);
+        if (key == dataset.key(keys[i - 1].second)) {
+            throw DataError({.path = dataset.path(), .key = std::move(key), .index = keys[i].second},
+                            {.where = std::string(format),
+                             .expected = "a unique key for each sample",
+                             .got = fmt::format("the key of sample {}", keys[i - 1].second),
+                             .hint = "x.stk holds samples with equal keys"});
+        }
+    }
 }
 
 class Packing {

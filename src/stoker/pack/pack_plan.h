@@ -17,4 +17,11 @@ nlohmann::ordered_json plan_of(const Dataset& dataset, const PackOptions& option
 void check_plan(const std::string& directory, const std::string& origin, const nlohmann::ordered_json& wanted,
                 const std::string& done, const std::string& hint);
 
+// PackStats as JSON: stored with each part and in the record of a finished data set.
+void add_stats(PackStats& sum, const PackStats& other);
+
+nlohmann::ordered_json to_json(const PackStats& stats);
+// Throws DataError for another document.
+PackStats pack_stats_from_json(const nlohmann::ordered_json& json);
+
 }  // namespace stoker

@@ -1,17 +1,47 @@
-// Verifies shards by hashing every payload, on all workers.
-#include "stoker/pack/stk_target.h"
-
+// Packs into the stk format. A part is a shard, which is verified by hashing every payload, on all workers.
 #include <algorithm>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/stk/stk.h"
+#include "stoker/formats/stk/stk_writer.h"
 #include "stoker/pack/ordered_parallel_for.h"
 #include "stoker/pack/staging_folder.h"
+#include "stoker/pack/target.h"
 
 namespace stoker {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+class StkTarget final : public PackTarget {
+  public:
+    StkTarget(const std::filesystem::path& path, const TargetOptions& options);
+
+    std::size_t parts() const override { return writer_.manifest().shards.size(); }
+    std::int64_t part_samples(std::size_t part) const override;
+    std::string part_notes(std::size_t part) const override { return writer_.manifest().notes[part]; }
+    void check_part(std::size_t part, const TargetProgress& progress) override;
+    void keep_parts(std::size_t count) override;
+    std::int64_t samples() const override { return static_cast<std::int64_t>(writer_.samples()); }
+    bool closes_part(const PackedSample& sample) const override;
+    void check_key(std::string_view key) const override;
+    void add(const PackedSample& sample) override;
+    void close_part(const std::string& notes) override { writer_.close_shard(notes); }
+    void finalize(const std::string& origin, const TargetProgress& progress) override;
+    void verify(const TargetProgress& progress) override;
+    void publish() override { writer_.finish(origin_); }
+
+  private:
+    std::filesystem::path directory_;
+    StkSchema schema_;
+    int workers_;
+    StkWriter writer_;
+    std::size_t checked_ = 0;  // number of verified shards
+    std::int64_t bytes_ = 0;   // verified bytes
+    std::string origin_;
+};
 
 StkTarget::StkTarget(const fs::path& path, const TargetOptions& options)
     : directory_(path),
@@ -86,6 +116,12 @@ void StkTarget::verify(const TargetProgress& progress) {
     while (checked_ < parts()) {
         check_part(checked_, progress);
     }
+}
+
+}  // namespace
+
+std::unique_ptr<PackTarget> open_stk_target(const fs::path& path, const TargetOptions& options) {
+    return std::make_unique<StkTarget>(path, options);
 }
 
 std::optional<std::string> finished_stk_origin(const fs::path& path) {

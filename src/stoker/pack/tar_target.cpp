@@ -1,6 +1,5 @@
-// Writes the members of each sample, shard by shard. tar_member_name.h gives their names.
-#include "stoker/pack/tar_target.h"
-
+// Packs into WebDataset shards or one tar file: members KEY.jpg, or KEY.npy for pixels, and KEY.cls; tar_member_name.h
+// gives their names. A part is a shard; in a single file, the members between two syncs.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include "stoker/formats/webdataset/tar_member_name.h"
 #include "stoker/formats/webdataset/tar_writer.h"
 #include "stoker/formats/webdataset/webdataset.h"
+#include "stoker/pack/staged_target.h"
 
 namespace stoker {
 namespace {
@@ -63,7 +63,27 @@ class UncachedFile final : public ByteFile {
     std::unique_ptr<ByteFile> file_;
 };
 
-}  // namespace
+class TarTarget final : public StagedTarget {
+  public:
+    TarTarget(const std::filesystem::path& path, const TargetOptions& options);
+
+    void check(const PackedSample& sample) const override;
+    bool needs_unique_keys() const override { return true; }
+
+  protected:
+    void resume(const Json* state) override;
+    void store(const PackedSample& sample) override;
+    std::uint64_t stored_bytes(const PackedSample& sample) const override;
+    Json save(std::uint64_t& hash) override;
+    std::uint64_t read_hash(std::size_t part, const Json* before, const Json& state) override;
+    std::vector<std::string> assemble(const TargetProgress& progress) override;
+    std::unique_ptr<Dataset> reopen() const override;
+
+  private:
+    std::optional<std::string> usual_;  // see usual_extension; empty before the first sample
+    std::size_t shard_ = 0;
+    std::unique_ptr<AppendFile> file_;  // null between two shards
+};
 
 TarTarget::TarTarget(const fs::path& path, const TargetOptions& options)
     : StagedTarget(path, options, "tar",
@@ -175,6 +195,12 @@ std::unique_ptr<Dataset> TarTarget::reopen() const {
     }
     return std::make_unique<WebDataset>(staged(names().file).string(), std::move(shards), FieldNames{},
                                         [](const std::string& name) { return std::make_unique<UncachedFile>(name); });
+}
+
+}  // namespace
+
+std::unique_ptr<PackTarget> open_tar_target(const fs::path& path, const TargetOptions& options) {
+    return std::make_unique<TarTarget>(path, options);
 }
 
 }  // namespace stoker

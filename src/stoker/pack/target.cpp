@@ -6,30 +6,21 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
-#include "stoker/pack/lmdb_target.h"
 #include "stoker/pack/staging_folder.h"
-#include "stoker/pack/stk_target.h"
-#include "stoker/pack/table_target.h"
-#include "stoker/pack/tar_target.h"
 
 namespace stoker {
 namespace {
 
 namespace fs = std::filesystem;
 
-template <typename Target>
-std::unique_ptr<PackTarget> open_as(const fs::path& path, const TargetOptions& options) {
-    return std::make_unique<Target>(path, options);
-}
-
-template <typename Target>
-constexpr TargetFormat staged(std::string_view name, std::string_view ending, bool shards = false) {
+constexpr TargetFormat staged(std::string_view name, std::string_view ending, decltype(TargetFormat::open) open,
+                              bool shards = false) {
     return {.name = name,
             .ending = ending,
             .shards = shards,
             .finished_origin = finished_origin,
             .unfinished_origin = unfinished_origin,
-            .open = open_as<Target>,
+            .open = open,
             .summary = staged_summary};
 }
 
@@ -41,14 +32,14 @@ constexpr std::array kFormats = {
                  .codec = PackCodec::keep,
                  .finished_origin = finished_stk_origin,
                  .unfinished_origin = unfinished_stk_origin,
-                 .open = open_as<StkTarget>,
+                 .open = open_stk_target,
                  .summary = stk_summary},
-    staged<TarTarget>("tar", kShardsEnding, true),
-    staged<TarTarget>("tar", ".tar"),
-    staged<LmdbTarget>("lmdb", ".lmdb"),
-    staged<Hdf5Target>("hdf5", ".h5"),
-    staged<Hdf5Target>("hdf5", ".hdf5"),
-    staged<NpzTarget>("npz", ".npz"),
+    staged("tar", kShardsEnding, open_tar_target, true),
+    staged("tar", ".tar", open_tar_target),
+    staged("lmdb", ".lmdb", open_lmdb_target),
+    staged("hdf5", ".h5", open_hdf5_target),
+    staged("hdf5", ".hdf5", open_hdf5_target),
+    staged("npz", ".npz", open_npz_target),
 };
 
 }  // namespace

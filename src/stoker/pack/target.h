@@ -103,4 +103,14 @@ struct TargetFormat {
 // Throws InvalidArgument, listing what can be written, for a name with none of the endings.
 const TargetFormat& target_format(const std::filesystem::path& path);
 
+// The functions of the table of formats; each format's class is in its x_target.cpp.
+std::unique_ptr<PackTarget> open_stk_target(const std::filesystem::path& path, const TargetOptions& options);
+std::unique_ptr<PackTarget> open_tar_target(const std::filesystem::path& path, const TargetOptions& options);
+std::unique_ptr<PackTarget> open_lmdb_target(const std::filesystem::path& path, const TargetOptions& options);
+std::unique_ptr<PackTarget> open_hdf5_target(const std::filesystem::path& path, const TargetOptions& options);
+std::unique_ptr<PackTarget> open_npz_target(const std::filesystem::path& path, const TargetOptions& options);
+std::optional<std::string> finished_stk_origin(const std::filesystem::path& path);
+std::optional<std::string> unfinished_stk_origin(const std::filesystem::path& path);
+PackedSummary stk_summary(const std::filesystem::path& path);
+
 }  // namespace stoker

@@ -9,7 +9,6 @@
 #include "stoker/formats/concat.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
-#include "stoker/pipeline/train_sampler.h"
 
 namespace stoker {
 namespace {

@@ -1,11 +1,10 @@
-// Makes sampler groups from data sets or classes, and a window from the shards of remote data.
-#include "stoker/pipeline/train_sampler.h"
-
+// train_sampler: makes sampler groups from data sets or classes, and a window from the shards of remote data.
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
 
 #include "stoker/base/error.h"
+#include "stoker/pipeline/recipe_data.h"
 
 namespace stoker {
 namespace {

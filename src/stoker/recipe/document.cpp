@@ -31,17 +31,6 @@ struct Origin {
     std::string at(int line) const { return has_lines && line > 0 ? fmt::format("{}:{}", name, line) : name; }
 };
 
-std::string_view time_kind(toml::node_type type) {
-    switch (type) {
-        case toml::node_type::date:
-            return "a date";
-        case toml::node_type::time:
-            return "a time";
-        default:
-            return "a date and time";
-    }
-}
-
 TomlTable copy_table(const toml::table& table, const Origin& origin, int depth);
 
 TomlValue copy(const toml::node& node, const Origin& origin, int depth) {
@@ -51,7 +40,7 @@ TomlValue copy(const toml::node& node, const Origin& origin, int depth) {
                                .expected = fmt::format("at most {} levels of tables and arrays", kMaxDepth),
                                .got = "more"});
     }
-    TomlValue value{.data = false, .line = line};
+    TomlValue value{.data = {}, .line = line};
     if (const auto* flag = node.as_boolean()) {
         value.data = flag->get();
     } else if (const auto* integer = node.as_integer()) {
@@ -69,8 +58,6 @@ TomlValue copy(const toml::node& node, const Origin& origin, int depth) {
         value.data = std::move(items);
     } else if (const auto* table = node.as_table()) {
         value.data = copy_table(*table, origin, depth + 1);
-    } else {
-        value.data = TomlOther{time_kind(node.type())};
     }
     return value;
 }
@@ -157,10 +144,7 @@ std::string describe(const TomlValue& value) {
     if (value.as<TomlArray>() != nullptr) {
         return "an array";
     }
-    if (value.as<TomlTable>() != nullptr) {
-        return "a table";
-    }
-    return std::string(std::get<TomlOther>(value.data).kind);
+    return value.as<TomlTable>() != nullptr ? "a table" : "a date or a time";
 }
 
 std::string quoted_short(std::string_view text) {

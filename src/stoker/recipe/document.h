@@ -17,12 +17,9 @@ struct TomlMember;
 using TomlArray = std::vector<TomlValue>;
 using TomlTable = std::vector<TomlMember>;  // in the order of the text
 
-struct TomlOther {
-    std::string_view kind;  // "a date", "a time", "a date and time"; no key takes one
-};
-
 struct TomlValue {
-    std::variant<bool, std::int64_t, double, std::string, TomlArray, TomlTable, TomlOther> data;
+    // Empty: a date or a time, which no key takes.
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, TomlArray, TomlTable> data;
     int line = 0;  // from 1
 
     template <typename T>

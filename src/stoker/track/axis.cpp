@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <string_view>
 
 namespace stoker {
 namespace {
@@ -23,13 +22,9 @@ struct Unit {
 };
 
 Unit unit_for(double most) {
-    struct Named {
-        double size;
-        std::string_view suffix;
-    };
-    for (const Named& unit : {Named{1e9, "G"}, Named{1e6, "M"}, Named{1e3, "k"}}) {
+    for (const Unit& unit : {Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}}) {
         if (most >= 10 * unit.size || (most >= unit.size && unit.size > 1e3)) {
-            return most >= 1e15 ? Unit{} : Unit{unit.size, std::string(unit.suffix)};
+            return most >= 1e15 ? Unit{} : unit;
         }
     }
     if (most > 0 && most < 1e-3) {

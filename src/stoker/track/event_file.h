@@ -31,8 +31,6 @@ class EventFile {
     explicit EventFile(const EventFileOptions& options);
     EventFile(EventFile&&) = default;
     EventFile& operator=(EventFile&&) = default;
-    EventFile(const EventFile&) = delete;
-    EventFile& operator=(const EventFile&) = delete;
     ~EventFile();  // flushes and ignores errors
 
     // Appends one event with all `scalars` to the buffer, which is flushed at 64 KiB. Throws IoError.

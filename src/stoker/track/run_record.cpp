@@ -16,32 +16,20 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// True if the file exists. Updates modified_ns; an expected file that is missing becomes a problem.
-bool note_file(RunRecord& run, const char* name, bool expected) {
+// Calls read(path) if the file exists and updates modified_ns. Errors become problems of the run, and so does an
+// expected file that is missing.
+template <typename Read>
+void read_if_present(RunRecord& run, const char* name, bool expected, const Read& read) {
     std::error_code none;
     if (!fs::exists(run.path / name, none)) {
         if (expected) {
             run.problems.push_back(fmt::format("no {}", name));
         }
-        return false;
+        return;
     }
     try {
         const std::int64_t modified = File(run.path / name).info().modified_ns;
         run.modified_ns = std::max(run.modified_ns.value_or(modified), modified);
-        return true;
-    } catch (const IoError& error) {
-        run.problems.emplace_back(error.what());
-        return false;
-    }
-}
-
-// Calls read(path) if the file exists. Its errors become problems of the run.
-template <typename Read>
-void read_if_present(RunRecord& run, const char* name, bool expected, const Read& read) {
-    if (!note_file(run, name, expected)) {
-        return;
-    }
-    try {
         read(run.path / name);
     } catch (const Error& error) {
         run.problems.emplace_back(error.what());

@@ -33,7 +33,7 @@ struct Step {
     }
     Image operator()(const CenterCrop& op) const {
         Image to(op.height, op.width, image.channels);
-        crop_padded(image, center_crop_box(image.height, image.width, op.height, op.width), to.view());
+        padded_crop(image, center_crop_box(image.height, image.width, op.height, op.width), PaddingMode::constant, {}, to.view());
         return to;
     }
     Image operator()(const RandomResizedCrop& op) const {

@@ -102,7 +102,7 @@ TEST_F(TransformTest, CenterCropIsAView) {
 TEST_F(TransformTest, ACropBeyondTheImageIsPadded) {
     const ConstImageView out = run(Transform(std::vector<Op>{CenterCrop{40, 12}}), sample_, {});
     Image want(40, 12, 3);
-    crop_padded(image_.view(), center_crop_box(37, 29, 40, 12), want.view());
+    padded_crop(image_.view(), center_crop_box(37, 29, 40, 12), PaddingMode::constant, {}, want.view());
     EXPECT_EQ(pixels(out), pixels(want.view()));
     EXPECT_EQ(out.row(0)[0], 0);
 }
@@ -165,7 +165,7 @@ TEST_F(TransformTest, ManyOpsInARowReadAndWriteDifferentMemory) {
         resize(want.view(), resized.view(), scratch);
         horizontal_flip(resized.view());
         want = Image(side - 1, side + 2, 3);
-        crop_padded(resized.view(), center_crop_box(side, side, side - 1, side + 2), want.view());
+        padded_crop(resized.view(), center_crop_box(side, side, side - 1, side + 2), PaddingMode::constant, {}, want.view());
     }
     EXPECT_EQ(pixels(run(Transform(ops), sample_, {})), pixels(want.view()));
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +10,8 @@
 
 #include "stoker/base/image.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/codecs/dct/dct_blocks.h"
+#include "stoker/codecs/jpeg/block_decoder.h"
 
 namespace stoker {
 
@@ -21,17 +22,12 @@ std::optional<Codec> sniff_dct(std::span<const std::byte> bytes);
 // DataError.
 class DctDecoder {
   public:
-    DctDecoder();
-    DctDecoder(DctDecoder&&) noexcept;
-    DctDecoder& operator=(DctDecoder&&) noexcept;
-    ~DctDecoder();
-
     ImageInfo info(std::span<const std::byte> bytes);
     void decode(std::span<const std::byte> bytes, RowSink& sink);
 
   private:
-    struct State;
-    std::unique_ptr<State> state_;
+    DctBlocks blocks_;
+    BlockDecoder pixels_;
 };
 
 // The result of converting one JPEG: a record, or the reason why it must stay a JPEG (CMYK, missing scans, ...).

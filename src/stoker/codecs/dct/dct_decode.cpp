@@ -2,20 +2,9 @@
 #include <cstring>
 
 #include "stoker/codecs/dct/dct.h"
-#include "stoker/codecs/dct/dct_blocks.h"
-#include "stoker/codecs/jpeg/block_decoder.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
-struct DctDecoder::State {
-    DctBlocks blocks;
-    BlockDecoder pixels;
-};
-
-DctDecoder::DctDecoder() : state_(std::make_unique<State>()) {}
-DctDecoder::DctDecoder(DctDecoder&&) noexcept = default;
-DctDecoder& DctDecoder::operator=(DctDecoder&&) noexcept = default;
-DctDecoder::~DctDecoder() = default;
 
 std::optional<Codec> sniff_dct(std::span<const std::byte> bytes) {
     constexpr std::size_t kFlags = 5;
@@ -26,8 +15,8 @@ std::optional<Codec> sniff_dct(std::span<const std::byte> bytes) {
 }
 
 ImageInfo DctDecoder::info(std::span<const std::byte> bytes) {
-    state_->blocks.open(bytes);
-    const DctHeader& header = state_->blocks.header();
+    blocks_.open(bytes);
+    const DctHeader& header = blocks_.header();
     return {.codec = (header.flags & DctFlags::kZstd) != 0 ? Codec::dct_zstd : Codec::dct,
             .height = header.frame.height,
             .width = header.frame.width,
@@ -36,10 +25,10 @@ ImageInfo DctDecoder::info(std::span<const std::byte> bytes) {
 }
 
 void DctDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
-    state_->blocks.open(bytes);
-    const DctHeader& header = state_->blocks.header();
+    blocks_.open(bytes);
+    const DctHeader& header = blocks_.header();
     const Region region = checked_region(sink, header.frame.height, header.frame.width);
-    state_->pixels.decode(header.frame, state_->blocks, region, sink);
+    pixels_.decode(header.frame, blocks_, region, sink);
     sink.finish();
 }
 

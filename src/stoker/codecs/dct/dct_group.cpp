@@ -3,7 +3,6 @@
 #include "stoker/codecs/dct/dct_group.h"
 
 #include <cstring>
-#include <fmt/format.h>
 #include <zstd.h>
 
 #include "stoker/base/error.h"
@@ -35,6 +34,25 @@ std::vector<std::byte> compress(const std::vector<std::byte>& part) {
     return out;
 }
 
+std::span<const std::byte> decompress(ZSTD_DCtx& context, std::span<const std::byte> frame, std::size_t most,
+                                      Buffer& out) {
+    if (frame.empty()) {
+        out.resize(kSegmentPadding);
+        return out.bytes().first(0);
+    }
+    const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > most) {
+        refuse("a part of an impossible size");
+    }
+    out.resize(static_cast<std::size_t>(size) + kSegmentPadding);
+    const std::size_t got =
+        ZSTD_decompressDCtx(&context, out.data(), static_cast<std::size_t>(size), frame.data(), frame.size());
+    if (ZSTD_isError(got) != 0 || got != size) {
+        refuse("a part that zstd cannot read");
+    }
+    return out.bytes().first(got);
+}
+
 }  // namespace
 
 std::vector<std::byte> write_group(const SegmentParts& parts) {
@@ -50,36 +68,11 @@ std::vector<std::byte> write_group(const SegmentParts& parts) {
     return out;
 }
 
-struct GroupReader::Zstd {
-    std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context{ZSTD_createDCtx(), ZSTD_freeDCtx};
-
-    std::span<const std::byte> decompress(std::span<const std::byte> frame, std::size_t most, Buffer& out) const {
-        if (frame.empty()) {
-            out.resize(kSegmentPadding);
-            return out.bytes().first(0);
-        }
-        const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
-        if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > most) {
-            refuse("a part of an impossible size");
-        }
-        out.resize(static_cast<std::size_t>(size) + kSegmentPadding);
-        const std::size_t got =
-            ZSTD_decompressDCtx(context.get(), out.data(), static_cast<std::size_t>(size), frame.data(), frame.size());
-        if (ZSTD_isError(got) != 0 || got != size) {
-            refuse("a part that zstd cannot read");
-        }
-        return out.bytes().first(got);
-    }
-};
-
-GroupReader::GroupReader() : zstd_(std::make_unique<Zstd>()) {
-    if (zstd_->context == nullptr) {
+GroupReader::GroupReader() : zstd_(ZSTD_createDCtx(), ZSTD_freeDCtx) {
+    if (zstd_ == nullptr) {
         throw IoError({.where = "host memory", .expected = "memory for zstd", .got = "none"});
     }
 }
-GroupReader::GroupReader(GroupReader&&) noexcept = default;
-GroupReader& GroupReader::operator=(GroupReader&&) noexcept = default;
-GroupReader::~GroupReader() = default;
 
 void GroupReader::read(std::span<const std::byte> group, std::span<const int> blocks, const SegmentKernels& kernels) {
     std::size_t all = 0;
@@ -97,7 +90,7 @@ void GroupReader::read(std::span<const std::byte> group, std::span<const int> bl
         if (size > group.size() - at) {
             refuse("a truncated group");
         }
-        parts[p] = zstd_->decompress(group.subspan(at, size), kMaxBytes[p] * all, parts_[static_cast<std::size_t>(p)]);
+        parts[p] = decompress(*zstd_, group.subspan(at, size), kMaxBytes[p] * all, parts_[static_cast<std::size_t>(p)]);
         at += size;
         total += parts[p].size();
     }

@@ -14,6 +14,8 @@
 #include "stoker/base/buffer.h"
 #include "stoker/codecs/dct/dct_segment.h"
 
+struct ZSTD_DCtx_s;  // from zstd.h
+
 namespace stoker {
 
 std::vector<std::byte> write_group(const SegmentParts& parts);
@@ -22,9 +24,6 @@ std::vector<std::byte> write_group(const SegmentParts& parts);
 class GroupReader {
   public:
     GroupReader();
-    GroupReader(GroupReader&&) noexcept;
-    GroupReader& operator=(GroupReader&&) noexcept;
-    ~GroupReader();
 
     // `blocks`: the number of blocks in each segment of the group. Throws DataError.
     void read(std::span<const std::byte> group, std::span<const int> blocks, const SegmentKernels& kernels);
@@ -33,8 +32,7 @@ class GroupReader {
     std::span<const std::byte> segment(std::size_t i) const;
 
   private:
-    struct Zstd;
-    std::unique_ptr<Zstd> zstd_;
+    std::unique_ptr<ZSTD_DCtx_s, std::size_t (*)(ZSTD_DCtx_s*)> zstd_;
     SegmentScratch scratch_;
     std::array<Buffer, 4> parts_;
     Buffer segments_;

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "stoker/base/error.h"
-#include "stoker/codecs/exif.h"
+#include "stoker/codecs/orientation.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
@@ -139,10 +139,7 @@ void JpegReader::fail() const {
     const DataPlace place = {.path = {}, .offset = static_cast<std::int64_t>(size_ - source_.bytes_in_buffer)};
     switch (guard_.fault()) {
         case JpegFault::truncated:
-            throw DataError({.path = {}, .offset = static_cast<std::int64_t>(size_)},
-                            {.where = "jpeg",
-                             .expected = "a complete JPEG",
-                             .got = fmt::format("a truncated JPEG that ends after {} bytes", size_)});
+            throw_truncated("jpeg", "JPEG", size_);
         case JpegFault::too_many_scans:
             throw DataError(
                 place,

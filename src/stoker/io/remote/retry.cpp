@@ -11,11 +11,8 @@
 #include <thread>
 
 namespace stoker {
-namespace {
 
 using std::chrono::milliseconds;
-
-}  // namespace
 
 bool is_retried_status(int status) {
     return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;

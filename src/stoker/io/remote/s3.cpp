@@ -5,7 +5,9 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
 #include "stoker/io/remote/url.h"
@@ -51,11 +53,7 @@ std::string hmac_sha256(std::string_view key, std::string_view text) {
 }
 
 std::string hex_text(std::string_view bytes) {
-    std::string text;
-    for (const char c : bytes) {
-        text += fmt::format("{:02x}", static_cast<unsigned char>(c));
-    }
-    return text;
+    return fmt::format("{:02x}", fmt::join(std::vector<unsigned char>(bytes.begin(), bytes.end()), ""));
 }
 
 std::string value_of(const SignedRequest& request, std::string_view header) {
@@ -65,13 +63,6 @@ std::string value_of(const SignedRequest& request, std::string_view header) {
         }
     }
     throw InternalError({.where = "S3 signature", .expected = std::string(header), .got = "no such header"});
-}
-
-std::string amazon_time(std::time_t now) {
-    std::tm parts{};
-    ::gmtime_r(&now, &parts);
-    return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                       parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 // The Host header as libcurl sends it: without the default port of the scheme.
@@ -151,7 +142,7 @@ std::vector<std::string> signed_s3_headers(const std::string& url, const std::st
                           .headers = {{"host", host_header(parts)},
                                       {"range", range},
                                       {"x-amz-content-sha256", std::string(kNoPayload)},
-                                      {"x-amz-date", amazon_time(now)}},
+                                      {"x-amz-date", fmt::format("{:%Y%m%dT%H%M%SZ}", fmt::gmtime(now))}},
                           .payload_sha256 = std::string(kNoPayload)};
     if (!credentials.session_token.empty()) {
         request.headers.emplace_back("x-amz-security-token", credentials.session_token);

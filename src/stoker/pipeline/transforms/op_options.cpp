@@ -84,19 +84,15 @@ ImageSize OpOptions::size() {
     return {static_cast<int>(list.front()), static_cast<int>(list.back())};
 }
 
-std::string OpOptions::text(const std::string& name) {
-    const auto* value = std::get_if<std::string>(&spec_.options.at(name));
-    if (value == nullptr) {
-        refuse(name, "a string");
-    }
-    return *value;
-}
-
 std::size_t OpOptions::choice(const std::string& name, const std::vector<std::string>& names) {
     if (!has(name)) {
         return 0;
     }
-    const auto found = std::find(names.begin(), names.end(), text(name));
+    const auto* value = std::get_if<std::string>(&spec_.options.at(name));
+    if (value == nullptr) {
+        refuse(name, "a string");
+    }
+    const auto found = std::ranges::find(names, *value);
     if (found == names.end()) {
         refuse(name, fmt::format("one of {}", fmt::join(names, ", ")));
     }

@@ -27,8 +27,6 @@ class OpOptions {
                                 std::size_t most);
     // The option `size`: a side or [height, width], each at least 1. Throws if it is missing.
     ImageSize size();
-    // The option must be given.
-    std::string text(const std::string& name);
     // The index of the value in `names`; 0 if the option is missing.
     std::size_t choice(const std::string& name, const std::vector<std::string>& names);
     // A value from 0 to 255, or one per channel.

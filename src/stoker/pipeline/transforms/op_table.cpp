@@ -101,23 +101,15 @@ Op make_horizontal_flip(OpOptions& options) {
 }
 
 Op make_normalize(OpOptions& options) {
+    constexpr Normalize kPresets[] = {kImageNetNormalize, kMnistNormalize, kCifar10Normalize};
     Normalize op;
     if (options.has("preset")) {
-        const std::string preset = options.text("preset");
-        if (preset == "imagenet") {
-            op = kImageNetNormalize;
-        } else if (preset == "mnist") {
-            op = kMnistNormalize;
-        } else if (preset == "cifar10") {
-            op = kCifar10Normalize;
-        } else {
-            options.refuse("preset", "one of imagenet, mnist, cifar10");
-        }
+        op = kPresets[options.choice("preset", {"imagenet", "mnist", "cifar10"})];
     }
     const auto fill = [&](const char* name, std::array<float, 4>& values, bool positive) {
         const auto list = options.numbers(name, {}, 1, 4);
-        for (std::size_t i = 0; i < list.size(); ++i) {
-            const float value = static_cast<float>(list[i]);
+        for (const double number : list) {
+            const float value = static_cast<float>(number);
             if (!std::isfinite(value) || (positive && value <= 0)) {
                 options.refuse(name, positive ? "finite numbers above 0" : "finite numbers");
             }

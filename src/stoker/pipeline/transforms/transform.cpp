@@ -90,7 +90,8 @@ struct RunOp {
 
     ConstImageView operator()(const CenterCrop& op) const {
         const ImageView out = next_scratch(scratch, op.height, op.width, image.channels);
-        crop_padded(image, center_crop_box(image.height, image.width, op.height, op.width), out);
+        const Box box = center_crop_box(image.height, image.width, op.height, op.width);
+        padded_crop(image, box, PaddingMode::constant, {}, out);
         return out;
     }
     ConstImageView operator()(const RandomCrop& op) const {

@@ -1,11 +1,10 @@
 // Reads the orientation from good and hostile EXIF blocks and applies it to pixels. The expected pictures are written
 // by hand, as a viewer shows them.
-#include "stoker/codecs/exif.h"
+#include "stoker/codecs/orientation.h"
 
 #include <gtest/gtest.h>
 
 #include "codecs/fixtures.h"
-#include "stoker/codecs/orientation.h"
 
 namespace stoker {
 namespace {
