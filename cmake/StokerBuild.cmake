@@ -11,8 +11,13 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_BUILD_RPATH $ORIGIN)  # what is opened at run time lies beside the programs
 
-# LibTorch's headers cost up to 1.5 GB a file: the folders that include them compile one file at a time.
-set_property(GLOBAL APPEND PROPERTY JOB_POOLS heavy=1)
+# A file with LibTorch's headers needs up to 1.5 GB to compile: one such file at a time for each 4 GB of memory.
+cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)  # MiB
+math(EXPR heavy_jobs "${memory} / 4096")
+if(heavy_jobs LESS 1)
+  set(heavy_jobs 1)
+endif()
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS heavy=${heavy_jobs})
 
 find_program(STOKER_CCACHE ccache)
 if(STOKER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

@@ -89,13 +89,12 @@ void pack_into(const Dataset& dataset, const fs::path& target, std::uint64_t sha
 }
 
 void drop_file(const fs::path& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) {
         throw errno_error(path.string(), "a readable file");
     }
-    ::fsync(file);  // unwritten pages cannot be dropped
-    ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-    ::close(file);
+    ::fsync(file.get());  // unwritten pages cannot be dropped
+    ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
     sample.label = -1;
     dataset.read(index, sample);
     found.unlabelled += sample.label < 0;
-    if (stk == nullptr) {  // an stk index stores the class counts
+    if (stk == nullptr) {  // its labels are counted from the index
         count_label(sample.label, found.per_class);
     }
     if (sample.encoded) {
@@ -157,8 +157,8 @@ DatasetSummary summarize(const Dataset& dataset, bool verify, ProgressBar& progr
     if (stk != nullptr) {
         sum.codecs_counted = size;
         sum.codecs = stk->codecs();
-        sum.per_class = stk->class_counts();
-    } else if (auto known = count_known_labels(dataset); !known.empty()) {
+    }
+    if (auto known = count_known_labels(dataset); !known.empty()) {
         sum.per_class = std::move(known);
     } else if (count < size) {
         sum.per_class.clear();

@@ -1,8 +1,14 @@
 // A new folder that appears under its name only when complete.
 #pragma once
 
+#include <unistd.h>
+
 #include <filesystem>
+#include <fmt/format.h>
 #include <string>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
 
 namespace stoker::cli {
 
@@ -10,13 +16,41 @@ namespace stoker::cli {
 class StagedFolder {
   public:
     // Throws IoError if `target` is a file or a folder with files in it.
-    explicit StagedFolder(const std::string& target);
+    explicit StagedFolder(const std::string& target) : target_(std::filesystem::path(target).lexically_normal()) {
+        namespace fs = std::filesystem;
+        if (!target_.has_filename()) {
+            target_ = target_.parent_path();  // "data/digits/"
+        }
+        std::error_code error;
+        if (fs::exists(target_) && !(fs::is_directory(target_) && fs::is_empty(target_, error))) {
+            throw IoError({.where = target,
+                           .expected = "a new or an empty folder",
+                           .got = fs::is_directory(target_) ? "a folder with files in it" : "a file",
+                           .hint = "choose another name, or remove it first"});
+        }
+        path_ = fmt::format("{}.tmp-{}", target_.string(), getpid());
+        fs::create_directories(path_, error);
+        if (error) {
+            throw errno_error(target, "a place for a new folder", error.value());
+        }
+    }
     StagedFolder(const StagedFolder&) = delete;
     StagedFolder& operator=(const StagedFolder&) = delete;
-    ~StagedFolder();
+    ~StagedFolder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
 
     const std::filesystem::path& path() const { return path_; }
-    void commit();
+
+    void commit() {
+        std::error_code error;
+        std::filesystem::rename(path_, target_, error);  // replaces an empty folder, fails if files appeared in it
+        if (error) {
+            throw errno_error(target_.string(), "a new or an empty folder", error.value());
+        }
+        sync_directory(target_.has_parent_path() ? target_.parent_path() : std::filesystem::path("."));
+    }
 
   private:
     std::filesystem::path target_;

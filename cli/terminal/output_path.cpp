@@ -8,16 +8,12 @@
 #include <string>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 
 namespace stoker::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_folder(const fs::path& path) {
-    std::error_code none;
-    return fs::is_directory(path, none);
-}
 
 bool path_exists(const fs::path& path) {
     std::error_code none;

@@ -45,8 +45,4 @@ int run_interruptible(const std::function<int(const std::atomic<int>&)>& work, c
     }
 }
 
-void ignore_sigpipe() {
-    std::signal(SIGPIPE, SIG_IGN);
-}
-
 }  // namespace stoker::cli

@@ -22,7 +22,4 @@ void check_interrupt();
 // returns 128 + the signal's number.
 int run_interruptible(const std::function<int(const std::atomic<int>&)>& work, const std::string& hint = "");
 
-// Ignores SIGPIPE: writing to a pipe without a reader fails instead of ending the program.
-void ignore_sigpipe();
-
 }  // namespace stoker::cli

@@ -15,6 +15,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/formats/open.h"
 #include "stoker/recipe/recipe.h"
+#include "stoker/recipe/values.h"
 #include "stoker/track/recipe_keys.h"
 #include "stoker/train/trainer.h"
 
@@ -68,7 +69,7 @@ nlohmann::ordered_json confusion_json(const Evaluation& evaluation) {
 // True if data.val is the training data itself, not a share or another split of it.
 bool evaluates_training_data(const Recipe& recipe, const std::filesystem::path& checkpoint) {
     const std::string& val = recipe.data.val;
-    if (val.empty() || val_share(val) || has_splits(val)) {
+    if (val.empty() || parse_share(val) || has_splits(val)) {
         return false;
     }
     const std::string trained_recipe = read_trained_recipe(checkpoint);

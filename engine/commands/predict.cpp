@@ -10,7 +10,7 @@
 #include "engine/commands/prediction_file.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
-#include "stoker/formats/folder/image_files.h"
+#include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/open.h"
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/recipe/op_spec.h"

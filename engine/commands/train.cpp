@@ -1,5 +1,6 @@
 // stoker train: reads a recipe, runs the trainer, prints progress and results. SIGINT, SIGTERM and SIGHUP end the run
 // after the current step, with a checkpoint.
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
@@ -254,7 +255,7 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
 }
 
 int run(const Options& options) {
-    ignore_sigpipe();  // training continues if stdout or stderr is a closed pipe
+    std::signal(SIGPIPE, SIG_IGN);  // training continues if stdout or stderr is a closed pipe
     const std::shared_ptr<Group> group = join_group();
     try {
         return train(options, group);

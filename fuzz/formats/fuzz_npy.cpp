@@ -1,6 +1,6 @@
 // Arbitrary bytes as .npy: as an array of numbers, as text, as labels, and as a data set of images.
 #include "fuzz/formats/sources.h"
-#include "stoker/formats/array_labels.h"
+#include "stoker/formats/array.h"
 #include "stoker/formats/arrays/array_dataset.h"
 #include "stoker/formats/arrays/npy.h"
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <map>
 
 #include "stoker/base/error.h"
@@ -13,11 +14,31 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 using ::testing::HasSubstr;
 
+// Sets these variables and none of the others that read_world reads, and unsets them at the end.
+class Environment {
+  public:
+    explicit Environment(const Variables& variables) {
+        unset();
+        for (const auto& [name, value] : variables) {
+            setenv(name.c_str(), value.c_str(), 1);
+        }
+    }
+    Environment(const Environment&) = delete;
+    Environment& operator=(const Environment&) = delete;
+    ~Environment() { unset(); }
+
+  private:
+    static void unset() {
+        for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
+                                 "TORCHELASTIC_RESTART_COUNT", "STOKER_DIST_TIMEOUT"}) {
+            unsetenv(name);
+        }
+    }
+};
+
 World read(const Variables& variables) {
-    return read_world([&](const char* name) {
-        const auto found = variables.find(name);
-        return found == variables.end() ? nullptr : found->second.c_str();
-    });
+    const Environment environment(variables);
+    return read_world();
 }
 
 const Variables kTorchrun = {{"RANK", "3"},

@@ -140,7 +140,7 @@ TEST(CropPadded, CopiesWhatOverlapsAndZeroesTheRest) {
         }
     }
     Image wrong(2, 2, 3);
-    EXPECT_THROW(padded_crop(from.view(), {0, 0, 3, 2}, wrong.view()), PaddingMode::constant, {}, InvalidArgument);
+    EXPECT_THROW(padded_crop(from.view(), {0, 0, 3, 2}, PaddingMode::constant, {}, wrong.view()), InvalidArgument);
 }
 
 }  // namespace

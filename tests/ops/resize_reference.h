@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "stoker/ops/crop.h"
-#include "stoker/ops/random_crop.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/float16.h"
+#include "stoker/ops/random_crop.h"
 #include "stoker/ops/resize_normalize.h"
 
 namespace stoker::testing {
@@ -68,7 +68,8 @@ inline void resize_normalize_reference(ConstImageView from, const Box& window, c
                                        const NormalizeFactors& factors, const PixelTarget& target) {
     const auto& [source, full, part, flip] = geometry;
     Image whole(source.height, source.width, from.channels);
-    padded_crop(from, {-window.top, -window.left, source.height, source.width}, PaddingMode::constant, {}, whole.view());
+    padded_crop(from, {-window.top, -window.left, source.height, source.width}, PaddingMode::constant, {},
+                whole.view());
     Image resized(full.height, full.width, from.channels);
     resize_reference(whole.view(), resized.view());
     Image cut(part.height, part.width, from.channels);

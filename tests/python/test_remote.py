@@ -47,16 +47,15 @@ class Nginx:
         self.location = location
         self.www = folder / "www"
         self.www.mkdir(parents=True)
-        for path in (folder, *folder.parents):  # nginx's workers have a user of their own
-            if os.stat(path).st_uid == os.getuid() and str(path).startswith("/tmp/"):
-                path.chmod(0o755)
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         self.temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
         self.start()
 
     def start(self):
+        # pytest takes access to its folders from other users, so nginx's workers must not become one.
+        user = "user root;" if os.getuid() == 0 else ""
         (self.folder / "nginx.conf").write_text(
-            f"daemon off; worker_processes 1; pid {self.folder}/pid; error_log {self.folder}/error.log;\n"
+            f"{user} daemon off; worker_processes 1; pid {self.folder}/pid; error_log {self.folder}/error.log;\n"
             "events { worker_connections 64; }\n"
             f"http {{ access_log {self.folder}/access.log; {self.temporary}\n"
             f"server {{ listen 127.0.0.1:{self.port}; root {self.www}; {self.location} }} }}\n"

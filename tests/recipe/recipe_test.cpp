@@ -250,11 +250,5 @@ TEST(Recipe, ReadsFiles) {
     EXPECT_THROW(read_recipe((folder / "large.toml").string()), InvalidArgument);
 }
 
-TEST(Recipe, TellsSharesFromDataSets) {
-    EXPECT_EQ(val_share("10%"), 0.1);
-    EXPECT_EQ(val_share("data/val"), std::nullopt);
-    EXPECT_EQ(val_share(""), std::nullopt);
-}
-
 }  // namespace
 }  // namespace stoker

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "stoker/base/error.h"
 
@@ -52,24 +53,14 @@ constexpr std::string_view dtype_name(DType dtype) {
 template <typename T>
 struct dtype_of;
 template <>
-struct dtype_of<std::uint8_t> {
-    static constexpr DType value = DType::uint8;
-};
+struct dtype_of<std::uint8_t> : std::integral_constant<DType, DType::uint8> {};
 template <>
-struct dtype_of<std::int32_t> {
-    static constexpr DType value = DType::int32;
-};
+struct dtype_of<std::int32_t> : std::integral_constant<DType, DType::int32> {};
 template <>
-struct dtype_of<std::int64_t> {
-    static constexpr DType value = DType::int64;
-};
+struct dtype_of<std::int64_t> : std::integral_constant<DType, DType::int64> {};
 template <>
-struct dtype_of<float> {
-    static constexpr DType value = DType::float32;
-};
+struct dtype_of<float> : std::integral_constant<DType, DType::float32> {};
 template <>
-struct dtype_of<double> {
-    static constexpr DType value = DType::float64;
-};
+struct dtype_of<double> : std::integral_constant<DType, DType::float64> {};
 
 }  // namespace stoker

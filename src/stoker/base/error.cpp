@@ -2,7 +2,6 @@
 // message always stays on one line.
 #include "stoker/base/error.h"
 
-#include <cerrno>
 #include <fmt/format.h>
 #include <system_error>
 #include <utility>
@@ -71,10 +70,6 @@ DataError DataError::located(const DataPlace& outer) const {
     return DataError(std::move(place), info_);
 }
 
-std::string errno_text() {
-    return errno_text(errno);
-}
-
 std::string errno_text(int code) {
     switch (code) {
         case ENOENT:
@@ -108,13 +103,9 @@ std::string errno_text(int code) {
     }
 }
 
-IoError errno_error(const std::string& where, const std::string& expected) {
-    return errno_error(where, expected, errno);
-}
-
 IoError errno_error(const std::string& where, const std::string& expected, int code, const std::string& hint) {
-    return IoError(fmt::format("[{}] expected {}, but {}{}{}", where, expected, errno_text(code),
-                               hint.empty() ? "" : "; ", hint));
+    return IoError(
+        fmt::format("[{}] expected {}, but {}{}{}", where, expected, errno_text(code), hint.empty() ? "" : "; ", hint));
 }
 
 }  // namespace stoker

@@ -2,6 +2,7 @@
 // what to do. The library throws; it never prints, exits or aborts.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -71,13 +72,21 @@ class DataError : public Error {
     ErrorInfo info_;
 };
 
-// The current errno (or `code`) as a clause: "it does not exist", "the disk is full".
-std::string errno_text();
-std::string errno_text(int code);
+// Calls `call` and adds `outer` to the places of its DataErrors.
+template <typename Call>
+decltype(auto) with_place(const DataPlace& outer, const Call& call) {
+    try {
+        return call();
+    } catch (const DataError& error) {
+        throw error.located(outer);
+    }
+}
 
-// The error of a failed system call: "[path] expected a readable file, but it does not exist; hint". `code`: a value of
-// errno, by default the current one.
-IoError errno_error(const std::string& where, const std::string& expected);
-IoError errno_error(const std::string& where, const std::string& expected, int code, const std::string& hint = {});
+// A value of errno as a clause: "it does not exist", "the disk is full".
+std::string errno_text(int code = errno);
+
+// The error of a failed system call: "[path] expected a readable file, but it does not exist; hint".
+IoError errno_error(const std::string& where, const std::string& expected, int code = errno,
+                    const std::string& hint = {});
 
 }  // namespace stoker

@@ -251,6 +251,29 @@ bool Folder::will_need(std::string_view name) const noexcept {
     return is_cached;
 }
 
+bool is_file(const std::filesystem::path& path) {
+    std::error_code unknown;
+    return std::filesystem::is_regular_file(path, unknown);
+}
+
+bool is_folder(const std::filesystem::path& path) {
+    std::error_code unknown;
+    return std::filesystem::is_directory(path, unknown);
+}
+
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> found;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+        found.push_back(entry->path());
+    }
+    if (error) {
+        throw errno_error(folder.string(), "a readable folder", error.value());
+    }
+    return found;
+}
+
 std::string read_text(const std::filesystem::path& path) {
     const Descriptor file = opened(path, kReadFlags, "a readable file");
     Buffer buffer;

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "stoker/base/buffer.h"
 
@@ -115,6 +116,13 @@ class Folder {
     Descriptor folder_;
 };
 
+// False also where the path cannot be accessed.
+bool is_file(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
+// The paths of the folder's entries, in no order. Throws IoError.
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
+
 // The whole file. Throws IoError.
 std::string read_text(const std::filesystem::path& path);
 
@@ -134,6 +142,9 @@ void sync_directory(const std::filesystem::path& directory);
 std::size_t read_bytes(int fd, std::span<std::byte> out, std::uint64_t offset);
 std::size_t write_bytes(int fd, std::span<const std::byte> bytes, std::optional<std::uint64_t> offset = {});
 
+inline std::string_view as_text(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 inline std::span<const std::byte> as_bytes(std::string_view text) {
     return std::as_bytes(std::span(text.data(), text.size()));
 }

@@ -24,12 +24,11 @@ constexpr TypePair kTypes[] = {{DType::uint8, at::kByte},        {DType::int32, 
 }  // namespace
 
 at::ScalarType scalar_type(DType dtype) {
-    return std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto& pair) { return pair.dtype == dtype; })->scalar;
+    return std::ranges::find(kTypes, dtype, &TypePair::dtype)->scalar;
 }
 
 DType dtype_of_scalar(at::ScalarType type) {
-    const auto* found =
-        std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto& pair) { return pair.scalar == type; });
+    const auto* found = std::ranges::find(kTypes, type, &TypePair::scalar);
     if (found == std::end(kTypes)) {
         throw Unsupported({.where = "tensor", .expected = "a type that Stoker stores", .got = c10::toString(type)});
     }
@@ -40,8 +39,7 @@ at::Tensor as_tensor(const std::shared_ptr<Batch>& batch, std::string_view field
     const TensorView view = batch->field(field);
     const auto options = at::TensorOptions().dtype(scalar_type(view.dtype));
     const auto release = [batch](void*) {};  // destroyed with the tensor's storage, and the batch with it
-    const auto spec = std::find_if(batch->fields().begin(), batch->fields().end(),
-                                   [&](const FieldSpec& candidate) { return candidate.name == field; });
+    const auto spec = std::ranges::find(batch->fields(), field, &FieldSpec::name);
     if (spec->layout == FieldLayout::channels_last) {
         const std::int64_t channels = view.shape[1];
         const std::int64_t width = view.shape[3];

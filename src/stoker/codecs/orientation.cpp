@@ -3,9 +3,8 @@
 // where the first upright pixel lies and in the distances to its right and lower neighbours.
 #include "stoker/codecs/orientation.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
+#include <cstring>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
@@ -87,10 +86,9 @@ int mirrored(bool from_end, int first, int length, int side) {
 }  // namespace
 
 int exif_orientation(std::span<const std::byte> block) noexcept {
-    constexpr std::array<std::byte, 6> prefix = {std::byte{'E'}, std::byte{'x'}, std::byte{'i'},
-                                                 std::byte{'f'}, std::byte{0},   std::byte{0}};
-    if (block.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), block.begin())) {
-        block = block.subspan(prefix.size());
+    constexpr std::size_t kPrefix = 6;
+    if (block.size() >= kPrefix && std::memcmp(block.data(), "Exif\0", kPrefix) == 0) {
+        block = block.subspan(kPrefix);
     }
     if (block.size() < 2 || block[0] != block[1]) {
         return 1;

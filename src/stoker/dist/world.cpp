@@ -13,8 +13,8 @@ namespace {
 constexpr int kMostRanks = 1 << 20;
 constexpr int kMostPorts = 65535;
 
-std::string text(const Environment& environment, const char* name) {
-    const char* value = environment(name);
+std::string text(const char* name) {
+    const char* value = std::getenv(name);
     return value == nullptr ? "" : value;
 }
 
@@ -27,8 +27,8 @@ std::string text(const Environment& environment, const char* name) {
 }
 
 // In [least, most].
-int number(const Environment& environment, const char* name, int least, int most) {
-    const std::string given = text(environment, name);
+int number(const char* name, int least, int most) {
+    const std::string given = text(name);
     int value = 0;
     const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
     if (given.empty() || error != std::errc{} || end != given.data() + given.size() || value < least || value > most) {
@@ -37,41 +37,30 @@ int number(const Environment& environment, const char* name, int least, int most
     return value;
 }
 
-std::chrono::milliseconds timeout(const Environment& environment, std::chrono::milliseconds usual) {
-    constexpr const char* kName = "STOKER_DIST_TIMEOUT";
-    const std::string given = text(environment, kName);
-    if (given.empty()) {
-        return usual;
-    }
-    constexpr int kDay = 24 * 60 * 60;
-    return std::chrono::seconds(number(environment, kName, 1, kDay));
-}
-
 }  // namespace
 
-World read_world(const Environment& environment) {
+World read_world() {
     World world;
-    if (text(environment, "RANK").empty() && text(environment, "WORLD_SIZE").empty()) {
+    if (text("RANK").empty() && text("WORLD_SIZE").empty()) {
         return world;
     }
-    world.size = number(environment, "WORLD_SIZE", 1, kMostRanks);
-    world.rank = number(environment, "RANK", 0, world.size - 1);
-    world.timeout = timeout(environment, world.timeout);
+    world.size = number("WORLD_SIZE", 1, kMostRanks);
+    world.rank = number("RANK", 0, world.size - 1);
+    if (constexpr const char* kTimeout = "STOKER_DIST_TIMEOUT"; !text(kTimeout).empty()) {
+        constexpr int kDay = 24 * 60 * 60;
+        world.timeout = std::chrono::seconds(number(kTimeout, 1, kDay));
+    }
     if (world.size == 1) {
         return world;
     }
-    world.address = text(environment, "MASTER_ADDR");
+    world.address = text("MASTER_ADDR");
     if (world.address.empty()) {
         refuse("MASTER_ADDR", "the host of rank 0", "");
     }
-    world.port = number(environment, "MASTER_PORT", 1, kMostPorts);
-    world.has_store = text(environment, "TORCHELASTIC_USE_AGENT_STORE") == "True";
-    world.attempt = text(environment, "TORCHELASTIC_RESTART_COUNT");
+    world.port = number("MASTER_PORT", 1, kMostPorts);
+    world.has_store = text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    world.attempt = text("TORCHELASTIC_RESTART_COUNT");
     return world;
-}
-
-World read_world() {
-    return read_world([](const char* name) -> const char* { return std::getenv(name); });
 }
 
 }  // namespace stoker

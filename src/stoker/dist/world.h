@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <string>
 
 namespace stoker {
@@ -19,11 +18,8 @@ struct World {
     std::chrono::milliseconds timeout = std::chrono::seconds(60);
 };
 
-using Environment = std::function<const char*(const char* name)>;
-
 // Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and STOKER_DIST_TIMEOUT (seconds). Without RANK and WORLD_SIZE the
 // world has one rank. Throws InvalidArgument, naming the variable, if one is missing or invalid.
 World read_world();
-World read_world(const Environment& environment);
 
 }  // namespace stoker

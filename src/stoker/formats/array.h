@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/file.h"
@@ -67,5 +68,15 @@ ImageArray image_array(const ArrayType& type, const Shape& shape);
 // Makes `sample` refer to raw pixels (H, W, C): to `bytes` where they have that layout, otherwise to a transposed copy
 // in `sample.storage`. `bytes` may lie in `sample.storage`. Sets all fields of the sample but the label.
 void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, Sample& sample);
+
+// ---- Labels: class indices, or one-hot rows ----
+
+// True where type and shape fit labels of `count` samples.
+bool may_be_labels(const ArrayView& array, std::int64_t count);
+
+// The labels of `count` samples: integers of shape (N) or (N, 1), or one-hot rows (N, K) of integers or floats. -1
+// means "no label"; smaller values are refused. Throws DataError with the row, type and shape. `first` is added to the
+// row in messages, for an array that is a slice of another.
+std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t count, std::int64_t first = 0);
 
 }  // namespace stoker

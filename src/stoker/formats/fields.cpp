@@ -88,6 +88,14 @@ FoundFields find_fields(std::span<const std::string> present, const FieldNames& 
     return found;
 }
 
+void check_unique(std::span<const std::string> names, const std::string& where) {
+    std::vector<std::string_view> sorted(names.begin(), names.end());
+    std::ranges::sort(sorted);
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
+        throw DataError({}, {.where = where, .expected = "unique names", .got = fmt::format("{:?} twice", *twice)});
+    }
+}
+
 bool fields_have_splits(std::span<const std::string> present) {
     const auto has = [&](Split split) {
         const auto found = find_usual(present, kImages, split_names(split));

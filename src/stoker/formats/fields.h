@@ -23,6 +23,9 @@ struct FoundFields {
 FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
                         const std::string& path);
 
+// Throws DataError, with `where`, where two of the names are equal.
+void check_unique(std::span<const std::string> names, const std::string& where);
+
 // True where `present` holds usual names of image fields of both splits.
 bool fields_have_splits(std::span<const std::string> present);
 

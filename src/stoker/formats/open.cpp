@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <fmt/format.h>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/formats/arrays/array_dataset.h"
 #include "stoker/formats/arrays/array_file.h"
 #include "stoker/formats/folder/image_folder.h"
@@ -45,15 +46,14 @@ struct SynthOptions {
 };
 
 template <typename Number>
-Number parse_number(const std::string& data, std::string_view name, std::string_view text, Number smallest) {
-    Number value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < smallest) {
+Number parse_option(const std::string& data, std::string_view name, std::string_view text, Number smallest) {
+    const auto value = parse_number<Number>(text);
+    if (!value || *value < smallest) {
         throw InvalidArgument({.where = data,
                                .expected = fmt::format("{} to be an integer of at least {}", name, smallest),
                                .got = fmt::format("\"{}\"", text)});
     }
-    return value;
+    return *value;
 }
 
 // Parses "synth:digits", optionally followed by "?count=N&seed=S" in any order.
@@ -68,9 +68,9 @@ SynthOptions parse_synth(const std::string& data) {
         const std::string_view name = pair.substr(0, equals);
         const std::string_view value = equals < pair.size() ? pair.substr(equals + 1) : "";
         if (name == "count") {
-            options.count = parse_number<std::int64_t>(data, name, value, 1);
+            options.count = parse_option<std::int64_t>(data, name, value, 1);
         } else if (name == "seed") {
-            options.seed = parse_number<std::uint64_t>(data, name, value, 0);
+            options.seed = parse_option<std::uint64_t>(data, name, value, 0);
         } else {
             throw InvalidArgument({.where = data,
                                    .expected = "the parameters count and seed, as in synth:digits?count=1000&seed=7",
@@ -105,16 +105,6 @@ bool may_be_image_folder(const fs::path& directory) {
         throw errno_error(directory.string(), "a readable folder", error.value());
     }
     return false;
-}
-
-bool is_folder(const std::string& data) {
-    std::error_code error;  // a missing path is reported when it is opened
-    return fs::is_directory(data, error);
-}
-
-bool is_file(const std::string& data) {
-    std::error_code error;
-    return fs::is_regular_file(data, error);
 }
 
 // One line of the table. `splits` is null for formats that never have two splits.

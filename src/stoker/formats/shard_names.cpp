@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <fmt/format.h>
 #include <system_error>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/io/byte_file.h"
 
@@ -47,12 +48,11 @@ struct Part {
 }
 
 std::uint64_t range_end(std::string_view spec, std::string_view text) {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || text.size() > 18) {
+    const auto value = parse_number<std::uint64_t>(text);
+    if (!value || text.size() > 18) {
         refuse(spec, "numbers of at most 18 digits on both sides of \"..\"", fmt::format("\"{}\"", text));
     }
-    return value;
+    return *value;
 }
 
 Part parse_range(std::string_view spec, std::string_view text, std::size_t dots) {
@@ -125,16 +125,11 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
 
 std::vector<std::string> tars_in(const std::string& folder) {
     std::vector<std::string> names;
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-        const std::string name = entry->path().filename().string();
-        std::error_code unknown;
-        if (name.ends_with(kTar) && !name.starts_with('.') && !entry->is_directory(unknown)) {
-            names.push_back(entry->path().string());
+    for (const fs::path& path : list_folder(folder)) {
+        const std::string name = path.filename().string();
+        if (name.ends_with(kTar) && !name.starts_with('.') && !is_folder(path)) {
+            names.push_back(path.string());
         }
-    }
-    if (error) {
-        throw errno_error(folder, "a readable folder", error.value());
     }
     std::ranges::sort(names);
     return names;
@@ -148,11 +143,6 @@ bool holds_image(const fs::path& folder) {
         }
     }
     return false;
-}
-
-// S3 URLs have no query: their keys may hold '?' and '#'.
-std::string_view without_query(std::string_view spec) {
-    return is_remote(spec) && !spec.starts_with("s3://") ? spec.substr(0, spec.find_first_of("?#")) : spec;
 }
 
 }  // namespace
@@ -187,7 +177,7 @@ std::string first_of_braces(std::string_view spec) {
 
 std::vector<std::string> shard_names(const std::string& spec) {
     std::error_code unknown;
-    if (!is_remote(spec) && fs::is_directory(spec, unknown)) {
+    if (!is_remote(spec) && is_folder(spec)) {
         return tars_in(spec);
     }
     if (!is_remote(spec) && fs::exists(spec, unknown)) {
@@ -209,6 +199,10 @@ std::vector<std::string> shard_names(const std::string& spec) {
         std::ranges::move(found, std::back_inserter(names));
     }
     return names;
+}
+
+std::string_view without_query(std::string_view spec) {
+    return is_remote(spec) && !spec.starts_with("s3://") ? spec.substr(0, spec.find_first_of("?#")) : spec;
 }
 
 bool is_tar_spec(const std::string& spec) {

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "stoker/base/error.h"
 #include "stoker/fused/flush_denormals.h"
 #include "stoker/fused/fused_kernels.h"
-#include "stoker/fused/fused_setup.h"
 
 namespace stoker {
 namespace {
@@ -67,6 +67,60 @@ void cross_entropy(const FusedKernels& kernels, const LossPanel& panel, const st
     for (int i = 0; i < panel.features; ++i) {
         std::fill(panel.grads + std::ptrdiff_t{i} * kPanel + panel.samples,
                   panel.grads + std::ptrdiff_t{i} * kPanel + round_up_to_group(panel.samples), 0.0f);
+    }
+}
+
+// The factors of torch.optim's formulas that all weights share, computed in double precision. `number` counts the
+// optimiser's steps from 1.
+UpdateRule rule_of(const FusedOptimizer& optimizer, double lr, std::int64_t number) {
+    const auto f = [](double value) { return static_cast<float>(value); };
+    const bool decoupled = optimizer.kind == FusedOptimizer::Kind::adamw;
+    const float l2 = decoupled ? 0.0f : f(optimizer.weight_decay);
+    if (optimizer.kind == FusedOptimizer::Kind::sgd) {
+        return {.kind = optimizer.momentum != 0 ? UpdateRule::Kind::momentum : UpdateRule::Kind::sgd,
+                .step = f(-lr),
+                .l2 = l2,
+                .momentum = f(optimizer.momentum),
+                .from_grad = optimizer.nesterov ? 1.0f : 0.0f,
+                .from_buffer = optimizer.nesterov ? f(optimizer.momentum) : 1.0f};
+    }
+    const auto t = static_cast<double>(number);
+    return {.kind = UpdateRule::Kind::adam,
+            .step = f(-lr / (1 - std::pow(optimizer.beta1, t))),
+            .keep = decoupled ? f(1 - lr * optimizer.weight_decay) : 1.0f,
+            .l2 = l2,
+            .beta2 = f(optimizer.beta2),
+            .rest1 = f(1 - optimizer.beta1),
+            .rest2 = f(1 - optimizer.beta2),
+            .root_scale = f(1 / std::sqrt(1 - std::pow(optimizer.beta2, t))),
+            .eps = f(optimizer.eps)};
+}
+
+[[noreturn]] void refuse(const std::string& expected, const std::string& got) {
+    throw InvalidArgument({.where = "FusedMlp", .expected = expected, .got = got});
+}
+
+void check_options(const FusedMlpOptions& options, std::span<const FusedLayer> layers) {
+    const auto& widths = options.widths;
+    if (widths.size() < 2 || std::ranges::min(widths) < 1) {
+        refuse("widths of at least 1, for inputs, hidden layers and outputs",
+               std::to_string(widths.size()) + " widths");
+    }
+    if (layers.size() + 1 != widths.size()) {
+        refuse(std::to_string(widths.size() - 1) + " layers", std::to_string(layers.size()));
+    }
+    if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
+        refuse("a label smoothing in [0, 1)", std::to_string(options.label_smoothing));
+    }
+    const auto& optimizer = options.optimizer;
+    const bool is_adam = optimizer.kind != FusedOptimizer::Kind::sgd;
+    for (const FusedLayer& layer : layers) {
+        const bool first = layer.weight_first != nullptr && layer.bias_first != nullptr;
+        const bool second = layer.weight_second != nullptr && layer.bias_second != nullptr;
+        if (layer.weight == nullptr || layer.bias == nullptr || ((is_adam || optimizer.momentum != 0) && !first) ||
+            (is_adam && !second)) {
+            refuse("memory for weight, bias and the optimizer's state in each layer", "null");
+        }
     }
 }
 
@@ -129,9 +183,6 @@ void FusedMlp::allocate(std::int64_t samples) {
 }
 
 void FusedMlp::check(const FusedBatch& batch, std::int64_t number) const {
-    const auto refuse = [](const std::string& expected, const std::string& got) {
-        throw InvalidArgument({.where = "FusedMlp::step", .expected = expected, .got = got});
-    };
     if (batch.samples < 1 || batch.x == nullptr || batch.label == nullptr) {
         refuse("at least one sample with a label", std::to_string(batch.samples) + " samples");
     }
@@ -157,13 +208,11 @@ double FusedMlp::step(const FusedBatch& batch, double lr, std::int64_t number) {
         forward_pass(run, member);
         loss(run, member);
         backward_pass(run, member);
-        update_pass(run, member);
+        for (std::size_t l = layers_.size(); l-- > 0;) {
+            layer_update(run, member, l);
+        }
     });
-    double sum = 0;
-    for (const double loss : sample_losses_) {
-        sum += loss;
-    }
-    return sum;
+    return std::accumulate(sample_losses_.begin(), sample_losses_.end(), 0.0);
 }
 
 // The first layer that is divided by samples: small last layers need no barriers that way.
@@ -293,12 +342,6 @@ void FusedMlp::backward_pass(const Run& run, int member) {
         layer_backward(l, share_of(run, by_samples, layers_[l].inputs, member));
     }
     team_.barrier();
-}
-
-void FusedMlp::update_pass(const Run& run, int member) {
-    for (std::size_t l = layers_.size(); l-- > 0;) {
-        layer_update(run, member, l);
-    }
 }
 
 void FusedMlp::layer_update(const Run& run, int member, std::size_t l) {

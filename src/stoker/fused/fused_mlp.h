@@ -64,7 +64,6 @@ class FusedMlp {
     void loss(const Run& run, int member);
     void backward_pass(const Run& run, int member);
     void layer_backward(std::size_t l, const Share& part);
-    void update_pass(const Run& run, int member);
     void layer_update(const Run& run, int member, std::size_t l);
     const float* copied_inputs(const Run& run, int member, std::size_t l, int j, int columns);
 

@@ -1,6 +1,5 @@
-// A .pt2 file is a zip of uncompressed members below one folder, which has the file's original name.
-#include "stoker/models/exported_file.h"
-
+// read_exported_file: a .pt2 file is a zip of uncompressed members below one folder, which has the file's original
+// name.
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/arrays/safetensors.h"
 #include "stoker/io/zip.h"
+#include "stoker/models/exported_model.h"
 #include "stoker/models/imported_model.h"
 
 namespace stoker {
@@ -27,11 +27,6 @@ Buffer member(const ZipFile& zip, const std::string& path, std::string_view name
                                          .got = fmt::format("one without {}", name)});
     }
     return zip.inflate(*found);
-}
-
-std::string_view text_of(const Buffer& buffer) {
-    const auto bytes = buffer.bytes();
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 std::vector<NamedTensor> tensors_of(const Buffer& weights, const std::string& path) {
@@ -67,7 +62,8 @@ ExportedFile read_exported_file(const std::string& path) {
     const std::vector<NamedTensor> tensors = tensors_of(weights, path);
     ExportedFile file;
     try {
-        const Json json = Json::parse(text_of(description));
+        const auto* text = reinterpret_cast<const char*>(description.data());
+        const Json json = Json::parse(text, text + description.size());
         if (json.at("version").get<int>() != kVersion) {
             throw Unsupported({.where = path,
                                .expected = fmt::format("version {} of an exported model", kVersion),

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/models/exported_file.h"
 
 namespace stoker {
 namespace {

@@ -147,7 +147,7 @@ torch::jit::Module load_module(const std::string& path) {
 }  // namespace
 
 TorchScriptModel::TorchScriptModel(const std::string& path)
-    : path_(path), module_(std::make_unique<torch::jit::Module>(load_module(path))) {
+    : module_(std::make_unique<torch::jit::Module>(load_module(path))) {
     for (const auto& entry : module_->named_parameters()) {
         const bool trained = entry.value.requires_grad();
         parameter(entry.name, entry.value).requires_grad_(trained);

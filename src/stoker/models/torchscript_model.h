@@ -27,7 +27,6 @@ class TorchScriptModel final : public Model {
     torch::jit::Module eval_copy() const;
 
   private:
-    std::string path_;
     std::unique_ptr<torch::jit::Module> module_;
 };
 

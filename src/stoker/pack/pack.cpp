@@ -115,10 +115,10 @@ class Packing {
   private:
     // A target inside the source would be read as a part of it from then on.
     void refuse_inside_source() const {
-        std::error_code unknown;
-        if (!fs::is_directory(dataset_.path(), unknown)) {
+        if (!is_folder(dataset_.path())) {
             return;
         }
+        std::error_code unknown;
         const fs::path source = fs::weakly_canonical(dataset_.path(), unknown);
         const fs::path within = fs::weakly_canonical(path_, unknown).lexically_relative(source);
         if (!within.empty() && *within.begin() != "..") {

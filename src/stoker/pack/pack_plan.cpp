@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <optional>
-#include <system_error>
 #include <vector>
 
 #include "stoker/base/error.h"
@@ -52,9 +51,8 @@ std::int64_t label_of(const Dataset& dataset, std::int64_t index) {
 // Modification time of the file that represents the data set; empty if there is none. It is the only part of the plan
 // that shows changed pixels in a file of the same size.
 std::optional<std::int64_t> modified_ns(const fs::path& path) {
-    std::error_code unknown;
     for (const fs::path& file : {path, path / "data.mdb", path / kStkManifest}) {
-        if (!path.empty() && fs::is_regular_file(file, unknown)) {
+        if (!path.empty() && is_file(file)) {
             return File(file).info().modified_ns;
         }
     }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <fmt/format.h>
 #include <system_error>
@@ -12,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/parse_number.h"
 
 namespace stoker {
 namespace {
@@ -32,12 +32,11 @@ std::string hex(std::uint64_t value) {
 }
 
 std::uint64_t from_hex(const std::string& text) {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-    if (error != std::errc{} || end != text.data() + text.size()) {
+    const auto value = parse_number<std::uint64_t>(text, 16);
+    if (!value) {
         throw DataError({}, {.where = "pack", .expected = "a hash in hexadecimal", .got = text});
     }
-    return value;
+    return *value;
 }
 
 Json to_json(const StagedPart& part) {

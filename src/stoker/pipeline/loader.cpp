@@ -309,10 +309,9 @@ void Loader::restore(const LoaderState& state) {
     const bool inside = state.bad_samples >= 0 && state.epoch >= 0 && state.epoch <= last_epoch && state.batch >= 0 &&
                         state.batch < batches;
     if (!inside) {
-        throw InvalidArgument(
-            {.where = "loader state",
-             .expected = "batch 0 to " + std::to_string(batches - 1) + " of epoch 0 or later",
-             .got = "batch " + std::to_string(state.batch) + " of epoch " + std::to_string(state.epoch)});
+        throw InvalidArgument({.where = "loader state",
+                               .expected = fmt::format("batch 0 to {} of epoch 0 or later", batches - 1),
+                               .got = fmt::format("batch {} of epoch {}", state.batch, state.epoch)});
     }
     stop();
     bad_in_epoch_ = state.bad_samples;

@@ -9,6 +9,7 @@
 #include "stoker/formats/concat.h"
 #include "stoker/formats/open.h"
 #include "stoker/formats/subset.h"
+#include "stoker/recipe/values.h"
 
 namespace stoker {
 namespace {
@@ -82,7 +83,7 @@ std::vector<std::string> training_sets(const DataRecipe& recipe) {
 }
 
 RecipeData open_train_data(const DataRecipe& recipe) {
-    const std::optional<double> share = val_share(recipe.val);
+    const std::optional<double> share = parse_share(recipe.val);
     RecipeData data;
     std::vector<DatasetPtr> train;
     std::vector<DatasetPtr> val;
@@ -111,7 +112,7 @@ RecipeData open_data(const DataRecipe& recipe) {
 }
 
 RecipeData open_val_data(const DataRecipe& recipe) {
-    if (val_share(recipe.val)) {
+    if (parse_share(recipe.val)) {
         return open_data(recipe);
     }
     if (!recipe.val.empty()) {

@@ -39,8 +39,8 @@ LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data)
 LoaderOptions val_loader_options(const Recipe& recipe, const RecipeData& data);
 
 // The sampler of a recipe: sequential, shuffled, windowed, weighted by data set, or balanced by class. Throws
-// InvalidArgument with the key for weights that do not match the data sets, or balance without labels. Data sets without
-// an index of labels are read once for data.balance; errors of the system are rethrown.
+// InvalidArgument with the key for weights that do not match the data sets, or balance without labels. Data sets
+// without an index of labels are read once for data.balance; errors of the system are rethrown.
 std::shared_ptr<const Sampler> train_sampler(const Recipe& recipe, const RecipeData& data);
 
 // data.workers = "auto": the cores this rank may use, minus one for the training thread if a GPU trains; at least 1.

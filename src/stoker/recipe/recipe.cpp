@@ -175,10 +175,6 @@ std::string name_of(const std::string& origin) {
 
 }  // namespace
 
-std::optional<double> val_share(const std::string& val) {
-    return parse_share(val);
-}
-
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets) {
     std::error_code unknown;  // read_text below reports the error
     const auto size = std::filesystem::file_size(path, unknown);

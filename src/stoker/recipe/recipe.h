@@ -148,9 +148,6 @@ class BadSetting : public InvalidArgument {
     using InvalidArgument::InvalidArgument;
 };
 
-// The share of `train` in (0, 1) if data.val is one: 0.1 for "10%". Otherwise empty.
-std::optional<double> val_share(const std::string& val);
-
 // Reads a recipe and applies `sets`, each "key=value" with a dotted key: the value is read by the key's type, and
 // unquoted strings are taken literally. Relative data paths are not changed (relative to the working directory). Throws
 // IoError for a missing file, InvalidArgument with file, line and key for an unknown key, a wrong type or an impossible

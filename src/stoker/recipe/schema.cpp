@@ -106,7 +106,7 @@ std::vector<SchemaKey> data_keys() {
         text(
             "data.val", at(&DataRecipe::val), "a data set, or a share above 0% and below 100% such as \"10%\"",
             [](std::string_view given) {
-                return !(looks_like_share(given) || is_plain_number(given)) || parse_share(given);
+                return !(given.ends_with('%') || is_plain_number(given)) || parse_share(given);
             },
             "the data set to evaluate on, or the share of `train` to hold out for it; empty: the test split of `train` "
             "if it has one, otherwise no evaluation"),

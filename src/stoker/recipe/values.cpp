@@ -57,7 +57,7 @@ std::optional<Counted> parse_counted(std::string_view text) {
 
 // "10%" is 10. Empty for anything but a number of at least 0 and a percent sign.
 std::optional<double> parse_percent(std::string_view text) {
-    if (!looks_like_share(text) || !is_digit(text.front())) {
+    if (!text.ends_with('%') || !is_digit(text.front())) {
         return std::nullopt;
     }
     double percent = 0;
@@ -108,10 +108,6 @@ std::optional<Interval> parse_interval(std::string_view text, std::int64_t least
 
 std::string interval_text(const Interval& every) {
     return fmt::format("{} {}", every.count, plural(every.count, every.epochs ? "epoch" : "step"));
-}
-
-bool looks_like_share(std::string_view text) {
-    return text.ends_with('%');
 }
 
 std::optional<double> parse_share(std::string_view text) {

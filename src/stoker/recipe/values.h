@@ -21,9 +21,6 @@ std::string byte_size_text(std::int64_t bytes);
 std::optional<Interval> parse_interval(std::string_view text, std::int64_t least = 1);
 std::string interval_text(const Interval& every);
 
-// True for text that ends in a percent sign: "10%", also "abc%".
-bool looks_like_share(std::string_view text);
-
 // "10%" is 0.1. Empty unless above 0% and below 100%.
 std::optional<double> parse_share(std::string_view text);
 

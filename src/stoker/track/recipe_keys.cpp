@@ -73,14 +73,12 @@ std::vector<DifferingKey> differing_keys(const std::vector<RecipeKeys>& recipes)
     std::vector<DifferingKey> differing;
     for (const std::string& name : names) {
         DifferingKey key{.key = name, .values = {}};
+        std::set<std::string> values;  // a missing key differs from an empty value
         for (const RecipeKeys& recipe : recipes) {
             const auto found = recipe.find(name);
             key.values.push_back(found == recipe.end() ? "" : found->second);
-        }
-        std::set<std::string> values;
-        for (std::size_t i = 0; i < recipes.size(); ++i) {
-            if (!recipes[i].empty()) {
-                values.insert(recipes[i].contains(name) ? "=" + key.values[i] : "");
+            if (!recipe.empty()) {
+                values.insert(found == recipe.end() ? "" : "=" + found->second);
             }
         }
         if (values.size() > 1) {

@@ -13,7 +13,7 @@
 
 #include "formats/arrays/npz_support.h"
 #include "stoker/base/error.h"
-#include "stoker/formats/array_labels.h"
+#include "stoker/formats/array.h"
 #include "stoker/formats/arrays/npy.h"
 #include "stoker/formats/arrays/safetensors.h"
 #include "stoker/formats/class_names.h"

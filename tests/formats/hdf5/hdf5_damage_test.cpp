@@ -13,8 +13,7 @@
 #include "stoker/base/rng.h"
 #include "stoker/formats/hdf5/hdf5.h"
 #include "stoker/formats/hdf5/hdf5_bytes.h"
-#include "stoker/formats/hdf5/hdf5_filters.h"
-#include "stoker/formats/hdf5/hdf5_header.h"
+#include "stoker/formats/hdf5/hdf5_info.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
 #include "support/temp_dir.h"
 

@@ -170,7 +170,7 @@ TEST(Hdf5, EqualKeysAreRefused) {
         file.add_bytes("images", {4, 2, 2}, noise(16, 6));
         file.add_texts("keys", {"a", "b", "c", "b"});
     }
-    EXPECT_THAT(error_of<DataError>(dir / "a.h5"), HasSubstr("expected keys that differ, got \"b\" twice"));
+    EXPECT_THAT(error_of<DataError>(dir / "a.h5"), HasSubstr("expected unique names, got \"b\" twice"));
 }
 
 TEST(Hdf5, ManyNumberedClasses) {

@@ -33,7 +33,8 @@ struct Step {
     }
     Image operator()(const CenterCrop& op) const {
         Image to(op.height, op.width, image.channels);
-        padded_crop(image, center_crop_box(image.height, image.width, op.height, op.width), PaddingMode::constant, {}, to.view());
+        padded_crop(image, center_crop_box(image.height, image.width, op.height, op.width), PaddingMode::constant, {},
+                    to.view());
         return to;
     }
     Image operator()(const RandomResizedCrop& op) const {

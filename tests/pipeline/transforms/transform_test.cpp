@@ -165,7 +165,8 @@ TEST_F(TransformTest, ManyOpsInARowReadAndWriteDifferentMemory) {
         resize(want.view(), resized.view(), scratch);
         horizontal_flip(resized.view());
         want = Image(side - 1, side + 2, 3);
-        padded_crop(resized.view(), center_crop_box(side, side, side - 1, side + 2), PaddingMode::constant, {}, want.view());
+        padded_crop(resized.view(), center_crop_box(side, side, side - 1, side + 2), PaddingMode::constant, {},
+                    want.view());
     }
     EXPECT_EQ(pixels(run(Transform(ops), sample_, {})), pixels(want.view()));
 }

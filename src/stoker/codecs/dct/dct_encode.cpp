@@ -55,10 +55,6 @@ std::vector<std::byte> write_body(const JpegBlocks& jpeg, DctHeader& header) {
     return body;
 }
 
-bool starts_with(std::span<const std::byte> bytes, const std::vector<std::byte>& start) {
-    return bytes.size() >= start.size() && std::equal(start.begin(), start.end(), bytes.begin());
-}
-
 // The pixels that records are compared with.
 Image libjpeg_pixels(std::span<const std::byte> jpeg) {
     Image image;
@@ -115,7 +111,7 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
     header.frame = blocks.frame;
     if (baseline) {
         const std::vector<std::byte> scan = write_huffman_scan(blocks, tables, restart_interval);
-        if (!scan.empty() && starts_with(jpeg.subspan(head), scan)) {
+        if (!scan.empty() && std::ranges::mismatch(scan, jpeg.subspan(head)).in1 == scan.end()) {
             header.flags |= DctFlags::kExactFile;
             header.tail = jpeg.subspan(head + scan.size());
             result.exact_file = true;

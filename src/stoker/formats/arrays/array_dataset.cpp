@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/array_labels.h"
+#include "stoker/formats/array.h"
 #include "stoker/formats/class_names.h"
 #include "stoker/formats/fields.h"
 
@@ -30,14 +30,6 @@ std::vector<std::string> candidates(const std::vector<std::string>& names) {
                     {.where = where, .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
 }
 
-void check_unique(const std::vector<std::string>& keys) {
-    std::vector<std::string_view> sorted(keys.begin(), keys.end());
-    std::ranges::sort(sorted);
-    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
-        refuse(kKeys, "unique keys", fmt::format("\"{}\" twice", *twice));
-    }
-}
-
 }  // namespace
 
 ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldNames& fields) : path_(path) {
@@ -52,15 +44,13 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
     if (splits) {
         prefix_ = fmt::format("{}/", split_name(split));
     }
-    try {
+    with_place({.path = path}, [&] {
         load_images(found.image);
         if (found.label) {
             load_labels(*found.label);
         }
         load_classes_and_keys(splits);
-    } catch (const DataError& error) {
-        throw error.located({.path = path});
-    }
+    });
 }
 
 void ArrayDataset::load_images(const std::string& name) {
@@ -108,7 +98,7 @@ void ArrayDataset::load_classes_and_keys(bool splits) {
         if (keys_.size() != static_cast<std::size_t>(size())) {
             refuse(kKeys, fmt::format("{} keys, one for each image", size()), fmt::format("{}", keys_.size()));
         }
-        check_unique(keys_);
+        check_unique(keys_, kKeys);
     }
 }
 

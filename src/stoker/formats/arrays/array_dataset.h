@@ -15,7 +15,7 @@ namespace stoker {
 
 class ArrayDataset final : public Dataset {
   public:
-    // Images are uint8 (N, H, W), (N, H, W, C) or (N, C, H, W). array_labels.h describes labels; without labels all are
+    // Images are uint8 (N, H, W), (N, H, W, C) or (N, C, H, W). array.h describes labels; without labels all are
     // -1. A text array "classes" names the classes. Keys are "train/12" and "test/12" in a file with both splits,
     // otherwise the texts in "keys" where the file has them, otherwise the index. Throws IoError, DataError, and
     // Unsupported for images of other types.

@@ -11,7 +11,6 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/arrays/npy.h"
-#include "stoker/formats/arrays/npy_header.h"
 #include "stoker/formats/arrays/pt.h"
 #include "stoker/formats/arrays/safetensors.h"
 #include "stoker/io/zip.h"
@@ -206,8 +205,7 @@ constexpr Format kFormats[] = {
 };
 
 bool is_array_folder(const std::string& path) {
-    std::error_code unknown;
-    return fs::is_directory(path, unknown) && file_exists(fs::path(path) / kFolderImages);
+    return is_folder(path) && file_exists(fs::path(path) / kFolderImages);
 }
 
 std::string file_of(const std::string& path) {
@@ -237,8 +235,7 @@ const ArrayView* ArrayFile::find(std::string_view name) const {
 }
 
 bool is_array_path(const std::string& path) {
-    std::error_code unknown;
-    return fs::is_directory(path, unknown) ? is_array_folder(path) : find_format(path) != nullptr && file_exists(path);
+    return is_folder(path) ? is_array_folder(path) : find_format(path) != nullptr && file_exists(path);
 }
 
 std::vector<std::string> array_names(const std::string& path) {

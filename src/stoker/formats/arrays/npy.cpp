@@ -1,8 +1,7 @@
-// Element types, sizes and text of .npy files; npy_header.h parses the header.
+// Element types, sizes and text of .npy files; npy_header.cpp parses the header.
 #include "stoker/formats/arrays/npy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <optional>
@@ -10,8 +9,8 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/base/utf8.h"
-#include "stoker/formats/arrays/npy_header.h"
 
 namespace stoker {
 namespace {
@@ -24,15 +23,12 @@ struct Descr {
 };
 
 std::optional<Descr> parse_descr(std::string_view text) {
-    Descr descr;
     if (text.size() < 3 || std::string_view("<>|=").find(text[0]) == std::string_view::npos) {
         return std::nullopt;
     }
-    descr.big_endian = text[0] == '>';
-    descr.kind = text[1];
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + 2, end, descr.number);
-    return error == std::errc{} && stop == end ? std::optional(descr) : std::nullopt;
+    const auto number = parse_number<std::uint64_t>(text.substr(2));
+    return number ? std::optional(Descr{.big_endian = text[0] == '>', .kind = text[1], .number = *number})
+                  : std::nullopt;
 }
 
 std::optional<ArrayType> number_type(const Descr& descr) {
@@ -83,7 +79,7 @@ std::string text_of_str(std::span<const std::byte> item, bool big_endian, std::s
 }
 
 std::string text_of_bytes(std::span<const std::byte> item) {
-    const std::string_view text(reinterpret_cast<const char*>(item.data()), item.size());
+    const std::string_view text = as_text(item);
     return std::string(text.substr(0, text.find_last_not_of('\0') + 1));
 }
 

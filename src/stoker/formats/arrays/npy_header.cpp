@@ -1,6 +1,6 @@
 // The header is a Python dict as text. This parser accepts only a dict of the three keys, in any order, which is all
 // that NumPy writes. Nothing is evaluated.
-#include "stoker/formats/arrays/npy_header.h"
+#include "stoker/formats/arrays/npy.h"
 
 #include <algorithm>
 #include <charconv>
@@ -146,10 +146,6 @@ class DictReader {
     std::size_t offset_;
     std::size_t at_ = 0;
 };
-
-std::string_view as_text(std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 }  // namespace
 

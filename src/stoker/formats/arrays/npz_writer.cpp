@@ -2,6 +2,7 @@
 #include "stoker/formats/arrays/npz_writer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -67,12 +68,8 @@ std::size_t text_length(std::string_view utf8) {
 std::string npy_header(std::string_view descr, const Shape& shape) {
     constexpr std::size_t kPrefix = 10;
     constexpr std::size_t kBoundary = 64;
-    std::string sides;
-    for (const std::int64_t side : shape) {
-        sides += fmt::format("{}{}", sides.empty() ? "" : ", ", side);
-    }
-    std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", descr, sides,
-                                   shape.size() == 1 ? "," : "");
+    std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", descr,
+                                   fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
     text.append((kBoundary - (kPrefix + text.size() + 1) % kBoundary) % kBoundary, ' ');
     text += '\n';
     std::string header("\x93NUMPY\x01\x00", 8);

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/fields.h"
 
 namespace stoker {
 namespace {
@@ -123,11 +124,7 @@ PtFile::PtFile(const std::filesystem::path& path, bool all, std::span<const std:
       pickle_(path.string()),
       all_(all),
       wanted_(wanted.begin(), wanted.end()) {
-    try {
-        read();
-    } catch (const DataError& error) {
-        throw error.located({.path = path_});
-    }
+    with_place({.path = path_}, [&] { read(); });
 }
 
 PtFile::PtFile(std::span<const std::byte> bytes) : zip_(bytes) {
@@ -160,11 +157,7 @@ void PtFile::read() {
     }
     folder_ = found->name.substr(0, found->name.size() - kStructure.size());
     read_byte_order();
-    try {
-        read_structure(*found);
-    } catch (const DataError& error) {
-        throw error.located({.path = path_, .key = std::string(kStructure)});
-    }
+    with_place({.path = path_, .key = std::string(kStructure)}, [&] { read_structure(*found); });
 }
 
 void PtFile::read_byte_order() {
@@ -200,11 +193,7 @@ void PtFile::read_structure(const ZipEntry& member) {
     if (names_.empty()) {
         refuse("a tensor, or a dict, list or tuple of tensors", root.describe());
     }
-    std::vector<std::string_view> sorted(names_.begin(), names_.end());
-    std::ranges::sort(sorted);
-    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
-        refuse("unique names", fmt::format("{:?} twice", *twice));
-    }
+    check_unique(names_, "pt");
 }
 
 // Bounds the work, since a small pickle may refer to one list or one long text many times.

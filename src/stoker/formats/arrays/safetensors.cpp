@@ -235,7 +235,7 @@ std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(path) {
-    try {
+    with_place({.path = path_.string()}, [&] {
         for (SafetensorsEntry& entry : parse_safetensors(file_.bytes(), &metadata_)) {
             const std::optional<DType> dtype = safetensors_dtype(entry.dtype);
             if (!dtype) {
@@ -246,9 +246,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
             auto* begin = const_cast<std::byte*>(entry.bytes.data());
             tensors_.push_back({std::move(entry.name), {begin, *dtype, std::move(entry.shape)}});
         }
-    } catch (const DataError& error) {
-        throw error.located({.path = path_.string()});
-    }
+    });
 }
 
 const TensorView& SafetensorsFile::at(const std::string& name) const {

@@ -13,6 +13,7 @@
 
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/base/parallel_for.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/user_cache.h"
@@ -292,8 +293,7 @@ bool FolderIndex::unchanged(const fs::path& root) const {
         }
     }
     for (std::size_t end = at + links_; at < end; ++at) {
-        std::error_code unknown;  // an entry of unknown type is not a folder, as in the walk
-        if (fs::is_directory(root / text(at), unknown)) {
+        if (is_folder(root / text(at))) {
             return false;
         }
     }

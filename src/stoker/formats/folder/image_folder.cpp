@@ -1,4 +1,5 @@
-// Reads the files that the index lists.
+// Reads the files that the index lists. The listing of ImageFileList is that of folder_walk.h, so names and order are
+// the same as in folders of classes.
 #include "stoker/formats/folder/image_folder.h"
 
 #include <fmt/format.h>
@@ -7,10 +8,31 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/formats/folder/folder_walk.h"
+#include "stoker/formats/image_kind.h"
 
 namespace stoker {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+fs::path folder_of(const fs::path& path) {
+    return is_folder(path) ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+std::vector<std::string> names_in(const fs::path& path) {
+    if (!is_folder(path)) {
+        return {path.filename().string()};
+    }
+    std::vector<std::string> names = walk_folder(path, "").images;
+    if (names.empty()) {
+        throw DataError({.path = path.string()}, {.where = "data", .expected = "image files", .got = "none"});
+    }
+    return names;
+}
+
+}  // namespace
 
 ImageFolder::ImageFolder(const fs::path& root)
     : root_(root.string()), index_(FolderIndex::open(root)), folder_(root), prefetcher_([this](std::int64_t index) {
@@ -55,6 +77,23 @@ std::int64_t ImageFolder::bytes() const {
         total += missing ? 0 : static_cast<std::int64_t>(bytes);
     }
     return total;
+}
+
+bool ImageFileList::holds(const fs::path& path) {
+    if (!is_folder(path)) {
+        return is_image_name(path.native()) && fs::is_regular_file(path);
+    }
+    const WalkedFolder walked = walk_folder(path, "");
+    return walked.folders.empty() && !walked.images.empty();
+}
+
+ImageFileList::ImageFileList(const fs::path& path)
+    : path_(path.string()), names_(names_in(path)), folder_(folder_of(path)) {}
+
+void ImageFileList::read(std::int64_t index, Sample& sample) const {
+    folder_.read_file(names_.at(static_cast<std::size_t>(index)), sample.storage);
+    sample.set_encoded_image(sample.storage.bytes());
+    sample.label = -1;
 }
 
 }  // namespace stoker

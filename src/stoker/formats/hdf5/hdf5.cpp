@@ -11,7 +11,7 @@
 #include "stoker/formats/class_names.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/hdf5/hdf5_bytes.h"
-#include "stoker/formats/hdf5/hdf5_cache.h"
+#include "stoker/formats/hdf5/hdf5_chunks.h"
 #include "stoker/formats/hdf5/hdf5_columns.h"
 #include "stoker/formats/hdf5/hdf5_info.h"
 #include "stoker/formats/hdf5/hdf5_library.h"
@@ -34,15 +34,6 @@ std::vector<std::string> without_keys(std::vector<std::string> names) {
 
 Shape image_shape(const Hdf5Info& info) {
     return {info.shape.begin() + 1, info.shape.end()};
-}
-
-void check_unique(const Hdf5Strings& keys, const std::string& path, const std::string& name) {
-    std::vector<std::string_view> sorted = keys.views();
-    std::ranges::sort(sorted);
-    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
-        throw DataError({.path = path},
-                        {.where = name, .expected = "keys that differ", .got = fmt::format("{:?} twice", *twice)});
-    }
 }
 
 }  // namespace
@@ -95,11 +86,7 @@ void Hdf5Dataset::open_images(const Opening& opening, const std::string& name, H
                                           .got = fmt::format("{}", size_)});
     }
     if (!encoded) {
-        try {
-            layout_ = image_array(info.type, image_shape(info));
-        } catch (const DataError& error) {
-            throw error.located({.path = path_, .key = name});
-        }
+        with_place({.path = path_, .key = name}, [&] { layout_ = image_array(info.type, image_shape(info)); });
         if (hdf5_shape_bytes(info, image_shape(info), path_) / kMaxGzipRatio > file_->size()) {
             file_->damaged(0, fmt::format("images that {} bytes can hold", file_->size()),
                            fmt::format("images of ({})", fmt::join(image_shape(info), ", ")));
@@ -132,8 +119,7 @@ void Hdf5Dataset::open_labels(const Opening& opening, const std::string& name) {
                          .got = fmt::format("{}", *bad)});
     }
     if (texts) {
-        const auto names = texts->views();
-        classes_.assign(names.begin(), names.end());
+        classes_ = std::move(*texts);
     } else {
         classes_ = numbered_classes_of(labels_);
     }
@@ -151,16 +137,15 @@ void Hdf5Dataset::open_keys(const Opening& opening, const std::string& image_nam
         Hdf5Id dataset = opening.dataset(name, path_);
         const Hdf5Info info = read_hdf5_info(dataset, name, *file_);
         if (info.kind == Hdf5Kind::text && info.shape == Shape{size_}) {
-            keys_ = std::make_unique<const Hdf5Strings>(read_strings(*file_, std::move(dataset), info));
-            check_unique(*keys_, path_, name);
+            keys_ = read_strings(*file_, std::move(dataset), info);
+            with_place({.path = path_}, [&] { check_unique(keys_, name); });
             return;
         }
     }
 }
 
 void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
-    check_index(index);
-    sample.label = labels_.empty() ? -1 : labels_[static_cast<std::size_t>(index)];
+    sample.label = *label(index);
     const std::span<const std::byte> bytes = records_->read(index, sample.storage);
     if (layout_) {
         set_pixels(*layout_, false, bytes, sample);
@@ -171,8 +156,8 @@ void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
 
 std::string Hdf5Dataset::key(std::int64_t index) const {
     check_index(index);
-    if (keys_) {
-        return std::string((*keys_)[static_cast<std::size_t>(index)]);
+    if (!keys_.empty()) {
+        return keys_[static_cast<std::size_t>(index)];
     }
     return split_keys_ ? fmt::format("{}/{}", split_name(split_), index) : std::to_string(index);
 }

@@ -18,7 +18,6 @@ namespace stoker {
 
 class Hdf5Bytes;
 class Hdf5Records;
-class Hdf5Strings;
 enum class Hdf5Access : std::uint8_t;
 
 // A field is a dataset; one in a group has a name such as "train/images". Class names are the attribute `classes`, an
@@ -28,7 +27,7 @@ enum class Hdf5Access : std::uint8_t;
 //
 // Arrays are (N, H, W), (N, H, W, C) or (N, C, H, W). They are contiguous, compact, or chunked with the filters
 // deflate, shuffle and fletcher32. Contiguous arrays are read fastest, then chunks of one sample. Chunks of many
-// samples are slow in random order, although 64 MiB of decoded chunks are cached (hdf5_cache.h).
+// samples are slow in random order, although 64 MiB of decoded chunks are cached (hdf5_chunks.h).
 class Hdf5Dataset final : public Dataset {
   public:
     // Throws IoError, DataError, or Unsupported for other filters, virtual and external datasets. Tests set `access` to
@@ -61,7 +60,7 @@ class Hdf5Dataset final : public Dataset {
     std::vector<std::int64_t> labels_;  // empty without labels
     std::vector<std::string> classes_;
     std::string advice_;
-    std::unique_ptr<const Hdf5Strings> keys_;
+    std::vector<std::string> keys_;  // empty without keys in the file
     bool split_keys_ = false;
     std::unique_ptr<const Hdf5Bytes> file_;  // outlives records_
     std::unique_ptr<const Hdf5Records> records_;

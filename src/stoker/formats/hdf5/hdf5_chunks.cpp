@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/hdf5/hdf5_filters.h"
+#include "stoker/formats/hdf5/hdf5_info.h"
 
 namespace stoker {
 namespace {
@@ -33,8 +33,44 @@ bool advance(Shape& place, const Shape& ends) {
     return false;
 }
 
+std::uint64_t chunks_in(std::uint64_t budget, std::uint64_t chunk_bytes) {
+    return std::max<std::uint64_t>(budget / std::max<std::uint64_t>(chunk_bytes, 1), 1);
+}
+
+std::size_t shards_for(std::uint64_t chunks) {
+    constexpr std::uint64_t kMaxShards = 16;
+    constexpr std::uint64_t kMinChunks = 8;  // in each shard
+    return static_cast<std::size_t>(std::clamp<std::uint64_t>(chunks / kMinChunks, 1, kMaxShards));
+}
+
 }  // namespace
 
+// The cache is split into shards with a lock each, so that threads rarely wait, unless it holds only a few chunks.
+Hdf5Cache::Hdf5Cache(std::uint64_t chunk_bytes, std::uint64_t budget)
+    : shards_(shards_for(chunks_in(budget, chunk_bytes))),
+      max_chunks_(static_cast<std::size_t>(chunks_in(budget, chunk_bytes)) / shards_.size()) {}
+
+std::shared_ptr<const Buffer> Hdf5Cache::get(std::uint64_t cell, const std::function<Buffer()>& decode) {
+    Shard& shard = shards_[cell % shards_.size()];
+    {
+        const std::lock_guard lock(shard.mutex);
+        if (const auto found = shard.places.find(cell); found != shard.places.end()) {
+            shard.recent.splice(shard.recent.begin(), shard.recent, found->second);
+            return found->second->chunk;
+        }
+    }
+    auto chunk = std::make_shared<const Buffer>(decode());
+    const std::lock_guard lock(shard.mutex);
+    if (!shard.places.contains(cell)) {
+        shard.recent.push_front({cell, chunk});
+        shard.places[cell] = shard.recent.begin();
+    }
+    while (shard.recent.size() > max_chunks_) {
+        shard.places.erase(shard.recent.back().cell);
+        shard.recent.pop_back();
+    }
+    return chunk;
+}
 Hdf5Chunks::Hdf5Chunks(const Hdf5Bytes& file, const Hdf5Info& info, std::vector<Hdf5Chunk> index)
     : file_(file),
       info_(info),
@@ -64,11 +100,8 @@ bool Hdf5Chunks::is_unfiltered(const Hdf5Chunk& chunk) const {
 Buffer Hdf5Chunks::decode(const Hdf5Chunk& chunk) const {
     Buffer storage;
     const std::span<const std::byte> stored = file_.get(chunk.offset, chunk.size, "a chunk", storage);
-    try {
-        return undo_filters(info_.filters, chunk.mask, stored, grid_.chunk_bytes());
-    } catch (const DataError& error) {
-        throw error.located({.path = file_.path(), .offset = static_cast<std::int64_t>(chunk.offset)});
-    }
+    return with_place({.path = file_.path(), .offset = static_cast<std::int64_t>(chunk.offset)},
+                      [&] { return undo_filters(info_.filters, chunk.mask, stored, grid_.chunk_bytes()); });
 }
 
 Hdf5Chunks::Overlap Hdf5Chunks::overlap(std::int64_t record, Shape at) const {

@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/array_labels.h"
-#include "stoker/formats/hdf5/hdf5_header.h"
-#include "stoker/formats/hdf5/hdf5_heap.h"
+#include "stoker/formats/array.h"
+#include "stoker/formats/hdf5/hdf5_bytes.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
 #include "stoker/io/gzip.h"
 
@@ -40,24 +39,25 @@ std::string_view trimmed(std::string_view text, H5T_str_t padding) {
 }
 
 // Strings of fixed length, of a dataset or an attribute; `read` makes the library call for either.
-Hdf5Strings fixed_strings(const Hdf5Bytes& file, const std::string& name, const Hdf5Id& type, const Hdf5Id& space,
-                          const std::function<herr_t(hid_t type, void* out)>& read) {
+std::vector<std::string> fixed_strings(const Hdf5Bytes& file, const std::string& name, const Hdf5Id& type,
+                                       const Hdf5Id& space, const std::function<herr_t(hid_t type, void* out)>& read) {
     const std::string& path = file.path();
     const auto count = static_cast<std::size_t>(check_hdf5(H5Sget_simple_extent_npoints(space.get()), path, kText));
     const std::size_t item = H5Tget_size(type.get());
     check_bytes(file, name,
                 checked_array_bytes({}, {static_cast<std::int64_t>(count), static_cast<std::int64_t>(item)}));
-    Hdf5Strings texts;
+    std::vector<std::string> texts;
     std::string all(count * item, '\0');
     check_hdf5(read(type.get(), all.data()), path, kText);
     for (std::size_t i = 0; i < count; ++i) {
-        texts.add(trimmed(std::string_view(all).substr(i * item, item), H5Tget_strpad(type.get())));
+        texts.emplace_back(trimmed(std::string_view(all).substr(i * item, item), H5Tget_strpad(type.get())));
     }
     return texts;
 }
 
 // Strings of variable length of an attribute, read without the library, which crashes on a damaged heap.
-Hdf5Strings variable_strings(const Hdf5Bytes& file, const char* name, std::uint64_t header, hssize_t count) {
+std::vector<std::string> variable_strings(const Hdf5Bytes& file, const char* name, std::uint64_t header,
+                                          hssize_t count) {
     const auto values = find_attribute(file, header, name);
     if (!values) {
         throw Unsupported({.where = file.path(),
@@ -70,12 +70,12 @@ Hdf5Strings variable_strings(const Hdf5Bytes& file, const char* name, std::uint6
         file.damaged(values->offset, fmt::format("{} strings of {}", count, name),
                      fmt::format("{} bytes", values->size));
     }
-    Hdf5Strings texts;
+    std::vector<std::string> texts;
     Buffer storage;
     for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
         const auto record = file.view(values->offset + i * record_bytes, record_bytes, name);
         const std::span<const std::byte> text = read_sequence(file, record, storage);
-        texts.add(trimmed({reinterpret_cast<const char*>(text.data()), text.size()}, H5T_STR_NULLTERM));
+        texts.emplace_back(trimmed(as_text(text), H5T_STR_NULLTERM));
     }
     return texts;
 }
@@ -101,24 +101,6 @@ void read_rows(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& inf
 }
 
 }  // namespace
-
-void Hdf5Strings::add(std::string_view text) {
-    all_ += text;
-    ends_.push_back(all_.size());
-}
-
-std::string_view Hdf5Strings::operator[](std::size_t index) const {
-    const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
-    return std::string_view(all_).substr(begin, ends_[index] - begin);
-}
-
-std::vector<std::string_view> Hdf5Strings::views() const {
-    std::vector<std::string_view> list;
-    for (std::size_t i = 0; i < size(); ++i) {
-        list.push_back((*this)[i]);
-    }
-    return list;
-}
 
 std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info,
                                       std::int64_t count) {
@@ -157,15 +139,15 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
     return labels;
 }
 
-Hdf5Strings read_strings(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info) {
+std::vector<std::string> read_strings(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info) {
     if (info.sequences) {
         check_bytes(file, info.name, hdf5_shape_bytes(info, info.shape, file.path()));
         const auto records = open_records(file, std::move(dataset), info, Hdf5Access::fast);
-        Hdf5Strings texts;
+        std::vector<std::string> texts;
         Buffer storage;
         for (std::int64_t i = 0; i < info.shape[0]; ++i) {
             const std::span<const std::byte> text = records->read(i, storage);
-            texts.add(trimmed({reinterpret_cast<const char*>(text.data()), text.size()}, H5T_STR_NULLTERM));
+            texts.emplace_back(trimmed(as_text(text), H5T_STR_NULLTERM));
         }
         return texts;
     }
@@ -177,7 +159,8 @@ Hdf5Strings read_strings(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& 
     });
 }
 
-std::optional<Hdf5Strings> read_string_attribute(const Hdf5Bytes& file, const Hdf5Id& object, const char* name) {
+std::optional<std::vector<std::string>> read_string_attribute(const Hdf5Bytes& file, const Hdf5Id& object,
+                                                              const char* name) {
     const Hdf5Lock lock;
     if (check_hdf5(H5Aexists(object.get(), name), file.path(), "attributes") == 0) {
         return std::nullopt;

@@ -1,6 +1,6 @@
 // Filters are reversed from the last to the first. The size of the data between two filters is known, since besides
 // deflate only the checksum changes it, by four bytes at the end.
-#include "stoker/formats/hdf5/hdf5_filters.h"
+#include "stoker/formats/hdf5/hdf5_info.h"
 
 #include <zlib.h>
 

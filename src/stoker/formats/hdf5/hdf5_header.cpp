@@ -1,6 +1,6 @@
 // There are two versions of object headers. In version 1 each message has 8 bytes before it; in version 2, which begins
 // with "OHDR", 4 or 6. Both may continue in other blocks of the file.
-#include "stoker/formats/hdf5/hdf5_header.h"
+#include "stoker/formats/hdf5/hdf5_bytes.h"
 
 #include <algorithm>
 #include <deque>

@@ -1,6 +1,6 @@
 // A collection of the global heap is "GCOL", a version and its size, then objects: a header of 16 bytes (index,
 // reference count, size) and the content, padded to 8 bytes. Object 0 is the free space at the end.
-#include "stoker/formats/hdf5/hdf5_heap.h"
+#include "stoker/formats/hdf5/hdf5_bytes.h"
 
 #include <fmt/format.h>
 
@@ -62,10 +62,6 @@ std::span<const std::byte> read_sequence(const Hdf5Bytes& file, std::span<const 
         return {};  // was never written
     }
     return read_heap_object(file, address, object, length, storage);
-}
-
-std::span<const std::byte> Hdf5Sequences::read(std::int64_t index, Buffer& storage) const {
-    return read_sequence(file_, records_->read(index, storage), storage);
 }
 
 }  // namespace stoker

@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "stoker/base/error.h"
-#include "stoker/formats/hdf5/hdf5_header.h"
+#include "stoker/formats/hdf5/hdf5_bytes.h"
 
 namespace stoker {
 namespace {

@@ -183,13 +183,11 @@ Hdf5Info read_hdf5_info(const Hdf5Id& dataset, const std::string& name, const Hd
 }
 
 std::uint64_t hdf5_shape_bytes(const Hdf5Info& info, const Shape& shape, const std::string& path) {
-    try {
+    return with_place({.path = path, .key = info.name}, [&] {
         Shape whole = shape;
         whole.push_back(static_cast<std::int64_t>(info.item_size));
         return checked_array_bytes({}, whole);
-    } catch (const DataError& error) {
-        throw error.located({.path = path, .key = info.name});
-    }
+    });
 }
 
 }  // namespace stoker

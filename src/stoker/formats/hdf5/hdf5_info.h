@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,5 +53,19 @@ Hdf5Info read_hdf5_info(const Hdf5Id& dataset, const std::string& name, const Hd
 
 // The size of an array of `shape`. Throws DataError, with the dataset's name, if it overflows (checked_array_bytes).
 std::uint64_t hdf5_shape_bytes(const Hdf5Info& info, const Shape& shape, const std::string& path);
+
+// ---- HDF5's filters on a chunk (hdf5_filters.cpp): deflate, shuffle and the fletcher32 checksum ----
+
+// Throws Unsupported, with the filter's name, for any other filter and for one that occurs twice.
+void check_filters(const Hdf5Info& info, const std::string& path);
+
+// The chunk's `size` bytes, from the bytes in the file. Bit i of `mask` is set if filter i was not applied. `size` is
+// checked against deflate's largest ratio before memory is allocated. Throws DataError, without a path, for damaged
+// bytes or another size.
+Buffer undo_filters(std::span<const Hdf5Filter> filters, std::uint32_t mask, std::span<const std::byte> stored,
+                    std::uint64_t size);
+
+// HDF5's checksum: two sums over big-endian 16-bit words.
+std::uint32_t hdf5_fletcher32(std::span<const std::byte> bytes);
 
 }  // namespace stoker

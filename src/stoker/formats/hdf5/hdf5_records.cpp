@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/hdf5/hdf5_bytes.h"
 #include "stoker/formats/hdf5/hdf5_chunks.h"
-#include "stoker/formats/hdf5/hdf5_filters.h"
-#include "stoker/formats/hdf5/hdf5_heap.h"
+#include "stoker/formats/hdf5/hdf5_info.h"
 
 namespace stoker {
 namespace {
@@ -97,6 +97,20 @@ class LibraryRecords final : public Hdf5Records {
     std::uint64_t bytes_;
     Hdf5Id type_;
     Hdf5Id memory_;
+};
+
+class Hdf5Sequences final : public Hdf5Records {
+  public:
+    Hdf5Sequences(const Hdf5Bytes& file, std::unique_ptr<const Hdf5Records> records)
+        : file_(file), records_(std::move(records)) {}
+
+    std::span<const std::byte> read(std::int64_t index, Buffer& storage) const override {
+        return read_sequence(file_, records_->read(index, storage), storage);
+    }
+
+  private:
+    const Hdf5Bytes& file_;
+    std::unique_ptr<const Hdf5Records> records_;
 };
 
 // A shape that promises more would make the library read beyond the header that holds the elements.

@@ -85,11 +85,8 @@ void Hdf5Writer::begin(const std::string& name, Hdf5Type type, const Shape& shap
     h.kind = type;
     h.name = name;
     h.written = 0;
-    h.shape.clear();
+    h.shape.assign(shape.begin(), shape.end());
     h.row_bytes = type == Hdf5Type::int64 ? 8 : 1;
-    for (const std::int64_t side : shape) {
-        h.shape.push_back(static_cast<hsize_t>(side));
-    }
     for (std::size_t i = 1; i < h.shape.size(); ++i) {
         h.row_bytes *= h.shape[i];
     }
@@ -143,7 +140,7 @@ void Hdf5Writer::append(std::span<const std::span<const std::byte>> elements) {
         std::vector<const char*> starts;
         texts.reserve(elements.size());
         for (const auto element : elements) {
-            starts.push_back(texts.emplace_back(reinterpret_cast<const char*>(element.data()), element.size()).c_str());
+            starts.push_back(texts.emplace_back(as_text(element)).c_str());
         }
         return write(rows, starts.data());
     }

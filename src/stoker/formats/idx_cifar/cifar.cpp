@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -23,11 +22,6 @@ namespace fs = std::filesystem;
 constexpr int kSide = 32;
 constexpr std::size_t kImageBytes = 3 * kSide * kSide;
 constexpr ImageArray kImage = {.height = kSide, .width = kSide, .channels = 3, .planes = true};
-
-bool is_file(const fs::path& path) {
-    std::error_code error;  // a file without access counts as missing
-    return fs::is_regular_file(path, error);
-}
 
 struct Version {
     bool hundred = false;  // CIFAR-100
@@ -85,7 +79,7 @@ std::vector<std::string> lines_of(const fs::path& path) {
 }
 
 std::vector<std::string> names_in_pickle(const fs::path& path, std::string_view key) {
-    try {
+    return with_place({.path = path.string()}, [&] {
         const MappedFile file(path);
         Pickle pickle(path.string());
         const auto names = pickle.read(file.bytes()).find(key);
@@ -97,9 +91,7 @@ std::vector<std::string> names_in_pickle(const fs::path& path, std::string_view 
             classes.emplace_back((*names)[i].text());
         }
         return classes;
-    } catch (const DataError& error) {
-        throw error.located({.path = path.string()});
-    }
+    });
 }
 
 // Throws InvalidArgument for fields that CIFAR does not have.
@@ -142,11 +134,7 @@ CifarDataset::CifarDataset(const fs::path& directory, Split split, const FieldNa
         batch.path = path.string();
         batch.file = MappedFile(path);
         bytes_ += static_cast<std::int64_t>(batch.file.bytes().size());
-        try {
-            binary_ ? open_records(batch) : open_pickle(batch);
-        } catch (const DataError& error) {
-            throw error.located({.path = batch.path});
-        }
+        with_place({.path = batch.path}, [&] { binary_ ? open_records(batch) : open_pickle(batch); });
         size_ += batch.count;
     }
     if (size_ == 0) {

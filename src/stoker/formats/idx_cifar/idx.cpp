@@ -9,10 +9,10 @@
 #include <optional>
 #include <ranges>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/formats/class_names.h"
 
 namespace stoker {
@@ -69,14 +69,10 @@ std::optional<IdxName> parse_name(std::string name) {
 template <typename Visit>
 void each_idx(const fs::path& directory, Visit visit) {
     std::map<fs::path, IdxName> files;
-    std::error_code error;
-    for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-        if (auto name = parse_name(entry->path().filename().string())) {
-            files.emplace(entry->path(), std::move(*name));
+    for (const fs::path& path : list_folder(directory)) {
+        if (auto name = parse_name(path.filename().string())) {
+            files.emplace(path, std::move(*name));
         }
-    }
-    if (error) {
-        throw errno_error(directory.string(), "a readable folder", error.value());
     }
     for (const auto& [path, name] : files) {
         visit(path, name);
@@ -87,7 +83,7 @@ void each_idx(const fs::path& directory, Visit visit) {
 
 IdxDataset::IdxDataset(const fs::path& images, const fs::path& labels, Split split)
     : path_(images.string()), images_(images), labels_(labels), split_(split) {
-    try {
+    with_place({.path = path_}, [&] {
         const std::size_t dimensions = images_.shape().size();
         if (dimensions < 3) {
             bad(3, "images of 3 or 4 dimensions (N, H, W[, C])", fmt::format("{}", dimensions));
@@ -97,9 +93,7 @@ IdxDataset::IdxDataset(const fs::path& images, const fs::path& labels, Split spl
         height_ = image_size(images_, 1, "height", kMaxSide);
         width_ = image_size(images_, 2, "width", kMaxSide);
         channels_ = dimensions == 4 ? image_size(images_, 3, "number of channels", 4) : 1;
-    } catch (const DataError& error) {
-        throw error.located({.path = path_});
-    }
+    });
     if (labels_.shape() != Shape{size()}) {
         throw DataError({.path = labels.string(), .offset = labels_.shape().size() == 1 ? 4 : 3},
                         {.where = "idx",

@@ -92,15 +92,13 @@ Header read_header(const std::string& path, const std::function<std::size_t(std:
 
 IdxFile::IdxFile(const std::filesystem::path& path)
     : file_(path), file_bytes_(static_cast<std::int64_t>(file_.bytes().size())) {
-    try {
+    with_place({.path = path.string()}, [&] {
         if (is_gzip(file_.bytes())) {
             inflate(path.string());
         } else {
             map_plain(path.string());
         }
-    } catch (const DataError& error) {
-        throw error.located({.path = path.string()});
-    }
+    });
 }
 
 void IdxFile::map_plain(const std::string& path) {

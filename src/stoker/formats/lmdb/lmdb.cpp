@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/base/prefetch.h"
 #include "stoker/base/utf8.h"
 
@@ -47,7 +48,7 @@ std::vector<std::string> read_classes(const LmdbSnapshot& snapshot) {
     try {
         Buffer storage;
         const auto bytes = snapshot.load(*value, storage);
-        return text_of(bytes).starts_with('[') ? json_names(text_of(bytes)) : pickled_names(bytes);
+        return as_text(bytes).starts_with('[') ? json_names(as_text(bytes)) : pickled_names(bytes);
     } catch (const DataError& error) {
         throw error.located({.path = snapshot.path(), .key = std::string(kKey)});
     }
@@ -178,7 +179,7 @@ std::int64_t LmdbDataset::paired_label(std::string_view key) const {
         return -1;
     }
     Buffer storage;
-    return decimal(text_of(snapshot_.load(*value, storage))).value_or(-1);
+    return parse_number<std::int64_t>(as_text(snapshot_.load(*value, storage))).value_or(-1);
 }
 
 std::string LmdbDataset::key(std::int64_t index) const {

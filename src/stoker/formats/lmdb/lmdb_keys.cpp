@@ -3,7 +3,6 @@
 #include "stoker/formats/lmdb/lmdb_keys.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
@@ -12,8 +11,8 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/base/user_cache.h"
-#include "stoker/formats/lmdb/lmdb_record.h"
 
 namespace stoker {
 namespace {
@@ -30,7 +29,7 @@ bool is_sample(const LmdbTree& tree, std::string_view key) {
         return !key.starts_with("__");
     }
     const auto value = tree.find(key);
-    return value && !decimal(text_of(*value));
+    return value && !parse_number<std::int64_t>(as_text(*value));
 }
 
 std::string absolute(const std::string& path) {
@@ -56,8 +55,8 @@ std::optional<LmdbKeySequence> find_key_sequence(std::string_view first, std::st
     const std::size_t nondigit = std::min(first.find_last_not_of(kDigits), last.find_last_not_of(kDigits));
     std::size_t prefix = nondigit == std::string_view::npos ? 0 : nondigit + 1;
     prefix = std::max(prefix, first.size() - std::min(first.size(), kMaxDigits));
-    const auto from = decimal(first.substr(prefix));
-    const auto to = decimal(last.substr(prefix));
+    const auto from = parse_number<std::int64_t>(first.substr(prefix));
+    const auto to = parse_number<std::int64_t>(last.substr(prefix));
     if (first.substr(0, prefix) != last.substr(0, prefix) || !from || !to || *from < 0 || *to < *from ||
         static_cast<std::uint64_t>(*to - *from) + 1 != count) {
         return std::nullopt;
@@ -184,7 +183,7 @@ bool LmdbKeys::adopt(Buffer list, std::uint64_t entries) {
         return false;
     }
     const auto* begins = reinterpret_cast<const std::uint64_t*>(list.data()) + 1;
-    const auto names = text_of(list.bytes().subspan(static_cast<std::size_t>((count + 2) * sizeof count)));
+    const auto names = as_text(list.bytes().subspan(static_cast<std::size_t>((count + 2) * sizeof count)));
     if (begins[count] != names.size() || !std::is_sorted(begins, begins + count + 1)) {
         return false;
     }
@@ -214,8 +213,9 @@ std::optional<std::int64_t> LmdbKeys::index_in_sequence(std::string_view key) co
     if (key > at(size_ - 1, memory)) {
         return size_;
     }
-    const auto number =
-        key.starts_with(sequence_->prefix) ? decimal(key.substr(sequence_->prefix.size())) : std::nullopt;
+    const auto number = key.starts_with(sequence_->prefix)
+                            ? parse_number<std::int64_t>(key.substr(sequence_->prefix.size()))
+                            : std::nullopt;
     const std::int64_t index = number ? *number - static_cast<std::int64_t>(sequence_->first) : -1;
     return index >= 0 && index < size_ && at(index, memory) == key ? std::optional(index) : std::nullopt;
 }

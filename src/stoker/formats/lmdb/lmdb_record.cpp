@@ -3,7 +3,6 @@
 #include "stoker/formats/lmdb/lmdb_record.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <fmt/format.h>
 #include <functional>
@@ -13,7 +12,6 @@
 #include "stoker/base/file.h"
 #include "stoker/formats/array.h"
 #include "stoker/formats/image_kind.h"
-#include "stoker/formats/lmdb/datum.h"
 
 namespace stoker {
 namespace {
@@ -234,12 +232,6 @@ LmdbRecord::Parsed LmdbRecord::read_dict(const PickleValue& dict, Sample& sample
             parsed.apart && !overlap(key, sample.bytes) && !(parsed.label && overlap(key, parsed.label->bytes));
     }
     return parsed;
-}
-
-std::optional<std::int64_t> decimal(std::string_view text) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace stoker

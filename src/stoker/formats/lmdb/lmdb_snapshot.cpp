@@ -2,7 +2,6 @@
 #include "stoker/formats/lmdb/lmdb_snapshot.h"
 
 #include <fmt/format.h>
-#include <system_error>
 #include <utility>
 
 #include "stoker/base/error.h"
@@ -18,14 +17,13 @@ constexpr const char* kDataName = "data.mdb";
 }  // namespace
 
 std::optional<fs::path> find_lmdb(const fs::path& data) {
-    std::error_code unknown;  // an inaccessible file counts as absent
     const fs::path inside = data / kDataName;
-    if (fs::is_regular_file(inside, unknown)) {
+    if (is_file(inside)) {
         return inside;
     }
     const fs::path extension = data.extension();
     const bool named = extension == ".lmdb" || extension == ".mdb";
-    return named && fs::is_regular_file(data, unknown) ? std::optional(data) : std::nullopt;
+    return named && is_file(data) ? std::optional(data) : std::nullopt;
 }
 
 LmdbSnapshot::LmdbSnapshot(const fs::path& data) : path_(data.string()), file_(data) {

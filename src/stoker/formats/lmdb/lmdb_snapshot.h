@@ -1,10 +1,11 @@
 // One state of an LMDB database, which stays the same while writers commit. A read transaction of liblmdb preserves the
-// state (lmdb_transaction.h). Its pages are read without liblmdb, which does not check them (lmdb_tree.h).
+// state. Its pages are read without liblmdb, which does not check them (lmdb_tree.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,10 +14,34 @@
 #include "stoker/base/file.h"
 #include "stoker/base/map_or_read.h"
 #include "stoker/formats/lmdb/lmdb_meta.h"
-#include "stoker/formats/lmdb/lmdb_transaction.h"
 #include "stoker/formats/lmdb/lmdb_tree.h"
 
+struct MDB_txn;
+
 namespace stoker {
+
+// A read transaction of liblmdb. It registers in the lock file's reader table, so that no writer reuses the pages of
+// the state that it sees. If no lock file can be made, writers do not know of the transaction and may reuse its pages:
+// locked() is false.
+class LmdbTransaction {
+  public:
+    // Begins a transaction on the newest state. `path`: the data file, whose meta pages have been checked. Throws
+    // IoError if liblmdb cannot open it, DataError if liblmdb finds damage.
+    explicit LmdbTransaction(const std::string& path);
+    LmdbTransaction(const LmdbTransaction&) = delete;
+    LmdbTransaction& operator=(const LmdbTransaction&) = delete;
+    // Does nothing after a fork in the child: the entry in the reader table, which is shared memory, is the parent's.
+    ~LmdbTransaction();
+
+    std::uint64_t number() const;  // of the write transaction that made this state
+    bool locked() const;           // true if it is in the reader table
+
+  private:
+    class SharedEnvironment;
+
+    std::unique_ptr<SharedEnvironment> environment_;
+    MDB_txn* transaction_ = nullptr;
+};
 
 // The data file: `data`/data.mdb, or `data` itself if its name ends in .lmdb or .mdb. Empty if there is none.
 std::optional<std::filesystem::path> find_lmdb(const std::filesystem::path& data);

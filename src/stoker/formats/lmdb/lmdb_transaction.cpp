@@ -1,7 +1,7 @@
 // A process must not open an LMDB file twice, so the environments of the process are shared. They are in a table by
 // device and inode, because a file may have several names. Opening and closing happen under the table's lock, so that a
 // file is not opened again while its environment is being closed.
-#include "stoker/formats/lmdb/lmdb_transaction.h"
+#include "stoker/formats/lmdb/lmdb_snapshot.h"
 
 #include <lmdb.h>
 #include <sys/stat.h>

@@ -45,10 +45,6 @@ class LmdbPage {
     std::span<const std::byte> bytes_;
 };
 
-inline std::string_view text_of(std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 struct LmdbEntry {
     std::string_view key;
     std::span<const std::byte> value;

@@ -1,4 +1,4 @@
-// The effect of REDUCE, BUILD and BINPERSID on the names of pickle_names.h: checks, and one node each. An array is
+// The effect of REDUCE, BUILD and BINPERSID on the names of pickle_names.cpp: checks, and one node each. An array is
 // filled only once, so that a short pickle cannot make many arrays of one state.
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,6 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/pickle/pickle_reader.h"
-#include "stoker/formats/pickle/pickle_text.h"
 
 namespace stoker {
 namespace {
@@ -276,12 +275,8 @@ void PickleReader::place_array(std::uint32_t array, std::uint32_t dtype, std::ui
     for (std::size_t i = 0; i < sides.size; ++i) {
         shape_[i] = nodes_[item(sides, i)].integer;
     }
-    std::uint64_t expected = 0;
-    try {
-        expected = checked_array_bytes(type, shape_);
-    } catch (const DataError& error) {
-        throw error.located({.path = "", .offset = opcode_ - bytes_.data()});
-    }
+    const std::uint64_t expected =
+        with_place({.path = "", .offset = opcode_ - bytes_.data()}, [&] { return checked_array_bytes(type, shape_); });
     if (expected != from.size) {
         bad(fmt::format("{} bytes of {} ({})", expected, array_type_name(type), fmt::join(shape_, ", ")),
             fmt::format("{}", from.size));

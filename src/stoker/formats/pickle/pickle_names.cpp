@@ -1,5 +1,5 @@
 // NumPy 2 renamed numpy.core to numpy._core, and Python 3 renamed __builtin__ to builtins; both names are listed.
-#include "stoker/formats/pickle/pickle_names.h"
+#include "stoker/formats/pickle/pickle_reader.h"
 
 #include <algorithm>
 #include <iterator>

@@ -11,7 +11,6 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/formats/pickle/pickle_text.h"
 
 namespace stoker {
 namespace {

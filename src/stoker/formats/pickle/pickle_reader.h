@@ -5,15 +5,56 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "stoker/formats/array.h"
-#include "stoker/formats/pickle/pickle_names.h"
 
 namespace stoker {
+
+// ---- The global names that a pickle may use. It can name any function of any module; others are refused and never
+// looked up. ----
+
+enum class PickleCall : std::uint8_t {
+    reconstruct,     // an empty NumPy array, which BUILD fills
+    ndarray,         // only as an argument of reconstruct
+    dtype,           // numpy.dtype("u1", ...)
+    scalar,          // numpy.core.multiarray.scalar(dtype, bytes)
+    frombuffer,      // a NumPy array in protocol 5
+    encode,          // Latin-1 text to bytes, as protocols 0 to 2 write bytes
+    bytes,           // bytes() and bytearray(...)
+    ordered_dict,    // collections.OrderedDict()
+    rebuild_tensor,  // a torch tensor on a storage
+    parameter,       // a torch parameter around a tensor
+    storage,         // the type of a torch storage
+};
+
+struct PickleName {
+    std::string_view module;
+    std::string_view name;
+    PickleCall call;
+    ArrayType type = {};  // of a storage's elements
+    bool bfloat16 = false;
+};
+
+// Null for every other name.
+const PickleName* find_pickle_name(std::string_view module, std::string_view name);
+
+// ---- Text (pickle_text.cpp): escapes of protocol 0, and bytes that were written as Latin-1 text ----
+
+// The content of a string literal of Python 2's repr, given with its quotes; empty where it is not a valid literal.
+std::optional<std::string> unquote(std::string_view literal);
+
+// UTF-8 from Python's raw-unicode-escape: \uXXXX, \UXXXXXXXX, other bytes as Latin-1; empty for an incomplete escape.
+std::optional<std::string> raw_unicode(std::string_view line);
+
+// UTF-8 text as Latin-1, one byte for each character; empty for characters above U+00FF and for invalid UTF-8.
+std::optional<std::string> latin1(std::string_view text);
+
+// ---- The arena and its reader ----
 
 // The first nodes of every arena.
 inline constexpr std::uint32_t kPickleNone = 0;

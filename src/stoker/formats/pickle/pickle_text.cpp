@@ -1,22 +1,16 @@
 // No function makes a text longer than twice its input, so hostile input cannot claim memory.
-#include "stoker/formats/pickle/pickle_text.h"
+#include "stoker/formats/pickle/pickle_reader.h"
 
-#include <charconv>
 #include <cstdint>
 
+#include "stoker/base/parse_number.h"
 #include "stoker/base/utf8.h"
 
 namespace stoker {
 namespace {
 
 std::optional<std::uint32_t> hexadecimal(std::string_view digits, std::size_t count) {
-    std::uint32_t value = 0;
-    if (digits.size() < count) {
-        return std::nullopt;
-    }
-    const char* end = digits.data() + count;
-    const auto [stop, error] = std::from_chars(digits.data(), end, value, 16);
-    return error == std::errc{} && stop == end ? std::optional(value) : std::nullopt;
+    return digits.size() < count ? std::nullopt : parse_number<std::uint32_t>(digits.substr(0, count), 16);
 }
 
 }  // namespace

@@ -28,8 +28,7 @@ constexpr char kNone = 'N';
 
 PickleWriter::PickleWriter(std::vector<std::byte>& out) : out_(out) {
     out_.clear();
-    op(kProtocol);
-    op('\4');
+    op(kProtocol, '\4');
 }
 
 void PickleWriter::number(std::uint64_t value, int size) {
@@ -39,8 +38,7 @@ void PickleWriter::number(std::uint64_t value, int size) {
 }
 
 void PickleWriter::integer(std::int64_t value) {
-    op(kLong);
-    op('\x08');
+    op(kLong, '\x08');
     number(static_cast<std::uint64_t>(value), 8);
 }
 
@@ -71,9 +69,7 @@ void PickleWriter::array_uint8(const Shape& shape, std::span<const std::byte> el
     integer(0);
     op(kTuple);
     bytes(as_bytes("b"));
-    op(kTuple);
-    op(kReduce);
-    op(kMark);
+    op(kTuple, kReduce, kMark);
     integer(1);
     op(kMark);
     for (const std::int64_t side : shape) {
@@ -83,30 +79,20 @@ void PickleWriter::array_uint8(const Shape& shape, std::span<const std::byte> el
     global("numpy", "dtype");  // dtype("u1", False, True), then its state
     op(kMark);
     text("u1");
-    op(kFalse);
-    op(kTrue);
-    op(kTuple);
-    op(kReduce);
-    op(kMark);
+    op(kFalse, kTrue, kTuple, kReduce, kMark);
     integer(3);
     text("|");
-    op(kNone);
-    op(kNone);
-    op(kNone);
+    op(kNone, kNone, kNone);
     integer(-1);
     integer(-1);
     integer(0);
-    op(kTuple);
-    op(kBuild);
-    op(kFalse);
+    op(kTuple, kBuild, kFalse);
     bytes(elements);
-    op(kTuple);
-    op(kBuild);
+    op(kTuple, kBuild);
 }
 
 void PickleWriter::begin_dict() {
-    op(kEmptyDict);
-    op(kMark);
+    op(kEmptyDict, kMark);
 }
 
 void PickleWriter::end_dict() {
@@ -114,8 +100,7 @@ void PickleWriter::end_dict() {
 }
 
 void PickleWriter::begin_list() {
-    op(kEmptyList);
-    op(kMark);
+    op(kEmptyList, kMark);
 }
 
 void PickleWriter::end_list() {

@@ -30,7 +30,10 @@ class PickleWriter {
     void finish();
 
   private:
-    void op(char opcode) { out_.push_back(static_cast<std::byte>(opcode)); }
+    template <typename... Opcode>
+    void op(Opcode... opcodes) {
+        (out_.push_back(static_cast<std::byte>(opcodes)), ...);
+    }
     void put(std::span<const std::byte> bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
     void number(std::uint64_t value, int size);
     void global(std::string_view module, std::string_view name);

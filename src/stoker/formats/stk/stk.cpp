@@ -196,16 +196,13 @@ void StkDataset::read(std::int64_t index, Sample& sample) const {
     const StkReader::Place place = reader_.place(index);
     const StkShard& shard = place.shard;
     const StkImage found = shard.image(image_, place.sample);
-    sample.bytes = found.bytes;
+    sample.set_raw(found.bytes, found.height, found.width, found.channels);
+    sample.encoded = found.codec != StkCodec::raw;
     if (shard.remote() || !map_or_read_(found.bytes.size(), [&] { return shard.in_memory(image_, place.sample); })) {
         sample.storage.resize(static_cast<std::size_t>(shard.payload_range(image_, place.sample).size));
         shard.read(image_, place.sample, sample.storage.bytes());
         sample.bytes = sample.storage.bytes();
     }
-    sample.encoded = found.codec != StkCodec::raw;
-    sample.height = found.height;
-    sample.width = found.width;
-    sample.channels = found.channels;
     sample.label = label_ ? shard.integer(*label_, place.sample) : -1;
 }
 
@@ -258,17 +255,6 @@ std::map<std::string, std::int64_t> StkDataset::codecs() const {
         named[stk_codec_name(codec)] = count;
     }
     return named;
-}
-
-std::vector<std::int64_t> StkDataset::class_counts() const {
-    std::vector<std::int64_t> counts(classes().size());
-    for (std::int64_t i = 0; i < size(); ++i) {
-        const std::int64_t at = *label(i);
-        if (at >= 0 && at < static_cast<std::int64_t>(counts.size())) {
-            ++counts[static_cast<std::size_t>(at)];
-        }
-    }
-    return counts;
 }
 
 }  // namespace stoker

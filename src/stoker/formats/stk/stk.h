@@ -101,9 +101,8 @@ class StkDataset final : public Dataset {
         return label_ ? reader_.integer(*label_, index) : -1;
     }
 
-    // Numbers of samples by codec and by class, read from the index alone.
+    // Numbers of samples by codec, read from the index alone.
     std::map<std::string, std::int64_t> codecs() const;
-    std::vector<std::int64_t> class_counts() const;
 
   private:
     explicit StkDataset(StkReader reader);

@@ -3,7 +3,18 @@
 
 #include <fmt/format.h>
 
+#include "stoker/base/error.h"
+
 namespace stoker {
+
+void check_stk_version(std::uint64_t version, const std::string& path) {
+    if (version != kStkVersion) {
+        throw Unsupported({.where = path,
+                           .expected = fmt::format("version {} of the stk format", kStkVersion),
+                           .got = fmt::format("version {}", version),
+                           .hint = "read it with the release of Stoker that wrote it, or pack again"});
+    }
+}
 
 std::string stk_shard_name(std::uint64_t shard) {
     return fmt::format("shard-{:06}.stk", shard);

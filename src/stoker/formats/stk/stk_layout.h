@@ -26,6 +26,9 @@ constexpr std::uint64_t stk_align(std::uint64_t offset) {
     return (offset + kStkAlignment - 1) / kStkAlignment * kStkAlignment;
 }
 
+// Throws Unsupported for another version than kStkVersion.
+void check_stk_version(std::uint64_t version, const std::string& path);
+
 // "shard-000042.stk"
 std::string stk_shard_name(std::uint64_t shard);
 

@@ -3,7 +3,6 @@
 #include "stoker/formats/stk/stk_manifest.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -12,6 +11,8 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/parse_number.h"
+#include "stoker/formats/shard_names.h"
 
 namespace stoker {
 namespace {
@@ -19,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxShards = 1'000'000;
 // In bytes. A shard takes at most 102, so kMaxShards shards leave a quarter of the limit for `origin`.
 constexpr std::size_t kMaxManifest = std::size_t{128} << 20;
 // nlohmann::json copies and writes values recursively, so the nesting depth is limited. `notes` lie at most three
@@ -84,12 +84,11 @@ std::uint64_t natural(const fs::path& path, const Json& json, const char* name) 
 std::uint64_t hash_in(const fs::path& path, const Json& json) {
     const auto found = json.find("hash");
     const std::string text = found != json.end() && found->is_string() ? found->get<std::string>() : "";
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-    if (text.size() != 16 || error != std::errc{} || end != text.data() + text.size()) {
+    const auto value = parse_number<std::uint64_t>(text, 16);
+    if (text.size() != 16 || !value) {
         refuse(path, "a \"hash\" of 16 hexadecimal digits", found == json.end() ? "none" : text_of(*found));
     }
-    return value;
+    return *value;
 }
 
 void check_size(const fs::path& path, std::uintmax_t size) {
@@ -106,12 +105,7 @@ StkManifest parse_manifest(const fs::path& path, const std::string& text) {
     if (!json.is_object() || json.value("format", Json()) != "stk") {
         refuse(path, "the manifest of an stk data set", "another document");
     }
-    if (const std::uint64_t version = natural(path, json, "version"); version != kStkVersion) {
-        throw Unsupported({.where = path.string(),
-                           .expected = fmt::format("version {} of the stk format", kStkVersion),
-                           .got = fmt::format("version {}", version),
-                           .hint = "read it with the release of Stoker that wrote it, or pack again"});
-    }
+    check_stk_version(natural(path, json, "version"), path.string());
     const auto shards = json.find("shards");
     if (shards == json.end() || !shards->is_array() || shards->size() > kMaxShards) {
         refuse(path, "a list of shards", "none");
@@ -138,12 +132,6 @@ StkManifest parse_manifest(const fs::path& path, const std::string& text) {
         refuse(path, fmt::format("{} samples, the sum of the shards'", manifest.samples()), text_of(json["samples"]));
     }
     return manifest;
-}
-
-// Splits a URL before its query. In an S3 URL '?' is part of the name.
-std::pair<std::string_view, std::string_view> split_query(std::string_view url) {
-    const std::size_t end = url.starts_with("s3://") ? url.size() : std::min(url.find_first_of("?#"), url.size());
-    return {url.substr(0, end), url.substr(end)};
 }
 
 }  // namespace
@@ -202,13 +190,13 @@ StkManifest read_manifest(const ByteFile& file) {
 }
 
 bool is_stk_url(std::string_view url) {
-    const std::string_view folder = split_query(url).first;
+    const std::string_view folder = without_query(url);
     return is_remote(url) && (folder.ends_with(".stk") || folder.ends_with(".stk/"));
 }
 
 std::string stk_url(std::string_view url, std::string_view name) {
-    const auto [folder, query] = split_query(url);
-    return fmt::format("{}{}{}{}", folder, folder.ends_with('/') ? "" : "/", name, query);
+    const std::string_view folder = without_query(url);
+    return fmt::format("{}{}{}{}", folder, folder.ends_with('/') ? "" : "/", name, url.substr(folder.size()));
 }
 
 }  // namespace stoker

@@ -23,15 +23,6 @@ constexpr std::uint64_t kMaxRemoteIndex = std::uint64_t{1} << 30;
                     {.where = "stk", .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
 }
 
-void check_version(std::uint32_t version, const std::string& path) {
-    if (version != kStkVersion) {
-        throw Unsupported({.where = path,
-                           .expected = fmt::format("version {} of the stk format", kStkVersion),
-                           .got = fmt::format("version {}", version),
-                           .hint = "read it with the release of Stoker that wrote it, or pack again"});
-    }
-}
-
 void check_hash(std::string_view what, std::span<const std::byte> bytes, std::uint64_t expected, std::uint64_t offset) {
     if (const std::uint64_t hash = hash_bytes(bytes); hash != expected) {
         bad(offset, fmt::format("{} of hash {:016x}", what, expected), fmt::format("{:016x}", hash),
@@ -83,7 +74,7 @@ StkHeader parse_header(std::span<const std::byte> bytes, const std::string& path
     if (header.magic != kStkMagic) {
         bad(0, "a shard of an stk data set", "another file");
     }
-    check_version(header.version, path);
+    check_stk_version(header.version, path);
     return header;
 }
 
@@ -97,11 +88,7 @@ void try_twice(const std::string& path, Call call) {
     } catch (const DataError&) {
     } catch (const Unsupported&) {  // another version
     }
-    try {
-        call(/*anew=*/true);
-    } catch (const DataError& error) {
-        throw error.located({.path = path});
-    }
+    with_place({.path = path}, [&] { call(/*anew=*/true); });
 }
 
 }  // namespace
@@ -110,11 +97,7 @@ StkShard::StkShard(const std::filesystem::path& path) : path_(path.string()), fi
     if (file_->scarce()) {
         file_.reset();
     }
-    try {
-        open_map();
-    } catch (const DataError& error) {
-        throw error.located({.path = path_});
-    }
+    with_place({.path = path_}, [&] { open_map(); });
 }
 
 StkShard::StkShard(std::unique_ptr<const ByteFile> file) : path_(file->name()), remote_(std::move(file)) {
@@ -175,7 +158,7 @@ void StkShard::open_footer(std::span<const std::byte> bytes, std::uint64_t file_
     if (footer_.magic != kStkMagic) {
         bad(at, "the end of a shard", "other bytes", "the shard is cut off: copy it again, or pack again");
     }
-    check_version(footer_.version, path_);
+    check_stk_version(footer_.version, path_);
     check_hash("a footer", bytes.first(kStkFooterHashed), footer_.hash, at);
     const std::uint64_t index_limit = at - sizeof(StkHeader);
     const bool ordered = footer_.file_size == file_size && footer_.reserved == decltype(footer_.reserved){} &&

@@ -49,18 +49,6 @@ void remove_file(const fs::path& path) {
     }
 }
 
-std::vector<fs::path> entries(const fs::path& directory) {
-    std::vector<fs::path> found;
-    std::error_code error;
-    for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-        found.push_back(entry->path());
-    }
-    if (error) {
-        throw errno_error(directory.string(), "a readable folder", error.value());
-    }
-    return found;
-}
-
 }  // namespace
 
 StkWriter::StkWriter(const fs::path& directory, StkSchema schema, const StkWriterOptions& options)
@@ -88,7 +76,7 @@ void StkWriter::resume_or_start(const std::string& origin) {
         }
         return;
     }
-    for (const fs::path& path : entries(directory_)) {
+    for (const fs::path& path : list_folder(directory_)) {
         if (!is_temporary(path)) {
             throw IoError({.where = directory_.string(),
                            .expected = "a new or empty folder",
@@ -117,7 +105,7 @@ bool StkWriter::closes_shard(std::span<const StkValue> values) const {
 
 // Removes shards that the manifest does not list and temporary files of dead writers.
 void StkWriter::remove_unfinished() {
-    for (const fs::path& path : entries(directory_)) {
+    for (const fs::path& path : list_folder(directory_)) {
         bool kept = !is_removable(path);
         for (std::size_t i = 0; !kept && i < manifest_.shards.size(); ++i) {
             kept = path.filename() == stk_shard_name(i);

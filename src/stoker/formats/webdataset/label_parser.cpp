@@ -2,9 +2,9 @@
 // named by the user must be a class index.
 #include "stoker/formats/webdataset/label_parser.h"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
-#include <system_error>
+
+#include "stoker/base/parse_number.h"
 
 namespace stoker {
 namespace {
@@ -25,10 +25,8 @@ std::int32_t parse_text(std::string_view text) {
         return kBadTarLabel;
     }
     text = text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-    std::int64_t label = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-    const bool complete = error == std::errc{} && end == text.data() + text.size();
-    return complete ? checked_label(label) : kBadTarLabel;
+    const auto label = parse_number<std::int64_t>(text);
+    return label ? checked_label(*label) : kBadTarLabel;
 }
 
 std::int32_t parse_json(const LabelMember& member, std::string_view text) {

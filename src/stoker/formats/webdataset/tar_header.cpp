@@ -1,5 +1,5 @@
 // Numbers in a header are octal text or, for larger values, big-endian binary with the first bit set.
-#include "stoker/formats/webdataset/tar_header.h"
+#include "stoker/formats/webdataset/tar_reader.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,6 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/parse_number.h"
 
 namespace stoker {
 namespace {
@@ -26,10 +27,6 @@ constexpr Field kPrefix = {345, 155};
 
 std::span<const std::byte> field_of(Block block, Field field) {
     return block.subspan(field.begin, field.size);
-}
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 constexpr const char* kDamaged = "the archive is damaged: copy it again, or leave this shard out";
@@ -54,25 +51,24 @@ std::uint64_t parse_binary(std::span<const std::byte> field, const char* what) {
 }
 
 // Parses octal digits, which spaces may surround and a space or zero byte ends. An empty field is 0.
-std::uint64_t parse_number(std::span<const std::byte> field, const char* what) {
+std::uint64_t parse_field(std::span<const std::byte> field, const char* what) {
     if ((field[0] & std::byte{0x80}) != std::byte{0}) {
         return parse_binary(field, what);
     }
-    std::string_view text = text_of(field);
+    std::string_view text = as_text(field);
     text = text.substr(0, text.find('\0'));
     const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
     text = text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 8);
-    if (!text.empty() && (error != std::errc{} || end != text.data() + text.size())) {
+    const auto value = text.empty() ? 0 : parse_number<std::uint64_t>(text, 8);
+    if (!value) {
         refuse(fmt::format("octal digits as {}", what), fmt::format("\"{}\"", text));
     }
-    return value;
+    return *value;
 }
 
 // Checks the sum of all bytes, with the checksum field counted as spaces. Some old programs summed signed bytes.
 void verify_checksum(Block block) {
-    const std::uint64_t stored = parse_number(field_of(block, kChecksum), "a checksum");
+    const std::uint64_t stored = parse_field(field_of(block, kChecksum), "a checksum");
     std::int64_t unsigned_sum = 0;
     std::int64_t signed_sum = 0;
     for (std::size_t i = 0; i < block.size(); ++i) {
@@ -96,29 +92,27 @@ void parse_record(std::string_view key, std::string_view value, PaxFields& field
     if (key == "path") {
         fields.path = value.empty() ? std::nullopt : std::optional(std::string(value));
     } else if (key == "size") {
-        std::uint64_t size = 0;
-        const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), size);
-        if (!value.empty() && (error != std::errc{} || end != value.data() + value.size() || size >> 63 != 0)) {
+        fields.size = parse_number<std::uint64_t>(value);
+        if (!value.empty() && fields.size.value_or(~std::uint64_t{0}) >> 63 != 0) {
             refuse("a decimal size below 2^63 in a pax header", fmt::format("\"{}\"", value.substr(0, 40)));
         }
-        fields.size = value.empty() ? std::nullopt : std::optional(size);
     }
 }
 
 }  // namespace
 
 std::string tar_text(std::span<const std::byte> field) {
-    const std::string_view text = text_of(field);
+    const std::string_view text = as_text(field);
     return std::string(text.substr(0, text.find('\0')));
 }
 
 TarHeader parse_tar_header(Block block) {
     verify_checksum(block);
     TarHeader header{.name = tar_text(field_of(block, kName)),
-                     .size = parse_number(field_of(block, kSize), "a size"),
+                     .size = parse_field(field_of(block, kSize), "a size"),
                      .type = static_cast<char>(block[kType.begin])};
     // GNU headers, which have another magic, store times in place of the POSIX prefix.
-    if (text_of(field_of(block, kMagic)) == std::string_view("ustar\0", 6)) {
+    if (as_text(field_of(block, kMagic)) == std::string_view("ustar\0", 6)) {
         const std::string prefix = tar_text(field_of(block, kPrefix));
         header.name = prefix.empty() ? header.name : prefix + "/" + header.name;
     }
@@ -126,7 +120,7 @@ TarHeader parse_tar_header(Block block) {
 }
 
 void parse_pax(std::span<const std::byte> records, PaxFields& fields) {
-    std::string_view rest = text_of(records);
+    std::string_view rest = as_text(records);
     while (!rest.empty() && rest.front() != '\0') {  // some writers pad with zeros
         std::size_t length = 0;
         const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), length);

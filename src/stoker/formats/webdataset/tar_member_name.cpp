@@ -2,16 +2,17 @@
 // programs that contain a % stay unchanged.
 #include "stoker/formats/webdataset/tar_member_name.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <fmt/format.h>
 #include <optional>
 
+#include "stoker/base/parse_number.h"
+#include "stoker/formats/image_kind.h"
+#include "stoker/formats/webdataset/label_parser.h"
+
 namespace stoker {
 namespace {
 
-constexpr std::array<std::string_view, 8> kImageExtensions = {"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm", "dct"};
 constexpr std::string_view kPixels = "npy";
 constexpr std::string_view kRecords = "dct";  // always stored under this extension: only Stoker reads it
 constexpr char kMark = '%';
@@ -63,13 +64,6 @@ std::string escaped(std::string_view key) {
     return out;
 }
 
-std::optional<int> hex_digit(char c) {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'A' && c <= 'F' ? std::optional(c - 'A' + 10) : std::nullopt;
-}
-
 std::optional<std::string> unescaped(std::string_view base) {
     std::string out;
     for (std::size_t at = 0; at < base.size(); ++at) {
@@ -77,12 +71,11 @@ std::optional<std::string> unescaped(std::string_view base) {
             out += base[at];
             continue;
         }
-        const auto high = at + 1 < base.size() ? hex_digit(base[at + 1]) : std::nullopt;
-        const auto low = at + 2 < base.size() ? hex_digit(base[at + 2]) : std::nullopt;
-        if (!high || !low) {
+        const auto code = parse_number<std::uint8_t>(base.substr(at + 1, 2), 16);
+        if (!code) {
             return std::nullopt;
         }
-        out += static_cast<char>(*high * 16 + *low);
+        out += static_cast<char>(*code);
         at += 2;
     }
     return out;
@@ -90,16 +83,12 @@ std::optional<std::string> unescaped(std::string_view base) {
 
 // "npy", "NPY", "left.npy"
 bool is_pixels(std::string_view extension) {
-    const std::string_view last = extension.substr(extension.rfind('.') + 1);
-    return std::ranges::equal(last, kPixels, [](char a, char b) { return (a | 0x20) == b; });
+    return lower_case(extension.substr(extension.rfind('.') + 1)) == kPixels;
 }
 
 // In any case of letters.
 bool is_image_extension(std::string_view extension) {
-    return std::ranges::any_of(kImageExtensions, [&](std::string_view known) {
-        return std::ranges::equal(known, extension,
-                                  [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
-    });
+    return lower_case(extension) == kRecords || is_image_name(fmt::format(".{}", extension));
 }
 
 bool ends_in_slash_or_nothing(std::string_view base) {

@@ -101,10 +101,7 @@ void WebDataset::find_classes() {
 }
 
 WebDataset::Place WebDataset::place(std::int64_t index) const {
-    if (index < 0 || index >= size()) {
-        throw InvalidArgument(
-            {.where = path_, .expected = fmt::format("an index below {}", size()), .got = fmt::format("{}", index)});
-    }
+    check_index(index);
     const auto shard = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
     return {.shard = shard, .sample = index - (ends_[shard] - indices_[shard].size())};
 }
@@ -134,11 +131,7 @@ void WebDataset::read(std::int64_t index, Sample& sample) const {
                                   .expected = fmt::format("a class index of 0 to {} as label", kMaxTarLabel),
                                   .got = "other content"});
     }
-    sample.bytes = bytes_of(entry, at.shard, sample.storage);
-    sample.encoded = true;
-    sample.height = 0;
-    sample.width = 0;
-    sample.channels = 0;
+    sample.set_encoded_image(bytes_of(entry, at.shard, sample.storage));
     sample.label = entry.label;
     if (entry.npy != 0) {
         read_npy(where, sample);

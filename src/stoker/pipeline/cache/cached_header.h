@@ -1,10 +1,10 @@
-// The header that both caches store with a sample's bytes, and the accounting of their budget.
+// Internal to cache/: the header that both caches store with a sample's bytes, and the accounting of their budget.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include "stoker/formats/dataset.h"
+#include "stoker/pipeline/cache/sample_cache.h"
 
 namespace stoker {
 
@@ -45,5 +45,8 @@ inline bool reserve_bytes(std::atomic<std::int64_t>& used, std::int64_t budget, 
     } while (!used.compare_exchange_weak(before, before + bytes));
     return true;
 }
+
+// A cache that takes eight bytes of memory per sample. Throws IoError if no file can be made in the directory.
+std::unique_ptr<SampleCache> make_disk_cache(std::int64_t size, const CacheOptions& options);
 
 }  // namespace stoker

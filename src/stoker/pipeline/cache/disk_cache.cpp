@@ -1,11 +1,11 @@
-// A writer reserves its part of the file by advancing an atomic counter; the entry is published when it is written.
-#include "stoker/pipeline/cache/disk_cache.h"
-
+// The cache in an unnamed file. The system removes it when the process ends, so nothing stale or half-written is ever
+// read. A writer reserves its part by advancing an atomic counter; the entry is published when it is written.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <fmt/format.h>
+#include <mutex>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -32,62 +32,85 @@ Descriptor make_unnamed_file(const std::filesystem::path& directory) {
     return Descriptor(fd);
 }
 
-}  // namespace
+class DiskCache final : public SampleCache {
+  public:
+    DiskCache(std::int64_t size, std::int64_t budget_bytes, const std::filesystem::path& directory)
+        : budget_(budget_bytes),
+          directory_(directory),
+          file_(make_unnamed_file(directory)),
+          places_(std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(size))) {}
 
-DiskCache::DiskCache(std::int64_t size, std::int64_t budget_bytes, const std::filesystem::path& directory)
-    : budget_(budget_bytes),
-      directory_(directory),
-      file_(make_unnamed_file(directory)),
-      places_(std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(size))) {}
-
-bool DiskCache::get(std::int64_t index, Sample& sample) const {
-    const std::int64_t place = places_[static_cast<std::size_t>(index)].load(std::memory_order_acquire);
-    if (place == 0) {
+    bool get(std::int64_t index, Sample& sample) const override {
+        const std::int64_t place = places_[static_cast<std::size_t>(index)].load(std::memory_order_acquire);
+        if (place == 0) {
+            return false;
+        }
+        const auto offset = static_cast<std::uint64_t>(place - 1);
+        CachedHeader header;
+        if (read_bytes(file_.get(), std::as_writable_bytes(std::span(&header, 1)), offset) == sizeof header) {
+            set_sample(header, sample);
+            sample.storage.resize(header.bytes);
+            sample.bytes = sample.storage.bytes();
+            if (read_bytes(file_.get(), sample.storage.bytes(), offset + sizeof header) == header.bytes) {
+                return true;
+            }
+        }
+        stop("reading");
         return false;
     }
-    const auto offset = static_cast<std::uint64_t>(place - 1);
-    CachedHeader header;
-    if (read_bytes(file_.get(), std::as_writable_bytes(std::span(&header, 1)), offset) == sizeof header) {
-        set_sample(header, sample);
-        sample.storage.resize(header.bytes);
-        sample.bytes = sample.storage.bytes();
-        if (read_bytes(file_.get(), sample.storage.bytes(), offset + sizeof header) == header.bytes) {
-            return true;
+
+    bool holds(std::int64_t index) const override {
+        return places_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) != 0;
+    }
+
+    void put(std::int64_t index, const Sample& sample) override {
+        const CachedHeader header = header_of(sample);
+        const auto bytes = static_cast<std::int64_t>(sizeof header + sample.bytes.size());
+        if (stopped_ || !reserve_bytes(used_, budget_, bytes)) {
+            return;
         }
+        // Two threads that put the same sample write it twice. Both copies count, so the file stays within the budget.
+        const std::int64_t offset = end_.fetch_add(bytes);
+        const auto at = static_cast<std::uint64_t>(offset);
+        if (write_bytes(file_.get(), std::as_bytes(std::span(&header, 1)), at) < sizeof header ||
+            write_bytes(file_.get(), sample.bytes, at + sizeof header) < sample.bytes.size()) {
+            stop("writing");
+            return;
+        }
+        std::int64_t none = 0;
+        places_[static_cast<std::size_t>(index)].compare_exchange_strong(none, offset + 1, std::memory_order_release,
+                                                                         std::memory_order_relaxed);
     }
-    stop("reading");
-    return false;
-}
 
-// A failing cache slows a run down and does not end it: the data set still has every sample.
-void DiskCache::stop(const char* doing) const {
-    const std::lock_guard lock(mutex_);
-    why_ = fmt::format("{}: {} failed: {}", directory_.string(), doing, errno_text());
-    stopped_ = true;
-}
-
-void DiskCache::put(std::int64_t index, const Sample& sample) {
-    const CachedHeader header = header_of(sample);
-    const auto bytes = static_cast<std::int64_t>(sizeof header + sample.bytes.size());
-    if (stopped_ || !reserve_bytes(used_, budget_, bytes)) {
-        return;
+    std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
+    std::string stop_reason() const override {
+        const std::lock_guard lock(mutex_);
+        return why_;
     }
-    // Two threads that put the same sample write it twice. Both copies count, so the file stays within the budget.
-    const std::int64_t offset = end_.fetch_add(bytes);
-    const auto at = static_cast<std::uint64_t>(offset);
-    if (write_bytes(file_.get(), std::as_bytes(std::span(&header, 1)), at) < sizeof header ||
-        write_bytes(file_.get(), sample.bytes, at + sizeof header) < sample.bytes.size()) {
-        stop("writing");
-        return;
-    }
-    std::int64_t none = 0;
-    places_[static_cast<std::size_t>(index)].compare_exchange_strong(none, offset + 1, std::memory_order_release,
-                                                                     std::memory_order_relaxed);
-}
 
-std::string DiskCache::stop_reason() const {
-    const std::lock_guard lock(mutex_);
-    return why_;
+  private:
+    // A failing cache slows a run down and does not end it: the data set still has every sample.
+    void stop(const char* doing) const {
+        const std::lock_guard lock(mutex_);
+        why_ = fmt::format("{}: {} failed: {}", directory_.string(), doing, errno_text());
+        stopped_ = true;
+    }
+
+    const std::int64_t budget_;
+    const std::filesystem::path directory_;
+    const Descriptor file_;
+    std::atomic<std::int64_t> used_{0};
+    std::atomic<std::int64_t> end_{0};                     // size of the file
+    std::unique_ptr<std::atomic<std::int64_t>[]> places_;  // offset of each sample's header, plus 1; 0: not cached
+    mutable std::atomic<bool> stopped_ = false;
+    mutable std::mutex mutex_;  // guards why_
+    mutable std::string why_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleCache> make_disk_cache(std::int64_t size, const CacheOptions& options) {
+    return std::make_unique<DiskCache>(size, options.bytes, options.directory);
 }
 
 }  // namespace stoker

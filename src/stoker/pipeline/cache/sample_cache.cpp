@@ -5,7 +5,6 @@
 #include <new>
 
 #include "stoker/pipeline/cache/cached_header.h"
-#include "stoker/pipeline/cache/disk_cache.h"
 
 namespace stoker {
 namespace {
@@ -95,7 +94,7 @@ std::unique_ptr<SampleCache> make_sample_cache(std::int64_t size, const CacheOpt
         return nullptr;
     }
     if (!options.directory.empty()) {
-        return std::make_unique<DiskCache>(size, options.bytes, options.directory);
+        return make_disk_cache(size, options);
     }
     return std::make_unique<RamCache>(size, options.bytes);
 }

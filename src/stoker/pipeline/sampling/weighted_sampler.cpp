@@ -88,14 +88,73 @@ class WeightedSampler final : public Sampler {
     // Shares are rounded to whole samples by the largest-remainder method. Throws InvalidArgument for weights that are
     // not positive and finite, for groups that are empty, overlap or have indices outside the data set, and for a group
     // whose share is less than one sample per epoch.
-    explicit WeightedSampler(const SamplerOptions& options);
+    explicit WeightedSampler(const SamplerOptions& options)
+        : groups_(options.groups), samples_(options.size), seed_(options.seed), shuffle_(options.shuffle) {
+        for (SamplerGroup& group : groups_) {
+            check_group(group, samples_);
+            std::ranges::sort(group.indices);
+        }
+        check_overlap(groups_);
+        std::int64_t end = 0;
+        const std::int64_t draws = options.epoch_samples == 0 ? options.size : options.epoch_samples;
+        const auto quotas = round_shares(groups_, draws);
+        for (std::size_t i = 0; i < groups_.size(); ++i) {
+            check_occurrences(quotas[i], groups_[i].count());
+            if (quotas[i] == 0) {
+                throw InvalidArgument({.where = "sampler",
+                                       .expected = "at least one sample per epoch for each group",
+                                       .got = fmt::format("0 of {} for group {} of {}", draws, i + 1, groups_.size()),
+                                       .hint = "raise epoch_samples or the group's weight"});
+            }
+            end += quotas[i];
+            ends_.push_back(end);
+            const std::int64_t plain[] = {quotas[i], groups_[i].first, groups_[i].size};
+            hash_ = hash_bytes(std::as_bytes(std::span(plain)), hash_);
+            hash_ = hash_bytes(std::as_bytes(std::span(groups_[i].indices)), hash_);
+        }
+    }
 
     std::int64_t size() const override { return ends_.back(); }
     std::int64_t samples() const override { return samples_; }
     std::uint64_t seed() const override { return seed_; }
-    std::int64_t next(std::int64_t index) const override;
-    void draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const override;
-    std::string name() const override;
+
+    std::int64_t next(std::int64_t index) const override {
+        for (const SamplerGroup& group : groups_) {
+            if (group.indices.empty()) {
+                if (index >= group.first && index < group.first + group.size) {
+                    return group.first + (index - group.first + 1) % group.size;
+                }
+            } else if (const auto at = std::ranges::lower_bound(group.indices, index);
+                       at != group.indices.end() && *at == index) {
+                return at + 1 == group.indices.end() ? group.indices.front() : *(at + 1);
+            }
+        }
+        return Sampler::next(index);  // in no group: never drawn
+    }
+
+    void draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const override {
+        const Permutation spread(size(), seed_, static_cast<std::uint32_t>(epoch), kEpochStream);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            const std::int64_t position = first + static_cast<std::int64_t>(i);
+            const std::int64_t place = shuffle_ ? spread(position) : position;
+            const auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, place) - ends_.begin());
+            const std::int64_t begin = number == 0 ? 0 : ends_[number - 1];
+            const std::int64_t quota = ends_[number] - begin;
+            const SamplerGroup& group = groups_[number];
+            const PassPosition start = pass_position(epoch, quota, 0, group.count());
+            const PassPosition at = pass_position(epoch, quota, place - begin, group.count());
+            // Passes may need more than 32 bits, so the high bits go into the seed.
+            const Permutation within(group.count(), seed_ ^ at.pass >> 32, static_cast<std::uint32_t>(at.pass),
+                                     kGroupStreams + number);
+            out[i] = {.index = group.at(shuffle_ ? within(at.position) : at.position),
+                      .occurrence = static_cast<std::uint16_t>(at.pass - start.pass)};
+        }
+    }
+
+    std::string name() const override {
+        return fmt::format("weighted, {} groups, {} an epoch, {} {:016x}", groups_.size(), size(),
+                           shuffle_ ? "shuffled" : "sequential", hash_);
+    }
 
   private:
     std::vector<SamplerGroup> groups_;
@@ -105,70 +164,6 @@ class WeightedSampler final : public Sampler {
     bool shuffle_;
     std::uint64_t hash_ = 0;  // of everything above but the seed
 };
-
-WeightedSampler::WeightedSampler(const SamplerOptions& options)
-    : groups_(options.groups), samples_(options.size), seed_(options.seed), shuffle_(options.shuffle) {
-    for (SamplerGroup& group : groups_) {
-        check_group(group, samples_);
-        std::ranges::sort(group.indices);
-    }
-    check_overlap(groups_);
-    std::int64_t end = 0;
-    const std::int64_t draws = options.epoch_samples == 0 ? options.size : options.epoch_samples;
-    const auto quotas = round_shares(groups_, draws);
-    for (std::size_t i = 0; i < groups_.size(); ++i) {
-        check_occurrences(quotas[i], groups_[i].count());
-        if (quotas[i] == 0) {
-            throw InvalidArgument({.where = "sampler",
-                                   .expected = "at least one sample per epoch for each group",
-                                   .got = fmt::format("0 of {} for group {} of {}", draws, i + 1, groups_.size()),
-                                   .hint = "raise epoch_samples or the group's weight"});
-        }
-        end += quotas[i];
-        ends_.push_back(end);
-        const std::int64_t plain[] = {quotas[i], groups_[i].first, groups_[i].size};
-        hash_ = hash_bytes(std::as_bytes(std::span(plain)), hash_);
-        hash_ = hash_bytes(std::as_bytes(std::span(groups_[i].indices)), hash_);
-    }
-}
-
-void WeightedSampler::draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const {
-    const Permutation spread(size(), seed_, static_cast<std::uint32_t>(epoch), kEpochStream);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        const std::int64_t position = first + static_cast<std::int64_t>(i);
-        const std::int64_t place = shuffle_ ? spread(position) : position;
-        const auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, place) - ends_.begin());
-        const std::int64_t begin = number == 0 ? 0 : ends_[number - 1];
-        const std::int64_t quota = ends_[number] - begin;
-        const SamplerGroup& group = groups_[number];
-        const PassPosition start = pass_position(epoch, quota, 0, group.count());
-        const PassPosition at = pass_position(epoch, quota, place - begin, group.count());
-        // Passes may need more than 32 bits, so the high bits go into the seed.
-        const Permutation within(group.count(), seed_ ^ at.pass >> 32, static_cast<std::uint32_t>(at.pass),
-                                 kGroupStreams + number);
-        out[i] = {.index = group.at(shuffle_ ? within(at.position) : at.position),
-                  .occurrence = static_cast<std::uint16_t>(at.pass - start.pass)};
-    }
-}
-
-std::int64_t WeightedSampler::next(std::int64_t index) const {
-    for (const SamplerGroup& group : groups_) {
-        if (group.indices.empty()) {
-            if (index >= group.first && index < group.first + group.size) {
-                return group.first + (index - group.first + 1) % group.size;
-            }
-        } else if (const auto at = std::ranges::lower_bound(group.indices, index);
-                   at != group.indices.end() && *at == index) {
-            return at + 1 == group.indices.end() ? group.indices.front() : *(at + 1);
-        }
-    }
-    return Sampler::next(index);  // in no group: never drawn
-}
-
-std::string WeightedSampler::name() const {
-    return fmt::format("weighted, {} groups, {} an epoch, {} {:016x}", groups_.size(), size(),
-                       shuffle_ ? "shuffled" : "sequential", hash_);
-}
 
 }  // namespace
 

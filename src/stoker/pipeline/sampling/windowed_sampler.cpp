@@ -27,13 +27,52 @@ constexpr std::int64_t kMaxBlocks = 1 << 20;
 class WindowedSampler final : public Sampler {
   public:
     // Throws InvalidArgument if the sizes of the shards do not add up to the size of the data set.
-    explicit WindowedSampler(const SamplerOptions& options);
+    explicit WindowedSampler(const SamplerOptions& options)
+        : size_(options.size), window_(options.window), seed_(options.seed), begins_{0} {
+        for (const std::int64_t shard : options.shards) {
+            begins_.push_back(begins_.back() + shard);
+        }
+        if (options.shards.empty()) {
+            const std::int64_t block = std::max({window_ / kBlocksPerWindow, size_ / kMaxBlocks, std::int64_t{1}});
+            while (begins_.back() < size_) {
+                begins_.push_back(std::min(begins_.back() + block, size_));
+            }
+        }
+        if (begins_.back() != size_ || !std::ranges::is_sorted(begins_)) {
+            throw InvalidArgument({.where = "sampler",
+                                   .expected = fmt::format("shards of {} samples in total", size_),
+                                   .got = fmt::to_string(begins_.back())});
+        }
+    }
 
     std::int64_t size() const override { return size_; }
     std::int64_t samples() const override { return size_; }
     std::uint64_t seed() const override { return seed_; }
-    void draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const override;
-    std::string name() const override;
+
+    void draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const override {
+        const auto shards = sequence(epoch);
+        std::int64_t window = -1;
+        Permutation permutation(0, 0, 0);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            const std::int64_t position = first + static_cast<std::int64_t>(i);
+            if (position / window_ != window) {
+                window = position / window_;
+                permutation =
+                    Permutation(std::min(window_, size_ - window * window_), seed_, static_cast<std::uint32_t>(epoch),
+                                kWindowStreams + static_cast<std::uint64_t>(window));
+            }
+            const std::int64_t place = window * window_ + permutation(position % window_);
+            const auto shard =
+                static_cast<std::size_t>(std::ranges::upper_bound(shards->ends, place) - shards->ends.begin());
+            const std::int64_t begin = shard == 0 ? 0 : shards->ends[shard - 1];
+            out[i] = {.index = shards->firsts[shard] + place - begin};
+        }
+    }
+
+    std::string name() const override {
+        const std::uint64_t shards = hash_bytes(std::as_bytes(std::span(begins_)));
+        return fmt::format("windows of {}, {} shards {:016x}", window_, begins_.size() - 1, shards);
+    }
 
   private:
     // The shards in one epoch's sequence.
@@ -42,7 +81,25 @@ class WindowedSampler final : public Sampler {
         std::vector<std::int64_t> ends;    // position after each shard
         std::vector<std::int64_t> firsts;  // index of each shard's first sample
     };
-    std::shared_ptr<const Sequence> sequence(std::int64_t epoch) const;
+
+    std::shared_ptr<const Sequence> sequence(std::int64_t epoch) const {
+        const std::lock_guard lock(mutex_);
+        if (last_ == nullptr || last_->epoch != epoch) {
+            const auto shards = static_cast<std::int64_t>(begins_.size()) - 1;
+            const Permutation permutation(shards, seed_, static_cast<std::uint32_t>(epoch), kShardStream);
+            auto made = std::make_shared<Sequence>();
+            made->epoch = epoch;
+            std::int64_t end = 0;
+            for (std::int64_t i = 0; i < shards; ++i) {
+                const auto shard = static_cast<std::size_t>(permutation(i));
+                end += begins_[shard + 1] - begins_[shard];
+                made->ends.push_back(end);
+                made->firsts.push_back(begins_[shard]);
+            }
+            last_ = std::move(made);
+        }
+        return last_;
+    }
 
     std::int64_t size_;
     std::int64_t window_;
@@ -51,68 +108,6 @@ class WindowedSampler final : public Sampler {
     mutable std::mutex mutex_;                      // guards last_
     mutable std::shared_ptr<const Sequence> last_;  // the sequence used last
 };
-
-WindowedSampler::WindowedSampler(const SamplerOptions& options)
-    : size_(options.size), window_(options.window), seed_(options.seed), begins_{0} {
-    for (const std::int64_t shard : options.shards) {
-        begins_.push_back(begins_.back() + shard);
-    }
-    if (options.shards.empty()) {
-        const std::int64_t block = std::max({window_ / kBlocksPerWindow, size_ / kMaxBlocks, std::int64_t{1}});
-        while (begins_.back() < size_) {
-            begins_.push_back(std::min(begins_.back() + block, size_));
-        }
-    }
-    if (begins_.back() != size_ || !std::ranges::is_sorted(begins_)) {
-        throw InvalidArgument({.where = "sampler",
-                               .expected = fmt::format("shards of {} samples in total", size_),
-                               .got = fmt::to_string(begins_.back())});
-    }
-}
-
-std::shared_ptr<const WindowedSampler::Sequence> WindowedSampler::sequence(std::int64_t epoch) const {
-    const std::lock_guard lock(mutex_);
-    if (last_ == nullptr || last_->epoch != epoch) {
-        const auto shards = static_cast<std::int64_t>(begins_.size()) - 1;
-        const Permutation permutation(shards, seed_, static_cast<std::uint32_t>(epoch), kShardStream);
-        auto made = std::make_shared<Sequence>();
-        made->epoch = epoch;
-        std::int64_t end = 0;
-        for (std::int64_t i = 0; i < shards; ++i) {
-            const auto shard = static_cast<std::size_t>(permutation(i));
-            end += begins_[shard + 1] - begins_[shard];
-            made->ends.push_back(end);
-            made->firsts.push_back(begins_[shard]);
-        }
-        last_ = std::move(made);
-    }
-    return last_;
-}
-
-void WindowedSampler::draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const {
-    const auto shards = sequence(epoch);
-    std::int64_t window = -1;
-    Permutation permutation(0, 0, 0);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        const std::int64_t position = first + static_cast<std::int64_t>(i);
-        if (position / window_ != window) {
-            window = position / window_;
-            permutation =
-                Permutation(std::min(window_, size_ - window * window_), seed_, static_cast<std::uint32_t>(epoch),
-                            kWindowStreams + static_cast<std::uint64_t>(window));
-        }
-        const std::int64_t place = window * window_ + permutation(position % window_);
-        const auto shard =
-            static_cast<std::size_t>(std::ranges::upper_bound(shards->ends, place) - shards->ends.begin());
-        const std::int64_t begin = shard == 0 ? 0 : shards->ends[shard - 1];
-        out[i] = {.index = shards->firsts[shard] + place - begin};
-    }
-}
-
-std::string WindowedSampler::name() const {
-    const std::uint64_t shards = hash_bytes(std::as_bytes(std::span(begins_)));
-    return fmt::format("windows of {}, {} shards {:016x}", window_, begins_.size() - 1, shards);
-}
 
 }  // namespace
 

@@ -49,7 +49,7 @@ std::string forward_error(std::int64_t samples, Model& model, const Shape& image
 }  // namespace
 
 void require_logits(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
-                 const at::Device& device) {
+                    const at::Device& device) {
     if (recipe.model.script.empty() && recipe.model.exported.empty()) {
         return;
     }

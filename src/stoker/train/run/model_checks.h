@@ -13,7 +13,7 @@ namespace stoker {
 // A model from a file (model.script, model.export) must take one image (C, H, W) and return float logits
 // (1, `classes`). Other models are not tried.
 void require_logits(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
-                 const at::Device& device);
+                    const at::Device& device);
 
 // The model must take validation images (C, H, W); tried where they have another shape than training images.
 void require_val_images(Model& model, const Shape& train, const Shape& val, const at::Device& device);
