@@ -22,6 +22,17 @@ def test_the_readmes_example_is_short() -> None:
     assert len(program.splitlines()) <= 40
 
 
+PAGES_OF_TEXT = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES_OF_TEXT, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_are_short_and_complete(page: Path) -> None:
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        assert "@@" not in line, f"{page}:{number}: a placeholder"
+        wide = 2 if page.name == "README.zh-CN.md" else 1  # Chinese characters take two columns
+        assert len(line) <= 120 * wide or line.startswith(("|", "#include", "find_package")), f"{page}:{number}"
+
+
 @pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_links_lead_somewhere(readme: str) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / readme).read_text()):

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -24,7 +25,6 @@
 #include "cli/terminal/temp_folder.h"
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
-#include "stoker/base/parallel_for.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/formats/open.h"
 #include "stoker/pipeline/sampling/permutation.h"
@@ -112,8 +112,7 @@ constexpr std::size_t kBatch = 64;
 // The indices that one thread reads in one epoch, in batches.
 class Batches {
   public:
-    Batches(const Permutation& order, std::int64_t worker, int workers)
-        : order_(order), next_(worker), step_(workers) {}
+    Batches(const Permutation& order, int worker, int workers) : order_(order), next_(worker), step_(workers) {}
 
     std::span<const std::int64_t> next() {
         std::size_t count = 0;
@@ -155,23 +154,28 @@ void read_epoch(const Dataset& dataset, Batches batches, Sample& sample, Storage
 // `epochs` passes over all samples, each in another order. Thread w takes every workers-th position, in batches of 64:
 // it prefetches a batch, reads it and hashes each byte. Each thread has its own Sample, like a loader worker.
 StorageTiming time_reading(const Dataset& dataset, int workers, std::uint32_t first_epoch, std::uint32_t epochs) {
-    std::vector<StorageTiming> parts(static_cast<std::size_t>(workers));
-    const auto begin = std::chrono::steady_clock::now();
-    parallel_for(workers, workers, 1, [&](std::int64_t worker, std::int64_t /*end*/) {
+    const auto read_part = [&](int worker) {
         Sample sample;
-        StorageTiming total;  // not in `parts`: its cache lines are shared
+        StorageTiming total;
         for (std::uint32_t epoch = first_epoch; epoch < first_epoch + epochs; ++epoch) {
             const Permutation order(dataset.size(), 1, epoch);
             read_epoch(dataset, Batches(order, worker, workers), sample, total);
         }
-        parts[static_cast<std::size_t>(worker)] = total;
-    });
-    StorageTiming all{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
-    for (const StorageTiming& part : parts) {
+        return total;
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<std::future<StorageTiming>> parts;  // not parallel_for, which may use fewer threads
+    for (int worker = 0; worker < workers; ++worker) {
+        parts.push_back(std::async(std::launch::async, read_part, worker));
+    }
+    StorageTiming all;
+    for (std::future<StorageTiming>& future : parts) {
+        const StorageTiming part = future.get();
         all.samples += part.samples;
         all.bytes += part.bytes;
         all.hash_sum += part.hash_sum;
     }
+    all.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return all;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <mutex>
 #include <set>
@@ -53,8 +54,9 @@ TEST(ParallelFor, DoesEveryPieceExactlyOnce) {
 TEST(ParallelFor, UsesTheGivenNumberOfThreads) {
     std::mutex mutex;
     std::set<std::thread::id> seen;
-    parallel_for(3, 30, 1, [&](std::int64_t, std::int64_t) {
-        std::this_thread::sleep_for(5ms);
+    std::barrier all_three(3);  // each thread waits in its piece until the others have theirs
+    parallel_for(3, 3, 1, [&](std::int64_t, std::int64_t) {
+        all_three.arrive_and_wait();
         const std::lock_guard lock(mutex);
         seen.insert(std::this_thread::get_id());
     });

@@ -114,7 +114,7 @@ TEST_F(RunRecordTest, AccountsOfOthersAreRefused) {
     write_all();
     for (const char* text : {"[]", "{}", "{\"device\": 1}", R"({"device": "cpu", "steps": "x", "interrupted": 1})"}) {
         write("account.json", text);
-        EXPECT_THAT(read_run(run_).problems, ElementsAre("account.json is not one that Stoker wrote")) << text;
+        EXPECT_THAT(read_run(run_).problems, ElementsAre("account.json was not written by Stoker")) << text;
     }
 }
 

@@ -82,7 +82,7 @@ std::string errno_text(int code) {
         case EISDIR:
             return "it is a directory";
         case ENOTDIR:
-            return "it is not a directory, or is below something that is none";
+            return "a part of its path is not a directory";
         case ENOTEMPTY:
             return "the directory is not empty";
         case ENAMETOOLONG:

@@ -21,7 +21,7 @@ class GradientReducer {
     // number or shapes differ from rank 0's. `group` must outlive this object and have more than one rank.
     GradientReducer(const Group& group, const std::vector<at::Tensor>& parameters);
 
-    // Call before a backward pass whose accumulated gradients shall be averaged over all ranks. Without it a pass
+    // Call before a backward pass whose accumulated gradients are averaged over all ranks. Without it a pass
     // accumulates locally, as under DDP's no_sync.
     void prepare();
     // Whether the last backward pass reached every parameter. If not, the gradients were not averaged.

@@ -316,6 +316,9 @@ std::optional<std::string> finished_origin(const fs::path& path) {
     for (const auto& [name, bytes] : files) {
         std::error_code error;
         const std::uint64_t size = fs::file_size(names.parent / name, error);
+        if (error && error != std::errc::no_such_file_or_directory) {
+            throw errno_error((names.parent / name).string(), "a readable file", error.value());
+        }
         if (error || size != bytes) {
             throw InvalidArgument(
                 {.where = (names.parent / name).string(),

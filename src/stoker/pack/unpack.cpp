@@ -66,7 +66,8 @@ void write_new(const fs::path& path, std::span<const std::byte> bytes) {
     if (file.get() < 0) {
         throw errno_error(path.string(), "a unique file name for each key");
     }
-    if (write_bytes(file.get(), bytes) < bytes.size()) {
+    // Network file systems may report a full disk only when a descriptor is closed, which a copy of it does here.
+    if (write_bytes(file.get(), bytes) < bytes.size() || ::close(::dup(file.get())) != 0) {
         throw errno_error(path.string(), "room to write");
     }
 }

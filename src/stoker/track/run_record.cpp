@@ -34,7 +34,7 @@ void read_if_present(RunRecord& run, const char* name, bool expected, const Read
     } catch (const Error& error) {
         run.problems.emplace_back(error.what());
     } catch (const Json::exception&) {
-        run.problems.push_back(fmt::format("{} is not one that Stoker wrote", name));
+        run.problems.push_back(fmt::format("{} was not written by Stoker", name));
     }
 }
 

@@ -84,8 +84,8 @@ class TrainLoop {
     std::int64_t steps_ = 0;
     std::vector<EpochResult> epochs_;  // finished ones
     EpochSums sums_;                   // of the epoch in progress
-    std::vector<StepResult> pending_;  // since the last `record_losses`, as is
-    std::int64_t bad_samples_ = 0;     // the number of this rank's
+    std::vector<StepResult> pending_;  // steps since the last record_losses
+    std::int64_t bad_samples_ = 0;     // bad samples of this rank since then
     int signal_ = 0;
 };
 

@@ -66,7 +66,9 @@ std::string read_key_field(const LmdbSnapshot& snapshot) {
         Pickle pickle;
         const PickleValue name = pickle.read(*value);
         return name.kind() == Kind::text ? std::string(name.text()) : "";
-    } catch (const Error&) {
+    } catch (const DataError&) {
+        return "";
+    } catch (const Unsupported&) {
         return "";
     }
 }

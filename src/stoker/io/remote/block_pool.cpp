@@ -134,7 +134,7 @@ Buffer BlockPool::take_buffer(std::size_t bytes) {
     if (found == spare_.end()) {
         trim(static_cast<std::int64_t>(bytes));
         allocated_ += static_cast<std::int64_t>(bytes);
-        return Buffer(bytes);
+        return Buffer(bytes, memory_);
     }
     Buffer buffer = std::move(*found);
     spare_.erase(found);

@@ -19,6 +19,7 @@
 
 #include "stoker/base/buffer.h"
 #include "stoker/io/byte_file.h"
+#include "stoker/io/remote/block_memory.h"
 
 namespace stoker {
 
@@ -90,6 +91,7 @@ class BlockPool {
     mutable std::mutex mutex_;
     std::condition_variable queued_;    // a run was queued, or the pool is stopping
     std::condition_variable finished_;  // blocks were fetched, or failed
+    BlockMemory memory_;                // before the members whose buffers it allocates
     std::map<Key, BlockPtr> blocks_;
     std::list<BlockPtr> by_use_;  // fetched blocks, least recently used first
     std::deque<RunPtr> queue_;

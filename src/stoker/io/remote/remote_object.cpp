@@ -300,7 +300,7 @@ void RemoteObject::refuse(const HttpAnswer& answer) const {
     }
     std::string hint;
     if (answer.status == 401 || answer.status == 403) {
-        hint = !s3_               ? "the server wants other credentials, or nobody may read it"
+        hint = !s3_               ? "access is denied: check the credentials and the permissions of the object"
                : s3_->credentials ? "check that these S3 credentials may read it, and key, region and clock"
                                   : "no S3 credentials were found (AWS_ACCESS_KEY_ID, AWS_PROFILE)";
     } else if (answer.status == 404 || answer.status == 410) {

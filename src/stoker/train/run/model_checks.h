@@ -15,7 +15,8 @@ namespace stoker {
 void require_logits(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
                     const at::Device& device);
 
-// The model must take validation images (C, H, W); tried where they have another shape than training images.
+// The model must take validation images (C, H, W); checked only if their shape differs
+// from that of training images.
 void require_val_images(Model& model, const Shape& train, const Shape& val, const at::Device& device);
 
 // The model must train on the smallest batch or micro-batch of an epoch, on any rank. It is tried where that is one

@@ -1,5 +1,5 @@
-// Ranks that train together must have the same recipe, data and arguments. A difference would make the run hang, or
-// train something else than its recipe says.
+// Ranks that train together must have the same recipe, data and arguments. A difference would make the run
+// hang, or train something other than its recipe describes.
 #pragma once
 
 #include <string>

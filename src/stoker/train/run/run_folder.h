@@ -38,8 +38,8 @@ class RunFolder {
     // The same for a run that resumes: everything in the folder stays.
     void resume(const std::string& recipe);
     // Ends a run that failed; does not throw. Where it `trained` a step, everything stays, and `reason` goes into
-    // failed.json. Otherwise the folder becomes what it was, except that quarantine.jsonl stays; failed.json is written
-    // where that file exists, or where a recipe was here before.
+    // failed.json. Otherwise what it made is removed and recipe.toml restored; quarantine.jsonl stays, and
+    // failed.json is written if quarantine.jsonl or an earlier recipe.toml exists.
     void fail(const std::string& reason, bool trained);
     // True where `checkpoint` lies in this folder.
     bool holds(const std::filesystem::path& checkpoint) const;
