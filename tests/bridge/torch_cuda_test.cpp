@@ -1,4 +1,4 @@
-// That the library for CUDA was built to fit LibTorch's, which opening it tells without a device, too.
+// The library for CUDA fits LibTorch's: opening it shows that, also without a device.
 #include "stoker/bridge/torch_cuda.h"
 
 #include <gtest/gtest.h>

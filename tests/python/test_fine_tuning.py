@@ -1,5 +1,5 @@
-# Training that begins with given weights: what is loaded, what begins afresh, what stays frozen, what is refused, and
-# that a resumed run needs the file no more.
+# Training from given weights: which tensors are loaded, newly initialised, frozen or refused; a resumed run does not
+# need the file of weights.
 import re
 import shutil
 
@@ -41,7 +41,7 @@ def test_all_but_the_last_layer_is_loaded(stoker, tmp_path, pretrained):
         if "running" not in name and "batches" not in name and not name.startswith("fc"):
             assert torch.equal(weights[name], value), name
     assert weights["fc.weight"].shape == (FEWER, 256) and weights["fc.weight"].abs().max() > 0
-    # A checkpoint and a run folder serve as well; with as many classes nothing begins afresh.
+    # A checkpoint or a run folder works too; with the same number of classes no layer is newly initialised.
     for given in ("run", f"run/checkpoints/{newest(tmp_path / 'run').name}"):
         again = f"model.weights={given}", "optimizer.lr=1e-30", "optimizer.weight_decay=0"
         done = train(stoker, tmp_path, *again, run="again")

@@ -1,5 +1,5 @@
-# A run with a model of one's own: the file that model.script or model.export names is a part of the run, and is known
-# again; what cannot be such a file is told what it is.
+# Runs of imported models: the file of model.script or model.export belongs to the run and is recognised by its hash;
+# other files are refused with what they are.
 import json
 
 import pytest

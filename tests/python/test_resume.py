@@ -1,5 +1,5 @@
-# A run that is killed at any moment goes on as if nothing had happened: every later figure equals, bit
-# for bit, that of a run that was left alone.
+# A run that was killed at any moment resumes as if it had not been: all later figures equal those of an
+# uninterrupted run, bit for bit.
 import json
 import random
 import signal

@@ -1,5 +1,4 @@
-# What a run leaves behind: the folder's files, the records in them, what is told of a run that failed, and nothing
-# where it failed before it got anywhere.
+# The run folder: its files, their records, and what remains of a run that failed early or late.
 import json
 import os
 import subprocess
@@ -77,7 +76,7 @@ def test_how_steps_run_is_told(stoker, tmp_path):
     }
     for i, (change, how) in enumerate(changes.items()):
         told = stoker("train", "r.toml", "--out", i, "--set", "train.epochs=1", "--set", change).err
-        # On a CPU, where there is no choice but for an mlp, the document alone tells.
+        # On a CPU only an mlp has a choice; for other models only the document has the mode.
         assert told.count("step: ") == told.count("step: fused\n") == (how == "fused")
         assert json.loads((tmp_path / str(i) / "account.json").read_text())["compiled"] == how
 

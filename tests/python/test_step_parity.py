@@ -37,7 +37,7 @@ def adam(model):
     return torch.optim.Adam(model.parameters(), lr=1e-3)
 
 
-def sgd(model):  # where other roundings shall not be blown up by a division through small moments
+def sgd(model):  # no division by small moments, which would amplify rounding differences
     return torch.optim.SGD(model.parameters(), lr=0.05)
 
 

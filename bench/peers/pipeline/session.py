@@ -67,7 +67,7 @@ class Session:
         return done
 
     def peak_mb(self, batches: int) -> float:
-        """The most memory in a round that nobody times: reading it takes a while. Shared pages count once."""
+        """Peak memory of a round that is not timed, because reading it takes a while. Shared pages count once."""
         peak, done = 0.0, threading.Event()
 
         def watch() -> None:
@@ -98,7 +98,7 @@ class Session:
         return found
 
     def cpu_seconds(self) -> float:
-        """User and system time of the living, and of the dead that somebody waited for."""
+        """User and system time of running processes and of ended ones that were waited for."""
         return sum(sum(map(int, fields[11:15])) for _, fields in self.pids()) / TICK
 
     def memory_mb(self) -> float:

@@ -1,9 +1,9 @@
 """One measured reading by a Python library, for `stoker bench storage --peers`: every record's bytes, shuffled, by
 several processes, each byte hashed. Prints one line of JSON: samples, seconds, and the sum of the hashes.
 
-Each process opens the data itself and takes every N-th place of one permutation for all; the clock runs from the
-common start to the end of the last. Before that one pass warms up, since it meets every page for the first time, and a
-second tells how many passes last long enough; with --cold there are no such passes, and one is measured.
+Each process opens the data itself and takes every N-th position of one permutation; the clock runs from the common
+start to the end of the last process. A first pass warms up, and a second one gives the number of passes that last long
+enough. With --cold there are no such passes, and one pass is measured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-ENOUGH = 0.3  # seconds that a measurement shall last at least
+ENOUGH = 0.3  # shortest measurement, seconds
 hash_of = xxhash.xxh3_64_intdigest
 
 # Given the folder and a process's indices, each reader gives back what sums up the hashes of those records.

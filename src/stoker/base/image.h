@@ -90,7 +90,8 @@ inline Box shrunk_box(const Box& box, int shrink) {
 // Receives a decoder's rows. The decoder calls `region` once it knows the image's size, then `start` with the size that
 // it will return, then `row(y)` for y = 0, 1, 2, ... in order (0 is the region's first row) and writes width * channels
 // bytes there. The call of row(y + 1), or of `finish`, completes row y. After damage in a file the decoder may call
-// `start` again and return all rows anew, from another library. Decoders and ops know each other only by this type.
+// `start` again and return all rows again, decoded by another library. Decoders and ops know each other only by this
+// type.
 class RowSink {
   public:
     virtual ~RowSink() = default;

@@ -48,7 +48,7 @@ class Model {
     // The mean cross entropy, a scalar. `label` is (N) int64 classes or (N, classes) float32 probabilities.
     virtual at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {});
     // Adds the gradients of the last `loss`, times `gradient` (a scalar on its device; undefined: 1), to the
-    // parameters' grad. Uses autograd, unless a model brings its own gradients and overrides `loss` and `backward`.
+    // parameters' grad. Uses autograd; a model that computes its own gradients overrides `loss` and `backward`.
     virtual void backward(const at::Tensor& loss, const at::Tensor& gradient = {});
     // Throws Unsupported if `backward` does not use autograd, whose hooks average gradients over several ranks.
     virtual void require_autograd() const {}
