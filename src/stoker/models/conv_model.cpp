@@ -3,7 +3,6 @@
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/adaptive_avg_pool2d.h>
-#include <ATen/ops/batch_norm.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
@@ -22,10 +21,10 @@ ConvModel::ConvNorm ConvModel::conv_norm(const std::string& conv, const std::str
                                          at::Generator& generator) {
     ConvNorm layer;
     layer.weight = parameter(conv + ".weight", kaiming_normal_fan_out({out, in, kernel, kernel}, generator));
-    layer.gamma = parameter(norm + ".weight", at::ones({out}));
-    layer.beta = parameter(norm + ".bias", at::zeros({out}));
-    layer.mean = buffer(norm + ".running_mean", at::zeros({out}));
-    layer.variance = buffer(norm + ".running_var", at::ones({out}));
+    layer.norm.gamma = parameter(norm + ".weight", at::ones({out}));
+    layer.norm.beta = parameter(norm + ".bias", at::zeros({out}));
+    layer.norm.running_mean = buffer(norm + ".running_mean", at::zeros({out}));
+    layer.norm.running_var = buffer(norm + ".running_var", at::ones({out}));
     batch_counts_.push_back(buffer(norm + ".num_batches_tracked", at::zeros({}, at::kLong)));
     layer.stride = stride;
     layer.padding = kernel / 2;
@@ -52,7 +51,7 @@ void ConvModel::count_batch() {
     }
 }
 
-at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool recompute) const {
+at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool recompute, const After& after) const {
     const at::Tensor x = at::conv2d(input, layer.weight, {}, layer.stride, layer.padding);
     if (training() && x.numel() == x.size(1)) {
         // The variance of one value is undefined. torch.nn refuses this too; ATen would make running_var NaN.
@@ -62,10 +61,8 @@ at::Tensor ConvModel::apply(const ConvNorm& layer, const at::Tensor& input, bool
              .got = "a batch of one sample with one pixel left",
              .hint = "set data.drop_last = true, another data.batch_size, a lower train.accumulate, or larger images"});
     }
-    const bool skip_statistics = recompute && training();
-    return at::batch_norm(x, layer.gamma, layer.beta, skip_statistics ? std::nullopt : std::optional(layer.mean),
-                          skip_statistics ? std::nullopt : std::optional(layer.variance), training(),
-                          /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
+    return batch_norm_relu(x, layer.norm, after.shortcut,
+                           {.training = training(), .update_running = !recompute, .relu = after.relu});
 }
 
 at::Tensor ConvModel::run_block(const BlockForward& block, const at::Tensor& input,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/models/batch_norm_relu.h"
 #include "stoker/models/gradient_checkpointing.h"
 #include "stoker/models/model.h"
 
@@ -17,9 +18,8 @@ class ConvModel : public Model {
 
   protected:
     struct ConvNorm {
-        at::Tensor weight;       // (out, in, k, k)
-        at::Tensor gamma, beta;  // (out)
-        at::Tensor mean, variance;
+        at::Tensor weight;  // (out, in, k, k)
+        BatchNorm norm;
         std::int64_t stride = 1;
         std::int64_t padding = 0;
     };
@@ -33,8 +33,13 @@ class ConvModel : public Model {
 
     // Increments num_batches_tracked in training. Call once per forward pass.
     void count_batch();
+    // What follows a layer's batch norm.
+    struct After {
+        bool relu = true;
+        at::Tensor shortcut = {};  // added before relu
+    };
     // `recompute` is true when gradient checkpointing runs the layer again: running statistics then stay unchanged.
-    at::Tensor apply(const ConvNorm& layer, const at::Tensor& input, bool recompute) const;
+    at::Tensor apply(const ConvNorm& layer, const at::Tensor& input, bool recompute, const After& after) const;
     // Runs a block, with gradient checkpointing if it is enabled.
     at::Tensor run_block(const BlockForward& block, const at::Tensor& input,
                          const std::vector<at::Tensor>& parameters) const;

@@ -37,7 +37,7 @@ ConvNet::ConvNet(std::int64_t channels, std::int64_t height, std::int64_t width,
 at::Tensor ConvNet::run(const Stage& stage, const at::Tensor& input, bool recompute) const {
     at::Tensor x = &stage == &stages_.front() ? input : at::max_pool2d(input, 2);
     for (const ConvNorm& layer : stage.layers) {
-        x = apply(layer, x, recompute).relu_();
+        x = apply(layer, x, recompute, {});
     }
     return x;
 }

@@ -62,7 +62,7 @@ void Model::load(const std::vector<NamedTensor>& given, const std::string& where
 std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given, std::int64_t classes,
                                                 const std::string& where) {
     strip_prefixes(given, *this);
-    const std::vector<std::string> fresh = mismatched_classifier(*this, given, classes);
+    std::vector<std::string> fresh = mismatched_classifier(*this, given, classes);
     for (const std::string& name : fresh) {
         const auto own = std::ranges::find(parameters_, name, &NamedTensor::name);
         std::ranges::find(given, name, &NamedTensor::name)->tensor = own->tensor.detach().clone();

@@ -2,7 +2,6 @@
 #include "stoker/models/resnet.h"
 
 #include <ATen/ops/max_pool2d.h>
-#include <ATen/ops/relu.h>
 
 #include <fmt/format.h>
 
@@ -53,19 +52,16 @@ ResNet::Block ResNet::make_block(const std::string& name, ResNetBlock kind, std:
 
 at::Tensor ResNet::run(const Block& block, const at::Tensor& input, bool recompute) const {
     at::Tensor x = input;
-    for (const ConvNorm& layer : block.layers) {
-        x = apply(layer, x, recompute);
-        if (&layer != &block.layers.back()) {
-            x.relu_();
-        }
+    for (std::size_t i = 0; i + 1 < block.layers.size(); ++i) {
+        x = apply(block.layers[i], x, recompute, {});
     }
-    const at::Tensor shortcut = block.downsample ? apply(*block.downsample, input, recompute) : input;
-    return x.add_(shortcut).relu_();
+    const at::Tensor shortcut = block.downsample ? apply(*block.downsample, input, recompute, {.relu = false}) : input;
+    return apply(block.layers.back(), x, recompute, {.shortcut = shortcut});
 }
 
 at::Tensor ResNet::forward(const at::Tensor& input) {
     count_batch();
-    at::Tensor x = apply(stem_layer_, input, /*recompute=*/false).relu_();
+    at::Tensor x = apply(stem_layer_, input, /*recompute=*/false, {});
     if (stem_ == ResNetStem::imagenet) {
         x = at::max_pool2d(x, 3, 2, 1);
     }
