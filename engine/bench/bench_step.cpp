@@ -1,5 +1,6 @@
 // stoker bench step: times one training step of a model without loading data; with --peer also in Python PyTorch. They
-// take turns round by round, so that a change of the machine's speed affects both.
+// take turns round by round, so that a change of the machine's speed affects all of them. On a GPU the step runs as a
+// CUDA graph and eagerly, and Python's also under torch.compile.
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
@@ -7,9 +8,10 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <vector>
 
 #include "cli/bench/bench_stats.h"
 #include "cli/bench/python_peer.h"
@@ -19,6 +21,7 @@
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/models/init.h"
+#include "stoker/train/run/run_setup.h"
 #include "stoker/train/step/step.h"
 
 namespace stoker::cli {
@@ -31,6 +34,7 @@ struct Options {
     std::int64_t size = 32;
     std::int64_t batch = 32;
     std::string precision = "fp32";
+    std::string device = "auto";
     int threads = 0;
     int rounds = 5;
     double seconds = 3;
@@ -44,45 +48,60 @@ constexpr std::int64_t kClasses = 10;
 // A model, its optimizer and a random batch.
 class Training {
   public:
-    explicit Training(const Options& options)
-        : model_(create_model(options)),
+    Training(const Options& options, const at::Device& device, bool compile)
+        : device_(device),
+          model_(create_model(options, device)),
           optimizer_(model_->parameters(), {.name = "sgd", .lr = kLr, .momentum = 0.9}),
-          step_(*model_, optimizer_, account_, at::kCPU, {.precision = choose_precision(options.precision, at::kCPU)}) {
+          step_(
+              *model_, optimizer_, account_, device,
+              {.precision = choose_precision(options.precision, device), .compile = compile, .cudnn_benchmark = true}) {
         at::Generator generator = make_generator(1);
         batch_.image = at::randn({options.batch, 3, options.size, options.size}, generator)
-                           .contiguous(at::MemoryFormat::ChannelsLast);
-        batch_.label = at::arange(options.batch, at::kLong).remainder(kClasses);
-        for (int i = 0; i < kWarmUp; ++i) {
-            step_.run(batch_, kLr);
-        }
+                           .contiguous(at::MemoryFormat::ChannelsLast)
+                           .to(device);
+        batch_.label = at::arange(options.batch, at::kLong).remainder(kClasses).to(device);
+        run(kWarmUp);
     }
 
-    // Runs steps for `seconds` and returns the median milliseconds of a step.
+    // Runs steps for `seconds` and returns the median milliseconds of a step. A GPU runs behind the host, so there the
+    // clock is read after several steps, when the device has finished.
     double measure(double seconds) {
         using Clock = std::chrono::steady_clock;
+        const int steps = device_.is_cpu() ? 1 : kStepsAtOnce;
         std::vector<double> times;
         const auto begin = Clock::now();
         while (times.size() < 3 || Clock::now() - begin < std::chrono::duration<double>(seconds)) {
             check_interrupt();
             const auto start = Clock::now();
-            step_.run(batch_, kLr);
-            times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+            run(steps);
+            times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count() / steps);
         }
         return median(times);
     }
 
+    std::string compiled() const { return step_.compiled(); }
+
   private:
     static constexpr double kLr = 0.01;
-    static constexpr int kWarmUp = 3;
+    static constexpr int kWarmUp = 5;  // a graph is captured in the fourth step
+    static constexpr int kStepsAtOnce = 20;
 
-    static std::unique_ptr<Model> create_model(const Options& options) {
+    static std::unique_ptr<Model> create_model(const Options& options, const at::Device& device) {
         ModelRecipe recipe;
         recipe.name = options.model;
         auto model = make_model(recipe, {3, options.size, options.size}, kClasses, /*seed=*/1);
-        model->to(at::kCPU, model->wants_channels_last());
+        model->to(device, model->wants_channels_last());
         return model;
     }
 
+    void run(int steps) {
+        for (int i = 0; i < steps; ++i) {
+            step_.run(batch_, kLr);
+        }
+        step_.take_losses();  // waits for the device
+    }
+
+    at::Device device_;
     std::unique_ptr<Model> model_;
     Optimizer optimizer_;
     Account account_;
@@ -90,37 +109,76 @@ class Training {
     DeviceBatch batch_;
 };
 
-double measure_python(const Options& options, const std::atomic<int>& stop) {
-    const auto document =
-        run_python_peer(options.python,
-                        {"--model", options.model, "--size", std::to_string(options.size), "--batch",
-                         std::to_string(options.batch), "--precision", options.precision, "--threads",
-                         std::to_string(at::get_num_threads()), "--seconds", std::to_string(options.seconds)},
-                        stop);
-    return document.at("milliseconds").get<double>();
+// One way to run the step.
+struct Row {
+    std::string name;
+    std::function<double()> measure;  // one round, in milliseconds per step
+    std::vector<double> rounds = {};
+};
+
+Row stoker_row(const Options& options, const at::Device& device, bool compile) {
+    auto training = std::make_shared<Training>(options, device, compile);
+    return {.name = device.is_cpu() ? "stoker" : "stoker " + training->compiled(),
+            .measure = [training, &options] { return training->measure(options.seconds); }};
 }
 
-void report(const Options& options, const std::vector<double>& stoker_ms, const std::vector<double>& python_ms) {
-    Json document = {{"model", options.model},
-                     {"size", options.size},
-                     {"batch", options.batch},
-                     {"precision", options.precision},
-                     {"threads", at::get_num_threads()},
-                     {"milliseconds", median(stoker_ms)},
-                     {"rounds", stoker_ms}};
-    if (options.peer) {
-        document["peer"] = {{"name", "python"}, {"milliseconds", median(python_ms)}, {"rounds", python_ms}};
-        document["ratio"] = median(stoker_ms) / median(python_ms);
+// `mode` is "none" or a mode of torch.compile.
+Row python_row(const Options& options, const at::Device& device, const std::string& mode,
+               const std::atomic<int>& stop) {
+    const auto measure = [&options, &stop, mode, device] {
+        const auto document = run_python_peer(
+            options.python,
+            {"--model", options.model, "--size", std::to_string(options.size), "--batch", std::to_string(options.batch),
+             "--precision", options.precision, "--threads", std::to_string(at::get_num_threads()), "--seconds",
+             std::to_string(options.seconds), "--device", device.str(), "--compile", mode},
+            stop);
+        return document.at("milliseconds").get<double>();
+    };
+    return {.name = mode == "none" ? "python" : "python compile " + mode, .measure = measure};
+}
+
+std::vector<Row> make_rows(const Options& options, const at::Device& device, const std::atomic<int>& stop) {
+    std::vector<Row> rows = {stoker_row(options, device, /*compile=*/true)};
+    if (device.is_cuda()) {
+        rows.push_back(stoker_row(options, device, /*compile=*/false));
     }
+    if (options.peer) {
+        rows.push_back(python_row(options, device, "none", stop));
+    }
+    if (options.peer && device.is_cuda()) {
+        rows.push_back(python_row(options, device, "default", stop));
+        rows.push_back(python_row(options, device, "reduce-overhead", stop));
+    }
+    return rows;
+}
+
+void report(const Options& options, const at::Device& device, const std::vector<Row>& rows) {
+    const double first = median(rows.front().rounds);
+    const auto rate = [&](const Row& row) { return 1000 * static_cast<double>(options.batch) / median(row.rounds); };
     if (options.json) {
-        print_document(document);
+        Json list = Json::array();
+        for (const Row& row : rows) {
+            list.push_back({{"name", row.name},
+                            {"milliseconds", median(row.rounds)},
+                            {"images_per_second", rate(row)},
+                            {"speedup_of_first", median(row.rounds) / first},
+                            {"rounds", row.rounds}});
+        }
+        print_document(Json{{"model", options.model},
+                            {"size", options.size},
+                            {"batch", options.batch},
+                            {"precision", options.precision},
+                            {"device", device.str()},
+                            {"threads", at::get_num_threads()},
+                            {"rows", list}});
         return;
     }
-    fmt::print("{}, {} of {} px, {}, {}: {:.1f} ms per step\n", options.model, pluralize(options.batch, "image"),
-               options.size, options.precision, pluralize(at::get_num_threads(), "thread"), median(stoker_ms));
-    if (options.peer) {
-        fmt::print("Python PyTorch: {:.1f} ms; Stoker takes {:.0f} % of that time\n", median(python_ms),
-                   100 * median(stoker_ms) / median(python_ms));
+    fmt::print("{}, {} of {} px, {}, {}, {}\n", options.model, pluralize(options.batch, "image"), options.size,
+               options.precision, device.str(), pluralize(at::get_num_threads(), "thread"));
+    fmt::print("{:<36} {:>12} {:>12} {:>14}\n", "", "ms per step", "images/s", "first is");
+    for (const Row& row : rows) {
+        fmt::print("{:<36} {:>12.2f} {:>12.0f} {:>13.2f}x\n", row.name.substr(0, 36), median(row.rounds), rate(row),
+                   median(row.rounds) / first);
     }
 }
 
@@ -128,19 +186,20 @@ int run(const Options& options) {
     if (options.peer) {
         check_python_peer(options.python);
     }
-    at::set_num_threads(options.threads > 0 ? options.threads : cpu_cores().usable);
+    Recipe recipe;
+    recipe.device = options.device;
+    recipe.train.precision = options.precision;
+    recipe.train.threads = options.threads > 0 ? options.threads : cpu_cores().usable;
+    const at::Device device = prepare_device(recipe);
     return run_interruptible([&](const std::atomic<int>& stop) {
-        Training training(options);
-        std::vector<double> stoker_ms;
-        std::vector<double> python_ms;
+        std::vector<Row> rows = make_rows(options, device, stop);
         for (int round = 0; round < options.rounds; ++round) {
-            fmt::print(stderr, "round {}/{}\n", round + 1, options.rounds);
-            stoker_ms.push_back(training.measure(options.seconds));
-            if (options.peer) {
-                python_ms.push_back(measure_python(options, stop));
+            for (Row& row : rows) {
+                fmt::print(stderr, "round {}/{}: {}\n", round + 1, options.rounds, row.name);
+                row.rounds.push_back(row.measure());
             }
         }
-        report(options, stoker_ms, python_ms);
+        report(options, device, rows);
         return 0;
     });
 }
@@ -157,6 +216,7 @@ Command add_bench_step(CLI::App& app) {
     app.add_option("--precision", options->precision, "fp32 or bf16")
         ->capture_default_str()
         ->check(CLI::IsMember({"fp32", "bf16"}));
+    app.add_option("--device", options->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
     add_number(app, "--threads", options->threads, "LibTorch's threads; 0: one per usable core", 0, 1024);
     add_number(app, "--rounds", options->rounds, "number of measurements; medians are reported", 1, 100);
     add_number(app, "--seconds", options->seconds, "seconds per round", 0.01, 600.0);

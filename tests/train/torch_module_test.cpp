@@ -67,7 +67,7 @@ TEST(TorchModule, BatchNormOfOneSampleIsRefusedAtTheStart) {
     Recipe recipe = small_recipe(1);
     const auto model = [] { return std::make_unique<TorchModule<Net>>(std::make_shared<Net>()); };
     try {
-        Trainer(recipe, data, model());
+        const Trainer trainer(recipe, data, model());
         ADD_FAILURE() << "nothing was thrown";
     } catch (const InvalidArgument& error) {
         EXPECT_THAT(error.what(), HasSubstr("Expected more than 1 value per channel when training"));

@@ -37,6 +37,8 @@ class TorchCuda {
     virtual ~TorchCuda() = default;
     virtual std::unique_ptr<DeviceGraph> make_graph(const at::Device& device) = 0;
     virtual DeviceMemory memory(const at::Device& device) = 0;
+    // As torch.cuda.set_sync_debug_mode: with `error`, LibTorch throws where it would wait for a device.
+    virtual void set_sync_debug_mode(bool error) = 0;
 };
 
 // Throws Unsupported if LibTorch has no CUDA or this build has no such library.

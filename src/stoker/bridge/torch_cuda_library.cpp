@@ -89,6 +89,11 @@ class Library final : public TorchCuda {
                 .peak_reserved = stats.reserved_bytes[kAll].peak,
                 .retries = stats.num_alloc_retries};
     }
+
+    void set_sync_debug_mode(bool error) override {
+        c10::cuda::warning_state().set_sync_debug_mode(error ? c10::cuda::SyncDebugMode::L_ERROR
+                                                             : c10::cuda::SyncDebugMode::L_DISABLED);
+    }
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/track/event_file.h"
+#include "support/failing_flock.h"
 #include "train/support.h"
 
 namespace stoker {
@@ -304,6 +305,25 @@ TEST(RunFolder, LockKeepsASecondOneOutUntilItGoes) {
     EXPECT_NO_THROW(first->lock()) << "its own lock";
     first.reset();
     EXPECT_NO_THROW(second.lock());
+}
+
+TEST(RunFolder, TrainsWithOneWarningOnAFileSystemWithoutLocks) {
+    const TempDir folder;
+    for (const int code : {0, ENOLCK, EOPNOTSUPP}) {
+        const testing::FailingFlock no_locks(code);
+        std::vector<std::string> warnings;
+        Trainer trainer(every(1, true), small_data());
+        const fs::path run = folder / std::to_string(code);
+        trainer.fit({.out = run, .on_warning = [&](const std::string& line) { warnings.push_back(line); }});
+        EXPECT_TRUE(fs::exists(run / "checkpoints" / "21" / "state.json"));
+        if (code == 0) {
+            EXPECT_EQ(warnings, std::vector<std::string>());
+        } else {
+            ASSERT_EQ(warnings.size(), 1U);
+            EXPECT_EQ(warnings[0], run.string() + ": the file system cannot lock this folder (" + errno_text(code) +
+                                       "); do not train in it from two processes at once");
+        }
+    }
 }
 
 TEST(RunFolder, ASecondRunRemovesNothing) {

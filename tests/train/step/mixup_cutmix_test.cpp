@@ -23,7 +23,7 @@ DeviceBatch batch_of(std::int64_t samples, bool channels_last) {
 }
 
 at::Tensor targets_of(const at::Tensor& label, double lambda) {
-    const at::Tensor targets = at::zeros({label.size(0), 4});
+    at::Tensor targets = at::zeros({label.size(0), 4});
     testing::soft_targets_reference({label.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(label.size(0))},
                                     lambda, view_of(targets));
     return targets;

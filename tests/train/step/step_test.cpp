@@ -171,6 +171,21 @@ TEST(Step, OtherErrorsAreNotRetried) {
     EXPECT_EQ(passes, 1);
 }
 
+// cuDNN's search takes seconds for each shape.
+TEST(Step, CudnnSearchesForWholeBatchesOnly) {
+    LinearModel model;
+    std::vector<bool> searched;
+    model.before_forward = [&] { searched.push_back(at::globalContext().benchmarkCuDNN()); };
+    Optimizer optimizer(model.parameters(), sgd());
+    Account account;
+    Step step(model, optimizer, account, kCpu, {.cudnn_benchmark = true});
+    for (const std::int64_t samples : {8, 8, 3, 8}) {
+        step.run(batch_of(samples, 1), 0.1);
+        EXPECT_FALSE(at::globalContext().benchmarkCuDNN());
+    }
+    EXPECT_EQ(searched, (std::vector<bool>{true, true, false, true}));
+}
+
 TEST(Step, LossesAreFetchedBeforeTheirTensorIsFull) {
     Training training;
     for (std::uint64_t i = 0; i < 600; ++i) {

@@ -51,7 +51,7 @@ at::Device prepare_device(const Recipe& recipe, const Group& group) {
     at::set_num_threads(recipe.train.threads.value_or(cpu_cores().usable));
     at::Context& context = at::globalContext();
     context.setDeterministicAlgorithms(recipe.train.deterministic, /*warn_only=*/false);
-    context.setBenchmarkCuDNN(!recipe.train.deterministic);
+    context.setBenchmarkCuDNN(false);  // a step switches it on where it pays
     const Precision precision = run_precision(recipe, device);
     context.setAllowTF32CuDNN(precision.tf32);
     context.setAllowTF32CuBLAS(precision.tf32);
@@ -68,6 +68,7 @@ StepOptions step_options(const Recipe& recipe, const at::Device& device) {
             .ema = train.ema,
             .scaler = {.initial_scale = train.loss_scale, .growth_interval = train.loss_scale_interval},
             .compile = train.compile != "none",
+            .cudnn_benchmark = !train.deterministic,
             .soft_targets = train.mixup > 0 || train.cutmix > 0};
 }
 

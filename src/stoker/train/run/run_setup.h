@@ -16,7 +16,7 @@
 
 namespace stoker {
 
-// Picks the device and sets LibTorch's threads, determinism, cuDNN search and TF32 as the recipe says. Throws
+// Picks the device and sets LibTorch's threads, determinism and TF32 as the recipe says. Throws
 // Unsupported for several ranks on GPUs.
 at::Device prepare_device(const Recipe& recipe, const Group& group = Group());
 

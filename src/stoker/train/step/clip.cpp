@@ -13,7 +13,7 @@ namespace stoker {
 
 at::Tensor clip_norm(std::vector<at::Tensor>& gradients, double max_norm) {
     const c10::NoGradGuard no_grad;
-    const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
+    at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
     at::_foreach_mul_(gradients, norm.add(1e-6).reciprocal().mul(max_norm).clamp_max(1.0));
     return norm;
 }

@@ -1,6 +1,7 @@
 // The phases of the account within a step are entered here, not in the parts.
 #include "stoker/train/step/step.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
@@ -46,6 +47,15 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
                            .got = (names.empty() ? "some" : names) + " without a gradient",
                            .hint = "name them in model.freeze, or train with one process"});
 }
+
+// Switches cuDNN's search on for a scope. Algorithms that it found are also used outside.
+class CudnnBenchmark {
+  public:
+    explicit CudnnBenchmark(bool on) { at::globalContext().setBenchmarkCuDNN(on); }
+    CudnnBenchmark(const CudnnBenchmark&) = delete;
+    CudnnBenchmark& operator=(const CudnnBenchmark&) = delete;
+    ~CudnnBenchmark() { at::globalContext().setBenchmarkCuDNN(false); }
+};
 
 // Why a step cannot be a CUDA graph; empty where it can.
 std::string why_no_graph(const StepOptions& options, const Optimizer& optimizer, const at::Device& device, bool alone) {
@@ -185,6 +195,8 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
     if (!reducer_) {
         start_.save();
     }
+    largest_ = std::max(largest_, batch.label.size(0));
+    const CudnnBenchmark benchmark(options_.cudnn_benchmark && batch.label.size(0) == largest_);
     for (;;) {
         const bool has_graph = graph_ && graph_->captured();
         try {

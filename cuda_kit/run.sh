@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Runs on a machine with a GPU: all GPU tests, NVIDIA's compute-sanitizer over our kernels, training, then the benchmarks
+# as JSON. Each stage also runs by itself. Closes with "N passed, N failed, N skipped".
+# usage: run.sh [--python PYTHON] [--out FOLDER] [doctor|tests|train|bench|sanitizer]...
+set -uo pipefail
+kit=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+python=python3 out=$PWD/cuda-kit-results stages=()
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        --python) python=$2 && shift 2 ;;
+        --out) out=$2 && shift 2 ;;
+        doctor | tests | train | bench | sanitizer) stages+=("$1") && shift ;;
+        *) sed -n 's/^# usage: /usage: /p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    esac
+done
+[[ ${#stages[@]} -gt 0 ]] || stages=(doctor tests train bench sanitizer)
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+python=$(command -v "$python") && python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
+passed=0 failed=0 skipped=0
+
+# ---- set-up ----
+
+# LibTorch comes with the machine's Python. Of the kit's libraries only those are taken that the machine lacks, since
+# Python finds them in LD_LIBRARY_PATH, too.
+setup() {
+    local torch missing
+    torch=$("$python" -c 'import os, torch; print(os.path.dirname(torch.__file__))') || {
+        echo "[$python] expected a Python with torch, got none; pass --python" >&2
+        exit 1
+    }
+    rm -rf "$out/lib" && mkdir -p "$out/lib"
+    export LD_LIBRARY_PATH=$kit/bin:$torch/lib:$out/lib
+    for _ in 1 2 3 4; do # a library may need others
+        missing=$(ldd "$kit"/bin/* "$out"/lib/* 2>/dev/null | awk '/not found/ {print $1}' | sort -u)
+        for library in $missing; do
+            [[ -e $kit/lib/$library ]] && ln -sf "$kit/lib/$library" "$out/lib/$library"
+        done
+    done
+    export PATH=$kit/bin:$PATH
+    if [[ -d $kit/data/mnist ]]; then export STOKER_SHARED_DATA=$kit/data; fi
+    cd "$kit"
+}
+
+gpu_found=
+has_gpu() {
+    [[ -n $gpu_found ]] || gpu_found=$("$python" -c 'import torch; print(int(torch.cuda.is_available()))')
+    [[ $gpu_found == 1 ]]
+}
+
+# check NAME COMMAND...: its output goes to NAME.log.
+check() {
+    local name=$1 begin=$SECONDS
+    shift
+    if "$@" >"$out/$name.log" 2>&1; then
+        passed=$((passed + 1))
+        echo "passed  $name ($((SECONDS - begin)) s)"
+    else
+        failed=$((failed + 1))
+        echo "FAILED  $name ($((SECONDS - begin)) s); the end of $out/$name.log:"
+        tail -n 15 "$out/$name.log" | cut -c 1-300
+    fi
+}
+
+skip() {
+    skipped=$((skipped + 1))
+    echo "skipped $1: $2"
+}
+
+# ---- stages ----
+
+run_doctor() { check doctor stoker doctor; }
+
+# Each program reports its cases in a file, which are counted one by one.
+run_tests() {
+    local program counts reports=()
+    for program in "$kit"/bin/*_test; do
+        program=${program##*/}
+        "$kit/bin/$program" --gtest_filter='*Cuda*' --gtest_output="xml:$out/$program.xml" >"$out/$program.log" 2>&1
+        grep -E '^\[  (FAILED|SKIPPED)' -A 3 "$out/$program.log" | cut -c 1-300
+        reports+=("$out/$program.xml")
+    done
+    counts=$("$python" "$kit/sum_junit.py" "${reports[@]}")
+    echo "tests: $counts"
+    read -r -a counts <<<"${counts//,/}"
+    passed=$((passed + counts[0])) failed=$((failed + counts[2])) skipped=$((skipped + counts[4]))
+}
+
+run_train() {
+    has_gpu || { skip train "no GPU" && return; }
+    check train-digits stoker train recipes/digits.toml --set device=cuda --out "$out/runs/digits"
+    check train-digits-bf16-none stoker train recipes/digits.toml --set device=cuda --set train.compile=none \
+        --out "$out/runs/digits-eager"
+    check eval-digits stoker eval "$out/runs/digits"
+    if [[ -d data/photos ]]; then
+        local compile
+        for compile in auto none; do
+            check "train-photos-$compile" stoker train recipes/imagefolder_resnet18.toml --set device=cuda \
+                --set data.train=data/photos --set "train.compile=$compile" --out "$out/runs/photos-$compile"
+        done
+        check predict-photos stoker predict "$out/runs/photos-auto" data/photos/c0 -o "$out/photos.csv"
+    else
+        skip train-photos "no data/photos in the kit"
+    fi
+}
+
+run_bench() {
+    has_gpu || { skip bench "no GPU" && return; }
+    local data=synth:digits
+    [[ -d data/mnist ]] && data=data/mnist
+    check bench-ladder stoker bench ladder --data "$data" --device cuda --epochs 3 --peer --python "$python" \
+        --peer-script peers/mnist_pytorch.py --json
+    local batch=256 model=resnet50
+    check "bench-step-$model" stoker bench step --model "$model" --size 224 --batch "$batch" --precision bf16 \
+        --device cuda --rounds 2 --seconds 2 --peer --python "$python" --peer-script peers/step_pytorch.py --json
+    check bench-step-small stoker bench step --model resnet18 --size 32 --batch 64 --precision bf16 \
+        --device cuda --rounds 2 --seconds 1 --peer --python "$python" --peer-script peers/step_pytorch.py --json
+    if [[ -d data/photos ]]; then
+        check bench-pipeline stoker bench pipeline --data data/photos --json
+    else
+        skip bench-pipeline "no data/photos in the kit"
+    fi
+}
+
+run_sanitizer() {
+    local tool
+    for tool in memcheck racecheck initcheck synccheck; do
+        if ! has_gpu; then
+            skip "sanitizer-$tool" "no GPU"
+        elif ! command -v compute-sanitizer >/dev/null; then
+            skip "sanitizer-$tool" "compute-sanitizer is not installed"
+        else
+            check "sanitizer-$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+                "$kit/bin/ops_test" --gtest_filter='NormalizeCuda.GivesTheBitsOfTheCpu'
+        fi
+    done
+}
+
+setup
+for stage in "${stages[@]}"; do
+    echo "== $stage"
+    "run_$stage"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[[ $failed -eq 0 ]]
