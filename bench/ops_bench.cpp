@@ -52,7 +52,10 @@ void measure(std::vector<Way>& ways) {
 }
 
 void compare(ImageSize size, const ResizeGeometry& geometry) {
-    const auto& [source, full, part, flip] = geometry;
+    const ImageSize source = geometry.source;
+    const ImageSize full = geometry.full;
+    const Box part = geometry.part;
+    const bool flip = geometry.flip;
     fmt::print("{} x {} to {} x {}{}\n", source.height, source.width, part.height, part.width,
                flip ? ", mirrored" : "");
     Image image(size.height, size.width, 3);

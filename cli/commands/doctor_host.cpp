@@ -12,6 +12,7 @@
 
 #include "cli/commands/doctor.h"
 #include "cli/terminal/print.h"
+#include "stoker/base/cgroup.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/cpu_features.h"
 #include "stoker/base/error.h"
@@ -82,29 +83,19 @@ struct CgroupMemory {
     std::int64_t used = 0;
 };
 
-// The lowest limit of this process's cgroup and its parents; cgroup v2, else v1.
+// The lowest limit of this process's cgroup and its parents, in cgroup v2 and v1.
 CgroupMemory cgroup_memory() {
     CgroupMemory tightest;
-    std::ifstream listing("/proc/self/cgroup");
-    for (std::string line; std::getline(listing, line);) {
-        const auto path = line.find('/');
-        const bool unified = line.starts_with("0::");
-        if (path == std::string::npos || (!unified && line.find(":memory:") == std::string::npos)) {
-            continue;
-        }
-        const std::string mount = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-        for (std::filesystem::path group = line.substr(path);; group = group.parent_path()) {
-            const std::string folder = mount + group.string();
-            const auto limit = read_number(folder + (unified ? "/memory.max" : "/memory.limit_in_bytes"));
+    const auto add = [&](const std::vector<std::string>& folders, const char* limit_file, const char* used_file) {
+        for (const std::string& folder : folders) {
+            const auto limit = read_number(folder + limit_file);
             if (limit && *limit < tightest.limit) {
-                tightest = {*limit,
-                            read_number(folder + (unified ? "/memory.current" : "/memory.usage_in_bytes")).value_or(0)};
-            }
-            if (!group.has_relative_path()) {
-                break;
+                tightest = {*limit, read_number(folder + used_file).value_or(0)};
             }
         }
-    }
+    };
+    add(cgroup_folders("/sys/fs/cgroup", ""), "/memory.max", "/memory.current");
+    add(cgroup_folders("/sys/fs/cgroup/memory", "memory"), "/memory.limit_in_bytes", "/memory.usage_in_bytes");
     return tightest;
 }
 

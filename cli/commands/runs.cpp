@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "cli/terminal/accuracy.h"
 #include "cli/terminal/table.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
@@ -72,10 +73,6 @@ std::string number_text(double value) {
         return size < 1e9 ? with_commas(value) : fmt::format("{:.3g}", value);
     }
     return size < 1e-3 && size > 0 ? fmt::format("{:.2e}", value) : fmt::format("{:.{}f}", value, size >= 100 ? 1 : 4);
-}
-
-std::optional<double> accuracy_of(const EpochLine& epoch) {
-    return epoch.val_loss && std::isfinite(*epoch.val_loss) ? epoch.val_accuracy : std::nullopt;
 }
 
 std::string percent_text(const std::optional<double>& share) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/commands/runs.h"
+#include "cli/terminal/accuracy.h"
 #include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands/runs.h"
+#include "cli/terminal/accuracy.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 

@@ -30,7 +30,7 @@ ProgressBar::~ProgressBar() {
 }
 
 void ProgressBar::update(const std::string& label, std::int64_t done, std::int64_t total, double amount,
-                         const std::string& unit) {
+                         const std::string& unit, std::optional<double> rate) {
     const auto now = Clock::now();
     if (label_ != label) {
         label_ = label;
@@ -46,16 +46,16 @@ void ProgressBar::update(const std::string& label, std::int64_t done, std::int64
     const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
     const double seconds = std::max(std::chrono::duration<double>(now - start_).count(), 1e-9);
     const double seconds_left = seconds * static_cast<double>(total - done) / static_cast<double>(done - first_done_);
-    const std::string rate =
-        fmt::format("{:3.0f}%  {} {}/s  {} left", 100 * share, with_commas((amount - first_amount_) / seconds), unit,
-                    clock_text(seconds_left));
+    const std::string state =
+        fmt::format("{:3.0f}%  {} {}/s  {} left", 100 * share,
+                    with_commas(rate.value_or((amount - first_amount_) / seconds)), unit, clock_text(seconds_left));
     if (!terminal_) {
-        print_stderr("{}  {}\n", label, rate);
+        print_stderr("{}  {}\n", label, state);
         return;
     }
     constexpr std::size_t kWidth = 28;
     const auto filled = static_cast<std::size_t>(share * kWidth);
-    print_stderr("\r{} {:━<{}}{:╌<{}} {}\x1b[K", label, "", filled, "", kWidth - filled, rate);
+    print_stderr("\r{} {:━<{}}{:╌<{}} {}\x1b[K", label, "", filled, "", kWidth - filled, state);
     std::fflush(stderr);
     drawn_ = true;
 }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace stoker::cli {
@@ -15,10 +16,11 @@ class ProgressBar {
     ~ProgressBar();
 
     // "epoch 2/5 [=====>    ]  42%  176,000 images/s  0:03 left". `amount` is what was processed so far, in `unit`.
-    // Rate and time left are measured from the first update with this label. Redrawn at most ten times a second on a
-    // terminal; elsewhere at most one line in ten seconds.
-    void update(const std::string& label, std::int64_t done, std::int64_t total, double amount,
-                const std::string& unit);
+    // Rate and time left are measured from the first update with this label, except that a caller may measure the
+    // `rate` itself, in units per second. Redrawn at most ten times a second on a terminal; elsewhere at most one line
+    // in ten seconds.
+    void update(const std::string& label, std::int64_t done, std::int64_t total, double amount, const std::string& unit,
+                std::optional<double> rate = {});
 
     // Erases the bar, so that a line can be printed in its place.
     void clear();

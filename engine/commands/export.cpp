@@ -46,7 +46,9 @@ int run(const Options& options) {
                            .got = "TorchScript",
                            .hint = "-o OUT.safetensors"});
     }
-    const auto [recipe, checkpoint] = open_trained(options);
+    const auto trained = open_trained(options);
+    const Recipe& recipe = trained.recipe;
+    const auto& checkpoint = trained.checkpoint;
     const ModelFile weights = read_model(checkpoint);
     if (!script) {
         write_tensors(options.out, weights.tensors, weights.metadata);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <string_view>
 
+#include "cli/terminal/accuracy.h"
 #include "stoker/base/pluralize.h"
 
 namespace stoker::cli {
@@ -20,10 +21,6 @@ std::string share_line(std::string_view name, double share) {
 }
 
 }  // namespace
-
-std::optional<double> accuracy_of(const EpochResult& epoch) {
-    return epoch.val_loss && std::isfinite(*epoch.val_loss) ? epoch.val_accuracy : std::nullopt;
-}
 
 std::string epoch_header() {
     return "epoch   seconds    images/s   train loss   val loss   val accuracy";

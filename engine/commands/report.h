@@ -9,9 +9,6 @@
 
 namespace stoker::cli {
 
-// Empty if the validation loss is not finite: the accuracy of such a model is chance.
-std::optional<double> accuracy_of(const EpochResult& epoch);
-
 std::string epoch_header();
 std::string epoch_line(const EpochResult& epoch, std::int64_t epochs);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/terminal/accuracy.h"
 #include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
@@ -133,6 +134,7 @@ class TrainReport {
 
     // Runs the training. If it fails after a step, prints which files cover the run.
     TrainResult fit(FitOptions options) {
+        options.on_warning = [](const std::string& line) { print_stderr("stoker: {}\n", line); };
         options.on_resume = print_resumed;
         options.on_step = [this](const Progress& at) { step(at); };
         options.on_evaluation = [this](const EvaluationProgress& at) { show_progress(progress_, at); };
@@ -159,7 +161,8 @@ class TrainReport {
             print_stderr("step: {}\n", compiled_);
         }
         progress_.update(fmt::format("epoch {}/{}", at.epoch, at.epochs), at.batch, at.batches,
-                         static_cast<double>(at.batch * recipe_.data.batch_size), "images");
+                         static_cast<double>(at.batch * recipe_.data.batch_size), "images",
+                         at.images_per_second);  // as in the table: without checkpoints
     }
 
     void epoch(const EpochResult& result) {

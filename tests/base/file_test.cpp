@@ -196,8 +196,8 @@ TEST(ReadText, RefusesWhatIsNoFileAndSaysWhy) {
     };
     expect_refused(directory / "absent", "it does not exist");
     expect_refused(directory.path(), "expected a regular file, got a directory");
-    expect_refused(directory / "pipe", "expected a regular file, got something else");  // without waiting for a writer
-    expect_refused("/dev/zero", "expected a regular file");
+    expect_refused(directory / "pipe", "expected a regular file, got a named pipe");  // without waiting for a writer
+    expect_refused("/dev/zero", "expected a regular file, got a character device");
 }
 
 TEST(WriteFile, ReplacesTheFileByAllPiecesInOrder) {

@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "support/failing_flock.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -30,6 +32,20 @@ TEST(FolderLock, OneAtATime) {
     EXPECT_THROW(FolderLock(dir.path()), IoError);
     { const FolderLock taken = std::move(moved); }
     EXPECT_NO_THROW(FolderLock(dir.path()));
+}
+
+TEST(FolderLock, SucceedsWithAReasonOnAFileSystemWithoutLocks) {
+    const TempDir dir;
+    for (const int code : {ENOLCK, EOPNOTSUPP}) {
+        const testing::FailingFlock no_locks(code);
+        const FolderLock first(dir.path());
+        const std::optional<FolderLock> second = FolderLock::try_lock(dir.path());
+        ASSERT_TRUE(second);
+        EXPECT_EQ(first.problem(), errno_text(code));
+        EXPECT_EQ(second->problem(), errno_text(code));
+        EXPECT_TRUE(second->holds(dir.path()));
+    }
+    EXPECT_EQ(FolderLock(dir.path()).problem(), "");
 }
 
 TEST(FolderLock, KnowsItsFolder) {

@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +15,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -90,6 +94,43 @@ TEST(ParallelFor, SkipsThePiecesAfterAFailure) {
                               }),
                  std::runtime_error);
     EXPECT_EQ(calls, 6);
+}
+
+// In a child process, because the limit counts all threads of a user and cannot be raised again.
+TEST(ParallelFor, DoesAllWorkWhereTheSystemRefusesThreads) {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "ThreadSanitizer ends a process that cannot start threads";
+#else
+    constexpr int kNoLimit = 77;
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        constexpr uid_t kNobody = 65534;  // the limit does not hold for root
+        const rlimit one{.rlim_cur = 1, .rlim_max = 1};
+        if (::setrlimit(RLIMIT_NPROC, &one) != 0 || (::geteuid() == 0 && ::setuid(kNobody) != 0)) {
+            ::_exit(kNoLimit);
+        }
+        try {
+            std::thread([] {}).join();
+            ::_exit(kNoLimit);
+        } catch (const std::system_error&) {
+        }
+        std::int64_t sum = 0;  // not atomic: only the calling thread works
+        parallel_for(4, 1000, 7, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                sum += i;
+            }
+        });
+        ::_exit(sum == 1000 * 999 / 2 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    if (WEXITSTATUS(status) == kNoLimit) {
+        GTEST_SKIP() << "this system does not limit the number of threads";
+    }
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+#endif
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(TarWriter, NamesAndSizesOfAllKinds) {
     const TempDir dir;
     std::vector<std::string> names = {"a.jpg", "ü.jpg", "line\nbreak", "100%"};
     for (std::size_t size = 88; size < 103; ++size) {  // about the field's length, and a record of 99, 100, 101 bytes
-        names.push_back(std::string(size, 'n'));
+        names.emplace_back(size, 'n');
     }
     names.push_back(std::string(5000, 'p') + ".jpg");
     const auto bytes = numbers(3000);

@@ -160,7 +160,7 @@ TEST(BadSamples, ADataSetOfBadSamplesOnlyEndsWithAMessage) {
         EXPECT_EQ(error.samples().front().replaced_by, std::nullopt);
     }
     try {
-        Loader(source, random_ops(), {.batch_size = 5, .bad_samples = 1000});
+        const Loader other(source, random_ops(), {.batch_size = 5, .bad_samples = 1000});
         ADD_FAILURE() << "no sample gives the shape";
     } catch (const TooManyBadSamples& error) {
         EXPECT_EQ(error.samples().size(), 10) << "each with its reason";

@@ -131,8 +131,9 @@ def test_old_format(stoker, tmp_path):
     torch.save(torch.from_numpy(IMAGES), tmp_path / "d.pt", _use_new_zipfile_serialization=False)
     error = stoker("inspect", "d.pt", status=1).err
     assert "torch before 1.6" in error and "recent torch" in error
-    (tmp_path / "d.pt").write_bytes(b"")
-    stoker("inspect", "d.pt", status=1)
+    for content, got in ((b"", "0 bytes"), (b"\x89HDF\r\n", "4 bytes: 89 48 44 46")):
+        (tmp_path / "d.pt").write_bytes(content)
+        assert f"as torch.save writes it, got {got}; load" in stoker("inspect", "d.pt", status=1).err
 
 
 def rewritten(path, method, change=None):

@@ -329,7 +329,7 @@ def test_a_graph_with_other_outputs_is_refused(stoker, tmp_path, folder, monkeyp
     net = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(48, 3), nn.BatchNorm1d(3, affine=False))
     write_recipe(tmp_path, folder, write_model(tmp_path, net, "export"))
     error = stoker("train", "r.toml", "--out", "run", status=1).err
-    last = error.splitlines()[-1]  # those before tell that the run begins
+    last = error.splitlines()[-1]  # the lines before it report the start of the run
     assert last.startswith("stoker: [net.pt2") and text in last, error
 
 

@@ -55,8 +55,8 @@ def test_another_network_of_the_same_tensors_is_refused(stoker, tmp_path, recipe
         more = ["--set", SETS[form]] if name == "train" else []
         done = stoker(*command, *more, status=1)
         line = done.err.splitlines()[-1]
-        told = f"stoker: [model.{form}] expected the file that the run began with, got {file.name}"
-        assert line.startswith(told), line
+        expected = f"stoker: [model.{form}] expected the file that the run began with, got {file.name}"
+        assert line.startswith(expected), line
         assert f"--set model.{form}=FILE" in line and done.out == "", line
     (tmp_path / "moved").write_bytes(first)  # a name is nothing
     again = stoker("eval", "run", "--json", "--set", f"model.{form}=moved").json()

@@ -196,8 +196,8 @@ def test_ten_steps_and_weights_both_ways(stoker, tmp_path, name):
     stoker("train", "r.toml", "--out", "run")
     twin = make_twin(make)
     theirs = train_twin(twin, images, labels, channels_last=name != "mlp")
-    # Same inputs, kernels and layout: the same bits, or nearly so. Nets with batch norm would tell at once: where roundings
-    # differ, as between Python's own two layouts, ReLUs switch and the tenth losses are several percent apart.
+    # Same inputs, kernels and layout: the same bits, or nearly so. Nets with batch norm would differ at once: where
+    # roundings differ, as between Python's own two layouts, ReLUs switch and the tenth losses are several percent apart.
     assert step_losses(tmp_path / "run") == pytest.approx(theirs, rel=1e-5)
     weights = load_file(newest(tmp_path / "run") / "model.safetensors")
     start = make_twin(make).state_dict()

@@ -248,12 +248,12 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(here, command):
 
 
 def test_evaluating_the_training_data_is_told(here):
-    told = "this is the data that the model was trained on"
-    assert told not in run_program("eval", "mlp", cwd=here).err
+    warning = "this is the data that the model was trained on"
+    assert warning not in run_program("eval", "mlp", cwd=here).err
     again = run_program("eval", "mlp", "--set", "data.val=./train/", cwd=here)
-    assert again.err == f"./train/: {told}\n" and "accuracy" in again.out
+    assert again.err == f"./train/: {warning}\n" and "accuracy" in again.out
     # The data that the checkpoint was trained on counts, not the recipe's present data.train.
-    assert told not in run_program("eval", "mlp", "--set", "data.val=val", "--set", "data.train=val", cwd=here).err
+    assert warning not in run_program("eval", "mlp", "--set", "data.val=val", "--set", "data.train=val", cwd=here).err
 
 
 def test_a_model_that_diverged_has_no_accuracy(here):

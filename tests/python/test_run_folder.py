@@ -1,6 +1,7 @@
 # The run folder: its files, their records, and what remains of a run that failed early or late.
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -67,7 +68,7 @@ def test_document(trained, tmp_path):
     assert json.loads((tmp_path / "run/account.json").read_text()) == document
 
 
-def test_how_steps_run_is_told(stoker, tmp_path):
+def test_the_form_of_the_step_is_printed(stoker, tmp_path):
     (tmp_path / "r.toml").write_text('device = "cpu"\n' + RECIPE)
     changes = {
         "train.epochs=1": "fused",
@@ -75,9 +76,9 @@ def test_how_steps_run_is_told(stoker, tmp_path):
         "train.clip_norm=1": "eager: on a CPU only the plain step of an mlp in float32 is one piece",
     }
     for i, (change, how) in enumerate(changes.items()):
-        told = stoker("train", "r.toml", "--out", i, "--set", "train.epochs=1", "--set", change).err
+        printed = stoker("train", "r.toml", "--out", i, "--set", "train.epochs=1", "--set", change).err
         # On a CPU only an mlp has a choice; for other models only the document has the mode.
-        assert told.count("step: ") == told.count("step: fused\n") == (how == "fused")
+        assert printed.count("step: ") == printed.count("step: fused\n") == (how == "fused")
         assert json.loads((tmp_path / str(i) / "account.json").read_text())["compiled"] == how
 
 
@@ -129,7 +130,7 @@ def test_a_name_that_is_not_utf8(program, trained, tmp_path):
     assert os.path.isdir(os.fsencode(tmp_path) + b"/x\xff/checkpoints")
 
 
-def test_train_says_how_to_go_on_with_a_run_folder(trained, stoker):
+def test_train_says_how_to_resume_a_run_folder(trained, stoker):
     done = stoker("train", "run/", status=1)
     assert done.err == (
         "stoker: [run/] expected a recipe (TOML), got a directory; "
@@ -188,12 +189,12 @@ checkpoint_every = "{every}"
         assert not {"failed.json", "quarantine.jsonl"} & {path.name for path in (tmp_path / "runs/new").iterdir()}
 
 
-def test_a_run_that_diverges_can_be_looked_at(stoker, tmp_path):
+def test_a_run_that_diverges_leaves_its_records(stoker, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
     diverges = ["--set", "optimizer.name=sgd", "--set", "optimizer.lr=1e30", "--set", "train.checkpoint_every=1 epoch"]
     done = stoker("train", "r.toml", "--out", "runs/a", *diverges, status=1)
-    told, error = done.err.splitlines()[-2:]
-    assert told == "runs/a: metrics.jsonl and curves.svg cover the run up to the failure"
+    note, error = done.err.splitlines()[-2:]
+    assert note == "runs/a: metrics.jsonl and curves.svg cover the run up to the failure"
     assert error.startswith("stoker: [train] expected a finite loss, got nan in step ")
     last = records(tmp_path / "runs/a", "step")[-1]
     assert last["loss"] is None and f"in step {last['step']}, of" in error
@@ -217,10 +218,10 @@ PLANS = {
 
 
 @pytest.mark.parametrize("settings", PLANS)
-def test_settings_without_effect_are_told(stoker, tmp_path, settings):
+def test_settings_without_effect_are_printed(stoker, tmp_path, settings):
     (tmp_path / "r.toml").write_text(RECIPE)
-    told = stoker("train", "r.toml", "--out", "run", *[part for text in settings for part in ("--set", text)]).err
-    lines = [line for line in told.splitlines() if line.startswith(("schedule.", "train."))]
+    printed = stoker("train", "r.toml", "--out", "run", *[part for text in settings for part in ("--set", text)]).err
+    lines = [line for line in printed.splitlines() if line.startswith(("schedule.", "train."))]
     assert len(lines) == bool(PLANS[settings])
     assert not lines or lines[0].startswith(PLANS[settings])
 
@@ -230,6 +231,18 @@ def test_a_run_folder_that_cannot_be_is_refused_before_data_are_opened(stoker, t
     (tmp_path / "file").write_text("")
     done = stoker("train", "r.toml", "--out", "file/runs/a", status=1)
     assert done.err == "stoker: [file/runs/a] expected a writable folder, but file is not a folder\n"
+
+
+def test_a_run_folder_that_cannot_be_opened_is_one_line(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    (tmp_path / "run").mkdir(mode=0o300)  # files can be created in it, but not listed
+    prefix = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+    done = stoker("train", "r.toml", "--out", "run", status=1, prefix=prefix)
+    assert done.err.splitlines()[-1] == (
+        "stoker: [run] expected a folder that can be read and written, but permission was denied"
+    )
+    (tmp_path / "run").chmod(0o700)
+    assert not list((tmp_path / "run").iterdir())
 
 
 def test_run_without_validation_has_none(stoker, tmp_path):
@@ -242,7 +255,7 @@ def test_run_without_validation_has_none(stoker, tmp_path):
     assert stoker("eval", "r.toml", "--checkpoint", "run", status=1).err.count("\n") == 1
 
 
-def test_the_plan_tells_the_classes(stoker, drawn, tmp_path):
+def test_the_summary_has_the_classes(stoker, drawn, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE.replace("synth:digits?count=640", str(drawn)))
     ops = '[{op="resize",size=[8,8]}]'
     sets = [f"data.train_ops={ops}", f"data.val_ops={ops}", "train.epochs=1"]
@@ -250,7 +263,7 @@ def test_the_plan_tells_the_classes(stoker, drawn, tmp_path):
     assert "24 samples in 8 classes, batch 64, 1 step per epoch" in done.err
 
 
-def test_training_goes_on_when_nobody_reads(program, tmp_path):
+def test_training_continues_when_a_pipe_is_closed(program, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
     for out, status in ((subprocess.DEVNULL, 0), (subprocess.STDOUT, 1)):
         command = [program, "train", "r.toml", "--out", f"run{status}"]
@@ -262,6 +275,30 @@ def test_training_goes_on_when_nobody_reads(program, tmp_path):
             assert process.wait(60) == status  # the report that could not be written is an error, after all
         run = tmp_path / f"run{status}"
         assert (run / "account.json").exists() and (run / "checkpoints/30/state.json").exists()
+
+
+def test_the_progress_bar_shows_the_rate_of_the_table(program, tmp_path):
+    # Most of the time goes into checkpoints, which neither rate includes.
+    (tmp_path / "r.toml").write_text(RECIPE.replace("count=640", "count=320"))
+    sets = ["train.epochs=1", "train.checkpoint_every=1 steps", "model.hidden=[2048]", "data.batch_size=8"]
+    command = [program, "train", "r.toml", "--out", "run", *[word for text in sets for word in ("--set", text)]]
+    terminal, stderr = os.openpty()
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=stderr) as process:
+        os.close(stderr)
+        shown = b""
+        try:
+            while part := os.read(terminal, 4096):
+                shown += part
+        except OSError:  # EIO: the program closed the terminal
+            pass
+        assert process.wait(60) == 0
+    os.close(terminal)
+    shown = shown.decode()
+    bars = re.findall(r"epoch 1/1 .*?%  ([\d,]+) images/s", shown)
+    (table,) = re.findall(r"\b1/1 +[\d.]+ +([\d,]+) ", shown)
+    assert bars, shown
+    bar, table = (float(text.replace(",", "")) for text in (bars[-1], table))
+    assert 0.5 < bar / table < 2, (bars, table)
 
 
 def test_a_loss_that_is_nan_has_no_accuracy(stoker, tmp_path):

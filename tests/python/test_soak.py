@@ -1,4 +1,4 @@
-# A short soak: that descriptors do not grow over epochs, and that the full one could tell. bench/soak.py in full takes
+# A short soak: descriptors do not grow over epochs, and a growth is reported. bench/soak.py in full takes
 # minutes and looks at memory too.
 import subprocess
 import sys

@@ -209,6 +209,6 @@ def test_what_eval_counts_is_pytorchs(stoker, tmp_path, data):
     assert found["val_top5_accuracy"] == pytest.approx(top5, abs=1e-12) and top5 < 1
     assert found["confusion"] == pairs.tolist() and pairs.diagonal().sum() < len(labels)
     worst = max((pairs[i, j].item(), i, j) for i in range(10) for j in range(10) if i != j)
-    told = stoker("eval", "r.toml", "--checkpoint", "run").out
-    assert f"top 5 {100 * top5:.2f} %" in told
-    assert f"({worst[0]} of " in told.split("most confused: ")[1].split(",")[0]
+    report = stoker("eval", "r.toml", "--checkpoint", "run").out
+    assert f"top 5 {100 * top5:.2f} %" in report
+    assert f"({worst[0]} of " in report.split("most confused: ")[1].split(",")[0]

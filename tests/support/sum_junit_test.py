@@ -43,3 +43,13 @@ def test_reports_are_added_and_a_missing_one_counts_as_failed(tmp_path):
     report.write_text("<testsuite>" + CASES[0][0] + CASES[4][0] + "</testsuite>")
     assert total(report, report) == ("2 passed, 0 failed, 2 skipped", 0)
     assert total(report, tmp_path / "none.xml") == ("1 passed, 1 failed, 1 skipped", 1)
+
+
+def test_all_cases_of_a_crashed_program_count_as_failed(tmp_path):
+    program = tmp_path / "bin/x_test"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n[ $1 = --gtest_list_tests ] && printf 'Suite.\\n  One\\n  Two\\nOther.\\n  Three\\n'\n")
+    program.chmod(0o755)
+    assert total(tmp_path / "results/x_test.xml") == ("0 passed, 3 failed, 0 skipped", 1)
+    program.write_text("#!/bin/sh\nkill -SEGV $$\n")  # crashes before it can list them
+    assert total(tmp_path / "results/x_test.xml") == ("0 passed, 1 failed, 0 skipped", 1)

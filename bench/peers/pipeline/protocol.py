@@ -24,7 +24,7 @@ STD = np.array([0.229, 0.224, 0.225], np.float32)
 SCALE = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
 
-# Taken before a round begins, so that no batch of the round was made while nobody was timing.
+# Taken before a round begins, so that every batch of the round is made while the clock runs.
 SETTLE = 12
 
 
@@ -56,7 +56,7 @@ def bytes_of(path: Path) -> int:
 
 
 def check(batch: Any, task: Task, channels_last: bool) -> None:
-    """Refuses a batch that is not the work asked for: float32 (N, 3, H, W), normalised, not all the same."""
+    """Refuses a batch that is not the expected one: float32 (N, 3, H, W), normalised, not all the same."""
     images = np.asarray(batch)
     wanted = (task.batch, 3, task.size, task.size)
     assert images.shape == wanted and images.dtype == np.float32, (images.shape, images.dtype, wanted)

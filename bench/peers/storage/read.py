@@ -136,7 +136,7 @@ READERS = {
 
 
 def serve(arguments: argparse.Namespace, worker: int, pipe) -> None:
-    """A process: for each number of passes received, tells begin, end and sum."""
+    """A process: for each number of passes received, sends begin, end and sum."""
     run = READERS[arguments.reader](arguments.folder)
     epoch = 0
     pipe.send("ready")

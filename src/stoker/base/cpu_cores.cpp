@@ -9,10 +9,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fmt/format.h>
 #include <fstream>
+#include <vector>
 
+#include "stoker/base/cgroup.h"
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -47,39 +47,20 @@ double quota_v1(const std::string& group) {
     return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-// The group of this process in the hierarchy of `controller` (empty in v2); "/" if it is not listed.
-std::filesystem::path own_group(const std::string& listing, const std::string& controller) {
-    std::ifstream file(listing);
-    for (std::string line; std::getline(file, line);) {  // "4:cpu,cpuacct:/a/b" in v1, "0::/a/b" in v2
-        const auto first = line.find(':');
-        const auto second = first == std::string::npos ? first : line.find(':', first + 1);
-        if (second == std::string::npos) {
-            continue;
-        }
-        const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
-        if (controllers.find(fmt::format(",{},", controller)) != std::string::npos) {
-            return line.substr(second + 1);
-        }
-    }
-    return "/";
-}
-
-// The quotas of all groups above a group apply to it. A container often sees its own group mounted as the root: the
-// names below do not exist there, and the root's quota applies.
-double tightest_quota(const std::string& mount, std::filesystem::path group, double (*quota)(const std::string&)) {
-    double tightest = quota(mount);
-    for (; group.has_relative_path(); group = group.parent_path()) {
-        const double cores = quota(mount + group.string());
+double tightest_quota(const std::vector<std::string>& folders, double (*quota)(const std::string&)) {
+    double tightest = 0;
+    for (const std::string& folder : folders) {
+        const double cores = quota(folder);
         if (cores > 0 && (tightest <= 0 || cores < tightest)) {
             tightest = cores;
         }
     }
-    return std::max(tightest, 0.0);
+    return tightest;
 }
 
 double cgroup_quota(const std::string& mount, const std::string& listing) {
-    const double unified = tightest_quota(mount, own_group(listing, ""), quota_v2);
-    return unified > 0 ? unified : tightest_quota(mount + "/cpu", own_group(listing, "cpu"), quota_v1);
+    const double unified = tightest_quota(cgroup_folders(mount, "", listing), quota_v2);
+    return unified > 0 ? unified : tightest_quota(cgroup_folders(mount + "/cpu", "cpu", listing), quota_v1);
 }
 
 int environment_count(const char* name) {

@@ -39,6 +39,14 @@ int open_file(const std::filesystem::path& path, int flags) {
     return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
+const char* type_text(mode_t mode) {
+    return S_ISDIR(mode)    ? "a directory"
+           : S_ISFIFO(mode) ? "a named pipe"
+           : S_ISSOCK(mode) ? "a socket"
+           : S_ISCHR(mode)  ? "a character device"
+                            : "a block device";
+}
+
 // `path()` returns the path for a message. It is a function because building a path takes longer than fstat.
 template <typename Path>
 struct stat file_stat(int fd, Path path) {
@@ -47,9 +55,7 @@ struct stat file_stat(int fd, Path path) {
         fail(path(), "a readable file");
     }
     if (!S_ISREG(info.st_mode)) {
-        throw IoError({.where = path().string(),
-                       .expected = "a regular file",
-                       .got = S_ISDIR(info.st_mode) ? "a directory" : "something else"});
+        throw IoError({.where = path().string(), .expected = "a regular file", .got = type_text(info.st_mode)});
     }
     return info;
 }

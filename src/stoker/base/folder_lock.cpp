@@ -16,10 +16,15 @@ std::optional<FolderLock> FolderLock::try_lock(const std::filesystem::path& path
     FolderLock lock;
     lock.folder_ = Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)));
     if (lock.folder_.get() < 0) {
-        throw errno_error(path.string(), "a folder to write");
+        throw errno_error(path.string(), "a folder that can be read and written");
     }
-    const bool taken = ::flock(lock.folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    return taken ? std::nullopt : std::optional(std::move(lock));
+    if (::flock(lock.folder_.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK) {
+            return std::nullopt;
+        }
+        lock.problem_ = errno_text();  // ENOLCK, EOPNOTSUPP, ENOSYS: some network and FUSE file systems
+    }
+    return lock;
 }
 
 FolderLock::FolderLock(const std::filesystem::path& path, bool follow) {
@@ -28,7 +33,7 @@ FolderLock::FolderLock(const std::filesystem::path& path, bool follow) {
         throw IoError(
             {.where = path.string(), .expected = "a folder to write", .got = "one that another process is writing"});
     }
-    folder_ = std::move(lock->folder_);
+    *this = std::move(*lock);
 }
 
 bool FolderLock::holds(const std::filesystem::path& path) const {

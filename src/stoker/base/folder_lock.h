@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "stoker/base/file.h"
 
@@ -12,7 +13,7 @@ namespace stoker {
 class FolderLock {
   public:
     // Throws IoError if another process has the lock, or if `path` is not a folder. `follow`: a link to a folder is
-    // accepted. On file systems without locks it succeeds without protecting anything.
+    // accepted. On a file system without locks it succeeds but protects nothing; see `problem`.
     explicit FolderLock(const std::filesystem::path& path, bool follow = true);
 
     // The same, but empty if another process has the lock.
@@ -21,10 +22,14 @@ class FolderLock {
     // True if `path` is still the locked folder: another process may have removed or replaced it.
     bool holds(const std::filesystem::path& path) const;
 
+    // Why the file system refused to lock, such as "No locks available"; empty if the folder is locked.
+    const std::string& problem() const { return problem_; }
+
   private:
     FolderLock() = default;
 
     Descriptor folder_;
+    std::string problem_;
 };
 
 }  // namespace stoker

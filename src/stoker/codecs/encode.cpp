@@ -35,7 +35,15 @@ class JpegEncoder {
     JpegEncoder() { codec_.err = guard_.manager(); }
     JpegEncoder(const JpegEncoder&) = delete;
     JpegEncoder& operator=(const JpegEncoder&) = delete;
-    ~JpegEncoder() { jpeg_destroy_compress(&codec_); }
+    ~JpegEncoder() {
+        if (codec_.dest != nullptr) {
+            codec_.dest->term_destination(&codec_);  // sets data_ to the current buffer, also after a failure
+        }
+        if (data_ != first_.get()) {
+            std::free(data_);
+        }
+        jpeg_destroy_compress(&codec_);
+    }
 
     std::vector<std::byte> encode(ConstImageView image, const JpegOptions& options) {
         if (!guard_.run([&] { write(image, options); })) {
@@ -46,8 +54,7 @@ class JpegEncoder {
                                  .expected = "success",
                                  .got = guard_.message(reinterpret_cast<j_common_ptr>(&codec_))});
         }
-        const std::unique_ptr<unsigned char, decltype(&std::free)> data(data_, std::free);
-        const auto* bytes = reinterpret_cast<const std::byte*>(data.get());
+        const auto* bytes = reinterpret_cast<const std::byte*>(data_);
         return {bytes, bytes + size_};
     }
 
@@ -74,10 +81,14 @@ class JpegEncoder {
         jpeg_finish_compress(&codec_);
     }
 
+    static constexpr unsigned long kFirstSize = 64 * 1024;
+
     JpegGuard guard_;
     jpeg_compress_struct codec_{};
-    unsigned char* data_ = nullptr;  // from malloc; valid only after a successful run
-    unsigned long size_ = 0;
+    // jpeg_mem_dest begins with this buffer, so that codec_.dest points to a valid buffer from the start.
+    std::unique_ptr<unsigned char[]> first_ = std::make_unique_for_overwrite<unsigned char[]>(kFirstSize);
+    unsigned char* data_ = first_.get();  // or a larger buffer from malloc, set by term_destination
+    unsigned long size_ = kFirstSize;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <string_view>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -17,7 +18,7 @@ constexpr std::string_view kUnsupportedExtensions[] = {".tif",  ".tiff", ".gif",
                                                        ".heif", ".avif", ".jxl", ".jp2"};
 
 bool ends_with_any(std::string_view name, std::span<const std::string_view> extensions) {
-    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
+    const auto lower = [](char c) { return lower_case(c); };
     return std::ranges::any_of(extensions, [&](std::string_view extension) {
         return name.size() >= extension.size() &&
                std::ranges::equal(name.substr(name.size() - extension.size()), extension, {}, lower);

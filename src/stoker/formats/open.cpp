@@ -2,7 +2,6 @@
 #include "stoker/formats/open.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/parse_number.h"
@@ -124,7 +124,7 @@ bool always(const std::string& /*data*/) {
 }
 
 // The first entry that matches opens the data, so the order matters.
-constexpr Format kFormats[] = {
+constexpr Format kDatasetFormats[] = {
     {.matches = [](const std::string& data) { return data.starts_with(kSynthScheme); },
      .open = open_synth,
      .splits = [](const std::string& data) { return is_synth_digits(data); }},
@@ -166,8 +166,8 @@ constexpr Format kFormats[] = {
 
 const Format* format_of(const std::string& data) {
     const auto* const found =
-        std::ranges::find_if(kFormats, [&](const Format& format) { return format.matches(data); });
-    return found == std::end(kFormats) ? nullptr : found;
+        std::ranges::find_if(kDatasetFormats, [&](const Format& format) { return format.matches(data); });
+    return found == std::end(kDatasetFormats) ? nullptr : found;
 }
 
 // Files that users commonly give instead of a data set, recognised by the ends of their names.
@@ -197,8 +197,7 @@ const Mistake* mistake_of(const fs::path& path) {
          "give the images: a folder with one subfolder for each class"},
         {{".toml"}, "a recipe", "give the path in its data.train"},
     };
-    std::string name = path.filename().string();
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string name = lower_case(path.filename().string());
     const auto found = std::ranges::find_if(kMistakes, [&](const Mistake& mistake) {
         return std::ranges::any_of(mistake.ends, [&](std::string_view end) { return name.ends_with(end); });
     });

@@ -106,8 +106,8 @@ void SampleSpool::read(std::int64_t count, bool images, const std::function<void
         for (std::size_t i = 0; i < size; ++i) {
             const Record& record = records[i];
             if (images) {
-                spans.push_back(std::span(image_bytes)
-                                    .subspan(before.image_end - last.image_end, record.image_end - before.image_end));
+                spans.emplace_back(image_bytes.data() + (before.image_end - last.image_end),
+                                   record.image_end - before.image_end);
             }
             keys.push_back(std::string_view(key_bytes.data(), key_bytes.size())
                                .substr(before.key_end - last.key_end, record.key_end - before.key_end));

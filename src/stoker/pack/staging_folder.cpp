@@ -107,7 +107,7 @@ bool is_number(std::string_view text) {
 
 // An existing file with the name of one that will be published; empty if there is none.
 std::string existing_file(const StagingPaths& names) {
-    if (const std::string classes = names.stem + "-classes.txt";
+    if (std::string classes = names.stem + "-classes.txt";
         names.file.ends_with(".tar") && fs::exists(fs::symlink_status(names.parent / classes))) {
         return classes;
     }
@@ -117,7 +117,7 @@ std::string existing_file(const StagingPaths& names) {
     const std::string front = names.stem + "-";
     std::error_code error;
     for (fs::directory_iterator entry(names.parent, error), end; !error && entry != end; entry.increment(error)) {
-        const std::string name = entry->path().filename().string();
+        std::string name = entry->path().filename().string();
         if (name.starts_with(front) && name.ends_with(".tar") && name.size() > front.size() + 4 &&
             is_number(std::string_view(name).substr(front.size(), name.size() - front.size() - 4))) {
             return name;

@@ -25,7 +25,7 @@ constexpr TargetFormat staged(std::string_view name, std::string_view ending, de
 }
 
 // The first matching ending is used.
-constexpr std::array kFormats = {
+constexpr std::array kTargetFormats = {
     TargetFormat{.name = "stk",
                  .ending = ".stk",
                  .shards = true,
@@ -47,8 +47,8 @@ constexpr std::array kFormats = {
 const TargetFormat& target_format(const fs::path& path) {
     const std::string name = path.filename().string();
     const auto* const found =
-        std::ranges::find_if(kFormats, [&](const TargetFormat& format) { return name.ends_with(format.ending); });
-    if (found == kFormats.end() || name.size() == found->ending.size()) {
+        std::ranges::find_if(kTargetFormats, [&](const TargetFormat& format) { return name.ends_with(format.ending); });
+    if (found == kTargetFormats.end() || name.size() == found->ending.size()) {
         throw InvalidArgument({.where = path.string(),
                                .expected = fmt::format("a target named like data.stk, data.tar, data{}, data.lmdb, "
                                                        "data.h5 or data.npz",

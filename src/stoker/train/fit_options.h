@@ -38,6 +38,7 @@ struct FitOptions {
     std::filesystem::path out = {};  // the run folder; empty: nothing is written
     std::string resume = {};         // "": a new run; "auto": the newest checkpoint in `out`, if any; or the path of a
                                      // checkpoint or run folder
+    std::function<void(const std::string&)> on_warning = nullptr;  // one line, without a line break
     std::function<void(const Resumed&)> on_resume = nullptr;
     std::function<void(const Progress&)> on_step = nullptr;
     OnEvaluation on_evaluation = nullptr;  // called after each batch of an epoch's evaluation

@@ -258,7 +258,7 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
     }
     plan_.group->broadcast(buffers);
     const Dataset& dataset = *plan_.data.val;
-    const auto evaluation = stoker::evaluate(
+    auto evaluation = stoker::evaluate(
         *plan_.model, *plan_.val_loader, plan_.device,
         {.stop = stop, .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); }, .on_batch = on_batch},
         *plan_.group);

@@ -1,6 +1,7 @@
 #include "stoker/train/trainer.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -42,6 +43,7 @@ TrainResult Trainer::fit(const FitOptions& options) {
         return with_stoker_errors([&] {
             require_same_start(*plan_.group, options.resume, !options.out.empty());
             start(options);
+            warn_without_lock(options);
             first = loop_.steps();
             ranks_.start(loop_.tensors());
             const bool was_finished = loop_.finished();
@@ -53,6 +55,15 @@ TrainResult Trainer::fit(const FitOptions& options) {
     } catch (const std::exception& error) {
         fail(error.what(), first && loop_.steps() > *first);
         throw;
+    }
+}
+
+void Trainer::warn_without_lock(const FitOptions& options) const {
+    if (const std::string problem = recorder_.lock_problem(); options.on_warning && !problem.empty()) {
+        options.on_warning(
+            fmt::format("{}: the file system cannot lock this folder ({}); do not train in it from "
+                        "two processes at once",
+                        options.out.string(), problem));
     }
 }
 

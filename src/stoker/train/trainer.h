@@ -43,6 +43,7 @@ class Trainer {
 
   private:
     void start(const FitOptions& options);
+    void warn_without_lock(const FitOptions& options) const;
     Resumed resume(const std::filesystem::path& checkpoint);
     TrainResult result(const FitOptions& options, bool interrupted);
     void fail(const std::string& reason, bool trained);

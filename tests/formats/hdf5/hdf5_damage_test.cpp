@@ -31,6 +31,7 @@ namespace {
 
 using namespace stoker::testing;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 void put(const std::filesystem::path& path, std::string_view content) {
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
@@ -173,6 +174,36 @@ TEST(Hdf5Damage, DamagedTreesAreReported) {
     EXPECT_THAT(result_of(dir / "b.h5"), HasSubstr("expected 2147483647 bytes of a chunk"));
     put(dir / "b.h5", replaced(content, tree + 24 + 8, std::string_view("\x01", 1)));
     EXPECT_THAT(result_of(dir / "b.h5"), HasSubstr("the first element of a chunk"));
+}
+
+// The message has the bytes that were found in place of a signature, or the level.
+TEST(Hdf5Damage, MessagesShowWhatWasFound) {
+    const TempDir dir;
+    const std::vector<std::string> contents = sound_files(dir);
+    const std::string_view chunks("TREE\x01", 5);
+    const auto result = [&](const std::string& content, std::string_view signature, std::size_t at,
+                            std::string_view bytes) {
+        put(dir / "b.h5", replaced(content, content.find(signature) + at, bytes));
+        return result_of(dir / "b.h5");
+    };
+    EXPECT_THAT(result(contents[2], chunks, 0, "LEAF"),
+                HasSubstr("expected a B-tree node of chunks, got 5 bytes: 4c 45 41 46 01"));
+    EXPECT_THAT(result(contents[4], "GCOL", 4, "\x09"),
+                HasSubstr("expected a heap collection of version 1, got 5 bytes: 47 43 4f 4c 09"));
+    const std::size_t tree = contents[2].find(chunks);
+    const std::size_t child = tree + 24 + 8 + 8 * 4;
+    std::string grown = contents[2] + contents[2].substr(tree);  // the child is a copy of its parent, a leaf
+    grown[tree + 5] = 2;
+    for (std::size_t i = 0; i < 8; ++i) {
+        grown[child + i] = static_cast<char>(contents[2].size() >> (8 * i));
+    }
+    put(dir / "b.h5", grown);
+    EXPECT_THAT(result_of(dir / "b.h5"), HasSubstr("a B-tree node of level 1, one below its parent, got level 0"));
+    put(dir / "b.h5", std::string("JPEG!") + std::string(64, '\0'));
+    const Hdf5Bytes file((dir / "b.h5").string());
+    EXPECT_THAT([&] { find_attribute(file, 0, "classes"); },
+                ThrowsMessage<DataError>(
+                    HasSubstr("expected an object header of version 1 or 2, got 5 bytes: 4a 50 45 47 21")));
 }
 
 // A header of version 1 whose messages are all continuations: at the header itself, twice at one place, or at 2000

@@ -125,20 +125,12 @@ TEST(Cifar, FineAndCoarseLabels) {
 
 TEST(Cifar, PickledHundred) {
     const TempDir folder;
-    write_file(folder / "meta", pickled_dict({"U\x10"
-                                              "fine_label_names",
-                                              pickled_tuple({"U\1a", "U\1b", "U\1c"}),
-                                              "U\x12"
-                                              "coarse_label_names",
-                                              pickled_tuple({"U\1x", "U\1y"})}) +
+    write_file(folder / "meta", pickled_dict({"U\020fine_label_names", pickled_tuple({"U\1a", "U\1b", "U\1c"}),
+                                              "U\022coarse_label_names", pickled_tuple({"U\1x", "U\1y"})}) +
                                     ".");
     const std::string planes = planes_of(1) + planes_of(2);
-    write_file(folder / "train", pickled_dict({"U\4data", array_of(planes, 2),
-                                               "U\x0b"
-                                               "fine_labels",
-                                               pickled_tuple({"K\2", std::string("K\0", 2)}),
-                                               "U\x0d"
-                                               "coarse_labels",
+    write_file(folder / "train", pickled_dict({"U\4data", array_of(planes, 2), "U\013fine_labels",
+                                               pickled_tuple({"K\2", std::string("K\0", 2)}), "U\015coarse_labels",
                                                pickled_tuple({"K\1", "K\1"})}) +
                                      ".");
     const CifarDataset fine(folder.path(), Split::train);

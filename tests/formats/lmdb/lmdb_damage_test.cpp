@@ -59,7 +59,7 @@ TEST_F(LmdbDamage, AnUnsupportedPickleIsABadSample) {
 }
 
 TEST_F(LmdbDamage, FilesThatAreNotDatabases) {
-    const auto open = [&](const char* name) { return [this, name] { LmdbDataset(dir_ / name); }; };
+    const auto open = [&](const char* name) { return [this, name] { const LmdbDataset dataset(dir_ / name); }; };
     EXPECT_THAT(error_of<IoError>(open("absent.lmdb")), HasSubstr("a folder that holds data.mdb"));
     std::ofstream(dir_ / "text.mdb") << std::string(5000, 't');
     EXPECT_THAT(error_of<DataError>(open("text.mdb")), HasSubstr("an LMDB data file"));

@@ -212,7 +212,7 @@ TEST_F(Tree, DamageIsAnErrorOrAnotherEntry) {
         for (std::size_t at = 0; at < whole.size(); at += 4096) {
             std::uint64_t number = 0;
             std::memcpy(&number, whole.data() + at, sizeof number);
-            const int kind = whole[at + 10];
+            const int kind = static_cast<unsigned char>(whole[at + 10]);
             if (number == at / 4096 && (kind == 1 || kind == 2)) {
                 pages.push_back(at);
             }

@@ -197,7 +197,7 @@ struct Format {
     std::vector<std::string> (*names)(const fs::path& path);
 };
 
-constexpr Format kFormats[] = {
+constexpr Format kArrayFormats[] = {
     {".npy", "npy", open_npy, npy_names},
     {".npz", "npz", open_npz, npz_names},
     {".safetensors", "safetensors", open_safetensors, safetensors_names},
@@ -214,8 +214,8 @@ std::string file_of(const std::string& path) {
 
 const Format* find_format(const std::string& path) {
     const auto* const found =
-        std::ranges::find_if(kFormats, [&](const Format& format) { return path.ends_with(format.extension); });
-    return found == std::end(kFormats) ? nullptr : found;
+        std::ranges::find_if(kArrayFormats, [&](const Format& format) { return path.ends_with(format.extension); });
+    return found == std::end(kArrayFormats) ? nullptr : found;
 }
 
 const Format& require_format(const std::string& path) {

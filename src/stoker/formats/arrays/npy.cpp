@@ -48,10 +48,12 @@ std::optional<ArrayType> number_type(const Descr& descr) {
          .hint = objects ? "these are Python objects as pickles, which are never executed: save plain arrays" : ""});
 }
 
-void check_elements(const NpyHeader& header, std::size_t file_bytes, std::uint64_t wanted, std::string_view type) {
+// `type()` returns the type's name. It is called for a message only: formatting it would take longer than parsing.
+template <typename TypeName>
+void check_elements(const NpyHeader& header, std::size_t file_bytes, std::uint64_t wanted, TypeName type) {
     if (const std::size_t found = file_bytes - header.data; found != wanted) {
         refuse_npy(std::min<std::size_t>(file_bytes, header.data + wanted),
-                   fmt::format("{} bytes for {} of ({})", wanted, type, fmt::join(header.shape, ", ")),
+                   fmt::format("{} bytes for {} of ({})", wanted, type(), fmt::join(header.shape, ", ")),
                    fmt::format("{}", found));
     }
 }
@@ -92,7 +94,8 @@ ArrayView parse_npy(std::span<const std::byte> bytes) {
     if (!type) {
         refuse_type(header, "bool, int, uint or float of 1 to 8 bytes");
     }
-    check_elements(header, bytes.size(), checked_array_bytes(*type, header.shape), array_type_name(*type));
+    check_elements(header, bytes.size(), checked_array_bytes(*type, header.shape),
+                   [&] { return array_type_name(*type); });
     return {.name = {},
             .type = *type,
             .shape = std::move(header.shape),
@@ -118,7 +121,7 @@ std::vector<std::string> parse_npy_text(std::span<const std::byte> bytes) {
         refuse_npy(header.data, fmt::format("{} texts of {} bytes", count, item),
                    fmt::format("{} bytes", bytes.size() - header.data));
     }
-    check_elements(header, bytes.size(), count * item, header.descr);
+    check_elements(header, bytes.size(), count * item, [&] { return header.descr; });
     std::vector<std::string> texts;
     texts.reserve(count);
     for (std::size_t at = header.data; at < bytes.size(); at += item) {

@@ -25,7 +25,7 @@ class DictReader {
         std::optional<bool> fortran;
         std::optional<Shape> shape;
         need('{');
-        while (!take("}")) {
+        while (!take('}')) {
             const std::size_t at = at_;
             const std::string_view key = string();
             need(':');
@@ -38,7 +38,7 @@ class DictReader {
             } else {
                 refuse_npy(offset_ + at, "the keys descr, fortran_order and shape, once each", shown_npy(key));
             }
-            if (!take(",")) {
+            if (!take(',')) {
                 need('}');
                 break;
             }
@@ -65,6 +65,14 @@ class DictReader {
         }
     }
 
+    // A single character is compared directly, which is several times as fast as a call of memcmp.
+    bool take(char letter) {
+        skip_spaces();
+        const bool found = at_ < text_.size() && text_[at_] == letter;
+        at_ += found ? 1 : 0;
+        return found;
+    }
+
     bool take(std::string_view word) {
         skip_spaces();
         const bool found = text_.substr(at_).starts_with(word);
@@ -73,13 +81,13 @@ class DictReader {
     }
 
     void need(char letter) {
-        if (!take({&letter, 1})) {
+        if (!take(letter)) {
             refuse(fmt::format("'{}'", letter));
         }
     }
 
     std::string_view string() {
-        const char quote = take("\"") ? '"' : '\'';
+        const char quote = take('"') ? '"' : '\'';
         if (quote == '\'') {
             need(quote);
         }
@@ -114,14 +122,14 @@ class DictReader {
     Shape tuple() {
         Shape shape;
         need('(');
-        bool closed = take(")");
+        bool closed = take(')');
         while (!closed) {
             shape.push_back(natural());
             if (shape.size() > kMaxDimensions) {
                 refuse(fmt::format("at most {} dimensions", kMaxDimensions));
             }
-            const bool comma = take(",");
-            closed = take(")");
+            const bool comma = take(',');
+            closed = take(')');
             if (!comma && (!closed || shape.size() == 1)) {  // (3) is a number, not a tuple
                 refuse("',' after a side of the shape");
             }
@@ -138,7 +146,7 @@ class DictReader {
             refuse("a side of the shape, 0 to 2^63 - 1");
         }
         at_ = static_cast<std::size_t>(stop - text_.data());
-        take("L");  // as Python 2 wrote long integers
+        take('L');  // as Python 2 wrote long integers
         return value;
     }
 

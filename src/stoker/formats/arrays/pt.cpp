@@ -11,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/fields.h"
+#include "stoker/formats/image_kind.h"
 
 namespace stoker {
 namespace {
@@ -34,10 +35,11 @@ const std::filesystem::path& checked_zip(const std::filesystem::path& path) {
     const std::uint64_t size = std::min<std::uint64_t>(file.info().size, head.size());
     file.read(0, std::span(head).first(size));
     if (!is_zip(std::span(head).first(size))) {
-        throw Unsupported({.where = path.string(),
-                           .expected = "a zip file, as torch.save writes it",
-                           .got = is_legacy(head) ? "the format of torch before 1.6" : "something else",
-                           .hint = "load and save it again with a recent torch"});
+        throw Unsupported(
+            {.where = path.string(),
+             .expected = "a zip file, as torch.save writes it",
+             .got = is_legacy(head) ? "the format of torch before 1.6" : describe_bytes(std::span(head).first(size)),
+             .hint = "load and save it again with a recent torch"});
     }
     return path;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/formats/image_kind.h"
 
 namespace stoker {
 
@@ -34,6 +35,11 @@ std::uint64_t Hdf5Bytes::offset_of(std::uint64_t address, std::string_view what)
 
 bool Hdf5Bytes::is_undefined(std::uint64_t address) const {
     return address == ~std::uint64_t{0} >> (64 - 8 * superblock_.address_bytes);
+}
+
+std::string Hdf5Bytes::shown(std::uint64_t offset, std::uint64_t size) const {
+    const std::span<const std::byte> rest = map_.bytes().subspan(std::min(offset, this->size()));
+    return describe_bytes(rest.first(std::min<std::uint64_t>(size, rest.size())));
 }
 
 void Hdf5Bytes::damaged(std::uint64_t offset, std::string expected, std::string got) const {

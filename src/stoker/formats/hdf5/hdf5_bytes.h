@@ -45,6 +45,9 @@ class Hdf5Bytes {
     // True for the undefined address (all ones): nothing was stored.
     bool is_undefined(std::uint64_t address) const;
 
+    // The first `size` bytes at `offset` for messages, such as "4 bytes: 4f 48 44 52"; fewer at the end of the file.
+    std::string shown(std::uint64_t offset, std::uint64_t size) const;
+
     // Throws a DataError with the file's path and the offset.
     [[noreturn]] void damaged(std::uint64_t offset, std::string expected, std::string got) const;
 

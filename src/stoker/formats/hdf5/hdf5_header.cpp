@@ -39,7 +39,7 @@ Header read_prefix(const Hdf5Bytes& file, std::uint64_t offset) {
     }
     Hdf5Cursor again(file, offset, kLongest, kHeader);
     if (again.text(4) != "OHDR" || again.number(1) != 2) {
-        file.damaged(offset, "an object header of version 1 or 2", "something else");
+        file.damaged(offset, "an object header of version 1 or 2", file.shown(offset, 5));
     }
     const std::uint64_t flags = again.number(1);
     again.skip((flags & 0x20) != 0 ? 16 : 0);  // times
@@ -109,7 +109,8 @@ std::optional<Hdf5Cursor> find_message(const Hdf5Bytes& file, std::uint64_t head
     for (std::size_t done = 0; done < blocks.size(); ++done) {
         Hdf5Cursor cursor(file, blocks[done].offset, blocks[done].size, kHeader);
         if (form.version_2 && done > 0 && cursor.text(4) != "OCHK") {
-            file.damaged(blocks[done].offset, "a continuation of a header", "something else");
+            file.damaged(blocks[done].offset, "a continuation of a header (\"OCHK\")",
+                         file.shown(blocks[done].offset, 4));
         }
         while (cursor.left() >= message_header) {
             const std::uint64_t found = cursor.number(form.version_2 ? 1 : 2);

@@ -22,7 +22,7 @@ std::span<const std::byte> read_heap_object(const Hdf5Bytes& file, std::uint64_t
     const std::uint64_t begin = file.offset_of(address, kHeap);
     Hdf5Cursor prefix(file, begin, object_header, kHeap);
     if (prefix.text(4) != "GCOL" || prefix.number(1) != 1) {
-        file.damaged(begin, "a heap collection of version 1", "something else");
+        file.damaged(begin, "a heap collection of version 1", file.shown(begin, 5));
     }
     prefix.skip(3);
     const std::uint64_t size = prefix.length();

@@ -41,9 +41,13 @@ class TreeWalk {
         }
         Hdf5Cursor cursor(file_, offset, file_.size(), kNode);
         const bool sound = cursor.text(4) == "TREE" && cursor.number(1) == 1;
-        const int found = sound ? static_cast<int>(cursor.number(1)) : 0;
-        if (!sound || (level >= 0 && found != level)) {
-            file_.damaged(offset, "a B-tree node of chunks, one level below its parent", "something else");
+        if (!sound) {
+            file_.damaged(offset, "a B-tree node of chunks", file_.shown(offset, 5));
+        }
+        const int found = static_cast<int>(cursor.number(1));
+        if (level >= 0 && found != level) {
+            file_.damaged(offset, fmt::format("a B-tree node of level {}, one below its parent", level),
+                          fmt::format("level {}", found));
         }
         const std::uint64_t entries = cursor.number(2);
         cursor.address();

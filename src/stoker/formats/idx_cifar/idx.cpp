@@ -7,7 +7,6 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <string_view>
 #include <vector>
 
@@ -137,7 +136,7 @@ IdxPaths find_idx(const fs::path& directory, Split split) {
     });
     if (sets.size() > 1) {
         std::vector<std::string> names;
-        std::ranges::copy(std::views::keys(sets), std::back_inserter(names));
+        std::ranges::transform(sets, std::back_inserter(names), [](const auto& set) { return set.first; });
         throw DataError({.path = directory.string()}, {.where = "idx",
                                                        .expected = "the files of one data set",
                                                        .got = fmt::format("{}", fmt::join(names, ", ")),

@@ -36,7 +36,7 @@ struct FileId {
     std::uint64_t inode = 0;
     pid_t process = 0;
 
-    auto operator<=>(const FileId&) const = default;
+    auto operator<=>(const FileId&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm
 };
 
 FileId id_of(const std::string& path) {

@@ -33,25 +33,20 @@ PickleReader::PickleReader(std::string where) : where_(std::move(where)), nodes_
     nodes_[kPickleEmptyTuple].tag = PickleTag::tuple;
 }
 
-void PickleReader::bad(std::string expected, std::string got) const {
+void PickleReader::bad(std::string_view expected, std::string_view got) const {
     throw DataError({.path = "", .offset = opcode_ - bytes_.data()},
-                    {.where = "pickle", .expected = std::move(expected), .got = std::move(got)});
+                    {.where = "pickle", .expected = std::string(expected), .got = std::string(got)});
 }
 
-void PickleReader::unsupported(std::string got) const {
+void PickleReader::unsupported(std::string_view got) const {
     throw Unsupported({.where = where_,
                        .expected = "plain values, NumPy arrays and torch tensors",
                        .got = fmt::format("{} at byte {}", got, opcode_ - bytes_.data()),
                        .hint = "pickles are never executed: store the data in plain arrays"});
 }
 
-std::span<const std::byte> PickleReader::take(std::uint64_t count) {
-    const auto left = static_cast<std::uint64_t>(end_ - at_);
-    if (count > left) {
-        bad(fmt::format("{} more bytes", count), fmt::format("{}", left));
-    }
-    at_ += count;
-    return {at_ - count, static_cast<std::size_t>(count)};
+void PickleReader::refuse_end(std::uint64_t count) const {
+    bad(fmt::format("{} more bytes", count), fmt::format("{}", end_ - at_));
 }
 
 template <typename Number>
@@ -85,39 +80,6 @@ std::int64_t PickleReader::take_decimal() {
         bad("a decimal number", fmt::format("{} other characters", line.size()));
     }
     return value;
-}
-
-std::uint32_t PickleReader::top() const {
-    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
-        bad("a value on the stack", "none");
-    }
-    return stack_.back();
-}
-
-std::uint32_t PickleReader::pop() {
-    const std::uint32_t number = top();
-    stack_.pop_back();
-    return number;
-}
-
-std::span<const std::uint32_t> PickleReader::since_mark() const {
-    if (marks_.empty()) {
-        bad("a mark on the stack", "none");
-    }
-    return std::span(stack_).subspan(marks_.back());
-}
-
-void PickleReader::drop_to_mark() {
-    stack_.resize(stack_.size() - since_mark().size());
-    marks_.pop_back();
-}
-
-std::uint32_t PickleReader::add(const PickleNode& node) {
-    if (nodes_.size() == kNoPickleNode) {
-        unsupported("more than 4 billion values");
-    }
-    nodes_.push_back(node);
-    return static_cast<std::uint32_t>(nodes_.size() - 1);
 }
 
 std::uint32_t PickleReader::add_integer(std::int64_t value) {

@@ -134,8 +134,17 @@ class PickleReader {
   private:
     friend struct PickleOpcodes;
 
+    // The small functions below are inline because most opcodes do little more than call them.
+
     // Take operands from the bytes.
-    std::span<const std::byte> take(std::uint64_t count);
+    std::span<const std::byte> take(std::uint64_t count) {
+        if (count > static_cast<std::uint64_t>(end_ - at_)) {
+            refuse_end(count);
+        }
+        at_ += count;
+        return {at_ - count, static_cast<std::size_t>(count)};
+    }
+    [[noreturn]] void refuse_end(std::uint64_t count) const;
     template <typename Number>
     Number take_number();
     std::string_view take_line();
@@ -143,13 +152,36 @@ class PickleReader {
 
     // The stack. Values below the last mark are out of reach.
     void push(std::uint32_t number) { stack_.push_back(number); }
-    std::uint32_t top() const;
-    std::uint32_t pop();
-    std::span<const std::uint32_t> since_mark() const;
-    void drop_to_mark();
+    std::uint32_t top() const {
+        if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
+            bad("a value on the stack", "none");
+        }
+        return stack_.back();
+    }
+    std::uint32_t pop() {
+        const std::uint32_t number = top();
+        stack_.pop_back();
+        return number;
+    }
+    std::span<const std::uint32_t> since_mark() const {
+        if (marks_.empty()) {
+            bad("a mark on the stack", "none");
+        }
+        return std::span(stack_).subspan(marks_.back());
+    }
+    void drop_to_mark() {
+        stack_.resize(stack_.size() - since_mark().size());
+        marks_.pop_back();
+    }
 
     // Add nodes to the arena.
-    std::uint32_t add(const PickleNode& node);
+    std::uint32_t add(const PickleNode& node) {
+        if (nodes_.size() == kNoPickleNode) {
+            unsupported("more than 4 billion values");
+        }
+        nodes_.push_back(node);
+        return static_cast<std::uint32_t>(nodes_.size() - 1);
+    }
     std::uint32_t add_integer(std::int64_t value);
     std::uint32_t add_bytes(PickleTag tag, std::span<const std::byte> bytes);
     std::uint32_t add_owned(PickleTag tag, std::string&& text);
@@ -181,8 +213,8 @@ class PickleReader {
     const PickleNode& argument(const PickleNode& arguments, std::size_t at, PickleTag tag) const;
     bool is_text(std::uint32_t number, std::string_view text) const;
     void check_sides(std::uint32_t tuple) const;
-    [[noreturn]] void bad(std::string expected, std::string got) const;
-    [[noreturn]] void unsupported(std::string got) const;
+    [[noreturn]] void bad(std::string_view expected, std::string_view got) const;
+    [[noreturn]] void unsupported(std::string_view got) const;
 
     std::string where_;
     std::span<const std::byte> bytes_;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/parse_number.h"
 
 namespace stoker {
@@ -48,14 +49,6 @@ std::int32_t parse_json(const LabelMember& member, std::string_view text) {
 }
 
 }  // namespace
-
-std::string lower_case(std::string_view text) {
-    std::string lower(text);
-    for (char& c : lower) {
-        c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-    }
-    return lower;
-}
 
 std::vector<LabelMember> label_members(const std::string& wanted) {
     if (wanted.empty()) {

@@ -14,9 +14,6 @@ inline constexpr std::int32_t kNoTarLabel = -1;
 inline constexpr std::int32_t kBadTarLabel = -2;  // present, but no valid class index
 inline constexpr std::int32_t kMaxTarLabel = (1 << 24) - 1;
 
-// Lower case of ASCII letters; extensions are compared in it.
-std::string lower_case(std::string_view text);
-
 // A member that may hold the label, by its extension, and how to parse it.
 struct LabelMember {
     std::string extension;  // lower case

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <limits>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 #include "stoker/formats/webdataset/tar_member_name.h"

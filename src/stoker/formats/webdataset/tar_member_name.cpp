@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <optional>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/formats/image_kind.h"
-#include "stoker/formats/webdataset/label_parser.h"
 
 namespace stoker {
 namespace {

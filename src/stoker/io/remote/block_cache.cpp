@@ -216,7 +216,7 @@ std::string BlockCache::reserve(const BlockKey& key, std::int64_t cost, Descript
     if (used + cost > budget_) {
         return "";
     }
-    const std::string path = fmt::format("{}.{}-{}.{}{}", path_of(key), ::getpid(), ++written_, cost - 128, kTemporary);
+    std::string path = fmt::format("{}.{}-{}.{}{}", path_of(key), ::getpid(), ++written_, cost - 128, kTemporary);
     write_used(used + cost);
     file = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file.get() < 0) {

@@ -86,7 +86,7 @@ void BlockPool::execute(const RunPtr& run) {
     finish(run, error);
 }
 
-void BlockPool::finish(const RunPtr& run, std::exception_ptr error) {
+void BlockPool::finish(const RunPtr& run, const std::exception_ptr& error) {
     {
         const std::scoped_lock lock(mutex_);
         for (const BlockPtr& block : run->blocks) {

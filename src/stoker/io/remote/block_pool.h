@@ -80,7 +80,7 @@ class BlockPool {
                        std::vector<RunPtr>& runs);
     bool unqueue(const RunPtr& run);
     void execute(const RunPtr& run);
-    void finish(const RunPtr& run, std::exception_ptr error);
+    void finish(const RunPtr& run, const std::exception_ptr& error);
     void drop(std::map<Key, BlockPtr>::iterator found);
     void release(Block& block);
     bool make_room(std::int64_t bytes, bool only_read);

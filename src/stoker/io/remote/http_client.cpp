@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/io/remote/url.h"
 
@@ -63,9 +64,7 @@ struct Transfer {
         }
         const std::size_t colon = line.find(':');
         if (colon != std::string_view::npos) {
-            std::string name(line.substr(0, colon));
-            std::transform(name.begin(), name.end(), name.begin(),
-                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+            std::string name = lower_case(line.substr(0, colon));
             std::string_view value = line.substr(colon + 1);
             while (!value.empty() && std::strchr(" \t", value.front()) != nullptr) {
                 value.remove_prefix(1);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 
@@ -59,10 +60,9 @@ std::string first_of(std::string first, More... more) {
     return first;
 }
 
-bool is_yes(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    return text == "1" || text == "true" || text == "yes";
+bool is_yes(std::string_view text) {
+    const std::string lower = lower_case(text);
+    return lower == "1" || lower == "true" || lower == "yes";
 }
 
 void check_text(const std::string& text, const char* what) {

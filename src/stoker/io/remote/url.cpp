@@ -1,9 +1,9 @@
 // The parts of RFC 3986 that requests and messages need.
 #include "stoker/io/remote/url.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 
 namespace stoker {
@@ -36,14 +36,12 @@ Url parse_url(std::string_view url) {
     const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
     std::string_view path = rest.substr(authority.size());
     path = path.substr(0, path.find_first_of("?#"));
-    Url parts{.scheme = std::string(url.substr(0, scheme)),
+    Url parts{.scheme = lower_case(url.substr(0, scheme)),
               .authority = std::string(without_user(authority)),
               .path = std::string(path)};
     if (parts.authority.empty()) {
         throw InvalidArgument({.where = shown_url(url), .expected = "a host after ://", .got = "none"});
     }
-    std::transform(parts.scheme.begin(), parts.scheme.end(), parts.scheme.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
     return parts;
 }
 

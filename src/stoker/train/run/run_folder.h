@@ -31,8 +31,10 @@ class RunFolder {
     // True where a run failed here without a checkpoint; a new run may take its place.
     bool failed_early() const;
     // Keeps other processes from running in this folder, if it exists, for the lifetime of this object. Throws
-    // InvalidArgument where another process runs in it.
+    // InvalidArgument where another process runs in it, and IoError where it cannot be opened. On a file system without
+    // locks it succeeds, and `lock_problem` has the reason that the system gave.
     void lock();
+    std::string lock_problem() const { return lock_ ? lock_->problem() : ""; }
     // Begins a run: makes the folder, locks it, writes recipe.toml and removes what an earlier run recorded.
     void create(const std::string& recipe);
     // The same for a run that resumes: everything in the folder stays.

@@ -20,6 +20,8 @@ class RunRecorder {
     // Names the folder of the next run; empty: none. Changes nothing on the disk.
     void set_folder(const std::filesystem::path& folder);
     bool has_folder() const { return folder_.has_value(); }
+    // Why the folder could not be locked against other processes; empty if it is locked.
+    std::string lock_problem() const { return folder_ ? folder_->lock_problem() : ""; }
     // True between `create` or `resume` and `finish` or `fail`.
     bool recording() const { return events_.has_value(); }
 
