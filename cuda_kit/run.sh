@@ -76,6 +76,7 @@ run_tests() {
     local program counts reports=()
     for program in "$kit"/bin/*_test; do
         program=${program##*/}
+        rm -f "$out/$program.xml"
         "$kit/bin/$program" --gtest_filter='*Cuda*' --gtest_output="xml:$out/$program.xml" >"$out/$program.log" 2>&1
         grep -E '^\[  (FAILED|SKIPPED)' -A 3 "$out/$program.log" | cut -c 1-300
         reports+=("$out/$program.xml")
@@ -130,8 +131,10 @@ run_sanitizer() {
         elif ! command -v compute-sanitizer >/dev/null; then
             skip "sanitizer-$tool" "compute-sanitizer is not installed"
         else
-            check "sanitizer-$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+            check "sanitizer-$tool-normalize" compute-sanitizer --tool "$tool" --error-exitcode 1 \
                 "$kit/bin/ops_test" --gtest_filter='NormalizeCuda.GivesTheBitsOfTheCpu'
+            check "sanitizer-$tool-batch-norm" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+                --kernel-name-exclude kernel_substring=at:: "$kit/bin/models_test" --gtest_filter='BatchNormReluCuda.*'
         fi
     done
 }

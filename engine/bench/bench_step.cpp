@@ -161,7 +161,7 @@ void report(const Options& options, const at::Device& device, const std::vector<
             list.push_back({{"name", row.name},
                             {"milliseconds", median(row.rounds)},
                             {"images_per_second", rate(row)},
-                            {"speedup_of_first", median(row.rounds) / first},
+                            {"time_ratio", median(row.rounds) / first},
                             {"rounds", row.rounds}});
         }
         print_document(Json{{"model", options.model},
@@ -175,7 +175,7 @@ void report(const Options& options, const at::Device& device, const std::vector<
     }
     fmt::print("{}, {} of {} px, {}, {}, {}\n", options.model, pluralize(options.batch, "image"), options.size,
                options.precision, device.str(), pluralize(at::get_num_threads(), "thread"));
-    fmt::print("{:<36} {:>12} {:>12} {:>14}\n", "", "ms per step", "images/s", "first is");
+    fmt::print("{:<36} {:>12} {:>12} {:>14}\n", "", "ms per step", "images/s", "time ratio");
     for (const Row& row : rows) {
         fmt::print("{:<36} {:>12.2f} {:>12.0f} {:>13.2f}x\n", row.name.substr(0, 36), median(row.rounds), rate(row),
                    median(row.rounds) / first);

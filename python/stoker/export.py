@@ -292,7 +292,7 @@ def _compare(function, program, batch, weights, smallest):
         results = []
         for run in (function, program.module()):
             # TF32 would hide differences: batch norm over few values amplifies its rounding to a tenth.
-            with torch.random.fork_rng(), torch.backends.cudnn.flags(allow_tf32=False):
+            with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
                 torch.manual_seed(0)
                 results.append(run(images[rows], labels[rows], *weights))
         if not all(_same(ours, theirs) for ours, theirs in zip(*results, strict=True)):
@@ -300,14 +300,17 @@ def _compare(function, program, batch, weights, smallest):
 
 
 def _same(ours, theirs):
-    """True if two results differ by rounding only. A GPU adds in another order from call to call."""
-    if not theirs.is_floating_point():
-        return torch.equal(ours, theirs)
-    if not torch.equal(ours.isfinite(), theirs.isfinite()):
+    """True if two results differ by rounding only.
+
+    A GPU adds in another order from call to call, and batch norm over one sample amplifies that: gradients of a
+    ResNet-18 differed by 1.4 %.
+    """
+    if torch.allclose(ours, theirs, rtol=1e-3, atol=1e-5, equal_nan=True):
+        return True
+    if not theirs.is_cuda or not theirs.is_floating_point() or not theirs.isfinite().all():
         return False
-    ours, theirs = ours.double().nan_to_num(0, 0, 0), theirs.double().nan_to_num(0, 0, 0)
-    tolerance = 5e-2 if theirs.is_cuda else 1e-3
-    return (ours - theirs).norm() <= tolerance * theirs.norm() + 1e-5 * theirs.numel() ** 0.5
+    ours, theirs = ours.double(), theirs.double()
+    return bool((ours - theirs).norm() <= 3e-2 * theirs.norm())
 
 
 def _compile(program):

@@ -7,11 +7,14 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "stoker/bridge/device.h"
+#include "stoker/cuda/cuda_device.h"
 #include "stoker/models/init.h"
 
 namespace stoker {
@@ -52,6 +55,10 @@ Values values_of(const Case& c, at::ScalarType type, at::ScalarType type_of_norm
     return values;
 }
 
+bool is_fused(const at::Tensor& y) {
+    return y.grad_fn()->name().find("Fused") != std::string::npos;
+}
+
 void expect_close(const at::Tensor& got, const at::Tensor& expected, double tolerance, const char* what) {
     ASSERT_TRUE(got.defined()) << what;
     const at::Tensor a = got.detach().to(at::kDouble);
@@ -64,6 +71,9 @@ class BatchNormReluCuda : public ::testing::Test {
     void SetUp() override {
         if (!device_.is_cuda()) {
             GTEST_SKIP() << "no CUDA device";
+        }
+        if (!cuda_built()) {
+            GTEST_SKIP() << "built without CUDA";
         }
     }
 
@@ -79,6 +89,7 @@ class BatchNormReluCuda : public ::testing::Test {
         const at::Tensor dy = at::randn(c.shape, generator).to(c.type);
         const at::Tensor y = batch_norm_relu(fused.x, fused.norm, fused.shortcut, options);
         const at::Tensor expected = batch_norm_relu_reference(exact.x, exact.norm, exact.shortcut, options);
+        EXPECT_EQ(is_fused(y), c.shape[1] % (16 / static_cast<std::int64_t>(c10::elementSize(c.type))) == 0);
         EXPECT_EQ(y.scalar_type(), c.type);
         EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast));
         y.backward(dy.to(device_));
@@ -140,6 +151,7 @@ TEST_F(BatchNormReluCuda, OtherShapesTakeLibTorchsOperations) {
     Values values = values_of(c, c.type, at::kFloat, device_);
     const at::Tensor plain = values.x.detach().contiguous();
     const at::Tensor y = batch_norm_relu(plain, values.norm, {}, {.relu = true});
+    EXPECT_FALSE(is_fused(y));
     values = values_of(c, c.type, at::kFloat, device_);
     expect_close(y, batch_norm_relu(values.x, values.norm, {}, {.relu = true}).to(at::kDouble), 1e-5, "y");
 }

@@ -5,9 +5,11 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <map>
+#include <mutex>
 #include <string>
 
-#pragma nv_diag_suppress 554
 #include "stoker/base/error.h"
 #include "stoker/fused/batch_norm_cuda.h"
 
@@ -19,37 +21,16 @@ constexpr int kUnroll = 4;        // rows in flight per thread
 constexpr int kMaxBlocks = 1056;  // 8 for each of the 132 multiprocessors of an H100; fewer ones take turns
 
 template <typename T>
-struct Vector {
-    static constexpr int kSize = 16 / sizeof(T);
-};
-
-__device__ float to_float(float x) {
-    return x;
-}
-__device__ float to_float(__half x) {
-    return __half2float(x);
-}
-__device__ float to_float(__nv_bfloat16 x) {
-    return __bfloat162float(x);
-}
-__device__ void from_float(float x, float& out) {
-    out = x;
-}
-__device__ void from_float(float x, __half& out) {
-    out = __float2half_rn(x);
-}
-__device__ void from_float(float x, __nv_bfloat16& out) {
-    out = __float2bfloat16_rn(x);
-}
+constexpr int kVectorSize = 16 / sizeof(T);
 
 template <typename T>
 union Pack {
     uint4 bits;
-    T values[16 / sizeof(T)];
+    T values[kVectorSize<T>];
     __device__ Pack() {}
 };
 
-// How a pass is cut: a block has `lanes` threads for neighbouring vectors of a row and kThreads / lanes rows at once.
+// A block has `lanes` threads for neighbouring vectors of a row and kThreads / lanes rows at once.
 struct Cut {
     int lanes = 1;          // a power of two
     int row_blocks = 1;     // gridDim.x
@@ -69,8 +50,7 @@ Cut cut_of(const BatchNormShape& shape) {
     cut.vector_blocks = (vectors + cut.lanes - 1) / cut.lanes;
     const std::int64_t rows_at_once = std::int64_t{kThreads} / cut.lanes * kUnroll;
     const std::int64_t wanted = (shape.rows + rows_at_once - 1) / rows_at_once;
-    const std::int64_t most = kMaxBlocks / cut.vector_blocks > 0 ? kMaxBlocks / cut.vector_blocks : 1;
-    cut.row_blocks = static_cast<int>(wanted < most ? wanted : most);
+    cut.row_blocks = static_cast<int>(std::min<std::int64_t>(wanted, std::max(kMaxBlocks / cut.vector_blocks, 1)));
     return cut;
 }
 
@@ -135,16 +115,17 @@ struct Vectors2 {
 // The first channel of this thread.
 template <typename T>
 __device__ int first_channel(int lanes) {
-    return (static_cast<int>(blockIdx.y) * lanes + static_cast<int>(threadIdx.x) % lanes) * Vector<T>::kSize;
+    return (static_cast<int>(blockIdx.y) * lanes + static_cast<int>(threadIdx.x) % lanes) * kVectorSize<T>;
 }
 
 // ---- forward ----
 
-// Sums of x - x[0] and of its square: the first row stands for the mean, so that squares do not cancel.
+// Sums of x - x[0] and of its square. The first row stands for the mean, so that a large mean does not cancel; a first
+// row that is an outlier of k standard deviations costs k^2 roundings.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     statistics_kernel(const T* __restrict__ x, std::int64_t rows, int channels, int lanes, float* partials) {
-    constexpr int size = Vector<T>::kSize;
+    constexpr int size = kVectorSize<T>;
     const int first = first_channel<T>(lanes);
     float sum[size] = {};
     float squares[size] = {};
@@ -157,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
             pack.bits = bits;
 #pragma unroll
             for (int i = 0; i < size; ++i) {
-                const float d = to_float(pack.values[i]) - to_float(origin.values[i]);
+                const float d = static_cast<float>(pack.values[i]) - static_cast<float>(origin.values[i]);
                 sum[i] += d;
                 squares[i] = fmaf(d, d, squares[i]);
             }
@@ -186,19 +167,20 @@ __device__ double total_of(const float* partials, int blocks, int channels, int 
 }
 
 template <typename T>
-__global__ void finish_statistics_kernel(const T* __restrict__ x, const float* __restrict__ partials, int blocks,
-                                         std::int64_t rows, int channels, float momentum, float eps, float* mean,
-                                         float* inv_std, float* running_mean, float* running_var) {
+__global__ void __launch_bounds__(32 * kFinalLanes)
+    finish_statistics_kernel(const T* __restrict__ x, const float* __restrict__ partials, int blocks, std::int64_t rows,
+                             int channels, float momentum, float eps, float* mean, float* inv_std, float* running_mean,
+                             float* running_var) {
     const int wanted = static_cast<int>(blockIdx.x) * 32 + static_cast<int>(threadIdx.x);
     const int channel = wanted < channels ? wanted : channels - 1;
     const double count = static_cast<double>(rows);
     const double d = total_of(partials, blocks, channels, channel, 0) / count;
     double variance = total_of(partials, blocks, channels, channel, 1) / count - d * d;
-    variance = variance > 0 ? variance : 0;
+    variance = variance < 0 ? 0 : variance;  // NaN stays
     if (threadIdx.y != 0 || wanted >= channels) {
         return;
     }
-    const double average = d + to_float(x[channel]);
+    const double average = d + static_cast<float>(x[channel]);
     mean[channel] = static_cast<float>(average);
     inv_std[channel] = static_cast<float>(rsqrt(variance + eps));
     if (running_mean != nullptr) {
@@ -218,7 +200,7 @@ __global__ void __launch_bounds__(kThreads)
     apply_kernel(const T* __restrict__ x, const T* __restrict__ other, std::int64_t rows, int channels, int lanes,
                  const float* __restrict__ gamma, const float* __restrict__ beta, const float* __restrict__ mean,
                  const float* __restrict__ inv_std, T* __restrict__ y, std::uint8_t* __restrict__ mask) {
-    constexpr int size = Vector<T>::kSize;
+    constexpr int size = kVectorSize<T>;
     const int first = first_channel<T>(lanes);
     if (first >= channels) {
         return;
@@ -246,15 +228,15 @@ __global__ void __launch_bounds__(kThreads)
         unsigned passed = 0;
 #pragma unroll
         for (int i = 0; i < size; ++i) {
-            float value = normalized(to_float(in.values[i]), middle[i], scale[i], offset[i]);
+            float value = normalized(static_cast<float>(in.values[i]), middle[i], scale[i], offset[i]);
             if constexpr (shortcut) {
-                value += to_float(add.values[i]);
+                value += static_cast<float>(add.values[i]);
             }
             if constexpr (relu) {
                 passed |= (value > 0 ? 1U : 0U) << i;
                 value = value > 0 || value != value ? value : 0.0F;  // NaN stays, as in torch.relu
             }
-            from_float(value, out.values[i]);
+            out.values[i] = static_cast<T>(value);
         }
         const std::int64_t at = row * channels + first;
         *reinterpret_cast<uint4*>(y + at) = out.bits;
@@ -279,7 +261,7 @@ __device__ BackwardLoad load_backward(const T* dy, const T* x, const std::uint8_
     BackwardLoad loaded;
     loaded.dy = *reinterpret_cast<const uint4*>(dy + at);
     loaded.x = *reinterpret_cast<const uint4*>(x + at);
-    loaded.passed = sign == Sign::from_mask ? mask[at / Vector<T>::kSize] : 0;
+    loaded.passed = sign == Sign::from_mask ? mask[at / kVectorSize<T>] : 0;
     return loaded;
 }
 
@@ -300,7 +282,7 @@ __global__ void __launch_bounds__(kThreads)
                          std::int64_t rows, int channels, int lanes, const float* __restrict__ gamma,
                          const float* __restrict__ beta, const float* __restrict__ mean,
                          const float* __restrict__ inv_std, float* partials) {
-    constexpr int size = Vector<T>::kSize;
+    constexpr int size = kVectorSize<T>;
     const int first = first_channel<T>(lanes);
     float sum[size] = {};
     float products[size] = {};
@@ -319,9 +301,9 @@ __global__ void __launch_bounds__(kThreads)
             v.bits = loaded.x;
 #pragma unroll
             for (int i = 0; i < size; ++i) {
-                const float value = to_float(v.values[i]);
-                const float g =
-                    masked<sign>(to_float(d.values[i]), value, middle[i], scale[i], offset[i], loaded.passed, i);
+                const float value = static_cast<float>(v.values[i]);
+                const float g = masked<sign>(static_cast<float>(d.values[i]), value, middle[i], scale[i], offset[i],
+                                             loaded.passed, i);
                 sum[i] += g;
                 products[i] = fmaf(g, value - middle[i], products[i]);
             }
@@ -331,8 +313,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // dbeta and dgamma, and for the last pass the means (2, channels) of g and of g * (x - mean) / variance.
-__global__ void finish_gradients_kernel(const float* __restrict__ partials, int blocks, std::int64_t rows, int channels,
-                                        const float* __restrict__ inv_std, float* dgamma, float* dbeta, float* means) {
+__global__ void __launch_bounds__(32 * kFinalLanes)
+    finish_gradients_kernel(const float* __restrict__ partials, int blocks, std::int64_t rows, int channels,
+                            const float* __restrict__ inv_std, float* dgamma, float* dbeta, float* means) {
     const int wanted = static_cast<int>(blockIdx.x) * 32 + static_cast<int>(threadIdx.x);
     const int channel = wanted < channels ? wanted : channels - 1;
     const double sum = total_of(partials, blocks, channels, channel, 0);
@@ -354,7 +337,7 @@ __global__ void __launch_bounds__(kThreads)
                     std::int64_t rows, int channels, int lanes, const float* __restrict__ gamma,
                     const float* __restrict__ beta, const float* __restrict__ mean, const float* __restrict__ inv_std,
                     const float* __restrict__ means, T* __restrict__ dx, T* __restrict__ dshortcut) {
-    constexpr int size = Vector<T>::kSize;
+    constexpr int size = kVectorSize<T>;
     const int first = first_channel<T>(lanes);
     if (first >= channels) {
         return;
@@ -375,11 +358,11 @@ __global__ void __launch_bounds__(kThreads)
         v.bits = loaded.x;
 #pragma unroll
         for (int i = 0; i < size; ++i) {
-            const float value = to_float(v.values[i]);
+            const float value = static_cast<float>(v.values[i]);
             const float g =
-                masked<sign>(to_float(d.values[i]), value, middle[i], scale[i], offset[i], loaded.passed, i);
-            from_float(g, through.values[i]);
-            from_float(scale[i] * (g - of_g[i] - (value - middle[i]) * of_x[i]), out.values[i]);
+                masked<sign>(static_cast<float>(d.values[i]), value, middle[i], scale[i], offset[i], loaded.passed, i);
+            through.values[i] = static_cast<T>(g);
+            out.values[i] = static_cast<T>(scale[i] * (g - of_g[i] - (value - middle[i]) * of_x[i]));
         }
         const std::int64_t at = row * channels + first;
         *reinterpret_cast<uint4*>(dx + at) = out.bits;
@@ -448,11 +431,31 @@ void backward(const BatchNormShape& shape, const BatchNormBackward& op, cudaStre
     }
 }
 
+// A build has kernels for some architectures, and a driver may be too old for this build's runtime.
+bool device_loads_kernels() {
+    static std::mutex mutex;
+    static std::map<int, bool> loads;  // by device
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess) {
+        cudaGetLastError();  // clears the error
+        return false;
+    }
+    const std::lock_guard lock(mutex);
+    const auto [entry, is_new] = loads.try_emplace(device, false);
+    if (is_new) {
+        cudaFuncAttributes attributes{};
+        entry->second = cudaFuncGetAttributes(&attributes, statistics_kernel<float>) == cudaSuccess;
+        cudaGetLastError();
+    }
+    return entry->second;
+}
+
 }  // namespace
 
 bool batch_norm_cuda_takes(const BatchNormShape& shape) {
     const bool known = shape.dtype == DType::float32 || shape.dtype == DType::float16 || shape.dtype == DType::bfloat16;
-    return known && shape.rows > 1 && shape.channels > 0 && shape.channels % vector_size(shape.dtype) == 0;
+    return known && shape.rows > 1 && shape.channels > 0 && shape.channels % vector_size(shape.dtype) == 0 &&
+           device_loads_kernels();
 }
 
 std::int64_t batch_norm_workspace(const BatchNormShape& shape) {

@@ -27,7 +27,7 @@ struct BatchNormForward {
     float eps = 1e-5F;
     bool relu = false;
     void* y = nullptr;             // (rows, channels)
-    std::uint8_t* mask = nullptr;  // where relu let a value pass, in bytes of batch_norm_mask_bytes; may be null
+    std::uint8_t* mask = nullptr;  // a byte for each vector, a bit for each value that relu let pass; may be null
     float* mean = nullptr;         // out: of this batch
     float* inv_std = nullptr;      // out: 1 / sqrt(variance + eps)
     float* workspace = nullptr;    // batch_norm_workspace floats
@@ -49,7 +49,8 @@ struct BatchNormBackward {
     float* workspace = nullptr;
 };
 
-// True if the kernels exist in this build and take this shape: whole vectors of 16 bytes, more than one row.
+// True if this build has kernels that the current device can load, and they take this shape: whole vectors of 16 bytes,
+// more than one row.
 bool batch_norm_cuda_takes(const BatchNormShape& shape);
 std::int64_t batch_norm_workspace(const BatchNormShape& shape);
 std::int64_t batch_norm_mask_bytes(const BatchNormShape& shape);

@@ -4,11 +4,14 @@
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
 
+#include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/fused/batch_norm_cuda.h"
 
@@ -32,9 +35,15 @@ void* current_stream(const at::Tensor& x) {
     return c10::impl::VirtualGuardImpl(x.device().type()).getStream(x.device()).native_handle();
 }
 
-// (N, C, H, W) in memory as (N, H, W, C).
+// The kernels read vectors of 16 bytes.
+bool aligned(const at::Tensor& x) {
+    return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
+
+// (N, C, H, W) in memory as (N, H, W, C), aligned.
 at::Tensor channels_last(const at::Tensor& x) {
-    return x.contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor last = x.contiguous(at::MemoryFormat::ChannelsLast);
+    return aligned(last) ? last : last.clone();
 }
 
 const float* floats(const at::Tensor& tensor) {
@@ -45,6 +54,7 @@ struct Fused : torch::autograd::Function<Fused> {
     static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gamma,
                               const at::Tensor& beta, const MaybeTensor& shortcut, const MaybeTensor& running_mean,
                               const MaybeTensor& running_var, bool relu) {
+        const c10::DeviceGuard on_device(x.device());
         const BatchNormShape shape = shape_of(x);
         const at::Tensor other = shortcut ? channels_last(*shortcut) : at::Tensor();
         const auto per_channel = gamma.options().requires_grad(false);
@@ -79,9 +89,13 @@ struct Fused : torch::autograd::Function<Fused> {
     }
 
     static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+        if (c10::GradMode::is_enabled()) {  // the gradients would have no history
+            throw Unsupported({.where = "batch norm", .expected = "first gradients on a GPU", .got = "create_graph"});
+        }
         const variable_list saved = context->get_saved_variables();
         const at::Tensor& x = saved[0];
         const at::Tensor& mask = saved[5];
+        const c10::DeviceGuard on_device(x.device());
         const BatchNormShape shape = shape_of(x);
         const at::Tensor dy = channels_last(gradients[0]);
         const at::Tensor dx = at::empty_like(x);
@@ -113,13 +127,23 @@ struct Fused : torch::autograd::Function<Fused> {
     }
 };
 
-// The kernels read float32 parameters and vectors of 16 bytes in channels-last memory.
+// The kernels read float32 parameters and channels-last memory, all on one device.
 bool takes(const at::Tensor& x, const BatchNorm& norm, const at::Tensor& shortcut) {
     const auto type = x.scalar_type();
-    return x.is_cuda() && x.is_contiguous(at::MemoryFormat::ChannelsLast) &&
-           (type == at::kFloat || type == at::kHalf || type == at::kBFloat16) &&
-           norm.gamma.scalar_type() == at::kFloat && norm.gamma.is_cuda() &&
-           (!shortcut.defined() || shortcut.scalar_type() == type) && batch_norm_cuda_takes(shape_of(x));
+    if (!x.is_cuda() || !x.is_contiguous(at::MemoryFormat::ChannelsLast) || !aligned(x) ||
+        (type != at::kFloat && type != at::kHalf && type != at::kBFloat16)) {
+        return false;
+    }
+    for (const at::Tensor& tensor : {norm.gamma, norm.beta, norm.running_mean, norm.running_var}) {
+        if (tensor.defined() && (tensor.scalar_type() != at::kFloat || tensor.device() != x.device() ||
+                                 !tensor.is_contiguous() || tensor.numel() != x.size(1))) {
+            return false;
+        }
+    }
+    const bool fits = !shortcut.defined() || (shortcut.scalar_type() == type && shortcut.device() == x.device() &&
+                                              shortcut.sizes() == x.sizes());
+    const c10::DeviceGuard on_device(x.device());
+    return fits && norm.gamma.defined() && norm.beta.defined() && batch_norm_cuda_takes(shape_of(x));
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ struct BatchNormOptions {
 };
 
 // `x` and `shortcut` are (N, C, H, W); `shortcut` may be undefined. Momentum is 0.1 and eps 1e-5, the defaults of
-// torch.nn.BatchNorm2d. May overwrite neither input.
+// torch.nn.BatchNorm2d. Both inputs stay as they are. The fused node has no second derivatives: its
+// backward pass throws Unsupported under create_graph.
 at::Tensor batch_norm_relu(const at::Tensor& x, const BatchNorm& norm, const at::Tensor& shortcut,
                            const BatchNormOptions& options);
 

@@ -48,13 +48,18 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
                            .hint = "name them in model.freeze, or train with one process"});
 }
 
-// Switches cuDNN's search on for a scope. Algorithms that it found are also used outside.
+// Switches cuDNN's search on or off for a scope. Algorithms that it found are also used outside.
 class CudnnBenchmark {
   public:
-    explicit CudnnBenchmark(bool on) { at::globalContext().setBenchmarkCuDNN(on); }
+    explicit CudnnBenchmark(bool on) : before_(at::globalContext().benchmarkCuDNN()) {
+        at::globalContext().setBenchmarkCuDNN(on);
+    }
     CudnnBenchmark(const CudnnBenchmark&) = delete;
     CudnnBenchmark& operator=(const CudnnBenchmark&) = delete;
-    ~CudnnBenchmark() { at::globalContext().setBenchmarkCuDNN(false); }
+    ~CudnnBenchmark() { at::globalContext().setBenchmarkCuDNN(before_); }
+
+  private:
+    bool before_;
 };
 
 // Why a step cannot be a CUDA graph; empty where it can.

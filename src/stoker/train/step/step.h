@@ -35,8 +35,8 @@ struct StepOptions {
     double ema = 0;             // decay; 0: none
     ScalerOptions scaler = {};  // where the precision scales losses
     bool compile = true;        // use a fused step or a CUDA graph where possible
-    // Lets cuDNN time its algorithms for whole batches. A search takes seconds, so smaller batches and evaluation do
-    // without: a ResNet-50 on an H100 spends ten seconds on each shape.
+    // Lets cuDNN time its algorithms for whole batches. A search takes seconds for each shape, so smaller batches use
+    // cuDNN's first choice.
     bool cudnn_benchmark = false;
     bool soft_targets = false;  // labels are float32 (N, classes)
 };
@@ -100,7 +100,7 @@ class Step {
     std::optional<GradientReducer> reducer_;  // with several ranks
     int ranks_ = 1;
     ForwardSnapshot start_;     // of the step
-    std::int64_t largest_ = 0;  // batch so far
+    std::int64_t largest_ = 0;  // samples of the largest batch so far
     std::optional<StepGraph> graph_;
     std::string why_eager_;
     at::Tensor losses_;            // (kOnDevice) float32 on the device
