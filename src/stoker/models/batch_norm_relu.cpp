@@ -61,7 +61,7 @@ struct Fused : torch::autograd::Function<Fused> {
         const at::Tensor mean = at::empty({shape.channels}, per_channel);
         const at::Tensor inv_std = at::empty({shape.channels}, per_channel);
         const at::Tensor workspace = at::empty({batch_norm_workspace(shape)}, per_channel);
-        const at::Tensor y = at::empty_like(x);
+        at::Tensor y = at::empty_like(x);
         at::Tensor mask;
         if (relu && other.defined()) {
             mask = at::empty({batch_norm_mask_bytes(shape)}, per_channel.dtype(at::kByte));

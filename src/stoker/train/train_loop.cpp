@@ -318,10 +318,11 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
     require_same_file(read_model_hash(checkpoint), plan_.model_hash, plan_.recipe.model);
     require_same_optimizer(recipe, plan_.recipe);
     plan_.model->load(saved.model, checkpoint.string());
-    const auto scaler = std::ranges::stable_partition(
-        saved.optimizer, [](const NamedTensor& entry) { return !entry.name.starts_with("scaler."); });
-    optimizer_.load({saved.optimizer.begin(), scaler.begin()});
-    step_.load({scaler.begin(), scaler.end()}, saved.ema);
+    const auto scaler =
+        std::stable_partition(saved.optimizer.begin(), saved.optimizer.end(),
+                              [](const NamedTensor& entry) { return !entry.name.starts_with("scaler."); });
+    optimizer_.load({saved.optimizer.begin(), scaler});
+    step_.load({scaler, saved.optimizer.end()}, saved.ema);
     RunState state = run_state_from_json(saved.state);
     const std::int64_t metrics_bytes = state.metrics_bytes;
     restore(std::move(state));

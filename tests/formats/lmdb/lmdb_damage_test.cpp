@@ -63,7 +63,7 @@ TEST_F(LmdbDamage, FilesThatAreNotDatabases) {
     EXPECT_THAT(error_of<IoError>(open("absent.lmdb")), HasSubstr("a folder that holds data.mdb"));
     std::ofstream(dir_ / "text.mdb") << std::string(5000, 't');
     EXPECT_THAT(error_of<DataError>(open("text.mdb")), HasSubstr("an LMDB data file"));
-    std::ofstream(dir_ / "empty.mdb");
+    write_file(dir_ / "empty.mdb", "");
     EXPECT_THAT(error_of<DataError>(open("empty.mdb")), HasSubstr("0 bytes in all"));
     write_lmdb(dir_ / "none.lmdb", {{"__len__", "0"}});
     EXPECT_THAT(error_of<DataError>(open("none.lmdb")), HasSubstr("samples, got none in 1 entries"));
