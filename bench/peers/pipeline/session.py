@@ -72,8 +72,10 @@ class Session:
 
         def watch() -> None:
             nonlocal peak
-            while not done.wait(0.05):
+            while True:  # also read once where the round is short
                 peak = max(peak, self.memory_mb())
+                if done.wait(0.05):
+                    return
 
         watcher = threading.Thread(target=watch)
         watcher.start()
