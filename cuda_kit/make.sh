@@ -9,7 +9,7 @@ build=$1 kit=$2 data=${3:-}
 readonly PROGRAMS=(stoker stoker-engine libstoker_torch_cuda.so)
 readonly TESTS=(bridge_test models_test ops_test pipeline_test train_test)
 # Every glibc system has these. LibTorch's libraries and their CUDA libraries lie in Python's site-packages.
-readonly PRESENT='/(libc|libm|libdl|librt|libpthread|libutil|libresolv|libstdc\+\+|libgcc_s)\.so|/site-packages/'
+readonly PRESENT='/(libc|libm|libdl|librt|libpthread|libutil|libresolv|libstdc\+\+|libgcc_s)\.so|/(site|dist)-packages/'
 
 rm -rf "$kit"
 mkdir -p "$kit"/{bin,lib,data}
