@@ -338,16 +338,18 @@ void report(const Json& size, bool cold) {
 }
 
 int run(const Options& options) {
-    constexpr RecordShape kSmall{28, 28, 1};
-    constexpr RecordShape kLarge{192, 192, 3};
+    struct Size {
+        RecordShape shape;
+        std::int64_t share;  // of --count
+    };
+    constexpr Size kSizes[] = {{{28, 28, 1}, 1}, {{52, 52, 3}, 10}, {{192, 192, 3}, 100}};
     return run_interruptible([&](const std::atomic<int>& /*stop*/) {
         std::optional<TempFolder> temporary;
         const fs::path folder =
             options.data.empty() ? temporary.emplace("stoker-storage").path() : fs::path(options.data);
         Json document = {{"workers", options.workers}, {"cold", options.cold}, {"records", Json::array()}};
-        for (const RecordShape& shape : {kSmall, kLarge}) {
-            const bool small = shape.bytes() == kSmall.bytes();
-            const std::int64_t records = small ? options.count : std::max<std::int64_t>(options.count / 100, 16);
+        for (const auto& [shape, share] : kSizes) {
+            const std::int64_t records = std::max<std::int64_t>(options.count / share, 16);
             Bench bench(options, shape, records, folder / std::to_string(shape.bytes()));
             document["records"].push_back(bench.run());
             if (!options.json) {
@@ -368,8 +370,10 @@ Command add_bench_storage(CLI::App& app) {
     app.add_option("--data", options->data,
                    "write the files here and keep them for later runs (default: a temporary folder)")
         ->type_name("DIR");
-    add_number(app, "--count", options->count,
-               "number of records of 784 bytes; a hundredth as many of 110,592 bytes, at least 16", 16, 99'999'999);
+    add_number(
+        app, "--count", options->count,
+        "number of records of 784 bytes; a tenth as many of 8,112 bytes, a hundredth of 110,592 bytes, at least 16", 16,
+        99'999'999);
     add_number(app, "--workers", options->workers, "threads of Stoker, processes of Python", 1, 1024);
     add_number(app, "--rounds", options->rounds, "number of measurements; medians are reported", 1, 1000);
     std::vector<std::string> names;

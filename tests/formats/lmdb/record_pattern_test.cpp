@@ -39,6 +39,13 @@ std::string dict_of(std::string_view pixels, const std::string& label) {
     return pickle(pickled_dict({pickled_text("image"), image_of(pixels), pickled_text("label"), label}));
 }
 
+// As `stoker pack` writes it: with a key, and the label as LONG1 of 8 bytes.
+std::string packed_dict(const std::string& key, std::string_view pixels, int label) {
+    return pickle(pickled_dict({pickled_text("key"), "\x8d" + little_endian(key.size(), 8) + key, pickled_text("image"),
+                                image_of(pixels), pickled_text("label"),
+                                "\x8a\x08" + little_endian(static_cast<std::uint64_t>(label), 8)}));
+}
+
 std::string pixels_of(std::mt19937& random) {
     std::string pixels(kPixels, ' ');
     for (char& pixel : pixels) {
@@ -154,13 +161,14 @@ TEST(RecordPattern, GivesTheSameAsTheOpcodes) {
             dict_of(pixels, "N"),
             pickle(pickled_tuple({image_of(pixels), small_int(number)})),
             pickle(pickled_tuple({small_int(number), image_of(pixels)})),
+            packed_dict(std::to_string(1000 + number), pixels, number - 100),
             pickle(image_of(pixels)),
             pickle(pickled_array(pickled_dtype("u1", "|"), {4, 7}, pixels, true)),
             pickle(pickled_array(pickled_dtype("u1", "|"), {1, 28}, "\xff\xd8\xff" + pixels.substr(3))),
             pickle(pickled_array(pickled_dtype("u1", "|"), {1, 28}, pixels)),
         };
         // Long runs of one kind, so that it is learned, then all kinds at random.
-        const std::size_t kind = i < 1300 ? static_cast<std::size_t>(i / 100) : random() % std::size(records);
+        const std::size_t kind = i < 1400 ? static_cast<std::size_t>(i / 100) : random() % std::size(records);
         std::string value = records[kind];
         if (i % 10 == 9) {
             value[random() % value.size()] ^= static_cast<char>(1 << random() % 8);
@@ -185,9 +193,11 @@ TEST(RecordPattern, OnlyTheFirstOfEachKindIsReadByOpcodes) {
     std::vector<std::string> pairs;
     std::vector<std::string> many_classes;  // labels of one and of two bytes
     std::vector<std::string> rarely_other;
+    std::vector<std::string> packed;
     for (int i = 0; i < 1000; ++i) {
         const std::string pixels = pixels_of(random);
         alike.push_back(dict_of(pixels, small_int(i % 100)));
+        packed.push_back(packed_dict(std::to_string(1000 + i), pixels, i));
         pairs.push_back(pickle(pickled_tuple({small_int(i % 100), image_of(pixels)})));
         many_classes.push_back(
             dict_of(pixels, i % 3 == 0 ? small_int(i % 256) : "M" + little_endian(static_cast<std::uint64_t>(i), 2)));
@@ -196,6 +206,7 @@ TEST(RecordPattern, OnlyTheFirstOfEachKindIsReadByOpcodes) {
     }
     EXPECT_EQ(compared(alike), 999);
     EXPECT_EQ(compared(pairs), 999);
+    EXPECT_EQ(compared(packed), 999);
     EXPECT_EQ(compared(many_classes), 998);
     EXPECT_EQ(compared(rarely_other), 979) << "kinds that come once do not drive out the one that stays";
 }
@@ -215,6 +226,21 @@ TEST(RecordPattern, NoPatternIfTheLabelIsUsedTwice) {
     LmdbRecord fresh;
     EXPECT_EQ(said(used, record(5, pixels)), said(fresh, record(5, pixels)));
     EXPECT_EQ(said(used, record(5, pixels)).find("raw"), std::string::npos);
+}
+
+// The key is also the name of a field, through the pickle's memo.
+TEST(RecordPattern, NoPatternIfTheKeyIsUsedTwice) {
+    const auto record = [](const std::string& key, std::string_view pixels) {
+        return pickle(pickled_dict({pickled_text("name"), pickled_text(key) + "q\x05", pickled_text("image"),
+                                    image_of(pixels), "h\x05", small_int(7)}));
+    };
+    LmdbRecord used;
+    LmdbRecord fresh;
+    const std::string pixels(kPixels, 'p');
+    EXPECT_EQ(said(used, record("abcdef", pixels)), pixels + " raw 4 7 1 -1");
+    EXPECT_EQ(said(used, record("abcdef", pixels)), pixels + " raw 4 7 1 -1");
+    EXPECT_EQ(said(used, record("labels", pixels)), said(fresh, record("labels", pixels)));
+    EXPECT_EQ(said(fresh, record("labels", pixels)), pixels + " raw 4 7 1 7");
 }
 
 // The pixels are also the name of a field, through the pickle's memo.

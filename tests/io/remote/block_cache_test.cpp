@@ -1,7 +1,9 @@
 // The disk cache returns what was stored or nothing, even if its files are damaged, and never exceeds its budget.
 #include "stoker/io/remote/block_cache.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -44,7 +47,10 @@ bool has(BlockCache& cache, int number) {
     return found;
 }
 
+// Under the cache's lock: a listing can see a file twice that is renamed meanwhile.
 std::int64_t on_disk(const fs::path& directory) {
+    const Descriptor usage(::open((directory / "usage").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    ::flock(usage.get(), LOCK_EX);
     std::int64_t sum = 0;
     for (const auto& entry : fs::directory_iterator(directory)) {
         std::error_code gone;

@@ -145,14 +145,14 @@ void LmdbRecord::read_pickle(std::span<const std::byte> value, Sample& sample) {
     const Parsed parsed = read_opcodes(value, sample);
     if (learned_ < kMaxLearned && parsed.apart) {
         ++learned_;
-        learn(value, sample, parsed.label);
+        learn(value, sample, parsed);
     }
 }
 
 // Makes a pattern from a record that was just read, and keeps it if the inverted record is read as the pattern
 // predicts.
-void LmdbRecord::learn(std::span<const std::byte> value, const Sample& sample, const std::optional<ArrayView>& label) {
-    std::optional<RecordPattern> pattern = RecordPattern::of(value, sample, label);
+void LmdbRecord::learn(std::span<const std::byte> value, const Sample& sample, const Parsed& parsed) {
+    std::optional<RecordPattern> pattern = RecordPattern::of(value, sample, parsed.label, parsed.text);
     if (!pattern) {
         return;
     }
@@ -227,9 +227,15 @@ LmdbRecord::Parsed LmdbRecord::read_dict(const PickleValue& dict, Sample& sample
     }
     set_image(*image, sample);
     for (std::size_t i = 0; i < dict.size(); ++i) {
+        const PickleValue field = dict[i];
+        if (field.kind() == Kind::text && fields_[i] != found_->image && fields_[i] != found_->label) {
+            parsed.text = field.text();
+        }
+    }
+    for (std::size_t i = 0; i < dict.size(); ++i) {
         const auto key = as_bytes(name_of(dict.key(i)));
-        parsed.apart =
-            parsed.apart && !overlap(key, sample.bytes) && !(parsed.label && overlap(key, parsed.label->bytes));
+        parsed.apart = parsed.apart && !overlap(key, sample.bytes) && !overlap(key, as_bytes(parsed.text)) &&
+                       !(parsed.label && overlap(key, parsed.label->bytes));
     }
     return parsed;
 }

@@ -37,7 +37,8 @@ class LmdbRecord {
   private:
     struct Parsed {
         std::optional<ArrayView> label;  // its bytes in the value
-        bool apart = true;               // no field's name shares bytes with the pixels or the label
+        std::string_view text;           // of a field that is neither image nor label; in the value
+        bool apart = true;               // no field's name shares bytes with the pixels, the label or the text
     };
     struct Known {
         RecordPattern pattern;
@@ -47,7 +48,7 @@ class LmdbRecord {
     void read_pickle(std::span<const std::byte> value, Sample& sample);
     Parsed read_opcodes(std::span<const std::byte> value, Sample& sample);
     Parsed read_dict(const PickleValue& dict, Sample& sample);
-    void learn(std::span<const std::byte> value, const Sample& sample, const std::optional<ArrayView>& label);
+    void learn(std::span<const std::byte> value, const Sample& sample, const Parsed& parsed);
 
     FieldNames wanted_;
     Split split_;

@@ -52,13 +52,15 @@ std::optional<ArrayView> PickleValue::stored_integer() const {
         return std::nullopt;
     }
     const std::span<const std::byte> opcode = reader_->from_opcode(node);
-    const auto operand = [&](ArrayKind kind, int bytes) {
+    const auto operand = [&](ArrayKind kind, int bytes, std::size_t begin = 1) {
         ArrayView view;
         view.type = {.kind = kind, .item_size = bytes};
-        view.bytes = opcode.subspan(1, static_cast<std::size_t>(bytes));
+        view.bytes = opcode.subspan(begin, static_cast<std::size_t>(bytes));
         return view;
     };
     switch (std::to_integer<char>(opcode[0])) {
+        case '\x8a':  // LONG1: the length, then the number
+            return opcode[1] == std::byte{8} ? std::optional(operand(ArrayKind::signed_integer, 8, 2)) : std::nullopt;
         case 'K':  // BININT1, BININT2, BININT
             return operand(ArrayKind::unsigned_integer, 1);
         case 'M':

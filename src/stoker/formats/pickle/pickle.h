@@ -56,8 +56,8 @@ class PickleValue {
     ArrayView array() const;  // without a name
     PickledTensor tensor() const;
 
-    // The stored bytes of an integer: the operand of BININT, BININT1 or BININT2, or a NumPy scalar. Empty for integers
-    // in other encodings and for other values.
+    // The stored bytes of an integer: the operand of BININT, BININT1, BININT2 or LONG1 of 8 bytes, or a NumPy scalar.
+    // Empty for integers in other encodings and for other values.
     std::optional<ArrayView> stored_integer() const;
 
     // The number of entries of a list or tuple, or of pairs of a dict (a key that was set twice counts twice).

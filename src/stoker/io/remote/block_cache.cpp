@@ -226,6 +226,20 @@ std::string BlockCache::reserve(const BlockKey& key, std::int64_t cost, Descript
     return path;
 }
 
+// Gives the finished file its name. Under the lock, because a directory listing can miss a file that is renamed
+// meanwhile, and the next eviction's sum would be too low.
+bool BlockCache::publish(const std::string& temporary, const std::string& path, std::int64_t cost) {
+    const Lock lock(*this);
+    const bool replaces = ::access(path.c_str(), F_OK) == 0;  // another process has put the same block
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+        return false;
+    }
+    if (replaces) {
+        write_used(std::max<std::int64_t>(0, read_used() - cost));
+    }
+    return true;
+}
+
 bool BlockCache::put(const BlockKey& key, std::span<const std::byte> block) {
     const std::string path = path_of(key);
     const Head head = make_head(key, block);
@@ -240,7 +254,7 @@ bool BlockCache::put(const BlockKey& key, std::span<const std::byte> block) {
             return false;
         }
         if (write_bytes(file.get(), std::as_bytes(std::span(&head, 1))) == sizeof head &&
-            write_bytes(file.get(), block) == block.size() && ::rename(temporary.c_str(), path.c_str()) == 0) {
+            write_bytes(file.get(), block) == block.size() && publish(temporary, path, cost)) {
             return true;
         }
         remove_damaged(temporary, cost);

@@ -52,6 +52,7 @@ class BlockCache {
     void write_used(std::int64_t used) const;
     std::int64_t make_room(std::int64_t most) const;
     std::string reserve(const BlockKey& key, std::int64_t cost, Descriptor& file);
+    bool publish(const std::string& temporary, const std::string& path, std::int64_t cost);
     void remove_damaged(const std::string& path, std::int64_t cost);
 
     std::filesystem::path directory_;
