@@ -42,14 +42,13 @@ struct BadSample {
     std::int64_t item = 0;   // position in the batch
     std::int64_t index = 0;  // in the data set
     std::string key;
-    std::optional<std::int64_t> offset;  // of the damage, in bytes, if known
-    std::string reason;                  // "expected X, got Y"
-    std::optional<std::int64_t> replaced_by =
-        {};                   // index; the same for all samples tried for an item; empty: none good
-    bool other_size = false;  // the image is fine but not of LoaderOptions::size
+    std::optional<std::int64_t> offset;            // of the damage, in bytes, if known
+    std::string reason;                            // "expected X, got Y"
+    std::optional<std::int64_t> replaced_by = {};  // index; empty: no sample is good, or none was wanted
+    bool other_size = false;                       // the image is fine but not of LoaderOptions::size
 };
 
-// How many items of the batch were replaced. `bad` is sorted by item; several samples tried for one item count once.
+// How many items of the batch were replaced. `bad` is sorted by item.
 std::int64_t replaced_items(std::span<const BadSample> bad);
 
 // An epoch has more bad samples than its budget allows. `samples()` are those of the batch that exceeded it.
@@ -83,7 +82,7 @@ class Batch {
     // The samples that the sampler chose, one per item. The field `index` differs where a bad sample was replaced.
     std::span<SampledIndex> sampled() { return std::span(sampled_).first(static_cast<std::size_t>(size_)); }
 
-    // Sorted by item; usually empty.
+    // The bad samples among those that the sampler chose, sorted by item; usually empty.
     const std::vector<BadSample>& bad_samples() const { return bad_samples_; }
     std::vector<BadSample>& bad_samples() { return bad_samples_; }
 

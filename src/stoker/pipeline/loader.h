@@ -63,7 +63,7 @@ class Loader {
     ~Loader();
 
     // Waits for the next batch. Returns null once at the end of every epoch (the next call begins the next epoch), and
-    // always after the last epoch. A bad sample is replaced by the sampler's next good one and listed in the batch.
+    // always after the last epoch. A bad sample is replaced by the sampler's substitute and listed in the batch.
     // Throws TooManyBadSamples past `bad_samples` in an epoch; system errors are rethrown unchanged. A batch whose
     // preparation threw is skipped by the following call. A batch stays valid while it is held, even after the loader
     // is destroyed; every held batch takes memory of its own.
@@ -117,8 +117,8 @@ class Loader {
     void run_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times);
     void fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& scratch,
                          StageTimes& times);
-    bool try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
-                    StageTimes& times, std::vector<BadSample>& bad);
+    std::optional<BadSample> try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place,
+                                        WorkerScratch& scratch, StageTimes& times);
     void load_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
                      StageTimes& times);
     BadSample record_bad_sample(std::int64_t index, const DataError& error);

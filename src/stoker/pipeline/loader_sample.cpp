@@ -118,8 +118,8 @@ ImageSlot Loader::find_shape() {
     }
 }
 
-// Prepares the sample that the sampler chose, or the next good one. A replacement is augmented with the random numbers
-// of the original sample, which no other item of the epoch uses.
+// Prepares the sample that the sampler chose, or its first good substitute. A substitute is augmented with the random
+// numbers of the original sample, which no other item of the epoch uses.
 void Loader::fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& scratch,
                              StageTimes& times) {
     const auto at = static_cast<std::size_t>(item);
@@ -130,47 +130,44 @@ void Loader::fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t it
                      .occurrence = chosen.occurrence};
     ImageSlot place = place_;
     place.pixels.data = slot.image + at * fields_.front().sample_bytes();
-    std::vector<BadSample> bad;
-    std::int64_t index = chosen.index;
-    bool found = try_sample(index, key, place, scratch, times, bad);
-    while (!found && options_.replace && !ring_->stopped()) {
-        index = sampler_->next(index);
-        if (index == chosen.index) {
+    std::optional<BadSample> bad = try_sample(chosen.index, key, place, scratch, times);
+    std::optional<std::int64_t> used = bad ? std::nullopt : std::optional(chosen.index);
+    const std::int64_t position = batch_sampler_.slice(batch.number()).first + item;
+    for (std::int64_t attempt = 0; !used && options_.replace && !ring_->stopped(); ++attempt) {
+        const std::optional<std::int64_t> other = sampler_->substitute(batch.epoch(), position, attempt);
+        if (!other) {
             break;  // no good sample
         }
-        found = try_sample(index, key, place, scratch, times, bad);
+        used = try_sample(*other, key, place, scratch, times) ? std::nullopt : other;
     }
-    if (!found && !options_.replace) {
+    if (!used && !options_.replace) {
         std::memset(place.pixels.data, 0, fields_.front().sample_bytes());
         slot.labels[at] = -1;
         slot.indices[at] = chosen.index;
     }
-    if (found) {
+    if (used) {
         slot.labels[at] = scratch.sample.label;
-        slot.indices[at] = index;
-        batch.payload(kKeyField, item) = dataset_->key(index);
+        slot.indices[at] = *used;
+        batch.payload(kKeyField, item) = dataset_->key(*used);
     }
-    if (!bad.empty()) {
+    if (bad) {
+        bad->item = item;
+        bad->replaced_by = used;
         const std::lock_guard lock(bad_mutex_);
-        for (BadSample& sample : bad) {
-            sample.item = item;
-            sample.replaced_by = found ? std::optional(index) : std::nullopt;
-            batch.bad_samples().push_back(std::move(sample));
-        }
+        batch.bad_samples().push_back(std::move(*bad));
     }
 }
 
-// Returns false for a bad sample and adds it to `bad`. Samples recorded as bad are not read again.
-bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
-                        StageTimes& times, std::vector<BadSample>& bad) {
-    if (const auto known = find_bad_sample(index)) {
-        bad.push_back(*known);
-        return false;
+// Returns why the sample is bad; empty for a good one. Samples recorded as bad are not read again.
+std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place,
+                                            WorkerScratch& scratch, StageTimes& times) {
+    if (auto known = find_bad_sample(index)) {
+        return known;
     }
     try {
         try {
             load_sample(index, key, place, scratch, times);
-            return true;
+            return std::nullopt;
         } catch (...) {
             rethrow_located(*dataset_, index);
         }
@@ -178,15 +175,15 @@ bool Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& 
         if (!options_.size && dynamic_cast<const SizeMismatch*>(&error) != nullptr) {
             throw;
         }
-        bad.push_back(record_bad_sample(index, error));
+        BadSample bad = record_bad_sample(index, error);
         if (options_.bad_samples == 0) {
             ErrorInfo info = error.info();
             if (info.hint.empty()) {
                 info.hint = "`stoker inspect --verify` lists all bad samples; data.bad_samples = 10 replaces up to ten";
             }
-            throw TooManyBadSamples(error.place(), info, {bad.back()});
+            throw TooManyBadSamples(error.place(), info, {std::move(bad)});
         }
-        return false;
+        return bad;
     }
 }
 

@@ -44,7 +44,7 @@ SchemaKey bad_samples() {
     return value_key(
         "data.bad_samples", field(&Recipe::data, &DataRecipe::bad_samples),
         "a number of samples of at least 0, or a share from 0% to 100% such as \"0.1%\"",
-        "how many bad samples an epoch may have, over all ranks: each is replaced by the next good one and listed in "
+        "how many bad samples an epoch may have, over all ranks: each is replaced by another one and listed in "
         "the run's quarantine.jsonl; with more, the run stops",
         [](const TomlValue& value) {
             if (const auto* text = value.as<std::string>()) {

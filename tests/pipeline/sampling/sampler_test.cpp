@@ -208,14 +208,74 @@ TEST(Sampler, AWindowWithoutShardsDrawsFromManyPlaces) {
     }
 }
 
-TEST(Sampler, NextStaysAmongWhatIsDrawnWithTheSameWeight) {
-    const auto sampler = make_sampler({.size = 100, .groups = {{.first = 10, .size = 3}, {.indices = {7, 99, 50}}}});
-    EXPECT_EQ(sampler->next(10), 11);
-    EXPECT_EQ(sampler->next(12), 10);
-    EXPECT_EQ(sampler->next(7), 50);
-    EXPECT_EQ(sampler->next(50), 99);
-    EXPECT_EQ(sampler->next(99), 7);
-    EXPECT_EQ(make_sampler({.size = 100})->next(99), 0);
+std::vector<std::int64_t> substitutes_of(const Sampler& sampler, std::int64_t epoch, std::int64_t position) {
+    std::vector<std::int64_t> found;
+    while (const auto other = sampler.substitute(epoch, position, std::ssize(found))) {
+        found.push_back(*other);
+    }
+    return found;
+}
+
+// Every sample that may replace another is tried: those of the same group, otherwise all.
+TEST(Sampler, SubstitutesReachAllSamplesOfTheGroup) {
+    for (const SamplerOptions& options : every_kind()) {
+        const auto sampler = make_sampler(options);
+        for (std::int64_t position = 0; position < sampler->size(); position += 7) {
+            SampledIndex draw;
+            sampler->draw(3, position, std::span(&draw, 1));
+            std::int64_t expected = 100;
+            for (const SamplerGroup& group : options.groups) {
+                const bool member = group.indices.empty()
+                                        ? draw.index >= group.first && draw.index < group.first + group.size
+                                        : std::ranges::find(group.indices, draw.index) != group.indices.end();
+                expected = member ? group.count() : expected;
+            }
+            const auto others = substitutes_of(*sampler, 3, position);
+            const std::set<std::int64_t> distinct(others.begin(), others.end());
+            EXPECT_EQ(std::ssize(distinct), expected) << sampler->name();
+            EXPECT_TRUE(distinct.contains(draw.index)) << sampler->name();
+            EXPECT_EQ(others, substitutes_of(*make_sampler(options), 3, position));
+        }
+    }
+}
+
+TEST(Sampler, OneAttemptHasDifferentSubstitutesForDifferentPositions) {
+    for (const bool shuffle : {true, false}) {
+        const auto sampler = make_sampler({.size = 1000, .seed = 5, .shuffle = shuffle});
+        for (const std::int64_t attempt : {0, 1, 999}) {
+            std::set<std::int64_t> all;
+            for (std::int64_t position = 0; position < 1000; ++position) {
+                all.insert(sampler->substitute(2, position, attempt).value());
+            }
+            EXPECT_EQ(all.size(), 1000);
+        }
+        EXPECT_NE(substitutes_of(*sampler, 2, 0), substitutes_of(*sampler, 3, 0));
+    }
+}
+
+TEST(Sampler, AWindowIsUsedBeforeTheRestOfTheData) {
+    const auto sampler = make_sampler({.size = 100, .seed = 5, .window = 16, .shards = {30, 1, 50, 19}});
+    const auto indices = indices_of(epoch_of(*sampler, 1));
+    const std::set<std::int64_t> window(indices.begin() + 16, indices.begin() + 32);
+    const auto others = substitutes_of(*sampler, 1, 20);
+    ASSERT_EQ(others.size(), 16 + 100);
+    EXPECT_EQ(std::set(others.begin(), others.begin() + 16), window);
+}
+
+// A sampler of one's own: the samples of its epoch.
+TEST(Sampler, SubstitutesOfASamplerWithoutARuleComeFromTheEpoch) {
+    struct Even final : Sampler {
+        std::int64_t size() const override { return 10; }
+        std::int64_t samples() const override { return 20; }
+        std::uint64_t seed() const override { return 1; }
+        std::string name() const override { return "even"; }
+        void draw(std::int64_t /*epoch*/, std::int64_t first, std::span<SampledIndex> out) const override {
+            for (SampledIndex& draw : out) {
+                draw = {.index = 2 * first++};
+            }
+        }
+    };
+    EXPECT_THAT(substitutes_of(Even(), 4, 3), ::testing::UnorderedElementsAre(0, 2, 4, 6, 8, 10, 12, 14, 16, 18));
 }
 
 TEST(Sampler, WeightsOfAnySizeKeepTheirRatio) {

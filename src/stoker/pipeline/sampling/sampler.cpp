@@ -41,6 +41,12 @@ class PermutationSampler final : public Sampler {
         }
     }
 
+    std::optional<std::int64_t> substitute(std::int64_t epoch, std::int64_t position,
+                                           std::int64_t attempt) const override {
+        const PassPosition at = pass_position(epoch, epoch_samples_, position, size_);
+        return substitute_place(size_, at.position, attempt, seed_, at.pass, 0);
+    }
+
     std::string name() const override {
         const char* kind = shuffle_ ? "shuffled" : "sequential";
         return epoch_samples_ == size_ ? kind : fmt::format("{}, {} an epoch", kind, epoch_samples_);
@@ -57,7 +63,36 @@ class PermutationSampler final : public Sampler {
     bool shuffle_;
 };
 
+// Permutation streams: groups use those from 2^44.
+constexpr std::uint64_t kPlaceStreams = std::uint64_t{1} << 45;
+constexpr std::uint64_t kShiftStreams = std::uint64_t{1} << 46;
+
 }  // namespace
+
+std::optional<std::int64_t> Sampler::substitute(std::int64_t epoch, std::int64_t position, std::int64_t attempt) const {
+    const auto other = substitute_place(size(), position, attempt, seed(), static_cast<std::uint64_t>(epoch), 0);
+    if (!other) {
+        return std::nullopt;
+    }
+    SampledIndex drawn;
+    draw(epoch, *other, std::span(&drawn, 1));
+    return drawn.index;
+}
+
+// A row of a Latin square for each attempt: the places, shifted by an amount that no other attempt has, and permuted.
+std::optional<std::int64_t> substitute_place(std::int64_t size, std::int64_t place, std::int64_t attempt,
+                                             std::uint64_t seed, std::uint64_t epoch, std::uint64_t part) {
+    if (attempt < 0 || attempt >= size) {
+        return std::nullopt;
+    }
+    // Passes may need more than 32 bits, so the high bits go into the seed.
+    const auto permutation = [&](std::uint64_t streams) {
+        return Permutation(size, seed ^ epoch >> 32, static_cast<std::uint32_t>(epoch), streams + part);
+    };
+    const std::int64_t shift = permutation(kShiftStreams)(attempt);
+    const std::int64_t shifted = place < size - shift ? place + shift : place - (size - shift);
+    return permutation(kPlaceStreams)(shifted);
+}
 
 void check_occurrences(std::int64_t drawn, std::int64_t size) {
     constexpr std::int64_t kMost = std::numeric_limits<std::uint16_t>::max();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,9 +29,12 @@ class Sampler {
     virtual std::int64_t samples() const = 0;  // in the data set
     virtual std::uint64_t seed() const = 0;
 
-    // The sample that replaces the bad sample `index`: the next one in the same group. Repeated calls reach the whole
-    // group.
-    virtual std::int64_t next(std::int64_t index) const { return (index + 1) % samples(); }
+    // The sample that replaces the one at `position` of the epoch if that is bad: the choice of `attempt` 0, 1, ...;
+    // a choice may be bad, too, or the same sample. Empty when all choices were returned. One attempt has different
+    // choices for different positions, so no sample replaces many others. A derived class chooses by groups or
+    // windows; by default the samples of the whole epoch are tried. Thread-safe.
+    virtual std::optional<std::int64_t> substitute(std::int64_t epoch, std::int64_t position,
+                                                   std::int64_t attempt) const;
 
     // Everything but the seed that the order depends on. A loader's state can be restored only with a sampler of the
     // same name.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "stoker/pipeline/sampling/sampler.h"
 
@@ -21,6 +22,12 @@ inline PassPosition pass_position(std::int64_t epoch, std::int64_t per_epoch, st
     const Wide all = Wide(epoch) * Wide(per_epoch) + Wide(draw);
     return {static_cast<std::uint64_t>(all / Wide(size)), static_cast<std::int64_t>(all % Wide(size))};
 }
+
+// The place in [0, size) that is tried in place of `place`, which is bad; empty if `attempt` is not in [0, size). One
+// attempt maps different places to different ones, and the attempts of a place reach every other. (seed, epoch, part)
+// gives the order in which they are tried; `part` is below 2^44.
+std::optional<std::int64_t> substitute_place(std::int64_t size, std::int64_t place, std::int64_t attempt,
+                                             std::uint64_t seed, std::uint64_t epoch, std::uint64_t part);
 
 // Throws InvalidArgument if `drawn` draws from `size` samples need more than the 16 bits of an occurrence.
 void check_occurrences(std::int64_t drawn, std::int64_t size);

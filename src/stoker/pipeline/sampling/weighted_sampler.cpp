@@ -118,31 +118,12 @@ class WeightedSampler final : public Sampler {
     std::int64_t samples() const override { return samples_; }
     std::uint64_t seed() const override { return seed_; }
 
-    std::int64_t next(std::int64_t index) const override {
-        for (const SamplerGroup& group : groups_) {
-            if (group.indices.empty()) {
-                if (index >= group.first && index < group.first + group.size) {
-                    return group.first + (index - group.first + 1) % group.size;
-                }
-            } else if (const auto at = std::ranges::lower_bound(group.indices, index);
-                       at != group.indices.end() && *at == index) {
-                return at + 1 == group.indices.end() ? group.indices.front() : *(at + 1);
-            }
-        }
-        return Sampler::next(index);  // in no group: never drawn
-    }
-
     void draw(std::int64_t epoch, std::int64_t first, std::span<SampledIndex> out) const override {
         const Permutation spread(size(), seed_, static_cast<std::uint32_t>(epoch), kEpochStream);
         for (std::size_t i = 0; i < out.size(); ++i) {
             const std::int64_t position = first + static_cast<std::int64_t>(i);
-            const std::int64_t place = shuffle_ ? spread(position) : position;
-            const auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, place) - ends_.begin());
-            const std::int64_t begin = number == 0 ? 0 : ends_[number - 1];
-            const std::int64_t quota = ends_[number] - begin;
+            const auto [number, start, at] = group_position(epoch, shuffle_ ? spread(position) : position);
             const SamplerGroup& group = groups_[number];
-            const PassPosition start = pass_position(epoch, quota, 0, group.count());
-            const PassPosition at = pass_position(epoch, quota, place - begin, group.count());
             // Passes may need more than 32 bits, so the high bits go into the seed.
             const Permutation within(group.count(), seed_ ^ at.pass >> 32, static_cast<std::uint32_t>(at.pass),
                                      kGroupStreams + number);
@@ -151,12 +132,37 @@ class WeightedSampler final : public Sampler {
         }
     }
 
+    // From the same group.
+    std::optional<std::int64_t> substitute(std::int64_t epoch, std::int64_t position,
+                                           std::int64_t attempt) const override {
+        const Permutation spread(size(), seed_, static_cast<std::uint32_t>(epoch), kEpochStream);
+        const auto [number, start, at] = group_position(epoch, shuffle_ ? spread(position) : position);
+        const SamplerGroup& group = groups_[number];
+        const auto other = substitute_place(group.count(), at.position, attempt, seed_, at.pass, number);
+        return other ? std::optional(group.at(*other)) : std::nullopt;
+    }
+
     std::string name() const override {
         return fmt::format("weighted, {} groups, {} an epoch, {} {:016x}", groups_.size(), size(),
                            shuffle_ ? "shuffled" : "sequential", hash_);
     }
 
   private:
+    struct GroupPosition {
+        std::size_t number = 0;
+        PassPosition start;  // of the epoch
+        PassPosition at;
+    };
+
+    // `place`: a draw of the epoch, in the order of the groups.
+    GroupPosition group_position(std::int64_t epoch, std::int64_t place) const {
+        const auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, place) - ends_.begin());
+        const std::int64_t begin = number == 0 ? 0 : ends_[number - 1];
+        const std::int64_t quota = ends_[number] - begin;
+        const std::int64_t count = groups_[number].count();
+        return {number, pass_position(epoch, quota, 0, count), pass_position(epoch, quota, place - begin, count)};
+    }
+
     std::vector<SamplerGroup> groups_;
     std::vector<std::int64_t> ends_;  // running sum of the groups' draws per epoch
     std::int64_t samples_;

@@ -61,12 +61,20 @@ class WindowedSampler final : public Sampler {
                     Permutation(std::min(window_, size_ - window * window_), seed_, static_cast<std::uint32_t>(epoch),
                                 kWindowStreams + static_cast<std::uint64_t>(window));
             }
-            const std::int64_t place = window * window_ + permutation(position % window_);
-            const auto shard =
-                static_cast<std::size_t>(std::ranges::upper_bound(shards->ends, place) - shards->ends.begin());
-            const std::int64_t begin = shard == 0 ? 0 : shards->ends[shard - 1];
-            out[i] = {.index = shards->firsts[shard] + place - begin};
+            out[i] = {.index = shards->index(window * window_ + permutation(position % window_))};
         }
+    }
+
+    // From the same window, whose shards are being read; from the whole data set if the window has no good sample.
+    std::optional<std::int64_t> substitute(std::int64_t epoch, std::int64_t position,
+                                           std::int64_t attempt) const override {
+        const std::int64_t window = position / window_;
+        const std::int64_t size = std::min(window_, size_ - window * window_);
+        const auto number = static_cast<std::uint64_t>(epoch);
+        const auto other =
+            substitute_place(size, position % window_, attempt, seed_, number, 1 + static_cast<std::uint64_t>(window));
+        return other ? sequence(epoch)->index(window * window_ + *other)
+                     : substitute_place(size_, position, attempt - size, seed_, number, 0);
     }
 
     std::string name() const override {
@@ -80,6 +88,11 @@ class WindowedSampler final : public Sampler {
         std::int64_t epoch = -1;
         std::vector<std::int64_t> ends;    // position after each shard
         std::vector<std::int64_t> firsts;  // index of each shard's first sample
+
+        std::int64_t index(std::int64_t place) const {
+            const auto shard = static_cast<std::size_t>(std::ranges::upper_bound(ends, place) - ends.begin());
+            return firsts[shard] + place - (shard == 0 ? 0 : ends[shard - 1]);
+        }
     };
 
     std::shared_ptr<const Sequence> sequence(std::int64_t epoch) const {
