@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/recipe/recipe.h"
 
 namespace stoker::cli {
@@ -84,7 +85,7 @@ int run_program(int argc, char** argv, std::span<const Entry> commands, const st
         if (before) {
             before();
         }
-        status = run_command(app, argc, argv, commands);
+        status = with_checked_maps([&] { return run_command(app, argc, argv, commands); });
     } catch (const BadSetting& error) {
         return fail(error.what(), 2);
     } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 
 #include "cli/terminal/parallel.h"
 #include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/stk/stk.h"
@@ -76,9 +77,8 @@ void add_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader&
                              fmt::format("expected {}, got {}", error.info().expected, error.info().got)});
     } catch (const Unsupported& error) {
         found.bad.push_back({index, key_or_index(dataset, index), std::nullopt, error.what()});
-    } catch (const IoError& error) {
-        found.bad.push_back({index, key_or_index(dataset, index), std::nullopt, error.what()});
     }
+    check_maps();
 }
 
 void add(DatasetSummary& sum, const DatasetSummary& part) {

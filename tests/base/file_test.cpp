@@ -61,18 +61,49 @@ TEST(Folder, ReadsItsFilesByName) {
     const auto error = [&](const std::string& name) {
         try {
             folder.read_file(name, buffer);
-        } catch (const IoError& found) {
+        } catch (const DataError& found) {
             return std::string(found.what());
         }
         return std::string("no error");
     };
-    EXPECT_THAT(error("cat/2.jpg"),
-                AllOf(HasSubstr((directory / "cat/2.jpg").string()), HasSubstr("it does not exist")));
-    EXPECT_THAT(error("cat"), HasSubstr("a regular file, got a directory"));
+    EXPECT_EQ(error("cat/2.jpg"),
+              "[" + directory.path().string() + ": cat/2.jpg] expected a readable file, got no file of that name");
+    EXPECT_THAT(error("cat/1.jpg/2.jpg"), HasSubstr("no file of that name"));
+    EXPECT_THAT(error("cat"), HasSubstr("got a directory"));
     EXPECT_THAT(error(std::string(5000, 'n')), HasSubstr("too long"));
+    std::filesystem::create_symlink("absent", directory / "dangling");
+    EXPECT_THAT(error("dangling"), HasSubstr("got a link to a file that does not exist"));
+    std::filesystem::create_symlink("circle", directory / "circle");
+    EXPECT_THAT(error("circle"), HasSubstr("got a link that leads back to itself"));
+    ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
+    EXPECT_THAT(error("pipe"), HasSubstr("got a named pipe"));
+    ASSERT_EQ(::mknod((directory / "socket").c_str(), S_IFSOCK | 0600, 0), 0);
+    EXPECT_THAT(error("socket"), HasSubstr("got a socket"));
+    if (::geteuid() != 0) {
+        std::filesystem::permissions(directory / "cat/1.jpg", std::filesystem::perms::none);
+        EXPECT_THAT(error("cat/1.jpg"), HasSubstr("permission was denied"));
+    }
     EXPECT_THROW(Folder(directory / "absent"), IoError);
     EXPECT_THROW(Folder(directory / "empty"), IoError);
     EXPECT_TRUE(folder.will_need("absent")) << "there is nothing to fetch";
+}
+
+// Errors of the process, the disk or the whole folder are not the file's.
+TEST(Folder, AnErrorOfTheSystemIsAnIoError) {
+    const TempDir directory;
+    std::filesystem::create_directory(directory / "data");
+    put(directory / "data/f", "content");
+    const Folder folder(directory / "data");
+    Buffer buffer;
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    EXPECT_THAT([&] { folder.read_file("f", buffer); }, ThrowsMessage<IoError>(HasSubstr("too many files are open")));
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_NO_THROW(folder.read_file("f", buffer));
+    std::filesystem::remove_all(directory / "data");
+    EXPECT_THAT([&] { folder.read_file("f", buffer); }, ThrowsMessage<IoError>(HasSubstr("got a removed folder")));
 }
 
 TEST(Folder, ReportsWhatWasNotCached) {

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
 
 namespace stoker {
 namespace {
@@ -79,11 +80,11 @@ std::optional<ssize_t> read_in_memory(int fd, std::span<std::byte> out, off_t of
     return got >= 0 || errno == EAGAIN ? std::optional(got) : std::nullopt;
 }
 
-// Reads the whole file; less if it is cut short meanwhile. Returns true if all bytes were in the page cache, false if
-// some were not, empty if the file system cannot say.
+// Reads a whole file of `size` bytes; less if it is cut short meanwhile. Returns true if all bytes were in the page
+// cache, false if some were not, empty if the file system cannot say.
 template <typename Path>
-std::optional<bool> read_all(int fd, Path path, Buffer& buffer) {
-    buffer.resize(static_cast<std::size_t>(file_stat(fd, path).st_size));
+std::optional<bool> read_all(int fd, off_t size, Path path, Buffer& buffer) {
+    buffer.resize(static_cast<std::size_t>(size));
     const std::optional<ssize_t> first = read_in_memory(fd, buffer.bytes(), 0);
     std::size_t done = static_cast<std::size_t>(std::max<ssize_t>(first.value_or(0), 0));
     const bool was_cached = done == buffer.size();
@@ -95,6 +96,29 @@ std::optional<bool> read_all(int fd, Path path, Buffer& buffer) {
     }
     buffer.resize(done);
     return first ? std::optional(was_cached) : std::nullopt;
+}
+
+// The errors of open(2) that concern one name, not the disk, the process or the system.
+bool concerns_name(int code) {
+    constexpr std::array kCodes = {ENOENT, ENOTDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENXIO, ENODEV};
+    return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
+// Describes the entry of a folder that could not be opened, with error `code`.
+std::string entry_text(int folder, const std::filesystem::path& name, int code) {
+    struct stat entry {};
+    const bool known = ::fstatat(folder, name.c_str(), &entry, AT_SYMLINK_NOFOLLOW) == 0;
+    if (known && S_ISLNK(entry.st_mode) && (code == ENOENT || code == ENOTDIR)) {
+        return "a link to a file that does not exist";
+    }
+    if (known && S_ISLNK(entry.st_mode) && code == ELOOP) {
+        return "a link that leads back to itself";
+    }
+    if (code == ENOENT || code == ENOTDIR) {
+        return "no file of that name";
+    }
+    const bool special = ::fstatat(folder, name.c_str(), &entry, 0) == 0 && !S_ISREG(entry.st_mode);
+    return special ? type_text(entry.st_mode) : "a file that cannot be opened: " + errno_text(code);
 }
 
 // A new file beside its target, removed unless it was renamed. It is opened with O_EXCL, because threads of one
@@ -155,6 +179,7 @@ MappedFile::MappedFile(const File& file) : size_(file.info().size) {
         fail(file.path_, "a file that can be mapped");
     }
     data_ = static_cast<const std::byte*>(mapped);
+    register_map({data_, size_}, file.path_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -168,6 +193,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() {
     if (data_ != nullptr) {
+        unregister_map(data_);
         ::munmap(const_cast<std::byte*>(data_), size_);
     }
 }
@@ -235,12 +261,30 @@ Descriptor Folder::open(std::string_view name) const {
 
 bool Folder::read_file(std::string_view name, Buffer& buffer) const {
     const auto begin = std::chrono::steady_clock::now();
+    const auto refuse = [&](std::string got) {
+        throw DataError({.path = path_.string(), .key = std::string(name)},
+                        {.where = "file", .expected = "a readable file", .got = std::move(got)});
+    };
     const Descriptor file = open(name);
+    struct stat info {};
     if (file.get() < 0) {
+        const int code = errno;
+        if (!concerns_name(code)) {
+            throw errno_error((path_ / name).string(), "a readable file", code);
+        }
+        if (::fstat(folder_.get(), &info) == 0 && info.st_nlink == 0) {
+            throw IoError({.where = path_.string(), .expected = "the folder of the data", .got = "a removed folder"});
+        }
+        refuse(entry_text(folder_.get(), name, code));
+    }
+    if (::fstat(file.get(), &info) != 0) {
         fail(path_ / name, "a readable file");
     }
+    if (!S_ISREG(info.st_mode)) {
+        refuse(type_text(info.st_mode));
+    }
     const std::optional<bool> was_cached = read_all(
-        file.get(), [&] { return path_ / name; }, buffer);
+        file.get(), info.st_size, [&] { return path_ / name; }, buffer);
     return was_cached.value_or(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1));
 }
 
@@ -283,8 +327,8 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& fold
 std::string read_text(const std::filesystem::path& path) {
     const Descriptor file = opened(path, kReadFlags, "a readable file");
     Buffer buffer;
-    read_all(
-        file.get(), [&] { return path; }, buffer);
+    const auto shown = [&] { return path; };
+    read_all(file.get(), file_stat(file.get(), shown).st_size, shown, buffer);
     return {reinterpret_cast<const char*>(buffer.data()), buffer.size()};
 }
 

@@ -102,7 +102,7 @@ class Folder {
 
     // Reads the whole file of this name, such as "cat/001.jpg", into `buffer`, whose memory is reused. Returns true if
     // its bytes were in the page cache; if the file system cannot say, true if the read took less than a millisecond.
-    // Throws IoError. Thread-safe.
+    // Throws DataError for a name without a readable regular file, IoError if the disk fails. Thread-safe.
     bool read_file(std::string_view name, Buffer& buffer) const;
 
     // Starts reading the file into the page cache without waiting. Returns true if its first byte was there already.

@@ -13,6 +13,7 @@
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/formats/arrays/array_dataset.h"
 #include "stoker/formats/arrays/array_file.h"
@@ -261,10 +262,13 @@ std::string first_file(const std::string& folder) {
 }  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options) {
-    if (const Format* format = format_of(data)) {
+    return with_checked_maps([&] {
+        const Format* format = format_of(data);
+        if (format == nullptr) {
+            refuse(data);
+        }
         return format->open(data, split, options);
-    }
-    refuse(data);
+    });
 }
 
 bool has_splits(const std::string& data) {

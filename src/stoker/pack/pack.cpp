@@ -8,6 +8,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/pack/ordered_parallel_for.h"
 #include "stoker/pack/pack_plan.h"
@@ -208,16 +209,21 @@ class Packing {
             const bool original = stk_ == nullptr || stk_->image(index).original_file;
             transcoder.run(slot.sample, original, slot.transcoded);
         } catch (const DataError& error) {
-            if (!options_.skip_bad) {
-                throw with_skip_hint(error.located({.path = dataset_.path(), .key = slot.key, .index = index}));
-            }
-            slot.bad = skipped(slot.key, index, error);
-        } catch (const IoError& error) {
-            if (!options_.skip_bad) {
-                throw;
-            }
-            slot.bad = {slot.key, error.what()};
+            bad_sample(error, index, slot);
+        } catch (const Unsupported& error) {  // this sample, not the data set
+            bad_sample({{}, {.where = "sample", .expected = "a sample that can be read", .got = error.what()}}, index,
+                       slot);
         }
+        check_maps();
+    }
+
+    // Throws the error unless bad samples are skipped.
+    void bad_sample(const DataError& error, std::int64_t index, Slot& slot) const {
+        check_maps();  // zeros in place of lost bytes are not the sample's fault
+        if (!options_.skip_bad) {
+            throw with_skip_hint(error.located({.path = dataset_.path(), .key = slot.key, .index = index}));
+        }
+        slot.bad = skipped(slot.key, index, error);
     }
 
     // The reason why the target cannot store the sample. Throws it unless bad samples are skipped.
@@ -243,6 +249,7 @@ class Packing {
                 close_part(target);
             }
             target.add(sample);
+            check_maps();  // it may read the sample's bytes again
             part_open_ = true;
             if (!slot.transcoded.kept.empty()) {
                 ++part_.kept[slot.transcoded.kept];
@@ -306,7 +313,7 @@ class Packing {
 }  // namespace
 
 PackResult pack(const Dataset& dataset, const fs::path& target, const PackOptions& options) {
-    return Packing(dataset, target, options).run();
+    return with_checked_maps([&] { return Packing(dataset, target, options).run(); });
 }
 
 }  // namespace stoker

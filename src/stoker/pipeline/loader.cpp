@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/base/pluralize.h"
 
 namespace stoker {
@@ -230,19 +231,21 @@ void Loader::run_task(const RingTask& task, WorkerScratch& scratch, StageTimes& 
     std::int64_t item = task.begin;
     std::exception_ptr error;
     try {
-        if (task.begin == 0) {
-            prefetch_until(task.sequence + 2);  // also the next batch
-        }
-        const SlotView slot{task.batch->field(kImageField).data, task.batch->field(kLabelField).as<std::int64_t>(),
-                            task.batch->field(kIndexField).as<std::int64_t>()};
-        const auto& draws = task.batch->sampled();
-        for (; item < task.end && !ring_->stopped(); ++item) {
-            constexpr std::int64_t kAhead = 2;
-            if (cache_ != nullptr && item + kAhead < task.end) {
-                cache_->prefetch(draws[static_cast<std::size_t>(item + kAhead)].index);
+        with_checked_maps([&] {
+            if (task.begin == 0) {
+                prefetch_until(task.sequence + 2);  // also the next batch
             }
-            fill_batch_item(*task.batch, slot, item, scratch, times);
-        }
+            const SlotView slot{task.batch->field(kImageField).data, task.batch->field(kLabelField).as<std::int64_t>(),
+                                task.batch->field(kIndexField).as<std::int64_t>()};
+            const auto& draws = task.batch->sampled();
+            for (; item < task.end && !ring_->stopped(); ++item) {
+                constexpr std::int64_t kAhead = 2;
+                if (cache_ != nullptr && item + kAhead < task.end) {
+                    cache_->prefetch(draws[static_cast<std::size_t>(item + kAhead)].index);
+                }
+                fill_batch_item(*task.batch, slot, item, scratch, times);
+            }
+        });
     } catch (...) {
         error = std::current_exception();
     }
@@ -290,6 +293,7 @@ void Loader::count_bad_samples(Batch& batch) {
 LoaderState Loader::state() const {
     if (keys_ == 0) {
         keys_ = keys_hash(*dataset_);
+        check_maps();
     }
     return {.epoch = sequence_ / batches_per_epoch(),
             .batch = sequence_ % batches_per_epoch(),

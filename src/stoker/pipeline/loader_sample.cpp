@@ -6,6 +6,7 @@
 #include <new>
 
 #include "stoker/base/error.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/pipeline/loader.h"
 
@@ -13,8 +14,9 @@ namespace stoker {
 namespace {
 
 // Inside a catch block: rethrows errors of a sample's bytes as DataError with path, key and index. Errors of the system
-// or the caller are rethrown unchanged.
+// or the caller are rethrown unchanged. Bytes that a damaged map lost are an error of the system.
 [[noreturn]] void rethrow_located(const Dataset& dataset, std::int64_t index) {
+    check_maps();
     const DataPlace place{.path = dataset.path(), .key = key_or_index(dataset, index), .index = index};
     try {
         throw;
@@ -102,6 +104,7 @@ ImageSlot Loader::find_shape() {
                                      .width = size.width,
                                      .given = options_.size.has_value()};
                 require_size(slot, image.channels, {image.height, image.width});
+                check_maps();
                 return slot;
             } catch (...) {
                 rethrow_located(*dataset_, index);

@@ -123,7 +123,7 @@ TEST(ImageFolder, ReadsWholeFilesIntoReusedMemory) {
     EXPECT_THROW(dataset.read(3, sample), InvalidArgument);
     EXPECT_THROW(dataset.key(-1), InvalidArgument);
     fs::remove(dir / "a/2.jpg");
-    EXPECT_THROW(dataset.read(1, sample), IoError);
+    EXPECT_THROW(dataset.read(1, sample), DataError);
 }
 
 TEST(ImageFolder, FollowsLinksButNotInCircles) {
@@ -138,7 +138,7 @@ TEST(ImageFolder, FollowsLinksButNotInCircles) {
     const ImageFolder dataset(dir.path());
     EXPECT_THAT(keys(dataset), ElementsAre("a/0.jpg", "a/1.jpg", "a/broken.jpg", "a/more/2.jpg", "linked/2.jpg"));
     Sample sample;
-    EXPECT_THROW(dataset.read(2, sample), IoError);
+    EXPECT_THROW(dataset.read(2, sample), DataError);
     EXPECT_EQ(dataset.bytes(), 4);
 
     fs::create_directory_symlink(dir.path(), dir / "a/circle");

@@ -26,7 +26,8 @@ std::string damage(const StkPlace& place, std::span<const std::byte> bytes) {
 std::string_view StkShard::key(std::int64_t sample) const {
     const auto* ends = column<std::uint64_t>(layout_.key_ends);
     const std::uint64_t begin = sample == 0 ? 0 : ends[sample - 1];
-    return {column<char>(layout_.key_text) + begin, static_cast<std::size_t>(ends[sample] - begin)};
+    const std::uint64_t end = std::max(ends[sample], begin);  // checked when opened; 0 if the file was cut short since
+    return {column<char>(layout_.key_text) + begin, static_cast<std::size_t>(end - begin)};
 }
 
 double StkShard::number(std::size_t field, std::int64_t sample) const {

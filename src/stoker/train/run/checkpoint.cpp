@@ -8,6 +8,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/map_damage.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/arrays/safetensors.h"
 
@@ -43,6 +44,7 @@ ModelFile read_model_file(const fs::path& path, const std::string& hash = "") {
     for (const auto& [name, view] : file.tensors()) {
         model.tensors.push_back({name, copy_of(view)});
     }
+    check_maps();
     return model;
 }
 
