@@ -25,7 +25,7 @@ inline constexpr std::int64_t kLargest = std::int64_t{1} << 20;
 
 struct Choice {
     std::uint32_t share[4];
-    bool exif;
+    DecodeOptions options;
     bool mend;  // correct checksums and sizes, so that the damage passes these checks
     bool shrink;
 
@@ -35,7 +35,7 @@ struct Choice {
                 std::to_integer<std::uint32_t>(bytes[2 * i]) << 8 | std::to_integer<std::uint32_t>(bytes[2 * i + 1]);
         }
         const auto flags = std::to_integer<unsigned>(bytes[8]);
-        exif = (flags & 1) != 0;
+        options = {.exif = (flags & 1) != 0, .first_frame = (flags & 8) != 0};
         mend = (flags & 2) != 0;
         shrink = (flags & 4) != 0;
     }
@@ -74,18 +74,18 @@ class ChoiceSink final : public RowSink {
     Box box_;
 };
 
-inline bool decodes(Decoder& decoder, std::span<const std::byte> bytes, RowSink& sink, bool exif) {
+inline bool decodes(Decoder& decoder, std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options) {
     try {
-        decoder.decode(bytes, sink, {.exif = exif});
+        decoder.decode(bytes, sink, options);
         return true;
     } catch (const DataError&) {
         return false;
     }
 }
 
-inline bool is_small(Decoder& decoder, std::span<const std::byte> bytes) {
+inline bool is_small(Decoder& decoder, std::span<const std::byte> bytes, const DecodeOptions& options = {}) {
     try {
-        const ImageInfo info = decoder.info(bytes);
+        const ImageInfo info = decoder.info(bytes, options);
         return std::int64_t{info.height} * info.width <= kLargest;
     } catch (const DataError&) {
         return true;  // decoding must refuse it, too
@@ -113,13 +113,13 @@ inline void decode_input(Codec codec, std::span<const std::byte> input, Mend men
     if (choice.mend && mend != nullptr) {
         mend(image);
     }
-    if (sniff_codec(image) != codec || !is_small(decoder, image)) {
+    if (sniff_codec(image) != codec || !is_small(decoder, image, choice.options)) {
         return;
     }
     ImageSink whole_sink(whole);
-    const bool good = decodes(decoder, image, whole_sink, choice.exif);
+    const bool good = decodes(decoder, image, whole_sink, choice.options);
     ChoiceSink part_sink(choice, 1, part);
-    const bool part_good = decodes(decoder, image, part_sink, choice.exif);
+    const bool part_good = decodes(decoder, image, part_sink, choice.options);
     if (good) {
         require(part_good);
         require_same(part.view(), whole.view().crop(part_sink.box()));
@@ -128,7 +128,7 @@ inline void decode_input(Codec codec, std::span<const std::byte> input, Mend men
         // For a damaged image, the shrunk decode may read a row of blocks more or less, so it may fail or succeed.
         for (const int shrink : {2, 4, 8}) {
             ChoiceSink small_sink(choice, shrink, part);
-            require(decodes(decoder, image, small_sink, choice.exif) || !good);
+            require(decodes(decoder, image, small_sink, choice.options) || !good);
         }
     }
 }

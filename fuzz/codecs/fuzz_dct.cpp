@@ -14,7 +14,7 @@ void restore(std::span<const std::byte> record) {
     try {
         const std::vector<std::byte> jpeg = restore_jpeg(record);
         ImageSink sink(image);
-        decodes(decoder, jpeg, sink, false);
+        decodes(decoder, jpeg, sink, {});
     } catch (const DataError&) {
         return;
     }

@@ -29,13 +29,13 @@ void recode(std::span<const std::byte> jpeg, ConstImageView pixels, bool zstd) {
     }
     Image again;
     ImageSink sink(again);
-    require(decodes(decoder, record.bytes, sink, false));
+    require(decodes(decoder, record.bytes, sink, {}));
     require_same(again.view(), pixels);
     const std::vector<std::byte> restored = restore_jpeg(record.bytes);
     if (record.exact_file) {
         require(std::ranges::equal(restored, jpeg));
     } else {
-        require(decodes(decoder, restored, sink, false));
+        require(decodes(decoder, restored, sink, {}));
         require_same(again.view(), pixels);
     }
 }

@@ -42,17 +42,29 @@ std::vector<Bytes> bmps() {
                                 {.bits = 8},
                                 {.bits = 8, .header = 12},
                                 {.bits = 24, .top_down = true},
+                                {.bits = 8, .header = 64},
+                                {.bits = 16},
+                                {.bits = 16, .masked = true},
                                 {.bits = 32},
                                 {.bits = 32, .masked = true},
                                 {.bits = 32, .header = 108, .masked = true}}) {
         bmps.push_back(random_bmp(kind, 6, 9).bytes);
     }
+    for (const int bits : {4, 8}) {
+        bmps.push_back(bmp_of_runs(bits, 3, 5, bmp_runs(bits)));
+    }
     return bmps;
 }
 
 std::vector<Bytes> pnms() {
-    return {random_pnm(1, 5, 6, 255).bytes, random_pnm(3, 6, 5, 255).bytes, random_pnm(3, 5, 5, 1000).bytes,
-            random_pnm(1, 5, 5, 3).bytes};
+    return {random_pnm(1, 5, 6, 255).bytes,
+            random_pnm(3, 6, 5, 255).bytes,
+            random_pnm(3, 5, 5, 1000).bytes,
+            random_pnm(1, 5, 5, 3).bytes,
+            bytes_of("P1 5 3 01010 1 1 1 1 1 # c\n0 1001"),
+            bytes_of("P2 3 3 # c\n100 1 2 3 40 50 60 70 80 99\n"),
+            bytes_of("P3 2 2 1000 1 2 3 4 5 6 7 8 9 10 11 999"),
+            bytes_of("P4 9 3\nabcdef")};
 }
 
 void write_inputs(const std::filesystem::path& folder, const std::vector<Bytes>& inputs) {
@@ -66,7 +78,7 @@ void write_inputs(const std::filesystem::path& folder, const std::vector<Bytes>&
 
 // Each image with two crops: nearly all of it, and a part from the middle.
 void write(const std::filesystem::path& folder, const std::vector<Bytes>& images) {
-    const Bytes choices[] = {bytes_of({0, 0, 0, 0, 255, 255, 255, 255, 3}),
+    const Bytes choices[] = {bytes_of({0, 0, 0, 0, 255, 255, 255, 255, 11}),
                              bytes_of({60, 0, 80, 0, 120, 0, 140, 0, 6})};
     std::vector<Bytes> inputs;
     for (const Bytes& image : images) {

@@ -21,6 +21,12 @@ constexpr BmpKind kKinds[] = {
     {.bits = 8},
     {.bits = 8, .top_down = true, .colors = 100},
     {.bits = 8, .header = 12},
+    {.bits = 1, .header = 12},
+    {.bits = 8, .header = 64},
+    {.bits = 16},
+    {.bits = 16, .header = 124, .top_down = true},
+    {.bits = 16, .masked = true},
+    {.bits = 16, .header = 108, .masked = true},
     {.bits = 24},
     {.bits = 24, .header = 12},
     {.bits = 24, .header = 124, .top_down = true},
@@ -72,18 +78,56 @@ TEST(BmpTest, EveryTruncationIsADataError) {
     }
 }
 
+TEST(BmpTest, RunLengthEncodedRows) {
+    Decoder decoder;
+    for (const int bits : {4, 8}) {
+        const Bytes whole = bmp_of_runs(bits, 3, 5, bmp_runs(bits));
+        const Image image = decode(decoder, whole);
+        ASSERT_EQ(image.height(), 3);
+        ASSERT_EQ(image.width(), 5);
+        const std::vector<int> indices = bmp_runs_indices(bits);
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            EXPECT_EQ(image.view().data[3 * i], indices[i] * 10) << bits << " bits, pixel " << i;
+        }
+        const std::size_t runs = whole.size() - bmp_runs(bits).size();
+        for (std::size_t size = runs; size < whole.size() - 2; ++size) {  // the end of the image is not needed
+            const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+            EXPECT_THAT(error_of([&] { decode(decoder, cut); }), HasSubstr("truncated BMP")) << size;
+        }
+        Bytes ended = whole;
+        put(ended, runs, 0x0100, 2);
+        EXPECT_THAT(error_of([&] { decode(ended); }), HasSubstr("runs of 15 pixels, got the end of the image after 0"));
+    }
+}
+
+TEST(BmpTest, RunsNeverLeaveTheImage) {
+    const Image clipped = decode(bmp_of_runs(8, 1, 3, bytes_of({255, 1, 9, 2})));
+    EXPECT_EQ(clipped.view().data[6], 10);
+    const Image skipped = decode(bmp_of_runs(8, 2, 3, bytes_of({0, 2, 255, 255})));
+    EXPECT_EQ(skipped.view().data[15], 0);
+    const Image literal = decode(bmp_of_runs(8, 1, 3, bytes_of({0, 4, 1, 2, 3, 4})));
+    EXPECT_EQ(literal.view().data[6], 30);
+}
+
 TEST(BmpTest, ErrorsDescribeUnsupportedKinds) {
     Bytes bmp = random_bmp({.bits = 8}, 4, 5).bytes;
-    put(bmp, 30, 1, 4);  // run-length encoding
+    put(bmp, 30, 4, 4);  // a JPEG in a BMP
     EXPECT_THAT(error_of([&] { decode(bmp); }),
-                HasSubstr("expected a BMP of 1, 4, 8, 24 or 32 bits without compression, "
-                          "got 8 bits with compression 1"));
+                HasSubstr("expected a BMP of 1, 4, 8, 16, 24 or 32 bits, uncompressed, run-length encoded or with bit "
+                          "fields, got 8 bits with compression 4"));
+    put(bmp, 30, 2, 4);  // runs of 4 bits
+    EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("got 8 bits with compression 2"));
     bmp = random_bmp({.bits = 24}, 4, 5).bytes;
-    put(bmp, 28, 16, 2);
-    EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("got 16 bits with compression 0"));
+    put(bmp, 28, 2, 2);
+    EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("got 2 bits with compression 0"));
+    bmp = random_bmp({.bits = 16, .masked = true}, 4, 5).bytes;
+    put(bmp, 54, 0x1F800, 4);
+    EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("16 bits with compression 3 and a mask of 0001f800"));
+    put(bmp, 54, 0xF8001, 4);
+    EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("a mask of 000f8001"));
     bmp = random_bmp({.bits = 32, .masked = true}, 4, 5).bytes;
-    put(bmp, 58, 0x3FC00, 4);
-    EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("32 bits with compression 3 and a mask of 0003fc00"));
+    put(bmp, 58, 0x3FE00, 4);
+    EXPECT_THAT(error_of([&] { decode(bmp); }), HasSubstr("32 bits with compression 3 and a mask of 0003fe00"));
 }
 
 TEST(BmpTest, InconsistentHeadersAreRefused) {

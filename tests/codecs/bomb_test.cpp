@@ -88,11 +88,13 @@ TEST(BombTest, Bmp) {
     Decoder decoder;
     const AddressLimit limit(kSlack);
     EXPECT_THAT(error_of([&] { decode(decoder, bmp); }), HasSubstr("truncated BMP"));
+    bmp = bmp_of_runs(8, 16384, 16384, bytes_of({255, 1, 255, 1}));
+    EXPECT_THAT(error_of([&] { decode(decoder, bmp); }), HasSubstr("truncated BMP"));
 }
 
 TEST(BombTest, Pnm) {
     for (const char* sides : {"16385 16385", "65535 65535", "999999999 999999999"}) {
-        for (const char* magic : {"P5", "P6"}) {
+        for (const char* magic : {"P1", "P2", "P3", "P4", "P5", "P6"}) {
             std::string text = sides;
             text.replace(text.find(' '), 1, " x ");
             expect_refused(bytes_of(fmt::format("{} {} 65535 abcdef", magic, sides)), text.c_str());
@@ -100,7 +102,10 @@ TEST(BombTest, Pnm) {
     }
     Decoder decoder;
     const AddressLimit limit(kSlack);
-    EXPECT_THAT(error_of([&] { decode(decoder, bytes_of("P6 16384 16384 65535 abcdef")); }), HasSubstr("truncated"));
+    for (const char* text : {"P6 16384 16384 65535 abcdef", "P4 16384 16384 abcdef", "P3 16384 16384 255 1 2 3",
+                             "P1 16384 16384 1 0 1 0"}) {
+        EXPECT_THAT(error_of([&] { decode(decoder, bytes_of(text)); }), HasSubstr("truncated")) << text;
+    }
 }
 
 }  // namespace

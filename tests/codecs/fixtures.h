@@ -146,14 +146,14 @@ inline Bytes bytes_of(std::string_view text) {
 }
 
 inline Bytes joined(std::initializer_list<std::span<const std::byte>> parts) {
-    Bytes bytes;
     std::size_t size = 0;
     for (const auto part : parts) {
         size += part.size();
     }
-    bytes.reserve(size);
+    Bytes bytes(size);
+    auto to = bytes.begin();
     for (const auto part : parts) {
-        bytes.insert(bytes.end(), part.begin(), part.end());
+        to = std::copy(part.begin(), part.end(), to);
     }
     return bytes;
 }

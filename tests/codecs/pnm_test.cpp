@@ -1,4 +1,5 @@
-// PPM and PGM: all sample sizes compared with a simple formula, header syntax, truncation at every byte, mutations.
+// PBM, PGM and PPM: all sample sizes compared with a simple formula, header syntax, truncation at every byte,
+// mutations.
 #include "stoker/codecs/decoders.h"
 
 #include <gmock/gmock.h>
@@ -52,9 +53,38 @@ TEST(PnmTest, HeaderSyntax) {
     EXPECT_THAT(refused("P6 1 1 255abc"), HasSubstr("one white space before the pixels, got byte 61"));
     EXPECT_THAT(refused("P6 0 1 255 abc"), HasSubstr("0 x 1"));
     EXPECT_THAT(refused("P6 -1 1 255 abc"), HasSubstr("got byte 2d"));
-    EXPECT_THAT(refused("P5 # never ends"), HasSubstr("a truncated PPM or PGM that ends after 15 bytes"));
+    EXPECT_THAT(refused("P5 # never ends"), HasSubstr("a truncated PNM that ends after 15 bytes"));
     EXPECT_EQ(sniff_codec(bytes_of("P5x")), std::nullopt);
-    EXPECT_EQ(sniff_codec(bytes_of("P4 1 1 ")), std::nullopt);
+    EXPECT_EQ(sniff_codec(bytes_of("P7 1 1 ")), std::nullopt);
+    EXPECT_EQ(sniff_codec(bytes_of("P0 1 1 ")), std::nullopt);
+}
+
+std::vector<int> reds(const char* text) {
+    const Image image = decode(bytes_of(text));
+    std::vector<int> levels;
+    for (int i = 0; i < image.height() * image.width(); ++i) {
+        levels.push_back(image.view().data[3 * i]);
+    }
+    return levels;
+}
+
+TEST(PnmTest, TextAndBitmaps) {
+    using ::testing::ElementsAre;
+    EXPECT_THAT(reds("P1 3 2\n0 1 0\n111"), ElementsAre(255, 0, 255, 0, 0, 0));
+    EXPECT_THAT(reds("P1 2 1 # a comment\n0 # another\n1\n"), ElementsAre(255, 0));
+    EXPECT_THAT(reds("P4 10 1 \xaa\x80"), ElementsAre(0, 255, 0, 255, 0, 255, 0, 255, 0, 255));
+    EXPECT_THAT(reds("P2 3 1 100\n0\n50 # half\n100"), ElementsAre(0, 128, 255));
+    EXPECT_THAT(reds("P2 2 1 65535 65535 32768 more"), ElementsAre(255, 128));
+    EXPECT_THAT(reds("P2 1 1 255 1#in the number\n2"), ElementsAre(12));
+    EXPECT_THAT(reds("P3 2 1 255 1 2 3 4 5 6"), ElementsAre(1, 4));
+    const auto refused = [](const char* text) { return error_of([&] { decode(bytes_of(text)); }); };
+    EXPECT_THAT(refused("P1 2 1 02"), HasSubstr("expected a 0 or 1, got byte 32"));
+    EXPECT_THAT(refused("P2 2 1 100 50 101"), HasSubstr("a sample of at most 100, got 101"));
+    EXPECT_THAT(refused("P2 2 1 100 -5 10"), HasSubstr("got byte 2d"));
+    EXPECT_THAT(refused("P2 2 1 100 5x 10"), HasSubstr("a sample of digits, got byte 78"));
+    EXPECT_THAT(refused("P2 2 1 100 5   "), HasSubstr("a truncated PNM"));
+    EXPECT_THAT(refused("P3 2 1 100 5 5 5"), HasSubstr("a truncated PNM"));
+    EXPECT_THAT(refused("P4 10 2 abc"), HasSubstr("a truncated PNM"));
 }
 
 TEST(PnmTest, EveryTruncationIsADataError) {
@@ -66,7 +96,7 @@ TEST(PnmTest, EveryTruncationIsADataError) {
             const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
             ASSERT_FALSE(survives(decoder, cut)) << size << " of " << whole.size();
             if (size >= 3) {
-                ASSERT_THAT(error_of([&] { decode(decoder, cut); }), HasSubstr("a truncated PPM or PGM that ends"));
+                ASSERT_THAT(error_of([&] { decode(decoder, cut); }), HasSubstr("a truncated PNM that ends"));
             }
         }
     }
@@ -75,12 +105,16 @@ TEST(PnmTest, EveryTruncationIsADataError) {
 TEST(PnmTest, RandomMutationsAreDecodedOrDataErrors) {
     Decoder decoder;
     Rng rng({.seed = 15});
-    const Bytes originals[] = {random_pnm(1, 5, 4, 255).bytes, random_pnm(3, 4, 3, 9).bytes,
-                               random_pnm(3, 3, 4, 999).bytes};
+    const Bytes originals[] = {random_pnm(1, 5, 4, 255).bytes,
+                               random_pnm(3, 4, 3, 9).bytes,
+                               random_pnm(3, 3, 4, 999).bytes,
+                               bytes_of("P1 5 4 01010 11111 0 1 0 1 0 11011"),
+                               bytes_of("P3 2 2 # c\n99 1 2 3 4 5 6 7 8 9 10 11 99 "),
+                               bytes_of("P4 9 3 abcdef")};
     int clean = 0;
     constexpr int kRounds = 6000;
     for (int round = 0; round < kRounds; ++round) {
-        clean += survives(decoder, mutated(originals[round % 3], rng)) ? 1 : 0;
+        clean += survives(decoder, mutated(originals[round % 6], rng)) ? 1 : 0;
     }
     EXPECT_GT(clean, kRounds / 20);
     EXPECT_LT(clean, kRounds * 19 / 20);

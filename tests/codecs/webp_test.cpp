@@ -81,8 +81,32 @@ TEST(WebpTest, ExifTurnsUpright) {
 TEST(WebpTest, AnimationsAreRefused) {
     const Bytes webp = animated_webp(encode_webp(picture(7, 12).view(), true), 7, 12);
     for (const auto& text : {error_of([&] { decode(webp); }), error_of([&] { Decoder().info(webp); })}) {
-        EXPECT_THAT(text, HasSubstr("expected one still image, got an animated WebP; save the frame"));
+        EXPECT_THAT(
+            text,
+            HasSubstr("expected one still image, got an animated WebP; data.first_frame = true reads its first frame"));
     }
+}
+
+TEST(WebpTest, TheFirstFrameOfAnAnimation) {
+    const Image image = picture(7, 12);
+    const Bytes still = encode_webp(image.view(), true);
+    const DecodeOptions first{.first_frame = true};
+    EXPECT_EQ(Decoder().info(animated_webp(still, 7, 12), first).width, 12);
+    EXPECT_TRUE(same_pixels(decode(animated_webp(still, 7, 12), first).view(), image.view()));
+    EXPECT_TRUE(same_pixels(decode(still, first).view(), image.view()));
+
+    // On a larger canvas, from its pixel (4, 2) on; the rest is black.
+    const Bytes small = animated_webp(still, 7, 12, {.height = 11, .width = 20, .top = 2, .left = 4});
+    Image canvas(11, 20, 3);
+    std::memset(canvas.view().data, 0, canvas.bytes());
+    copy_pixels(image.view(), canvas.view().crop({2, 4, 7, 12}));
+    EXPECT_TRUE(same_pixels(decode(small, first).view(), canvas.view()));
+
+    EXPECT_THAT(error_of([&] { decode(animated_webp(still, 7, 11), first); }), HasSubstr("with an image of 12 x 7"));
+    EXPECT_THAT(error_of([&] { decode(animated_webp(still, 7, 12, {.height = 7, .width = 13, .left = 2}), first); }),
+                HasSubstr("expected a first frame within 13 x 7 pixels"));
+    const Bytes none = webp_file(joined({webp_extension(2, 7, 12), webp_chunk("ANIM", Bytes(6))}));
+    EXPECT_THAT(error_of([&] { decode(none, first); }), HasSubstr("an animation with a first frame, got none"));
 }
 
 TEST(WebpTest, EveryTruncationIsADataError) {

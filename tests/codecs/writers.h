@@ -56,22 +56,34 @@ inline Bytes webp_with_exif(const Bytes& webp, int height, int width, std::span<
         joined({webp_extension(kHasExif, height, width), std::span(webp).subspan(12), webp_chunk("EXIF", block)}));
 }
 
-inline Bytes animated_webp(const Bytes& webp, int height, int width) {
+struct WebpCanvas {
+    int height = 0;  // 0: as large as the frame
+    int width = 0;
+    int top = 0;  // of the frame; even, as is `left`
+    int left = 0;
+};
+
+// An animation of two frames, both `webp`, whose size is said to be (height, width).
+inline Bytes animated_webp(const Bytes& webp, int height, int width, WebpCanvas canvas = {}) {
     constexpr int kAnimated = 2;
+    canvas.height = canvas.height == 0 ? height : canvas.height;
+    canvas.width = canvas.width == 0 ? width : canvas.width;
     Bytes frame;
-    append_number(frame, 0, 6, false);  // x, y
+    append_number(frame, static_cast<std::uint64_t>(canvas.left / 2), 3, false);
+    append_number(frame, static_cast<std::uint64_t>(canvas.top / 2), 3, false);
     append_number(frame, static_cast<std::uint64_t>(width - 1), 3, false);
     append_number(frame, static_cast<std::uint64_t>(height - 1), 3, false);
     append_number(frame, 100, 4, false);  // milliseconds and flags
     const Bytes shown = webp_chunk("ANMF", joined({frame, std::span(webp).subspan(12)}));
-    return webp_file(joined({webp_extension(kAnimated, height, width), webp_chunk("ANIM", Bytes(6)), shown, shown}));
+    return webp_file(
+        joined({webp_extension(kAnimated, canvas.height, canvas.width), webp_chunk("ANIM", Bytes(6)), shown, shown}));
 }
 
 struct BmpKind {
     int bits = 24;
     int header = 40;  // bytes: 12, 40, 108 or 124
     bool top_down = false;
-    bool masked = false;  // 32 bits with masks: red in the lowest byte
+    bool masked = false;  // 32 bits with masks: red in the lowest byte; 16 bits: 5, 6 and 5 bits
     int colors = 0;       // stated size of the palette; 0: all
 };
 
@@ -92,7 +104,9 @@ inline Bytes bmp_header(const BmpKind& kind, std::int64_t height, std::int64_t w
         append_number(bytes, 0, 4, false);
         append_number(bytes, static_cast<std::uint64_t>(kind.colors), 4, false);
         append_number(bytes, 0, 4, false);
-        for (const std::uint32_t mask : {0xFFu, 0xFF00u, 0xFF0000u}) {
+        const std::uint32_t masks_of_32[] = {0xFFu, 0xFF00u, 0xFF0000u};
+        const std::uint32_t masks_of_16[] = {0xF800u, 0x7E0u, 0x1Fu};
+        for (const std::uint32_t mask : kind.bits == 16 ? masks_of_16 : masks_of_32) {
             if (kind.masked) {
                 append_number(bytes, mask, 4, false);
             }
@@ -136,6 +150,16 @@ inline Written random_bmp(const BmpKind& kind, int height, int width, std::uint6
                 std::memcpy(pixel, palette.view().data + 3 * index, 3);
                 continue;
             }
+            if (kind.bits == 16) {
+                const std::uint32_t color = rng.below(65536);
+                const std::uint32_t green = kind.masked ? 63 : 31;
+                const std::uint32_t red = color >> (kind.masked ? 11 : 10) & 31;
+                pixel[0] = static_cast<std::uint8_t>(red * 255 / 31);
+                pixel[1] = static_cast<std::uint8_t>((color >> 5 & green) * 255 / green);
+                pixel[2] = static_cast<std::uint8_t>((color & 31) * 255 / 31);
+                append_number(row, color, 2, false);
+                continue;
+            }
             for (int c = 0; c < 3; ++c) {
                 pixel[kind.masked ? c : 2 - c] = byte();
                 row.push_back(static_cast<std::byte>(pixel[kind.masked ? c : 2 - c]));
@@ -148,6 +172,29 @@ inline Written random_bmp(const BmpKind& kind, int height, int width, std::uint6
         written.bytes = joined({written.bytes, row});
     }
     return written;
+}
+
+// A run-length encoded BMP of 4 or 8 bits: colour i of its palette is the grey level 10 * i.
+inline Bytes bmp_of_runs(int bits, int height, int width, const Bytes& runs) {
+    Bytes palette;
+    for (int i = 0; i < 1 << bits; ++i) {
+        append_number(palette, static_cast<std::uint64_t>(i * 10 % 256) * 0x10101, 4, false);
+    }
+    Bytes bytes = bmp_header({.bits = bits}, height, width, palette.size());
+    bytes[30] = static_cast<std::byte>(bits == 8 ? 1 : 2);
+    return joined({bytes, palette, runs});
+}
+
+// Runs for 3 rows of 5 pixels: a run, a literal of odd length, a skip, the end of a row and of the image.
+inline Bytes bmp_runs(int bits) {
+    return bits == 8 ? bytes_of({3, 7, 2, 1, 0, 0, 0, 3, 1, 2, 3, 0, 0, 2, 1, 0, 1, 9, 0, 0, 5, 4, 0, 1})
+                     : bytes_of({3, 0x71, 2, 0x11, 0, 0, 0, 3, 0x12, 0x30, 0, 2, 1, 0, 1, 0x90, 0, 0, 5, 0x44, 0, 1});
+}
+
+// The image that bmp_runs describes: the rows from top to bottom.
+inline std::vector<int> bmp_runs_indices(int bits) {
+    return bits == 8 ? std::vector{4, 4, 4, 4, 4, 1, 2, 3, 0, 9, 7, 7, 7, 1, 1}
+                     : std::vector{4, 4, 4, 4, 4, 1, 2, 3, 0, 9, 7, 1, 7, 1, 1};
 }
 
 // `header` as "P6\n# a comment\n%d %d %d\n" and random samples up to `largest`.

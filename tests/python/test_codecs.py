@@ -52,6 +52,113 @@ def bmp(bits, top_down=False, header=40, masks=()):
     return head + body.ljust(offset - 14 - len(palette), b"\0") + palette + rows
 
 
+def bmp_pixels(bits, compression=0, header=40, rows=None, palette=b"", masks=(), offset=None, top_down=False, colors=0):
+    """A BMP of HEIGHT x WIDTH with each part given; the rows are noise by default."""
+    if rows is None:
+        size = HEIGHT * ((WIDTH * bits + 31) // 32 * 4)
+        rows = np.random.default_rng(8).integers(0, 256, size, dtype=np.uint8).tobytes()
+    height = -HEIGHT if top_down else HEIGHT
+    if header == 12:
+        info = struct.pack("<IHHHH", 12, WIDTH, HEIGHT, 1, bits)
+    else:
+        info = struct.pack("<IiiHHIIiiII", header, WIDTH, height, 1, bits, compression, len(rows), 0, 0, colors, 0)
+    info = (info + struct.pack(f"<{len(masks)}I", *masks)).ljust(header, b"\0") + palette
+    begin = 14 + len(info)
+    return struct.pack("<2sIHHI", b"BM", begin + len(rows), 0, 0, begin if offset is None else offset) + info + rows
+
+
+def bmp_runs(bits):
+    """Rows of runs, literals of even and odd length, skips, runs past the row's end, and a whole row without an end."""
+    random = np.random.default_rng(9)
+    runs = b""
+    for row in range(HEIGHT):
+        x = 0
+        if row == 4:
+            runs += bytes([0, 2, 5, 2])  # skips two rows and five pixels
+            x = 5
+        if row in (5, 6):
+            continue
+        while x < WIDTH:
+            size = int(random.integers(1, 12))
+            if random.random() < 0.5:
+                runs += bytes([size, random.integers(0, 256)])
+            elif 3 <= size <= WIDTH - x:
+                data = random.integers(0, 256, size if bits == 8 else (size + 1) // 2, dtype=np.uint8).tobytes()
+                runs += bytes([0, size]) + data + b"\0" * (len(data) % 2)
+            else:
+                continue
+            x += size
+        runs += b"\0\0" if row % 3 else b""
+        if row % 3 == 0:
+            runs += b"\0\0"
+    return runs + b"\0\1"
+
+
+def write_bmps(folder):
+    palette = {bits: np.random.default_rng(7).integers(0, 256, 4 << bits, dtype=np.uint8).tobytes() for bits in (1, 4, 8)}
+    core = {bits: np.random.default_rng(7).integers(0, 256, 3 << bits, dtype=np.uint8).tobytes() for bits in (1, 4, 8)}
+    files = {
+        "rle8": bmp_pixels(8, 1, rows=bmp_runs(8), palette=palette[8]),
+        "rle4": bmp_pixels(4, 2, rows=bmp_runs(4), palette=palette[4]),
+        "rle8_top_down": bmp_pixels(8, 1, rows=bmp_runs(8), palette=palette[8], top_down=True),
+        "rle8_os2": bmp_pixels(8, 1, header=64, rows=bmp_runs(8), palette=palette[8]),
+        "555": bmp_pixels(16),
+        "555_top_down": bmp_pixels(16, top_down=True),
+        "555_masks": bmp_pixels(16, 3, masks=(0x7C00, 0x3E0, 0x1F), header=52),
+        "565_masks": bmp_pixels(16, 3, masks=(0xF800, 0x7E0, 0x1F), header=56),
+        "565_v5": bmp_pixels(16, 3, masks=(0xF800, 0x7E0, 0x1F), header=124, top_down=True),
+        "24_masks": bmp_pixels(24, 3, masks=(0xFF0000, 0xFF00, 0xFF), header=108),
+        "32_no_masks": bmp_pixels(32, 3, header=108),
+        "os2_1": bmp_pixels(1, header=12, palette=core[1]),
+        "os2_4": bmp_pixels(4, header=12, palette=core[4]),
+        "os2_8": bmp_pixels(8, header=12, palette=core[8]),
+        "os2_24": bmp_pixels(24, header=12),
+        "os2_64": bmp_pixels(24, header=64),
+        "os2_64_palette": bmp_pixels(4, header=64, palette=palette[4]),
+        "palette_not_in_offset": bmp_pixels(8, palette=palette[8], offset=54),
+        "no_offset": bmp_pixels(4, palette=palette[4], offset=0),
+    }
+    masks_of_32 = [
+        (0xFF0000, 0xFF00, 0xFF, 0),
+        (0xFF000000, 0xFF0000, 0xFF00, 0),
+        (0xFF000000, 0xFF00, 0xFF, 0),
+        (0xFF, 0xFF00, 0xFF0000, 0xFF000000),
+        (0xFF0000, 0xFF00, 0xFF, 0xFF000000),
+        (0xFF000000, 0xFF00, 0xFF, 0xFF0000),
+    ]
+    for number, masks in enumerate(masks_of_32):
+        files[f"32_masks_{number}"] = bmp_pixels(32, 3, masks=masks, header=108)
+    for name, data in files.items():
+        (folder / f"bmp_{name}.bmp").write_bytes(data)
+    # The masks behind a header of 40 bytes are not part of it.
+    for bits, masks in ((16, (0xF800, 0x7E0, 0x1F)), (32, (0xFF0000, 0xFF00, 0xFF))):
+        plain = bmp_pixels(bits, 3, palette=struct.pack("<3I", *masks))
+        (folder / f"bmp_{bits}_masks_behind.bmp").write_bytes(plain)
+
+
+def write_pnms(folder):
+    bits = noise(high=2)
+    rows = b"\n".join(b" ".join(b"%d" % bit for bit in row) for row in bits)
+    head = b"\n# by hand\n%d %d\n" % (WIDTH, HEIGHT)
+    (folder / "text.pbm").write_bytes(b"P1" + head + rows)
+    (folder / "text_packed.pbm").write_bytes(b"P1" + head + rows.replace(b" ", b"") + b"\n")
+    (folder / "text_comments.PBM").write_bytes(b"P1" + head + rows.replace(b"\n", b" # the end of a row\n"))
+    (folder / "binary.pbm").write_bytes(b"P4" + head + np.packbits(bits, axis=1).tobytes())
+    for largest in (1, 9, 100, 255, 1023):
+        for magic, samples in ((b"P2", noise(dtype=np.uint16, high=largest + 1)), (b"P3", noise(3, dtype=np.uint16, high=largest + 1))):
+            if magic == b"P2" and largest > 255:
+                continue  # grey of more than 8 bits is not Pillow's
+            text = b"\r\n".join(b" ".join(b"%d" % value for value in row.ravel()) for row in samples)
+            (folder / f"text_{magic.decode()}_{largest}.pnm").write_bytes(magic + head + b"%d\n" % largest + text)
+
+
+def write_animations(folder):
+    """PNGs whose first frame is or is not the still image, which is what Pillow opens."""
+    frames = [Image.fromarray(noise(4) // level) for level in (1, 2, 3)]
+    for name, options in (("first", {}), ("default", {"default_image": True})):
+        frames[0].save(folder / f"apng_{name}.png", save_all=True, append_images=frames[1:], duration=50, **options)
+
+
 def write_all(folder):
     def save(name, image, **options):
         Image.fromarray(image).save(folder / name, **options) if isinstance(image, np.ndarray) else image.save(
@@ -90,6 +197,9 @@ def write_all(folder):
     (folder / "bmp_32_top_down.bmp").write_bytes(bmp(32, top_down=True))
     (folder / "bmp_32_masks.bmp").write_bytes(bmp(32, masks=(0xFF0000, 0xFF00, 0xFF)))
     (folder / "bmp_32_masks_v4.bmp").write_bytes(bmp(32, header=108, masks=(0xFF000000, 0xFF0000, 0xFF00, 0xFF)))
+    write_bmps(folder)
+    write_pnms(folder)
+    write_animations(folder)
     save("ppm.ppm", rgb)
     save("pgm.pgm", grey)
     for largest in (1, 7, 100, 254):
@@ -136,9 +246,29 @@ def test_grey_of_16_bits_keeps_its_contrast(tmp_path):
     assert (high_bytes == samples >> 8).all()
 
 
-def test_an_animation_is_refused(stoker, tmp_path):
+def animations():
+    """Name, frames and options: lossless, lossy, with alpha, and with a first frame smaller than the canvas."""
+    rgb = [Image.fromarray(noise(3) // level) for level in (1, 2)]
+    rgba = [Image.fromarray(noise(4) // level) for level in (1, 2)]
+    dot = [Image.new("RGBA", (WIDTH, HEIGHT)) for _ in range(2)]
+    for number, frame in enumerate(dot):
+        frame.paste((200, 10 * number, 30, 255), (7 + number, 9, 21, 15))
+    yield from [("a", rgb, {"lossless": True}), ("b", rgb, {"quality": 80}), ("c", rgba, {"lossless": True}),
+                ("d", rgba, {"quality": 70}), ("e", dot, {"lossless": True, "minimize_size": True})]  # fmt: skip
+
+
+def test_an_animation_is_refused_or_its_first_frame_is_pillows(stoker, tmp_path):
     one = tmp_path / "data/one"
     one.mkdir(parents=True)
-    frames = [Image.fromarray(np.full((8, 8, 3), level, np.uint8)) for level in (0, 200)]
-    frames[0].save(one / "0.webp", save_all=True, append_images=frames[1:])
-    assert "an animated WebP" in stoker("show", "data", "--index", 0, "--npy", "x.npy", status=1).err
+    for name, frames, options in animations():
+        frames[0].save(one / f"{name}.webp", save_all=True, append_images=frames[1:], **options)
+    Image.fromarray(smooth(3)).save(one / "still.webp", lossless=True)
+    (tmp_path / "r.toml").write_text('[data]\ntrain = "data"\nfirst_frame = true\ntrain_ops = []\n')
+    refused = stoker("show", "data", "--index", 0, "--npy", "x.npy", status=1).err
+    assert "got an animated WebP; data.first_frame = true reads its first frame" in refused
+    for index, file in enumerate(sorted(one.iterdir())):
+        stoker("show", "data", "--recipe", "r.toml", "--index", index, "--npy", "x.npy")
+        with Image.open(file) as image:
+            theirs = np.asarray(image.convert("RGB"))
+        mine = np.rint(np.load(tmp_path / "x.npy").transpose(1, 2, 0) * 255)
+        assert (mine == theirs).all(), file.name

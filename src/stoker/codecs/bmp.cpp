@@ -1,14 +1,18 @@
 // Layout: a file header of 14 bytes with the offset of the pixels at byte 10; a second header that begins with its
-// own size, 12 bytes (OS/2) or at least 40 (Windows); the palette or the colour masks. Rows are padded to 4 bytes.
+// own size, 12 or 64 bytes (OS/2) or another of at least 40 (Windows); the palette or the colour masks; rows padded to
+// 4 bytes, or run-length encoded rows (bmp_rle.cpp).
 #include "stoker/codecs/decoders.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <fmt/format.h>
+#include <optional>
 #include <string>
 
 #include "stoker/base/error.h"
+#include "stoker/codecs/bmp_rle.h"
 #include "stoker/codecs/byte_order.h"
 #include "stoker/codecs/region.h"
 
@@ -18,23 +22,35 @@ namespace {
 constexpr std::size_t kFileHeader = 14;
 constexpr std::size_t kMasks = 54;  // offset of the colour masks of compression 3 and 6, for every header size
 constexpr std::uint32_t kCoreHeader = 12;
-constexpr std::uint32_t kHeaderSizes[] = {kCoreHeader, 40, 52, 56, 64, 108, 124};
-constexpr std::uint32_t kNoCompression = 0;
-constexpr std::uint32_t kBitFields = 3;
-constexpr std::uint32_t kAlphaBitFields = 6;
+constexpr std::uint32_t kInfoHeader = 40;  // masks follow this header; larger headers contain them
+constexpr std::uint32_t kHeaderSizes[] = {kCoreHeader, kInfoHeader, 52, 56, 64, 108, 124};
+
+enum Compression : std::uint32_t { kNone = 0, kRle8 = 1, kRle4 = 2, kBitFields = 3, kAlphaBitFields = 6 };
 
 using Color = std::array<std::uint8_t, 3>;
+
+// One colour of a pixel of 16, 24 or 32 bits: the level of value (pixel >> shift) & limit.
+struct Channel {
+    std::uint32_t shift = 0;
+    std::uint32_t limit = 255;
+    std::array<std::uint8_t, 256> levels{};
+};
 
 struct Layout {
     int height = 0;
     int width = 0;
     bool top_down = false;
     std::uint32_t bits = 0;  // per pixel
-    std::uint32_t compression = kNoCompression;
-    std::size_t header = 0;                          // bytes of the second header
-    std::size_t offset = 0;                          // of the pixels
-    std::size_t stride = 0;                          // bytes from row to row
-    std::array<std::size_t, 3> byte_of = {2, 1, 0};  // offsets of red, green and blue in a pixel of 24 or 32 bits
+    std::uint32_t compression = kNone;
+    std::array<std::uint32_t, 3> masks = {0xFF0000, 0xFF00, 0xFF};  // of red, green and blue
+    std::size_t colors = 0;                                         // of the palette, as stored
+    std::size_t palette = 0;                                        // its offset
+    std::size_t offset = 0;                                         // of the pixels
+    std::size_t stride = 0;                                         // bytes from row to row
+
+    bool indexed() const { return bits <= 8; }
+    bool run_length() const { return compression == kRle8 || compression == kRle4; }
+    std::size_t palette_entry() const { return palette == kFileHeader + kCoreHeader ? 3 : 4; }
 };
 
 void require_size(std::span<const std::byte> bytes, std::size_t size) {
@@ -44,48 +60,99 @@ void require_size(std::span<const std::byte> bytes, std::size_t size) {
 }
 
 [[noreturn]] void fail_unsupported(const Layout& layout, const std::string& more = "") {
-    throw DataError({.path = {}, .offset = 28},
-                    {.where = "bmp",
-                     .expected = "a BMP of 1, 4, 8, 24 or 32 bits without compression",
-                     .got = fmt::format("{} bits with compression {}{}", layout.bits, layout.compression, more)});
+    throw DataError(
+        {.path = {}, .offset = 28},
+        {.where = "bmp",
+         .expected = "a BMP of 1, 4, 8, 16, 24 or 32 bits, uncompressed, run-length encoded or with bit fields",
+         .got = fmt::format("{} bits with compression {}{}", layout.bits, layout.compression, more)});
 }
 
-// Accepts masks that select one whole byte each, in any order.
-void read_masks(std::span<const std::byte> bytes, Layout& layout) {
-    require_size(bytes, kMasks + 12);
-    for (std::size_t c = 0; c < 3; ++c) {
-        const std::uint32_t mask = load_le(bytes, kMasks + 4 * c, 4);
-        std::size_t byte = 0;
-        while (byte < 4 && mask != 0xFFu << 8 * byte) {
-            ++byte;
-        }
-        if (byte == 4) {
-            fail_unsupported(layout, fmt::format(" and a mask of {:08x}", mask));
-        }
-        layout.byte_of[c] = byte;
+// Each mask must select 1 to 8 adjacent bits of a pixel.
+void check_mask(const Layout& layout, std::uint32_t mask) {
+    const bool adjacent = mask != 0 && std::has_single_bit((mask >> std::countr_zero(mask)) + std::uint64_t{1});
+    if (!adjacent || std::popcount(mask) > 8 || (std::uint64_t{mask} >> layout.bits) != 0) {
+        fail_unsupported(layout, fmt::format(" and a mask of {:08x}", mask));
     }
 }
 
-void check_format(std::span<const std::byte> bytes, Layout& layout) {
-    const bool masked = layout.compression == kBitFields || layout.compression == kAlphaBitFields;
-    if (masked && layout.bits == 32) {
-        read_masks(bytes, layout);
+// Sets the masks of a pixel of 16, 24 or 32 bits.
+void read_masks(std::span<const std::byte> bytes, Layout& layout) {
+    if (layout.compression == kNone) {
+        if (layout.bits == 16) {
+            layout.masks = {0x7C00, 0x3E0, 0x1F};
+        }
         return;
     }
-    constexpr std::uint32_t depths[] = {1, 4, 8, 24, 32};
-    if (layout.compression != kNoCompression || std::ranges::find(depths, layout.bits) == std::end(depths)) {
-        fail_unsupported(layout);
+    require_size(bytes, kMasks + 12);
+    std::array<std::uint32_t, 3> masks{};
+    for (std::size_t c = 0; c < 3; ++c) {
+        masks[c] = load_le(bytes, kMasks + 4 * c, 4);
+    }
+    if (layout.bits == 32 && masks == std::array<std::uint32_t, 3>{}) {
+        return;  // no masks: the order of uncompressed pixels
+    }
+    for (const std::uint32_t mask : masks) {
+        check_mask(layout, mask);
+    }
+    layout.masks = masks;
+}
+
+void check_format(const Layout& layout) {
+    switch (layout.compression) {
+        case kNone:
+        case kBitFields:
+        case kAlphaBitFields: {
+            constexpr std::uint32_t depths[] = {1, 4, 8, 16, 24, 32};
+            const bool known = std::ranges::find(depths, layout.bits) != std::end(depths);
+            if (known && (layout.compression == kNone || !layout.indexed())) {
+                return;
+            }
+            break;
+        }
+        case kRle8:
+        case kRle4:
+            if (layout.bits == (layout.compression == kRle8 ? 8 : 4)) {
+                return;
+            }
+            break;
+        default:
+            break;
+    }
+    fail_unsupported(layout);
+}
+
+// Finds the palette, the masks and the pixels behind a header of `header` bytes.
+void read_positions(std::span<const std::byte> bytes, std::size_t header, Layout& layout) {
+    layout.offset = load_le(bytes, 10, 4);
+    layout.palette = kFileHeader + header;
+    std::size_t end = layout.palette;  // of headers and palette
+    if (layout.indexed()) {
+        const std::uint32_t stated = header == kCoreHeader ? 0 : load_le(bytes, 46, 4);
+        layout.colors = stated == 0 ? std::size_t{1} << layout.bits : stated;
+        end += layout.colors * layout.palette_entry();
+    } else {
+        read_masks(bytes, layout);
+        end += layout.compression != kNone && header == kInfoHeader ? 12 : 0;
+    }
+    // Pillow skips the palette where the stated offset includes none, and takes no offset for the end of the headers.
+    if (layout.offset == 0 || (layout.indexed() && layout.offset == layout.palette)) {
+        layout.offset = end;
+    }
+    if (layout.offset < layout.palette) {
+        throw DataError({.path = {}, .offset = 10}, {.where = "bmp",
+                                                     .expected = "pixels after the headers",
+                                                     .got = fmt::format("pixels at byte {}", layout.offset)});
     }
 }
 
 Layout read_header(std::span<const std::byte> bytes) {
     require_size(bytes, kFileHeader + 4);
     Layout layout;
-    layout.header = load_le(bytes, kFileHeader, 4);
-    require_size(bytes, kFileHeader + layout.header);
+    const std::size_t header = load_le(bytes, kFileHeader, 4);
+    require_size(bytes, kFileHeader + header);
     std::int64_t height = 0;
     std::int64_t width = 0;
-    if (layout.header == kCoreHeader) {
+    if (header == kCoreHeader) {
         width = load_le(bytes, 18, 2);
         height = load_le(bytes, 20, 2);
         layout.bits = load_le(bytes, 24, 2);
@@ -100,19 +167,14 @@ Layout read_header(std::span<const std::byte> bytes) {
     check_image_size("bmp", height, width);
     layout.height = static_cast<int>(height);
     layout.width = static_cast<int>(width);
-    check_format(bytes, layout);
+    check_format(layout);
+    read_positions(bytes, header, layout);
 
-    layout.offset = load_le(bytes, 10, 4);
-    if (layout.offset < kFileHeader + layout.header) {
-        throw DataError({.path = {}, .offset = 10}, {.where = "bmp",
-                                                     .expected = "pixels after the headers",
-                                                     .got = fmt::format("pixels at byte {}", layout.offset)});
-    }
     const std::size_t row_bits = static_cast<std::size_t>(width) * layout.bits;  // at most 2^28 * 32
     layout.stride = (row_bits + 31) / 32 * 4;
     // Some writers omit the padding of the last row.
     const std::size_t pixels = layout.stride * static_cast<std::size_t>(height - 1) + (row_bits + 7) / 8;
-    require_size(bytes, layout.offset + pixels);
+    require_size(bytes, layout.offset + (layout.run_length() ? 2 : pixels));
     return layout;
 }
 
@@ -121,15 +183,12 @@ class Palette {
   public:
     Palette() = default;
     Palette(std::span<const std::byte> bytes, const Layout& layout) {
-        const bool core = layout.header == kCoreHeader;
-        const std::size_t entry = core ? 3 : 4;
-        const std::size_t begin = kFileHeader + layout.header;
-        const std::size_t stated = core ? 0 : load_le(bytes, 46, 4);
-        const std::size_t all = std::size_t{1} << layout.bits;
-        count_ = std::min({stated == 0 ? all : stated, all, (layout.offset - begin) / entry});
+        const std::size_t entry = layout.palette_entry();
+        const std::size_t stored = (layout.offset - layout.palette) / entry;
+        count_ = std::min({layout.colors, std::size_t{1} << layout.bits, stored});
         for (std::size_t i = 0; i < count_; ++i) {
             for (std::size_t c = 0; c < 3; ++c) {
-                colors_[i][c] = std::to_integer<std::uint8_t>(bytes[begin + i * entry + 2 - c]);
+                colors_[i][c] = std::to_integer<std::uint8_t>(bytes[layout.palette + i * entry + 2 - c]);
             }
         }
     }
@@ -161,15 +220,42 @@ void expand_indices(std::span<const std::byte> bytes, std::size_t row, const Lay
     }
 }
 
-void copy_colors(const std::byte* from, const Layout& layout, int width, std::uint8_t* to) {
-    const std::size_t step = layout.bits / 8;
-    const auto [red, green, blue] = layout.byte_of;
+// Three bytes a pixel in the order blue, green, red, then nothing or a byte that is dropped.
+void copy_bytes(const std::byte* from, std::size_t step, int width, std::uint8_t* to) {
     for (int x = 0; x < width; ++x, from += step, to += 3) {
-        to[0] = std::to_integer<std::uint8_t>(from[red]);
-        to[1] = std::to_integer<std::uint8_t>(from[green]);
-        to[2] = std::to_integer<std::uint8_t>(from[blue]);
+        to[0] = std::to_integer<std::uint8_t>(from[2]);
+        to[1] = std::to_integer<std::uint8_t>(from[1]);
+        to[2] = std::to_integer<std::uint8_t>(from[0]);
     }
 }
+
+// Pixels whose colours are selected by masks.
+class Channels {
+  public:
+    explicit Channels(const Layout& layout) : step_(layout.bits / 8) {
+        for (std::size_t c = 0; c < 3; ++c) {
+            Channel& channel = channels_[c];
+            channel.shift = static_cast<std::uint32_t>(std::countr_zero(layout.masks[c]));
+            channel.limit = layout.masks[c] >> channel.shift;
+            for (std::uint32_t value = 0; value <= channel.limit; ++value) {
+                channel.levels[value] = static_cast<std::uint8_t>(value * 255 / channel.limit);  // as Pillow rounds
+            }
+        }
+    }
+
+    void copy(std::span<const std::byte> bytes, std::size_t from, int width, std::uint8_t* to) const {
+        for (int x = 0; x < width; ++x, from += step_) {
+            const std::uint32_t pixel = load_le(bytes, from, step_);
+            for (const Channel& channel : channels_) {
+                *to++ = channel.levels[pixel >> channel.shift & channel.limit];
+            }
+        }
+    }
+
+  private:
+    std::size_t step_;
+    std::array<Channel, 3> channels_;
+};
 
 }  // namespace
 
@@ -186,17 +272,39 @@ ImageInfo BmpDecoder::info(std::span<const std::byte> bytes) {
 void BmpDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
     const Layout layout = read_header(bytes);
     const Box box = checked_region(sink, layout.height, layout.width).box;
-    const bool indexed = layout.bits <= 8;
-    const Palette palette = indexed ? Palette(bytes, layout) : Palette();
+    const auto stored_row = [&](int y) {
+        return static_cast<std::size_t>(layout.top_down ? box.top + y : layout.height - 1 - box.top - y);
+    };
+    const auto left = static_cast<std::size_t>(box.left);
+    if (layout.run_length()) {
+        const Palette palette(bytes, layout);
+        decode_bmp_runs(bytes, layout.offset, layout.compression == kRle4, layout.height, layout.width, indices_);
+        sink.start(box.height, box.width, 3);
+        for (int y = 0; y < box.height; ++y) {
+            const std::uint8_t* from = indices_.data() + stored_row(y) * static_cast<std::size_t>(layout.width) + left;
+            std::uint8_t* to = sink.row(y);
+            for (int x = 0; x < box.width; ++x) {
+                const Color& color = palette.at(from[x], layout.offset);
+                to = std::copy(color.begin(), color.end(), to);
+            }
+        }
+        sink.finish();
+        return;
+    }
+    const Palette palette = layout.indexed() ? Palette(bytes, layout) : Palette();
+    const bool whole_bytes = layout.bits >= 24 && layout.masks == Layout{}.masks;
+    const std::optional<Channels> channels =
+        layout.indexed() || whole_bytes ? std::nullopt : std::optional<Channels>(layout);
     sink.start(box.height, box.width, 3);
     for (int y = 0; y < box.height; ++y) {
-        const int stored = layout.top_down ? box.top + y : layout.height - 1 - box.top - y;
-        const std::size_t row = layout.offset + static_cast<std::size_t>(stored) * layout.stride;
-        if (indexed) {
+        const std::size_t row = layout.offset + stored_row(y) * layout.stride;
+        const std::size_t first = row + left * (layout.bits / 8);
+        if (layout.indexed()) {
             expand_indices(bytes, row, layout, palette, box, sink.row(y));
+        } else if (whole_bytes) {
+            copy_bytes(bytes.data() + first, layout.bits / 8, box.width, sink.row(y));
         } else {
-            const std::size_t left = static_cast<std::size_t>(box.left) * (layout.bits / 8);
-            copy_colors(bytes.data() + row + left, layout, box.width, sink.row(y));
+            channels->copy(bytes, first, box.width, sink.row(y));
         }
     }
     sink.finish();

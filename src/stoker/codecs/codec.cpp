@@ -151,12 +151,14 @@ Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 Decoder::~Decoder() = default;
 
-ImageInfo Decoder::info(std::span<const std::byte> bytes) {
+ImageInfo Decoder::info(std::span<const std::byte> bytes, const DecodeOptions& options) {
+    state_->webp.accept_first_frames(options.first_frame);
     return state_->with_decoder(bytes, [bytes](auto& decoder) { return decoder.info(bytes); });
 }
 
 void Decoder::decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options) {
-    const ImageInfo image = options.exif ? info(bytes) : ImageInfo{};
+    state_->webp.accept_first_frames(options.first_frame);
+    const ImageInfo image = options.exif ? info(bytes, options) : ImageInfo{};
     if (image.orientation == 1) {
         state_->decode(bytes, sink);
         return;

@@ -28,7 +28,8 @@ struct ImageInfo {
 };
 
 struct DecodeOptions {
-    bool exif = false;  // apply the EXIF orientation
+    bool exif = false;         // apply the EXIF orientation
+    bool first_frame = false;  // of an animated WebP, which is refused otherwise
 };
 
 // Images with more pixels than this are refused before any memory is allocated.
@@ -42,7 +43,7 @@ class Decoder {
     ~Decoder();
 
     // Reads the header only. Throws DataError.
-    ImageInfo info(std::span<const std::byte> bytes);
+    ImageInfo info(std::span<const std::byte> bytes, const DecodeOptions& options = {});
 
     // Decodes the sink's region to uint8 RGB (H, W, 3). Grey is repeated, 16 bits are reduced to 8, alpha is
     // dropped, CMYK and YCCK are converted, as in Pillow's convert("RGB") except for 16-bit grey (docs/codecs.md).

@@ -23,34 +23,43 @@ class PngDecoder {
     Image interlaced_;               // a whole interlaced image: its rows are complete only after the last pass
 };
 
-// With libwebp: lossy and lossless still images. Animations are refused, because it is not clear which frame is the
-// sample.
+// With libwebp: lossy and lossless images. An animation is refused, because it is not clear which frame is the sample,
+// unless first frames are accepted; the canvas around a smaller first frame is black, and later frames are not read.
 class WebpDecoder {
   public:
+    void accept_first_frames(bool accept) { first_frames_ = accept; }
     ImageInfo info(std::span<const std::byte> bytes);
     void decode(std::span<const std::byte> bytes, RowSink& sink);
 
   private:
+    bool first_frames_ = false;
     Image pixels_;  // libwebp cannot write to a RowSink
+    Image canvas_;  // around a first frame that is smaller
 };
 
-// Uncompressed BMP: 1, 4 and 8 bits with a palette, 24 and 32 bits, bottom-up or top-down. Parsed without a library,
-// because the format is only a header and rows. is_bmp checks "BM" and the size of the second header, because text may
-// begin with "BM", too.
+// BMP: 1, 4 and 8 bits with a palette, also run-length encoded; 16, 24 and 32 bits, also with colour masks; bottom-up
+// or top-down. Parsed without a library, because the format is only a header and rows. is_bmp checks "BM" and the size
+// of the second header, because text may begin with "BM", too.
 bool is_bmp(std::span<const std::byte> bytes);
 class BmpDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
     void decode(std::span<const std::byte> bytes, RowSink& sink);
+
+  private:
+    std::vector<std::uint8_t> indices_;  // of a run-length encoded image, whose lowest row comes first
 };
 
-// Binary PPM and PGM (P6 and P5) with 8 or 16 bits per sample. Parsed without a library, because the header is only
-// three numbers.
+// PBM, PGM and PPM, as text (P1, P2, P3) and binary (P4, P5, P6), with 1, 8 or 16 bits per sample. Parsed without a
+// library, because the header is only three numbers.
 bool is_pnm(std::span<const std::byte> bytes);
 class PnmDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
     void decode(std::span<const std::byte> bytes, RowSink& sink);
+
+  private:
+    std::vector<std::uint8_t> row_;  // scratch for RegionRows
 };
 
 }  // namespace stoker

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kExtensions[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"};
+constexpr std::string_view kExtensions[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm", ".pbm", ".pnm"};
 constexpr std::string_view kUnsupportedExtensions[] = {".tif",  ".tiff", ".gif", ".heic",
                                                        ".heif", ".avif", ".jxl", ".jp2"};
 
@@ -33,7 +33,7 @@ bool is_bmp(std::string_view text) {
 }
 
 bool is_pnm(std::string_view text) {
-    return text.size() >= 3 && text[0] == 'P' && (text[1] == '5' || text[1] == '6') &&
+    return text.size() >= 3 && text[0] == 'P' && text[1] >= '1' && text[1] <= '6' &&
            " \t\n\v\f\r#"sv.find(text[2]) != std::string_view::npos;
 }
 
@@ -72,8 +72,7 @@ bool is_encoded_image(std::span<const std::byte> bytes) {
 void set_encoded(std::span<const std::byte> bytes, Sample& sample) {
     if (!is_encoded_image(bytes)) {
         throw DataError(
-            {},
-            {.where = "image", .expected = "a JPEG, PNG, WebP, BMP, PPM or PGM image", .got = describe_bytes(bytes)});
+            {}, {.where = "image", .expected = "a JPEG, PNG, WebP, BMP or PNM image", .got = describe_bytes(bytes)});
     }
     sample.set_encoded_image(bytes);
 }

@@ -11,13 +11,13 @@
 
 namespace stoker {
 
-// .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm, in any case.
+// .jpg, .jpeg, .png, .webp, .bmp, .ppm, .pgm, .pbm or .pnm, in any case.
 bool is_image_name(std::string_view name);
 
 // True for image formats that Stoker has no codec for: .tif, .tiff, .gif, .heic, .heif, .avif, .jxl, .jp2.
 bool is_unsupported_image_name(std::string_view name);
 
-// JPEG, PNG, WebP, BMP, PGM, PPM and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
+// JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM) and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
 bool is_encoded_image(std::span<const std::byte> bytes);
 
 // Makes `sample` refer to an encoded image. Throws DataError where the bytes do not begin as one.

@@ -60,6 +60,7 @@ struct DataRecipe {
     bool shuffle = true;
     bool drop_last = false;
     bool exif = false;
+    bool first_frame = false;      // of an animated WebP
     std::string decode = "exact";  // exact | fast
     std::vector<OpSpec> train_ops;
     std::vector<OpSpec> val_ops;

@@ -140,6 +140,8 @@ std::vector<SchemaKey> data_keys() {
             "sequential; 0: shuffles everything. `auto`: 0, and for remote data as many samples as 128 MiB hold"),
         flag("data.drop_last", at(&DataRecipe::drop_last), "drop an epoch's last batch if it is not full"),
         flag("data.exif", at(&DataRecipe::exif), "rotate images by their EXIF orientation"),
+        flag("data.first_frame", at(&DataRecipe::first_frame),
+             "read the first frame of an animated WebP, which is a bad sample otherwise"),
         one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
                "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size"),
         ops("data.train_ops", at(&DataRecipe::train_ops), "transforms of training images, in order"),

@@ -75,11 +75,11 @@ TEST(ImageFolder, OrderIsTorchvisions) {
 TEST(ImageFolder, EveryTypeThatACodecReads) {
     const TempDir dir;
     for (const char* name :
-         {"a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/5.tif", "a/6.GIF", "a/b/7.heic", "a/8.pbm"}) {
+         {"a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/5.tif", "a/6.GIF", "a/b/7.heic", "a/8.pbm", "a/9.PNM"}) {
         put(dir / name);
     }
     const ImageFolder dataset(dir.path());
-    EXPECT_THAT(keys(dataset), ElementsAre("a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm"));
+    EXPECT_THAT(keys(dataset), ElementsAre("a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/8.pbm", "a/9.PNM"));
     EXPECT_THAT(dataset.advice(), HasSubstr("3 images of unsupported types (.tif"));
     put(dir / "c/1.tiff");
     EXPECT_THAT(error_of(dir.path()),
@@ -148,7 +148,7 @@ TEST(ImageFolder, FollowsLinksButNotInCircles) {
 TEST(ImageFolder, SaysWhichLayoutIsExpected) {
     const TempDir dir;
     EXPECT_THAT(error_of(dir.path()),
-                HasSubstr("one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm images for each class"));
+                HasSubstr("one subfolder of .jpg, .png, .webp, .bmp, .ppm, .pgm or .pbm images for each class"));
     put(dir / "1.jpg");
     EXPECT_THAT(error_of(dir.path()), HasSubstr("no subfolder and 1 image; move the images into a subfolder"));
     put(dir / "tables/1.csv");

@@ -43,6 +43,8 @@ TEST(LmdbRecord, EncodedImages) {
                                   "RIFF\1\0\0\0WEBPVP8 "s,
                                   "P6\n1 1\n255\nabc",
                                   "P5#\n",
+                                  "P1 1 1\n0",
+                                  "P4\n1 1\n0",
                                   "BM\0\0\0\0\0\0\0\0\0\0\0\0\x28\0\0\0\1"s,
                                   "\xdc"
                                   "DCT\1\0"s};
@@ -59,7 +61,7 @@ TEST(LmdbRecord, EncodedImages) {
         }
     }
     for (const std::string& other :
-         {"BMp is not one, though it begins so"s, "P4\n"s, "GIF89a"s, "RIFF1234WAVE"s, ""s}) {
+         {"BMp is not one, though it begins so"s, "P7\n"s, "GIF89a"s, "RIFF1234WAVE"s, ""s}) {
         EXPECT_FALSE(is_encoded_image(as_bytes(other)));
     }
 }

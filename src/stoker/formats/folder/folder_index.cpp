@@ -34,7 +34,7 @@ std::int64_t now_ns() {
 
 [[noreturn]] void refuse(const std::string& root, std::string got, std::string hint) {
     throw DataError({.path = root}, {.where = "image_folder",
-                                     .expected = "one subfolder of .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm images "
+                                     .expected = "one subfolder of .jpg, .png, .webp, .bmp, .ppm, .pgm or .pbm images "
                                                  "for each class, such as cat/001.jpg",
                                      .got = std::move(got),
                                      .hint = std::move(hint)});

@@ -174,7 +174,9 @@ bool gives_one_size(const std::vector<Op>& ops) {
 }
 
 TransformOptions transform_options(const DataRecipe& recipe) {
-    return {.exif = recipe.exif, .decode = recipe.decode == "fast" ? DecodeMode::fast : DecodeMode::exact};
+    return {.exif = recipe.exif,
+            .first_frame = recipe.first_frame,
+            .decode = recipe.decode == "fast" ? DecodeMode::fast : DecodeMode::exact};
 }
 
 Transform::Transform(const std::vector<OpSpec>& specs, const TransformOptions& options)
@@ -255,7 +257,7 @@ Transform::PartialImage Transform::decode(const Sample& sample, std::size_t end,
         return geometry;
     };
     RegionSink sink(fold_ops, options_.decode, scratch.decoded);
-    scratch.decoder.decode(sample.bytes, sink, {.exif = options_.exif});
+    scratch.decoder.decode(sample.bytes, sink, {.exif = options_.exif, .first_frame = options_.first_frame});
     const ImageView decoded = scratch.decoded.view();
     image.pixels = options_.channels == 1 ? luma(decoded) : decoded;
     image.window = sink.window();

@@ -40,7 +40,8 @@ struct CenterCrop {
 using Op = std::variant<Resize, CenterCrop, RandomResizedCrop, HorizontalFlip, Normalize, RandomCrop, PixelOp>;
 
 struct TransformOptions {
-    bool exif = false;  // rotate images by their EXIF orientation
+    bool exif = false;         // rotate images by their EXIF orientation
+    bool first_frame = false;  // read the first frame of an animated WebP
     DecodeMode decode = DecodeMode::exact;
     std::int64_t channels = 0;  // 1: encoded images become grey; otherwise they are RGB
 };
