@@ -1,6 +1,8 @@
 # LibTorch from a Python wheel, as the imported target stoker::torch. Torch's own package file needs
 # the CUDA toolkit and an architecture list even for CPU work; two libraries and two include folders
-# are all that Stoker links. Used by the build and by the installed package alike.
+# are all that Stoker links. Used by the build and by the installed package alike. Sets STOKER_TORCH_VERSION (2.11.0+cu130),
+# STOKER_TORCH_RELEASE (2.11.0), STOKER_TORCH_ABI (of std::string), and STOKER_TORCH_ERROR where there is none.
+set(STOKER_TORCH_ERROR "")
 if(NOT STOKER_TORCH AND DEFINED ENV{STOKER_TORCH})
   set(STOKER_TORCH $ENV{STOKER_TORCH})
 endif()
@@ -14,12 +16,22 @@ if(NOT STOKER_TORCH)
   endif()
 endif()
 if(NOT EXISTS ${STOKER_TORCH}/lib/libtorch_cpu.so)
-  message(FATAL_ERROR "LibTorch: expected lib/libtorch_cpu.so in \"${STOKER_TORCH}\", found none; "
-    "run ./dev build, or set STOKER_TORCH to the torch folder of a Python environment")
+  set(STOKER_TORCH_ERROR "LibTorch: expected lib/libtorch_cpu.so in \"${STOKER_TORCH}\", found none; run ./dev build, or \
+set STOKER_TORCH to the torch folder of a Python environment")
+  return()
 endif()
-file(READ ${STOKER_TORCH}/version.py STOKER_TORCH_VERSION_PY)
-string(REGEX MATCH "__version__ = '([^']+)'" _ "${STOKER_TORCH_VERSION_PY}")
-set(STOKER_TORCH_VERSION ${CMAKE_MATCH_1})
+if(EXISTS ${STOKER_TORCH}/version.py)
+  file(STRINGS ${STOKER_TORCH}/version.py STOKER_TORCH_VERSION REGEX "^__version__ = " LIMIT_COUNT 1)
+elseif(EXISTS ${STOKER_TORCH}/build-version)  # of a LibTorch without Python
+  file(STRINGS ${STOKER_TORCH}/build-version STOKER_TORCH_VERSION LIMIT_COUNT 1)
+endif()
+string(REGEX MATCH "[0-9][^']*" STOKER_TORCH_VERSION "${STOKER_TORCH_VERSION}")
+string(REGEX REPLACE "\\+.*" "" STOKER_TORCH_RELEASE "${STOKER_TORCH_VERSION}")
+file(STRINGS ${STOKER_TORCH}/lib/libc10.so texts_with_new_abi REGEX "torchCheckFail.*__cxx11" LIMIT_COUNT 1)
+set(STOKER_TORCH_ABI "old ABI (_GLIBCXX_USE_CXX11_ABI=0)")
+if(texts_with_new_abi)
+  set(STOKER_TORCH_ABI "CXX11 ABI")
+endif()
 
 if(NOT TARGET stoker::torch)
   add_library(stoker::torch INTERFACE IMPORTED)

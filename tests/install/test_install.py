@@ -82,3 +82,90 @@ def test_the_library_for_cuda_is_found_where_it_is_installed(prefix, tmp_path):
     run("cmake", "-S", tmp_path, "-B", tmp_path / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path / "build")
     run(tmp_path / "build/finds_cuda")
+
+
+PIPELINE_ONLY = """
+cmake_minimum_required(VERSION 3.25)
+project(pipeline_only LANGUAGES CXX)
+find_package(stoker 0.1 REQUIRED COMPONENTS pipeline)
+if(TARGET stoker::train OR TARGET stoker::torch)
+  message(FATAL_ERROR "the component pipeline brought LibTorch")
+endif()
+add_executable(consumer {root}/tests/install/consumer/main.cpp)
+target_link_libraries(consumer PRIVATE stoker::pipeline stoker::pack)
+"""
+
+
+def configure(folder, prefix, text, *settings):
+    (folder / "CMakeLists.txt").write_text(text.format(root=ROOT))
+    command = ["cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", *settings]
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True)
+
+
+def test_the_pipeline_needs_neither_libtorch_nor_the_cuda_toolkit(prefix, tmp_path):
+    without = ["-DSTOKER_TORCH=/nowhere", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON"]
+    done = configure(tmp_path, prefix, PIPELINE_ONLY, *without)
+    assert done.returncode == 0, done.stderr
+    run("cmake", "--build", tmp_path / "build")
+    assert "digits: 64 samples" in run(tmp_path / "build/consumer")
+    linked = run("ldd", tmp_path / "build/consumer")
+    assert "torch" not in linked and "cudart" not in linked
+
+
+EVERYTHING = """
+cmake_minimum_required(VERSION 3.25)
+project(everything LANGUAGES CXX)
+find_package(stoker 0.1 REQUIRED {components})
+if(NOT TARGET stoker::stoker OR NOT TARGET stoker::train)
+  message(FATAL_ERROR "the engine is missing")
+endif()
+"""
+
+
+def everything(folder, prefix, torch, components=""):
+    done = configure(folder, prefix, EVERYTHING.replace("{components}", components), f"-DSTOKER_TORCH={torch}")
+    return done.returncode, " ".join(done.stderr.split())
+
+
+@pytest.fixture
+def torch(prefix):
+    if not any(prefix.rglob("stoker-engine")):
+        pytest.skip("this build has no engine: STOKER_ENGINE=OFF")
+    cache = (BUILD / "CMakeCache.txt").read_text().splitlines()
+    chosen = next((line.split("=", 1)[1] for line in cache if line.startswith("STOKER_TORCH:")), "")
+    return Path(chosen) if chosen else next((ROOT / ".venv/lib").glob("python3*/site-packages/torch"))
+
+
+def another_torch(folder, torch, version, old_abi=False):
+    """LibTorch as find_package sees it, with another version or ABI."""
+    (folder / "lib").mkdir(parents=True)
+    for name in ("libtorch_cpu.so", "libc10.so"):
+        (folder / "lib" / name).symlink_to(torch / "lib" / name)
+    if old_abi:
+        (folder / "lib/libc10.so").unlink()
+        (folder / "lib/libc10.so").write_bytes(b"\0_ZN3c106detail14torchCheckFailEPKcS2_jRKSs\0")
+    (folder / "version.py").write_text(f"__version__ = '{version}'\n")
+    return folder
+
+
+def test_another_libtorch_is_refused_in_one_line(prefix, torch, tmp_path):
+    version = next(line for line in (torch / "version.py").read_text().splitlines() if line.startswith("__version__"))
+    built = version.split("'")[1].split("+")[0]
+    assert everything(tmp_path, prefix, torch) == (0, "")
+    same = another_torch(tmp_path / "same", torch, f"{built}+cpu")
+    assert everything(tmp_path, prefix, same)[0] == 0
+    older = another_torch(tmp_path / "older", torch, "2.3.1+cu121")
+    old_abi = another_torch(tmp_path / "old_abi", torch, built, old_abi=True)
+    for path, got in ((older, "2.3.1 with the CXX11 ABI"), (old_abi, f"{built} with the old ABI")):
+        for components in ("", "COMPONENTS engine"):
+            status, err = everything(tmp_path, prefix, path, components)
+            assert status == 1
+            assert f"LibTorch: expected {built} with the CXX11 ABI, which Stoker was built with, got {got}" in err, err
+            assert "set STOKER_TORCH to the other" in err
+    status, err = everything(tmp_path, prefix, tmp_path / "none")
+    assert status == 1 and "LibTorch: expected lib/libtorch_cpu.so in" in err, err
+
+
+def test_an_unknown_component_is_refused(prefix, torch, tmp_path):
+    status, err = everything(tmp_path, prefix, torch, "COMPONENTS pipelines")
+    assert status == 1 and "pipelines" in err, err
