@@ -211,6 +211,15 @@ def test_killed_it_goes_on(program, stoker, tmp_path, target):
 
 
 @pytest.mark.parametrize("target", ALL)
+def test_one_that_was_killed_before_its_journal_is_begun_again(stoker, tmp_path, target):
+    folder = tmp_path / ("x.part" if "{" in target else f"{target}.part")
+    folder.mkdir()
+    (folder / "journal.jsonl.tmp-123-0").write_text('{"stoker_pa')
+    stoker("pack", "synth:digits?count=30", target)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("target", ALL)
 def test_nothing_to_do(stoker, tmp_path, target):
     first = stoker("pack", "synth:digits?count=30", target, "--json").json()
     times = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}

@@ -126,6 +126,15 @@ std::string existing_file(const StagingPaths& names) {
     return "";
 }
 
+// Removes temporary files of the journal, which processes that were killed have left.
+void remove_unfinished_journals(const fs::path& folder) {
+    for (const fs::path& path : list_folder(folder)) {
+        if (path.filename().string().starts_with(std::string(kJournal) + ".tmp-")) {
+            fs::remove(path);
+        }
+    }
+}
+
 // Locks the folder. Empty if it does not exist and `make` is false.
 std::optional<FolderLock> lock_folder(const fs::path& folder, bool make) {
     while (true) {
@@ -176,6 +185,7 @@ StagingFolder::StagingFolder(const StagingPaths& names, const std::string& origi
     }
     lock_ = lock_folder(names_.folder, true);
     try {
+        remove_unfinished_journals(names_.folder);
         refuse_other_files();
         head_ = line_of({{"stoker_pack", kVersion}, {"origin", origin}});
         fs::exists(names_.folder / kJournal) ? read_journal(origin) : start_journal();
