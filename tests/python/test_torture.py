@@ -1,0 +1,44 @@
+# A case of each attack of `./dev torture` (tests/torture), and what it does when the program does not survive.
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+TORTURE = ROOT / "tests/torture"
+CASES = ["kill-pack:0", "kill-train:0", "full-disk:1", "no-space:2", "io-error:0", "hostile-server:0",
+         "hostile-file:3", "hostile-file:20", "memory-limit:2"]  # fmt: skip
+
+
+def torture(*words, **options):
+    command = [sys.executable, TORTURE / "torture.py", *words]
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, **options)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_of_each_attack(program, tmp_path, case):
+    done = torture("--seed", 3, "--only", case, "--markdown", tmp_path / "table.md")
+    if "skipped: " in done.stdout:
+        pytest.skip(done.stdout.split("skipped: ")[1].splitlines()[0])
+    assert done.returncode == 0, done.stdout + done.stderr
+    name = case.partition(":")[0]
+    assert f"| `{name}` | 1 | 1 | " in (tmp_path / "table.md").read_text()
+
+
+def test_a_failure_is_counted_and_says_how_to_repeat_it(tmp_path):
+    """A program that dies of every damaged file."""
+    fake = tmp_path / "stoker"
+    fake.write_text('#!/bin/sh\ncase "$*" in *torture-hostile-file-0-*) kill -SEGV $$;; esac\n')
+    fake.chmod(0o755)
+    env = {**os.environ, "STOKER_BIN": str(fake)}
+    done = torture("--seed", 5, "--only", "hostile-file:0", env=env)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "hostile-file    0 of 1 survived" in done.stdout
+    assert "ended by signal 11" in done.stdout
+    assert "again: ./dev torture --seed 5 --only hostile-file:0" in done.stdout
+
+
+def test_an_unknown_attack_is_refused():
+    done = torture("--only", "rain")
+    assert done.returncode == 2 and "expected one of kill-pack, kill-train, full-disk" in done.stderr

@@ -1,0 +1,152 @@
+# Commands whose result is the same after any interruption, and how to compare results. The training and its figures are
+# those of tests/python/test_resume.py.
+import atexit
+import functools
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from attack import TIMEOUT, Failure, check_end, digest
+from conftest import PROGRAM, run_program
+from test_pack_targets import stk_contents
+from test_resume import RECIPE, figures, steps
+
+
+@dataclass
+class Job:
+    name: str
+    arguments: list  # of the program; writes into `out` of the current folder
+    resume: list  # the arguments that finish an interrupted one
+    result: Callable[[Path], dict]  # of the folder in which it ran: names and digests
+
+
+def files_of(folder):
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): digest(path.read_bytes()) for path in files}
+
+
+def packed(folder):
+    return files_of(folder / "out")
+
+
+def packed_lmdb(folder):
+    """Where an LMDB's pages lie depends on when they were written, so its samples are compared."""
+    names = sorted(path.name for path in (folder / "out").iterdir())
+    run_program("pack", "out/x.lmdb", "copy.stk", cwd=folder)
+    return {"names": names, "samples": stk_contents(folder / "copy.stk")}
+
+
+def trained(folder):
+    run = folder / "out/run"
+    newest = max((path for path in (run / "checkpoints").iterdir() if path.name.isdigit()), key=lambda p: int(p.name))
+    weights = {path.name: digest(path.read_bytes()) for path in sorted(newest.glob("*.safetensors"))}
+    report = run_program("train", "r.toml", "--out", "out/run", "--json", "--resume", "auto", cwd=folder).json()
+    hidden = [path.name for path in (run / "checkpoints").iterdir() if path.name.startswith(".")]
+    return {"figures": figures(report), "steps": steps(run), "step": newest.name, "left over": hidden, **weights}
+
+
+def prepare(shared):
+    """Writes what the jobs read."""
+    run_program("synth", "photos", "photos", "--count", "40", cwd=shared)
+    run_program("pack", "photos", "photos.stk", "--shard-size", "100KB", cwd=shared)
+
+
+def make_jobs(shared):
+    photos = shared / "photos"
+
+    def pack(target, result=packed, source=photos, *options):
+        arguments = ["pack", source, f"out/{target}", "--workers", "1", "--shard-size", "100KB", *options]
+        return Job(f"pack {target}", arguments, arguments, result)
+
+    train = ["train", "r.toml", "--out", "out/run", "--json"]
+    return [
+        pack("x.stk", packed, photos, "--codec", "dct"),
+        pack("x-{000000..}.tar"),
+        pack("x.h5"),
+        pack("x.lmdb", packed_lmdb),
+        pack("x.npz", packed, "synth:digits?count=5000"),
+        pack("y.stk", packed, shared / "photos.stk"),
+        Job("train", train, [*train, "--resume", "auto"], trained),
+    ]
+
+
+def set_up(folder):
+    (folder / "out").mkdir(parents=True)
+    (folder / "r.toml").write_text(RECIPE.replace("epochs = 12", "epochs = 3"))
+
+
+def start(arguments, folder, env=None):
+    command = [str(word) for word in (PROGRAM, *arguments)]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+                            errors="replace")  # fmt: skip
+
+
+def finish(process):
+    try:
+        _, err = process.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    return process.returncode, err
+
+
+@dataclass
+class Expected:
+    """What a job gives where nothing disturbs it."""
+
+    result: dict
+    seconds: float
+    size: int  # bytes in `out`
+
+
+class Undisturbed:
+    """The jobs and, computed when first asked for, what each gives undisturbed. All attacks share one."""
+
+    def __init__(self):
+        self.shared = Path(tempfile.mkdtemp(prefix="torture-jobs-"))
+        atexit.register(shutil.rmtree, self.shared, ignore_errors=True)
+        prepare(self.shared)
+        self.jobs = make_jobs(self.shared)
+        self.known = {}
+        self.lock = threading.Lock()
+
+    def expected(self, job):
+        with self.lock:
+            if job.name not in self.known:
+                folder = self.shared / f"undisturbed {job.name}"
+                set_up(folder)
+                begin = time.monotonic()
+                status, err = finish(start(job.arguments, folder))
+                seconds = time.monotonic() - begin
+                assert status == 0, err
+                size = sum(path.stat().st_size for path in (folder / "out").rglob("*") if path.is_file())
+                self.known[job.name] = Expected(job.result(folder), seconds, size)
+            return self.known[job.name]
+
+    def compare(self, job, folder):
+        got, expected = job.result(folder), self.expected(job).result
+        differing = sorted(key for key in got.keys() | expected.keys() if got.get(key) != expected.get(key))
+        if differing:
+            raise Failure(f"{job.name}: differs from the undisturbed result in {json.dumps(differing)}")
+
+    def check(self, job, folder, status, err):
+        """The job was run again after an attack: it must have finished with the undisturbed result."""
+        check_end(status, err, f"{job.name}, the same command again")
+        if status != 0:
+            raise Failure(f"{job.name}: the same command again was refused: {err.strip().splitlines()[-1]}")
+        self.compare(job, folder)
+
+    def finish_and_check(self, job, folder):
+        self.check(job, folder, *finish(start(job.resume, folder)))
+
+
+@functools.cache
+def undisturbed():
+    return Undisturbed()
