@@ -154,12 +154,16 @@ TEST(BmpTest, RandomMutationsAreDecodedOrDataErrors) {
     for (const BmpKind& kind : kKinds) {
         originals.push_back(random_bmp(kind, 6, 7).bytes);
     }
+    for (const int bits : {4, 8}) {
+        originals.push_back(bmp_of_runs(bits, 3, 5, bmp_runs(bits)));
+    }
     int clean = 0;
     constexpr int kRounds = 6000;
     for (int round = 0; round < kRounds; ++round) {
         Bytes bytes = originals[static_cast<std::size_t>(round) % originals.size()];
         if (round % 2 == 0) {  // only the header
-            const auto at = bytes.begin() + static_cast<std::ptrdiff_t>(10 + rng.below(50));
+            const auto header = static_cast<std::uint32_t>(std::min<std::size_t>(bytes.size() - 10, 50));
+            const auto at = bytes.begin() + static_cast<std::ptrdiff_t>(10 + rng.below(header));
             *at = static_cast<std::byte>(rng.below(256));
         } else {
             bytes = mutated(bytes, rng);

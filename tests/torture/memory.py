@@ -74,7 +74,7 @@ def memory_attacks(count):
             ["inspect", case.shared / "photos", "--verify"],
         ]
         arguments = jobs[case.number % len(jobs)]
-        limit = case.random.randrange(*((300, 700) if arguments[0] == "train" else (32, 200))) * MIB
+        limit = case.random.randrange(*((220, 450) if arguments[0] == "train" else (32, 200))) * MIB
         with Group(f"torture-{os.getpid()}-{case.number}", limit) as processes:
             command = ["sh", "-c", f'echo $$ >"{processes}" && exec "$@"', "sh", PROGRAM, *arguments]
             status, err = finish(subprocess.Popen([str(word) for word in command], cwd=case.folder, text=True,
