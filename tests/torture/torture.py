@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "python")]
 
 from attack import run_attack
+from cut import cut_attacks
 from disk import disk_attacks
 from files import file_attacks
 from kills import kill_attacks
@@ -24,6 +25,7 @@ def all_attacks(kills, share=1.0):
         *disk_attacks(some(40)),
         *server_attacks(some(len(BEHAVIOURS))),
         *file_attacks(some(600)),
+        *cut_attacks(some(20)),
         *memory_attacks(some(12)),
     ]
 
