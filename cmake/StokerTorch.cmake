@@ -1,7 +1,7 @@
 # LibTorch from a Python wheel, as the imported target stoker::torch. Torch's own package file needs
 # the CUDA toolkit and an architecture list even for CPU work; two libraries and two include folders
-# are all that Stoker links. Used by the build and by the installed package alike. Sets STOKER_TORCH_VERSION (2.11.0+cu130),
-# STOKER_TORCH_RELEASE (2.11.0), STOKER_TORCH_ABI (of std::string), and STOKER_TORCH_ERROR where there is none.
+# are all that Stoker links. Used by the build and by the installed package alike. Sets STOKER_TORCH_VERSION
+# (2.11.0+cu130), STOKER_TORCH_RELEASE (2.11.0), STOKER_TORCH_ABI (of std::string), or STOKER_TORCH_ERROR.
 set(STOKER_TORCH_ERROR "")
 if(NOT STOKER_TORCH AND DEFINED ENV{STOKER_TORCH})
   set(STOKER_TORCH $ENV{STOKER_TORCH})
@@ -16,8 +16,8 @@ if(NOT STOKER_TORCH)
   endif()
 endif()
 if(NOT EXISTS ${STOKER_TORCH}/lib/libtorch_cpu.so)
-  set(STOKER_TORCH_ERROR "LibTorch: expected lib/libtorch_cpu.so in \"${STOKER_TORCH}\", found none; run ./dev build, or \
-set STOKER_TORCH to the torch folder of a Python environment")
+  set(STOKER_TORCH_ERROR "LibTorch: expected lib/libtorch_cpu.so in \"${STOKER_TORCH}\", found none; \
+run ./dev build, or set STOKER_TORCH to the torch folder of a Python environment")
   return()
 endif()
 if(EXISTS ${STOKER_TORCH}/version.py)

@@ -52,7 +52,7 @@ def bmp(bits, top_down=False, header=40, masks=()):
     return head + body.ljust(offset - 14 - len(palette), b"\0") + palette + rows
 
 
-def bmp_pixels(bits, compression=0, header=40, rows=None, palette=b"", masks=(), offset=None, top_down=False, colors=0):
+def bmp_pixels(bits, compression=0, header=40, rows=None, palette=b"", masks=(), offset=None, top_down=False):
     """A BMP of HEIGHT x WIDTH with each part given; the rows are noise by default."""
     if rows is None:
         size = HEIGHT * ((WIDTH * bits + 31) // 32 * 4)
@@ -61,7 +61,7 @@ def bmp_pixels(bits, compression=0, header=40, rows=None, palette=b"", masks=(),
     if header == 12:
         info = struct.pack("<IHHHH", 12, WIDTH, HEIGHT, 1, bits)
     else:
-        info = struct.pack("<IiiHHIIiiII", header, WIDTH, height, 1, bits, compression, len(rows), 0, 0, colors, 0)
+        info = struct.pack("<IiiHHIIiiII", header, WIDTH, height, 1, bits, compression, len(rows), 0, 0, 0, 0)
     info = (info + struct.pack(f"<{len(masks)}I", *masks)).ljust(header, b"\0") + palette
     begin = 14 + len(info)
     return struct.pack("<2sIHHI", b"BM", begin + len(rows), 0, 0, begin if offset is None else offset) + info + rows
@@ -95,8 +95,9 @@ def bmp_runs(bits):
 
 
 def write_bmps(folder):
-    palette = {bits: np.random.default_rng(7).integers(0, 256, 4 << bits, dtype=np.uint8).tobytes() for bits in (1, 4, 8)}
-    core = {bits: np.random.default_rng(7).integers(0, 256, 3 << bits, dtype=np.uint8).tobytes() for bits in (1, 4, 8)}
+    random = np.random.default_rng(7)
+    palette = {bits: random.integers(0, 256, 4 << bits, dtype=np.uint8).tobytes() for bits in (1, 4, 8)}
+    core = {bits: random.integers(0, 256, 3 << bits, dtype=np.uint8).tobytes() for bits in (1, 4, 8)}
     files = {
         "rle8": bmp_pixels(8, 1, rows=bmp_runs(8), palette=palette[8]),
         "rle4": bmp_pixels(4, 2, rows=bmp_runs(4), palette=palette[4]),
@@ -145,9 +146,10 @@ def write_pnms(folder):
     (folder / "text_comments.PBM").write_bytes(b"P1" + head + rows.replace(b"\n", b" # the end of a row\n"))
     (folder / "binary.pbm").write_bytes(b"P4" + head + np.packbits(bits, axis=1).tobytes())
     for largest in (1, 9, 100, 255, 1023):
-        for magic, samples in ((b"P2", noise(dtype=np.uint16, high=largest + 1)), (b"P3", noise(3, dtype=np.uint16, high=largest + 1))):
+        for magic, channels in ((b"P2", ()), (b"P3", (3,))):
             if magic == b"P2" and largest > 255:
                 continue  # grey of more than 8 bits is not Pillow's
+            samples = noise(*channels, dtype=np.uint16, high=largest + 1)
             text = b"\r\n".join(b" ".join(b"%d" % value for value in row.ravel()) for row in samples)
             (folder / f"text_{magic.decode()}_{largest}.pnm").write_bytes(magic + head + b"%d\n" % largest + text)
 

@@ -88,7 +88,8 @@ def write_run(path):
 
 
 MAKERS = {
-    **{f"image-{ending}": image_folder(ending, Image.fromarray(PIXELS).save) for ending in ("jpg", "png", "webp", "bmp", "ppm")},
+    **{f"image-{ending}": image_folder(ending, Image.fromarray(PIXELS).save)
+       for ending in ("jpg", "png", "webp", "bmp", "ppm")},
     "image-runs": image_folder("bmp", write_runs),
     "image-text": image_folder("pnm", write_text),
     "x.npy": lambda path: np.save(path, GREYS),
@@ -173,7 +174,8 @@ def file_attacks(count):
         whole, whole_peak = state["targets"].get(name)
         copy = case.folder / name
         (shutil.copytree if whole.is_dir() else shutil.copy)(whole, copy)
-        file = case.random.choice(sorted(path for path in copy.rglob("*") if path.is_file() and path.stat().st_size) or [copy])
+        files = [path for path in copy.rglob("*") if path.is_file() and path.stat().st_size > 0]
+        file = case.random.choice(sorted(files) or [copy])
         data, kind = damage(file.read_bytes(), case.random)
         file.write_bytes(data)
         status, err, peak = state["targets"].read(copy, case.folder)

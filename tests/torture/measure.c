@@ -1,5 +1,5 @@
-// `measure FILE COMMAND...`: runs the command and writes its peak memory in KiB into FILE. A child of Python would begin
-// with Python's own peak. Ends as the command does.
+// `measure FILE COMMAND...`: runs the command and writes its peak memory in KiB into FILE. Ends as the command does.
+// (A child of Python would begin with Python's own peak.)
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>

@@ -75,6 +75,21 @@ def stalls(handler):
     handler.server.stopped.wait()
 
 
+def cut_bodies(handler):
+    body = handler.slice()
+    handler.answer(body=body[: len(body) // 2], length=len(body))
+
+
+def ignores_ranges(handler):
+    whole = handler.server.data
+    handler.answer(status=200, body=whole, length=len(whole))
+
+
+def gzip_bomb(handler):
+    bomb = handler.server.bomb
+    handler.answer(body=bomb, length=len(bomb), Content_Encoding="gzip")
+
+
 def endless_headers(handler):
     handler.send_response(200)
     handler.flush_headers()
@@ -118,12 +133,12 @@ BEHAVIOURS = {
     "another range": lambda handler: handler.answer(span=f"bytes 7-9/{len(handler.server.data)}"),
     "range of 2^62 bytes": lambda handler: handler.answer(span=f"bytes 0-99/{1 << 62}"),
     "range is garbage": lambda handler: handler.answer(span="bytes x-y/z"),
-    "ignores ranges": lambda handler: handler.answer(status=200, body=handler.server.data, length=len(handler.server.data)),
-    "cut bodies": lambda handler: handler.answer(body=handler.slice()[: len(handler.slice()) // 2], length=len(handler.slice())),
+    "ignores ranges": ignores_ranges,
+    "cut bodies": cut_bodies,
     "closes at once": lambda handler: None,
     "garbage": lambda handler: handler.wfile.write(b"\0\xff not HTTP at all \r\n\r\n" * 50),
     "garbage gzip": lambda handler: handler.answer(body=b"\x1f\x8b garbage" * 20, length=220, Content_Encoding="gzip"),
-    "gzip bomb": lambda handler: handler.answer(body=handler.server.bomb, length=len(handler.server.bomb), Content_Encoding="gzip"),
+    "gzip bomb": gzip_bomb,
     "endless headers": endless_headers,
     "endless body": endless_body,
     "redirect loop": lambda handler: handler.answer(status=302, body=b"", length=0, Location=handler.path),

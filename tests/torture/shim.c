@@ -1,5 +1,5 @@
-// LD_PRELOAD: counts system calls on files under TORTURE_UNDER; the TORTURE_AT-th call of the kind TORTURE_CALL fails with
-// TORTURE_ERRNO, and so do all later ones. The counts lie in the file TORTURE_COUNTS, which survives exec and any end.
+// LD_PRELOAD: counts system calls on files under TORTURE_UNDER. The TORTURE_AT-th call of the kind TORTURE_CALL fails
+// with TORTURE_ERRNO, and so do all later ones. The counts lie in the file TORTURE_COUNTS, which survives exec.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -106,7 +106,15 @@ static int fails_at(enum kind kind, int folder, const char* path) {
 ON_FD(kRead, ssize_t, -1, read, (int fd, void* to, size_t size), (fd, to, size))
 ON_FD(kRead, ssize_t, -1, pread, (int fd, void* to, size_t size, off_t from), (fd, to, size, from))
 ON_FD(kRead, ssize_t, -1, pread64, (int fd, void* to, size_t size, off64_t from), (fd, to, size, from))
+ON_FD(kRead, ssize_t, -1, __read_chk, (int fd, void* to, size_t size, size_t room), (fd, to, size, room))
+ON_FD(kRead, ssize_t, -1, __pread_chk, (int fd, void* to, size_t size, off_t from, size_t room),
+      (fd, to, size, from, room))
+ON_FD(kRead, ssize_t, -1, __pread64_chk, (int fd, void* to, size_t size, off64_t from, size_t room),
+      (fd, to, size, from, room))
 ON_FD(kRead, ssize_t, -1, readv, (int fd, const struct iovec* to, int count), (fd, to, count))
+ON_FD(kRead, ssize_t, -1, preadv, (int fd, const struct iovec* to, int count, off_t from), (fd, to, count, from))
+ON_FD(kRead, ssize_t, -1, preadv2, (int fd, const struct iovec* to, int count, off_t from, int flags),
+      (fd, to, count, from, flags))
 ON_FD(kWrite, ssize_t, -1, write, (int fd, const void* from, size_t size), (fd, from, size))
 ON_FD(kWrite, ssize_t, -1, pwrite, (int fd, const void* from, size_t size, off_t to), (fd, from, size, to))
 ON_FD(kWrite, ssize_t, -1, pwrite64, (int fd, const void* from, size_t size, off64_t to), (fd, from, size, to))
