@@ -41,6 +41,7 @@ SUB_ARROWS = {
         "idx_cifar": [".", "pickle"],
         "lmdb": [".", "pickle"],
         "pickle": ["."],
+        "pt2": ["."],
         "stk": ["."],
         "synth": ["."],
         "webdataset": [".", "arrays"],

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "formats/arrays/npz_support.h"
+#include "formats/pt2/pt2_support.h"
 #include "formats/stk/stk_support.h"
 #include "fuzz/seeds/seeds.h"
 #include "stoker/formats/stk/stk_manifest.h"
@@ -67,6 +68,17 @@ std::string idx_pair(const std::string& labels, const std::string& images) {
     return std::string{static_cast<char>(length >> 8), static_cast<char>(length)} + labels + images;
 }
 
+// Whole files, and graphs alone.
+std::vector<std::string> pt2s() {
+    return {zip(pt2_members()),
+            zip(pt2_members({{"net/models/eval.json", pt2_graph("torch.ops.higher_order.cond")}})),
+            pt2_graph(),
+            pt2_graph("torch.ops.aten.convolution.default", R"({"as_ints": [1, 2]})"),
+            pt2_graph("torch.ops.higher_order.executorch_call_delegate", R"({"as_graph": {"name": "g", "graph": {}}})"),
+            pt2_graph("torch.ops.aten.cat.default", R"({"as_tensors": [{"name": "w"}]})"),
+            pt2_graph("_operator.mul", R"({"as_sym_int": {"as_name": "s0"}})")};
+}
+
 std::string gzipped(const std::string& text) {
     const std::span<const std::byte> piece = as_bytes(text);
     const Buffer packed = gzip(std::span(&piece, 1));
@@ -99,8 +111,9 @@ std::vector<std::string> stks() {
 
 std::map<std::string, std::vector<Input>> format_seeds() {
     std::map<std::string, std::vector<Input>> seeds;
-    const std::pair<const char*, std::vector<std::string>> all[] = {
-        {"npy", npys()}, {"npz", npzs()}, {"safetensors", safetensors()}, {"idx", idxs()}, {"stk", stks()}};
+    const std::pair<const char*, std::vector<std::string>> all[] = {{"npy", npys()}, {"npz", npzs()},
+                                                                    {"pt2", pt2s()}, {"safetensors", safetensors()},
+                                                                    {"idx", idxs()}, {"stk", stks()}};
     for (const auto& [target, files] : all) {
         for (const std::string& file : files) {
             seeds[target].push_back(input_of(file));

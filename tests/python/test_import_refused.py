@@ -1,4 +1,7 @@
 # Models from files that cannot be trained on: each is refused in one line, before the first step.
+import json
+import zipfile
+
 import pytest
 import torch
 from test_import import EXAMPLE, SIZE, export_training, folder, with_head, write_recipe  # noqa: F401
@@ -71,3 +74,51 @@ def test_one_sample_is_too_few_for_a_batch_norm_of_one_pixel(stoker, tmp_path, f
         error = stoker("train", "r.toml", "--out", "run", "--set", "data.batch_size=13", status=1).err
         assert "epoch's last batch of 1" in error and "set data.drop_last = true" in error, error
         assert error.count("\n") == 1 and not (tmp_path / "run").exists(), error
+
+
+def delegate(program):
+    program["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.higher_order.executorch_call_delegate"
+
+
+def map_a_file(program):
+    program["graph_module"]["graph"]["nodes"][0] |= {
+        "target": "torch.ops.aten.from_file.default",
+        "inputs": [{"name": "filename", "arg": {"as_string": "x"}, "kind": 1}],
+    }
+
+
+def subgraph(program):
+    parts = {"inputs": [], "outputs": [], "nodes": [], "tensor_values": {}, "sym_int_values": {}, "sym_bool_values": {}}
+    argument = {"as_graph": {"name": "g", "graph": parts}}
+    program["graph_module"]["graph"]["nodes"][0]["inputs"][0]["arg"] = argument
+
+
+# What the file holds beside its sound graphs: a change of the graph "eval", or another member.
+@pytest.mark.parametrize(
+    ("change", "member", "text"),
+    [
+        (delegate, None, 'a graph "eval" that calls "torch.ops.higher_order.executorch_call_delegate"'),
+        (map_a_file, None, 'a graph "eval" that calls "torch.ops.aten.from_file.default"'),
+        (subgraph, None, 'a graph "eval" that has a value of kind "as_graph"'),
+        (None, "data/aotinductor/eval/eval.so", 'a member "data/aotinductor/eval/eval.so"'),
+        (None, "models/other.json", 'a member "models/other.json"'),
+        (None, "data/constants/custom_obj_0", 'a member "data/constants/custom_obj_0"'),
+    ],
+)
+def test_native_code_is_found_whatever_the_file_says(stoker, tmp_path, folder, change, member, text):
+    with zipfile.ZipFile(folder / "dropout.pt2") as old, zipfile.ZipFile(tmp_path / "net.pt2", "w") as new:
+        for entry in old.infolist():
+            data = old.read(entry)
+            if change and entry.filename.endswith("/models/eval.json"):
+                program = json.loads(data)
+                change(program)
+                data = json.dumps(program).encode()
+            new.writestr(entry, data)
+        if member:
+            new.writestr(f"{old.namelist()[0].split('/')[0]}/{member}", b"\x7fELF")
+    write_recipe(tmp_path, folder, 'export = "net.pt2"', epochs=1)
+    error = stoker("train", "r.toml", "--out", "run", status=1).err
+    assert text in error and "STOKER_TRUST_NATIVE=1" in error and error.count("\n") == 1, error
+    assert "[net.pt2" in error and not (tmp_path / "run").exists(), error
+    if member:  # a trusted file is given to LibTorch as it is
+        stoker("train", "r.toml", "--out", "run", env={"STOKER_TRUST_NATIVE": "1"})

@@ -1,12 +1,14 @@
 // read_exported_file: a .pt2 file is a zip of uncompressed members below one folder, which has the file's original
-// name.
+// name. LibTorch opens it later, for the graphs.
 #include <algorithm>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/arrays/safetensors.h"
+#include "stoker/formats/pt2/pt2_check.h"
 #include "stoker/io/zip.h"
 #include "stoker/models/exported_model.h"
 #include "stoker/models/imported_model.h"
@@ -19,9 +21,8 @@ using Json = nlohmann::json;
 constexpr int kVersion = 1;
 
 Buffer member(const ZipFile& zip, const std::string& path, std::string_view name) {
-    const auto found = std::ranges::find_if(
-        zip.entries(), [&](const ZipEntry& entry) { return entry.name.ends_with(fmt::format("/extra/{}", name)); });
-    if (found == zip.entries().end()) {
+    const ZipEntry* found = zip.find(fmt::format("{}extra/{}", pt2_folder(zip), name));
+    if (found == nullptr) {
         throw DataError({.path = path}, {.where = "model.export",
                                          .expected = "a file that export_training wrote (python/stoker/export.py)",
                                          .got = fmt::format("one without {}", name)});
@@ -52,12 +53,31 @@ at::Tensor find_tensor(const std::vector<NamedTensor>& tensors, const std::strin
     return found->tensor;
 }
 
+bool trusts_native_code() {
+    const char* trust = std::getenv("STOKER_TRUST_NATIVE");
+    return trust != nullptr && std::string_view(trust) == "1";
+}
+
+// The file's own word that its graphs are compiled is believed only where it is a reason to refuse.
+void require_trusted(const ZipFile& zip, const std::string& path, bool compiled) {
+    if (trusts_native_code()) {
+        return;
+    }
+    if (compiled) {
+        throw Unsupported({.where = "model.export",
+                           .expected = "a file without compiled graphs",
+                           .got = path + ", which contains native code",
+                           .hint = "set STOKER_TRUST_NATIVE=1 if you trust its author"});
+    }
+    require_plain_graphs(zip);
+}
+
 }  // namespace
 
 ExportedFile read_exported_file(const std::string& path) {
     open_imported_model("model.export", path);  // for its error, which names the key
     const ZipFile zip(path);
-    const Buffer description = member(zip, path, "stoker.json");
+    const Buffer description = with_place({.path = path}, [&] { return member(zip, path, "stoker.json"); });
     const Buffer weights = member(zip, path, "weights.safetensors");
     const std::vector<NamedTensor> tensors = tensors_of(weights, path);
     ExportedFile file;
@@ -92,6 +112,7 @@ ExportedFile read_exported_file(const std::string& path) {
             {.path = path},
             {.where = "model.export", .expected = "a stoker.json that export_training wrote", .got = error.what()});
     }
+    with_place({.path = path}, [&] { require_trusted(zip, path, file.compiled); });
     return file;
 }
 

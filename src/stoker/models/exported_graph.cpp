@@ -1,5 +1,5 @@
 // Both runners are in libtorch_cpu. A compiled graph is a shared library inside the file, which LibTorch unpacks and
-// opens. It is native code, so it is loaded only if the environment variable STOKER_TRUST_NATIVE allows it.
+// opens. An interpreted one may contain such libraries too, so read_exported_file checks both kinds first.
 #include "stoker/models/exported_graph.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -9,7 +9,6 @@
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/nativert/ModelRunnerHandle.h>
 
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -39,16 +38,6 @@ class QuietLog {
                                      .got = first_sentence(why)});
 }
 
-void require_trust(const std::string& path) {
-    const char* trust = std::getenv("STOKER_TRUST_NATIVE");
-    if (trust == nullptr || std::string_view(trust) != "1") {
-        throw Unsupported({.where = "model.export",
-                           .expected = "a file without compiled graphs",
-                           .got = path + ", which contains native code",
-                           .hint = "set STOKER_TRUST_NATIVE=1 if you trust its author"});
-    }
-}
-
 }  // namespace
 
 struct ExportedGraph::Runner {
@@ -58,9 +47,6 @@ struct ExportedGraph::Runner {
 
 ExportedGraph::ExportedGraph(const std::string& path, const std::string& name, bool compiled)
     : runner_(std::make_unique<Runner>()) {
-    if (compiled) {
-        require_trust(path);
-    }
     const QuietLog quiet;
     try {
         if (compiled) {

@@ -11,8 +11,8 @@ namespace stoker {
 
 class ExportedGraph {
   public:
-    // Throws DataError if the graph `name` cannot be loaded, and Unsupported for a compiled graph unless
-    // STOKER_TRUST_NATIVE=1 is set.
+    // Loads a graph of a file that read_exported_file (exported_model.h) has accepted: a file may run native code as
+    // soon as it is opened here. Throws DataError if the graph `name` cannot be loaded.
     ExportedGraph(const std::string& path, const std::string& name, bool compiled);
     ExportedGraph(ExportedGraph&&) noexcept;
     ~ExportedGraph();

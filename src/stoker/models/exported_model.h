@@ -24,7 +24,8 @@ struct ExportedFile {
 };
 
 // Throws IoError, DataError for a damaged file or one that export_training did not write, and Unsupported for another
-// version of the format.
+// version of the format. Unless STOKER_TRUST_NATIVE=1 is set, throws Unsupported also for a file with compiled graphs,
+// and DataError for one that is not known to be without native code (formats/pt2/pt2_check.h).
 ExportedFile read_exported_file(const std::string& path);
 
 class ExportedModel final : public Model {
