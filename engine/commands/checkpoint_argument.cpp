@@ -73,7 +73,7 @@ Trained open_trained(const TrainedOptions& options) {
 std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint) {
     std::vector<std::string> names = read_classes(checkpoint);
     auto outputs = static_cast<std::int64_t>(names.size());
-    if (names.empty()) {
+    if (names.empty() && !recipe.model.classes) {
         const RecipeData data = open_train_data(recipe.data);
         names.assign(data.train->classes().begin(), data.train->classes().end());
         outputs = class_count(recipe, *data.train);

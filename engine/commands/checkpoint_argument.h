@@ -32,8 +32,8 @@ struct Trained {
 // that the checkpoint was trained with.
 Trained open_trained(const TrainedOptions& options);
 
-// One name for each output of the model: the classes stored in the checkpoint, else those of the recipe's training
-// data; outputs without a name are numbered.
+// One name for each output of the model: the classes stored in the checkpoint, else model.classes numbers, else the
+// classes of the recipe's training data; outputs without a name are numbered.
 std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint);
 
 }  // namespace stoker::cli

@@ -1,4 +1,5 @@
-// stoker eval: evaluates a checkpoint on the recipe's validation data and lists the classes that it confuses most.
+// stoker eval: evaluates a checkpoint on the recipe's validation data, or on other data, and lists the classes that it
+// confuses most.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -23,6 +24,7 @@ namespace stoker::cli {
 namespace {
 
 struct Options : TrainedOptions {
+    std::string data;
     bool json = false;
 };
 
@@ -92,7 +94,10 @@ void require_finite(const Evaluation& evaluation, const std::filesystem::path& c
 }
 
 int run(const Options& options) {
-    const auto [recipe, checkpoint] = open_trained(options);
+    auto [recipe, checkpoint] = open_trained(options);
+    if (!options.data.empty()) {
+        recipe.data.val = options.data;
+    }
     const std::vector<std::string> classes = read_classes(checkpoint);
     if (evaluates_training_data(recipe, checkpoint)) {
         fmt::print(stderr, "{}: this is the data that the model was trained on\n", recipe.data.val);
@@ -134,10 +139,12 @@ int run(const Options& options) {
 Command add_eval(CLI::App& app) {
     auto options = std::make_shared<Options>();
     add_trained_options(app, *options);
+    app.add_option("data", options->data,
+                   "a data set with labels; the test split of one with two splits (default: the recipe's data.val)");
     app.add_flag("--json", options->json, "one JSON document on stdout");
     example(app,
             "  stoker eval runs/digits\n"
-            "  stoker eval runs/digits --set data.val=data/test\n"
+            "  stoker eval runs/digits data/test\n"
             "  stoker eval recipes/digits.toml --checkpoint runs/digits/checkpoints/938");
     return [options] { return run(*options); };
 }

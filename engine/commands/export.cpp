@@ -9,6 +9,7 @@
 #include "stoker/bridge/torch_error.h"
 #include "stoker/models/torchscript_export.h"
 #include "stoker/pipeline/recipe_data.h"
+#include "stoker/track/recipe_keys.h"
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/run/run_setup.h"
 
@@ -19,8 +20,19 @@ struct Options : TrainedOptions {
     std::string out;
 };
 
-// The shape (C, H, W) of the recipe's validation images, or of its training images without validation data.
-Shape image_shape(const Recipe& recipe, const ModelMetadata& metadata) {
+// data.val_ops of a recipe, as text.
+std::string val_ops(const std::string& recipe) {
+    return recipe.empty() ? "" : recipe_keys(recipe, "the recipe")["data.val_ops"];
+}
+
+// The shape (C, H, W) of the model's images. It is in the checkpoint; the data is opened only if data.val_ops differ
+// from those of the training, or if the checkpoint does not have the shape.
+Shape image_shape(const Trained& trained, const ModelMetadata& metadata) {
+    const Recipe& recipe = trained.recipe;
+    const Shape stored = input_of(metadata);
+    if (!stored.empty() && val_ops(read_trained_recipe(trained.checkpoint)) == val_ops(recipe_to_toml(recipe))) {
+        return stored;
+    }
     const at::Device cpu = at::kCPU;
     RecipeData data = open_data(recipe.data);
     Recipe single_threaded = recipe;
@@ -54,7 +66,7 @@ int run(const Options& options) {
         write_tensors(options.out, weights.tensors, weights.metadata);
     } else {
         with_stoker_errors([&] {
-            const Shape image = image_shape(recipe, weights.metadata);
+            const Shape image = image_shape(trained, weights.metadata);
             const auto classes = static_cast<std::int64_t>(class_names(recipe, checkpoint).size());
             const auto model = make_trained_model(recipe, weights, image, classes, at::kCPU);
             save_torchscript(*model, image, options.out, to_json(weights.metadata));

@@ -260,3 +260,41 @@ def test_a_state_json_that_is_none_is_refused_in_the_same_words(stoker, digits, 
 def test_another_activation_is_refused(stoker, digits):
     done = stoker("eval", "r.toml", "--checkpoint", digits, "--set", "model.activation=gelu", status=1)
     assert '[model.activation] expected "relu", as the checkpoint was trained with, got "gelu"' in done.err
+
+
+@pytest.mark.parametrize("model", ["mlp", "resnet18"])
+def test_only_training_needs_the_training_data(stoker, tmp_path, model):
+    draw_photos(tmp_path / "train", 4, 24)
+    draw_photos(tmp_path / "other", 3, 24)
+    (tmp_path / "r.toml").write_text(f"""
+device = "cpu"
+[data]
+train = "train"
+val = "25%"
+batch_size = 6
+val_ops = [{{op = "center_crop", size = 20}}, {{op = "normalize", preset = "imagenet"}}]
+train_ops = [{{op = "center_crop", size = 20}}, {{op = "normalize", preset = "imagenet"}}]
+[model]
+name = "{model}"
+[train]
+epochs = 1
+threads = 1
+""")
+    stoker("train", "r.toml", "--out", "run")
+    stoker("export", "run", "-o", "before.pt")
+    figures = stoker("eval", "run", "other", "--json").json()
+    assert figures["samples"] == 9
+    shutil.rmtree(tmp_path / "train")
+    stoker("export", "run", "-o", "after.pt")
+    images = torch.randn(2, 3, 20, 20)
+    before, after = (torch.jit.load(tmp_path / f"{name}.pt") for name in ("before", "after"))
+    assert torch.equal(before(images), after(images))
+    assert stoker("eval", "run", "other", "--json").json() == figures
+    error = stoker("eval", "run", status=1).err  # on a share of what is gone
+    assert "train" in error and error.count("\n") == 1, error
+
+
+def test_other_ops_change_the_shape_of_an_export(stoker, tmp_path, digits):
+    sets = ("--set", 'data.val_ops=[{op = "resize", size = [14, 14]}]')
+    error = stoker("export", "run", "-o", "x.pt", *sets, status=1).err
+    assert "shape [128, 196]" in error and error.count("\n") == 1, error
