@@ -1,4 +1,4 @@
-// Reads arbitrary bytes as a zip file, with all its members, and as a .pt file.
+// Reads arbitrary bytes as a zip file, with all its members, and as a .pt file of data and of weights.
 #include "fuzz/formats/sources.h"
 #include "stoker/formats/arrays/pt.h"
 #include "stoker/io/zip.h"
@@ -22,6 +22,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const PtFile file(input);
         for (const ArrayView& array : file.arrays()) {
             require(array.bytes.size() == checked_array_bytes(array.type, array.shape));
+            touch(array.bytes.first(std::min<std::size_t>(array.bytes.size(), 100)));
+        }
+    });
+    succeeds([&] {
+        const PtFile file(input, PtFile::StateDict());
+        for (std::size_t i = 0; i < file.arrays().size(); ++i) {
+            const ArrayView& array = file.arrays()[i];
+            require(array.bytes.size() == checked_array_bytes(array.type, array.shape));
+            require(!file.is_bfloat16(i) || array.type.item_size == 2);
             touch(array.bytes.first(std::min<std::size_t>(array.bytes.size(), 100)));
         }
     });

@@ -109,7 +109,7 @@ def test_a_resumed_run_reads_its_checkpoint_alone(stoker, tmp_path, pretrained):
     assert error.count("\n") <= 4 and "model.freeze" in error
 
 
-DAMAGES = ["shape", "missing", "extra", "head", "no file", "no checkpoint", "cut", "cut header", "text", "torch.save"]
+DAMAGES = ["shape", "missing", "extra", "head", "no file", "no checkpoint", "cut", "cut header", "text", "old torch"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -145,7 +145,7 @@ def test_other_weights_are_refused_in_one_line(stoker, tmp_path, pretrained, dam
         named = "expected a safetensors file, got a file that does not begin as one"
     else:
         file.unlink()  # the tensors lie in it
-        torch.save(pretrained, file)
+        torch.save(pretrained, file, _use_new_zipfile_serialization=False)
         named = "got a file of torch.save; save it with safetensors.torch.save_file"
     error = train(stoker, tmp_path, *sets, status=1).err
     assert error.startswith("stoker: [model.weights") and error.count("\n") == 1 and named in error, error
@@ -211,3 +211,69 @@ def test_what_cannot_be_frozen_or_computed_again_is_refused(stoker, tmp_path, pr
         assert "[model.freeze]" in train(stoker, tmp_path, setting, status=1).err
     error = train(stoker, tmp_path, "model.name=mlp", "model.weights=", "train.gradient_checkpointing=true", status=1).err
     assert "[train.gradient_checkpointing]" in error and error.count("\n") == 1
+
+
+def test_weights_without_the_last_layer_are_loaded(stoker, tmp_path, pretrained):
+    backbone = {name: value for name, value in pretrained.items() if not name.startswith("fc.")}
+    save_file(backbone, tmp_path / "backbone.safetensors")
+    still = ("model.weights=backbone.safetensors", "optimizer.lr=1e-30", "optimizer.weight_decay=0")
+    done = train(stoker, tmp_path, *still)
+    assert "backbone.safetensors: initial weights; fc.weight and fc.bias newly initialised" in done.err
+    weights = weights_of(tmp_path)
+    assert torch.equal(weights["conv5.weight"], pretrained["conv5.weight"])
+    assert weights["fc.weight"].shape == (FEWER, 256) and weights["fc.weight"].abs().max() > 0
+    # Half of the layer, or another layer, is not a removed classifier.
+    for missing in ("fc.bias", "bn6.weight"):
+        save_file({name: value for name, value in pretrained.items() if name != missing}, tmp_path / "x.safetensors")
+        error = train(stoker, tmp_path, "model.weights=x.safetensors", "model.classes=7", run="x", status=1).err
+        assert f"expected {missing} of shape" in error and error.count("\n") == 1, error
+
+
+def nested(name):
+    return lambda state: {name: state, "epoch": 3, "lr": 0.1}
+
+
+SAVED = {
+    "pth": lambda state: state,
+    "bfloat16": lambda state: {name: v.bfloat16() if v.is_floating_point() else v for name, v in state.items()},
+    "parameters": lambda state: {name: nn.Parameter(v, False) if "fc" in name else v for name, v in state.items()},
+    "strides": lambda state: {name: v.contiguous(memory_format=torch.channels_last) if v.dim() == 4 else v
+                              for name, v in state.items()},
+    "state_dict": nested("state_dict"),
+    "model_state_dict": nested("model_state_dict"),
+    "model": nested("model"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", SAVED)
+def test_weights_of_torch_save_are_read(stoker, tmp_path, pretrained, form):
+    net = make_twin(lambda: ConvNet(3))
+    assert all(torch.equal(value, pretrained[name]) for name, value in net.state_dict().items())
+    torch.save(SAVED[form](net.state_dict()), tmp_path / "given.pth")
+    done = train(stoker, tmp_path, "model.weights=given.pth", "optimizer.lr=1e-30", "optimizer.weight_decay=0")
+    assert "given.pth: initial weights; fc.weight and fc.bias newly initialised" in done.err
+    expected = pretrained["conv5.weight"]
+    assert torch.equal(weights_of(tmp_path)["conv5.weight"], expected.bfloat16().float() if form == "bfloat16" else expected)
+
+
+class Harmful:
+    def __reduce__(self):
+        return print, ("run",)
+
+
+@pytest.mark.parametrize(
+    ("saved", "text"),
+    [
+        (lambda net: net, "test_models_parity"),
+        (lambda net: {**net.state_dict(), "x": Harmful()}, "print"),
+        (lambda net: {"weights": net.state_dict()}, "save net.state_dict() alone"),
+        (lambda net: {**net.state_dict(), "fc.bias": torch.zeros(3, dtype=torch.bool)}, 'bool in "fc.bias"'),
+        (lambda net: [torch.zeros(3)], "expected a state_dict, got list of 1"),
+        (lambda net: net.state_dict()["fc.bias"], "expected a state_dict, got"),
+    ],
+)
+def test_what_is_no_state_dict_is_refused(stoker, tmp_path, pretrained, saved, text):
+    torch.save(saved(make_twin(lambda: ConvNet(3))), tmp_path / "given.pt")
+    done = train(stoker, tmp_path, "model.weights=given.pt", status=1)
+    assert "[model.weights: given.pt" in done.err and text in done.err and done.err.count("\n") == 1, done.err
+    assert not (tmp_path / "run").exists()

@@ -62,10 +62,14 @@ void Model::load(const std::vector<NamedTensor>& given, const std::string& where
 std::vector<std::string> Model::load_pretrained(std::vector<NamedTensor> given, std::int64_t classes,
                                                 const std::string& where) {
     strip_prefixes(given, *this);
-    std::vector<std::string> fresh = mismatched_classifier(*this, given, classes);
+    std::vector<std::string> fresh = missing_classifier(*this, given, classes);
+    if (fresh.empty()) {
+        fresh = mismatched_classifier(*this, given, classes);
+    }
     for (const std::string& name : fresh) {
+        std::erase_if(given, [&](const NamedTensor& entry) { return entry.name == name; });
         const auto own = std::ranges::find(parameters_, name, &NamedTensor::name);
-        std::ranges::find(given, name, &NamedTensor::name)->tensor = own->tensor.detach().clone();
+        given.push_back({name, own->tensor.detach().clone()});
     }
     load(given, where);
     require_finite(*this, where);

@@ -83,9 +83,9 @@ class Model {
     // Copies values by name and ignores further names of tied weights. Throws InvalidArgument, with `where` as the
     // origin of the values, if a name is missing or unknown or a shape differs.
     void load(const std::vector<NamedTensor>& state, const std::string& where = "model weights");
-    // As `load`, from a model that may have another number of classes: if only the layer with one output per class
-    // differs, it keeps its values, and the names of its parameters are returned. Prefixes of PyTorch's wrappers are
-    // removed. Throws InvalidArgument also for weights that are not finite.
+    // As `load`, from a model that may have another number of classes, or no last layer: if only the layer with one
+    // output per class differs, it keeps its values, and the names of its parameters are returned. Prefixes of
+    // PyTorch's wrappers are removed. Throws InvalidArgument also for weights that are not finite.
     std::vector<std::string> load_pretrained(std::vector<NamedTensor> state, std::int64_t classes,
                                              const std::string& where = "model weights");
 

@@ -155,4 +155,24 @@ std::vector<std::string> mismatched_classifier(const Model& model, const std::ve
     return whole_layer ? names : std::vector<std::string>();
 }
 
+std::vector<std::string> missing_classifier(const Model& model, const std::vector<NamedTensor>& given,
+                                            std::int64_t classes) {
+    if (given.empty() || model.parameters().empty()) {
+        return {};
+    }
+    const std::string_view layer = layer_of(model.parameters().back().name);
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : model.parameters()) {
+        if (layer_of(name) == layer && !layer.empty() && tensor.dim() > 0 && tensor.size(0) == classes) {
+            names.push_back(name);
+        }
+    }
+    const auto missing = [&](const NamedTensor& entry) { return find(given, entry.name) == nullptr; };
+    const auto in_layer = [&](const NamedTensor& entry) { return std::ranges::find(names, entry.name) != names.end(); };
+    const std::vector<NamedTensor> own = model.state();
+    const bool all_else =
+        std::ranges::all_of(own, [&](const auto& entry) { return missing(entry) == in_layer(entry); });
+    return all_else ? names : std::vector<std::string>();
+}
+
 }  // namespace stoker

@@ -27,4 +27,9 @@ void strip_prefixes(std::vector<NamedTensor>& given, const Model& model);
 std::vector<std::string> mismatched_classifier(const Model& model, const std::vector<NamedTensor>& given,
                                                std::int64_t classes);
 
+// The names of the parameters of the last layer, which has `classes` outputs, if they are all that `given` lacks: it is
+// a model whose classifier was removed. Empty otherwise.
+std::vector<std::string> missing_classifier(const Model& model, const std::vector<NamedTensor>& given,
+                                            std::int64_t classes);
+
 }  // namespace stoker

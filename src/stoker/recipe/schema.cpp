@@ -173,9 +173,10 @@ std::vector<SchemaKey> model_keys() {
         one_of("model.stem", at(&ModelRecipe::stem), {"auto", "imagenet", "cifar"},
                "resnets: `imagenet` is a 7x7 convolution of stride 2 with pooling, `cifar` a 3x3 convolution for small "
                "images; `auto`: `cifar` up to 64x64 pixels"),
-        text("model.weights", at(&ModelRecipe::weights), "a .safetensors file, a checkpoint or a run folder", any,
-             "initial weights, matched by name; the last layer is initialised anew if the number of classes differs; "
-             "empty: random, from `seed`"),
+        text("model.weights", at(&ModelRecipe::weights),
+             "a .safetensors, .pt or .pth file, a checkpoint or a run folder", any,
+             "initial weights, matched by name; the last layer is initialised anew if it is missing or the number of "
+             "classes differs; empty: random, from `seed`"),
         texts("model.freeze", at(&ModelRecipe::freeze), 64,
               "parameters that are not trained: names, with `*` for any part"),
     };

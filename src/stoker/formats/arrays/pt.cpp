@@ -109,6 +109,16 @@ std::optional<PickleValue::Kind> kind_of_entries(const PickleValue& list) {
     return list.size() == 0 ? std::nullopt : std::optional(kind_of(0));
 }
 
+// The dict of tensors in what a training script saved.
+PickleValue state_dict_in(const PickleValue& root) {
+    for (const char* name : {"state_dict", "model_state_dict", "model"}) {
+        if (const auto inner = root.find(name); inner && inner->kind() == PickleValue::Kind::dict) {
+            return *inner;
+        }
+    }
+    return root;
+}
+
 bool is_container(const PickleValue& value) {
     using Kind = PickleValue::Kind;
     const Kind kind = value.kind();
@@ -130,6 +140,15 @@ PtFile::PtFile(const std::filesystem::path& path, bool all, std::span<const std:
 }
 
 PtFile::PtFile(std::span<const std::byte> bytes) : zip_(bytes) {
+    read();
+}
+
+PtFile::PtFile(const std::filesystem::path& path, StateDict /*tag*/)
+    : path_(path.string()), zip_(checked_zip(path)), pickle_(path.string()), state_dict_(true) {
+    with_place({.path = path_}, [&] { read(); });
+}
+
+PtFile::PtFile(std::span<const std::byte> bytes, StateDict /*tag*/) : zip_(bytes), state_dict_(true) {
     read();
 }
 
@@ -176,8 +195,14 @@ void PtFile::read_byte_order() {
 }
 
 void PtFile::read_structure(const ZipEntry& member) {
-    const PickleValue root = pickle_.read(content(member).bytes);
+    PickleValue root = pickle_.read(content(member).bytes);
     using Kind = PickleValue::Kind;
+    if (state_dict_) {
+        if (root.kind() != Kind::dict) {
+            refuse("a state_dict", root.describe());
+        }
+        root = state_dict_in(root);
+    }
     if (root.kind() == Kind::tensor || root.kind() == Kind::array) {
         add("", root);
     } else if (root.kind() == Kind::dict) {
@@ -207,6 +232,9 @@ void PtFile::add(std::string name, const PickleValue& value) {
     }
     const Kind kind = value.kind();
     const auto entries = kind == Kind::list || kind == Kind::tuple ? kind_of_entries(value) : std::nullopt;
+    if (state_dict_ && kind != Kind::tensor && !is_container(value)) {
+        return;
+    }
     if (kind != Kind::tensor && kind != Kind::array && entries != Kind::integer && entries != Kind::text) {
         check_nesting(name, value);
         return;
@@ -221,8 +249,9 @@ void PtFile::add(std::string name, const PickleValue& value) {
     if (kind == Kind::tensor) {
         add_tensor(std::move(name), value.tensor());
     } else if (kind == Kind::array) {
-        arrays_.push_back(value.array());
-        arrays_.back().name = std::move(name);
+        ArrayView array = value.array();
+        array.name = std::move(name);
+        add_array(std::move(array));
     } else if (entries == Kind::integer) {
         add_integers(std::move(name), value);
     } else {
@@ -238,13 +267,14 @@ void PtFile::check_nesting(const std::string& name, const PickleValue& value) co
         if (is_container(inner) || inner.kind() == Kind::tensor || inner.kind() == Kind::array) {
             unsupported("tensors, or one dict, list or tuple of tensors",
                         fmt::format("a {} in the {} under {:?}", inner.describe(), value.describe(), name),
-                        "stack the samples into one tensor: {\"images\": images, \"labels\": labels}");
+                        state_dict_ ? "save net.state_dict() alone"
+                                    : "stack the samples into one tensor: {\"images\": images, \"labels\": labels}");
         }
     }
 }
 
 void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
-    if (tensor.bfloat16) {
+    if (tensor.bfloat16 && !state_dict_) {
         unsupported("tensors of integers, booleans and floats", fmt::format("bfloat16 in {:?}", name),
                     "save it as float32");
     }
@@ -272,7 +302,12 @@ void PtFile::add_tensor(std::string name, const PickledTensor& tensor) {
         gather(tensor, from.bytes.subspan(offset * item), to);
         array.bytes = to;
     }
+    add_array(std::move(array), tensor.bfloat16);
+}
+
+void PtFile::add_array(ArrayView array, bool bfloat16) {
     arrays_.push_back(std::move(array));
+    bfloat16_.push_back(bfloat16);
 }
 
 void PtFile::add_integers(std::string name, const PickleValue& list) {
@@ -281,10 +316,10 @@ void PtFile::add_integers(std::string name, const PickleValue& list) {
         const std::int64_t value = list[i].integer();
         std::memcpy(to.data() + i * sizeof value, &value, sizeof value);
     }
-    arrays_.push_back({.name = std::move(name),
-                       .type = {.kind = ArrayKind::signed_integer, .item_size = sizeof(std::int64_t)},
-                       .shape = {static_cast<std::int64_t>(list.size())},
-                       .bytes = to});
+    add_array({.name = std::move(name),
+               .type = {.kind = ArrayKind::signed_integer, .item_size = sizeof(std::int64_t)},
+               .shape = {static_cast<std::int64_t>(list.size())},
+               .bytes = to});
 }
 
 void PtFile::add_texts(std::string name, const PickleValue& list) {

@@ -10,7 +10,9 @@
 #include "stoker/base/hash.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/bridge/tensor.h"
+#include "stoker/formats/arrays/pt_state_dict.h"
 #include "stoker/formats/arrays/safetensors.h"
+#include "stoker/io/zip.h"
 
 namespace stoker {
 
@@ -45,6 +47,20 @@ ModelFile read_model_file(const fs::path& path, const std::string& hash = "") {
         model.tensors.push_back({name, copy_of(view)});
     }
     check_maps();
+    return model;
+}
+
+// Whether the file is a zip file, as those of torch.save are.
+bool is_torch_file(const fs::path& path) {
+    return is_zip(MappedFile(path).bytes());
+}
+
+ModelFile read_torch_file(const fs::path& path) {
+    const PtStateDict file(path);
+    ModelFile model{.tensors = {}, .metadata = {}, .path = path.string()};
+    for (const auto& [name, view] : file.tensors()) {
+        model.tensors.push_back({name, copy_of(view)});
+    }
     return model;
 }
 
@@ -228,7 +244,7 @@ ModelFile read_model(const fs::path& checkpoint) {
 }
 
 ModelFile read_weights(const fs::path& path) {
-    constexpr const char* kWanted = "a .safetensors file, a checkpoint or a run folder";
+    constexpr const char* kWanted = "a .safetensors, .pt or .pth file, a checkpoint or a run folder";
     std::error_code none;
     if (!fs::exists(path, none)) {
         throw IoError({.where = "model.weights",
@@ -238,13 +254,15 @@ ModelFile read_weights(const fs::path& path) {
     }
     try {
         if (!fs::is_directory(path)) {
-            return read_model_file(path);
+            return is_torch_file(path) ? read_torch_file(path) : read_model_file(path);
         }
         if (const auto checkpoint = find_checkpoint(path)) {
             return read_best_weights(*checkpoint);
         }
     } catch (const DataError& error) {
         throw DataError({.path = "model.weights: " + error.place().path}, error.info());
+    } catch (const Unsupported& error) {  // its line begins with "[path]"
+        throw Unsupported("[model.weights: " + std::string(error.what()).substr(1));
     }
     throw IoError(
         {.where = "model.weights: " + path.string(), .expected = kWanted, .got = "a folder without a checkpoint"});

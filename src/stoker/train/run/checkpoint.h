@@ -66,8 +66,9 @@ std::string read_model_hash(const std::filesystem::path& checkpoint);
 // The weights to evaluate: the averaged weights where there are any, else model.safetensors.
 ModelFile read_model(const std::filesystem::path& checkpoint);
 
-// The same for model.weights: `path` is a .safetensors file, a checkpoint, or a run folder, whose newest checkpoint is
-// read. Throws IoError where it is none of these, and DataError, which names model.weights, for a damaged file.
+// The same for model.weights: `path` is a .safetensors file, a state_dict that torch.save wrote, a checkpoint, or a run
+// folder, whose newest checkpoint is read. Throws IoError where it is none of these; DataError for a damaged file and
+// Unsupported for what PtStateDict cannot read, both naming model.weights.
 ModelFile read_weights(const std::filesystem::path& path);
 
 }  // namespace stoker

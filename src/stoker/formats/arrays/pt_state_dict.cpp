@@ -1,0 +1,50 @@
+#include "stoker/formats/arrays/pt_state_dict.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+std::optional<DType> dtype_of_array(const ArrayType& type, bool bfloat16) {
+    if (type.big_endian) {
+        return std::nullopt;
+    }
+    switch (type.kind) {
+        case ArrayKind::floating:
+            return bfloat16              ? DType::bfloat16
+                   : type.item_size == 2 ? DType::float16
+                   : type.item_size == 4 ? DType::float32
+                                         : DType::float64;
+        case ArrayKind::signed_integer:
+            return type.item_size == 4   ? std::optional(DType::int32)
+                   : type.item_size == 8 ? std::optional(DType::int64)
+                                         : std::nullopt;
+        case ArrayKind::unsigned_integer:
+            return type.item_size == 1 ? std::optional(DType::uint8) : std::nullopt;
+        case ArrayKind::boolean:
+            return std::nullopt;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+PtStateDict::PtStateDict(const std::filesystem::path& path) : file_(path, PtFile::StateDict()) {
+    for (std::size_t i = 0; i < file_.arrays().size(); ++i) {
+        const ArrayView& array = file_.arrays()[i];
+        const auto dtype = dtype_of_array(array.type, file_.is_bfloat16(i));
+        if (!dtype) {
+            throw Unsupported({.where = path.string(),
+                               .expected = "tensors of floats, uint8, int32 or int64",
+                               .got = fmt::format("{} in {:?}", array_type_name(array.type), array.name)});
+        }
+        auto* bytes = const_cast<std::byte*>(array.bytes.data());  // read only, as in SafetensorsFile
+        tensors_.push_back({array.name, {.data = bytes, .dtype = *dtype, .shape = array.shape}});
+    }
+}
+
+}  // namespace stoker
