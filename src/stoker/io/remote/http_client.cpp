@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <fmt/format.h>
 #include <new>
 
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
+#include "stoker/io/remote/address_kind.h"
 #include "stoker/io/remote/url.h"
 
 namespace stoker {
@@ -29,6 +32,33 @@ void start_curl() {
     }
 }
 
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
+    return value == nullptr ? "" : value;
+}
+
+// The variable that names the file of trusted certificates; empty if none does.
+std::string certificate_variable() {
+    for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+        if (!variable(name).empty()) {
+            return name;
+        }
+    }
+    return "";
+}
+
+std::string hint_of(CURLcode code) {
+    const std::string name = certificate_variable();
+    if (code == CURLE_SSL_CACERT_BADFILE) {
+        return name.empty() ? "install the system's CA certificates, or name a file of them in SSL_CERT_FILE"
+                            : fmt::format("{} must name a PEM file of CA certificates", name);
+    }
+    if (code == CURLE_PEER_FAILED_VERIFICATION) {
+        return fmt::format("to trust a CA of your own, name its PEM file in {}", name.empty() ? "SSL_CERT_FILE" : name);
+    }
+    return "";
+}
+
 // State of one transfer, shared by the callbacks.
 struct Transfer {
     const HttpRequest& request;
@@ -37,10 +67,26 @@ struct Transfer {
     std::size_t part = 0;      // of request.into
     std::size_t written = 0;   // in that part
     std::string refusal = {};  // why a callback ended the transfer
+    std::string hint = {};
+    std::optional<AddressKind> first_kind = {};  // of the address of the first request
 
     std::size_t refuse(const char* why) {
         refusal = why;
         return 0;
+    }
+
+    // Called with the address that the connection has, after the look-up of its name and before each request, so also
+    // after each redirect. Through a proxy that is the proxy's address, and the proxy decides.
+    bool allows(const std::string& address) {
+        const AddressKind kind = address_kind(address);
+        first_kind = first_kind.value_or(kind);
+        if (kind == AddressKind::global || kind == *first_kind || variable("STOKER_PRIVATE_REDIRECTS") == "1") {
+            return true;
+        }
+        refusal = fmt::format("a redirect from a {} to a {} address ({})", address_kind_name(*first_kind),
+                              address_kind_name(kind), address);
+        hint = "set STOKER_PRIVATE_REDIRECTS=1 if this server may name addresses inside your network";
+        return false;
     }
 
     void begin_answer(std::string_view line) {
@@ -131,6 +177,11 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* trans
     return guarded(transfer, [&](Transfer& to) { return to.take_body(std::as_bytes(std::span(data, size * count))); });
 }
 
+int on_request(void* transfer, char* address, char*, int, int) {
+    const std::size_t allowed = guarded(transfer, [&](Transfer& to) { return to.allows(address) ? 1U : 0U; });
+    return allowed == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
 int on_progress(void* transfer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
     const std::atomic<bool>* cancelled = static_cast<Transfer*>(transfer)->request.cancelled;
     return cancelled != nullptr && cancelled->load() ? 1 : 0;
@@ -181,6 +232,7 @@ class HttpClient::Handle {
             ::curl_easy_cleanup(std::exchange(curl_, nullptr));
             curl_ = made();
             transfer.answer.refused = !transfer.refusal.empty();
+            transfer.answer.hint = transfer.refusal.empty() ? hint_of(code) : transfer.hint;
             transfer.answer.may_pass = !is_lasting(code);
             transfer.answer.failure = !transfer.refusal.empty() ? transfer.refusal
                                       : reason[0] != '\0'       ? std::string(reason.data())
@@ -229,6 +281,21 @@ class HttpClient::Handle {
         set(CURLOPT_NOPROGRESS, 0L);
         set(CURLOPT_XFERINFOFUNCTION, on_progress);
         set(CURLOPT_XFERINFODATA, &transfer);
+        set(CURLOPT_PREREQFUNCTION, on_request);
+        set(CURLOPT_PREREQDATA, &transfer);
+        set_certificates();
+    }
+
+    // The order of the program curl.
+    void set_certificates() {
+        const std::string file = certificate_variable();
+        if (!file.empty()) {
+            set(CURLOPT_CAINFO, variable(file.c_str()).c_str());
+        }
+        const std::string folder = variable("SSL_CERT_DIR");
+        if (file != "CURL_CA_BUNDLE" && !folder.empty()) {
+            set(CURLOPT_CAPATH, folder.c_str());
+        }
     }
 
     CURL* curl_;

@@ -1,5 +1,6 @@
-// GET requests over libcurl. Thread-safe: every running request has its own connection, which later requests reuse.
-// Answers are returned as they are; retries and the meaning of a status are up to the caller.
+// GET requests over libcurl. Like the program curl, it trusts the certificates that CURL_CA_BUNDLE, SSL_CERT_FILE or
+// SSL_CERT_DIR name, else the system's. Thread-safe: every running request has its own connection, which later requests
+// reuse. Answers are returned as they are; retries and the meaning of a status are up to the caller.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,9 @@ struct HttpRequest {
     std::vector<std::string> headers;        // "Name: value"
     std::vector<std::span<std::byte>> into;  // receives the body of a 206 answer; a longer body ends the transfer
     std::size_t whole_bytes = 0;             // longest body of a 200 answer that is accepted
-    bool follow = true;                      // redirects to http and https; from https to https only
+    // Redirects to http and https, from https to https only. A redirect to an address that is not global is refused,
+    // unless the first request went to one of the same kind or STOKER_PRIVATE_REDIRECTS is 1.
+    bool follow = true;
     std::chrono::milliseconds connect_time{10'000};
     std::chrono::seconds stall_time{10};  // a transfer of almost no bytes for so long is ended
     const std::atomic<bool>* cancelled = nullptr;
@@ -34,6 +37,7 @@ struct HttpAnswer {
     std::size_t received = 0;                                  // bytes of `into` that were filled
     std::vector<std::byte> body;  // of a 200 answer; of statuses other than 200 and 206, the first 4 KiB
     std::string failure;          // why the transfer failed; empty if it was completed
+    std::string hint;             // of a failure: what to do; may be empty
     bool refused = false;         // the client ended it, because of a body that is too long
     bool may_pass = false;        // of a failure: a retry could succeed
 

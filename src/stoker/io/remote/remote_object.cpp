@@ -220,7 +220,7 @@ void RemoteObject::fetch(std::uint64_t offset, std::span<const std::span<std::by
 std::optional<RemoteObject::Fault> RemoteObject::check(const HttpAnswer& answer, ByteRange range) const {
     if (answer.status == 0) {
         if (!answer.may_pass) {
-            throw IoError({.where = name_, .expected = "an answer", .got = answer.failure});
+            throw IoError({.where = name_, .expected = "an answer", .got = answer.failure, .hint = answer.hint});
         }
         return Fault{answer.failure};
     }
@@ -306,9 +306,15 @@ void RemoteObject::refuse(const HttpAnswer& answer) const {
     } else if (answer.status == 404 || answer.status == 410) {
         hint = s3_ ? "check bucket, key and endpoint" : "check the path";
     } else if (answer.status >= 300 && answer.status < 400) {
-        hint = s3_ ? "check the region (AWS_REGION)" : "a redirect that cannot be followed";
+        hint = !answer.hint.empty() ? answer.hint
+               : s3_                ? "check the region (AWS_REGION)"
+                                    : "a redirect that cannot be followed";
     }
-    throw IoError({.where = name_, .expected = "an object that can be read", .got = status_text(answer), .hint = hint});
+    const bool followed = answer.status < 400 && !answer.failure.empty();  // the redirect has a status, too
+    throw IoError({.where = name_,
+                   .expected = "an object that can be read",
+                   .got = followed ? answer.failure : status_text(answer),
+                   .hint = hint});
 }
 
 }  // namespace stoker
