@@ -8,8 +8,8 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/io/remote/remote_file.h"
-#include "stoker/io/remote/url.h"
 
 namespace stoker {
 namespace {
@@ -67,12 +67,11 @@ bool is_settled(const FileInfo& info) {
 }
 
 bool is_remote(std::string_view name) {
-    return name.find("://") != std::string_view::npos;
+    return is_url(name);
 }
 
 std::string shown_name(std::string_view name) {
-    const bool url = is_remote(name) && !name.starts_with("s3://");
-    return url ? shown_url(name) : std::string(name);
+    return shown_url(name);
 }
 
 std::unique_ptr<ByteFile> open_byte_file(const std::string& name, const RemoteOptions& options) {

@@ -2,9 +2,11 @@
 #include "stoker/pipeline/recipe_data.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/base/user_cache.h"
 #include "stoker/formats/concat.h"
 #include "stoker/formats/open.h"
@@ -54,6 +56,23 @@ DatasetPtr joined(std::vector<DatasetPtr> datasets) {
     return datasets.size() == 1 ? datasets.front() : std::make_shared<ConcatDataset>(std::move(datasets));
 }
 
+// Opens the data set that `key` names. In a run's own recipe.toml, URLs lack their secrets.
+std::unique_ptr<Dataset> open_named(const char* key, const std::string& name, Split split, const DataRecipe& recipe) {
+    if (lacks_secrets(name)) {
+        throw InvalidArgument({.where = key,
+                               .expected = "the whole URL",
+                               .got = name,
+                               .hint = fmt::format("run folders keep no user names, passwords and queries of URLs: add "
+                                                   "--set {}=URL",
+                                                   key)});
+    }
+    return open_dataset(name, split, open_options(recipe));
+}
+
+const char* training_key(const DataRecipe& recipe, const std::string& name) {
+    return name == recipe.train ? "data.train" : "data.mix";
+}
+
 // The test splits of the training sets that have one; null if none has.
 DatasetPtr open_test_splits(const DataRecipe& recipe) {
     std::vector<DatasetPtr> found;
@@ -88,7 +107,7 @@ RecipeData open_train_data(const DataRecipe& recipe) {
     std::vector<DatasetPtr> train;
     std::vector<DatasetPtr> val;
     for (const std::string& name : training_sets(recipe)) {
-        DatasetPtr dataset = open_dataset(name, Split::train, open_options(recipe));
+        DatasetPtr dataset = open_named(training_key(recipe, name), name, Split::train, recipe);
         if (share) {  // each data set by its own keys, so the split does not depend on data.mix
             const SplitDatasets split = split_by_key(dataset, *share);
             dataset = split.rest;
@@ -106,7 +125,7 @@ RecipeData open_data(const DataRecipe& recipe) {
     RecipeData data = open_train_data(recipe);
     if (data.val == nullptr) {
         data.val = recipe.val.empty() ? open_test_splits(recipe)
-                                      : DatasetPtr(open_dataset(recipe.val, Split::test, open_options(recipe)));
+                                      : DatasetPtr(open_named("data.val", recipe.val, Split::test, recipe));
     }
     return data;
 }
@@ -116,7 +135,7 @@ RecipeData open_val_data(const DataRecipe& recipe) {
         return open_data(recipe);
     }
     if (!recipe.val.empty()) {
-        return {.train = nullptr, .val = open_dataset(recipe.val, Split::test, open_options(recipe))};
+        return {.train = nullptr, .val = open_named("data.val", recipe.val, Split::test, recipe)};
     }
     if (DatasetPtr splits = open_test_splits(recipe)) {
         return {.train = nullptr, .val = std::move(splits)};

@@ -11,6 +11,7 @@
 #define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
+#include "stoker/base/url_secrets.h"
 #include "stoker/recipe/values.h"
 
 namespace stoker {
@@ -147,7 +148,9 @@ std::string describe(const TomlValue& value) {
     return value.as<TomlTable>() != nullptr ? "a table" : "a date or a time";
 }
 
-std::string quoted_short(std::string_view text) {
+std::string quoted_short(std::string_view given) {
+    const std::string shown = shown_url(given);
+    const std::string_view text = shown;
     if (text.size() <= kShownBytes) {
         return fmt::format("\"{}\"", text);
     }

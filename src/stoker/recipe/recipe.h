@@ -158,7 +158,8 @@ Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets
 // The same from text; messages name `origin` as the path.
 Recipe parse_recipe(const std::string& text, const std::string& origin, const std::vector<std::string>& sets = {});
 
-// The recipe as TOML with every key, as run folders keep it. parse_recipe reads it back.
+// The recipe as TOML with every key, as run folders keep it. parse_recipe reads it back, except for the secrets of URLs
+// (stored_url).
 std::string recipe_to_toml(const Recipe& recipe);
 
 }  // namespace stoker

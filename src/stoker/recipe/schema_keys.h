@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "stoker/base/url_secrets.h"
 #include "stoker/recipe/op_spec.h"
 #include "stoker/recipe/schema.h"
 #include "stoker/recipe/values.h"
@@ -74,6 +75,11 @@ struct Bounds {
         return inside ? given : std::nullopt;
     }
 };
+
+// The secrets of URLs stay out of the files and messages that have a recipe's text.
+inline std::string stored_text(std::string_view value) {
+    return toml_string(stored_url(value));
+}
 
 // A zero byte is refused: no path and no name contains one.
 inline std::optional<std::string> read_text_value(const TomlValue& value) {
@@ -183,7 +189,7 @@ SchemaKey text(std::string name, Field at, std::string allowed, Possible possibl
             auto given = read_text_value(value);
             return given && possible(*given) ? given : std::nullopt;
         },
-        toml_string);
+        stored_text);
     key.text = true;
     return key;
 }
@@ -220,7 +226,7 @@ SchemaKey texts(std::string name, Field at, std::size_t most, std::string about)
             auto given = read_text_value(item);
             return given && !given->empty() ? given : std::nullopt;
         },
-        toml_string);
+        stored_text);
 }
 
 template <typename Field>

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "stoker/base/error.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/recipe/document.h"
 #include "stoker/recipe/recipe.h"
 
@@ -22,7 +23,7 @@ std::string text_of(const TomlValue& value) {
         return fmt::format("{}", *number);
     }
     if (const auto* text = value.as<std::string>()) {
-        return *text;
+        return stored_url(*text);
     }
     std::string out;
     if (const auto* array = value.as<TomlArray>()) {

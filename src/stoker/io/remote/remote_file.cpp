@@ -140,7 +140,7 @@ const std::string& RemoteFile::name() const {
 }
 
 std::string RemoteFile::identity() const {
-    return origin_->object().url();
+    return origin_->object().cache_name();
 }
 
 std::string RemoteFile::stamp() const {

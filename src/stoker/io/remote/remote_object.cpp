@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/io/remote/content_range.h"
 #include "stoker/io/remote/s3.h"
 #include "stoker/io/remote/url.h"
@@ -90,7 +91,7 @@ RemoteObject::RemoteObject(const std::string& name, const RemoteOptions& options
 }
 
 std::string RemoteObject::identity() const {
-    return fmt::format("{}\n{}\n{}", url_, version_, size_);
+    return fmt::format("{}\n{}\n{}", cache_name(), version_, size_);
 }
 
 HttpRequest RemoteObject::request(ByteRange range, Parts into) const {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/base/url_secrets.h"
 #include "stoker/io/byte_file.h"
 #include "stoker/io/remote/http_client.h"
 #include "stoker/io/remote/retry.h"
@@ -37,8 +38,9 @@ class RemoteObject {
     // is cached under it.
     bool same_bytes() const { return !version_.empty() && !weak_; }
 
-    // Unique among objects, and with identity() also among versions: for keys of caches, never for messages.
-    const std::string& url() const { return url_; }
+    // Unique among objects, and with identity() also among versions: for keys of caches, never for messages. The same
+    // for a URL that was signed again.
+    std::string cache_name() const { return unsigned_url(url_); }
     std::string identity() const;
 
     // The whole object, if the server does not support ranges.

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/io/remote/url.h"
 
 namespace stoker {
@@ -82,6 +83,13 @@ S3Name parse_s3_name(std::string_view name) {
     const std::size_t slash = rest.find('/');
     S3Name parts{.bucket = std::string(rest.substr(0, slash)),
                  .key = slash == std::string_view::npos ? "" : std::string(rest.substr(slash + 1))};
+    if (shown_url(name) != name) {
+        throw InvalidArgument({.where = shown_url(name),
+                               .expected = "s3://BUCKET/KEY",
+                               .got = "a user name or a password before the bucket",
+                               .hint = "credentials are read from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from "
+                                       "the AWS credentials file"});
+    }
     if (!name.starts_with(kScheme) || !is_bucket(parts.bucket) || parts.key.empty()) {
         throw InvalidArgument({.where = std::string(name),
                                .expected = "s3://BUCKET/KEY, the bucket of letters, digits, '-', '.' and '_'",

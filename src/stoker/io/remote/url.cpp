@@ -5,6 +5,7 @@
 
 #include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
+#include "stoker/base/url_secrets.h"
 
 namespace stoker {
 namespace {
@@ -43,18 +44,6 @@ Url parse_url(std::string_view url) {
         throw InvalidArgument({.where = shown_url(url), .expected = "a host after ://", .got = "none"});
     }
     return parts;
-}
-
-std::string shown_url(std::string_view url) {
-    const std::size_t scheme = url.find("://");
-    const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
-    const std::string_view rest = url.substr(begin);
-    const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
-    const std::string_view behind = rest.substr(authority.size());
-    const std::size_t end = behind.find_first_of("?#");
-    const bool query = end != std::string_view::npos && behind[end] == '?';
-    return fmt::format("{}{}{}{}", url.substr(0, begin), without_user(authority), behind.substr(0, end),
-                       query ? "?..." : "");
 }
 
 std::string percent_encode(std::string_view text, std::string_view kept) {

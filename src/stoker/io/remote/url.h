@@ -1,5 +1,4 @@
-// The parts of an http(s) URL, and the form in which messages show it: without user, password and query, which holds
-// the signature of a presigned URL.
+// The parts of an http(s) URL.
 #pragma once
 
 #include <string>
@@ -15,9 +14,6 @@ struct Url {
 
 // Throws InvalidArgument if scheme or host is missing.
 Url parse_url(std::string_view url);
-
-// Without user, password and fragment; a query is shown as "?...".
-std::string shown_url(std::string_view url);
 
 // Replaces bytes other than letters, digits, "-._~" and those in `kept` by %XX (RFC 3986, section 2.1).
 std::string percent_encode(std::string_view text, std::string_view kept);
