@@ -204,7 +204,7 @@ TEST(LoaderErrors, RefusesOptionsThatCannotBe) {
         }
     };
     expect_refused({.batch_size = 0}, "batch_size");
-    expect_refused({.batch_size = 4, .world_size = 3}, "multiple of the number of ranks");
+    expect_refused({.batch_size = 4, .world_size = 3}, "a multiple of the 3 ranks");
     expect_refused({.batch_size = 4, .rank = 4, .world_size = 4}, "rank");
     expect_refused({.batch_size = 11, .drop_last = true}, "drop_last");
     expect_refused({.batch_size = 4, .epochs = -1}, "epochs");

@@ -132,7 +132,7 @@ def test_idx_without_labels(train, digits):
 
 
 def test_a_batch_beyond_the_data(train):
-    train("synth:digits?count=3", "at least one full batch", lines="drop_last = true")
+    train("synth:digits?count=3", "[data.drop_last]", "at least one full batch", "data.batch_size", lines="drop_last = true")
 
 
 def test_images_of_several_sizes(train, folder):

@@ -94,7 +94,7 @@ class JpegEncoder {
 }  // namespace
 
 std::vector<std::byte> encode_png(ConstImageView image) {
-    check_image(image, "encode_png", INT32_MAX);
+    check_image(image, "PNG", INT32_MAX);
     const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context(spng_ctx_new(SPNG_CTX_ENCODER), spng_ctx_free);
     if (context == nullptr) {
         throw IoError({.where = "host memory", .expected = "memory to encode a PNG", .got = "none"});
@@ -122,7 +122,7 @@ std::vector<std::byte> encode_png(ConstImageView image) {
 }
 
 std::vector<std::byte> encode_jpeg(ConstImageView image, const JpegOptions& options) {
-    check_image(image, "encode_jpeg", JPEG_MAX_DIMENSION);
+    check_image(image, "JPEG", JPEG_MAX_DIMENSION);
     if (options.quality < 1 || options.quality > 100) {
         throw InvalidArgument(
             {.where = "encode_jpeg", .expected = "a quality of 1 to 100", .got = fmt::format("{}", options.quality)});

@@ -12,7 +12,7 @@ namespace stoker {
 ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets)
     : datasets_(std::move(datasets)), begins_{0} {
     if (datasets_.empty()) {
-        throw InvalidArgument({.where = "ConcatDataset", .expected = "at least one data set", .got = "none"});
+        throw InvalidArgument({.where = "data.mix", .expected = "at least one data set", .got = "none"});
     }
     for (const auto& dataset : datasets_) {
         if (!std::ranges::equal(dataset->classes(), classes())) {
@@ -20,7 +20,7 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
                                    .expected = fmt::format("the classes of {}: {}", datasets_.front()->path(),
                                                            fmt::join(classes(), ", ")),
                                    .got = fmt::format("{}", fmt::join(dataset->classes(), ", ")),
-                                   .hint = "only data sets of the same classes can be mixed"});
+                                   .hint = "only data sets of the same classes can be mixed (data.mix)"});
         }
         begins_.push_back(begins_.back() + dataset->size());
     }

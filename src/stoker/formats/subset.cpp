@@ -77,7 +77,7 @@ SplitDatasets split_by_key(std::shared_ptr<const Dataset> dataset, double share)
         throw InvalidArgument({.where = dataset->path(),
                                .expected = fmt::format("samples on both sides of a share of {}", share),
                                .got = fmt::format("all {} on one side", dataset->size()),
-                               .hint = "use another share, or more data"});
+                               .hint = "use another share in data.val, or more data"});
     }
     return {.rest = std::make_shared<Subset>(dataset, std::move(rest)),
             .share = std::make_shared<Subset>(dataset, std::move(chosen))};

@@ -110,10 +110,10 @@ void ordered_parallel_for(const OrderedRange& range, const std::function<void(st
             threads.emplace_back([&ring, i] { ring.run(i); });
         }
     } catch (const std::system_error& error) {
-        throw IoError({.where = "threads",
+        throw IoError({.where = "--workers",
                        .expected = fmt::format("{} threads", range.threads),
-                       .got = fmt::format("{} ({})", threads.size(), error.what()),
-                       .hint = "use fewer workers, or raise the limit on processes"});
+                       .got = fmt::format("{}: {}", threads.size(), errno_text(error.code().value())),
+                       .hint = "lower --workers, or raise the limit on threads (ulimit -u)"});
     }
     for (std::int64_t item = range.begin; item < range.end; ++item) {
         ring.wait_for(item);

@@ -85,8 +85,8 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     options_.workers = std::max(options_.workers, 0);
     options_.prefetch = std::max(options_.prefetch, 1);
     if (options_.epochs < 0 || options_.epochs > kMaxEpochs) {
-        throw InvalidArgument({.where = "loader",
-                               .expected = fmt::format("epochs from 0 (unlimited) to {}", kMaxEpochs),
+        throw InvalidArgument({.where = "train.epochs",
+                               .expected = fmt::format("0 (unlimited) to {}", kMaxEpochs),
                                .got = fmt::to_string(options_.epochs)});
     }
     if (sampler_->samples() != dataset_->size() || sampler_->seed() != options_.seed) {
@@ -197,10 +197,10 @@ void Loader::resize_workers(int workers) {
             worker.thread = std::thread([this, id, &worker] { work(id, worker); });
         } catch (const std::system_error& error) {
             workers_.pop_back();
-            throw IoError({.where = "loader",
-                           .expected = fmt::format("{} worker threads", workers),
-                           .got = fmt::format("{} ({})", id, error.code().message()),
-                           .hint = "use fewer workers"});
+            throw IoError({.where = "data.workers",
+                           .expected = fmt::format("{} threads", workers),
+                           .got = fmt::format("{}: {}", id, errno_text(error.code().value())),
+                           .hint = "lower data.workers, or raise the limit on threads (ulimit -u)"});
         }
     }
 }

@@ -100,13 +100,16 @@ void expect_refused(const BatchSamplerOptions& options, const std::string& part)
 
 TEST(BatchSampler, RefusesWhatCannotBe) {
     expect_refused({.size = 0, .batch_size = 1}, "at least one sample");
-    expect_refused({.size = 5, .batch_size = 0}, "batch_size of at least 1");
-    expect_refused({.size = 5, .batch_size = -4}, "batch_size of at least 1");
-    expect_refused({.size = 5, .batch_size = 4, .world_size = 0}, "world_size of at least 1");
-    expect_refused({.size = 5, .batch_size = 4, .rank = 2, .world_size = 2}, "rank in [0, world_size)");
-    expect_refused({.size = 5, .batch_size = 4, .rank = -1, .world_size = 2}, "rank in [0, world_size)");
-    expect_refused({.size = 5, .batch_size = 4, .world_size = 3}, "multiple of the number of ranks, got 4");
-    expect_refused({.size = 5, .batch_size = 6, .drop_last = true}, "drop_last");
+    expect_refused({.size = 5, .batch_size = 0}, "[data.batch_size] expected at least 1");
+    expect_refused({.size = 5, .batch_size = -4}, "[data.batch_size] expected at least 1");
+    expect_refused({.size = 5, .batch_size = 4, .world_size = 0}, "[ranks] expected at least 1");
+    expect_refused({.size = 5, .batch_size = 4, .rank = 2, .world_size = 2}, "a rank from 0 to 1");
+    expect_refused({.size = 5, .batch_size = 4, .rank = -1, .world_size = 2}, "a rank from 0 to 1");
+    expect_refused({.size = 5, .batch_size = 4, .world_size = 3},
+                   "[data.batch_size] expected a multiple of the 3 ranks, got 4");
+    expect_refused({.size = 5, .batch_size = 6, .drop_last = true},
+                   "[data.drop_last] expected at least one full batch of 6 samples, got 5 samples an epoch; lower "
+                   "data.batch_size");
 }
 
 }  // namespace

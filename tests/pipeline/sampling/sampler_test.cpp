@@ -332,7 +332,7 @@ void expect_refused(const SamplerOptions& options, const std::string& part) {
 
 TEST(Sampler, RefusesWhatCannotBe) {
     expect_refused({.size = 0}, "at least one sample");
-    expect_refused({.size = 10, .epoch_samples = -1}, "epoch_samples and window of at least 0");
+    expect_refused({.size = 10, .epoch_samples = -1}, "[data.epoch_samples, data.shuffle_window] expected at least 0");
     expect_refused({.size = 2, .epoch_samples = 200'000}, "each sample at most 65535 times per epoch");
     expect_refused({.size = 10, .groups = {{.weight = 0, .first = 0, .size = 3}}}, "positive weight");
     expect_refused({.size = 10, .groups = {{.weight = 1, .first = 0, .size = 0}}}, "at least one sample");
@@ -340,9 +340,12 @@ TEST(Sampler, RefusesWhatCannotBe) {
     expect_refused({.size = 10, .groups = {{.indices = {3, -5}}}}, "below 10");
     expect_refused({.size = 10, .groups = {{.first = 0, .size = 5}, {.indices = {7, 4}}}}, "sample 4 twice");
     expect_refused({.size = 40, .groups = {{.weight = 1e6, .first = 0, .size = 20}, {.first = 20, .size = 20}}},
-                   "0 of 40 for group 2 of 2");
+                   "[data.epoch_samples] expected at least one sample an epoch from each data set or class, got 0 of "
+                   "40 from number 2 "
+                   "of 2");
     expect_refused({.size = 10, .window = 5, .shards = {3, 3}}, "shards of 10 samples in total, got 6");
-    expect_refused({.size = 10, .window = 5, .groups = {{.first = 0, .size = 10}}}, "got both");
+    expect_refused({.size = 10, .window = 5, .groups = {{.first = 0, .size = 10}}},
+                   "[data.shuffle_window] expected 0, because");
 }
 
 }  // namespace

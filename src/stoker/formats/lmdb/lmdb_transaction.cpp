@@ -26,6 +26,9 @@ void check(int code, const std::string& path, const char* expected) {
         case MDB_VERSION_MISMATCH:
             throw DataError({.path = path}, {.where = "lmdb", .expected = expected, .got = ::mdb_strerror(code)});
         default:
+            if (code > 0) {
+                throw errno_error(path, expected, code);
+            }
             throw IoError({.where = path, .expected = expected, .got = ::mdb_strerror(code)});
     }
 }

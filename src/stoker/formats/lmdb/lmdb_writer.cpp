@@ -64,6 +64,9 @@ LmdbWriter::LmdbWriter(std::filesystem::path path) : path_(std::move(path)), han
 LmdbWriter::~LmdbWriter() = default;
 
 void LmdbWriter::check(int status, const char* expected) const {
+    if (status > 0) {
+        throw errno_error(path_.string(), expected, status);
+    }
     if (status != MDB_SUCCESS) {
         throw IoError({.where = path_.string(), .expected = expected, .got = mdb_strerror(status)});
     }

@@ -119,7 +119,7 @@ BlockKey block_key(std::string_view identity, std::uint64_t offset, std::uint64_
 
 BlockCache::BlockCache(const fs::path& directory, std::int64_t budget) : directory_(directory), budget_(budget) {
     if (budget_ < kDirectoryBytes + 4096) {
-        throw InvalidArgument({.where = "cache_bytes",
+        throw InvalidArgument({.where = "data.cache_bytes",
                                .expected = "room for at least one block",
                                .got = fmt::format("{} bytes", budget_)});
     }

@@ -5,23 +5,30 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
 
 namespace stoker {
 
 BatchSampler::BatchSampler(const BatchSamplerOptions& options) : options_(options) {
-    const auto require = [](bool holds, const char* expected, std::int64_t got) {
+    const auto require = [](bool holds, const char* where, const std::string& expected, std::int64_t got) {
         if (!holds) {
-            throw InvalidArgument({.where = "batch sampler", .expected = expected, .got = fmt::to_string(got)});
+            throw InvalidArgument({.where = where, .expected = expected, .got = fmt::to_string(got)});
         }
     };
-    require(options.size >= 1, "a data set of at least one sample", options.size);
-    require(options.batch_size >= 1, "batch_size of at least 1", options.batch_size);
-    require(options.world_size >= 1, "world_size of at least 1", options.world_size);
-    require(options.rank >= 0 && options.rank < options.world_size, "rank in [0, world_size)", options.rank);
-    require(options.batch_size % options.world_size == 0, "a batch_size that is a multiple of the number of ranks",
-            options.batch_size);
-    require(!options.drop_last || options.size >= options.batch_size,
-            "at least one full batch of samples, because drop_last drops the rest", options.size);
+    require(options.size >= 1, "data", "a data set of at least one sample", options.size);
+    require(options.batch_size >= 1, "data.batch_size", "at least 1", options.batch_size);
+    require(options.world_size >= 1, "ranks", "at least 1", options.world_size);
+    require(options.rank >= 0 && options.rank < options.world_size, "ranks",
+            fmt::format("a rank from 0 to {}", options.world_size - 1), options.rank);
+    require(options.batch_size % options.world_size == 0, "data.batch_size",
+            fmt::format("a multiple of the {} ranks", options.world_size), options.batch_size);
+    if (options.drop_last && options.size < options.batch_size) {
+        throw InvalidArgument(
+            {.where = "data.drop_last",
+             .expected = fmt::format("at least one full batch of {} samples", options.batch_size),
+             .got = fmt::format("{} an epoch", pluralize(options.size, "sample")),
+             .hint = "lower data.batch_size, or set data.drop_last = false to train on a smaller batch"});
+    }
 }
 
 std::int64_t BatchSampler::batches() const {

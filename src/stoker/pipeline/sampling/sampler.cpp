@@ -98,27 +98,28 @@ void check_occurrences(std::int64_t drawn, std::int64_t size) {
     constexpr std::int64_t kMost = std::numeric_limits<std::uint16_t>::max();
     if (size < 1) {
         throw InvalidArgument(
-            {.where = "sampler", .expected = "a data set of at least one sample", .got = fmt::to_string(size)});
+            {.where = "data", .expected = "a data set of at least one sample", .got = fmt::to_string(size)});
     }
     if (drawn / size >= kMost) {
-        throw InvalidArgument({.where = "sampler",
+        throw InvalidArgument({.where = "data.epoch_samples",
                                .expected = fmt::format("each sample at most {} times per epoch", kMost),
-                               .got = fmt::format("{} draws from {} samples", drawn, size)});
+                               .got = fmt::format("{} draws from {} samples", drawn, size),
+                               .hint = "lower data.epoch_samples, or change data.weights"});
     }
 }
 
 std::shared_ptr<const Sampler> make_sampler(const SamplerOptions& options) {
     if (options.epoch_samples < 0 || options.window < 0) {
-        throw InvalidArgument({.where = "sampler",
-                               .expected = "epoch_samples and window of at least 0",
+        throw InvalidArgument({.where = "data.epoch_samples, data.shuffle_window",
+                               .expected = "at least 0",
                                .got = fmt::format("{} and {}", options.epoch_samples, options.window)});
     }
     const bool windowed = options.window > 0 && options.window < options.size && options.shuffle;
     if (windowed && (!options.groups.empty() || options.epoch_samples != 0)) {
-        throw InvalidArgument({.where = "sampler",
-                               .expected = "a window, or groups or epoch_samples",
-                               .got = "both",
-                               .hint = "weights and epoch_samples draw from the whole data set"});
+        throw InvalidArgument(
+            {.where = "data.shuffle_window",
+             .expected = "0, because data.weights, data.balance and data.epoch_samples draw from the whole data set",
+             .got = fmt::to_string(options.window)});
     }
     if (!options.groups.empty()) {
         return make_weighted_sampler(options);

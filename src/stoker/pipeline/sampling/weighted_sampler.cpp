@@ -25,7 +25,7 @@ void check_group(const SamplerGroup& group, std::int64_t samples) {
     if (!(group.weight > 0) || !std::isfinite(group.weight) ||
         (group.indices.empty() ? !range : !std::ranges::all_of(group.indices, inside))) {
         throw InvalidArgument(
-            {.where = "sampler",
+            {.where = "data.weights",
              .expected = fmt::format("groups with a positive weight and at least one sample below {}", samples),
              .got = fmt::format("weight {} and {} samples, the first {}", group.weight, group.count(),
                                 group.indices.empty() ? group.first : group.indices.front())});
@@ -51,7 +51,7 @@ void check_overlap(const std::vector<SamplerGroup>& groups) {
     std::ranges::sort(ranges, {}, &Range::first);
     for (std::size_t i = 1; i < ranges.size(); ++i) {
         if (ranges[i].first < ranges[i - 1].end) {
-            throw InvalidArgument({.where = "sampler",
+            throw InvalidArgument({.where = "data.weights",
                                    .expected = "each sample in at most one group",
                                    .got = fmt::format("sample {} twice", ranges[i].first)});
         }
@@ -101,10 +101,10 @@ class WeightedSampler final : public Sampler {
         for (std::size_t i = 0; i < groups_.size(); ++i) {
             check_occurrences(quotas[i], groups_[i].count());
             if (quotas[i] == 0) {
-                throw InvalidArgument({.where = "sampler",
-                                       .expected = "at least one sample per epoch for each group",
-                                       .got = fmt::format("0 of {} for group {} of {}", draws, i + 1, groups_.size()),
-                                       .hint = "raise epoch_samples or the group's weight"});
+                throw InvalidArgument({.where = "data.epoch_samples",
+                                       .expected = "at least one sample an epoch from each data set or class",
+                                       .got = fmt::format("0 of {} from number {} of {}", draws, i + 1, groups_.size()),
+                                       .hint = "raise data.epoch_samples, or its weight in data.weights"});
             }
             end += quotas[i];
             ends_.push_back(end);

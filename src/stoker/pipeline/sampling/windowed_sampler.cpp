@@ -39,7 +39,7 @@ class WindowedSampler final : public Sampler {
             }
         }
         if (begins_.back() != size_ || !std::ranges::is_sorted(begins_)) {
-            throw InvalidArgument({.where = "sampler",
+            throw InvalidArgument({.where = "data.train",
                                    .expected = fmt::format("shards of {} samples in total", size_),
                                    .got = fmt::to_string(begins_.back())});
         }
