@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fmt/format.h>
 #include <string_view>
 #include <utility>
 
+#include "cli/terminal/print.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/recipe/recipe.h"
@@ -32,7 +34,7 @@ std::string one_line(std::string_view what) {
 
 // Does not throw if stderr cannot be written.
 int fail(const std::string& message, int status) {
-    std::fputs(("stoker: " + message + "\n").c_str(), stderr);
+    print_stderr("stoker: {}\n", message);
     return status;
 }
 
@@ -88,6 +90,8 @@ int run_program(int argc, char** argv, std::span<const Entry> commands, const st
         status = with_checked_maps([&] { return run_command(app, argc, argv, commands); });
     } catch (const BadSetting& error) {
         return fail(error.what(), 2);
+    } catch (const std::filesystem::filesystem_error& error) {
+        return fail(errno_error(error.path1().string(), "a path that can be used", error.code().value()).what(), 1);
     } catch (const std::exception& error) {
         return fail(one_line(error.what()), 1);
     }

@@ -61,6 +61,15 @@ HEAVY_ALLOWED = {
     "src/stoker/models/torch_module.h",  # the adapter for a user's own torch::nn::Module
 }
 
+# The commands print through these files alone, which make names of files and classes safe for a terminal.
+PRINTING_ALLOWED = {
+    "cli/terminal/print.h",
+    "cli/terminal/print.cpp",
+    "engine/commands/prediction_file.cpp",
+    "engine/main.cpp",  # a path that `stoker` reads, byte by byte
+}
+PRINTING = re.compile(r"\b(fmt::print|std::print|printf|fprintf|puts|fputs|std::cout|std::cerr)\b")
+
 MAX_LINES = 500
 MAX_WITHOUT_README = 10
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
@@ -144,6 +153,13 @@ def check_include(place, file, quote, header):
     return None
 
 
+def check_printing(file, line):
+    """What is wrong with a line of `file` that prints by itself, or None."""
+    if file not in PRINTING_ALLOWED and PRINTING.search(line.split("//")[0]):
+        return "prints by itself: use print_stdout or print_stderr (cli/terminal/print.h)"
+    return None
+
+
 def readme_needed(root, top):
     """Folders with more than MAX_WITHOUT_README sources of their own and no README.md of 10 to 40 lines."""
     for folder in [root / top, *sorted(p for p in (root / top).rglob("*") if p.is_dir())]:
@@ -168,7 +184,7 @@ def violations(root):
             continue  # reported above
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)
-            problem = check_include(place, file, *match.groups()) if match else None
+            problem = check_include(place, file, *match.groups()) if match else check_printing(file, line)
             if problem:
                 found.append(f"{file}:{number}: {problem}")
     for name, files in headers.items():
@@ -221,6 +237,8 @@ ALLOWED = [
     ("src/stoker/formats/a.cpp", '#include "stoker/formats/lmdb/lmdb.h"'),  # chooses among formats
     ("src/stoker/formats/lmdb/a.cpp", '#include "stoker/formats/pickle/pickle.h"'),
     ("src/stoker/train/a.h", '#include "stoker/train/step/step.h"'),
+    ("cli/terminal/print.cpp", "std::fputs(text, stdout);"),
+    ("cli/a.cpp", "snprintf(text, size, format);  // not fputs"),
 ]
 
 
@@ -257,6 +275,9 @@ REFUSED = [
     ("src/stoker/models/a.h", "#include <ATen/ATen.h>", "heavy"),
     ("engine/a.cpp", "#include <torch/script.h>", "heavy"),
     ("cli/a.cpp", "#include <ATen/core/Tensor.h>", "knows no LibTorch"),
+    ("cli/commands/a.cpp", 'fmt::print("{}", name);', "prints by itself"),
+    ("engine/commands/a.cpp", "std::fputs(name.c_str(), stderr);", "prints by itself"),
+    ("src/stoker/train/a.cpp", "std::cout << name;", "prints by itself"),
 ]
 
 

@@ -20,6 +20,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/process_memory.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/formats/open.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/pipeline/recipe_data.h"
@@ -139,7 +140,7 @@ std::vector<Round> run_rounds(BenchLoader& loader, const Options& options) {
 // the data set is open with its size in bytes, when the first batch is ready, and when a round begins and ends.
 int serve(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
     const auto print_event = [](const std::string& event) {
-        std::puts(event.c_str());
+        print_stdout("{}\n", event);
         std::fflush(stdout);
     };
     print_event(fmt::format("open {}", dataset->bytes()));
@@ -160,12 +161,12 @@ void report(const Options& options, const Dataset& dataset, const Json& document
         print_document(document);
         return;
     }
-    fmt::print("{}: {} ({}), batch {}, {}\n\n", options.data, pluralize(dataset.size(), "sample"), dataset.format(),
-               options.batch, pluralize(document["workers"].get<int>(), "worker"));
-    fmt::print("{:<10} {:>10} {:>20} {:>12} {:>12} {:>12}\n", "", "images/s", "CPU s/1,000 images", "first batch",
-               "peak memory", "on disk");
+    print_stdout("{}: {} ({}), batch {}, {}\n\n", shown_url(options.data), pluralize(dataset.size(), "sample"),
+                 dataset.format(), options.batch, pluralize(document["workers"].get<int>(), "worker"));
+    print_stdout("{:<10} {:>10} {:>20} {:>12} {:>12} {:>12}\n", "", "images/s", "CPU s/1,000 images", "first batch",
+                 "peak memory", "on disk");
     const auto row = [](const std::string& name, double rate, double cpu, const std::string& rest) {
-        fmt::print("{:<10} {:>10} {:>20.3f}{}\n", name, with_commas(rate), cpu, rest);
+        print_stdout("{:<10} {:>10} {:>20.3f}{}\n", name, with_commas(rate), cpu, rest);
     };
     for (std::size_t i = 0; i < document["rounds"].size(); ++i) {
         row(fmt::format("round {}", i + 1), document["rounds"][i], document["cpu_rounds"][i], "");
@@ -190,7 +191,7 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const Options& option
         cpu.push_back(round.cpu_seconds_per_1000);
     }
     report(options, *dataset,
-           {{"data", options.data},
+           {{"data", shown_url(options.data)},
             {"format", dataset->format()},
             {"samples", dataset->size()},
             {"size", options.size},

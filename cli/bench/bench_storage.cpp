@@ -214,8 +214,8 @@ class Bench {
         if (data_.records > 0) {
             return;
         }
-        fmt::print(stderr, "writing {} records of {} bytes to {}\n", with_commas(static_cast<double>(records_)),
-                   with_commas(static_cast<double>(shape_.bytes())), folder_.string());
+        print_stderr("writing {} records of {} bytes to {}\n", with_commas(static_cast<double>(records_)),
+                     with_commas(static_cast<double>(shape_.bytes())), folder_.string());
         if (options_.peer) {
             std::vector<std::string> command = {options_.python,
                                                 script("make.py"),
@@ -324,17 +324,17 @@ class Bench {
 };
 
 void report(const Json& size, bool cold) {
-    fmt::print("{} records of {} bytes, {}\n\n", with_commas(size["records"]), with_commas(size["bytes"]),
-               cold ? "not in the page cache" : "in the page cache");
-    fmt::print("{:<20} {:>12} {:>10} {:>15} {:>7}\n", "", "samples/s", "MB/s", "peer samples/s", "ratio");
+    print_stdout("{} records of {} bytes, {}\n\n", with_commas(size["records"]), with_commas(size["bytes"]),
+                 cold ? "not in the page cache" : "in the page cache");
+    print_stdout("{:<20} {:>12} {:>10} {:>15} {:>7}\n", "", "samples/s", "MB/s", "peer samples/s", "ratio");
     for (const Json& row : size["rows"]) {
         const bool with_peer = row.contains("ratio");
-        fmt::print("{:<20} {:>12} {:>10} {:>15} {:>7}\n", row["name"].get<std::string>(),
-                   with_commas(row["samples_per_second"]), with_commas(row["mb_per_second"]),
-                   with_peer ? with_commas(row["peer_samples_per_second"]) : "",
-                   with_peer ? fmt::format("{:.2f}", row["ratio"].get<double>()) : "");
+        print_stdout("{:<20} {:>12} {:>10} {:>15} {:>7}\n", row["name"].get<std::string>(),
+                     with_commas(row["samples_per_second"]), with_commas(row["mb_per_second"]),
+                     with_peer ? with_commas(row["peer_samples_per_second"]) : "",
+                     with_peer ? fmt::format("{:.2f}", row["ratio"].get<double>()) : "");
     }
-    fmt::print("\n");
+    print_stdout("\n");
 }
 
 int run(const Options& options) {

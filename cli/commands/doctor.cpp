@@ -35,12 +35,12 @@ void print_table(const std::vector<Check>& checks) {
         name = std::max(name, check.name.size());
     }
     for (const Check& check : checks) {
-        fmt::print("{:<4}  {:<{}}  {}\n", status_name(check.status), check.name, name, check.found);
+        print_stdout("{:<4}  {:<{}}  {}\n", status_name(check.status), check.name, name, check.found);
         if (check.status != CheckStatus::ok) {
             const std::size_t indent = 8 + name;
-            fmt::print("{:{}}expected {}; {}\n", "", indent, check.expected, check.why);
+            print_stdout("{:{}}expected {}; {}\n", "", indent, check.expected, check.why);
             if (!check.fix.empty()) {
-                fmt::print("{:{}}fix: {}\n", "", indent, check.fix);
+                print_stdout("{:{}}fix: {}\n", "", indent, check.fix);
             }
         }
     }
@@ -57,8 +57,8 @@ int run(bool json) {
         print_json(checks);
     } else {
         print_table(checks);
-        fmt::print("\n{} ok, {}, {} failed\n", count(CheckStatus::ok), pluralize(count(CheckStatus::warn), "warning"),
-                   failed);
+        print_stdout("\n{} ok, {}, {} failed\n", count(CheckStatus::ok), pluralize(count(CheckStatus::warn), "warning"),
+                     failed);
     }
     return failed > 0 ? 1 : 0;
 }

@@ -11,6 +11,7 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/formats/stk/stk.h"
 
 namespace stoker::cli {
@@ -122,11 +123,11 @@ void print_classes(const Dataset& dataset, const DatasetSummary& found) {
     for (std::size_t i = 0; i < shown; ++i) {
         table.row({classes[i], with_commas(static_cast<double>(found.per_class[i]))});
     }
-    fmt::print("\n{}", table.text());
+    print_lines("\n" + table.text());
     if (shown < classes.size()) {
         const auto [least, most] = std::ranges::minmax(found.per_class);
-        fmt::print("... {} more; each class has {} to {} samples\n", classes.size() - shown,
-                   with_commas(static_cast<double>(least)), with_commas(static_cast<double>(most)));
+        print_stdout("... {} more; each class has {} to {} samples\n", classes.size() - shown,
+                     with_commas(static_cast<double>(least)), with_commas(static_cast<double>(most)));
     }
 }
 
@@ -137,41 +138,44 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const std:
     for (const auto& [name, number] : found.codecs) {
         codecs.push_back(fmt::format("{} {}", name, with_commas(static_cast<double>(number))));
     }
-    fmt::print("{}\n", data);
-    fmt::print("  format    {}\n", dataset.format());
-    fmt::print("  samples   {} {}\n", with_commas(static_cast<double>(dataset.size())), classes_text(dataset, found));
-    fmt::print("  bytes     {}\n", byte_text(dataset.bytes()));
-    fmt::print("  codecs    {}{}\n", fmt::join(codecs, ", "), found.codecs_counted == dataset.size() ? "" : of);
+    print_stdout("{}\n", shown_url(data));
+    print_stdout("  format    {}\n", dataset.format());
+    print_stdout("  samples   {} {}\n", with_commas(static_cast<double>(dataset.size())), classes_text(dataset, found));
+    print_stdout("  bytes     {}\n", byte_text(dataset.bytes()));
+    print_stdout("  codecs    {}{}\n", fmt::join(codecs, ", "), found.codecs_counted == dataset.size() ? "" : of);
     if (found.height.high >= found.height.low) {
-        fmt::print("  height    {} pixels{}\n", text(found.height), of);
-        fmt::print("  width     {} pixels{}\n", text(found.width), of);
-        fmt::print("  channels  {}{}\n", text(found.channels), found.encoded ? " (decoded)" : "");
+        print_stdout("  height    {} pixels{}\n", text(found.height), of);
+        print_stdout("  width     {} pixels{}\n", text(found.width), of);
+        print_stdout("  channels  {}{}\n", text(found.channels), found.encoded ? " (decoded)" : "");
     }
     if (found.progressive > 0) {
-        fmt::print("  slow      {} progressive or interlaced, which decode more slowly{}\n", found.progressive, of);
+        print_stdout("  slow      {} progressive or interlaced, which decode more slowly{}\n", found.progressive, of);
     }
     if (found.rotated > 0) {
-        fmt::print("  rotated   {} with an EXIF orientation; data.exif = true applies it{}\n", found.rotated, of);
+        print_stdout("  rotated   {} with an EXIF orientation; data.exif = true applies it{}\n", found.rotated, of);
     }
     if (found.unlabelled > 0) {
-        fmt::print("  labels    {} samples without a label{}\n", with_commas(static_cast<double>(found.unlabelled)),
-                   of);
+        print_stdout("  labels    {} samples without a label{}\n", with_commas(static_cast<double>(found.unlabelled)),
+                     of);
     }
     if (const std::string advice = dataset.advice(); !advice.empty()) {
-        fmt::print("  advice    {}\n", advice);
+        print_stdout("  advice    {}\n", advice);
     }
     print_classes(dataset, found);
 }
 
 void print_bad(const DatasetSummary& found) {
     constexpr std::size_t kListed = 20;
+    if (!found.bad.empty()) {
+        print_lines("\n");
+    }
     for (std::size_t i = 0; i < std::min(found.bad.size(), kListed); ++i) {
         const BadSample& sample = found.bad[i];
         const std::string offset = sample.offset ? fmt::format(" @ byte {}", *sample.offset) : "";
-        fmt::print("{}bad  {}{}: {}\n", i == 0 ? "\n" : "", sample.key, offset, sample.reason);
+        print_stdout("bad  {}{}: {}\n", sample.key, offset, sample.reason);
     }
     if (found.bad.size() > kListed) {
-        fmt::print("... {} more; --json lists all\n", found.bad.size() - kListed);
+        print_stdout("... {} more; --json lists all\n", found.bad.size() - kListed);
     }
 }
 
@@ -188,15 +192,15 @@ int run(const Options& options) {
         print_bad(found);
     }
     if (!found.bad.empty()) {
-        fmt::print(stderr, "stoker: [{}] expected no bad samples, got {} bad of {}\n", options.data, found.bad.size(),
-                   pluralize(found.read, "sample"));
+        print_stderr("stoker: [{}] expected no bad samples, got {} bad of {}\n", shown_url(options.data),
+                     found.bad.size(), pluralize(found.read, "sample"));
         return 1;
     }
     if (!options.json) {
-        fmt::print("\n{}\n", options.verify  ? fmt::format("verified: {} decoded in {:.1f} s, none bad",
-                                                           pluralize(found.read, "sample"), seconds.count())
-                             : found.encoded ? "read: headers only; --verify decodes every sample"
-                                             : "read: every sample");
+        print_stdout("\n{}\n", options.verify  ? fmt::format("verified: {} decoded in {:.1f} s, none bad",
+                                                             pluralize(found.read, "sample"), seconds.count())
+                               : found.encoded ? "read: headers only; --verify decodes every sample"
+                                               : "read: every sample");
     }
     return 0;
 }

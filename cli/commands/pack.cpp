@@ -87,31 +87,32 @@ std::string counts(const std::map<std::string, std::int64_t>& of) {
 void print_summary(const PackResult& result, double seconds, const std::string& split) {
     constexpr std::size_t kListed = 20;
     if (result.nothing_to_do) {
-        fmt::print("{}: nothing to do, the data set is complete with {}; `stoker inspect --verify` checks every byte\n",
-                   result.path, pluralize(result.samples, "sample"));
+        print_stdout(
+            "{}: nothing to do, the data set is complete with {}; `stoker inspect --verify` checks every byte\n",
+            result.path, pluralize(result.samples, "sample"));
         return;
     }
-    fmt::print("{}\n", result.path);
-    fmt::print("  samples  {}{}{}\n", with_commas(static_cast<double>(result.samples)), split,
-               result.resumed_samples > 0 ? fmt::format(", {} of them from an earlier run",
-                                                        with_commas(static_cast<double>(result.resumed_samples)))
-                                          : "");
-    fmt::print("  bytes    {} from {}, in {}\n", byte_text(result.bytes_out), byte_text(result.bytes_in),
-               pluralize(result.shards, "shard"));
-    fmt::print("  codecs   {}\n", counts(result.codecs));
+    print_stdout("{}\n", result.path);
+    print_stdout("  samples  {}{}{}\n", with_commas(static_cast<double>(result.samples)), split,
+                 result.resumed_samples > 0 ? fmt::format(", {} of them from an earlier run",
+                                                          with_commas(static_cast<double>(result.resumed_samples)))
+                                            : "");
+    print_stdout("  bytes    {} from {}, in {}\n", byte_text(result.bytes_out), byte_text(result.bytes_in),
+                 pluralize(result.shards, "shard"));
+    print_stdout("  codecs   {}\n", counts(result.codecs));
     if (!result.kept.empty()) {
-        fmt::print("  kept     unchanged: {}\n", counts(result.kept));
+        print_stdout("  kept     unchanged: {}\n", counts(result.kept));
     }
     if (result.exif_lost > 0) {
-        fmt::print("  exif     {} lost their EXIF orientation, which the new bytes do not store\n", result.exif_lost);
+        print_stdout("  exif     {} lost their EXIF orientation, which the new bytes do not store\n", result.exif_lost);
     }
     for (std::size_t i = 0; i < std::min(result.skipped.size(), kListed); ++i) {
-        fmt::print("  skipped  {}: {}\n", result.skipped[i].key, result.skipped[i].reason);
+        print_stdout("  skipped  {}: {}\n", result.skipped[i].key, result.skipped[i].reason);
     }
     if (result.skipped.size() > kListed) {
-        fmt::print("  skipped  {} more; --json lists all\n", result.skipped.size() - kListed);
+        print_stdout("  skipped  {} more; --json lists all\n", result.skipped.size() - kListed);
     }
-    fmt::print("packed and verified in {:.1f} s\n", seconds);
+    print_stdout("packed and verified in {:.1f} s\n", seconds);
 }
 
 int run(const Options& given) {

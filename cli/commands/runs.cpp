@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/terminal/accuracy.h"
+#include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
@@ -125,14 +126,15 @@ Json epochs_json(const RunRecord& run) {
 }
 
 void print_problems(const std::vector<RunRecord>& runs) {
-    const char* gap = "\n";
+    bool first = true;
     for (const RunRecord& run : runs) {
         std::vector<std::string> lines = run.problems;
         if (!run.error.empty()) {
             lines.insert(lines.begin(), "failed: " + run.error);
         }
         for (const std::string& line : lines) {
-            fmt::print("{}{}: {}\n", std::exchange(gap, ""), for_terminal(run.name, 40), for_terminal(line, 400));
+            print_lines(std::exchange(first, false) ? "\n" : "");
+            print_stdout("{}: {}\n", for_terminal(run.name, 40), for_terminal(line, 400));
         }
     }
 }

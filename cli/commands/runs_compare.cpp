@@ -152,14 +152,14 @@ void print_results(const std::vector<RunRecord>& runs) {
     add_row(table, runs, "seconds", [&](const RunRecord& run) {
         return with_ratio(fmt::format("{:.1f}", run.seconds()), run.seconds(), first.seconds(), &run == &first);
     });
-    fmt::print("{}", table.text());
+    print_lines(table.text());
 }
 
 void print_recipes(const std::vector<RunRecord>& runs) {
     const std::vector<DifferingKey> differing = differences(runs);
     if (differing.empty()) {
         const bool all = std::ranges::none_of(runs, [](const RunRecord& run) { return run.recipe.empty(); });
-        fmt::print("\n{}\n", all ? "the recipes are the same" : "the recipes that could be read are the same");
+        print_stdout("\n{}\n", all ? "the recipes are the same" : "the recipes that could be read are the same");
         return;
     }
     Table table = with_columns(runs, "recipe keys that differ", Table::Align::left);
@@ -171,7 +171,7 @@ void print_recipes(const std::vector<RunRecord>& runs) {
         }
         table.row(cells);
     }
-    fmt::print("\n{}", table.text());
+    print_lines("\n" + table.text());
 }
 
 // All epochs, or 20 spread evenly from the first to the last.
@@ -197,7 +197,7 @@ void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::st
         add_row(table, runs, fmt::format("  epoch {}", i + 1).c_str(),
                 [&](const RunRecord& run) { return i < run.metrics.epochs.size() ? text(run.metrics.epochs[i]) : ""; });
     }
-    fmt::print("\n{}", table.text());
+    print_lines("\n" + table.text());
 }
 
 void print_report(const std::vector<RunRecord>& runs) {

@@ -3,6 +3,7 @@
 
 #include "cli/commands/runs.h"
 #include "cli/terminal/output_path.h"
+#include "cli/terminal/print.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/pluralize.h"
@@ -40,13 +41,13 @@ int run(const Options& options) {
         const double end = 1e-9 * static_cast<double>(File(metrics).info().modified_ns);
         const std::filesystem::path file =
             export_events(record.metrics, {.folder = options.tensorboard, .end = end, .after = options.after});
-        fmt::print("{}: {}\n", file.string(), counts);
+        print_stdout("{}: {}\n", file.string(), counts);
     }
     if (!options.svg.empty()) {
         const std::string name = std::filesystem::path(options.run).lexically_normal().string();
         const CurveRun curve{.name = name, .metrics = record.metrics};
         write_file(options.svg, curves_svg(std::span(&curve, 1)));
-        fmt::print("{}: curves of {}\n", options.svg, counts);
+        print_stdout("{}: curves of {}\n", options.svg, counts);
     }
     return 0;
 }

@@ -54,7 +54,7 @@ void print_table(const std::vector<RunRecord>& runs) {
                    last == nullptr ? "-" : fmt::format("{:.1f}", run.seconds()), or_dash(run.device), state_text(run),
                    time_text(run.modified_ns)});
     }
-    fmt::print("{}", table.text());
+    print_lines(table.text());
     print_problems(runs);
 }
 
@@ -67,7 +67,7 @@ int run(const Options& options) {
         }
         print_document({{"runs", list}});
     } else if (runs.empty()) {
-        fmt::print("no runs below {}\n", for_terminal(options.folder, 200));
+        print_stdout("no runs below {}\n", for_terminal(options.folder, 200));
     } else {
         print_table(runs);
     }

@@ -96,7 +96,7 @@ void print_table(const std::vector<Line>& lines, int columns) {
                    fmt::to_string(line.label), line.class_name, fmt::format("{} x {}", line.height, line.width),
                    line.key});
     }
-    fmt::print("{}", table.text());
+    print_lines(table.text());
 }
 
 void print_json(const std::string& file, const TrainingData& data, const std::vector<Line>& lines) {
@@ -125,8 +125,8 @@ int run(const Options& options) {
                                .got = fmt::to_string(*options.index)});
     }
     if (options.index && data.held_back(*options.index)) {
-        fmt::print(stderr, "note: the recipe holds sample {} back for evaluation; shown with the training ops\n",
-                   *options.index);
+        print_stderr("note: the recipe holds sample {} back for evaluation; shown with the training ops\n",
+                     *options.index);
     }
     std::vector<Line> lines;
     int columns = 1;
@@ -144,7 +144,7 @@ int run(const Options& options) {
         print_json(file, data, lines);
     } else {
         print_table(lines, columns);
-        fmt::print(stderr, "written to {}\n", file);
+        print_stderr("written to {}\n", file);
     }
     return 0;
 }

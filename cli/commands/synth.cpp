@@ -82,7 +82,7 @@ int run(const Options& options) {
                                                               : make_photos(options, staging.path(), progress);
             check_interrupt();
             staging.commit();
-            fmt::print("{}: {}\n", options.target, made);
+            print_stdout("{}: {}\n", options.target, made);
             return 0;
         },
         "nothing was kept");

@@ -14,6 +14,7 @@
 #include "cli/terminal/signals.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/url_secrets.h"
 
 namespace stoker::cli {
 namespace {
@@ -39,10 +40,11 @@ void print_result(const Options& options, const UnpackResult& result, bool packe
         return;
     }
     const auto commas = [](std::int64_t number) { return with_commas(static_cast<double>(number)); };
-    fmt::print("{}: {}, {}, in {:.1f} s\n", options.target, pluralize(result.samples, "image"), byte_text(result.bytes),
-               seconds);
-    fmt::print("  {} byte for byte as {}\n", commas(result.original), packed ? "before packing" : "in " + options.data);
-    fmt::print("  {} with the same pixels, encoded again\n", commas(result.same_pixels));
+    print_stdout("{}: {}, {}, in {:.1f} s\n", options.target, pluralize(result.samples, "image"),
+                 byte_text(result.bytes), seconds);
+    print_stdout("  {} byte for byte as {}\n", commas(result.original),
+                 packed ? "before packing" : "in " + shown_url(options.data));
+    print_stdout("  {} with the same pixels, encoded again\n", commas(result.same_pixels));
 }
 
 int run(const Options& options) {

@@ -3,10 +3,22 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "stoker/base/error.h"
+
 namespace stoker::cli {
 
 void print_document(const nlohmann::ordered_json& document) {
-    fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_lines(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void print_lines(std::string_view text) {
+    write_stdout(printable_lines(text));
+}
+
+void write_stdout(const std::string& text) {
+    if (std::fputs(text.c_str(), stdout) == EOF) {
+        throw errno_error("standard output", "a place to write to");
+    }
 }
 
 std::string byte_text(std::int64_t bytes) {

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <fmt/format.h>
 
+#include "cli/terminal/print.h"
+
 namespace stoker::cli {
 namespace {
 
@@ -40,7 +42,7 @@ int run_interruptible(const std::function<int(const std::atomic<int>&)>& work, c
     try {
         return work(stop);
     } catch (const Interrupted& interrupted_by) {
-        fmt::print(stderr, "stoker: stopped by signal {}{}{}\n", interrupted_by.signal, hint.empty() ? "" : "; ", hint);
+        print_stderr("stoker: stopped by signal {}{}{}\n", interrupted_by.signal, hint.empty() ? "" : "; ", hint);
         return 128 + interrupted_by.signal;
     }
 }

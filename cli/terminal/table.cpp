@@ -6,22 +6,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "stoker/base/printable.h"
 #include "stoker/base/utf8.h"
 
 namespace stoker::cli {
 namespace {
-
-std::uint32_t code_point(std::string_view letter) {
-    const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(letter[i])); };
-    if (letter.size() == 1) {
-        return byte(0);
-    }
-    std::uint32_t code = byte(0) & (0xffU >> (letter.size() + 1));
-    for (std::size_t i = 1; i < letter.size(); ++i) {
-        code = code << 6 | (byte(i) & 0x3f);
-    }
-    return code;
-}
 
 std::size_t code_width(std::uint32_t code) {
     using Block = std::pair<std::uint32_t, std::uint32_t>;
@@ -40,15 +29,12 @@ std::size_t code_width(std::uint32_t code) {
     return std::ranges::any_of(kWide, [&](const Block& at) { return code >= at.first && code <= at.second; }) ? 2 : 1;
 }
 
+// The letters of `text` made printable.
 std::vector<std::string> letters_of(std::string_view text) {
+    const std::string safe = printable(text);
     std::vector<std::string> letters;
-    while (!text.empty()) {
-        const std::size_t length = utf8_sequence(text);
-        const std::uint32_t code = length == 0 ? 0 : code_point(text.substr(0, length));
-        const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) ||
-                             (code >= 0x2066 && code <= 0x2069);
-        letters.emplace_back(control ? "?" : text.substr(0, length));
-        text.remove_prefix(std::max<std::size_t>(length, 1));
+    for (std::string_view rest = safe; !rest.empty(); rest.remove_prefix(letters.back().size())) {
+        letters.emplace_back(rest.substr(0, utf8_sequence(rest)));
     }
     return letters;
 }
@@ -56,7 +42,7 @@ std::vector<std::string> letters_of(std::string_view text) {
 std::size_t width_of(std::string_view text) {
     std::size_t sum = 0;
     for (const std::string& letter : letters_of(text)) {
-        sum += code_width(code_point(letter));
+        sum += code_width(utf8_code_point(letter));
     }
     return sum;
 }
@@ -92,11 +78,12 @@ std::string for_terminal(std::string_view text, std::size_t max_width) {
     return head + "…" + tail;
 }
 
-void Table::column(std::string title, Align align) {
-    columns_.push_back({std::move(title), align});
+void Table::column(const std::string& title, Align align) {
+    columns_.push_back({printable(title), align});
 }
 
 void Table::row(std::vector<std::string> cells) {
+    std::ranges::transform(cells, cells.begin(), printable);
     rows_.push_back(std::move(cells));
 }
 

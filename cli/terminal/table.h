@@ -1,4 +1,5 @@
 // A table of text for a terminal. Each column is as wide as its widest cell; names are aligned left, numbers right.
+// Titles and cells are made printable.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ class Table {
   public:
     enum class Align { left, right };
 
-    void column(std::string title, Align align = Align::right);
+    void column(const std::string& title, Align align = Align::right);
     void row(std::vector<std::string> cells);  // one per column
     std::string text() const;
 
@@ -24,8 +25,8 @@ class Table {
     std::vector<std::vector<std::string>> rows_;
 };
 
-// `text` made safe for a terminal: invalid UTF-8 and control characters become '?'. Text wider than `max_width` columns
-// is shortened in the middle. East Asian letters are two columns wide, combining accents none.
+// `text` made printable. Text wider than `max_width` columns is shortened in the middle. East Asian letters are two
+// columns wide, combining accents none.
 std::string for_terminal(std::string_view text, std::size_t max_width);
 
 }  // namespace stoker::cli

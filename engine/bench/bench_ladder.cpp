@@ -18,6 +18,7 @@
 #include "engine/commands.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/cuda/cuda_device.h"
 #include "stoker/train/trainer.h"
 
@@ -163,12 +164,12 @@ void run_rounds(const Experiment& experiment, const std::vector<Rung>& rungs, st
         for (std::size_t i = 0; i < std::max(stoker_rungs.size(), python_rungs.size()); ++i) {
             if (i < stoker_rungs.size()) {
                 stoker_rungs[i].name = rungs[i].name;
-                fmt::print(stderr, "round {}/{}: stoker, {}\n", round + 1, rounds, stoker_rungs[i].name);
+                print_stderr("round {}/{}: stoker, {}\n", round + 1, rounds, stoker_rungs[i].name);
                 run_rung(experiment, rungs[i], seed, stoker_rungs[i]);
             }
             if (i < python_rungs.size()) {
                 python_rungs[i].name = kPythonRungs[i];
-                fmt::print(stderr, "round {}/{}: {}\n", round + 1, rounds, python_rungs[i].name);
+                print_stderr("round {}/{}: {}\n", round + 1, rounds, python_rungs[i].name);
                 run_python_rung(experiment, python_rungs[i].name, seed, python_rungs[i]);
             }
         }
@@ -191,9 +192,9 @@ Json to_json(const std::vector<Measured>& rungs, double base, std::int64_t epoch
 
 void print_rows(const Json& rungs, const std::string& side) {
     for (const auto& rung : rungs) {
-        fmt::print("{:<44} {:>9.2f} {:>12.3f} {:>8.2f}x {:>8.2f} %\n", side + rung["name"].get<std::string>(),
-                   rung["seconds"].get<double>(), rung["epoch_seconds"].get<double>(), rung["speedup"].get<double>(),
-                   100 * rung["accuracy"].get<double>());
+        print_stdout("{:<44} {:>9.2f} {:>12.3f} {:>8.2f}x {:>8.2f} %\n", side + rung["name"].get<std::string>(),
+                     rung["seconds"].get<double>(), rung["epoch_seconds"].get<double>(), rung["speedup"].get<double>(),
+                     100 * rung["accuracy"].get<double>());
     }
 }
 
@@ -204,7 +205,7 @@ void report(const Options& options, const std::vector<Measured>& stoker_rungs,
                                        ? Json::array()
                                        : to_json(python_rungs, median(python_rungs.front().seconds), options.epochs);
     if (options.json) {
-        Json document = {{"data", options.data},
+        Json document = {{"data", shown_url(options.data)},
                          {"epochs", options.epochs},
                          {"rounds", options.rounds},
                          {"rungs", stoker_rungs_json}};
@@ -214,13 +215,13 @@ void report(const Options& options, const std::vector<Measured>& stoker_rungs,
         print_document(document);
         return;
     }
-    fmt::print("{:<44} {:>9} {:>12} {:>9} {:>10}\n", "rung", "seconds", "s/epoch", "speed-up", "accuracy");
+    print_stdout("{:<44} {:>9} {:>12} {:>9} {:>10}\n", "rung", "seconds", "s/epoch", "speed-up", "accuracy");
     print_rows(stoker_rungs_json, "stoker ");
     print_rows(python_rungs_json, "");  // their names begin with "python"
     if (options.peer) {
-        fmt::print("\nspeed-up of Stoker's last rung: {:.1f}x over Python's first, {:.2f}x over Python in memory\n",
-                   median(python_rungs.front().seconds) / median(stoker_rungs.back().seconds),
-                   median(python_rungs.back().seconds) / median(stoker_rungs.back().seconds));
+        print_stdout("\nspeed-up of Stoker's last rung: {:.1f}x over Python's first, {:.2f}x over Python in memory\n",
+                     median(python_rungs.front().seconds) / median(stoker_rungs.back().seconds),
+                     median(python_rungs.back().seconds) / median(stoker_rungs.back().seconds));
     }
 }
 

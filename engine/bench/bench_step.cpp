@@ -173,12 +173,12 @@ void report(const Options& options, const at::Device& device, const std::vector<
                             {"rows", list}});
         return;
     }
-    fmt::print("{}, {} of {} px, {}, {}, {}\n", options.model, pluralize(options.batch, "image"), options.size,
-               options.precision, device.str(), pluralize(at::get_num_threads(), "thread"));
-    fmt::print("{:<36} {:>12} {:>12} {:>14}\n", "", "ms per step", "images/s", "time ratio");
+    print_stdout("{}, {} of {} px, {}, {}, {}\n", options.model, pluralize(options.batch, "image"), options.size,
+                 options.precision, device.str(), pluralize(at::get_num_threads(), "thread"));
+    print_stdout("{:<36} {:>12} {:>12} {:>14}\n", "", "ms per step", "images/s", "time ratio");
     for (const Row& row : rows) {
-        fmt::print("{:<36} {:>12.2f} {:>12.0f} {:>13.2f}x\n", row.name.substr(0, 36), median(row.rounds), rate(row),
-                   median(row.rounds) / first);
+        print_stdout("{:<36} {:>12.2f} {:>12.0f} {:>13.2f}x\n", row.name.substr(0, 36), median(row.rounds), rate(row),
+                     median(row.rounds) / first);
     }
 }
 
@@ -195,7 +195,7 @@ int run(const Options& options) {
         std::vector<Row> rows = make_rows(options, device, stop);
         for (int round = 0; round < options.rounds; ++round) {
             for (Row& row : rows) {
-                fmt::print(stderr, "round {}/{}: {}\n", round + 1, options.rounds, row.name);
+                print_stderr("round {}/{}: {}\n", round + 1, options.rounds, row.name);
                 row.rounds.push_back(row.measure());
             }
         }

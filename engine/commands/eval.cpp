@@ -14,6 +14,7 @@
 #include "engine/commands/report.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/formats/open.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
@@ -79,7 +80,7 @@ bool evaluates_training_data(const Recipe& recipe, const std::filesystem::path& 
                                   ? recipe.data.train
                                   : recipe_keys(trained_recipe, "the checkpoint's recipe")["data.train"];
     std::error_code none;
-    return val == train || std::filesystem::equivalent(val, train, none);
+    return stored_url(val) == stored_url(train) || std::filesystem::equivalent(val, train, none);
 }
 
 void require_finite(const Evaluation& evaluation, const std::filesystem::path& checkpoint) {
@@ -100,7 +101,7 @@ int run(const Options& options) {
     }
     const std::vector<std::string> classes = read_classes(checkpoint);
     if (evaluates_training_data(recipe, checkpoint)) {
-        fmt::print(stderr, "{}: this is the data that the model was trained on\n", recipe.data.val);
+        print_stderr("{}: this is the data that the model was trained on\n", shown_url(recipe.data.val));
     }
     ProgressBar progress;
     const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes,
@@ -121,15 +122,15 @@ int run(const Options& options) {
         print_document(json);
         return 0;
     }
-    fmt::print("{}: accuracy {:.2f} %{}, loss {:.4f} on {}\n", checkpoint.string(), 100 * evaluation.accuracy,
-               evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "", evaluation.loss,
-               pluralize(evaluation.samples, "sample"));
+    print_stdout("{}: accuracy {:.2f} %{}, loss {:.4f} on {}\n", checkpoint.string(), 100 * evaluation.accuracy,
+                 evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "", evaluation.loss,
+                 pluralize(evaluation.samples, "sample"));
     if (const auto pairs = most_confused(evaluation, classes); !pairs.empty()) {
-        fmt::print("most confused: {}\n", fmt::join(pairs, ", "));
+        print_stdout("most confused: {}\n", fmt::join(pairs, ", "));
     }
     if (evaluation.bad_samples > 0) {
-        fmt::print(stderr, "{} replaced by other samples; `stoker inspect --verify` lists them\n",
-                   pluralize(evaluation.bad_samples, "bad sample"));
+        print_stderr("{} replaced by other samples; `stoker inspect --verify` lists them\n",
+                     pluralize(evaluation.bad_samples, "bad sample"));
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/terminal/output_path.h"
+#include "cli/terminal/print.h"
 #include "engine/commands.h"
 #include "engine/commands/checkpoint_argument.h"
 #include "stoker/base/error.h"
@@ -72,8 +73,7 @@ int run(const Options& options) {
             save_torchscript(*model, image, options.out, to_json(weights.metadata));
         });
     }
-    fmt::print(stderr, "{}: {} of {}\n", options.out, pluralize(std::ssize(weights.tensors), "tensor"),
-               checkpoint.string());
+    print_stderr("{}: {} of {}\n", options.out, pluralize(std::ssize(weights.tensors), "tensor"), checkpoint.string());
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <iterator>
 
+#include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/table.h"
 #include "engine/commands.h"
@@ -10,6 +11,7 @@
 #include "engine/commands/prediction_file.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/open.h"
 #include "stoker/pipeline/recipe_data.h"
@@ -45,7 +47,7 @@ class PredictionReport {
             if (!prediction.error.empty()) {
                 ++bad_;
                 progress_.clear();
-                fmt::print(stderr, "{}: {}\n", for_terminal(prediction.key, 100), for_terminal(prediction.error, 300));
+                print_stderr("{}: {}\n", for_terminal(prediction.key, 100), for_terminal(prediction.error, 300));
                 other_size_ = other_size_ || prediction.other_size;
             }
         }
@@ -57,10 +59,10 @@ class PredictionReport {
     int finish(const std::string& data, const std::string& resize_option) {
         file_.finish();
         progress_.clear();
-        fmt::print(stderr, "{}: {}{}\n", data, pluralize(done_, "image"),
-                   bad_ > 0 ? fmt::format(", {} of them bad", bad_) : "");
+        print_stderr("{}: {}{}\n", data, pluralize(done_, "image"),
+                     bad_ > 0 ? fmt::format(", {} of them bad", bad_) : "");
         if (other_size_) {
-            fmt::print(stderr, "for images of other sizes add: {}\n", resize_option);
+            print_stderr("for images of other sizes add: {}\n", resize_option);
         }
         return bad_ == done_ ? 1 : 0;
     }
@@ -94,7 +96,7 @@ int run(const Options& options) {
     const std::vector<std::string> classes = class_names(recipe, checkpoint);
     const auto dataset = open_images(options.data, recipe.data);
     if (has_splits(options.data)) {
-        fmt::print(stderr, "{}: predicting on the test split\n", options.data);
+        print_stderr("{}: predicting on the test split\n", shown_url(options.data));
     }
     const at::Device device = prepare_device(recipe);
     const ModelFile weights = read_model(checkpoint);

@@ -1,8 +1,10 @@
-// CSV follows RFC 4180: a cell with a comma, a quote or a line break is quoted. JSON is one array with a line per
-// sample.
+// CSV follows RFC 4180: a cell with a comma or a quote is quoted. Its names are printable text, and an apostrophe
+// before a name that begins with =, +, - or @ keeps spreadsheets from running it as a formula. JSON is one array with a
+// line per sample, and has the exact names.
 #include "engine/commands/prediction_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -10,6 +12,7 @@
 
 #include "cli/terminal/output_path.h"
 #include "stoker/base/error.h"
+#include "stoker/base/printable.h"
 
 namespace stoker::cli {
 namespace {
@@ -33,8 +36,21 @@ fs::path temporary_of(const fs::path& target) {
     return part += ".part";
 }
 
-std::string cell(const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) {
+// True if a spreadsheet would run `text` as a formula. Numbers, such as the class name "-1", are not formulas.
+bool is_formula(const std::string& text) {
+    if (text.empty() || std::string_view("=+-@").find(text.front()) == std::string_view::npos) {
+        return false;
+    }
+    double number = 0;
+    const char* begin = text.data() + (text.front() == '+' ? 1 : 0);
+    const auto [stop, error] = std::from_chars(begin, text.data() + text.size(), number);
+    return error != std::errc() || stop != text.data() + text.size();
+}
+
+// A name or a reason as a cell of printable text.
+std::string cell(const std::string& foreign) {
+    const std::string text = (is_formula(foreign) ? "'" : "") + printable(foreign);
+    if (text.find_first_of(",\"") == std::string::npos) {
         return text;
     }
     std::string quoted = "\"";
@@ -42,13 +58,6 @@ std::string cell(const std::string& text) {
         quoted += c == '"' ? "\"\"" : std::string{c};
     }
     return quoted + '"';
-}
-
-// A reason may quote file names or bytes with control characters; they become spaces.
-std::string without_controls(std::string text) {
-    std::ranges::replace_if(
-        text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
-    return text;
 }
 
 std::string number(float probability) {
@@ -126,7 +135,7 @@ std::string PredictionFile::csv_row(const Prediction& prediction) const {
     std::string row = cell(prediction.key);
     if (!prediction.error.empty()) {
         const std::size_t columns = top_ == 0 ? 2 + classes_.size() : 2 * top_;
-        return row + std::string(columns, ',') + "," + cell(without_controls(prediction.error)) + "\n";
+        return row + std::string(columns, ',') + "," + cell(prediction.error) + "\n";
     }
     for (const std::size_t i : most_probable(prediction)) {
         row += fmt::format(",{},{}", cell(classes_[i]), number(prediction.probabilities[i]));
@@ -142,7 +151,7 @@ std::string PredictionFile::csv_row(const Prediction& prediction) const {
 std::string PredictionFile::json_row(const Prediction& prediction) {
     nlohmann::ordered_json row = {{"key", prediction.key}};
     if (!prediction.error.empty()) {
-        row["error"] = without_controls(prediction.error);
+        row["error"] = prediction.error;
     } else {
         const std::vector<std::size_t> order = most_probable(prediction);
         row["class"] = classes_[order.front()];
@@ -156,7 +165,7 @@ std::string PredictionFile::json_row(const Prediction& prediction) {
         }
     }
     return (std::exchange(first_, false) ? "\n" : ",\n") +
-           row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+           printable_lines(row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void PredictionFile::write(const Prediction& prediction) {

@@ -15,6 +15,7 @@
 #include "engine/commands/report.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
 #include "stoker/train/trainer.h"
@@ -93,7 +94,7 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
     const std::string parameters = count_elements(trainer.model().parameters());
     const std::string trained = count_elements(trainer.model().trainable_parameters());
     const Loader& loader = trainer.train_loader();
-    print_stderr("{}: {}, batch {}, {} per epoch, {}\n", recipe.data.train, samples_text(loader.dataset()),
+    print_stderr("{}: {}, batch {}, {} per epoch, {}\n", shown_url(recipe.data.train), samples_text(loader.dataset()),
                  recipe.data.batch_size, pluralize(loader.batches_per_epoch(), "step"),
                  pluralize(loader.workers(), "worker"));
     print_stderr("{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model, loader.image_shape()),
@@ -220,18 +221,19 @@ void print_end(const Options& options, const TrainResult& result, const std::str
         print_stderr("stoker: the cache stopped growing: {}\n", cache_stop_reason);
     }
     if (options.json) {
-        fmt::print("{}\n", result.document);
+        print_lines(result.document + "\n");
     } else {
-        fmt::print("{}", account_report(result));
+        print_lines(account_report(result));
     }
     if (result.interrupted) {
         print_stderr("stoker: stopped by signal {} after step {}; checkpoint written, --resume auto continues\n",
                      result.signal, result.steps);
     } else if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
         const std::optional<double> accuracy = accuracy_of(result.epochs.back());
-        fmt::print("\n{} after {}; run folder {}\n",
-                   accuracy ? fmt::format("accuracy {:.2f} %", 100 * *accuracy) : "no accuracy: the loss is not finite",
-                   pluralize(std::ssize(result.epochs), "epoch"), result.run.string());
+        print_stdout(
+            "\n{} after {}; run folder {}\n",
+            accuracy ? fmt::format("accuracy {:.2f} %", 100 * *accuracy) : "no accuracy: the loss is not finite",
+            pluralize(std::ssize(result.epochs), "epoch"), result.run.string());
     }
 }
 

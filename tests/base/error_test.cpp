@@ -20,9 +20,10 @@ TEST(Error, SaysWhereExpectedGotAndHint) {
 TEST(Error, StaysOneLineWhateverComesFromOutside) {
     const std::string name("a\nb\t\x7f\0c", 7);
     EXPECT_STREQ(IoError({.where = name, .expected = "x\ry", .got = "\x1b[31m", .hint = "z\n"}).what(),
-                 "[a\\x0ab\\x09\\x7f\\x00c] expected x\\x0dy, got \\x1b[31m; z\\x0a");
+                 "[a\\x0ab\\x09\\u007f\\x00c] expected x\\x0dy, got \\x1b[31m; z\\x0a");
     EXPECT_STREQ(InternalError("first\nsecond").what(), "first\\x0asecond");
     EXPECT_STREQ(InternalError("grün").what(), "grün");  // bytes of UTF-8 are not control characters
+    EXPECT_STREQ(InternalError("a\xe2\x80\xae\xff").what(), "a\\u202e\\xff");
 }
 
 TEST(Error, IsOneTree) {
@@ -71,7 +72,9 @@ TEST(ErrnoError, SaysWhyInWords) {
                  "[a.jpg] expected a readable file, but it does not exist");
     EXPECT_STREQ(errno_error("x", "room to write", ENOSPC, "free some").what(),
                  "[x] expected room to write, but the disk is full; free some");
-    EXPECT_EQ(errno_text(EIO), "the system reports \"Input/output error\"");
+    EXPECT_EQ(errno_text(EIO), "the disk failed");
+    EXPECT_EQ(errno_text(ELOOP), "its symbolic links lead in a circle");
+    EXPECT_EQ(errno_text(EPROTO), "the system reports \"Protocol error\"");
 }
 
 }  // namespace

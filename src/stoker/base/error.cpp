@@ -1,33 +1,21 @@
-// Formats the message. Control characters that come from outside (file names, header bytes) are escaped, so that a
-// message always stays on one line.
+// Formats the message. Names and bytes that come from outside are made printable, so that a message stays on one line.
 #include "stoker/base/error.h"
 
 #include <fmt/format.h>
 #include <system_error>
 #include <utility>
 
+#include "stoker/base/printable.h"
+
 namespace stoker {
 namespace {
-
-std::string one_line(const std::string& text) {
-    std::string line;
-    line.reserve(text.size());
-    for (const char c : text) {
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-            line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-        } else {
-            line += c;
-        }
-    }
-    return line;
-}
 
 std::string message(const std::string& where, const ErrorInfo& info) {
     std::string line = fmt::format("[{}] expected {}, got {}", where, info.expected, info.got);
     if (!info.hint.empty()) {
         line += "; " + info.hint;
     }
-    return one_line(line);
+    return printable(line);
 }
 
 std::string describe(const DataPlace& place, const std::string& where) {
@@ -48,7 +36,7 @@ std::string describe(const DataPlace& place, const std::string& where) {
 
 Error::Error(const ErrorInfo& info) : std::runtime_error(message(info.where, info)) {}
 
-Error::Error(const std::string& line) : std::runtime_error(one_line(line)) {}
+Error::Error(const std::string& line) : std::runtime_error(printable(line)) {}
 
 DataError::DataError(DataPlace place, const ErrorInfo& info)
     : Error(message(describe(place, info.where), info)), place_(std::move(place)), info_(info) {}
@@ -95,6 +83,14 @@ std::string errno_text(int code) {
             return "the file would exceed the limit on file sizes";
         case EROFS:
             return "the file system is read-only";
+        case ELOOP:
+            return "its symbolic links lead in a circle";
+        case EIO:
+            return "the disk failed";
+        case ENOMEM:
+            return "memory is used up";
+        case EAGAIN:
+            return "a limit of the system is reached";
         case EMFILE:
         case ENFILE:
             return "too many files are open";

@@ -43,6 +43,21 @@ inline bool is_utf8(std::string_view text) {
     return true;
 }
 
+// The code point of one character: the bytes that utf8_sequence found.
+inline std::uint32_t utf8_code_point(std::string_view character) {
+    const auto byte = [&](std::size_t i) {
+        return static_cast<std::uint32_t>(static_cast<std::uint8_t>(character[i]));
+    };
+    if (character.size() == 1) {
+        return byte(0);
+    }
+    std::uint32_t code = byte(0) & (0xffU >> (character.size() + 1));
+    for (std::size_t i = 1; i < character.size(); ++i) {
+        code = code << 6 | (byte(i) & 0x3f);
+    }
+    return code;
+}
+
 // Appends the code point `code`, at most 0x10FFFF. Surrogates are encoded too: callers that must reject them check
 // first.
 inline void append_utf8(std::string& out, std::uint32_t code) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <limits>
 
+#include "stoker/base/printable.h"
 #include "stoker/base/utf8.h"
 #include "stoker/track/axis.h"
 
@@ -197,8 +198,7 @@ std::string xml_text(std::string_view text) {
     std::string out;
     while (!text.empty()) {
         const std::size_t length = utf8_sequence(text);
-        const auto first = static_cast<unsigned char>(text[0]);
-        if (length == 0 || first < 0x20 || first == 0x7f) {
+        if (length == 0 || is_control(utf8_code_point(text.substr(0, length)))) {
             out += "\xef\xbf\xbd";
         } else if (const std::size_t special = std::string_view("&<>\"'").find(text[0]);
                    special != std::string_view::npos) {

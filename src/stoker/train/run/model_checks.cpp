@@ -8,6 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/printable.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/run/run_setup.h"
@@ -137,11 +139,14 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
 
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Dataset& data) {
     const auto own = data.classes();
-    if (own.size() <= trained.size() && std::equal(own.begin(), own.end(), trained.begin())) {
+    const auto same = [](const std::string& a, const std::string& b) {
+        return utf8_text(a) == utf8_text(b);  // a checkpoint stores UTF-8
+    };
+    if (own.size() <= trained.size() && std::equal(own.begin(), own.end(), trained.begin(), same)) {
         return;
     }
     // The first class that differs.
-    const auto at = static_cast<std::size_t>(std::ranges::mismatch(trained, own).in1 - trained.begin());
+    const auto at = static_cast<std::size_t>(std::ranges::mismatch(trained, own, same).in1 - trained.begin());
     throw InvalidArgument(
         {.where = data.path(),
          .expected = fmt::format("{}, as in {}",
@@ -155,7 +160,7 @@ void require_classes(std::span<const std::string> trained, const std::string& or
 void require_several_classes(const Recipe& recipe, const Dataset& data) {
     if (class_count(recipe, data) == 1 && recipe.model.exported.empty()) {
         throw InvalidArgument(
-            {.where = recipe.data.train,
+            {.where = shown_url(recipe.data.train),
              .expected = "at least two classes",
              .got = data.classes().empty() ? "one" : fmt::format("one, \"{}\"", data.classes().front()),
              .hint = "with one class there is nothing to learn; if later data has more, set model.classes to their "

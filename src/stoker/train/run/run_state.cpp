@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/printable.h"
 #include "stoker/train/run/checkpoint.h"
 
 namespace stoker {
@@ -48,10 +49,12 @@ std::string to_json(const RunState& state) {
     for (std::size_t i = 0; i < kPhases; ++i) {
         account[std::string(phase_name(static_cast<Phase>(i)))] = state.account.times[i].count();
     }
+    std::vector<std::string> classes;
+    std::ranges::transform(state.classes, std::back_inserter(classes), utf8_text);
     Json json = {{"version", kStateVersion},
                  {"step", state.step},
                  {"loader", Json::parse(to_json(state.loader))},
-                 {"classes", state.classes},
+                 {"classes", classes},
                  {"epochs", epochs},
                  {"epoch_so_far",
                   {{"loss_sum", state.sums.loss},
