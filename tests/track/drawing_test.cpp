@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <sstream>
 
 #include "stoker/base/error.h"
 #include "stoker/track/axis.h"
@@ -36,6 +37,15 @@ TEST(AxisTest, KnownLabels) {
     EXPECT_THAT(labels(make_axis(1, 3, {.whole = true, .tight = true})), ElementsAre("1", "2", "3"));
     EXPECT_THAT(labels(make_axis(-1, 1, {.intervals = 2})), ElementsAre("-1", "0", "1"));
     EXPECT_THAT(labels(make_axis(0, 3.2e6, {.intervals = 3})), ElementsAre("0", "1M", "2M", "3M", "4M"));
+}
+
+TEST(AxisTest, LogarithmicTicksArePowersOfTen) {
+    EXPECT_THAT(labels(make_log_axis(0.04, 390)), ElementsAre("0.01", "0.1", "1", "10", "100", "1000"));
+    EXPECT_THAT(labels(make_log_axis(1, 1)), ElementsAre("1", "10"));
+    EXPECT_THAT(labels(make_log_axis(1e-9, 1e6)), ElementsAre("1e-9", "1e-6", "0.001", "1", "1000", "1e6"));
+    const Axis axis = make_log_axis(0.1, 1000);
+    EXPECT_NEAR(axis.share(10), 0.5, 1e-12);
+    EXPECT_LT(axis.share(-1), 0);
 }
 
 TEST(AxisTest, AnyRangeGetsAFewRoundTicks) {
@@ -165,6 +175,44 @@ TEST(CurvesTest, LongRunsMakeSmallFiles) {
         EXPECT_GT(balanced_tags(svg), 20) << count;
         EXPECT_THAT(svg, Not(HasSubstr("nan")));
     }
+}
+
+// The loss falls from `first` to about 0.1 within a few of 2,000 steps.
+std::string svg_of_loss_from(double first) {
+    CurveRun run = run_of("run", 2000, 2);
+    for (StepLine& step : run.metrics.steps) {
+        step.loss = first * std::exp(-static_cast<double>(step.step - 1) / 3) + 0.1;
+    }
+    return curves_svg(std::span(&run, 1));
+}
+
+// The vertical positions of the line of the first panel that shows every step.
+double highest_of_light_line(const std::string& svg) {
+    const std::size_t begin = svg.find("d=\"", svg.find("class=\"line c0 light\"")) + 3;
+    std::istringstream data(svg.substr(begin + 1, svg.find('"', begin) - begin - 1));
+    double x = 0, y = 0, least = 1e9;
+    char separator = 0;
+    while (data >> x >> y) {
+        least = std::min(least, y);
+        data >> separator;
+    }
+    return least;
+}
+
+TEST(CurvesTest, TheFirstLossesAreInsideThePanel) {
+    constexpr double kPanelTop = 46 + 14 + 28;
+    EXPECT_GE(highest_of_light_line(svg_of_loss_from(2.3)), kPanelTop);
+    EXPECT_THAT(svg_of_loss_from(2.3), Not(HasSubstr("logarithmic")));
+    EXPECT_GE(highest_of_light_line(svg_of_loss_from(4000)), kPanelTop);
+    EXPECT_THAT(svg_of_loss_from(4000), HasSubstr("Training loss, logarithmic"));
+}
+
+TEST(CurvesTest, StepsHaveWholeTicks) {
+    CurveRun run = run_of("run", 3, 0);
+    for (StepLine& step : run.metrics.steps) {
+        step.loss = 100 * static_cast<double>(step.step);  // no other axis has a label that ends with .5
+    }
+    EXPECT_THAT(curves_svg(std::span(&run, 1)), Not(HasSubstr(".5</text>")));
 }
 
 TEST(CurvesTest, AnyRunCanBeDrawn) {

@@ -47,6 +47,27 @@ int digits_for(double step) {
 
 }  // namespace
 
+double Axis::share(double value) const {
+    if (log) {
+        return std::log(std::max(value, 1e-3 * low) / low) / std::log(high / low);  // values below `low` are clipped
+    }
+    return (value - low) / (high - low);
+}
+
+Axis make_log_axis(double low, double high) {
+    constexpr double kMostTicks = 6;
+    const double first = std::floor(std::log10(low) + 1e-9);
+    const double last = std::max(std::ceil(std::log10(high) - 1e-9), first + 1);
+    const double step = std::ceil((last - first) / kMostTicks);
+    Axis axis{.low = std::pow(10, first), .high = std::pow(10, last), .ticks = {}, .log = true};
+    for (double exponent = first; exponent <= last; exponent += step) {
+        const bool plain = std::abs(exponent) <= 4;
+        const double at = std::pow(10, exponent);
+        axis.ticks.push_back({at, plain ? fmt::format("{:g}", at) : fmt::format("1e{:.0f}", exponent)});
+    }
+    return axis;
+}
+
 Axis make_axis(double low, double high, const AxisOptions& options) {
     const double size = std::max(std::abs(low), std::abs(high));
     if (!(high - low > 1e-12 * size) || high - low < 1e-300) {

@@ -15,9 +15,10 @@ struct Axis {
     double low = 0;
     double high = 1;
     std::vector<Tick> ticks;
+    bool log = false;  // then low > 0
 
     // The position of `value` in the range, from 0 to 1.
-    double share(double value) const { return (value - low) / (high - low); }
+    double share(double value) const;
 };
 
 struct AxisOptions {
@@ -28,5 +29,8 @@ struct AxisOptions {
 
 // For finite `low` <= `high`; equal values give a range around them. Steps are 1, 2 or 5 times a power of 10.
 Axis make_axis(double low, double high, const AxisOptions& options = {});
+
+// A logarithmic axis for 0 < `low` <= `high`: limits and ticks are powers of 10.
+Axis make_log_axis(double low, double high);
 
 }  // namespace stoker

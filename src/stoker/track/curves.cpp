@@ -67,7 +67,11 @@ Panel step_panel(std::span<const CurveRun> runs) {
     const bool has_loss = std::ranges::any_of(runs, [](const CurveRun& run) {
         return std::ranges::any_of(run.metrics.steps, [](const StepLine& step) { return step.loss.has_value(); });
     });
-    Panel panel{.title = has_loss ? "Training loss" : "Images a second", .x_name = "step", .empty = "no step yet"};
+    Panel panel{.title = has_loss ? "Training loss" : "Images a second",
+                .x_name = "step",
+                .whole_x = true,
+                .empty = "no step yet",
+                .may_be_log = has_loss};
     constexpr std::size_t kMostLight = 3;  // more would cover each other
     for (std::size_t i = 0; i < runs.size(); ++i) {
         std::vector<CurvePoint> points;
@@ -86,7 +90,7 @@ Panel step_panel(std::span<const CurveRun> runs) {
 }
 
 Panel rate_panel(std::span<const CurveRun> runs) {
-    Panel panel{.title = "Learning rate", .x_name = "step", .empty = "no step yet"};
+    Panel panel{.title = "Learning rate", .x_name = "step", .whole_x = true, .empty = "no step yet"};
     for (std::size_t i = 0; i < runs.size(); ++i) {
         auto points = points_of(runs[i].metrics.steps, std::mem_fn(&StepLine::step), std::mem_fn(&StepLine::lr));
         panel.series.push_back({.name = runs[i].name, .points = std::move(points), .color = i});
@@ -109,7 +113,8 @@ Panel loss_panel(std::span<const CurveRun> runs) {
     Panel panel{.title = one ? "Loss by epoch" : "Loss by epoch: validation, dashed: training",
                 .x_name = "epoch",
                 .whole_x = true,
-                .empty = "no epoch yet"};
+                .empty = "no epoch yet",
+                .may_be_log = true};
     for (std::size_t i = 0; i < runs.size(); ++i) {
         const auto& epochs = runs[i].metrics.epochs;
         const auto epoch = std::mem_fn(&EpochLine::epoch);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 #include <limits>
 
 #include "stoker/base/printable.h"
@@ -25,16 +26,25 @@ struct Range {
     bool empty() const { return low > high; }
 };
 
-// Adds the range from the 1st to the 99th percentile.
-void add_percentiles(Range& range, const std::vector<CurvePoint>& points) {
+std::vector<double> finite_values(const std::vector<CurvePoint>& points) {
     std::vector<double> values;
     for (const CurvePoint& point : points) {
         if (std::isfinite(point.y)) {
             values.push_back(point.y);
         }
     }
+    return values;
+}
+
+// Adds the range from the 1st to the 99th percentile, and the first points: where a loss begins is not an outlier.
+void add_percentiles(Range& range, const std::vector<CurvePoint>& points) {
+    constexpr std::size_t kFirst = 3;
+    std::vector<double> values = finite_values(points);
     if (values.empty()) {
         return;
+    }
+    for (std::size_t i = 0; i < std::min(values.size(), std::max(values.size() / 100, kFirst)); ++i) {
+        range.add(values[i]);
     }
     std::ranges::sort(values);
     range.add(values[values.size() / 100]);
@@ -58,15 +68,25 @@ Range y_range(const Panel& panel) {
             add_percentiles(range, series.points);
             continue;
         }
-        for (const CurvePoint& point : series.points) {
-            if (std::isfinite(point.y)) {
-                range.add(point.y);
-            }
+        for (const double value : finite_values(series.points)) {
+            range.add(value);
         }
     }
-    if (range.empty()) {
-        return range;
+    return range;
+}
+
+// True if a linear axis would show most points in its lowest hundredth.
+bool needs_log(const Panel& panel, const Range& range) {
+    std::vector<double> values;
+    for (const Series& series : panel.series) {
+        std::ranges::copy(finite_values(series.points), std::back_inserter(values));
     }
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    return panel.may_be_log && range.low > 0 && *middle < range.high / 100;
+}
+
+Axis linear_axis(const Panel& panel, Range range) {
     constexpr double kNearZero = 0.4;  // the axis begins at 0 if that adds little
     const bool constant = range.low == range.high;
     if (range.low > 0 && (constant || range.low < kNearZero * range.high)) {
@@ -74,7 +94,7 @@ Range y_range(const Panel& panel) {
         range.high *= constant ? 1.2 : 1;  // keeps a constant line off the frame
     }
     range.high = std::max(range.low, std::min(range.high, panel.most.value_or(range.high)));
-    return {range.low * panel.factor, range.high * panel.factor};
+    return make_axis(range.low * panel.factor, range.high * panel.factor, {.intervals = 4});
 }
 
 // Maps values to coordinates of the SVG.
@@ -165,11 +185,13 @@ std::string panel_svg(const Panel& panel, const PanelBox& box, std::size_t colum
     constexpr double kTop = 28;
     constexpr double kBottom = 38;
     const PanelBox plot{box.x + kLeft, box.y + kTop, box.width - kLeft - kRight, box.height - kTop - kBottom};
-    std::string out = fmt::format(R"(<text class="head" x="{}" y="{}">{}</text>)"
-                                  "\n",
-                                  coordinate(plot.x), coordinate(box.y + 16), xml_text(panel.title));
     const Range xs = x_range(panel);
     const Range ys = y_range(panel);
+    const bool log = !ys.empty() && needs_log(panel, ys);
+    std::string out =
+        fmt::format(R"(<text class="head" x="{}" y="{}">{}{}</text>)"
+                    "\n",
+                    coordinate(plot.x), coordinate(box.y + 16), xml_text(panel.title), log ? ", logarithmic" : "");
     if (xs.empty() || ys.empty()) {
         return out + fmt::format(R"(<text class="tick middle" x="{}" y="{}">{}</text>)"
                                  "\n",
@@ -177,7 +199,7 @@ std::string panel_svg(const Panel& panel, const PanelBox& box, std::size_t colum
                                  xml_text(panel.empty));
     }
     const Frame frame{plot, make_axis(xs.low, xs.high, {.intervals = 5, .whole = panel.whole_x, .tight = true}),
-                      make_axis(ys.low, ys.high, {.intervals = 4}), panel.factor};
+                      log ? make_log_axis(ys.low, ys.high) : linear_axis(panel, ys), panel.factor};
     out += axes_svg(frame);
     out +=
         fmt::format(R"(<text class="tick middle" x="{}" y="{}">{}</text>)"

@@ -12,7 +12,7 @@ namespace stoker {
 
 enum class Look {
     line,
-    light,  // behind the others; outliers do not extend the axis
+    light,  // behind the others; outliers after the first points do not extend the axis
     dashed,
 };
 
@@ -33,6 +33,7 @@ struct Panel {
     std::string suffix = {};          // unit of a value in a tooltip: " %"
     std::optional<double> most = {};  // largest possible y; the axis does not go beyond it
     double factor = 1;                // displayed value = factor * y: 100 for percent
+    bool may_be_log = false;          // a logarithmic axis if a linear one would press most points to the bottom
 };
 
 struct PanelBox {
