@@ -152,7 +152,8 @@ def test_a_whole_comparison(program, drawn, fake, tmp_path, monkeypatch, capfd):
     xml.parse(tmp_path / "plot.svg")
     rows = [line for line in table(document["results"]).splitlines() if line.startswith("| ")]
     assert len(rows) == 3 and len({row.count("|") for row in rows}) == 1
-    assert "Stoker, folder" in plot(document["results"])
+    picture = plot(document["results"])
+    assert "Stoker, folder" in picture and ">other systems</text>" in picture
 
 
 def test_an_unknown_peer_is_named(drawn):

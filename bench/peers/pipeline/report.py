@@ -42,11 +42,12 @@ def skipped_list(skipped: list[dict]) -> str:
     return "".join(f"skipped: {entry['name']}: {entry['reason']}\n" for entry in skipped)
 
 
-ROW, LEFT, WIDTH, RIGHT, TOP = 24, 190, 460, 70, 46
+ROW, LEFT, WIDTH, RIGHT, TOP = 24, 190, 460, 70, 64
+OURS, PEERS = "#d9480f", "#748ffc"
 
 
 def plot(results: list[dict]) -> str:
-    """Bars of images/s at the largest number of workers, ours in another colour."""
+    """Bars of images/s at the largest number of workers, ours in another colour, with a legend."""
     workers = max(result["workers"] for result in results)
     chosen = sorted(
         (result for result in results if result["workers"] == workers), key=lambda result: result["images_per_second"]
@@ -59,10 +60,15 @@ def plot(results: list[dict]) -> str:
         'font-family="sans-serif" font-size="13">',
         f'<rect width="100%" height="100%" fill="#ffffff"/><text x="12" y="26" font-size="15">{escape(title)}</text>',
     ]
+    for x, colour, name in ((LEFT, OURS, "Stoker"), (LEFT + 90, PEERS, "other systems")):
+        lines += [
+            f'<rect x="{x}" y="38" width="12" height="12" fill="{colour}"/>',
+            f'<text x="{x + 18}" y="49">{name}</text>',
+        ]
     for row, result in enumerate(chosen):
         y = TOP + ROW * row
         bar = WIDTH * result["images_per_second"] / most
-        colour = "#d9480f" if result["name"].startswith("Stoker") else "#748ffc"
+        colour = OURS if result["name"].startswith("Stoker") else PEERS
         lines += [
             f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(result["name"])}</text>',
             f'<rect x="{LEFT}" y="{y + 2}" width="{bar:.1f}" height="{ROW - 6}" fill="{colour}"/>',
