@@ -2,6 +2,7 @@
 
 #include "cli/command.h"
 #include "stoker/base/error.h"
+#include "stoker/base/suggest.h"
 #include "stoker/models/imported_model.h"
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/train/run/checkpoint.h"
@@ -29,7 +30,7 @@ Recipe open_recipe(const TrainedOptions& options) {
         throw IoError({.where = options.run,
                        .expected = "a run folder, a checkpoint or a recipe",
                        .got = "a path that does not exist",
-                       .hint = "`stoker runs list DIR` lists the runs below a folder"});
+                       .hint = missing_path_hint(run, "`stoker runs list DIR` lists the runs below a folder")});
     }
     if (!fs::is_directory(run, none)) {
         return read_recipe(options.run, options.sets);

@@ -114,6 +114,11 @@ TEST(Open, ErrorsListTheFormats) {
                 AllOf(kPathDoesNotExist, HasSubstr("[" + absent + "]"), HasSubstr("a path that does not exist")));
     EXPECT_THAT(error_of<IoError>(""), kPathDoesNotExist);
     EXPECT_FALSE(has_splits(absent));
+    std::filesystem::create_directory(dir / "train");
+    EXPECT_THAT(error_of<IoError>((dir / "trian").string()),
+                HasSubstr("did you mean \"" + (dir / "train").string() + "\"?"));
+    EXPECT_THAT(error_of<IoError>(absent), HasSubstr("has train; give a path"));
+    std::filesystem::remove(dir / "train");
 
     EXPECT_THAT(error_of<DataError>(dir.path().string()), AllOf(kListsFormats, HasSubstr("got an empty folder")));
     const std::string file = (dir / "notes.txt").string();

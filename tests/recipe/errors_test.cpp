@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -11,8 +13,10 @@
 namespace stoker {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
 
 std::string refusal(const std::string& text, const std::vector<std::string>& sets = {}) {
     try {
@@ -46,6 +50,42 @@ TEST(RecipeErrors, UnknownKeysNameTheLikelyOne) {
     EXPECT_THAT(refusal("zzzzzz = 3"), HasSubstr("known: seed, device, data, model, optimizer, schedule, train"));
     EXPECT_THAT(refusal("\"data.train\" = \"x\""), StartsWith("[r.toml:1: data.train] expected a known key"));
     EXPECT_THAT(refusal(std::string(5000, 'a') + " = 1"), HasSubstr("aaa...\""));
+}
+
+TEST(RecipeErrors, NamesOfOtherLibrariesAreTranslated) {
+    EXPECT_EQ(refusal_in("optimizer", "learning_rate = 3"),
+              "[r.toml:3: optimizer.learning_rate] expected a known key, got \"learning_rate\"; did you mean \"lr\"?");
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {"data.batchsize", "data.batch_size"},      {"data.num_workers", "data.workers"},
+        {"train.max_epochs", "train.epochs"},       {"train.num_workers", "data.workers"},
+        {"optimizer.wd", "optimizer.weight_decay"}, {"learning_rate", "optimizer.lr"},
+        {"train.grad_clip", "train.clip_norm"},     {"trainer.amp", "train.precision"},
+        {"model.num_classes", "model.classes"},     {"schedule.warmup_epochs", "schedule.warmup"},
+    };
+    for (const auto& [given, key] : cases) {
+        EXPECT_THAT(set_refusal(given + "=3"), EndsWith("did you mean \"" + key + "\"?")) << given;
+    }
+}
+
+TEST(RecipeErrors, OnlyKeysOfNearMeaningAreSuggested) {
+    EXPECT_THAT(set_refusal("train.patience=3"), EndsWith("a run does not stop early; schedule.patience is for the "
+                                                          "schedule plateau"));
+    EXPECT_THAT(refusal_in("schedule", "patiense = 3"), EndsWith("did you mean \"patience\"?"));
+    EXPECT_THAT(set_refusal("train.step=3"), HasSubstr("known in train: epochs"));  // not model.stem
+    EXPECT_THAT(set_refusal("train.name=x"),
+                EndsWith("did you mean \"model.name\" or \"optimizer.name\" or \"schedule.name\"?"));
+    EXPECT_THAT(set_refusal("train.milestone=[3]"), EndsWith("did you mean \"schedule.milestones\"?"));
+}
+
+TEST(RecipeErrors, AMistypedPathOfARecipeNamesTheNearest) {
+    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "stoker_recipe_errors_test";
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "digits.toml") << "data.train = \"x\"\n";
+    EXPECT_THAT([&] { read_recipe((folder / "digit.toml").string(), {}); },
+                ThrowsMessage<IoError>(EndsWith("did you mean \"" + (folder / "digits.toml").string() + "\"?")));
+    EXPECT_THAT([&] { read_recipe((folder / "other").string(), {}); },
+                ThrowsMessage<IoError>(EndsWith("it does not exist")));
+    std::filesystem::remove_all(folder);
 }
 
 TEST(RecipeErrors, TheFirstInTheFileIsNamed) {
@@ -149,6 +189,8 @@ TEST(RecipeErrors, OpsNameTheEntry) {
                 StartsWith("[r.toml:5: data.train_ops[1]] expected a table such as"));
     EXPECT_THAT(refusal_in("data", "val_ops = [{size = 3}]"),
                 StartsWith("[r.toml:3: data.val_ops[0]] expected a table such as"));
+    EXPECT_THAT(refusal_in("data", "val_ops = [{resize = {size = 3}}]"),
+                EndsWith("got a table without \"op\"; write {op = \"resize\", ...}"));
     EXPECT_THAT(refusal_in("data", "val_ops = [{op = 3}]"), StartsWith("[r.toml:3: data.val_ops[0].op]"));
     EXPECT_THAT(refusal_in("data", "val_ops = [{op = \"\"}]"), StartsWith("[r.toml:3: data.val_ops[0].op]"));
     for (const char* option : {"[1, \"a\"]", "[[1]]", "{a = 1}", "inf", "nan", "9007199254740993", "2024-01-01"}) {

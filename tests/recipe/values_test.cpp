@@ -1,4 +1,4 @@
-// The text forms of values, and suggestions for mistyped names.
+// The text forms of values.
 #include "stoker/recipe/values.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,6 @@
 #include <limits>
 #include <string>
 #include <vector>
-
-#include "stoker/recipe/suggest.h"
 
 namespace stoker {
 namespace {
@@ -69,18 +67,6 @@ TEST(Values, TomlText) {
     EXPECT_EQ(toml_key("batch_size-2"), "batch_size-2");
     EXPECT_EQ(toml_key("a b"), "\"a b\"");
     EXPECT_EQ(toml_key(""), "\"\"");
-}
-
-TEST(Suggest, OffersOnlyWhatIsNear) {
-    const std::vector<std::string> names = {"lr", "momentum", "eps", "nesterov"};
-    EXPECT_EQ(nearest_name("momentun", names), "momentum");
-    EXPECT_EQ(nearest_name("rl", names), "lr");  // neighbours swapped: one edit
-    EXPECT_EQ(nearest_name("mumentmu", names), "momentum");
-    EXPECT_EQ(nearest_name("mumentmo", names), "");  // three edits of eight characters
-    EXPECT_EQ(nearest_name("epsilon", names), "");
-    EXPECT_EQ(nearest_name("dropout", names), "");
-    EXPECT_EQ(nearest_name("", names), "");
-    EXPECT_EQ(nearest_name(std::string(1000, 'm'), names), "");
 }
 
 }  // namespace

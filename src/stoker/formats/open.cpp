@@ -15,6 +15,7 @@
 #include "stoker/base/file.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/parse_number.h"
+#include "stoker/base/suggest.h"
 #include "stoker/formats/arrays/array_dataset.h"
 #include "stoker/formats/arrays/array_file.h"
 #include "stoker/formats/folder/image_folder.h"
@@ -246,12 +247,13 @@ std::string first_file(const std::string& folder) {
     std::error_code error;
     const fs::file_status status = fs::status(data, error);
     if (!fs::exists(status)) {
-        throw IoError({.where = data.empty() ? "data" : data,
-                       .expected = "a data set",
-                       .got = error && error != std::errc::no_such_file_or_directory
-                                  ? fmt::format("a path that cannot be read: {}", errno_text(error.value()))
-                                  : "a path that does not exist",
-                       .hint = "give a path, a URL or synth:digits; docs/data.md lists all formats"});
+        throw IoError(
+            {.where = data.empty() ? "data" : data,
+             .expected = "a data set",
+             .got = error && error != std::errc::no_such_file_or_directory
+                        ? fmt::format("a path that cannot be read: {}", errno_text(error.value()))
+                        : "a path that does not exist",
+             .hint = missing_path_hint(data, "give a path, a URL or synth:digits; docs/data.md lists all formats")});
     }
     if (!fs::is_directory(status)) {
         refuse_file(data);

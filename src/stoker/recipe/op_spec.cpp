@@ -1,6 +1,7 @@
 // Reads and writes lists of ops. All numbers are doubles; ops that need integers check that themselves.
 #include "stoker/recipe/op_spec.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "stoker/recipe/values.h"
@@ -50,6 +51,14 @@ OpSpec read_op(const TomlValue& value, const Place& place) {
     if (table == nullptr) {
         refuse(place, kEntry, describe(value));
     }
+    if (std::ranges::find(*table, "op", &TomlMember::key) == table->end()) {
+        const bool nested = !table->empty() && table->front().value.as<TomlTable>() != nullptr;
+        throw InvalidArgument(
+            {.where = place.text(),
+             .expected = kEntry,
+             .got = "a table without \"op\"",
+             .hint = nested ? fmt::format("write {{op = {}, ...}}", toml_string(table->front().key)) : ""});
+    }
     OpSpec op{.name = {}, .options = {}, .where = place.text()};
     for (const TomlMember& member : *table) {
         const Place inner = place.inner(fmt::format("{}.{}", place.key, member.key), member.line);
@@ -62,9 +71,6 @@ OpSpec read_op(const TomlValue& value, const Place& place) {
             refuse(inner, "the name of an op", describe(member.value));
         }
         op.name = *name;
-    }
-    if (op.name.empty()) {
-        refuse(place, kEntry, "a table without \"op\"");
     }
     return op;
 }

@@ -10,9 +10,10 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/suggest.h"
 #include "stoker/recipe/document.h"
 #include "stoker/recipe/schema.h"
-#include "stoker/recipe/suggest.h"
+#include "stoker/recipe/unknown_key.h"
 #include "stoker/recipe/values.h"
 
 namespace stoker {
@@ -27,52 +28,11 @@ bool is_table(std::string_view name) {
     return !name.empty() && std::ranges::find(recipe_schema(), name, &SchemaKey::table) != recipe_schema().end();
 }
 
-// The keys and tables that `table` may contain; empty: the root.
-std::vector<std::string> names_in(std::string_view table) {
-    std::vector<std::string> names;
-    const std::string prefix = table.empty() ? "" : fmt::format("{}.", table);
-    for (const SchemaKey& key : recipe_schema()) {
-        if (!key.name.starts_with(prefix)) {
-            continue;
-        }
-        const std::string_view rest = std::string_view(key.name).substr(prefix.size());
-        const std::string_view name = rest.substr(0, rest.find('.'));
-        if (names.empty() || names.back() != name) {
-            names.emplace_back(name);
-        }
-    }
-    return names;
-}
-
-// A suggestion for the unknown `name` in `table`: a name in this table, or a dotted name in another one. Empty if none
-// is near.
-std::string suggest(std::string_view table, std::string_view name) {
-    std::string near = nearest_name(name, names_in(table));
-    if (!near.empty()) {
-        return near;
-    }
-    std::vector<std::string> leaves;
-    for (const SchemaKey& key : recipe_schema()) {
-        leaves.emplace_back(key.leaf());
-    }
-    const std::string leaf = nearest_name(name, leaves);
-    const auto found = std::ranges::find(recipe_schema(), std::string_view(leaf), &SchemaKey::leaf);
-    return leaf.empty() ? std::string() : found->name;
-}
-
-std::string hint_for_unknown(const std::string& meant, std::string_view table) {
-    if (!meant.empty()) {
-        return fmt::format("did you mean \"{}\"?", meant);
-    }
-    return fmt::format("known{}: {}", table.empty() ? "" : fmt::format(" in {}", table),
-                       fmt::join(names_in(table), ", "));
-}
-
 [[noreturn]] void refuse_key(const Place& place, std::string_view table, std::string_view name) {
     throw InvalidArgument({.where = place.text(),
                            .expected = "a known key",
                            .got = quoted_short(name),
-                           .hint = hint_for_unknown(suggest(table, name), table)});
+                           .hint = unknown_key_hint(table, name, /*dotted=*/false)});
 }
 
 void read_key(Recipe& recipe, GivenKeys& given, const SchemaKey& key, const TomlValue& value, const Place& place) {
@@ -135,17 +95,13 @@ void apply_set(Recipe& recipe, GivenKeys& given, const std::string& set) {
     if (key == nullptr) {
         if (is_table(name)) {
             throw InvalidArgument({place.text(), fmt::format("a key of [{}]", name), "the table itself",
-                                   fmt::format("for example --set {}.{}=VALUE", name, names_in(name).front())});
+                                   fmt::format("for example --set {}.{}=VALUE", name, names_in_table(name).front())});
         }
         const std::size_t dot = name.rfind('.');
         const std::string table = dot == std::string::npos ? "" : name.substr(0, dot);
         const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
-        std::string meant = suggest(table, leaf);
-        if (is_table(table) && !meant.empty() && meant.find('.') == std::string::npos) {
-            meant = fmt::format("{}.{}", table, meant);
-        }
         throw InvalidArgument(
-            {place.text(), "a known key", quoted_short(name), hint_for_unknown(meant, is_table(table) ? table : "")});
+            {place.text(), "a known key", quoted_short(name), unknown_key_hint(table, leaf, /*dotted=*/true)});
     }
     read_key(recipe, given, *key, set_value(*key, set.substr(equals + 1), place.text()), place);
 }
@@ -178,6 +134,10 @@ std::string name_of(const std::string& origin) {
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& sets) {
     std::error_code unknown;  // read_text below reports the error
     const auto size = std::filesystem::file_size(path, unknown);
+    if (const std::string near = unknown == std::errc::no_such_file_or_directory ? nearest_path(path) : "";
+        !near.empty()) {
+        throw errno_error(path, "a readable file", ENOENT, fmt::format("did you mean \"{}\"?", near));
+    }
     if (!unknown && size > kMaxTomlBytes) {
         throw InvalidArgument({path, fmt::format("a recipe of at most {} bytes", kMaxTomlBytes),
                                fmt::format("{} bytes", size), "a recipe is a TOML file, see docs/recipe.md"});

@@ -121,6 +121,16 @@ TEST(OpTable, UnknownOpsAndOptionsAreNamedBesideTheKnown) {
     expect_refused("normalize", {{"preset", "mnist"}, {"sdt", 1.0}}, "preset, mean, std, got sdt");
 }
 
+TEST(OpTable, MisspeltOptionsNameTheLikelyOne) {
+    expect_refused("resize", {{"siez", 32.0}}, "expected the option size for resize, got siez; did you mean \"size\"?");
+    expect_refused("resize", {{"size", 4.0}, {"sizes", 3.0}}, "got sizes; did you mean \"size\"?");
+    expect_refused("random_crop", {{"size", 4.0}, {"pading", 3.0}}, "got pading; did you mean \"padding\"?");
+    expect_refused("random_rotation", {{"degree", 3.0}},
+                   ".degree] expected an option of random_rotation, got degree; did you mean \"degrees\"?");
+    expect_refused("normalize", {{"preset", "imagnet"}}, "got \"imagnet\"; did you mean \"imagenet\"?");
+    expect_refused("resize", {{"padding", 3.0}}, "got none; write {op = \"resize\", size = 224}");
+}
+
 TEST(OpTable, SizesThatCannotBe) {
     for (const char* name : {"resize", "center_crop", "random_resized_crop"}) {
         expect_refused(name, {}, "the option size");

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/suggest.h"
 #include "stoker/recipe/op_spec.h"
 
 namespace stoker {
@@ -76,10 +77,12 @@ ImageSize OpOptions::size() {
         }
     }
     if (list.empty()) {
+        const std::string misspelt = misspelling_of("size");
         throw InvalidArgument({.where = spec_.where,
                                .expected = fmt::format("the option size for {}", spec_.name),
-                               .got = "none",
-                               .hint = fmt::format("write {{op = \"{}\", size = 224}}", spec_.name)});
+                               .got = misspelt.empty() ? "none" : misspelt,
+                               .hint = misspelt.empty() ? fmt::format("write {{op = \"{}\", size = 224}}", spec_.name)
+                                                        : "did you mean \"size\"?"});
     }
     return {static_cast<int>(list.front()), static_cast<int>(list.back())};
 }
@@ -94,7 +97,7 @@ std::size_t OpOptions::choice(const std::string& name, const std::vector<std::st
     }
     const auto found = std::ranges::find(names, *value);
     if (found == names.end()) {
-        refuse(name, fmt::format("one of {}", fmt::join(names, ", ")));
+        refuse(name, fmt::format("one of {}", fmt::join(names, ", ")), nearest_name_hint(*value, names));
     }
     return static_cast<std::size_t>(found - names.begin());
 }
@@ -116,10 +119,25 @@ Interpolation OpOptions::interpolation() {
     return choice("interpolation", {"nearest", "bilinear"}) == 0 ? Interpolation::nearest : Interpolation::bilinear;
 }
 
-void OpOptions::refuse(const std::string& name, const std::string& expected) const {
-    throw InvalidArgument({.where = fmt::format("{}.{}", spec_.where, name),
-                           .expected = expected,
-                           .got = spec_.options.contains(name) ? option_to_toml(spec_.options.at(name)) : "none"});
+std::string OpOptions::misspelling_of(const std::string& name) const {
+    for (const auto& [given, value] : spec_.options) {
+        const bool known = std::find(known_.begin(), known_.end(), given) != known_.end();
+        if (!known && !nearest_name(given, std::span(&name, 1)).empty()) {
+            return given;
+        }
+    }
+    return "";
+}
+
+void OpOptions::refuse(const std::string& name, const std::string& expected, const std::string& hint) const {
+    const auto given = spec_.options.find(name);
+    const std::string misspelt = given == spec_.options.end() ? misspelling_of(name) : "";
+    throw InvalidArgument({.where = fmt::format("{}.{}", spec_.where, misspelt.empty() ? name : misspelt),
+                           .expected = misspelt.empty() ? expected : fmt::format("an option of {}", spec_.name),
+                           .got = !misspelt.empty()              ? misspelt
+                                  : given == spec_.options.end() ? "none"
+                                                                 : option_to_toml(given->second),
+                           .hint = misspelt.empty() ? hint : fmt::format("did you mean \"{}\"?", name)});
 }
 
 void OpOptions::finish() const {
@@ -127,7 +145,8 @@ void OpOptions::finish() const {
         if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
             throw InvalidArgument({.where = spec_.where,
                                    .expected = fmt::format("an option of {}: {}", spec_.name, fmt::join(known_, ", ")),
-                                   .got = name});
+                                   .got = name,
+                                   .hint = nearest_name_hint(name, known_)});
         }
     }
 }

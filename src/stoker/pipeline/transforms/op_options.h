@@ -33,12 +33,16 @@ class OpOptions {
     Color color(const std::string& name);
     Interpolation interpolation();
 
-    [[noreturn]] void refuse(const std::string& name, const std::string& expected) const;
+    // For an option whose value is impossible or missing. If a misspelt one is given instead, that is refused.
+    [[noreturn]] void refuse(const std::string& name, const std::string& expected, const std::string& hint = "") const;
 
     // Throws for options that were not read.
     void finish() const;
 
   private:
+    // A given option that is not known and near `name`; empty if there is none.
+    std::string misspelling_of(const std::string& name) const;
+
     const OpSpec& spec_;
     std::vector<std::string> known_;
 };

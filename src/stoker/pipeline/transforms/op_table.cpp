@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/suggest.h"
 #include "stoker/pipeline/transforms/op_options.h"
-#include "stoker/recipe/suggest.h"
 
 namespace stoker {
 namespace {
@@ -210,11 +210,10 @@ const Entry& find_entry(const OpSpec& spec) {
         for (const Entry& known : kOps) {
             names.emplace_back(known.name);
         }
-        const std::string meant = nearest_name(spec.name, names);
         throw InvalidArgument({.where = spec.where,
                                .expected = fmt::format("an op: {}", fmt::join(names, ", ")),
                                .got = fmt::format("\"{}\"", spec.name),
-                               .hint = meant.empty() ? "" : fmt::format("did you mean \"{}\"?", meant)});
+                               .hint = nearest_name_hint(spec.name, names)});
     }
     return *entry;
 }
