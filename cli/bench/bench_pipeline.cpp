@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/bench_stats.h"
+#include "cli/bench/other_load.h"
 #include "cli/bench/python_peer.h"
 #include "cli/command.h"
 #include "cli/terminal/npy_output.h"
@@ -130,8 +131,11 @@ std::vector<Round> run_rounds(BenchLoader& loader, const Options& options) {
     for (int round = 0; round < options.rounds; ++round) {
         loader.drain();
         rounds.push_back(run_round(loader, options.batches));
-        progress.update("measuring", round + 1, options.rounds,
-                        static_cast<double>((round + 1) * options.batches * options.batch), "images");
+        progress.update({.label = "measuring",
+                         .done = round + 1,
+                         .total = options.rounds,
+                         .amount = static_cast<double>((round + 1) * options.batches * options.batch),
+                         .unit = "images"});
     }
     return rounds;
 }
@@ -186,6 +190,7 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const Options& option
     loader.release_first();
     std::vector<double> rates;
     std::vector<double> cpu;
+    const OtherLoad load;
     for (const Round& round : run_rounds(loader, options)) {
         rates.push_back(round.images_per_second);
         cpu.push_back(round.cpu_seconds_per_1000);
@@ -207,6 +212,7 @@ int measure(const std::shared_ptr<const Dataset>& dataset, const Options& option
             {"first_batch_ms", 1000 * loader.first_seconds()},
             {"first_batch", first},
             {"bytes_on_disk", dataset->bytes()}});
+    load.warn();
     return 0;
 }
 

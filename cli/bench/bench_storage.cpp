@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/bench/bench_stats.h"
+#include "cli/bench/other_load.h"
 #include "cli/bench/python_peer.h"
 #include "cli/bench/storage_data.h"
 #include "cli/command.h"
@@ -348,6 +349,7 @@ int run(const Options& options) {
         const fs::path folder =
             options.data.empty() ? temporary.emplace("stoker-storage").path() : fs::path(options.data);
         Json document = {{"workers", options.workers}, {"cold", options.cold}, {"records", Json::array()}};
+        const OtherLoad load;
         for (const auto& [shape, share] : kSizes) {
             const std::int64_t records = std::max<std::int64_t>(options.count / share, 16);
             Bench bench(options, shape, records, folder / std::to_string(shape.bytes()));
@@ -359,6 +361,7 @@ int run(const Options& options) {
         if (options.json) {
             print_document(document);
         }
+        load.warn();
         return 0;
     });
 }

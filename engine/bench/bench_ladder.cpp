@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "cli/bench/bench_stats.h"
+#include "cli/bench/other_load.h"
 #include "cli/bench/python_peer.h"
 #include "cli/commands/mnist_files.h"
 #include "cli/terminal/print.h"
@@ -242,8 +243,10 @@ int run(const Options& options) {
         std::vector<Measured> stoker_rungs(rungs.size());
         std::vector<Measured> python_rungs(options.peer ? kPythonRungs.size() : 0);
         const Experiment experiment{options, data, device.str(), stop};
+        const OtherLoad load;
         run_rounds(experiment, rungs, stoker_rungs, python_rungs);
         report(options, stoker_rungs, python_rungs);
+        load.warn();
         return 0;
     });
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/bench/bench_stats.h"
+#include "cli/bench/other_load.h"
 #include "cli/bench/python_peer.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/signals.h"
@@ -193,6 +194,7 @@ int run(const Options& options) {
     const at::Device device = prepare_device(recipe);
     return run_interruptible([&](const std::atomic<int>& stop) {
         std::vector<Row> rows = make_rows(options, device, stop);
+        const OtherLoad load;
         for (int round = 0; round < options.rounds; ++round) {
             for (Row& row : rows) {
                 print_stderr("round {}/{}: {}\n", round + 1, options.rounds, row.name);
@@ -200,6 +202,7 @@ int run(const Options& options) {
             }
         }
         report(options, device, rows);
+        load.warn();
         return 0;
     });
 }
