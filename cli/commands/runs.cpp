@@ -11,6 +11,7 @@
 #include "cli/terminal/table.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/suggest.h"
 
 namespace stoker::cli {
 namespace {
@@ -40,12 +41,13 @@ std::string date_text(std::int64_t ns, bool utc, const char* format) {
 
 RunRecord open_run(const std::string& path, MetricLines lines) {
     if (!is_run_folder(path)) {
+        constexpr const char* kHint = "`stoker runs list DIR` lists the runs below a folder";
         std::error_code none;
-        throw InvalidArgument(
-            {.where = path,
-             .expected = "a run folder, with a recipe.toml and a metrics.jsonl",
-             .got = std::filesystem::exists(path, none) ? "a path without them" : "a path that does not exist",
-             .hint = "`stoker runs list DIR` lists the runs below a folder"});
+        const bool there = std::filesystem::exists(path, none);
+        throw InvalidArgument({.where = path,
+                               .expected = "a run folder, with a recipe.toml and a metrics.jsonl",
+                               .got = there ? "a path without them" : "a path that does not exist",
+                               .hint = there ? kHint : missing_path_hint(path, kHint)});
     }
     return read_run(path, lines);
 }
@@ -65,15 +67,8 @@ std::string state_text(const RunRecord& run) {
     return fmt::format("{} step {}", how, with_commas(static_cast<double>(run.metrics.last_step())));
 }
 
-std::string number_text(double value) {
-    if (!std::isfinite(value)) {
-        return "-";
-    }
-    const double size = std::abs(value);
-    if (size >= 1000) {
-        return size < 1e9 ? with_commas(value) : fmt::format("{:.3g}", value);
-    }
-    return size < 1e-3 && size > 0 ? fmt::format("{:.2e}", value) : fmt::format("{:.{}f}", value, size >= 100 ? 1 : 4);
+std::string loss_text(double value) {
+    return std::isfinite(value) ? number_text(value) : "-";
 }
 
 std::string percent_text(const std::optional<double>& share) {
@@ -92,7 +87,7 @@ Json run_json(const RunRecord& run) {
     const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
     return {{"name", run.name},
             {"path", run.path.string()},
-            {"model", or_null(run.key("model.name"))},
+            {"model", or_null(run.model())},
             {"data", or_null(run.key("data.train"))},
             {"epochs_done", run.metrics.epochs.size()},
             {"epochs_planned", or_null(run.planned)},

@@ -19,7 +19,7 @@ RunRecord open_run(const std::string& path, MetricLines lines);
 
 std::string epochs_text(const RunRecord& run);  // "3/5"
 std::string state_text(const RunRecord& run);   // "finished", "stopped at step 120", "failed at step 40", "at step 96"
-std::string number_text(double value);          // 0.4889, 123.4, 1,234; "-" if not finite
+std::string loss_text(double value);            // number_text; "-" if not finite
 std::string percent_text(const std::optional<double>& share);
 std::string rate_text(double per_second);
 std::string time_text(const std::optional<std::int64_t>& ns);  // local: "2026-01-31 09:05"

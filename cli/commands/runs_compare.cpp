@@ -140,10 +140,10 @@ void print_results(const std::vector<RunRecord>& runs) {
     });
     add_row(table, runs, "  best epoch", best_accuracy);
     add_row(table, runs, "val loss", [](const RunRecord& run) {
-        return of_last_epoch(run, [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
+        return of_last_epoch(run, [](const EpochLine& epoch) { return loss_text(epoch.val_loss.value_or(NAN)); });
     });
     add_row(table, runs, "train loss", [](const RunRecord& run) {
-        return of_last_epoch(run, [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
+        return of_last_epoch(run, [](const EpochLine& epoch) { return loss_text(epoch.train_loss); });
     });
     add_row(table, runs, "images/s", [&](const RunRecord& run) {
         return with_ratio(rate_text(run.images_per_second()), run.images_per_second(), first.images_per_second(),
@@ -164,10 +164,17 @@ void print_recipes(const std::vector<RunRecord>& runs) {
     }
     Table table = with_columns(runs, "recipe keys that differ", Table::Align::left);
     for (const DifferingKey& key : differing) {
-        std::vector<std::string> cells = {for_terminal(key.key, 40)};
+        std::vector<std::string> values;
         for (std::size_t i = 0; i < runs.size(); ++i) {
-            const bool there = runs[i].recipe.contains(key.key);
-            cells.push_back(!there ? "-" : key.values[i].empty() ? "\"\"" : for_terminal(key.values[i], 40));
+            if (runs[i].recipe.contains(key.key)) {
+                values.push_back(key.values[i].empty() ? "\"\"" : key.values[i]);
+            }
+        }
+        values = for_comparison(values, 40);
+        std::vector<std::string> cells = {for_terminal(key.key, 40)};
+        auto value = values.begin();
+        for (const RunRecord& run : runs) {
+            cells.push_back(run.recipe.contains(key.key) ? *value++ : "-");
         }
         table.row(cells);
     }
@@ -204,8 +211,8 @@ void print_report(const std::vector<RunRecord>& runs) {
     print_results(runs);
     print_recipes(runs);
     print_epochs(runs, "val accuracy", [](const EpochLine& epoch) { return percent_text(accuracy_of(epoch)); });
-    print_epochs(runs, "val loss", [](const EpochLine& epoch) { return number_text(epoch.val_loss.value_or(NAN)); });
-    print_epochs(runs, "train loss", [](const EpochLine& epoch) { return number_text(epoch.train_loss); });
+    print_epochs(runs, "val loss", [](const EpochLine& epoch) { return loss_text(epoch.val_loss.value_or(NAN)); });
+    print_epochs(runs, "train loss", [](const EpochLine& epoch) { return loss_text(epoch.train_loss); });
     print_epochs(runs, "seconds", [](const EpochLine& epoch) { return fmt::format("{:.2f}", epoch.seconds); });
     print_problems(runs);
 }

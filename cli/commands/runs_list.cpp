@@ -48,8 +48,8 @@ void print_table(const std::vector<RunRecord>& runs) {
     }
     for (const RunRecord& run : runs) {
         const EpochLine* last = run.metrics.epochs.empty() ? nullptr : &run.metrics.epochs.back();
-        table.row({for_terminal(run.name, 40), or_dash(run.key("model.name")), or_dash(run.key("data.train")),
-                   epochs_text(run), last == nullptr ? "-" : number_text(last->train_loss),
+        table.row({for_terminal(run.name, 40), or_dash(run.model()), or_dash(run.key("data.train")), epochs_text(run),
+                   last == nullptr ? "-" : loss_text(last->train_loss),
                    last == nullptr ? "-" : percent_text(accuracy_of(*last)), rate_text(run.images_per_second()),
                    last == nullptr ? "-" : fmt::format("{:.1f}", run.seconds()), or_dash(run.device), state_text(run),
                    time_text(run.modified_ns)});

@@ -1,9 +1,13 @@
 #include "cli/terminal/print.h"
 
+#include <sys/ioctl.h>
+
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
 
 namespace stoker::cli {
 
@@ -29,6 +33,26 @@ std::string byte_text(std::int64_t bytes) {
         value /= 1024;
     }
     return fmt::format(fmt::runtime(unit == 0 || value >= 100 ? "{:.0f} {}" : "{:.1f} {}"), value, kUnits[unit]);
+}
+
+std::string number_text(double value) {
+    const double size = std::abs(value);
+    if (std::isnan(value)) {
+        return "nan";  // without a sign
+    }
+    if (size >= 1e6) {
+        return fmt::format("{:.3g}", value);
+    }
+    if (size >= 1000) {
+        return with_commas(value);
+    }
+    return size < 1e-3 && size > 0 ? fmt::format("{:.2e}", value) : fmt::format("{:.{}f}", value, size >= 100 ? 1 : 4);
+}
+
+std::optional<int> terminal_columns(int descriptor) {
+    winsize size{};
+    return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::optional<int>(size.ws_col)
+                                                                        : std::nullopt;
 }
 
 }  // namespace stoker::cli

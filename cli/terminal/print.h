@@ -1,12 +1,13 @@
-// All printing of commands: reports on stdout, status lines on stderr, JSON documents, amounts of bytes. Values are
-// foreign text, such as names of files and classes, and are made printable. Format strings are the program's own and
-// may contain line breaks and terminal codes.
+// All printing of commands: reports on stdout, status lines on stderr, JSON documents, numbers. Values are foreign
+// text, such as names of files and classes, and are made printable. Format strings are the program's own and may
+// contain line breaks and terminal codes.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -55,5 +56,12 @@ void print_stderr(fmt::format_string<Values...> format, Values&&... values) {
 
 // 11010048 as "10.5 MiB".
 std::string byte_text(std::int64_t bytes);
+
+// A loss or another figure in at most nine columns: 0.4889, 123.4, 1,234, 1.23e+20, 2.00e-05, nan, inf.
+std::string number_text(double value);
+
+// The width of the terminal that `descriptor` is, at this moment: it changes with the window. Empty if it is none, or
+// does not tell its width.
+std::optional<int> terminal_columns(int descriptor);
 
 }  // namespace stoker::cli

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "stoker/base/printable.h"
@@ -29,10 +31,12 @@ std::size_t code_width(std::uint32_t code) {
     return std::ranges::any_of(kWide, [&](const Block& at) { return code >= at.first && code <= at.second; }) ? 2 : 1;
 }
 
+using Letters = std::vector<std::string>;
+
 // The letters of `text` made printable.
-std::vector<std::string> letters_of(std::string_view text) {
+Letters letters_of(std::string_view text) {
     const std::string safe = printable(text);
-    std::vector<std::string> letters;
+    Letters letters;
     for (std::string_view rest = safe; !rest.empty(); rest.remove_prefix(letters.back().size())) {
         letters.emplace_back(rest.substr(0, utf8_sequence(rest)));
     }
@@ -52,10 +56,39 @@ std::string padded(const std::string& text, std::size_t width, Table::Align alig
     return align == Table::Align::right ? fill + text : text + fill;
 }
 
+std::vector<std::string> texts_of(const std::vector<Letters>& all) {
+    std::vector<std::string> texts;
+    for (const Letters& letters : all) {
+        texts.emplace_back();
+        for (const std::string& letter : letters) {
+            texts.back() += letter;
+        }
+    }
+    return texts;
+}
+
+// Replaces what all texts begin with by an ellipsis, except for the last letters of it.
+void cut_common_start(std::vector<Letters>& all) {
+    constexpr std::size_t kKept = 12;
+    std::size_t common = 0;
+    while (std::ranges::all_of(all, [&](const Letters& letters) {
+        return common < letters.size() && letters[common] == all.front()[common];
+    })) {
+        ++common;
+    }
+    if (common <= kKept + 1) {
+        return;
+    }
+    for (Letters& letters : all) {
+        letters.erase(letters.begin(), letters.begin() + static_cast<std::ptrdiff_t>(common - kKept));
+        letters.insert(letters.begin(), "…");
+    }
+}
+
 }  // namespace
 
 std::string for_terminal(std::string_view text, std::size_t max_width) {
-    const std::vector<std::string> letters = letters_of(text);
+    const Letters letters = letters_of(text);
     std::string safe;
     for (const std::string& letter : letters) {
         safe += letter;
@@ -76,6 +109,34 @@ std::string for_terminal(std::string_view text, std::size_t max_width) {
         tail = letters[i] + tail;
     }
     return head + "…" + tail;
+}
+
+std::vector<std::string> for_comparison(std::span<const std::string> texts, std::size_t max_width) {
+    std::vector<Letters> all;
+    for (const std::string& text : texts) {
+        all.push_back(letters_of(text));
+    }
+    std::vector<std::string> whole = texts_of(all);
+    const auto fits = [&](const std::string& text) { return width_of(text) <= max_width; };
+    const bool equal = std::ranges::adjacent_find(texts, std::not_equal_to()) == texts.end();
+    if (equal || std::ranges::all_of(whole, fits)) {
+        std::ranges::transform(whole, whole.begin(), [&](const auto& text) { return for_terminal(text, max_width); });
+        return whole;
+    }
+    cut_common_start(all);
+    std::ranges::for_each(all, [](Letters& letters) { std::ranges::reverse(letters); });
+    cut_common_start(all);
+    std::ranges::for_each(all, [](Letters& letters) { std::ranges::reverse(letters); });
+    whole = texts_of(all);
+    std::vector<std::string> cells;
+    std::set<std::pair<std::string, std::string>> pairs;  // different texts with equal cells are two pairs
+    std::set<std::string> different;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+        cells.push_back(for_terminal(whole[i], max_width));
+        pairs.emplace(cells[i], texts[i]);
+        different.insert(cells[i]);
+    }
+    return different.size() == pairs.size() ? cells : whole;
 }
 
 void Table::column(const std::string& title, Align align) {

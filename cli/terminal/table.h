@@ -2,6 +2,7 @@
 // Titles and cells are made printable.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,5 +29,9 @@ class Table {
 // `text` made printable. Text wider than `max_width` columns is shortened in the middle. East Asian letters are two
 // columns wide, combining accents none.
 std::string for_terminal(std::string_view text, std::size_t max_width);
+
+// The same for texts that are compared: what they all begin and end with is left out first, and texts that would read
+// alike although they differ are not shortened.
+std::vector<std::string> for_comparison(std::span<const std::string> texts, std::size_t max_width);
 
 }  // namespace stoker::cli

@@ -71,6 +71,28 @@ def test_list(stoker, make):
     assert "finished" in text and "stopped at step 10" in text and "at step 11" in text and "75.00 %" in text
 
 
+def test_imported_models_are_named_by_their_file(stoker, make, tmp_path):
+    for name, key in (("script", "model.script"), ("export", "model.export")):
+        run = make(f"runs/{name}")
+        (run / "recipe.toml").write_text(f'{RECIPE.format(lr=0.1, epochs=2)}[model]\n{key[6:]} = "nets/{name}.file"\n')
+    runs = {run["name"]: run["model"] for run in stoker("runs", "list", "--json").json()["runs"]}
+    assert runs == {"script": "nets/script.file", "export": "nets/export.file"}
+    assert "nets/export.file" in stoker("runs", "list").out and "mlp" not in stoker("runs", "list").out
+
+
+def test_values_that_differ_read_differently(stoker, make, tmp_path):
+    ops = '[{{op = "random_resized_crop", size = {}}}, {{op = "horizontal_flip"}}, {{op = "normalize", preset = "imagenet"}}]'
+    for name, size in (("a", 224), ("b", 192), ("c", 224)):
+        run = make(f"runs/{name}")
+        text = RECIPE.format(lr=0.1, epochs=2).replace("[optimizer]", f"train_ops = {ops.format(size)}\n[optimizer]")
+        (run / "recipe.toml").write_text(text)
+    out = stoker("runs", "compare", "runs/a", "runs/b", "runs/c").out
+    (line,) = [line for line in out.splitlines() if line.startswith("data.train_ops")]
+    first, second, third = line.split("  …")[1:]
+    assert first.strip() == third.strip() != second.strip()
+    assert "224" in first and "192" in second
+
+
 def test_broken_runs_are_listed_with_what_is_wrong(stoker, make, tmp_path):
     make("runs/good")
     for name in ("bad-metrics", "bad-recipe", "bad-account", "cut"):

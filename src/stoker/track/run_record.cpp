@@ -71,6 +71,15 @@ std::string RunRecord::key(const std::string& recipe_key) const {
     return found == recipe.end() ? "" : found->second;
 }
 
+std::string RunRecord::model() const {
+    for (const char* imported : {"model.script", "model.export"}) {
+        if (const std::string file = key(imported); !file.empty()) {
+            return file;
+        }
+    }
+    return key("model.name");
+}
+
 double RunRecord::seconds() const {
     double sum = 0;
     for (const EpochLine& epoch : metrics.epochs) {
