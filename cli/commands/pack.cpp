@@ -136,7 +136,11 @@ int run(const Options& given) {
             ProgressBar bar;
             pack_options.progress = [&](const PackProgress& at) {
                 check_interrupt();
-                bar.update(at.phase, at.done, at.total, static_cast<double>(at.bytes) / 1e6, "MB");
+                bar.update({.label = at.phase,
+                            .done = at.done,
+                            .total = at.total,
+                            .amount = static_cast<double>(at.bytes) / 1e6,
+                            .unit = "MB"});
             };
             const auto start = Clock::now();
             const PackResult result = pack(*dataset, options.target, pack_options);

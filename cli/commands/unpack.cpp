@@ -57,8 +57,11 @@ int run(const Options& options) {
             const UnpackOptions unpack_options{.workers = options.workers > 0 ? options.workers : cpu_cores().usable,
                                                .progress = [&](std::int64_t done, std::int64_t bytes) {
                                                    check_interrupt();
-                                                   bar.update("unpack", done, dataset->size(),
-                                                              static_cast<double>(bytes) / 1e6, "MB");
+                                                   bar.update({.label = "unpack",
+                                                               .done = done,
+                                                               .total = dataset->size(),
+                                                               .amount = static_cast<double>(bytes) / 1e6,
+                                                               .unit = "MB"});
                                                }};
             const UnpackResult result = unpack(*dataset, staging.path(), unpack_options);
             check_interrupt();

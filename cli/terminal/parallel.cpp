@@ -17,7 +17,11 @@ void run_parallel(const RangeWork& range, ProgressBar& progress,
         work(begin, end);
         const std::lock_guard lock(mutex);
         done += end - begin;
-        progress.update(range.label, done, range.count, static_cast<double>(done), range.unit);
+        progress.update({.label = range.label,
+                         .done = done,
+                         .total = range.count,
+                         .amount = static_cast<double>(done),
+                         .unit = range.unit});
     });
     progress.clear();
 }

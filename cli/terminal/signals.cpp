@@ -1,9 +1,13 @@
 // One flag for the process, since a signal handler can reach nothing else.
 #include "cli/terminal/signals.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fmt/format.h>
+#include <string_view>
 
 #include "cli/terminal/print.h"
 
@@ -12,10 +16,23 @@ namespace {
 
 std::atomic<int> interrupted{0};
 static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler");
+std::atomic<const char*> announcement{nullptr};
+std::atomic<bool> on_terminal{false};
+
+void write_in_handler(std::string_view text) {
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+}
 
 void on_signal(int signal) {
     interrupted = signal;
     std::signal(signal, SIG_DFL);
+    if (const char* line = announcement; signal == SIGINT && line != nullptr) {
+        const int before = errno;
+        write_in_handler(on_terminal ? "\r\x1b[K" : "");  // erases a progress bar and the terminal's "^C"
+        write_in_handler(line);
+        write_in_handler("\n");
+        errno = before;
+    }
 }
 
 }  // namespace
@@ -29,6 +46,11 @@ const std::atomic<int>& catch_signals() {
         std::signal(SIGHUP, on_signal);
     }
     return interrupted;
+}
+
+void announce_interrupt(const char* line) {
+    on_terminal = isatty(STDERR_FILENO) == 1;
+    announcement = line;
 }
 
 void check_interrupt() {

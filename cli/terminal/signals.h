@@ -11,6 +11,10 @@ namespace stoker::cli {
 // the program at once. A SIGHUP that was ignored when the program started (nohup) stays ignored.
 const std::atomic<int>& catch_signals();
 
+// From now on the handler prints `line` on stderr as soon as SIGINT (Ctrl-C) arrives, for work that stops later. `line`
+// must live as long as the program.
+void announce_interrupt(const char* line);
+
 struct Interrupted {
     int signal;
 };

@@ -122,9 +122,9 @@ int run(const Options& options) {
         print_document(json);
         return 0;
     }
-    print_stdout("{}: accuracy {:.2f} %{}, loss {:.4f} on {}\n", checkpoint.string(), 100 * evaluation.accuracy,
-                 evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "", evaluation.loss,
-                 pluralize(evaluation.samples, "sample"));
+    print_stdout("{}: accuracy {:.2f} %{}, loss {} on {}\n", checkpoint.string(), 100 * evaluation.accuracy,
+                 evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "",
+                 number_text(evaluation.loss), pluralize(evaluation.samples, "sample"));
     if (const auto pairs = most_confused(evaluation, classes); !pairs.empty()) {
         print_stdout("most confused: {}\n", fmt::join(pairs, ", "));
     }

@@ -52,7 +52,11 @@ class PredictionReport {
             }
         }
         done_ += std::ssize(batch);
-        progress_.update("predict", done_, size_, static_cast<double>(done_), "images");
+        progress_.update({.label = "predict",
+                          .done = done_,
+                          .total = size_,
+                          .amount = static_cast<double>(done_),
+                          .unit = "images"});
     }
 
     // Returns the exit status.

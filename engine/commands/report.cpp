@@ -1,23 +1,46 @@
 // Plain text with a few box characters and no colour, so that it reads the same in a log file.
 #include "engine/commands/report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <string_view>
 
 #include "cli/terminal/accuracy.h"
+#include "cli/terminal/print.h"
 #include "stoker/base/pluralize.h"
 
 namespace stoker::cli {
 namespace {
 
-// "  forward         41.2 %  ━━━━━━━━━━━━"
-std::string share_line(std::string_view name, double share) {
-    constexpr std::size_t kWidth = 30;
-    const auto filled = static_cast<std::size_t>(share * kWidth + 0.5);
-    return fmt::format("  {:<14} {:>5.1f} %{}\n", name, 100 * share,
+// "  forward         41.2 %     12.40 s  ━━━━━━━━━━━━", with a bar that fits the terminal.
+std::string share_line(std::string_view name, double share, std::chrono::nanoseconds time) {
+    constexpr int kLongestBar = 30;
+    constexpr int kText = 38;
+    const int width = std::clamp(terminal_columns(STDOUT_FILENO).value_or(80) - kText, 0, kLongestBar);
+    const auto filled = static_cast<int>(share * width + 0.5);
+    return fmt::format("  {:<14} {:>5.1f} % {:>9.2f} s{}\n", name, 100 * share,
+                       std::chrono::duration<double>(time).count(),
                        filled == 0 ? "" : fmt::format("  {:━<{}}", "", filled));
+}
+
+std::string worker_report(const TrainResult& result) {
+    const StageTimes& times = result.workers;
+    const auto total = times[Stage::read] + times[Stage::decode] + times[Stage::augment] + times[Stage::blocked];
+    if (total.count() == 0) {
+        return "";
+    }
+    std::string text =
+        fmt::format("\nwhere {} spent {:.2f} s, for {}\n", pluralize(result.workers_used, "loader thread"),
+                    std::chrono::duration<double>(total).count(), pluralize(times.samples, "sample"));
+    for (std::size_t i = 0; i < kStages; ++i) {
+        const Stage stage = static_cast<Stage>(i);
+        text +=
+            share_line(stage_name(stage),
+                       static_cast<double>(times[stage].count()) / static_cast<double>(total.count()), times[stage]);
+    }
+    return text + "  blocked: waiting until the training thread takes a batch, since enough are ready\n";
 }
 
 }  // namespace
@@ -27,14 +50,11 @@ std::string epoch_header() {
 }
 
 std::string epoch_line(const EpochResult& epoch, std::int64_t epochs) {
-    const auto number = [](const std::optional<double>& value, const char* format) {
-        return !value ? "-" : std::isnan(*value) ? "nan" : fmt::format(fmt::runtime(format), *value);
-    };
     const std::optional<double> accuracy = accuracy_of(epoch);
-    const auto percent = accuracy ? std::optional(100 * *accuracy) : std::nullopt;
     return fmt::format("{:>5} {:>9.2f} {:>11} {:>12} {:>10} {:>14}", fmt::format("{}/{}", epoch.epoch, epochs),
-                       epoch.seconds, with_commas(epoch.images_per_second), number(epoch.train_loss, "{:.4f}"),
-                       number(epoch.val_loss, "{:.4f}"), number(percent, "{:.2f} %"));
+                       epoch.seconds, with_commas(epoch.images_per_second), number_text(epoch.train_loss),
+                       epoch.val_loss ? number_text(*epoch.val_loss) : "-",
+                       accuracy ? fmt::format("{:.2f} %", 100 * *accuracy) : "-");
 }
 
 std::string account_report(const TrainResult& result) {
@@ -50,25 +70,18 @@ std::string account_report(const TrainResult& result) {
     std::string text = fmt::format("\nwhere the training thread spent {:.2f} s\n",
                                    std::chrono::duration<double>(result.account.total()).count());
     for (const Phase phase : phases) {
-        text += share_line(phase_name(phase), result.account.share(phase));
+        text += share_line(phase_name(phase), result.account.share(phase),
+                           result.account.times[static_cast<std::size_t>(phase)]);
     }
-    const StageTimes& times = result.workers;
-    const auto total = times[Stage::read] + times[Stage::decode] + times[Stage::augment] + times[Stage::blocked];
-    if (total.count() == 0) {
-        return text;
-    }
-    text += fmt::format("\nwhere {} spent their time, {}\n", pluralize(result.workers_used, "loader thread"),
-                        pluralize(times.samples, "sample"));
-    for (std::size_t i = 0; i < kStages; ++i) {
-        const Stage stage = static_cast<Stage>(i);
-        text += share_line(stage_name(stage),
-                           static_cast<double>(times[stage].count()) / static_cast<double>(total.count()));
-    }
-    return text;
+    return text + worker_report(result);
 }
 
 void show_progress(ProgressBar& bar, const EvaluationProgress& at) {
-    bar.update("evaluating", at.samples, at.of, static_cast<double>(at.samples), "images");
+    bar.update({.label = "evaluating",
+                .done = at.samples,
+                .total = at.of,
+                .amount = static_cast<double>(at.samples),
+                .unit = "images"});
 }
 
 }  // namespace stoker::cli

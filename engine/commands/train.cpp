@@ -1,5 +1,6 @@
 // stoker train: reads a recipe, runs the trainer, prints progress and results. SIGINT, SIGTERM and SIGHUP end the run
 // after the current step, with a checkpoint.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -14,10 +15,12 @@
 #include "engine/commands.h"
 #include "engine/commands/report.h"
 #include "stoker/base/error.h"
+#include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
+#include "stoker/train/step/schedule.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker::cli {
@@ -100,9 +103,7 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
     print_stderr("{}: {} parameters{}, {}, on {}; run folder {}\n", model_label(recipe.model, loader.image_shape()),
                  parameters, trained == parameters ? "" : fmt::format(", {} of them trainable", trained),
                  recipe.optimizer.name, trainer.device().str(), out);
-    if (const std::string compiled = trainer.compiled(); trainer.device().is_cuda() || !compiled.starts_with("eager")) {
-        print_stderr("step: {}\n", compiled);
-    }
+    print_stderr("step: {}\n", trainer.compiled());
     if (!recipe.model.weights.empty() && !resumes) {
         print_stderr(
             "{}: initial weights{}\n", recipe.model.weights,
@@ -110,6 +111,27 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
     }
     for (const std::string& line : settings_without_effect(recipe, loader.batches_per_epoch())) {
         print_stderr("{}\n", line);
+    }
+}
+
+// The schedules that go over all steps of a run take another course where train.epochs has changed. Says what that does
+// to the next step.
+void print_schedule_change(const Resumed& resumed, const Recipe& recipe, std::int64_t steps_per_epoch) {
+    const auto changed = std::ranges::find(resumed.differing, "train.epochs", &DifferingKey::key);
+    const auto epochs =
+        changed == resumed.differing.end() ? std::nullopt : parse_number<std::int64_t>(changed->values[0]);
+    if (!epochs) {
+        return;
+    }
+    const auto rate = [&](std::int64_t total) {
+        return learning_rate(
+            recipe.schedule, recipe.optimizer.lr,
+            {.step = resumed.step, .total = total * steps_per_epoch, .steps_per_epoch = steps_per_epoch});
+    };
+    if (const double before = rate(*epochs), after = rate(recipe.train.epochs); before != after) {
+        print_stderr(
+            "  schedule.name {} covers {} instead of {}: the learning rate of the next step is {:.3g}, not {:.3g}\n",
+            recipe.schedule.name, pluralize(recipe.train.epochs, "epoch"), *epochs, after, before);
     }
 }
 
@@ -136,7 +158,10 @@ class TrainReport {
     // Runs the training. If it fails after a step, prints which files cover the run.
     TrainResult fit(FitOptions options) {
         options.on_warning = [](const std::string& line) { print_stderr("stoker: {}\n", line); };
-        options.on_resume = print_resumed;
+        options.on_resume = [this](const Resumed& resumed) {
+            print_resumed(resumed);
+            print_schedule_change(resumed, recipe_, trainer_.train_loader().batches_per_epoch());
+        };
         options.on_step = [this](const Progress& at) { step(at); };
         options.on_evaluation = [this](const EvaluationProgress& at) { show_progress(progress_, at); };
         options.on_epoch = [this](const EpochResult& result) { epoch(result); };
@@ -161,9 +186,20 @@ class TrainReport {
             progress_.clear();
             print_stderr("step: {}\n", compiled_);
         }
-        progress_.update(fmt::format("epoch {}/{}", at.epoch, at.epochs), at.batch, at.batches,
-                         static_cast<double>(at.batch * recipe_.data.batch_size), "images",
-                         at.images_per_second);  // as in the table: without checkpoints
+        if (!progress_.due()) {
+            return;
+        }
+        progress_.update({.label = fmt::format("epoch {}/{}", at.epoch, at.epochs),
+                          .done = at.batch,
+                          .total = at.batches,
+                          .amount = static_cast<double>(at.batch * recipe_.data.batch_size),
+                          .unit = "images",
+                          .rate = at.images_per_second,  // as in the table: without checkpoints
+                          .note = at.loss ? "loss " + number_text(*at.loss) : "",
+                          .whole = {{.part = "epoch",
+                                     .whole = "run",
+                                     .done = (at.epoch - 1) * at.batches + at.batch,
+                                     .total = at.epochs * at.batches}}});
     }
 
     void epoch(const EpochResult& result) {
@@ -250,6 +286,7 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     const FitOptions fit{.out = out, .resume = options.resume, .interrupt = &catch_signals()};
     TrainResult result;
     if (group->first()) {  // only rank 0 prints
+        announce_interrupt("stoker: stopping after this step; press Ctrl-C again to quit now");
         print_start(options, recipe, trainer, out, resumes);
         result = TrainReport(recipe, trainer, out, options.json).fit(fit);
         print_end(options, result, trainer.train_loader().stats().cache_stop_reason);

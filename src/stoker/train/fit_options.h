@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct Progress {
     std::int64_t batch = 0;  // batches done in this epoch
     std::int64_t batches = 0;
     double images_per_second = 0;  // of this epoch so far
+    // Of the newest step whose loss the host knows without waiting for the device; empty before the first.
+    std::optional<double> loss = std::nullopt;
 };
 
 // The checkpoint that a run resumes from.

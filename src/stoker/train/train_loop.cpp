@@ -141,7 +141,8 @@ void TrainLoop::after_step(const Batch& batch, double lr, const FitOptions& opti
                          .epochs = train.epochs,
                          .batch = batch.number() + 1,
                          .batches = plan_.train_loader->batches_per_epoch(),
-                         .images_per_second = static_cast<double>(sums_.samples) / sums_.seconds});
+                         .images_per_second = static_cast<double>(sums_.samples) / sums_.seconds,
+                         .loss = known_loss()});
     }
     if (!options.out.empty() && !train.checkpoint_every.epochs && steps_ % train.checkpoint_every.count == 0) {
         save();
@@ -201,6 +202,7 @@ void TrainLoop::record_losses() {
                               sums_.bad_samples + bad_samples_);
     }
     sums_.bad_samples += std::exchange(bad_samples_, 0);
+    loss_ = losses.empty() ? loss_ : std::optional(losses.back());
     for (std::size_t i = 0; i < steps.size(); ++i) {
         sums_.loss += losses[i] * static_cast<double>(steps[i].samples);
         recorder_.step(steps[i], losses[i]);
@@ -208,6 +210,12 @@ void TrainLoop::record_losses() {
             refuse_loss(steps[i], losses[i]);
         }
     }
+}
+
+std::optional<double> TrainLoop::known_loss() const {
+    // With several ranks, a step's own loss is of this rank's samples only.
+    const std::optional<double> last = plan_.group->alone() ? step_.loss_on_host() : std::nullopt;
+    return last ? last : loss_;
 }
 
 void TrainLoop::discard_losses() {

@@ -64,6 +64,7 @@ class TrainLoop {
     void seed_generators();
     void add_seconds(const StepRecord& record);
     void add_bad_samples(std::span<const BadSample> samples, const Dataset& dataset);
+    std::optional<double> known_loss() const;
     bool interrupted(const FitOptions& options);
     std::vector<double> val_losses() const;
     [[noreturn]] void refuse_loss(const StepResult& step, double loss) const;
@@ -86,6 +87,7 @@ class TrainLoop {
     EpochSums sums_;                   // of the epoch in progress
     std::vector<StepResult> pending_;  // steps since the last record_losses
     std::int64_t bad_samples_ = 0;     // bad samples of this rank since then
+    std::optional<double> loss_;       // of the last step of the last record_losses
     int signal_ = 0;
 };
 

@@ -334,7 +334,7 @@ TEST(StepGraph, AReplayIsInThePhaseStep) {
 
 TEST(StepGraph, ACpuHasNoneAndGivesTheReason) {
     const Training training;
-    EXPECT_EQ(training.step.compiled(), "eager: on a CPU only the plain step of an mlp in float32 is one piece");
+    EXPECT_EQ(training.step.compiled(), "eager: on a CPU only an mlp has a fused step");
     EXPECT_EQ(Training({.compile = false}).step.compiled(), "eager: train.compile is none");
 }
 

@@ -71,10 +71,27 @@ std::string why_no_graph(const StepOptions& options, const Optimizer& optimizer,
         return "several processes train one model";
     }
     if (!device.is_cuda()) {
-        return "on a CPU only the plain step of an mlp in float32 is one piece";
+        return "on a CPU only an mlp has a fused step";
     }
     if (optimizer.kernel() != OptimizerKernel::fused) {
         return "the optimizer reads its state on the host";
+    }
+    return "";
+}
+
+// Why the step of an mlp on a CPU cannot be fused; empty where the options allow it.
+std::string why_not_fused(const StepOptions& options) {
+    if (options.precision.autocast || options.precision.loss_scaling) {
+        return "the fused step of an mlp computes in float32";
+    }
+    if (options.accumulate != 1) {
+        return "the fused step of an mlp does not split batches (train.accumulate)";
+    }
+    if (options.clip_norm != 0 || options.clip_value != 0) {
+        return "the fused step of an mlp does not clip gradients (train.clip_norm, train.clip_value)";
+    }
+    if (options.soft_targets) {
+        return "the fused step of an mlp takes one class for each image (train.mixup, train.cutmix)";
     }
     return "";
 }
@@ -102,12 +119,16 @@ Step::Step(Model& model, Optimizer& optimizer, Account& account, const at::Devic
         ranks_ = group->size();
         reducer_.emplace(*group, trained_tensors(model));
     }
-    const bool plain = !reducer_ && !options.precision.autocast && !options.precision.loss_scaling &&
-                       options.accumulate == 1 && options.clip_norm == 0 && options.clip_value == 0;
-    if (options.compile && plain && !options.soft_targets) {
+    const std::string why_not = why_not_fused(options);
+    if (options.compile && !reducer_ && why_not.empty()) {
         fused_ = FusedStep::make(model, optimizer, device, options.loss);
     }
     why_eager_ = why_no_graph(options, optimizer, device, !reducer_);
+    if (options.compile && !reducer_ && device.is_cpu() && model.linear_chain() != nullptr) {
+        why_eager_ = !why_not.empty() ? why_not
+                                      : "the fused step of an mlp updates all parameters alike (model.freeze, "
+                                        "optimizer.no_decay)";
+    }
     if (why_eager_.empty()) {
         try {
             capture_with(torch_cuda().make_graph(device));
@@ -340,6 +361,11 @@ void Step::fetch_losses() {
     const double* first = values.const_data_ptr<double>();
     fetched_.insert(fetched_.end(), first, first + on_device_);
     on_device_ = 0;
+}
+
+std::optional<double> Step::loss_on_host() const {
+    return device_.is_cpu() && on_device_ > 0 ? std::optional<double>(losses_.const_data_ptr<float>()[on_device_ - 1])
+                                              : std::nullopt;
 }
 
 std::vector<double> Step::take_losses() {

@@ -60,6 +60,9 @@ class Step {
     // contribute. Waits for the device.
     std::vector<double> take_losses();
 
+    // The loss of the last step, if it lies in the host's memory: on a GPU, and after take_losses, it does not.
+    std::optional<double> loss_on_host() const;
+
     // Restores scaler and averaged weights from a checkpoint. Throws InvalidArgument where the checkpoint has one of
     // them and this step does not, or the other way round.
     void load(const std::vector<NamedTensor>& scaler, const std::vector<NamedTensor>& ema);

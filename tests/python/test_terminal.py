@@ -1,0 +1,182 @@
+# What a person sees at a terminal: the progress line at several widths, Ctrl-C, losses in tables, suggestions.
+import fcntl
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+RECIPE = """
+[data]
+train = "synth:digits?count=3200"
+workers = 1
+train_ops = [{op = "normalize", preset = "mnist"}]
+val_ops = [{op = "normalize", preset = "mnist"}]
+batch_size = 64
+[model]
+name = "mlp"
+hidden = [1024, 1024]
+[train]
+epochs = 3
+"""
+
+
+class Terminal:
+    """The program with a terminal of `columns` columns as its stderr."""
+
+    def __init__(self, columns, command, cwd):
+        self.master, stderr = os.openpty()
+        fcntl.ioctl(stderr, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        self.process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=stderr)
+        os.close(stderr)
+        self.shown = ""
+
+    def read(self, until=None):
+        """Reads until `until` is shown, or to the end; True if it was shown."""
+        data = self.shown.encode()
+        while until is None or until not in self.shown:
+            try:
+                part = os.read(self.master, 4096)
+            except OSError:  # EIO: the program closed the terminal
+                return False
+            data += part
+            self.shown = data.decode(errors="ignore")
+        return True
+
+    def finish(self):
+        self.read()
+        out = self.process.communicate(timeout=60)[0].decode()
+        os.close(self.master)
+        return out
+
+    def bars(self):
+        """Each redrawn progress line."""
+        return [line for line in re.findall(r"\r([^\r\n\x1b]+)\x1b\[K", self.shown) if line.startswith("epoch")]
+
+
+@pytest.fixture
+def train(program, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+
+    def start(columns, *sets):
+        words = [word for text in sets for word in ("--set", text)]
+        return Terminal(columns, [program, "train", "r.toml", "--out", f"run{columns}", *words], tmp_path)
+
+    return start
+
+
+@pytest.mark.parametrize("columns", [24, 40, 80, 200])
+def test_the_progress_line_fits_the_terminal(train, columns):
+    terminal = train(columns)
+    terminal.finish()
+    bars = terminal.bars()
+    assert bars, terminal.shown
+    assert max(len(bar) for bar in bars) < columns
+    if columns >= 40:
+        assert any(re.search(r"loss \d\.\d+", bar) for bar in bars), bars
+        assert any(re.search(r"run \d+:\d\d", bar) for bar in bars), bars  # the run's time, not the epoch's
+    if columns >= 80:
+        assert any("━" in bar and "images/s" in bar for bar in bars), bars
+    if columns == 200:
+        assert any(re.search(r"left: epoch \d+:\d\d, run \d+:\d\d$", bar) for bar in bars), bars
+
+
+def test_the_width_is_that_of_the_moment(train):
+    terminal = train(200, "train.epochs=100")
+    assert terminal.read("left: epoch")
+    fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 40, 0, 0))
+    before = len(terminal.shown)
+    assert terminal.read("epoch 3/100")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.finish()
+    later = re.findall(r"\r([^\r\n\x1b]+)\x1b\[K", terminal.shown[before:])[1:]  # one may have been on its way
+    assert later and max(map(len, later)) < 40, later
+
+
+def test_elsewhere_there_are_few_plain_lines(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    err = stoker("train", "r.toml", "--out", "run").err
+    assert "\r" not in err and "\x1b" not in err and "━" not in err
+    assert len(re.findall(r"^epoch \d", err, re.M)) < 8, err
+
+
+def test_ctrl_c_is_answered_at_once(train, tmp_path):
+    # A step takes seconds: the answer comes before it ends.
+    terminal = train(80, "model.hidden=[4096, 4096]", "data.batch_size=3200", "train.epochs=100", "train.compile=none")
+    assert terminal.read("on cpu")
+    time.sleep(0.5)  # into the first step
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.read("stopping after this step; press Ctrl-C again to quit now"), terminal.shown
+    assert terminal.process.poll() is None and "stopped by signal" not in terminal.shown
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.process.wait(60) == -signal.SIGINT
+    terminal.finish()
+
+
+@pytest.mark.parametrize(
+    "setting, reason",
+    [
+        ("train.compile=none", "train.compile is none"),
+        ("model.name=convnet", "on a CPU only an mlp has a fused step"),
+        ("train.clip_norm=1", "the fused step of an mlp does not clip gradients"),
+        ("train.accumulate=2", "does not split batches"),
+        ("train.precision=bf16", "computes in float32"),
+        ("train.mixup=0.2", "takes one class for each image"),
+        ("optimizer.no_decay=[\"norms_and_biases\"]", "updates all parameters alike"),
+    ],
+)
+def test_the_reason_for_an_eager_step_is_printed(stoker, tmp_path, setting, reason):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    sets = [setting, "data.train=synth:digits?count=60", "train.epochs=1", "device=cpu", "optimizer.weight_decay=0.1"]
+    done = stoker("train", "r.toml", "--out", "run", *[word for text in sets for word in ("--set", text)])
+    assert f"step: eager: {reason}" in done.err or reason in done.err.split("step: eager: ")[1], done.err
+    assert json.loads((tmp_path / "run/account.json").read_text())["compiled"] in done.err
+
+
+def test_large_losses_keep_the_columns(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    sets = ["optimizer.name=sgd", "optimizer.lr=1e8", "train.stop_at_nan=false", "data.train=synth:digits?count=640"]
+    done = stoker("train", "r.toml", "--out", "run", *[word for text in sets for word in ("--set", text)])
+    header, *rows = [line for line in done.err.splitlines() if re.match(r"epoch  | +\d/3 ", line)]
+    assert len(rows) == 3 and {len(row) for row in rows} == {len(header)}, done.err
+
+
+def test_times_have_seconds_and_blocked_is_explained(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    out = stoker("train", "r.toml", "--out", "run", "--set", "train.epochs=1").out
+    for name in ("step", "wait", "read", "blocked"):
+        assert re.search(rf"^  {name} +\d+\.\d % +\d+\.\d\d s", out, re.M), out
+    assert re.search(r"^where 1 loader thread spent \d+\.\d\d s, for 3,200 samples$", out, re.M), out
+    assert "blocked: waiting until the training thread takes a batch" in out
+
+
+def test_more_epochs_print_what_the_schedule_does(stoker, tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    sets = ("--set", "schedule.name=one_cycle", "--set", "data.train=synth:digits?count=640", "--set", "optimizer.lr=0.01")
+    stoker("train", "r.toml", "--out", "run", *sets)
+    more = stoker("train", "r.toml", "--out", "run", "--resume", "auto", *sets, "--set", "train.epochs=6")
+    assert re.search(
+        r"schedule.name one_cycle covers 6 epochs instead of 3: the learning rate of the next step is 0\.00\d+, not \S*e-",
+        more.err,
+    ), more.err
+    constant = stoker("train", "r.toml", "--out", "run", "--resume", "auto", *sets, "--set", "train.epochs=7",
+                      "--set", "schedule.name=constant")
+    assert "instead of" not in constant.err
+
+
+def test_a_busy_machine_is_noticed(stoker, tmp_path):
+    burn = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+    try:
+        done = stoker("bench", "pipeline", "--data", "synth:digits?count=2000", "--rounds", "1",
+                      "--batches", "40", "--workers", "1")
+    finally:
+        for process in burn:
+            process.kill()
+            process.wait()
+    assert re.search(r"other processes kept \d+\.\d of \d+ cores? busy .* figures are unreliable", done.err), done.err
