@@ -17,8 +17,10 @@ namespace {
 // "  forward         41.2 %     12.40 s  ━━━━━━━━━━━━", with a bar that fits the terminal.
 std::string share_line(std::string_view name, double share, std::chrono::nanoseconds time) {
     constexpr int kLongestBar = 30;
+    constexpr int kShortestBar = 8;
     constexpr int kText = 38;
-    const int width = std::clamp(terminal_columns(STDOUT_FILENO).value_or(80) - kText, 0, kLongestBar);
+    const int room = terminal_columns(STDOUT_FILENO).value_or(80) - kText;
+    const int width = room < kShortestBar ? 0 : std::min(room, kLongestBar);
     const auto filled = static_cast<int>(share * width + 0.5);
     return fmt::format("  {:<14} {:>5.1f} % {:>9.2f} s{}\n", name, 100 * share,
                        std::chrono::duration<double>(time).count(),
@@ -40,7 +42,7 @@ std::string worker_report(const TrainResult& result) {
             share_line(stage_name(stage),
                        static_cast<double>(times[stage].count()) / static_cast<double>(total.count()), times[stage]);
     }
-    return text + "  blocked: waiting until the training thread takes a batch, since enough are ready\n";
+    return text + "  blocked: enough batches are ready, waiting until training takes one\n";
 }
 
 }  // namespace

@@ -141,9 +141,12 @@ def test_the_reason_for_an_eager_step_is_printed(stoker, tmp_path, setting, reas
 
 def test_large_losses_keep_the_columns(stoker, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
-    sets = ["optimizer.name=sgd", "optimizer.lr=1e8", "train.stop_at_nan=false", "data.train=synth:digits?count=640"]
+    large = '[{op = "normalize", mean = 0, std = 1e-18}]'
+    sets = [f"data.train_ops={large}", f"data.val_ops={large}", "optimizer.name=sgd", "optimizer.lr=1e-30",
+            "data.train=synth:digits?count=640"]
     done = stoker("train", "r.toml", "--out", "run", *[word for text in sets for word in ("--set", text)])
     header, *rows = [line for line in done.err.splitlines() if re.match(r"epoch  | +\d/3 ", line)]
+    assert "e+1" in rows[0]
     assert len(rows) == 3 and {len(row) for row in rows} == {len(header)}, done.err
 
 
@@ -153,7 +156,7 @@ def test_times_have_seconds_and_blocked_is_explained(stoker, tmp_path):
     for name in ("step", "wait", "read", "blocked"):
         assert re.search(rf"^  {name} +\d+\.\d % +\d+\.\d\d s", out, re.M), out
     assert re.search(r"^where 1 loader thread spent \d+\.\d\d s, for 3,200 samples$", out, re.M), out
-    assert "blocked: waiting until the training thread takes a batch" in out
+    assert "blocked: enough batches are ready, waiting until training takes one" in out
 
 
 def test_more_epochs_print_what_the_schedule_does(stoker, tmp_path):
