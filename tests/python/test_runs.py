@@ -81,7 +81,7 @@ def test_imported_models_are_named_by_their_file(stoker, make, tmp_path):
 
 
 def test_values_that_differ_read_differently(stoker, make, tmp_path):
-    ops = '[{{op = "random_resized_crop", size = {}}}, {{op = "horizontal_flip"}}, {{op = "normalize", preset = "imagenet"}}]'
+    ops = '[{{op = "random_resized_crop", size = {}}}, {{op = "vertical_flip"}}, {{op = "random_grayscale"}}]'
     for name, size in (("a", 224), ("b", 192), ("c", 224)):
         run = make(f"runs/{name}")
         text = RECIPE.format(lr=0.1, epochs=2).replace("[optimizer]", f"train_ops = {ops.format(size)}\n[optimizer]")

@@ -161,11 +161,12 @@ def test_times_have_seconds_and_blocked_is_explained(stoker, tmp_path):
 
 def test_more_epochs_print_what_the_schedule_does(stoker, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
-    sets = ("--set", "schedule.name=one_cycle", "--set", "data.train=synth:digits?count=640", "--set", "optimizer.lr=0.01")
+    sets = ["schedule.name=one_cycle", "data.train=synth:digits?count=640", "optimizer.lr=0.01"]
+    sets = [word for text in sets for word in ("--set", text)]
     stoker("train", "r.toml", "--out", "run", *sets)
     more = stoker("train", "r.toml", "--out", "run", "--resume", "auto", *sets, "--set", "train.epochs=6")
     assert re.search(
-        r"schedule.name one_cycle covers 6 epochs instead of 3: the learning rate of the next step is 0\.00\d+, not \S*e-",
+        r"one_cycle covers 6 epochs instead of 3: the learning rate of the next step is 0\.00\d+, not \S*e-",
         more.err,
     ), more.err
     constant = stoker("train", "r.toml", "--out", "run", "--resume", "auto", *sets, "--set", "train.epochs=7",
