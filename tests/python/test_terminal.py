@@ -174,11 +174,11 @@ def test_more_epochs_print_what_the_schedule_does(stoker, tmp_path):
     assert "instead of" not in constant.err
 
 
-def test_a_busy_machine_is_noticed(stoker, tmp_path):
+def test_a_busy_machine_is_noticed(stoker, drawn):
     burn = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
     try:
-        done = stoker("bench", "pipeline", "--data", "synth:digits?count=2000", "--rounds", "1",
-                      "--batches", "40", "--workers", "1")
+        sizes = ("--batch", "8", "--batches", "100", "--rounds", "1", "--workers", "1")
+        done = stoker("bench", "pipeline", "--data", drawn, *sizes)
     finally:
         for process in burn:
             process.kill()
