@@ -10,6 +10,8 @@
 
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
+#include "cli/terminal/advice.h"
+#include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/signals.h"
@@ -118,6 +120,7 @@ void print_summary(const PackResult& result, double seconds, const std::string& 
 int run(const Options& given) {
     Options options = given;
     options.target = checked_target(given.target);
+    require_outside_data(options.target, {options.data});
     PackOptions pack_options{
         .fields = options.fields,
         .transcode = {.codec = options.codec.empty() ? std::nullopt : std::optional(parse_pack_codec(options.codec)),
@@ -127,6 +130,7 @@ int run(const Options& given) {
         .workers = options.workers > 0 ? options.workers : cpu_cores().usable,
         .skip_bad = options.skip_bad};
     const auto dataset = open_split(options.data, options.test, options.fields);
+    print_advice(*dataset);
     const std::string split = options.test ? " of the test split"
                               : options.fields.image.empty() && has_splits(options.data)
                                   ? " of the training split (--test packs the other)"

@@ -9,6 +9,8 @@
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
 #include "cli/commands/staged_folder.h"
+#include "cli/terminal/advice.h"
+#include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/signals.h"
@@ -49,6 +51,8 @@ void print_result(const Options& options, const UnpackResult& result, bool packe
 
 int run(const Options& options) {
     const auto dataset = open_split(options.data, options.test);
+    require_outside_data(options.target, {options.data});
+    print_advice(*dataset);
     StagedFolder staging(options.target);
     const auto start = Clock::now();
     return run_interruptible(

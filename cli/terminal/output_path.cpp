@@ -45,6 +45,25 @@ void require_writable_file(const fs::path& path) {
     require_file(path, sibling_problem(path));
 }
 
+void require_outside_data(const fs::path& path, const std::vector<std::string>& data) {
+    std::error_code unknown;
+    for (const std::string& folder : data) {
+        if (path.empty() || !is_folder(folder)) {
+            continue;
+        }
+        fs::path above = fs::weakly_canonical(fs::absolute(path, unknown), unknown);
+        while (!fs::equivalent(above, folder, unknown) && above.has_relative_path()) {
+            above = above.parent_path();
+        }
+        if (fs::equivalent(above, folder, unknown)) {
+            throw InvalidArgument({.where = path.string(),
+                                   .expected = fmt::format("a place outside the data in {}", folder),
+                                   .got = "one among the data",
+                                   .hint = "choose another place for the output"});
+        }
+    }
+}
+
 void require_openable_file(const fs::path& path) {
     const bool file = path_exists(path) && !is_folder(path);
     require_file(path, !file                               ? sibling_problem(path)

@@ -61,6 +61,9 @@ int run(const Options& options) {
     }
     const auto trained = open_trained(options);
     const Recipe& recipe = trained.recipe;
+    std::vector<std::string> data = training_sets(recipe.data);
+    data.push_back(recipe.data.val);
+    require_outside_data(options.out, data);
     const auto& checkpoint = trained.checkpoint;
     const ModelFile weights = read_model(checkpoint);
     if (!script) {

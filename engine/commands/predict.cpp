@@ -1,8 +1,12 @@
 // stoker predict: class probabilities for each image, one row per image, in the order of the data.
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <fmt/format.h>
 #include <iterator>
 
+#include "cli/terminal/advice.h"
+#include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/table.h"
@@ -14,6 +18,7 @@
 #include "stoker/base/url_secrets.h"
 #include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/open.h"
+#include "stoker/formats/shard_names.h"
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/recipe/op_spec.h"
 #include "stoker/train/run/checkpoint.h"
@@ -23,17 +28,50 @@
 namespace stoker::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Options : TrainedOptions {
-    std::string data;
+    std::vector<std::string> data;
     std::string out;
     std::int64_t top = 0;
 };
 
-std::shared_ptr<const Dataset> open_images(const std::string& data, const DataRecipe& recipe) {
-    if (ImageFileList::holds(data)) {
-        return std::make_shared<ImageFileList>(data);
+void require_exists(const std::string& path) {
+    std::error_code error;
+    const bool exists = fs::exists(path, error);
+    if (!exists) {
+        throw errno_error(path, "an image or a folder of images", error ? error.value() : ENOENT);
     }
-    return open_dataset(data, Split::test, open_options(recipe));
+}
+
+// Files and folders that exist; patterns that the shell did not expand are expanded here.
+std::vector<std::string> expand_patterns(const std::vector<std::string>& given) {
+    std::vector<std::string> paths;
+    for (const std::string& path : given) {
+        std::error_code unknown;
+        if (!fs::exists(path, unknown) && path.find_first_of("*?[{") != std::string::npos) {
+            std::ranges::move(shard_names(path), std::back_inserter(paths));
+        } else {
+            paths.push_back(path);
+        }
+    }
+    std::ranges::for_each(paths, require_exists);
+    return paths;
+}
+
+// One data set of any format, or any number of images and folders of images.
+std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data, const DataRecipe& recipe) {
+    const auto found = std::ranges::find_if(data, is_other_than_image_folder);
+    if (found == data.end()) {
+        return std::make_shared<ImageFileList>(expand_patterns(data));
+    }
+    if (data.size() > 1) {
+        throw InvalidArgument({.where = *found,
+                               .expected = "images and folders of images, where several paths are given",
+                               .got = "a data set of another format",
+                               .hint = "give it alone"});
+    }
+    return open_dataset(*found, Split::test, open_options(recipe));
 }
 
 // Writes rows and shows the progress.
@@ -94,14 +132,16 @@ std::string resize_option(const DataRecipe& recipe, const ModelMetadata& metadat
 }
 
 int run(const Options& options) {
+    require_outside_data(options.out, options.data);
     PredictionFile::check(options.out);
     auto [recipe, checkpoint] = open_trained(options);
     recipe.data.cache = "none";  // each image is read once
     const std::vector<std::string> classes = class_names(recipe, checkpoint);
     const auto dataset = open_images(options.data, recipe.data);
-    if (has_splits(options.data)) {
-        print_stderr("{}: predicting on the test split\n", shown_url(options.data));
+    if (has_splits(options.data.front())) {
+        print_stderr("{}: predicting on the test split\n", shown_url(options.data.front()));
     }
+    print_advice(*dataset);
     const at::Device device = prepare_device(recipe);
     const ModelFile weights = read_model(checkpoint);
     std::unique_ptr<Loader> loader;
@@ -130,8 +170,10 @@ int run(const Options& options) {
 Command add_predict(CLI::App& app) {
     auto options = std::make_shared<Options>();
     add_trained_options(app, *options);
-    app.add_option("data", options->data,
-                   "an image, a folder of images, or any data set; the test split of a data set with two splits")
+    app.add_option(
+           "data", options->data,
+           "images, folders of images and patterns such as 'scans/*.png'; or one data set of another format: the "
+           "test split, if it has one")
         ->required();
     app.add_option("-o,--out", options->out, "OUT.csv or OUT.json (default: CSV on stdout)")->type_name("OUT");
     app.add_option("--top", options->top,
@@ -140,7 +182,7 @@ Command add_predict(CLI::App& app) {
         ->check(CLI::Range(1, 1'000'000));
     example(app,
             "  stoker predict runs/digits scans -o scans.csv\n"
-            "  stoker predict runs/digits scan.png --top 3\n"
+            "  stoker predict runs/digits scan.png 'more/*.png' --top 3\n"
             "An image that cannot be read gets a row with the reason, and a line on stderr. If no image can be read,\n"
             "the exit status is 1.");
     return [options] { return run(*options); };

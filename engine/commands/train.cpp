@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/terminal/accuracy.h"
+#include "cli/terminal/advice.h"
 #include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/progress.h"
@@ -18,6 +19,7 @@
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
+#include "stoker/pipeline/recipe_data.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
 #include "stoker/train/step/schedule.h"
@@ -242,6 +244,10 @@ void print_start(const Options& options, const Recipe& recipe, Trainer& trainer,
     if (!options.json) {
         print_run_summary(recipe, trainer, out, resumes);
     }
+    print_advice(trainer.train_loader().dataset());
+    if (const auto& val = trainer.data().val; val != nullptr && !parse_share(recipe.data.val)) {
+        print_advice(*val);
+    }
     if (options.resume == "auto" && !resumes) {
         print_stderr("no checkpoint in {}: starting a new run\n", out);
     } else if (options.resume.empty() && RunFolder(out).failed_early()) {
@@ -273,11 +279,19 @@ void print_end(const Options& options, const TrainResult& result, const std::str
     }
 }
 
+// data.train, data.mix and data.val.
+std::vector<std::string> all_data(const DataRecipe& recipe) {
+    std::vector<std::string> all = training_sets(recipe);
+    all.push_back(recipe.val);
+    return all;
+}
+
 int train(const Options& options, const std::shared_ptr<Group>& group) {
     require_recipe_file(options.recipe);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
     if (group->first()) {
+        require_outside_data(out, all_data(recipe.data));
         require_writable_folder(out);
     }
     const bool resumes =

@@ -132,7 +132,7 @@ def test_images_without_labels_and_bad_ones(here):
     predict(here, "flat", "-o", "out.json")
     assert [sorted(row) for row in json.loads((here / "out.json").read_text())[::2]] == [["error", "key"]] * 2
     one = rows(predict(here, "flat/b.png").out)
-    assert len(one) == 1 and one[0]["key"] == "b.png"
+    assert len(one) == 1 and one[0]["key"] == "flat/b.png"
     assert float(one[0]["ash"]) == pytest.approx(float(found[1]["ash"]), abs=1e-6)
 
 
@@ -162,8 +162,8 @@ def test_what_cannot_be_read_gets_its_row_even_alone(here):
     (bad / "a.jpg").write_bytes(b"no\nimage")
     whole = predict(here, "bad/a.jpg", status=1)
     (row,) = rows(whole.out)
-    assert row["key"] == "a.jpg" and row["class"] == "" and row["error"].startswith("expected a JPEG, ")
-    assert len(whole.out.splitlines()) == 2 and "a.jpg: 1 image, 1 of them bad\n" in whole.err
+    assert row["key"] == "bad/a.jpg" and row["class"] == "" and row["error"].startswith("expected a JPEG, ")
+    assert len(whole.out.splitlines()) == 2 and "bad/a.jpg: 1 image, 1 of them bad\n" in whole.err
     shutil.copy(bad / "a.jpg", bad / "b.png")
     found = rows(predict(here, "bad", status=1).out)
     assert [(r["key"], r["error"] != "") for r in found] == [("a.jpg", True), ("b.png", True)]

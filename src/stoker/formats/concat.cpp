@@ -80,6 +80,16 @@ std::string ConcatDataset::path() const {
     return fmt::format("{}", fmt::join(paths, " + "));
 }
 
+std::string ConcatDataset::advice() const {
+    std::vector<std::string> lines;
+    for (const auto& dataset : datasets_) {
+        if (const std::string advice = dataset->advice(); !advice.empty()) {
+            lines.push_back(fmt::format("{}: {}", dataset->path(), advice));
+        }
+    }
+    return fmt::format("{}", fmt::join(lines, "; "));
+}
+
 std::int64_t ConcatDataset::bytes() const {
     std::int64_t sum = 0;
     for (const auto& dataset : datasets_) {

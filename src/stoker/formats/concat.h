@@ -22,7 +22,8 @@ class ConcatDataset final : public Dataset {
     std::vector<std::int64_t> shard_sizes() const override;
     std::span<const std::string> classes() const override { return datasets_.front()->classes(); }
     std::string_view format() const override { return "concat"; }
-    std::string path() const override;  // all paths, joined by " + "
+    std::string path() const override;    // all paths, joined by " + "
+    std::string advice() const override;  // of all, each with its path
     std::int64_t bytes() const override;
 
   private:

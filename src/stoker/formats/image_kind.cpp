@@ -47,6 +47,10 @@ bool is_unsupported_image_name(std::string_view name) {
     return ends_with_any(name, kUnsupportedExtensions);
 }
 
+bool is_hidden_name(std::string_view name) {
+    return name.starts_with('.') || name == "__MACOSX" || name == "@eaDir" || name == "lost+found";
+}
+
 bool is_encoded_image(std::span<const std::byte> bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     switch (text.empty() ? '\0' : text[0]) {

@@ -17,6 +17,10 @@ bool is_image_name(std::string_view name);
 // True for image formats that Stoker has no codec for: .tif, .tiff, .gif, .heic, .heif, .avif, .jxl, .jp2.
 bool is_unsupported_image_name(std::string_view name);
 
+// True for names that tools leave behind: those that begin with a dot (".git", "._001.jpg"), and "__MACOSX", "@eaDir"
+// and "lost+found".
+bool is_hidden_name(std::string_view name);
+
 // JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM) and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
 bool is_encoded_image(std::span<const std::byte> bytes);
 

@@ -99,7 +99,8 @@ bool may_be_image_folder(const fs::path& directory) {
     std::error_code error;
     std::error_code unknown;  // an entry whose type cannot be read is not a folder
     for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-        if (entry->is_directory(unknown) || is_image_name(entry->path().native())) {
+        const std::string name = entry->path().filename().string();
+        if (!is_hidden_name(name) && (entry->is_directory(unknown) || is_image_name(name))) {
             return true;
         }
     }
@@ -107,6 +108,10 @@ bool may_be_image_folder(const fs::path& directory) {
         throw errno_error(directory.string(), "a readable folder", error.value());
     }
     return false;
+}
+
+std::unique_ptr<Dataset> open_image_folder(const std::string& data, Split /*split*/, const OpenOptions& /*options*/) {
+    return std::make_unique<ImageFolder>(data);
 }
 
 // One line of the table. `splits` is null for formats that never have two splits.
@@ -157,9 +162,7 @@ constexpr Format kDatasetFormats[] = {
      .open = open_as<CifarDataset>,
      .splits = always},
     {.matches = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
-     .open = [](const std::string& data, Split, const OpenOptions&) -> std::unique_ptr<Dataset> {
-         return std::make_unique<ImageFolder>(data);
-     },
+     .open = open_image_folder,
      .splits = nullptr},
     {.matches = [](const std::string& data) { return is_file(data) && is_hdf5_name(data); },
      .open = open_as<Hdf5Dataset>,
@@ -212,7 +215,7 @@ std::string first_file(const std::string& folder) {
     std::string first;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         const std::string name = entry->path().filename().string();
-        if (!name.starts_with('.')) {
+        if (!is_hidden_name(name)) {
             first = first.empty() ? name : std::min(first, name);
         }
     }
@@ -271,6 +274,11 @@ std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, cons
         }
         return format->open(data, split, options);
     });
+}
+
+bool is_other_than_image_folder(const std::string& data) {
+    const Format* format = format_of(data);
+    return format != nullptr && format->open != open_image_folder;
 }
 
 bool has_splits(const std::string& data) {

@@ -22,6 +22,9 @@ struct OpenOptions {
 // be read.
 std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options = {});
 
+// True for data in any of these formats but a folder of images.
+bool is_other_than_image_folder(const std::string& data);
+
 // True where the two splits of `data` differ: an IDX or CIFAR directory, synth:digits, arrays named x_train and x_test.
 // A folder of images has one split only.
 bool has_splits(const std::string& data);

@@ -144,7 +144,8 @@ std::vector<std::string> tars_in(const std::string& folder) {
 bool holds_image(const fs::path& folder) {
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-        if (is_image_name(entry->path().native())) {
+        const std::string name = entry->path().filename().string();
+        if (is_image_name(name) && !is_hidden_name(name)) {
             return true;
         }
     }
@@ -234,7 +235,7 @@ bool is_tar_folder(const std::string& path) {
     for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
         std::error_code unknown;
         const std::string name = entry->path().filename().string();
-        if (name.starts_with('.')) {
+        if (is_hidden_name(name)) {
             continue;
         }
         if (entry->is_directory(unknown)) {

@@ -29,6 +29,7 @@ class Subset final : public Dataset {
     std::span<const std::string> classes() const override { return dataset_->classes(); }
     std::string_view format() const override { return dataset_->format(); }
     std::string path() const override { return dataset_->path(); }
+    std::string advice() const override { return dataset_->advice(); }
     // An estimate: the dataset's bytes times the share of samples.
     std::int64_t bytes() const override;
 

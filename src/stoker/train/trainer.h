@@ -34,6 +34,7 @@ class Trainer {
     Model& model() { return *plan_.model; }
     // The tensors of the last layer, where model.weights had them for another number of classes.
     const std::vector<std::string>& fresh() const { return plan_.new_tensors; }
+    const RecipeData& data() const { return plan_.data; }
     Loader& train_loader() { return *plan_.train_loader; }
     Account& account() { return loop_.account(); }
     const at::Device& device() const { return plan_.device; }

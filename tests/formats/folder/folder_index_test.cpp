@@ -38,7 +38,7 @@ void put(const fs::path& path) {
 }
 
 std::string all_of(const FolderIndex& index) {
-    std::string text = fmt::format("{} unsupported\n", index.unsupported_images());
+    std::string text = fmt::format("{}\n", index.left_out());
     for (const std::string& name : index.classes()) {
         text += name + "\n";
     }
@@ -86,7 +86,7 @@ TEST_F(FolderIndexTest, IsCachedAndUsedAgain) {
     EXPECT_THAT(index.classes(), ElementsAre("a", "a-b", "b"));
     EXPECT_EQ(index.name(1), "a/x/3.png");
     EXPECT_EQ(index.label(2), 1);
-    EXPECT_EQ(index.unsupported_images(), 1);
+    EXPECT_EQ(index.left_out(), "left out: 1 .tif file (a/5.tif): convert to .png or .jpg");
     EXPECT_EQ(opened(), listed());
     // By any path to the same folder.
     fs::create_directory_symlink(root(), dir_ / "link");

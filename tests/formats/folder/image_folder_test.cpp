@@ -80,19 +80,71 @@ TEST(ImageFolder, EveryTypeThatACodecReads) {
     }
     const ImageFolder dataset(dir.path());
     EXPECT_THAT(keys(dataset), ElementsAre("a/1.WebP", "a/2.bmp", "a/3.ppm", "a/4.pgm", "a/8.pbm", "a/9.PNM"));
-    EXPECT_THAT(dataset.advice(), HasSubstr("3 images of unsupported types (.tif"));
+    EXPECT_EQ(
+        dataset.advice(),
+        "left out: 1 .gif file (a/6.GIF), 1 .heic file (a/b/7.heic), 1 .tif file (a/5.tif): convert to .png or .jpg");
     put(dir / "c/1.tiff");
     EXPECT_THAT(error_of(dir.path()),
                 HasSubstr("none in 1 of 2 subfolders: c; convert the 4 images of unsupported types"));
 }
 
-TEST(ImageFolder, HiddenNamesAreSkipped) {
+TEST(ImageFolder, SaysWhatIsLeftOut) {
     const TempDir dir;
-    for (const char* name :
-         {"a/1.jpg", "a/._1.jpg", "a/.ipynb_checkpoints/1.jpg", ".ipynb_checkpoints/2.jpg", ".3.jpg"}) {
+    for (const char* name : {"cat/1.jpg", "cat/below/2.jpg", "dog/1.jpg"}) {
+        put(dir / name);
+    }
+    EXPECT_EQ(ImageFolder(dir.path()).advice(), "");
+    for (const char* name : {"b.jpg", "a.png", "top.gif", "note.txt", "dog/2.gif", "cat/below/3.TIFF", ".c.jpg"}) {
         put(dir / name);
     }
     const ImageFolder dataset(dir.path());
+    EXPECT_EQ(dataset.size(), 3);
+    EXPECT_EQ(
+        dataset.advice(),
+        "left out: 2 loose images beside the class folders (a.png, ...); 2 .gif files (top.gif, ...), 1 .tiff file "
+        "(cat/below/3.TIFF): convert to .png or .jpg");
+}
+
+TEST(ImageFileList, ListsFoldersAndFilesInOrder) {
+    const TempDir dir;
+    for (const char* name : {"s/b.jpg", "s/a.png", "s/dog/2.jpg", "s/dog-1/1.jpg", "s/dog/x/0.jpg", "s/n.txt",
+                             "s/__MACOSX/._1.jpg", "t/1.jpg", "t/2.gif"}) {
+        put(dir / name);
+    }
+    const std::string s = (dir / "s").string();
+    const std::string t = (dir / "t").string();
+    // Loose images first, then each subfolder as ImageFolder lists a class.
+    const ImageFileList one({s});
+    EXPECT_THAT(keys(one), ElementsAre("a.png", "b.jpg", "dog/2.jpg", "dog/x/0.jpg", "dog-1/1.jpg"));
+    EXPECT_EQ(one.advice(), "");
+    EXPECT_EQ(one.path(), s);
+    const ImageFileList several({t + "/1.jpg", s, s + "/n.txt", t, t + "/1.jpg"});
+    EXPECT_THAT(keys(several), ElementsAre(t + "/1.jpg", s + "/a.png", s + "/b.jpg", s + "/dog/2.jpg",
+                                           s + "/dog/x/0.jpg", s + "/dog-1/1.jpg", t + "/1.jpg", t + "/1.jpg"));
+    EXPECT_EQ(several.advice(), "left out: 1 file of other types (" + s + "/n.txt); 1 .gif file (" + t +
+                                    "/2.gif): convert to .png or .jpg");
+    EXPECT_EQ(several.path(), t + "/1.jpg and 4 more");
+    Sample sample;
+    for (const ImageFileList* list : {&one, &several}) {
+        for (std::int64_t i = 0; i < list->size(); ++i) {
+            list->read(i, sample);
+            EXPECT_EQ(sample.bytes.size(), 1U);
+            EXPECT_EQ(sample.label, -1);
+        }
+    }
+    EXPECT_THROW(ImageFileList({t + "/2.gif"}), DataError);
+    EXPECT_THROW(ImageFileList({t + "/none"}).read(0, sample), Error);
+}
+
+TEST(ImageFolder, HiddenNamesAreSkipped) {
+    const TempDir dir;
+    for (const char* name : {"a/1.jpg", "a/._1.jpg", "a/.ipynb_checkpoints/1.jpg", ".ipynb_checkpoints/2.jpg", ".3.jpg",
+                             "__MACOSX/a/._1.jpg", "a/__MACOSX/1.jpg", "@eaDir/1.jpg", "lost+found/1", ".git/HEAD",
+                             "Thumbs.db", "a/Thumbs.db", ".DS_Store"}) {
+        put(dir / name);
+    }
+    const ImageFolder dataset(dir.path());
+    EXPECT_EQ(dataset.advice(), "");
     EXPECT_THAT(dataset.classes(), ElementsAre("a"));
     EXPECT_THAT(keys(dataset), ElementsAre("a/1.jpg"));
     const TempDir only_hidden;

@@ -17,6 +17,7 @@
 #include "stoker/base/parallel_for.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/user_cache.h"
+#include "stoker/formats/folder/left_out.h"
 
 namespace stoker {
 namespace {
@@ -24,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kCacheKind = "folder_index";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::size_t kMaxLinks = 4096;  // each costs a system call at every start; with more, nothing is cached
 
 std::int64_t now_ns() {
@@ -45,12 +46,17 @@ std::size_t images_in(const std::vector<WalkedFolder>& folders) {
                            [](std::size_t sum, const WalkedFolder& folder) { return sum + folder.images.size(); });
 }
 
+// Within the root.
+std::string path_in(const WalkedFolder& folder, const std::string& name) {
+    return folder.path.empty() ? name : fmt::format("{}/{}", folder.path, name);
+}
+
 }  // namespace
 
 struct FolderIndex::Listing {
     WalkedFolder top;  // its subfolders are the classes
     std::vector<std::vector<WalkedFolder>> classes;
-    std::int64_t unsupported_images = 0;
+    std::string left_out = {};
 
     template <typename Visit>
     void each_folder(Visit visit) const {
@@ -67,11 +73,10 @@ struct FolderIndex::Header {
     std::uint64_t classes = 0;
     std::uint64_t folders = 0;
     std::uint64_t links = 0;
-    std::uint64_t unsupported_images = 0;
     std::uint64_t names_bytes = 0;
     std::uint64_t texts_bytes = 0;
 
-    std::uint64_t texts() const { return classes + folders + links; }
+    std::uint64_t texts() const { return classes + folders + links + 1; }
 };
 
 // The arrays of a cache file within its memory, one after the other.
@@ -172,13 +177,18 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
         }
     };
     parallel_for(threads, std::ssize(names), 1, walk);
-    for (const auto& folders : listing.classes) {
-        for (const WalkedFolder& folder : folders) {
-            listing.unsupported_images += folder.unsupported_images;
-        }
+    LeftOut left_out;
+    for (const std::string& name : listing.top.images) {
+        left_out.add_loose_image(name);
     }
+    listing.each_folder([&](const WalkedFolder& folder) {
+        for (const std::string& name : folder.unsupported) {
+            left_out.add_unsupported_image(path_in(folder, name));
+        }
+    });
+    listing.left_out = left_out.text();
     check_no_splits(root.string(), names, listing.classes);
-    check_filled(root.string(), listing.top, listing.classes, listing.unsupported_images);
+    check_filled(root.string(), listing.top, listing.classes, left_out.unsupported_images());
     auto index = parse(serialize(listing));
     if (!index) {
         throw InternalError({.where = root.string(), .expected = "a listing", .got = "a damaged one"});
@@ -188,9 +198,8 @@ FolderIndex FolderIndex::make(const fs::path& root, int threads) {
 
 Buffer FolderIndex::serialize(const Listing& listing) {
     Header header;
-    header.unsupported_images = static_cast<std::uint64_t>(listing.unsupported_images);
     std::vector<FolderStamp> stamps;
-    std::vector<std::string> texts = listing.top.folders;  // classes, folders, links
+    std::vector<std::string> texts = listing.top.folders;
     header.classes = texts.size();
     listing.each_folder([&](const WalkedFolder& folder) {
         stamps.push_back(folder.stamp);
@@ -204,10 +213,11 @@ Buffer FolderIndex::serialize(const Listing& listing) {
     } else {
         listing.each_folder([&](const WalkedFolder& folder) {
             for (const std::string& name : folder.links) {
-                texts.push_back(folder.path.empty() ? name : fmt::format("{}/{}", folder.path, name));
+                texts.push_back(path_in(folder, name));
             }
         });
     }
+    texts.push_back(listing.left_out);
     std::string all_texts;
     std::vector<std::uint64_t> text_begins = {0};
     for (const std::string& text : texts) {
@@ -275,7 +285,7 @@ std::optional<FolderIndex> FolderIndex::parse(Buffer bytes) {
         index.classes_.emplace_back(index.text(at));
     }
     index.links_ = header.links;
-    index.unsupported_images_ = static_cast<std::int64_t>(header.unsupported_images);
+    index.left_out_ = index.text(header.texts() - 1);
     index.bytes_ = std::move(bytes);
     return index;
 }

@@ -40,7 +40,8 @@ class FolderIndex {
     }
     std::int32_t label(std::int64_t index) const { return labels_[static_cast<std::size_t>(index)]; }
     std::span<const std::string> classes() const { return classes_; }
-    std::int64_t unsupported_images() const { return unsupported_images_; }  // of types that no codec reads
+    // One line on the images that were left out; empty if there are none (left_out.h).
+    std::string_view left_out() const { return left_out_; }
     bool from_cache() const { return from_cache_; }
 
   private:
@@ -62,10 +63,10 @@ class FolderIndex {
     std::string_view names_;
     std::span<const FolderStamp> stamps_;
     std::span<const std::uint64_t> text_begins_;
-    std::string_view texts_;  // classes, folders, links
+    std::string_view texts_;  // classes, folders, links, the line on images that were left out
     std::vector<std::string> classes_;
     std::size_t links_ = 0;
-    std::int64_t unsupported_images_ = 0;
+    std::string_view left_out_;
     bool from_cache_ = false;
 };
 

@@ -70,8 +70,8 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
     std::error_code unknown;  // an entry of unknown type is not a folder, as in Python's os.walk
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         std::string name = entry->path().filename().string();
-        if (name.starts_with('.')) {
-            continue;  // .ipynb_checkpoints, ._001.jpg
+        if (is_hidden_name(name)) {
+            continue;
         }
         const bool link = entry->is_symlink(unknown);
         if (entry->is_directory(unknown)) {
@@ -87,7 +87,7 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
         if (is_image_name(name)) {
             walked.images.push_back(std::move(name));
         } else if (is_unsupported_image_name(name)) {
-            ++walked.unsupported_images;
+            walked.unsupported.push_back(std::move(name));
         }
     }
     if (error) {
@@ -95,6 +95,7 @@ WalkedFolder walk_folder(const fs::path& root, const std::string& path) {
     }
     std::ranges::sort(walked.folders);
     std::ranges::sort(walked.images);
+    std::ranges::sort(walked.unsupported);
     return walked;
 }
 

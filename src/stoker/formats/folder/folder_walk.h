@@ -31,8 +31,8 @@ struct WalkedFolder {
     FolderStamp stamp;
     std::vector<std::string> folders;  // sorted bytewise, as are images
     std::vector<std::string> images;
-    std::vector<std::string> links;       // links that do not lead to a folder
-    std::int64_t unsupported_images = 0;  // images that no codec reads
+    std::vector<std::string> unsupported;  // images that no codec reads, sorted
+    std::vector<std::string> links;        // links that do not lead to a folder
 };
 
 // Throws IoError where the folder cannot be read, DataError for a link that leads to a folder above it.

@@ -2,37 +2,20 @@
 // the same as in folders of classes.
 #include "stoker/formats/folder/image_folder.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <system_error>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/base/pluralize.h"
 #include "stoker/formats/folder/folder_walk.h"
+#include "stoker/formats/folder/left_out.h"
 #include "stoker/formats/image_kind.h"
 
 namespace stoker {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-fs::path folder_of(const fs::path& path) {
-    return is_folder(path) ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
-std::vector<std::string> names_in(const fs::path& path) {
-    if (!is_folder(path)) {
-        return {path.filename().string()};
-    }
-    std::vector<std::string> names = walk_folder(path, "").images;
-    if (names.empty()) {
-        throw DataError({.path = path.string()}, {.where = "data", .expected = "image files", .got = "none"});
-    }
-    return names;
-}
-
-}  // namespace
 
 ImageFolder::ImageFolder(const fs::path& root)
     : root_(root.string()), index_(FolderIndex::open(root)), folder_(root), prefetcher_([this](std::int64_t index) {
@@ -61,14 +44,6 @@ void ImageFolder::prefetch(std::span<const std::int64_t> indices) const {
     prefetcher_.announce(indices);
 }
 
-std::string ImageFolder::advice() const {
-    const std::int64_t count = index_.unsupported_images();
-    return count == 0
-               ? ""
-               : fmt::format("{} of unsupported types (.tif, .gif, .heic, ...) left out: convert to .png or .jpg",
-                             pluralize(count, "image"));
-}
-
 std::int64_t ImageFolder::bytes() const {
     std::int64_t total = 0;
     for (std::int64_t i = 0; i < size(); ++i) {
@@ -79,19 +54,71 @@ std::int64_t ImageFolder::bytes() const {
     return total;
 }
 
-bool ImageFileList::holds(const fs::path& path) {
-    if (!is_folder(path)) {
-        return is_image_name(path.native()) && fs::is_regular_file(path);
-    }
-    const WalkedFolder walked = walk_folder(path, "");
-    return walked.folders.empty() && !walked.images.empty();
+namespace {
+
+bool is_one_folder(const std::vector<std::string>& paths) {
+    return paths.size() == 1 && is_folder(paths.front());
 }
 
-ImageFileList::ImageFileList(const fs::path& path)
-    : path_(path.string()), names_(names_in(path)), folder_(folder_of(path)) {}
+}  // namespace
+
+ImageFileList::ImageFileList(std::vector<std::string> paths)
+    : paths_(std::move(paths)),
+      folder_(is_one_folder(paths_) ? paths_.front() : "."),
+      prefetcher_(
+          [this](std::int64_t index) { return index < 0 || index >= size() || folder_.will_need(name(index)); }) {
+    LeftOut left_out;
+    for (const std::string& path : paths_) {
+        if (is_folder(path)) {
+            add_folder(path, left_out);
+        } else if (is_image_name(path)) {
+            names_.push_back(path);
+        } else if (is_unsupported_image_name(path)) {
+            left_out.add_unsupported_image(path);
+        } else {
+            left_out.add_other_file(path);
+        }
+    }
+    left_out_ = left_out.text();
+    if (names_.empty()) {
+        throw DataError({.path = path()}, {.where = "data",
+                                           .expected = "images: .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm files",
+                                           .got = "none",
+                                           .hint = left_out_});
+    }
+}
+
+void ImageFileList::add_folder(const std::string& path, LeftOut& left_out) {
+    const auto add = [&](const WalkedFolder& folder) {
+        const fs::path prefix = is_one_folder(paths_) ? fs::path(folder.path) : fs::path(path) / folder.path;
+        for (const std::string& image : folder.images) {
+            names_.push_back((prefix / image).string());
+        }
+        for (const std::string& image : folder.unsupported) {
+            left_out.add_unsupported_image((prefix / image).string());
+        }
+    };
+    const WalkedFolder top = walk_folder(path, "");
+    add(top);
+    for (const std::string& subfolder : top.folders) {
+        std::ranges::for_each(walk_class(path, subfolder), add);
+    }
+}
+
+const std::string& ImageFileList::name(std::int64_t index) const {
+    check_index(index);
+    return names_[static_cast<std::size_t>(index)];
+}
+
+std::string ImageFileList::path() const {
+    const std::size_t more = paths_.size() - 1;
+    return more == 0 ? paths_.front() : fmt::format("{} and {} more", paths_.front(), more);
+}
 
 void ImageFileList::read(std::int64_t index, Sample& sample) const {
-    folder_.read_file(names_.at(static_cast<std::size_t>(index)), sample.storage);
+    if (!folder_.read_file(name(index), sample.storage)) {
+        prefetcher_.report_wait();
+    }
     sample.set_encoded_image(sample.storage.bytes());
     sample.label = -1;
 }

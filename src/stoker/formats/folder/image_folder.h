@@ -1,6 +1,6 @@
 // A folder of image files with one subfolder for each class. Classes, labels and order are those of torchvision's
-// ImageFolder, so index i is the same image in both. Two differences: names that begin with "." are skipped, and TIFF,
-// which no codec reads, is left out.
+// ImageFolder, so index i is the same image in both. Two differences: hidden names (image_kind.h) are skipped, and
+// TIFF, which no codec reads, is left out.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,8 @@
 #include "stoker/formats/folder/folder_index.h"
 
 namespace stoker {
+
+class LeftOut;
 
 class ImageFolder final : public Dataset {
   public:
@@ -36,8 +38,8 @@ class ImageFolder final : public Dataset {
     std::string path() const override { return root_; }
     // Costs one system call for each sample, for the file's size.
     std::int64_t bytes() const override;
-    // Counts the images of unsupported types (.tif, .gif, ...) that were left out.
-    std::string advice() const override;
+    // Counts the images that are left out: beside the class folders, or of unsupported types (.tif, .gif, ...).
+    std::string advice() const override { return std::string(index_.left_out()); }
 
   private:
     std::string_view name(std::int64_t index) const;
@@ -48,26 +50,33 @@ class ImageFolder final : public Dataset {
     mutable FilePrefetcher prefetcher_;  // last: its threads use the members above
 };
 
-// Images without labels, for `stoker predict`: one file, or the files directly in a folder, sorted by name.
+// Images without labels, for `stoker predict`: files, and all images in folders and their subfolders.
 class ImageFileList final : public Dataset {
   public:
-    // True for a file with the name of an image, and for a folder of images without subfolders.
-    static bool holds(const std::filesystem::path& path);
-
-    // Throws IoError, and DataError for a folder without images.
-    explicit ImageFileList(const std::filesystem::path& path);
+    // In the order of `paths`; in a folder first its own images, sorted by name, then those of its subfolders in the
+    // order of ImageFolder. Throws IoError for a path that cannot be read, and DataError where there are no images.
+    explicit ImageFileList(std::vector<std::string> paths);
 
     std::int64_t size() const override { return static_cast<std::int64_t>(names_.size()); }
     void read(std::int64_t index, Sample& sample) const override;
-    // The file name.
-    std::string key(std::int64_t index) const override { return names_.at(static_cast<std::size_t>(index)); }
+    // The path of the file: within the folder if that is the only path, otherwise as given.
+    std::string key(std::int64_t index) const override { return name(index); }
+    void prefetch(std::span<const std::int64_t> indices) const override { prefetcher_.announce(indices); }
     std::string_view format() const override { return "image_files"; }
-    std::string path() const override { return path_; }
+    // The first path; "scans and 2 more".
+    std::string path() const override;
+    // Counts the files that are left out: images of unsupported types, and given files that are not images.
+    std::string advice() const override { return left_out_; }
 
   private:
-    std::string path_;
-    std::vector<std::string> names_;  // sorted bytewise
-    Folder folder_;
+    void add_folder(const std::string& path, LeftOut& left_out);
+    const std::string& name(std::int64_t index) const;
+
+    std::vector<std::string> paths_;
+    std::vector<std::string> names_;  // relative to folder_
+    std::string left_out_;
+    Folder folder_;                      // the only path, or the working directory
+    mutable FilePrefetcher prefetcher_;  // last: its threads use the members above
 };
 
 }  // namespace stoker

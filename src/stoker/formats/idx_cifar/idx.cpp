@@ -13,6 +13,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/class_names.h"
+#include "stoker/formats/image_kind.h"
 
 namespace stoker {
 namespace {
@@ -69,7 +70,8 @@ template <typename Visit>
 void each_idx(const fs::path& directory, Visit visit) {
     std::map<fs::path, IdxName> files;
     for (const fs::path& path : list_folder(directory)) {
-        if (auto name = parse_name(path.filename().string())) {
+        const std::string file = path.filename().string();
+        if (auto name = is_hidden_name(file) ? std::nullopt : parse_name(file)) {
             files.emplace(path, std::move(*name));
         }
     }

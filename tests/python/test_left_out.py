@@ -1,0 +1,168 @@
+# What commands say of images that they leave out, and the ways to name images for `stoker predict`.
+import csv
+import os
+import shutil
+
+import numpy as np
+import pytest
+from conftest import run_program
+from PIL import Image
+
+SIZE = 16
+
+
+def draw(path, level=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(level).integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture(scope="module")
+def trained(program, tmp_path_factory):
+    """The folder train/ with classes a and b, and a run of it."""
+    here = tmp_path_factory.mktemp("trained")
+    for i in range(8):
+        draw(here / "train" / "ab"[i % 2] / f"{i}.png", i)
+    (here / "r.toml").write_text(
+        'device = "cpu"\n[data]\ntrain = "train"\nbatch_size = 4\nworkers = 1\n[model]\nhidden = [4]\n'
+        "[train]\nepochs = 1\nthreads = 1\n"
+    )
+    run_program("train", "r.toml", "--out", "run", cwd=here)
+    return here
+
+
+@pytest.fixture
+def here(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "copy")
+
+
+@pytest.fixture
+def mixed(here):
+    """Class folders with images below them, and beside them what has no class or no decoder."""
+    for name in ("mixed/a/1.png", "mixed/a/more/2.png", "mixed/b/3.png", "mixed/top.png", "mixed/up.png"):
+        draw(here / name)
+    draw(here / "mixed/a/4.gif")
+    draw(here / "mixed/5.tiff")
+    (here / "mixed/notes.txt").write_text("no image")
+    return here
+
+
+LINE = (
+    "mixed: left out: 2 loose images beside the class folders (top.png, ...); 1 .gif file (a/4.gif), 1 .tiff file "
+    "(5.tiff): convert to .png or .jpg\n"
+)
+
+
+def keys(done):
+    return [row["key"] for row in csv.DictReader(done.out.splitlines())]
+
+
+def predict(here, *arguments, status=0):
+    return run_program("predict", "run", *arguments, cwd=here, status=status)
+
+
+def test_each_command_says_what_it_leaves_out(mixed):
+    assert run_program("pack", "mixed", "x.stk", cwd=mixed).err == LINE
+    assert run_program("unpack", "mixed", "x", cwd=mixed).err == LINE
+    line = LINE.removeprefix("mixed: ")
+    table = run_program("inspect", "mixed", cwd=mixed).out
+    assert f"  advice    {line}" in table and "samples   3 in 2 classes" in table
+    assert run_program("inspect", "mixed", "--json", cwd=mixed).json()["advice"] + "\n" == line
+    for options in ([], ["--json"]):
+        folders = ["--set", "data.train=mixed", "--set", "data.val=mixed", "--out", f"r{len(options)}"]
+        assert run_program("train", "r.toml", *folders, *options, cwd=mixed).err.count(LINE) == 2  # train and val
+    share = ["--set", "data.train=mixed", "--set", "data.val=50%", "--out", "share"]
+    assert run_program("train", "r.toml", *share, cwd=mixed).err.count(LINE) == 1
+    assert "left out" not in run_program("pack", "train", "y.stk", cwd=mixed).err
+
+
+def test_predict_leaves_out_only_what_it_cannot_decode(mixed):
+    done = predict(mixed, "mixed")
+    assert keys(done) == ["top.png", "up.png", "a/1.png", "a/more/2.png", "b/3.png"]
+    left_out = "mixed: left out: 1 .gif file (a/4.gif), 1 .tiff file (5.tiff): convert to .png or .jpg\n"
+    assert left_out in done.err and "mixed: 5 images" in done.err
+
+
+def test_predict_takes_files_folders_and_patterns(mixed):
+    several = predict(mixed, "train/b/3.png", "mixed/b", "mixed/a")
+    assert keys(several) == ["train/b/3.png", "mixed/b/3.png", "mixed/a/1.png", "mixed/a/more/2.png"]
+    assert all((mixed / key).is_file() for key in keys(several))
+    found = keys(predict(mixed, "train/b/*.png", "mixed/t*.png"))
+    assert found == [*(f"train/b/{i}.png" for i in (1, 3, 5, 7)), "mixed/top.png"]
+    assert keys(predict(mixed, "train/?")) == keys(predict(mixed, "train/a", "train/b"))
+    assert keys(predict(mixed, mixed / "train/a/0.png")) == [str(mixed / "train/a/0.png")]
+    given = predict(mixed, "mixed/notes.txt", "mixed/top.png", "mixed/5.tiff")
+    assert keys(given) == ["mixed/top.png"]
+    assert "left out: 1 file of other types (mixed/notes.txt); 1 .tiff file (mixed/5.tiff): convert" in given.err
+    by_name = {row["key"]: row for row in csv.DictReader(several.out.splitlines())}
+    (alone,) = csv.DictReader(predict(mixed, "mixed/b/3.png").out.splitlines())
+    for name in ("a", "b"):
+        assert float(alone[name]) == pytest.approx(float(by_name["mixed/b/3.png"][name]), abs=1e-6)
+
+
+def test_a_name_with_the_signs_of_a_pattern_is_a_file(here):
+    draw(here / "a[1].png")
+    assert keys(predict(here, "a[1].png")) == ["a[1].png"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "text"),
+    [
+        (["other.jpg"], "[other.jpg] expected an image or a folder of images, but it does not exist"),
+        (["train/a/0.png", "other.jpg"], "[other.jpg] expected an image or a folder of images, but it does not exist"),
+        (["x/*.jpg"], "[x/*.jpg] expected files that match the pattern, got none"),
+        (["r.toml"], "[r.toml] expected images: .jpg, "),
+        (["synth:digits", "train"], "[synth:digits] expected images and folders of images, where several paths"),
+    ],
+)
+def test_predict_refuses_what_is_not_there(trained, paths, text):
+    done = predict(trained, *paths, status=1)
+    assert done.out == "" and done.err.count("\n") == 1 and text in done.err, done.err
+
+
+def test_what_tools_leave_behind_is_no_class(here):
+    junk = ("__MACOSX/a/._0.png", "__MACOSX/._a", ".git/x/y.png", ".ipynb_checkpoints/.z.png", ".DS_Store", "Thumbs.db")
+    for name in junk:
+        path = here / "train" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"junk")
+        if path.suffix != ".png" or path.name.startswith("."):
+            (here / "train/a" / path.name).write_bytes(b"junk")
+    report = run_program("inspect", "train", "--verify", "--json", cwd=here).json()
+    assert (report["classes"], report["samples"], report["bad"], report["advice"]) == (["a", "b"], 8, [], "")
+    assert len(keys(predict(here, "train"))) == 8
+    assert "left out" not in run_program("train", "r.toml", "--out", "again", cwd=here).err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "r.toml", "--out", "OUT"],
+        ["train", "r.toml", "--set", "data.val=train", "--set", "data.train=other", "--out", "OUT"],
+        ["pack", "train", "OUT.stk"],
+        ["pack", "train", "OUT-{000000..}.tar"],
+        ["unpack", "train", "OUT"],
+        ["predict", "run", "train", "-o", "OUT.csv"],
+        ["export", "run", "-o", "OUT.safetensors"],
+        ["show", "train", "-o", "OUT.png"],
+        ["show", "--recipe", "r.toml", "-o", "OUT.png"],
+        ["show", "train", "--index", "0", "--npy", "OUT.npy"],
+    ],
+)
+def test_nothing_is_written_among_the_data(here, command):
+    os.symlink("train/b", here / "link")
+    before = sorted(here.rglob("*"))
+    for place in ("train/new", "./train/../link/new"):
+        done = run_program(*(word.replace("OUT", place) for word in command), cwd=here, status=1)
+        assert done.out == "" and done.err.count("\n") == 1, done.err
+        assert "expected a place outside the data in train, got one among the data" in done.err
+        assert sorted(here.rglob("*")) == before
+
+
+def test_the_data_folder_is_no_run_folder(here):
+    assert "outside the data in train" in run_program("train", "r.toml", "--out", "train", cwd=here, status=1).err
+    os.symlink("train", here / "data")
+    for name in ("data", "data/", here / "data", "train/a/b/c"):
+        assert "outside the data" in run_program("train", "r.toml", "--out", name, cwd=here, status=1).err
+    run_program("train", "r.toml", "--out", "train-run", cwd=here)  # a name that only begins alike
+    run_program("show", "train", "-o", "train.png", cwd=here)
