@@ -1,16 +1,12 @@
-// stoker eval: evaluates a checkpoint on the recipe's validation data, or on other data, and lists the classes that it
-// confuses most.
-#include <algorithm>
+// stoker eval: evaluates a checkpoint on the recipe's validation data, or on other data, and prints the confusion matrix.
 #include <cmath>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <span>
 
 #include "cli/terminal/print.h"
 #include "engine/commands.h"
 #include "engine/commands/checkpoint_argument.h"
+#include "engine/commands/confusion.h"
 #include "engine/commands/report.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
@@ -28,46 +24,6 @@ struct Options : TrainedOptions {
     std::string data;
     bool json = false;
 };
-
-// The largest off-diagonal entries of the confusion matrix: "\"cat\" predicted as \"dog\" (17 of 100)".
-std::vector<std::string> most_confused(const Evaluation& evaluation, const std::vector<std::string>& classes) {
-    constexpr std::size_t kShown = 3;
-    struct Pair {
-        std::int64_t count, label, predicted, of;
-    };
-    const auto size = static_cast<std::int64_t>(std::llround(std::sqrt(evaluation.confusion.size())));
-    std::vector<Pair> pairs;
-    for (std::int64_t label = 0; label < size; ++label) {
-        const auto row = evaluation.confusion.begin() + label * size;
-        const std::int64_t of = std::accumulate(row, row + size, std::int64_t{0});
-        for (std::int64_t predicted = 0; predicted < size; ++predicted) {
-            if (predicted != label && row[predicted] > 0) {
-                pairs.push_back({row[predicted], label, predicted, of});
-            }
-        }
-    }
-    std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::count);
-    const auto name = [&](std::int64_t label) {
-        const auto at = static_cast<std::size_t>(label);
-        return at < classes.size() ? classes[at] : fmt::to_string(label);
-    };
-    std::vector<std::string> text;
-    for (const Pair& pair : std::span(pairs).first(std::min(kShown, pairs.size()))) {
-        text.push_back(fmt::format("\"{}\" predicted as \"{}\" ({} of {})", name(pair.label), name(pair.predicted),
-                                   pair.count, pair.of));
-    }
-    return text;
-}
-
-nlohmann::ordered_json confusion_json(const Evaluation& evaluation) {
-    const auto size = static_cast<std::size_t>(std::llround(std::sqrt(evaluation.confusion.size())));
-    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    for (std::size_t row = 0; row < size; ++row) {
-        rows.push_back(std::vector(evaluation.confusion.begin() + static_cast<std::ptrdiff_t>(row * size),
-                                   evaluation.confusion.begin() + static_cast<std::ptrdiff_t>((row + 1) * size)));
-    }
-    return rows;
-}
 
 // True if data.val is the training data itself, not a share or another split of it.
 bool evaluates_training_data(const Recipe& recipe, const std::filesystem::path& checkpoint) {
@@ -117,6 +73,7 @@ int run(const Options& options) {
                            {"val_accuracy", evaluation.accuracy},
                            {"val_top5_accuracy", evaluation.top5 ? Json(*evaluation.top5) : Json(nullptr)},
                            {"classes", classes},
+                           {"class_accuracy", class_accuracy_json(evaluation)},
                            {"confusion", confusion_json(evaluation)},
                            {"device", pick_device(recipe.device).str()}};
         print_document(json);
@@ -125,9 +82,7 @@ int run(const Options& options) {
     print_stdout("{}: accuracy {:.2f} %{}, loss {} on {}\n", checkpoint.string(), 100 * evaluation.accuracy,
                  evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "",
                  number_text(evaluation.loss), pluralize(evaluation.samples, "sample"));
-    if (const auto pairs = most_confused(evaluation, classes); !pairs.empty()) {
-        print_stdout("most confused: {}\n", fmt::join(pairs, ", "));
-    }
+    print_lines(confusion_text(evaluation, classes));
     if (evaluation.bad_samples > 0) {
         print_stderr("{} replaced by other samples; `stoker inspect --verify` lists them\n",
                      pluralize(evaluation.bad_samples, "bad sample"));

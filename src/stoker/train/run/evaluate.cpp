@@ -13,7 +13,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/torch_error.h"
-#include "stoker/train/run/model_checks.h"
+#include "stoker/formats/relabelled.h"
 #include "stoker/train/run/run_setup.h"
 
 namespace stoker {
@@ -142,9 +142,9 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
         if (!recipe.model.classes && !classes.empty()) {  // the data may have fewer
             recipe.model.classes = static_cast<std::int64_t>(classes.size());
         }
-        const RecipeData data = open_val_data(recipe.data);
+        RecipeData data = open_val_data(recipe.data);
         if (!classes.empty()) {
-            require_classes(classes, "the checkpoint", *data.val);
+            data.val = match_classes(classes, "the checkpoint", data.val);
         }
         const at::Device device = prepare_device(recipe);
         const auto loader =

@@ -154,7 +154,7 @@ void require_classes(std::span<const std::string> trained, const std::string& or
                                                      : fmt::format("no class {}", at),
                                  origin),
          .got = at < own.size() ? fmt::format("\"{}\"", own[at]) : "fewer classes",
-         .hint = "training and validation data must have the same classes"});
+         .hint = "training goes on only with the same classes in the same order"});
 }
 
 void require_several_classes(const Recipe& recipe, const Dataset& data) {
@@ -165,13 +165,6 @@ void require_several_classes(const Recipe& recipe, const Dataset& data) {
              .got = data.classes().empty() ? "one" : fmt::format("one, \"{}\"", data.classes().front()),
              .hint = "with one class there is nothing to learn; if later data has more, set model.classes to their "
                      "number"});
-    }
-}
-
-void require_same_classes(const RecipeData& data) {
-    if (data.val != nullptr) {
-        // A small test set may lack the last classes.
-        require_classes(data.train->classes(), data.train->path(), *data.val);
     }
 }
 

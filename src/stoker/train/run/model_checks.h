@@ -28,9 +28,6 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
 // The classes of `data` must be the first of `trained`, the classes of `origin`: labels then mean the same.
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Dataset& data);
 
-// The same for validation data, whose last classes may be missing.
-void require_same_classes(const RecipeData& data);
-
 // A training set must have several classes, since any model's loss on one class is 0. An exported graph has its own
 // loss and is not checked.
 void require_several_classes(const Recipe& recipe, const Dataset& data);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "stoker/formats/relabelled.h"
 #include "stoker/models/imported_model.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/rank_checks.h"
@@ -17,6 +18,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     const Shape& image = train->image_shape();
     std::unique_ptr<Loader> val;
     if (data.val != nullptr) {
+        data.val = match_classes(data.train->classes(), data.train->path(), data.val);
         val = make_val_loader(recipe, data, device, channels_last, image.front(), *group);
     }
     const std::int64_t classes = class_count(recipe, *data.train);
@@ -27,7 +29,6 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     auto new_tensors = prepare_model(*model, recipe, classes, device, resumes);
     require_same_recipe(*group, recipe, *train, val.get());
     require_several_classes(recipe, *data.train);
-    require_same_classes(data);
     require_logits(recipe, *model, image, classes, device);
     require_smallest_batch(recipe, *model, train->batch_sampler(), image, classes, device);
     if (val != nullptr) {

@@ -1,0 +1,44 @@
+// A data set whose labels are those of other classes of the same names: validation data may have its classes in another
+// order than the training data, or lack some of them.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stoker/formats/dataset.h"
+
+namespace stoker {
+
+class Relabelled final : public Dataset {
+  public:
+    // Label i of `dataset` becomes labels[i], an index into `classes`; -1 (no label) stays.
+    Relabelled(std::shared_ptr<const Dataset> dataset, std::vector<std::string> classes,
+               std::vector<std::int64_t> labels);
+
+    std::int64_t size() const override { return dataset_->size(); }
+    // Throws DataError for a label that is not a class of `dataset`.
+    void read(std::int64_t index, Sample& sample) const override;
+    std::string key(std::int64_t index) const override { return dataset_->key(index); }
+    void prefetch(std::span<const std::int64_t> indices) const override { dataset_->prefetch(indices); }
+    std::optional<std::int64_t> label(std::int64_t index) const override;
+    std::vector<std::int64_t> shard_sizes() const override { return dataset_->shard_sizes(); }
+    std::span<const std::string> classes() const override { return classes_; }
+    std::string_view format() const override { return dataset_->format(); }
+    std::string path() const override { return dataset_->path(); }
+    std::string advice() const override { return dataset_->advice(); }
+    std::int64_t bytes() const override { return dataset_->bytes(); }
+
+  private:
+    std::shared_ptr<const Dataset> dataset_;
+    std::vector<std::string> classes_;
+    std::vector<std::int64_t> labels_;
+};
+
+// `dataset` with the labels of `classes`, which are those of `origin`: the same data set if its classes are the first
+// of them in the same order. Throws InvalidArgument for a class that is not among them.
+std::shared_ptr<const Dataset> match_classes(std::span<const std::string> classes, const std::string& origin,
+                                             std::shared_ptr<const Dataset> dataset);
+
+}  // namespace stoker

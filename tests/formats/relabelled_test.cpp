@@ -1,0 +1,87 @@
+// match_classes against the names: the same name has the same label, whatever the order.
+#include "stoker/formats/relabelled.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Sample i has label i - 1, so the first has none, and the last `beyond` are no class of the data.
+class Labels final : public Dataset {
+  public:
+    explicit Labels(std::vector<std::string> classes, std::int64_t beyond = 0)
+        : classes_(std::move(classes)), size_(std::ssize(classes_) + 1 + beyond) {}
+    std::int64_t size() const override { return size_; }
+    void read(std::int64_t index, Sample& sample) const override { sample.label = index - 1; }
+    std::optional<std::int64_t> label(std::int64_t index) const override { return index - 1; }
+    std::span<const std::string> classes() const override { return classes_; }
+    std::string path() const override { return "here"; }
+
+  private:
+    std::vector<std::string> classes_;
+    std::int64_t size_;
+};
+
+const std::vector<std::string> kTrained = {"ash", "beech", "cedar", "date"};
+
+std::shared_ptr<const Dataset> matched(std::vector<std::string> classes, std::int64_t beyond = 0) {
+    return match_classes(kTrained, "train", std::make_shared<Labels>(std::move(classes), beyond));
+}
+
+TEST(MatchClasses, ByName) {
+    for (const std::vector<std::string>& classes :
+         {kTrained, {"ash", "beech"}, {"beech"}, {"ash", "cedar"}, {"date", "cedar", "beech", "ash"}}) {
+        const auto dataset = matched(classes);
+        Sample sample;
+        dataset->read(0, sample);
+        EXPECT_EQ(sample.label, -1);
+        EXPECT_EQ(dataset->label(0), -1);
+        for (std::size_t i = 0; i < classes.size(); ++i) {
+            dataset->read(static_cast<std::int64_t>(i) + 1, sample);
+            EXPECT_EQ(kTrained[static_cast<std::size_t>(sample.label)], classes[i]);
+            EXPECT_EQ(dataset->label(static_cast<std::int64_t>(i) + 1), sample.label);
+            EXPECT_EQ(dataset->classes()[static_cast<std::size_t>(sample.label)], classes[i]);
+        }
+    }
+}
+
+TEST(MatchClasses, TheFirstClassesInOrderNeedNoMap) {
+    const auto dataset = std::make_shared<Labels>(std::vector<std::string>{"ash", "beech"});
+    EXPECT_EQ(match_classes(kTrained, "train", dataset), dataset);
+    const auto unnamed = std::make_shared<Labels>(std::vector<std::string>());
+    EXPECT_EQ(match_classes(kTrained, "train", unnamed), unnamed);
+}
+
+TEST(MatchClasses, ALabelBeyondTheClassesIsABadSample) {
+    const auto dataset = matched({"cedar", "ash"}, 1);
+    Sample sample;
+    EXPECT_THROW(dataset->read(3, sample), DataError);
+    EXPECT_FALSE(dataset->label(3).has_value());
+}
+
+std::string refusal(std::span<const std::string> classes, std::vector<std::string> own) {
+    try {
+        match_classes(classes, "train", std::make_shared<Labels>(std::move(own)));
+        return "";
+    } catch (const InvalidArgument& error) {
+        return error.what();
+    }
+}
+
+TEST(MatchClasses, UnknownClassesAreNamed) {
+    EXPECT_THAT(refusal(kTrained, {"ash", "oak", "elm"}),
+                AllOf(HasSubstr("[here]"), HasSubstr("the 4 of train: \"ash\", \"beech\""),
+                      HasSubstr("got 2 others: \"oak\", \"elm\"")));
+    EXPECT_THAT(refusal({}, {"ash"}), HasSubstr("data without class names, as in train"));
+    const std::vector<std::string> twice = {"ash", "oak", "ash"};
+    EXPECT_THAT(refusal(twice, {"oak"}), HasSubstr("got \"ash\" twice"));
+}
+
+}  // namespace
+}  // namespace stoker

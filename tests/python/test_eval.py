@@ -1,0 +1,136 @@
+# `stoker eval`: the confusion matrix, and classes of other data that are matched by name.
+import csv
+import shutil
+
+import numpy as np
+import pytest
+from conftest import run_program
+from PIL import Image
+from torchvision.datasets import ImageFolder
+
+SIZE = 8
+CLASSES = ["ash", "beech", "cedar", "date"]
+
+
+def draw(folder, classes, count, seed):
+    random = np.random.default_rng(seed)
+    for name in classes:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        level = 40 * CLASSES.index(name)
+        for i in range(count):
+            pixels = random.integers(level, level + 120, (SIZE, SIZE, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{i:03}.png")
+
+
+@pytest.fixture(scope="module")
+def trained(program, tmp_path_factory):
+    here = tmp_path_factory.mktemp("trained")
+    draw(here / "train", CLASSES, 12, 1)
+    draw(here / "val", CLASSES, 10, 2)
+    (here / "r.toml").write_text(
+        'device = "cpu"\n[data]\ntrain = "train"\nval = "val"\nbatch_size = 8\nworkers = 1\n'
+        "[train]\nepochs = 2\nthreads = 1\n"
+    )
+    run_program("train", "r.toml", "--out", "run", cwd=here)
+    return here
+
+
+@pytest.fixture
+def here(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "copy")
+
+
+def matrix_of_predictions(here):
+    """From `stoker predict`, which test_predict.py compares with PyTorch."""
+    matrix = np.zeros((len(CLASSES), len(CLASSES)), int)
+    for row in csv.DictReader(run_program("predict", "run", "val", cwd=here).out.splitlines()):
+        matrix[CLASSES.index(row["key"].split("/")[0]), CLASSES.index(row["class"])] += 1
+    return matrix
+
+
+def evaluate(here, *options, status=0):
+    return run_program("eval", "run", *options, cwd=here, status=status)
+
+
+def test_the_confusion_matrix_counts_predictions(here):
+    expected = matrix_of_predictions(here)
+    report = evaluate(here, "--json").json()
+    assert report["confusion"] == expected.tolist()
+    assert report["class_accuracy"] == pytest.approx((expected.diagonal() / 10).tolist())
+    assert report["val_accuracy"] == pytest.approx(expected.trace() / 40)
+    lines = evaluate(here).out.splitlines()
+    at = lines.index("") + 1
+    assert lines[at].split() == ["class", "\\", "predicted", *CLASSES, "samples", "accuracy"]
+    for name, row, line in zip(CLASSES, expected, lines[at + 1 :], strict=False):
+        assert line.split() == [name, *map(str, row), "10", f"{10 * row[CLASSES.index(name)]:.1f}", "%"]
+
+
+def test_wide_tables_number_their_columns(here):
+    for name in CLASSES:
+        (here / "train" / name).rename(here / "train" / f"{name}-with-a-long-name")
+        (here / "val" / name).rename(here / "val" / f"{name}-with-a-long-name")
+    run_program("train", "r.toml", "--out", "long", cwd=here)
+    lines = run_program("eval", "long", cwd=here).out.splitlines()
+    at = lines.index("") + 1
+    assert lines[at].split() == ["class", "\\", "predicted", "0", "1", "2", "3", "samples", "accuracy"]
+    assert lines[at + 2].split()[:2] == ["1", "beech-with-a-long-name"]
+    assert max(map(len, lines[at : at + 5])) <= 80
+
+
+def test_many_classes_are_listed_from_the_worst(stoker, tmp_path):
+    random = np.random.default_rng(3)
+    images, labels = random.integers(0, 256, (60, 4, 4), dtype=np.uint8), np.arange(60) % 30
+    names = np.array([f"class-{i}" for i in range(30)])
+    np.savez(tmp_path / "d.npz", images=images, labels=labels, classes=names)
+    np.savez(tmp_path / "v.npz", images=images[:40], labels=labels[:40], classes=names)  # some classes once
+    (tmp_path / "r.toml").write_text(
+        'device = "cpu"\n[data]\ntrain = "d.npz"\nval = "v.npz"\n[train]\nepochs = 1\nthreads = 1\n'
+    )
+    stoker("train", "r.toml", "--out", "run")
+    out = stoker("eval", "run").out
+    worst, pairs = out.split("\n\n")[1:]
+    assert worst.splitlines()[0].split() == ["least", "accurate", "samples", "accuracy"]
+    assert len(worst.splitlines()) == 11 and len(pairs.splitlines()) == 11
+    report = stoker("eval", "run", "--json").json()
+    matrix = np.array(report["confusion"])
+    assert report["class_accuracy"] == pytest.approx((matrix.diagonal() / matrix.sum(1)).tolist())
+    label, predicted, count, of = pairs.splitlines()[1].split()
+    at = report["classes"].index(label), report["classes"].index(predicted)
+    assert matrix[at] == int(count) == (matrix - np.diag(matrix.diagonal())).max() and matrix[at[0]].sum() == int(of)
+
+
+def test_classes_of_validation_data_are_matched_by_name(here):
+    """A folder that lacks a class, and arrays with the classes in another order."""
+    whole = evaluate(here, "--json").json()
+    matrix = np.array(whole["confusion"])
+    for name in ("ash", "cedar"):
+        shutil.rmtree(here / "val" / name)
+    fewer = evaluate(here, "--json").json()
+    matrix[[0, 2]] = 0
+    assert fewer["confusion"] == matrix.tolist() and fewer["classes"] == CLASSES
+    assert fewer["class_accuracy"][0] is None and fewer["class_accuracy"][1] == matrix[1, 1] / 10
+    assert "-" in evaluate(here).out.splitlines()[3].split()
+    photos = ImageFolder(here / "val")
+    images = np.stack([np.asarray(image) for image, _ in photos])
+    labels = np.array([{"beech": 2, "date": 0}[photos.classes[label]] for _, label in photos])
+    np.savez(here / "other.npz", images=images, labels=labels, classes=np.array(["date", "ash", "beech"]))
+    run_program("pack", "other.npz", "other.stk", cwd=here)
+    for data in ("other.npz", "other.stk"):
+        other = evaluate(here, "--set", f"data.val={data}", "--json").json()
+        assert other["confusion"] == fewer["confusion"]
+        assert other["val_loss"] == pytest.approx(fewer["val_loss"], abs=1e-6)
+        train = ("train", "r.toml", "--set", "train.epochs=1", "--json", "--out")
+        known = run_program(*train, f"{data}-known", cwd=here)
+        matched = run_program(*train, f"{data}-run", "--set", f"data.val={data}", cwd=here)
+        last, expected = (done.json()["epochs"][-1] for done in (matched, known))
+        assert last["val_accuracy"] == expected["val_accuracy"]
+        assert last["val_loss"] == pytest.approx(expected["val_loss"], abs=1e-6)
+
+
+def test_a_class_that_was_not_trained_is_named(here):
+    (here / "val/date").rename(here / "val/elm")
+    for command in (["eval", "run"], ["train", "r.toml", "--out", "no"]):
+        error = run_program(*command, cwd=here, status=1).err
+        assert error.startswith("stoker: [val] expected no other classes than the 4 of "), error
+        assert error.count("\n") == 1
+        assert 'got 1 other: "elm"' in error
