@@ -100,3 +100,33 @@ def test_normalize_is_for_the_channels_of_the_images(stoker, tmp_path, digits, k
     assert f"for the 1 channel of the images, or with one for all, got values for {got}" in error, error
     one = f'data.{key}=[{{op = "normalize", mean = [0.5], std = 0.5}}]'
     stoker("train", "r.toml", "--out", "one", "--set", one)
+
+
+@torch.no_grad()
+def test_a_folder_trains_with_one_channel(stoker, tmp_path, digits):
+    """data.channels = 1 is torchvision's Grayscale(1): the first batch of the run has the pixels of convert("L")."""
+    ops = [f'data.{key}=[{{op = "normalize", mean = [{MEAN}], std = [{STD}]}}]' for key in ("train_ops", "val_ops")]
+    sets = [word for op in [*ops, "data.train=files", "data.channels=1"] for word in ("--set", op)]
+    report = stoker("train", "r.toml", "--out", "grey", *sets, "--json").json()
+    net = Mlp(SIDE * SIDE)
+    net.load_state_dict(load_file(newest(tmp_path / "grey") / "model.safetensors"))
+    files, _, labels = in_python(tmp_path)
+    grey = np.stack([np.asarray(Image.open(file).convert("L")) for file in files])
+    loss = nn.functional.cross_entropy(net((torch.from_numpy(grey).float() / 255 - MEAN) / STD), labels).item()
+    assert report["epochs"][-1]["val_loss"] == pytest.approx(loss, abs=1e-5)
+    evaluated = stoker("eval", "grey", "--json").json()
+    assert evaluated["val_loss"] == pytest.approx(loss, abs=1e-5)
+    assert len(stoker("predict", "grey", "files").out.splitlines()) == len(files) + 1
+    stoker("show", "--recipe", "r.toml", *sets, "--index", 5, "--npy", "one.npy")
+    assert np.load(tmp_path / "one.npy").shape == (1, SIDE, SIDE)
+
+
+def test_channels_are_those_of_the_images(stoker, tmp_path, digits):
+    np.savez(tmp_path / "colour.npz", images=np.zeros((9, SIDE, SIDE, 3), np.uint8), labels=np.arange(9) % CLASSES)
+    for value, data, count in ((1, "colour.npz", 3), (3, "d.npz", 1)):
+        changed = (f"data.channels={value}", f"data.train={data}", "data.val=", "data.train_ops=[]")
+        sets = [word for setting in changed for word in ("--set", setting)]
+        error = stoker("train", "r.toml", "--out", "no", *sets, status=1).err
+        assert f"[data.channels] expected the {count} channel" in error and error.count("\n") == 1, error
+    error = stoker("train", "r.toml", "--out", "no", "--set", "data.channels=2", status=2).err
+    assert 'expected "auto", 1 or 3, got 2' in error, error

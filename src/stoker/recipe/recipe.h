@@ -60,8 +60,9 @@ struct DataRecipe {
     bool shuffle = true;
     bool drop_last = false;
     bool exif = false;
-    bool first_frame = false;      // of an animated WebP
-    std::string decode = "exact";  // exact | fast
+    bool first_frame = false;              // of an animated WebP
+    std::optional<std::int64_t> channels;  // of image files: 1 or 3; empty: 3
+    std::string decode = "exact";          // exact | fast
     std::vector<OpSpec> train_ops;
     std::vector<OpSpec> val_ops;
     FieldsRecipe fields;

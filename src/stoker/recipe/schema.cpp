@@ -91,6 +91,23 @@ std::vector<SchemaKey> root_keys() {
     };
 }
 
+SchemaKey channels() {
+    using Channels = std::optional<std::int64_t>;
+    return value_key(
+        "data.channels", field(&Recipe::data, &DataRecipe::channels), "\"auto\", 1 or 3",
+        "channels of decoded image files: 1 is grey, 3 is RGB; `auto`: 3, and in evaluation and prediction those that "
+        "the "
+        "model was trained with",
+        [](const TomlValue& value) -> std::optional<Channels> {
+            if (const auto* text = value.as<std::string>(); text != nullptr && *text == "auto") {
+                return Channels();
+            }
+            const auto* count = value.as<std::int64_t>();
+            return count != nullptr && (*count == 1 || *count == 3) ? std::optional<Channels>(*count) : std::nullopt;
+        },
+        [](const Channels& count) { return count ? fmt::to_string(*count) : std::string("\"auto\""); });
+}
+
 std::vector<SchemaKey> data_keys() {
     const auto at = [](auto member) { return field(&Recipe::data, member); };
     const auto fields_at = [](auto member) {
@@ -142,6 +159,7 @@ std::vector<SchemaKey> data_keys() {
         flag("data.exif", at(&DataRecipe::exif), "rotate images by their EXIF orientation"),
         flag("data.first_frame", at(&DataRecipe::first_frame),
              "read the first frame of an animated WebP, which is a bad sample otherwise"),
+        channels(),
         one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
                "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size"),
         ops("data.train_ops", at(&DataRecipe::train_ops), "transforms of training images, in order"),

@@ -176,7 +176,8 @@ bool gives_one_size(const std::vector<Op>& ops) {
 TransformOptions transform_options(const DataRecipe& recipe) {
     return {.exif = recipe.exif,
             .first_frame = recipe.first_frame,
-            .decode = recipe.decode == "fast" ? DecodeMode::fast : DecodeMode::exact};
+            .decode = recipe.decode == "fast" ? DecodeMode::fast : DecodeMode::exact,
+            .channels = recipe.channels.value_or(0)};
 }
 
 Transform::Transform(const std::vector<OpSpec>& specs, const TransformOptions& options)

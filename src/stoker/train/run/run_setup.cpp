@@ -15,6 +15,8 @@
 namespace stoker {
 namespace {
 
+constexpr std::int64_t kAsRead = 0;  // channels as data.channels says
+
 std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<const Dataset>& dataset,
                                     const std::vector<OpSpec>& ops, LoaderOptions options, const at::Device& device,
                                     bool channels_last, std::int64_t channels, const Group& group) {
@@ -29,7 +31,7 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     options.layout = channels_last ? Layout::hwc : Layout::chw;
     options.allocator = &slot_allocator(device, recipe.data.pin_memory);
     TransformOptions transform = transform_options(recipe.data);
-    transform.channels = channels;
+    transform.channels = channels == kAsRead ? transform.channels : channels;
     return std::make_unique<Loader>(dataset, Transform(ops, transform), options);
 }
 
@@ -76,8 +78,16 @@ std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData
                                           bool channels_last, const Group& group) {
     LoaderOptions options = train_loader_options(recipe, data);
     options.classes = class_count(recipe, *data.train);
-    constexpr std::int64_t kAsRead = 0;
-    return make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last, kAsRead, group);
+    auto loader =
+        make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last, kAsRead, group);
+    const std::int64_t channels = loader->image_shape().front();
+    if (recipe.data.channels.value_or(channels) != channels) {
+        throw InvalidArgument({.where = "data.channels",
+                               .expected = fmt::format("the {} of the images", pluralize(channels, "channel")),
+                               .got = fmt::to_string(*recipe.data.channels),
+                               .hint = "arrays keep the channels that they were stored with"});
+    }
+    return loader;
 }
 
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,
