@@ -5,14 +5,17 @@
 #include <cmath>
 #include <cstring>
 
+#include "cli/commands/small_text.h"
 #include "stoker/ops/resize.h"
 
 namespace stoker::cli {
 namespace {
 
-constexpr int kMaxCell = 160;      // longest side of a cell
-constexpr int kEnlarged = 96;      // small images are enlarged up to this side
-constexpr int kGap = 4;            // between cells and around them
+constexpr int kMaxCell = 160;  // longest side of a cell
+constexpr int kEnlarged = 96;  // small images are enlarged up to this side
+constexpr int kGap = 4;        // between cells and around them
+constexpr int kTextScale = 2;  // of labels; 1 where a label would be too wide
+constexpr int kLabelHeight = kTextScale * kLetterHeight + kGap;
 constexpr int kBackground = 0x60;  // grey, so that black and white images stand out
 
 // Repeats every pixel `factor` times in both directions.
@@ -40,6 +43,32 @@ void draw_cell(ConstImageView image, ImageView cell, ResizeScratch& scratch) {
     } else {
         resize(image, to, scratch);
     }
+}
+
+// For an image that could not be read: the cell's diagonals on dark red.
+void draw_cross(ImageView cell) {
+    constexpr int kThickness = 4;
+    constexpr std::uint8_t kDarkRed[] = {0x90, 0, 0};
+    const int last = cell.height - 1;
+    for (int y = 0; y <= last; ++y) {
+        for (int x = 0; x <= last; ++x) {
+            const bool on_diagonal = std::abs(x - y) < kThickness || std::abs(x + y - last) < kThickness;
+            for (int c = 0; c < 3; ++c) {
+                cell.row(y)[x * 3 + c] = on_diagonal ? 0xff : kDarkRed[c];
+            }
+        }
+    }
+}
+
+// Centred in `place`, as large as it fits.
+void draw_label(std::string text, ImageView place) {
+    while (text_width(text) > place.width) {
+        text.replace(text.size() - 3, 3, "..");
+    }
+    const int scale = text_width(text) * kTextScale <= place.width ? kTextScale : 1;
+    const int height = kLetterHeight * scale;
+    const int width = text_width(text) * scale;
+    draw_text(text, scale, place.crop({(place.height - height) / 2, (place.width - width) / 2, height, width}));
 }
 
 // From the square grid on to 8 columns: the number with the fewest empty cells in the last row, the lowest if several.
@@ -70,22 +99,31 @@ void to_rgb(ConstImageView image, Image& rgb) {
     }
 }
 
-ImageGrid make_grid(const std::vector<Image>& images) {
+ImageGrid make_grid(const std::vector<LabelledImage>& images) {
     int cell = 1;
-    for (const Image& image : images) {
+    bool labelled = false;
+    for (const auto& [image, label] : images) {
         cell = std::max({cell, image.height(), image.width()});
+        labelled = labelled || !label.empty();
     }
     cell = cell > kMaxCell ? kMaxCell : cell * std::max(kEnlarged / cell, 1);
     const int count = static_cast<int>(images.size());
     const int columns = choose_columns(count);
     const int rows = (count + columns - 1) / columns;
 
-    ImageGrid grid{Image(rows * (cell + kGap) + kGap, columns * (cell + kGap) + kGap, 3), columns};
+    const int cell_height = cell + (labelled ? kLabelHeight : 0);
+    ImageGrid grid{Image(rows * (cell_height + kGap) + kGap, columns * (cell + kGap) + kGap, 3), columns};
     std::memset(grid.image.view().data, kBackground, grid.image.bytes());
     ResizeScratch scratch;
     for (int i = 0; i < count; ++i) {
-        const Box place{kGap + i / columns * (cell + kGap), kGap + i % columns * (cell + kGap), cell, cell};
-        draw_cell(images[static_cast<std::size_t>(i)].view(), grid.image.view().crop(place), scratch);
+        const auto& [image, label] = images[static_cast<std::size_t>(i)];
+        const int top = kGap + i / columns * (cell_height + kGap);
+        const int left = kGap + i % columns * (cell + kGap);
+        const ImageView place = grid.image.view().crop({top, left, cell, cell});
+        image.height() > 0 ? draw_cell(image.view(), place, scratch) : draw_cross(place);
+        if (labelled) {
+            draw_label(label, grid.image.view().crop({top + cell, left, kLabelHeight, cell}));
+        }
     }
     return grid;
 }

@@ -1,6 +1,7 @@
 // A grid of images in one image, like torchvision.utils.make_grid.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "stoker/base/image.h"
@@ -10,13 +11,19 @@ namespace stoker::cli {
 // Converts 1 to 4 channels to RGB: grey is repeated, alpha is dropped.
 void to_rgb(ConstImageView image, Image& rgb);
 
+struct LabelledImage {
+    Image image;  // RGB; without pixels where the sample could not be read
+    std::string label;
+};
+
 struct ImageGrid {
     Image image;  // RGB
     int columns = 0;
 };
 
-// Arranges RGB images in rows of equal cells, each centred in its cell. Small images are enlarged by an integer factor
-// without smoothing; large ones are reduced to fit.
-ImageGrid make_grid(const std::vector<Image>& images);
+// Arranges images in rows of equal cells, each centred in its cell with its label below. Small images are enlarged by
+// an integer factor without smoothing; large ones are reduced to fit. An image without pixels is a red cell with a
+// cross. Labels that are too wide are cut; if all labels are empty, there is no space for them.
+ImageGrid make_grid(const std::vector<LabelledImage>& images);
 
 }  // namespace stoker::cli

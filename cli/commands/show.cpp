@@ -6,8 +6,10 @@
 #include "cli/command.h"
 #include "cli/commands/dataset_options.h"
 #include "cli/commands/image_grid.h"
+#include "cli/commands/small_text.h"
 #include "cli/commands/training_data.h"
 #include "cli/terminal/npy_output.h"
+#include "cli/terminal/output_path.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/table.h"
 #include "stoker/base/error.h"
@@ -29,6 +31,7 @@ struct Options {
     std::optional<std::int64_t> index;
     std::string picture = "grid.png";
     std::string npy;
+    bool val = false;
     bool json = false;
 };
 
@@ -39,17 +42,50 @@ struct Line {
     std::string class_name;
     int height = 0;
     int width = 0;
+    std::string error = {};  // why the sample could not be read
 };
 
-Line describe(const TrainingData& data, std::int64_t index, ConstImageView pixels) {
-    const auto classes = data.dataset().classes();
-    const auto label = static_cast<std::size_t>(data.label());
+Line describe(const Dataset& dataset, std::int64_t index, std::int64_t label) {
+    const auto classes = dataset.classes();
+    const auto at = static_cast<std::size_t>(label);
     return {.index = index,
-            .key = data.dataset().key(index),
-            .label = data.label(),
-            .class_name = data.label() >= 0 && label < classes.size() ? classes[label] : "",
-            .height = pixels.height,
-            .width = pixels.width};
+            .key = key_or_index(dataset, index),
+            .label = label,
+            .class_name = label >= 0 && at < classes.size() ? classes[at] : ""};
+}
+
+Line describe(const TrainingData& data, std::int64_t index, ConstImageView pixels) {
+    Line line = describe(data.dataset(), index, data.label());
+    line.height = pixels.height;
+    line.width = pixels.width;
+    return line;
+}
+
+// The class's name, or its number where the font lacks a letter of the name.
+std::string label_text(const Line& line) {
+    if (line.label < 0) {
+        return "";
+    }
+    return line.class_name.empty() || !can_draw(line.class_name) ? fmt::to_string(line.label) : line.class_name;
+}
+
+// A sample that cannot be read or decoded leaves `image` without pixels.
+Line load(TrainingData& data, const SampledIndex& drawn, Image& image) {
+    const auto bad = [&](std::string error) {
+        const Dataset& dataset = data.dataset();
+        Line line = describe(dataset, drawn.index, dataset.label(drawn.index).value_or(-1));
+        line.error = std::move(error);
+        return line;
+    };
+    try {
+        const ConstImageView pixels = data.pixels(drawn);
+        to_rgb(pixels, image);
+        return describe(data, drawn.index, pixels);
+    } catch (const DataError& error) {
+        return bad(fmt::format("expected {}, got {}", error.info().expected, error.info().got));
+    } catch (const Unsupported& error) {
+        return bad(error.what());
+    }
 }
 
 void write_sample(const Options& options, TrainingData& data, ConstImageView pixels) {
@@ -68,11 +104,10 @@ void write_sample(const Options& options, TrainingData& data, ConstImageView pix
 std::vector<Line> draw(const Options& options, TrainingData& data, const std::vector<SampledIndex>& draws,
                        int& columns) {
     std::vector<Line> lines;
-    std::vector<Image> images(draws.size());
+    std::vector<LabelledImage> images(draws.size());
     for (std::size_t i = 0; i < draws.size(); ++i) {
-        const ConstImageView pixels = data.pixels(draws[i]);
-        to_rgb(pixels, images[i]);
-        lines.push_back(describe(data, draws[i].index, pixels));
+        lines.push_back(load(data, draws[i], images[i].image));
+        images[i].label = label_text(lines.back());
     }
     const ImageGrid grid = make_grid(images);
     columns = grid.columns;
@@ -93,8 +128,8 @@ void print_table(const std::vector<Line>& lines, int columns) {
         const Line& line = lines[i];
         const auto cell = std::div(static_cast<int>(i), columns);
         table.row({fmt::to_string(cell.quot + 1), fmt::to_string(cell.rem + 1), fmt::to_string(line.index),
-                   fmt::to_string(line.label), line.class_name, fmt::format("{} x {}", line.height, line.width),
-                   line.key});
+                   fmt::to_string(line.label), line.class_name,
+                   line.error.empty() ? fmt::format("{} x {}", line.height, line.width) : "-", line.key});
     }
     print_lines(table.text());
 }
@@ -102,14 +137,26 @@ void print_table(const std::vector<Line>& lines, int columns) {
 void print_json(const std::string& file, const TrainingData& data, const std::vector<Line>& lines) {
     nlohmann::ordered_json samples = nlohmann::ordered_json::array();
     for (const Line& line : lines) {
-        samples.push_back({{"index", line.index},
-                           {"key", line.key},
-                           {"label", line.label},
-                           {"class", line.class_name},
-                           {"height", line.height},
-                           {"width", line.width}});
+        nlohmann::ordered_json sample = {{"index", line.index},      {"key", line.key},       {"label", line.label},
+                                         {"class", line.class_name}, {"height", line.height}, {"width", line.width}};
+        if (!line.error.empty()) {
+            sample["error"] = line.error;
+        }
+        samples.push_back(std::move(sample));
     }
     print_document({{"file", file}, {"seed", data.seed()}, {"epoch", data.epoch()}, {"samples", samples}});
+}
+
+// Prints a line for each sample that could not be read. Returns the exit status: 1 if there is no other.
+int report_bad(const std::vector<Line>& lines) {
+    std::size_t bad = 0;
+    for (const Line& line : lines) {
+        if (!line.error.empty()) {
+            ++bad;
+            fmt::print(stderr, "{}: {}\n", for_terminal(line.key, 100), for_terminal(line.error, 300));
+        }
+    }
+    return bad == lines.size() ? 1 : 0;
 }
 
 int run(const Options& options) {
@@ -118,13 +165,15 @@ int run(const Options& options) {
                        .sets = options.sets,
                        .epoch = options.epoch,
                        .seed = options.seed,
-                       .fields = options.fields});
+                       .fields = options.fields,
+                       .val = options.val});
+    require_outside_data(options.npy.empty() ? options.picture : options.npy, {options.data, data.dataset().path()});
     if (options.index && *options.index >= data.dataset().size()) {
         throw InvalidArgument({.where = "--index",
                                .expected = fmt::format("a sample from 0 to {}", data.dataset().size() - 1),
                                .got = fmt::to_string(*options.index)});
     }
-    if (options.index && data.held_back(*options.index)) {
+    if (options.index && !options.val && data.held_back(*options.index)) {
         print_stderr("note: the recipe holds sample {} back for evaluation; shown with the training ops\n",
                      *options.index);
     }
@@ -146,22 +195,27 @@ int run(const Options& options) {
         print_table(lines, columns);
         print_stderr("written to {}\n", file);
     }
-    return 0;
+    return report_bad(lines);
 }
 
 }  // namespace
 
 Command add_show(CLI::App& app) {
     auto options = std::make_shared<Options>();
-    app.add_option("data", options->data, "a data set as in recipes (default: data.train of --recipe)");
+    app.add_option("data", options->data,
+                   "a data set as in recipes (default: data.train of --recipe; with --val, its validation data)");
     add_field_options(app, options->fields);
     auto* recipe =
         app.add_option("--recipe", options->recipe, "use the training ops and the sample order of this recipe")
             ->type_name("FILE");
     add_set_option(app, options->sets, "data.batch_size=16")->needs(recipe);
+    auto* val = app.add_flag("--val", options->val,
+                             "the recipe's validation data and data.val_ops instead of the training data and its ops")
+                    ->needs(recipe);
     app.add_option("--epoch", options->epoch, "sample order and augmentation of this epoch, from 0")
         ->type_name("E")
-        ->check(CLI::Range(std::int64_t{0}, (std::int64_t{1} << 32) - 1).description(""));
+        ->check(CLI::Range(std::int64_t{0}, (std::int64_t{1} << 32) - 1).description(""))
+        ->excludes(val);
     app.add_option("--seed", options->seed, "seed of sample order and augmentation (default: the recipe's)")
         ->type_name("S")
         ->check(CLI::NonNegativeNumber.description(""));
@@ -188,10 +242,14 @@ Command add_show(CLI::App& app) {
             throw CLI::RequiredError("a data set or --recipe");
         }
     });
-    example(app,
-            "  stoker show data/train -o first.png\n"
-            "  stoker show data/train --recipe recipes/imagefolder_resnet18.toml --epoch 3\n"
-            "  stoker show data/train --index 17 --npy sample.npy");
+    example(
+        app,
+        "  stoker show data/train -o first.png\n"
+        "  stoker show data/train --recipe recipes/imagefolder_resnet18.toml --epoch 3\n"
+        "  stoker show --recipe recipes/imagefolder_resnet18.toml --val\n"
+        "  stoker show data/train --index 17 --npy sample.npy\n"
+        "A sample that cannot be read is a crossed-out cell, and a line on stderr. If no sample can be read, the exit\n"
+        "status is 1.");
     return [options] { return run(*options); };
 }
 

@@ -15,9 +15,12 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
     recipe.data.shuffle = options.seed || options.epoch;
     if (!options.recipe.empty()) {
         recipe = read_recipe(options.recipe, options.sets);
-        transform_ = Transform(recipe.data.train_ops, transform_options(recipe.data));
+        transform_ =
+            Transform(options.val ? recipe.data.val_ops : recipe.data.train_ops, transform_options(recipe.data));
     }
-    if (!options.data.empty()) {
+    if (!options.data.empty() && options.val) {
+        recipe.data.val = options.data;
+    } else if (!options.data.empty()) {
         recipe.data.train = options.data;
         recipe.data.mix.clear();
         recipe.data.weights.clear();
@@ -26,13 +29,14 @@ TrainingData::TrainingData(const TrainingDataOptions& options) {
         recipe.data.fields = {.image = options.fields.image, .label = options.fields.label};
     }
     recipe.seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : recipe.seed;
-    const RecipeData data = open_train_data(recipe.data);
-    dataset_ = data.train;
+    const RecipeData data = options.val ? open_val_data(recipe.data) : open_train_data(recipe.data);
+    dataset_ = options.val ? data.val : data.train;
     if (const auto* subset = dynamic_cast<const Subset*>(dataset_.get())) {
         kept_ = subset->indices();
         dataset_ = subset->dataset();
     }
-    sampler_ = train_sampler(recipe, data);
+    sampler_ = options.val ? make_sampler({.size = data.val->size(), .seed = recipe.seed, .shuffle = false})
+                           : train_sampler(recipe, data);
     seed_ = recipe.seed;
     epoch_ = options.epoch.value_or(0);
     batch_size_ = recipe.data.batch_size;

@@ -1,5 +1,5 @@
-// Single samples as training receives them: in the sampler's order and with the recipe's ops. Uses the loader's own
-// sampler and transform.
+// Single samples as training or evaluation receives them: in the sampler's order and with the recipe's ops. Uses the
+// loader's own sampler and transform.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@ struct TrainingDataOptions {
     std::optional<std::int64_t> epoch;
     std::optional<std::int64_t> seed;  // empty: the recipe's
     FieldNames fields = {};            // empty: the recipe's
+    bool val = false;  // the recipe's validation data and ops, in stored order; `data` replaces data.val
 };
 
 // Samples are identified by their index in the whole data set. If the recipe holds a share back for evaluation, the
@@ -39,10 +40,10 @@ class TrainingData {
     // The first batch of the epoch, cut to `max_size` samples.
     std::vector<SampledIndex> first_batch(std::int64_t max_size) const;
 
-    // True for samples that training does not use.
+    // True for samples of the data set that training (with `val`, evaluation) does not use.
     bool held_back(std::int64_t index) const;
 
-    // The sample after all training ops except normalize. The view and `label` are valid until the next call. Throws
+    // The sample after all ops except normalize. The view and `label` are valid until the next call. Throws
     // DataError with the sample's path and key, and IoError.
     ConstImageView pixels(SampledIndex draw);
 

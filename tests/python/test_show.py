@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+LABEL = 18  # the height of a label, in pixels
 CROP = '{op = "random_resized_crop", size = 32}, {op = "horizontal_flip"}'
 
 
@@ -17,21 +18,21 @@ def test_small_images_are_enlarged_without_smoothing(stoker, tmp_path):
     report = stoker("show", data, "--json").json()
     assert [sample["index"] for sample in report["samples"]] == list(range(64))
     grid = np.asarray(Image.open(tmp_path / "grid.png"))
-    assert grid.shape == (8 * 88 + 4, 8 * 88 + 4, 3)
+    assert grid.shape == (8 * (88 + LABEL) + 4, 8 * 88 + 4, 3)
     for index in (0, 9, 63):
         stoker("show", data, "--index", index, "--npy", "one.npy")
         one = np.load(tmp_path / "one.npy")
-        top, left = 4 + index // 8 * 88, 4 + index % 8 * 88
+        top, left = 4 + index // 8 * (88 + LABEL), 4 + index % 8 * 88
         assert (grid[top : top + 84, left : left + 84] == one.repeat(3, 0).repeat(3, 1)).all()
 
 
 def test_large_images_shrink_to_fit(stoker, drawn, tmp_path):
     report = stoker("show", drawn, "-o", "photos.png", "--json").json()
     grid = np.asarray(Image.open(tmp_path / "photos.png"))
-    assert grid.shape == (4 * 164 + 4, 6 * 164 + 4, 3)
+    assert grid.shape == (4 * (164 + LABEL) + 4, 6 * 164 + 4, 3)
     assert len(report["samples"]) == 24
     for index, sample in enumerate(report["samples"]):
-        top, left = 4 + index // 6 * 164, 4 + index % 6 * 164
+        top, left = 4 + index // 6 * (164 + LABEL), 4 + index % 6 * 164
         cell = grid[top : top + 160, left : left + 160]
         photo = Image.open(drawn / sample["key"])
         assert (sample["height"], sample["width"]) == photo.size[::-1]
@@ -127,3 +128,84 @@ def test_wrong_usage(stoker, drawn, options):
 
 def test_an_index_beyond_the_data(stoker, drawn):
     assert "from 0 to 23, got 24" in stoker("show", drawn, "--index", 24, status=1).err
+
+
+def labels_of(picture, side, columns):
+    """The label below each cell, cut to its letters, by the label's pixels."""
+    grid = np.asarray(Image.open(picture))
+    found = []
+    for top in range(4, grid.shape[0] - side, side + 4 + LABEL):
+        for left in range(4, columns * (side + 4), side + 4):
+            found.append((grid[top + side : top + side + LABEL, left : left + side] == 255).all(2))
+    return found
+
+
+def test_labels_are_drawn_below_the_images(stoker, tmp_path):
+    report = stoker("show", "synth:digits?count=100", "--json").json()
+    by_label = {}
+    for sample, drawn_label in zip(report["samples"], labels_of(tmp_path / "grid.png", 84, 8), strict=True):
+        by_label.setdefault(sample["label"], []).append(drawn_label)
+    assert len(by_label) == 10
+    for same in by_label.values():
+        assert same[0].any() and all((label == same[0]).all() for label in same)
+    first = [same[0].tobytes() for same in by_label.values()]
+    assert len(set(first)) == 10
+    one = by_label[1][0][2:16, 37:47].reshape(7, 2, 5, 2)  # two pixels for each of the font, in the middle of the cell
+    assert (one.any((1, 3)) == one.all((1, 3))).all() and one[:, 0, 2, 0].all()
+
+
+def test_labels_that_the_font_lacks_are_numbers_and_long_ones_are_cut(stoker, tmp_path):
+    names = ["\u677e", "b" * 200, "cedar", ""]
+    np.savez(tmp_path / "d.npz", images=np.zeros((4, 8, 8), np.uint8), labels=np.arange(4), classes=np.array(names))
+    stoker("show", "d.npz")
+    label = labels_of(tmp_path / "grid.png", 96, 2)
+    widths = [np.flatnonzero(drawn.any(0)) for drawn in label]
+    assert (np.asarray(Image.open(tmp_path / "grid.png"))[:, [3, 100, 103, 200]] == 0x60).all()  # between cells
+    assert np.ptp(widths[0]) + 1 == 10 and 80 < np.ptp(widths[1]) < 96 and 50 < np.ptp(widths[2]) < 60
+    assert np.ptp(widths[3]) + 1 == 10  # an empty name
+    np.savez(tmp_path / "unlabelled.npz", images=np.zeros((4, 8, 8), np.uint8))
+    stoker("show", "unlabelled.npz")
+    assert Image.open(tmp_path / "grid.png").size == (204, 204)  # no space for labels
+
+
+def test_validation_data_and_ops(stoker, drawn, tmp_path):
+    shutil.copytree(drawn, tmp_path / "val")
+    shutil.rmtree(tmp_path / "val/rings")
+    (tmp_path / "r.toml").write_text(
+        f'[data]\ntrain = "{drawn}"\nval = "val"\nbatch_size = 4\ntrain_ops = [{CROP}]\n'
+        'val_ops = [{op = "resize", size = [20, 30]}]\n'
+    )
+    report = stoker("show", "--recipe", "r.toml", "--val", "--json").json()
+    assert [sample["index"] for sample in report["samples"]] == [0, 1, 2, 3]
+    assert {(sample["height"], sample["width"]) for sample in report["samples"]} == {(20, 30)}
+    all_of_them = stoker("show", "--recipe", "r.toml", "--val", "--set", "data.batch_size=64", "--json").json()
+    assert len(all_of_them["samples"]) == 21
+    given = stoker("show", drawn, "--recipe", "r.toml", "--val", "--set", "data.batch_size=64", "--json").json()
+    assert len(given["samples"]) == 24
+    stoker("show", "--recipe", "r.toml", "--val", "--index", 20, "--npy", "one.npy")
+    assert np.load(tmp_path / "one.npy").shape == (3, 20, 30)
+    held = stoker("show", "--recipe", "r.toml", "--val", "--set", "data.val=30%", "--json").json()["samples"]
+    trained = stoker("show", "--recipe", "r.toml", "--set", "data.val=30%", "--set", "data.batch_size=64", "--json")
+    assert held and not {sample["key"] for sample in held} & set(keys(trained.json()))
+    for options in (["--val", "--recipe", "r.toml", "--epoch", "1"], ["--val", "val"]):
+        stoker("show", *options, status=2)
+    assert "expected validation data" in stoker("show", "--recipe", "r.toml", "--val", "--set", "data.val=", status=1).err
+
+
+def test_a_bad_image_is_a_marked_cell_and_a_line(stoker, drawn, tmp_path):
+    shutil.copytree(drawn, tmp_path / "photos")
+    bad = sorted((tmp_path / "photos").rglob("*.jpg"))[1]
+    bad.write_bytes(b"spoilt")
+    done = stoker("show", "photos", "--json")
+    samples = done.json()["samples"]
+    key = str(bad.relative_to(tmp_path / "photos"))
+    assert [sample["key"] for sample in samples if "error" in sample] == [key]
+    assert samples[1]["label"] == 0 and samples[1]["error"].startswith("expected a JPEG")
+    assert done.err.splitlines() == [f"{key}: {samples[1]['error']}"]
+    cell = np.asarray(Image.open(tmp_path / "grid.png"))[4:164, 168:328]
+    assert (cell[[0, 0, 80, 159], [0, 159, 80, 0]] == 255).all() and (cell[0, 80] == (0x90, 0, 0)).all()
+    table = stoker("show", "photos").out.splitlines()
+    assert len(table) == 25 and table[2].split()[-2] == "-"
+    only = stoker("show", "photos", "--index", 1, status=1)
+    assert key in only.out and key in only.err
+    assert "expected a JPEG" in stoker("show", "photos", "--index", 1, "--npy", "x.npy", status=1).err
