@@ -44,28 +44,30 @@ void require_exists(const std::string& path) {
     }
 }
 
-// Files and folders that exist; patterns that the shell did not expand are expanded here.
+// Expands patterns that the shell did not expand. Names of data sets stay: "x-{000..127}.tar" is one.
 std::vector<std::string> expand_patterns(const std::vector<std::string>& given) {
     std::vector<std::string> paths;
     for (const std::string& path : given) {
         std::error_code unknown;
-        if (!fs::exists(path, unknown) && path.find_first_of("*?[{") != std::string::npos) {
+        const bool pattern = path.find_first_of("*?[{") != std::string::npos && !fs::exists(path, unknown);
+        if (pattern && !is_other_than_image_folder(path)) {
             std::ranges::move(shard_names(path), std::back_inserter(paths));
         } else {
             paths.push_back(path);
         }
     }
-    std::ranges::for_each(paths, require_exists);
     return paths;
 }
 
 // One data set of any format, or any number of images and folders of images.
 std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data, const DataRecipe& recipe) {
-    const auto found = std::ranges::find_if(data, is_other_than_image_folder);
-    if (found == data.end()) {
-        return std::make_shared<ImageFileList>(expand_patterns(data));
+    const std::vector<std::string> paths = expand_patterns(data);
+    const auto found = std::ranges::find_if(paths, is_other_than_image_folder);
+    if (found == paths.end()) {
+        std::ranges::for_each(paths, require_exists);
+        return std::make_shared<ImageFileList>(paths);
     }
-    if (data.size() > 1) {
+    if (paths.size() > 1) {
         throw InvalidArgument({.where = *found,
                                .expected = "images and folders of images, where several paths are given",
                                .got = "a data set of another format",

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fmt/format.h>
@@ -111,13 +112,15 @@ std::vector<Part> parse(std::string_view spec) {
 
 std::vector<std::string> expand_glob(const std::string& pattern) {
     glob_t found{};
+    errno = 0;
     const int status = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &found);
+    const bool none = status == GLOB_NOMATCH || status == 0 || errno == ENOENT;  // ENOENT: the folder is missing
     std::vector<std::string> names(found.gl_pathv, found.gl_pathv + found.gl_pathc);
     ::globfree(&found);
     if (status != 0 || names.empty()) {
         throw IoError({.where = pattern,
                        .expected = "files that match the pattern",
-                       .got = status == GLOB_NOMATCH || status == 0 ? "none" : "a folder that cannot be read"});
+                       .got = none ? "none" : "a folder that cannot be read"});
     }
     std::ranges::sort(names);
     return names;
