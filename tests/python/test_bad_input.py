@@ -79,7 +79,7 @@ def test_truncated_jpeg(train, stoker, folder):
     file = folder / "checker/00000.jpg"
     file.write_bytes(file.read_bytes()[:3000])
     train(folder, "checker/00000.jpg (sample 0)", "@ byte")
-    refused(stoker("show", folder, status=None), "checker/00000.jpg (sample 0)")
+    assert "checker/00000.jpg: expected a complete JPEG" in stoker("show", folder).err
     refused(stoker("show", folder, "--index", 0, "--npy", "x.npy", status=None), "checker/00000.jpg (sample 0)")
     refused(stoker("inspect", folder, "--verify", status=None), "1 bad of 24 samples")
 
@@ -88,7 +88,8 @@ def test_truncated_jpeg(train, stoker, folder):
 def test_another_file_named_jpg(train, stoker, folder, content, got):
     (folder / "checker/00000.jpg").write_bytes(content)
     train(folder, "checker/00000.jpg", "a JPEG, PNG, WebP, BMP or PNM image", got)
-    refused(stoker("show", folder, status=None), "checker/00000.jpg", got)
+    shown = stoker("show", folder).err
+    assert "checker/00000.jpg: expected a JPEG" in shown and got in shown
     refused(stoker("inspect", folder, status=None), "1 bad of 24 samples")
 
 

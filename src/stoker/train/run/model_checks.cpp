@@ -154,7 +154,7 @@ void require_classes(std::span<const std::string> trained, const std::string& or
                                                      : fmt::format("no class {}", at),
                                  origin),
          .got = at < own.size() ? fmt::format("\"{}\"", own[at]) : "fewer classes",
-         .hint = "training goes on only with the same classes in the same order"});
+         .hint = "a run is resumed with the same classes in the same order"});
 }
 
 void require_several_classes(const Recipe& recipe, const Dataset& data) {
