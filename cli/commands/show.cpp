@@ -153,7 +153,7 @@ int report_bad(const std::vector<Line>& lines) {
     for (const Line& line : lines) {
         if (!line.error.empty()) {
             ++bad;
-            fmt::print(stderr, "{}: {}\n", for_terminal(line.key, 100), for_terminal(line.error, 300));
+            print_stderr("{}: {}\n", for_terminal(line.key, 100), for_terminal(line.error, 300));
         }
     }
     return bad == lines.size() ? 1 : 0;
