@@ -1,4 +1,5 @@
-// stoker eval: evaluates a checkpoint on the recipe's validation data, or on other data, and prints the confusion matrix.
+// stoker eval: evaluates a checkpoint on the recipe's validation data, or on other data, and prints the confusion
+// matrix.
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
