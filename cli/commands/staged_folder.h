@@ -7,12 +7,17 @@
 #include <fmt/format.h>
 #include <string>
 
+#include <optional>
+#include <utility>
+
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/folder_lock.h"
 
 namespace stoker::cli {
 
-// A temporary folder beside `target`. commit() renames it to `target`; without commit the destructor removes it.
+// A temporary folder beside `target`. commit() renames it to `target`; without commit the destructor removes it. It is
+// locked, so the folders of killed processes can be told from those of living ones, and are removed.
 class StagedFolder {
   public:
     // Throws IoError if `target` is a file or a folder with files in it.
@@ -29,10 +34,14 @@ class StagedFolder {
                            .hint = "choose another name, or remove it first"});
         }
         path_ = fmt::format("{}.tmp-{}", target_.string(), getpid());
-        fs::create_directories(path_, error);
-        if (error) {
-            throw errno_error(target, "a place for a new folder", error.value());
-        }
+        do {  // another process may remove it before it is locked
+            fs::create_directories(path_, error);
+            if (error) {
+                throw errno_error(target, "a place for a new folder", error.value());
+            }
+            lock_.emplace(path_);
+        } while (!lock_->holds(path_));
+        remove_leftovers();
     }
     StagedFolder(const StagedFolder&) = delete;
     StagedFolder& operator=(const StagedFolder&) = delete;
@@ -53,8 +62,30 @@ class StagedFolder {
     }
 
   private:
+    // Removes the temporary folders of this target that no process has locked.
+    void remove_leftovers() const {
+        namespace fs = std::filesystem;
+        const std::string front = target_.filename().string() + ".tmp-";
+        const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
+        for (const fs::path& other : list_folder(parent)) {
+            if (!other.filename().string().starts_with(front) || other.filename() == path_.filename() ||
+                !is_folder(other)) {
+                continue;
+            }
+            try {
+                const std::optional<FolderLock> lock = FolderLock::try_lock(other, /*follow=*/false);
+                if (lock && lock->problem().empty()) {
+                    std::error_code ignored;  // a folder that stays only takes room
+                    fs::remove_all(other, ignored);
+                }
+            } catch (const IoError&) {  // its process has just removed or renamed it
+            }
+        }
+    }
+
     std::filesystem::path target_;
     std::filesystem::path path_;
+    std::optional<FolderLock> lock_;
 };
 
 }  // namespace stoker::cli

@@ -1,17 +1,21 @@
 // Reading and mapping files, and atomic writes: killed, refused, or by several threads.
 #include "stoker/base/file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
+#include <new>
 #include <thread>
 
 #include "stoker/base/error.h"
@@ -326,11 +330,16 @@ TEST(WriteFile, WritersSideBySideNeverMix) {
     EXPECT_THAT(names_in(directory), ::testing::ElementsAre("f"));
 }
 
-[[noreturn]] void rewrite_for_ever(const std::filesystem::path& path) {
+[[noreturn]] void rewrite_for_ever(const std::filesystem::path& path, std::atomic<bool>& writing) {
+    const auto write = [&](const std::string& content) {
+        writing = true;
+        write_file(path, content);
+        writing = false;
+    };
     try {
         for (;;) {
-            write_file(path, std::string(300000, 'a'));
-            write_file(path, std::string(500000, 'b'));
+            write(std::string(300000, 'a'));
+            write(std::string(500000, 'b'));
         }
     } catch (...) {
         ::_exit(1);
@@ -341,12 +350,18 @@ TEST(WriteFile, KilledAtAnyMomentLeavesOldOrNewContent) {
     const TempDir directory;
     const auto path = directory / "f";
     write_file(path, std::string(300000, 'a'));
+    const int nameless = ::open(directory.path().c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+    void* const shared =
+        ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    auto& writing = *new (shared) std::atomic<bool>(false);
     int killed_while_writing = 0;
+    int left = 0;
     for (int round = 0; round < 60; ++round) {
         const pid_t child = ::fork();
         ASSERT_GE(child, 0);
         if (child == 0) {
-            rewrite_for_ever(path);
+            rewrite_for_ever(path, writing);
         }
         std::this_thread::sleep_for(std::chrono::microseconds(500 + round * 331));
         ASSERT_EQ(::kill(child, SIGKILL), 0);
@@ -357,14 +372,20 @@ TEST(WriteFile, KilledAtAnyMomentLeavesOldOrNewContent) {
         const std::string content = read_text(path);
         ASSERT_TRUE(is_whole(content)) << "round " << round;
         ASSERT_EQ(content.size(), content.front() == 'a' ? 300000u : 500000u) << "round " << round;
+        killed_while_writing += writing ? 1 : 0;
         for (const std::string& name : names_in(directory)) {
             if (name != "f") {
-                ++killed_while_writing;
+                ++left;
                 std::filesystem::remove(directory / name);
             }
         }
     }
     EXPECT_GT(killed_while_writing, 0) << "no kill hit a write: the test proves nothing";
+    if (nameless >= 0) {  // the file has a name only between link and rename
+        EXPECT_LT(4 * left, killed_while_writing);
+        ::close(nameless);
+    }
+    ::munmap(shared, sizeof(std::atomic<bool>));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from conftest import run_program
 from PIL import Image
 from torchvision.datasets import MNIST, ImageFolder
 
@@ -106,3 +107,5 @@ def test_ended_half_way_it_leaves_nothing_under_the_name(program, tmp_path, numb
     assert not (tmp_path / "p").exists()
     assert len(list(tmp_path.iterdir())) == kept  # killed, it leaves a folder named p.tmp-PID
     assert kept or b"nothing was kept" in err
+    run_program("synth", "photos", "p", "--count", "8", cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]  # what a killed process left is removed

@@ -121,8 +121,9 @@ std::string entry_text(int folder, const std::filesystem::path& name, int code) 
     return special ? type_text(entry.st_mode) : "a file that cannot be opened: " + errno_text(code);
 }
 
-// A new file beside its target, removed unless it was renamed. It is opened with O_EXCL, because threads of one
-// process, and processes on hosts that share a file system, may write the same target.
+// A new file beside its target, removed unless it was renamed. Where the file system allows it (O_TMPFILE) the file has
+// no name until it is complete, so a killed process leaves nothing. Names are taken with O_EXCL or link, because
+// threads of one process, and processes on hosts that share a file system, may write the same target.
 class TemporaryFile {
   public:
     explicit TemporaryFile(const std::filesystem::path& target) : file_(create(target)) {}
@@ -136,6 +137,9 @@ class TemporaryFile {
     int get() const { return file_.get(); }
 
     void rename_to(const std::filesystem::path& target) {
+        if (name_.empty()) {
+            link(target);
+        }
         if (::rename(name_.c_str(), target.c_str()) != 0) {
             fail(target, "a name to write to");
         }
@@ -143,9 +147,33 @@ class TemporaryFile {
     }
 
   private:
-    Descriptor create(const std::filesystem::path& target) {
+    static std::string temporary_name(const std::filesystem::path& target, int number) {
+        return fmt::format("{}.tmp-{}-{}", target.string(), ::getpid(), number);
+    }
+
+    // Gives the nameless file a name, which `rename` needs to replace the target.
+    void link(const std::filesystem::path& target) {
+        const std::string file = fmt::format("/proc/self/fd/{}", file_.get());
         for (int number = 0;; ++number) {
-            name_ = fmt::format("{}.tmp-{}-{}", target.string(), ::getpid(), number);
+            const std::string name = temporary_name(target, number);
+            if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+                name_ = name;
+                return;
+            }
+            if (errno != EEXIST) {
+                fail(target, "a name to write to");
+            }
+        }
+    }
+
+    Descriptor create(const std::filesystem::path& target) {
+        static const bool has_proc = ::access("/proc/self/fd", X_OK) == 0;
+        const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : ".";
+        if (Descriptor file(has_proc ? open_file(folder, O_WRONLY | O_TMPFILE) : -1); file.get() >= 0) {
+            return file;
+        }
+        for (int number = 0;; ++number) {
+            name_ = temporary_name(target, number);
             Descriptor file(open_file(name_, O_WRONLY | O_CREAT | O_EXCL));
             if (file.get() >= 0) {
                 return file;
