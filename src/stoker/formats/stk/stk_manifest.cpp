@@ -12,6 +12,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/parse_number.h"
+#include "stoker/base/self_hash.h"
 #include "stoker/formats/shard_names.h"
 
 namespace stoker {
@@ -106,6 +107,12 @@ StkManifest parse_manifest(const fs::path& path, const std::string& text) {
         refuse(path, "the manifest of an stk data set", "another document");
     }
     check_stk_version(natural(path, json, "version"), path.string());
+    if (!self_hash_fits(text)) {
+        throw DataError({.path = path.string()}, {.where = "stk",
+                                                  .expected = "the manifest as it was written",
+                                                  .got = "a damaged one: its hash differs",
+                                                  .hint = "copy the whole folder again, or pack again"});
+    }
     const auto shards = json.find("shards");
     if (shards == json.end() || !shards->is_array() || shards->size() > kMaxShards) {
         refuse(path, "a list of shards", "none");
@@ -168,8 +175,9 @@ void write_manifest(const fs::path& path, const StkManifest& manifest) {
                        {"version", kStkVersion},
                        {"samples", manifest.samples()},
                        {"origin", parse_note(manifest.origin)},
-                       {"shards", std::move(shards)}};
-    const std::string text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+                       {"shards", std::move(shards)},
+                       {kSelfHash, kNoSelfHash}};
+    const std::string text = with_self_hash(json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     check_written(path, "bytes of manifest", text.size(), kMaxManifest);
     write_file(path, text);
 }
