@@ -2,6 +2,7 @@
 // schema.cpp and a row in docs/recipe.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,12 +26,12 @@ struct OpSpec {
 // The budget of bad samples in an epoch, over all ranks: a number, or a percentage of the epoch's samples.
 struct BadSamples {
     std::int64_t count = 0;
-    double percent = 0;  // 0 to 100; if not 0, it replaces `count`, rounded down
+    double percent = 0;  // 0 to 100; if not 0, it replaces `count`, rounded down, but is at least one sample
 
     std::int64_t of(std::int64_t samples) const {
         constexpr double kRounding = 1e-9;  // so that 0.7 % of 1000 is 7
-        return percent == 0 ? count
-                            : static_cast<std::int64_t>(static_cast<double>(samples) * percent / 100 + kRounding);
+        const auto share = static_cast<std::int64_t>(static_cast<double>(samples) * percent / 100 + kRounding);
+        return percent == 0 ? count : std::max<std::int64_t>(share, 1);
     }
 };
 

@@ -45,7 +45,8 @@ SchemaKey bad_samples() {
         "data.bad_samples", field(&Recipe::data, &DataRecipe::bad_samples),
         "a number of samples of at least 0, or a share from 0% to 100% such as \"0.1%\"",
         "how many bad samples an epoch may have, over all ranks: each is replaced by another one and listed in "
-        "the run's quarantine.jsonl; with more, the run stops",
+        "the run's quarantine.jsonl; with more, the run stops; a share above 0% allows at least one, and validation "
+        "data has a budget of its own",
         [](const TomlValue& value) {
             if (const auto* text = value.as<std::string>()) {
                 return parse_bad_samples(*text);
