@@ -21,6 +21,7 @@ LoaderState sample_state() {
             .bad_samples = 2,
             .size = 60'000,
             .keys = 0xabcde,
+            .identity = 0xf0,
             .batch_size = 256,
             .seed = std::numeric_limits<std::uint64_t>::max() - 1,
             .order = "weighted, 3 groups",
@@ -51,8 +52,8 @@ TEST(LoaderState, ThereAndBack) {
 TEST(LoaderState, KeepsItsNames) {
     EXPECT_EQ(
         to_json(sample_state()),
-        R"({"version":3,"epoch":3,"batch":17,"bad_samples":2,"size":60000,"keys":"00000000000abcde","batch_size":256,)"
-        R"("seed":"18446744073709551614","order":"weighted, 3 groups","drop_last":true})");
+        R"({"version":3,"epoch":3,"batch":17,"bad_samples":2,"size":60000,"keys":"00000000000abcde",)"
+        R"("identity":"00000000000000f0","batch_size":256,"seed":"18446744073709551614","order":"weighted, 3 groups","drop_last":true})");
 }
 
 class NamedDataset : public Dataset {
@@ -86,6 +87,41 @@ TEST(LoaderState, KnowsOtherSamplesByTheirKeys) {
     } catch (const InvalidArgument& error) {
         EXPECT_THAT(error.what(), HasSubstr("[data.train] expected the samples that the run began with"));
     }
+}
+
+// 2,000 samples of two classes.
+class LabelledDataset : public NamedDataset {
+  public:
+    explicit LabelledDataset(std::int64_t renamed = -1, std::int64_t relabelled = -1)
+        : NamedDataset(std::vector<std::string>(2000)), renamed_(renamed), relabelled_(relabelled) {}
+    std::string key(std::int64_t index) const override {
+        return fmt::format("cat/{:04}{}", index, index == renamed_ ? "b" : "");
+    }
+    std::optional<std::int64_t> label(std::int64_t index) const override {
+        return index / 1000 ^ (index == relabelled_ ? 1 : 0);
+    }
+
+  private:
+    std::int64_t renamed_;
+    std::int64_t relabelled_;
+};
+
+TEST(LoaderState, KnowsOtherSamplesByEveryKeyAndLabel) {
+    const std::uint64_t identity = data_identity(LabelledDataset());
+    EXPECT_NE(identity, 0u);
+    EXPECT_EQ(data_identity(LabelledDataset()), identity);
+    for (const std::int64_t index : {0, 1, 17, 998, 1999}) {
+        EXPECT_NE(data_identity(LabelledDataset(index)), identity) << index;
+        EXPECT_NE(data_identity(LabelledDataset(-1, index)), identity) << index;
+    }
+    EXPECT_EQ(data_identity(NamedDataset({"a", "b"})), 0u) << "labels are not known";
+    const LoaderState old{.keys = 2, .order = ""};  // as written before there was an identity
+    EXPECT_NO_THROW(require_same_sampler({.keys = 2, .identity = 5, .order = ""}, old));
+    EXPECT_NO_THROW(
+        require_same_sampler({.keys = 2, .identity = 5, .order = ""}, {.keys = 2, .identity = 5, .order = ""}));
+    EXPECT_THAT(
+        [&] { require_same_sampler({.keys = 2, .identity = 5, .order = ""}, {.keys = 2, .identity = 6, .order = ""}); },
+        ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("some with other keys or labels")));
 }
 
 TEST(LoaderState, RefusesWhatIsNone) {

@@ -293,6 +293,7 @@ void Loader::count_bad_samples(Batch& batch) {
 LoaderState Loader::state() const {
     if (keys_ == 0) {
         keys_ = keys_hash(*dataset_);
+        identity_ = data_identity(*dataset_);
         check_maps();
     }
     return {.epoch = sequence_ / batches_per_epoch(),
@@ -300,6 +301,7 @@ LoaderState Loader::state() const {
             .bad_samples = at_epoch_end_ || sequence_ % batches_per_epoch() == 0 ? 0 : bad_in_epoch_,
             .size = dataset_->size(),
             .keys = keys_,
+            .identity = identity_,
             .batch_size = options_.batch_size,
             .seed = options_.seed,
             .order = sampler_->name(),

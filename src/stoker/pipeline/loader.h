@@ -126,7 +126,9 @@ class Loader {
     void count_bad_samples(Batch& batch);
 
     const std::shared_ptr<const Dataset> dataset_;
-    mutable std::uint64_t keys_ = 0;  // keys_hash of the data set, computed by the first state(); 0: not yet
+    // keys_hash and data_identity of the data set, computed by the first state(); 0: not yet
+    mutable std::uint64_t keys_ = 0;
+    mutable std::uint64_t identity_ = 0;
     const Transform transform_;
     LoaderOptions options_;
     const std::shared_ptr<const Sampler> sampler_;

@@ -4,10 +4,15 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
 
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/parallel_for.h"
 
 namespace stoker {
 namespace {
@@ -23,12 +28,64 @@ std::uint64_t parse_number(const std::string& text, int base) {
     return number;
 }
 
+// The distance between 64 to 128 samples, evenly spread over all.
+std::int64_t sample_stride(std::int64_t size) {
+    constexpr std::int64_t kSamples = 64;
+    return std::max<std::int64_t>(1, size / kSamples);
+}
+
+// -1 and below are labels, too, so "not known" is another value.
+std::int64_t label_or_none(const Dataset& dataset, std::int64_t index) {
+    return dataset.label(index).value_or(std::numeric_limits<std::int64_t>::min());
+}
+
+bool knows_labels(const Dataset& dataset) {
+    const std::int64_t size = dataset.size();
+    for (std::int64_t index = 0; index < size; index += sample_stride(size)) {
+        try {
+            if (!dataset.label(index)) {
+                return false;
+            }
+        } catch (const DataError&) {
+            continue;  // a damaged sample
+        }
+    }
+    return size > 0;
+}
+
+std::uint64_t hash_samples(const Dataset& dataset, std::int64_t begin, std::int64_t end) {
+    std::uint64_t hash = 0;
+    for (std::int64_t index = begin; index < end; ++index) {
+        try {
+            hash = hash_text(dataset.key(index), hash);
+            const std::int64_t label = label_or_none(dataset, index);
+            hash = hash_bytes(std::as_bytes(std::span(&label, 1)), hash);
+        } catch (const DataError&) {  // key or label are part of a damaged record
+            hash = hash_text("", hash);
+        }
+    }
+    return hash;
+}
+
 }  // namespace
 
-std::uint64_t keys_hash(const Dataset& dataset) {
-    constexpr std::int64_t kSampledKeys = 64;
+std::uint64_t data_identity(const Dataset& dataset) {
+    if (!knows_labels(dataset)) {
+        return 0;
+    }
+    constexpr std::int64_t kPiece = 4096;
     const std::int64_t size = dataset.size();
-    const std::int64_t stride = std::max<std::int64_t>(1, size / kSampledKeys);
+    std::vector<std::uint64_t> pieces(static_cast<std::size_t>((size + kPiece - 1) / kPiece));
+    parallel_for(cpu_cores().usable, size, kPiece, [&](std::int64_t begin, std::int64_t end) {
+        pieces[static_cast<std::size_t>(begin / kPiece)] = hash_samples(dataset, begin, end);
+    });
+    const std::uint64_t hash = hash_bytes(std::as_bytes(std::span(pieces)), static_cast<std::uint64_t>(size));
+    return std::max<std::uint64_t>(hash, 1);
+}
+
+std::uint64_t keys_hash(const Dataset& dataset) {
+    const std::int64_t size = dataset.size();
+    const std::int64_t stride = sample_stride(size);
     std::uint64_t hash = hash_text(fmt::to_string(size));
     for (std::int64_t index = 0; index < size; index += stride) {
         try {
@@ -48,6 +105,7 @@ std::string to_json(const LoaderState& state) {
         {"bad_samples", state.bad_samples},
         {"size", state.size},
         {"keys", fmt::format("{:016x}", state.keys)},
+        {"identity", fmt::format("{:016x}", state.identity)},
         {"batch_size", state.batch_size},
         {"seed", std::to_string(state.seed)},
         {"order", state.order},
@@ -66,10 +124,12 @@ void require_same_sampler(const LoaderState& own, const LoaderState& state) {
         }
     };
     require("data.train", own.size, state.size, " samples");
-    if (own.keys != state.keys) {
+    const bool other_labels = own.identity != state.identity && own.identity != 0 && state.identity != 0;
+    if (own.keys != state.keys || other_labels) {
         throw InvalidArgument({.where = "data.train",
                                .expected = "the samples that the run began with",
-                               .got = "other samples of the same number",
+                               .got = own.keys != state.keys ? "other samples of the same number"
+                                                             : "as many samples, some with other keys or labels",
                                .hint =
                                    "resume with the data that the run began with; a new --out DIR with model.weights "
                                    "trains on other data from the same weights"});
@@ -99,6 +159,7 @@ LoaderState loader_state_from_json(const std::string& text) {
         state.order = json.at("order").get<std::string>();
         state.bad_samples = json.at("bad_samples").get<std::int64_t>();
         state.keys = parse_number(json.at("keys").get<std::string>(), 16);
+        state.identity = parse_number(json.value("identity", "0"), 16);
         state.drop_last = json.at("drop_last").get<bool>();
         return state;
     } catch (const Error&) {

@@ -16,7 +16,8 @@ struct LoaderState {
     std::int64_t bad_samples = 0;  // replaced in that epoch before this batch
     // What the order depends on; it must be the same in the loader that restores the state.
     std::int64_t size = 0;
-    std::uint64_t keys = 0;  // keys_hash of the data set
+    std::uint64_t keys = 0;      // keys_hash of the data set
+    std::uint64_t identity = 0;  // data_identity of it
     std::int64_t batch_size = 0;
     std::uint64_t seed = 0;
     std::string order;  // Sampler::name()
@@ -28,6 +29,11 @@ struct LoaderState {
 // A hash of the number of samples and of 64 to 128 keys, evenly spread. It detects other files, but not a moved folder.
 // Where keys are positions (IDX, arrays), it depends on the number alone.
 std::uint64_t keys_hash(const Dataset& dataset);
+
+// A hash of all keys and labels, in order: the same for every format that the data are packed in. 0 where the labels
+// are not known without reading the samples, as in most LMDB databases. Takes about 0.1 us a sample, divided by the
+// cores; reads nothing but the data set's index.
+std::uint64_t data_identity(const Dataset& dataset);
 
 std::string to_json(const LoaderState& state);
 

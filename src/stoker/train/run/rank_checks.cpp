@@ -24,7 +24,8 @@ constexpr const char* kHostKeys[] = {
 
 std::string identity(const Loader& loader) {
     const LoaderState state = loader.state();
-    return fmt::format("{} samples (hash of their keys: {:016x})", state.size, state.keys);
+    return fmt::format("{} samples (hash of their keys: {:016x})", state.size,
+                       state.identity != 0 ? state.identity : state.keys);
 }
 
 std::string shown(const std::string& value) {
