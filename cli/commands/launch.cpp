@@ -26,13 +26,21 @@ struct Options {
 // Runs torchrun without its traceback when a process fails, since the process has printed the reason. Each process has
 // its own session, so a terminal's Ctrl-C reaches it once, through torchrun.
 constexpr const char* kTorchrun = R"(
-import logging, signal, sys
+import logging, os, signal, sys
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import parse_args, run
 
 logging.disable(logging.ERROR)
 sys.argv[0] = "stoker launch"
+
+# torchrun forwards the signals that end a run, and not this one, after which a run goes on.
+def forward(number, frame):
+    for path in (f"/proc/self/task/{task}/children" for task in os.listdir("/proc/self/task")):
+        for child in open(path).read().split():
+            os.kill(int(child), number)
+
+signal.signal(signal.SIGUSR1, forward)
 try:
     run(parse_args(sys.argv[1:]))
 except ChildFailedError as error:

@@ -1,4 +1,4 @@
-// One flag for the process, since a signal handler can reach nothing else.
+// One flag and one counter for the process, since a signal handler can reach nothing else.
 #include "cli/terminal/signals.h"
 
 #include <unistd.h>
@@ -15,6 +15,7 @@ namespace stoker::cli {
 namespace {
 
 std::atomic<int> interrupted{0};
+std::atomic<int> saves{0};
 static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler");
 std::atomic<const char*> announcement{nullptr};
 std::atomic<bool> on_terminal{false};
@@ -35,7 +36,19 @@ void on_signal(int signal) {
     }
 }
 
+void on_save_signal(int /*signal*/) {
+    ++saves;
+}
+
 }  // namespace
+
+const std::atomic<int>& catch_save_signal() {
+    struct sigaction action = {};
+    action.sa_handler = on_save_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, nullptr);
+    return saves;
+}
 
 const std::atomic<int>& catch_signals() {
     // Also caught if a shell started the program in the background, with SIGINT ignored.

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as a flag that long work polls.
+// SIGINT, SIGTERM and SIGHUP as a flag that long work polls, and SIGUSR1 as a counter.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,9 @@ const std::atomic<int>& catch_signals();
 // From now on the handler prints `line` on stderr as soon as SIGINT (Ctrl-C) arrives, for work that stops later. `line`
 // must live as long as the program.
 void announce_interrupt(const char* line);
+// Installs a handler for SIGUSR1, which batch systems send before they end a job. Returns the number of such signals so
+// far.
+const std::atomic<int>& catch_save_signal();
 
 struct Interrupted {
     int signal;

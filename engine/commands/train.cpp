@@ -1,5 +1,5 @@
 // stoker train: reads a recipe, runs the trainer, prints progress and results. SIGINT, SIGTERM and SIGHUP end the run
-// after the current step, with a checkpoint.
+// after the current step, with a checkpoint; after SIGUSR1 it writes one and goes on.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -94,6 +94,32 @@ std::vector<std::string> settings_without_effect(const Recipe& recipe, std::int6
     return lines;
 }
 
+bool normalizes(const std::vector<OpSpec>& ops) {
+    return std::ranges::any_of(ops, [](const OpSpec& op) { return op.name == "normalize"; });
+}
+
+// One line for each difference between training and validation that is likely a mistake.
+std::vector<std::string> validation_mistakes(const Recipe& recipe, const Trainer& trainer) {
+    std::vector<std::string> lines;
+    const Loader* val = trainer.val_loader();
+    if (val == nullptr) {
+        return lines;
+    }
+    if (val->state().identity != 0 && val->state().identity == trainer.train_loader().state().identity &&
+        val->state().keys == trainer.train_loader().state().keys) {
+        lines.emplace_back(
+            "data.val has the samples of data.train: val_loss and val_accuracy do not show how the model does on new "
+            "data");
+    }
+    if (const bool in_training = normalizes(recipe.data.train_ops); in_training != normalizes(recipe.data.val_ops)) {
+        lines.push_back(
+            fmt::format("normalize is in data.{} only: the model is evaluated on other values than it is "
+                        "trained on",
+                        in_training ? "train_ops" : "val_ops"));
+    }
+    return lines;
+}
+
 // Data, model, device, run folder, and the settings that have no effect in a run of this length.
 void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string& out, bool resumes) {
     const std::string parameters = count_elements(trainer.model().parameters());
@@ -112,6 +138,9 @@ void print_run_summary(const Recipe& recipe, Trainer& trainer, const std::string
             trainer.fresh().empty() ? "" : fmt::format("; {} newly initialised", fmt::join(trainer.fresh(), " and ")));
     }
     for (const std::string& line : settings_without_effect(recipe, loader.batches_per_epoch())) {
+        print_stderr("{}\n", line);
+    }
+    for (const std::string& line : validation_mistakes(recipe, trainer)) {
         print_stderr("{}\n", line);
     }
 }
@@ -167,22 +196,23 @@ class TrainReport {
         options.on_step = [this](const Progress& at) { step(at); };
         options.on_evaluation = [this](const EvaluationProgress& at) { show_progress(progress_, at); };
         options.on_epoch = [this](const EpochResult& result) { epoch(result); };
+        options.on_save = [this](std::int64_t step) {
+            progress_.clear();
+            print_stderr("stoker: checkpoint of step {} written on SIGUSR1; the run goes on\n", step);
+        };
+        options.on_failure = [this](const FailedRun& failed) { failure(failed); };
         try {
             TrainResult result = trainer_.fit(options);
             progress_.clear();
             return result;
         } catch (const std::exception&) {
             progress_.clear();
-            if (std::error_code none; trained_ && !json_ && std::filesystem::exists(options.out / kCurves, none)) {
-                print_stderr("{}: metrics.jsonl and curves.svg cover the run up to the failure\n", out_);
-            }
             throw;
         }
     }
 
   private:
     void step(const Progress& at) {
-        trained_ = true;
         if (std::string compiled = trainer_.compiled(); compiled != compiled_) {  // known after a GPU's first steps
             compiled_ = std::move(compiled);
             progress_.clear();
@@ -204,6 +234,18 @@ class TrainReport {
                                      .total = at.epochs * at.batches}}});
     }
 
+    void failure(const FailedRun& failed) {
+        progress_.clear();
+        if (std::error_code none; !json_ && std::filesystem::exists(std::filesystem::path(out_) / kCurves, none)) {
+            print_stderr("{}: metrics.jsonl and curves.svg cover the run up to the failure\n", out_);
+        }
+        if (failed.no_checkpoint.empty()) {
+            print_stderr("{}: checkpoint of step {} written; --resume auto continues\n", out_, failed.step);
+        } else {
+            print_stderr("{}: no checkpoint of step {}: {}\n", out_, failed.step, failed.no_checkpoint);
+        }
+    }
+
     void epoch(const EpochResult& result) {
         progress_.clear();
         if (!std::exchange(header_, true)) {
@@ -223,7 +265,6 @@ class TrainReport {
     ProgressBar progress_ = {};
     std::string compiled_;
     bool header_ = false;
-    bool trained_ = false;
 };
 
 // Other commands accept a run folder; `train` does not, since a new run or a resumed one could be meant.
@@ -250,8 +291,13 @@ void print_start(const Options& options, const Recipe& recipe, Trainer& trainer,
     }
     if (options.resume == "auto" && !resumes) {
         print_stderr("no checkpoint in {}: starting a new run\n", out);
-    } else if (options.resume.empty() && RunFolder(out).failed_early()) {
-        print_stderr("{}: replacing a failed run that left no checkpoint\n", out);
+    } else if (options.resume.empty()) {
+        RunFolder folder(out);
+        folder.lock();
+        if (folder.failed_early() || folder.killed_early()) {
+            print_stderr("{}: replacing a {} run that left no checkpoint\n", out,
+                         folder.failed_early() ? "failed" : "killed");
+        }
     }
     if (recipe.train.precision == "fp16" && trainer.device().is_cpu()) {
         print_stderr("fp16 is emulated on CPUs and many times slower than float32; bf16 is not\n");
@@ -259,6 +305,10 @@ void print_start(const Options& options, const Recipe& recipe, Trainer& trainer,
 }
 
 void print_end(const Options& options, const TrainResult& result, const std::string& cache_stop_reason) {
+    if (result.bad_samples > 0) {
+        print_stderr("replaced {} that could not be read: {}/{}\n", pluralize(result.bad_samples, "sample"),
+                     result.run.string(), kQuarantine);
+    }
     if (!cache_stop_reason.empty()) {
         print_stderr("stoker: the cache stopped growing: {}\n", cache_stop_reason);
     }
@@ -287,6 +337,7 @@ std::vector<std::string> all_data(const DataRecipe& recipe) {
 }
 
 int train(const Options& options, const std::shared_ptr<Group>& group) {
+    const std::atomic<int>& saves = catch_save_signal();  // early: it ends a program that does not catch it
     require_recipe_file(options.recipe);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     const std::string out = options.out.empty() ? "runs/" + recipe.name : options.out;
@@ -297,7 +348,7 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     const bool resumes =
         !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();
     Trainer trainer(recipe, resumes, group);
-    const FitOptions fit{.out = out, .resume = options.resume, .interrupt = &catch_signals()};
+    const FitOptions fit{.out = out, .resume = options.resume, .interrupt = &catch_signals(), .save = &saves};
     TrainResult result;
     if (group->first()) {  // only rank 0 prints
         announce_interrupt("stoker: stopping after this step; press Ctrl-C again to quit now");
@@ -343,7 +394,8 @@ Command add_train(CLI::App& app) {
         "  stoker train recipes/digits.toml --set train.epochs=3 --out runs/first\n"
         "  stoker train recipes/digits.toml --out runs/first --resume auto\n"
         "SIGINT (Ctrl-C), SIGTERM or SIGHUP ends the run after the current step, with a checkpoint and exit status\n"
-        "128 + N for signal N.");
+        "128 + N for signal N. SIGUSR1, which Slurm can send before the time limit, writes a checkpoint, and the run\n"
+        "goes on.");
     return [options] { return run(*options); };
 }
 

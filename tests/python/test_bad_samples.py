@@ -50,6 +50,7 @@ def test_past_the_budget(engine, stoker, recipe, photos, tmp_path):
     assert "at most 2 bad samples in an epoch" in done.err and len(done.err.splitlines()) <= 4
     assert len(keys((tmp_path / "run/quarantine.jsonl").read_text())) == 3
     again = stoker("train", path, "--out", "run", "--set", "data.bad_samples=3", "--json").json()
+    assert again["bad_samples"] == 3
     assert again["epochs"][0]["bad_samples"] == 3, "the folder of a stopped run takes the next one"
 
 

@@ -68,7 +68,7 @@ def test_a_checkpoint_that_does_not_tell_its_file_is_read(stoker, tmp_path, reci
     stoker("train", "r.toml", "--out", "run", "--set", SETS["script"])
     file = newest(tmp_path / "run") / "state.json"
     state = json.loads(file.read_text())
-    assert len(state.pop("model_file")["hash"]) == 16
+    assert len(state.pop("model_file")["hash"]) == 16 and len(state.pop("self_hash")) == 16
     file.write_text(json.dumps(state))
     save(tmp_path, nn.Tanh)
     stoker("eval", "run")

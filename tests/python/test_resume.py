@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 from conftest import run_program
 
@@ -149,6 +150,33 @@ def test_a_signal_leaves_a_checkpoint(program, tmp_path, recipe, whole, number):
     assert steps(tmp_path / "run") == steps(whole_run)
 
 
+def test_sigusr1_leaves_a_checkpoint_and_the_run_goes_on(program, tmp_path, recipe, whole):
+    report, whole_run, _ = whole
+    process = start(program, tmp_path, "--set", "train.checkpoint_every=4 epochs")
+    wait_for_checkpoint(process, tmp_path / "run")
+    process.send_signal(signal.SIGUSR1)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    line = next(line for line in err.splitlines() if "SIGUSR1" in line)
+    step = int(line.removeprefix("stoker: checkpoint of step ").split()[0])
+    assert line == f"stoker: checkpoint of step {step} written on SIGUSR1; the run goes on" and step >= 160
+    assert figures(json.loads(out)) == figures(report)
+    assert steps(tmp_path / "run") == steps(whole_run)
+
+
+def test_a_run_killed_before_its_first_checkpoint_does_not_block_the_next(program, tmp_path, recipe):
+    process = start(program, tmp_path, "--set", "train.checkpoint_every=100 epochs")
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("run/events.*")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.002)
+    process.kill()
+    process.communicate()
+    done = train("--set", "train.epochs=1", cwd=tmp_path)
+    assert "run: replacing a killed run that left no checkpoint\n" in done.err
+    assert "already holds a run" in train("--set", "train.epochs=1", cwd=tmp_path, status=1).err
+
+
 def test_a_signal_that_is_ignored_stays_ignored(program, tmp_path, recipe, whole):
     command = ["nohup", program, "train", "r.toml", "--out", "run", "--json"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -271,8 +299,10 @@ def test_a_run_that_goes_on_says_so(tmp_path, recipe):
     again = train("--resume", "auto", "--set", "train.epochs=1", cwd=tmp_path).err
     assert "this run finished after 1 epoch; raise train.epochs to continue it" in again
     toml = (tmp_path / "run/recipe.toml").read_text()
+    names = sorted(path.name for path in (tmp_path / "run").iterdir())
     kept = train("--resume", "auto", "--set", "train.epochs=1", "--set", "optimizer.lr=0.7", cwd=tmp_path).err
     assert " changed from " not in kept and (tmp_path / "run/recipe.toml").read_text() == toml
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == names
     more = train("--resume", "auto", "--set", "train.epochs=2", "--set", "optimizer.lr=0.5", cwd=tmp_path).err
     assert "resuming after step 40 from run/checkpoints/40" in more
     assert "  optimizer.lr changed from 0.001 to 0.5" in more
@@ -297,3 +327,36 @@ epochs = 1
     photo.rename(photo.with_name("other.jpg"))
     refused = train("--resume", "auto", "--set", "data.train=b", "--set", "train.epochs=3", cwd=tmp_path, status=1)
     assert "[data.train] expected the samples that the run began with, got other samples of the same number" in refused.err
+
+
+def test_other_labels_of_the_same_images_are_refused(tmp_path):
+    generator = np.random.default_rng(1)
+    images = generator.integers(0, 256, (2000, 8, 8), dtype=np.uint8)
+    labels = generator.integers(0, 2, 2000)
+    np.savez(tmp_path / "d.npz", images=images, labels=labels)
+    (tmp_path / "r.toml").write_text('[data]\ntrain = "d.npz"\n[train]\nepochs = 1\n')
+    train(cwd=tmp_path)
+    np.savez(tmp_path / "d.npz", images=images, labels=1 - labels)
+    refused = train("--resume", "auto", "--set", "train.epochs=2", cwd=tmp_path, status=1)
+    assert "got as many samples, some with other keys or labels" in refused.err
+    np.savez_compressed(tmp_path / "d.npz", images=images, labels=labels)
+    other_bytes = train("--resume", "auto", "--set", "train.epochs=2", cwd=tmp_path)
+    assert " when the run began; keys and labels are the same\n" in other_bytes.err
+
+
+def test_validation_on_the_training_data_is_named(tmp_path, recipe):
+    np.savez(tmp_path / "d.npz", images=np.zeros((64, 8, 8), np.uint8), labels=np.arange(64) % 2)
+    (tmp_path / "r.toml").write_text("""
+[data]
+train = "d.npz"
+val = "d.npz"
+val_ops = [{op = "normalize", preset = "mnist"}]
+[train]
+epochs = 1
+""")
+    err = train(cwd=tmp_path).err
+    assert "data.val has the samples of data.train: " in err
+    assert "normalize is in data.val_ops only: " in err
+    assert "data.val has the samples" not in run_program(
+        "train", "r.toml", "--out", "other", "--set", "data.val=10%", cwd=tmp_path
+    ).err

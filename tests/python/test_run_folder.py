@@ -156,44 +156,48 @@ def make_photos(folder, bad):
     path.write_bytes(path.read_bytes()[:40])
 
 
-@pytest.mark.parametrize("stays", [False, True])
-def test_bad_sample_in_the_middle_of_an_epoch(stoker, tmp_path, stays):
+def test_bad_sample_in_the_middle_of_an_epoch(stoker, tmp_path):
     make_photos(tmp_path / "photos", "29.png")
-    every = "1 steps" if stays else "1 epoch"
-    (tmp_path / "r.toml").write_text(f"""
+    (tmp_path / "r.toml").write_text("""
 [data]
 train = "photos"
 batch_size = 4
 shuffle = false
+bad_samples = 0
 [train]
 epochs = 2
 threads = 1
-checkpoint_every = "{every}"
 """)
     done = stoker("train", "r.toml", "--out", "runs/new", "--json", status=1)
     assert done.out == ""
+    assert "runs/new: checkpoint of step 13 written; --resume auto continues\n" in done.err
     assert done.err.splitlines()[-1].startswith("stoker: ") and "29.png" in done.err
     left = {path.name for path in (tmp_path / "runs/new").iterdir()}
     assert "quarantine.jsonl" in left
     assert "failed.json" in left and "curves.svg" in left
-    if stays:
-        assert list((tmp_path / "runs/new/checkpoints").iterdir())
-        assert "--resume auto" in stoker("train", "r.toml", "--out", "runs/new", status=1).err
-    else:
-        assert "checkpoints" not in left
-        # Once the sample is repaired, the same command simply works.
-        Image.new("RGB", (16, 16)).save(tmp_path / "photos/b/29.png")
-        again = stoker("train", "r.toml", "--out", "runs/new").err
-        assert "runs/new: replacing a failed run that left no checkpoint\n" in again
-        assert not {"failed.json", "quarantine.jsonl"} & {path.name for path in (tmp_path / "runs/new").iterdir()}
+    assert [path.name for path in (tmp_path / "runs/new/checkpoints").iterdir()] == ["13"]
+    assert "--resume auto" in stoker("train", "r.toml", "--out", "runs/new", status=1).err
+    # Once the sample is repaired, the run goes on.
+    Image.new("RGB", (16, 16)).save(tmp_path / "photos/b/29.png")
+    again = stoker("train", "r.toml", "--out", "runs/new", "--resume", "auto").err
+    assert "resuming after step 13" in again and not (tmp_path / "runs/new/failed.json").exists()
+
+
+def test_one_bad_sample_does_not_end_a_small_run(stoker, tmp_path):
+    make_photos(tmp_path / "photos", "29.png")
+    (tmp_path / "r.toml").write_text('[data]\ntrain = "photos"\nbatch_size = 4\n[train]\nepochs = 2\n')
+    done = stoker("train", "r.toml", "--out", "run", "--json")
+    assert done.err.splitlines()[-1] == "replaced 1 sample that could not be read: run/quarantine.jsonl"
+    assert done.json()["bad_samples"] == 1
 
 
 def test_a_run_that_diverges_leaves_its_records(stoker, tmp_path):
     (tmp_path / "r.toml").write_text(RECIPE)
     diverges = ["--set", "optimizer.name=sgd", "--set", "optimizer.lr=1e30", "--set", "train.checkpoint_every=1 epoch"]
     done = stoker("train", "r.toml", "--out", "runs/a", *diverges, status=1)
-    note, error = done.err.splitlines()[-2:]
+    note, checkpoint, error = done.err.splitlines()[-3:]
     assert note == "runs/a: metrics.jsonl and curves.svg cover the run up to the failure"
+    assert checkpoint.startswith("runs/a: no checkpoint of step ") and checkpoint.endswith(": its loss is not finite")
     assert error.startswith("stoker: [train] expected a finite loss, got nan in step ")
     last = records(tmp_path / "runs/a", "step")[-1]
     assert last["loss"] is None and f"in step {last['step']}, of" in error

@@ -161,7 +161,7 @@ inline Outcome live(const Recipe& recipe, const std::filesystem::path& run, std:
     return {std::move(result), weights_of(trainer)};
 }
 
-// The same, but an exception ends it after `at_step` steps, so no checkpoint is written there.
+// The same, but it ends after `at_step` steps as if it were killed: without a checkpoint there.
 inline void die(const Recipe& recipe, const std::filesystem::path& run, std::int64_t at_step) {
     Trainer trainer(recipe, small_data());
     std::int64_t steps = 0;
@@ -170,6 +170,9 @@ inline void die(const Recipe& recipe, const std::filesystem::path& run, std::int
         if (++steps == at_step) {
             throw std::runtime_error("killed");
         }
+    };
+    options.on_failure = [&](const FailedRun& failed) {
+        std::filesystem::remove_all(run / kCheckpoints / std::to_string(failed.step));
     };
     EXPECT_THROW(trainer.fit(options), std::runtime_error);
 }

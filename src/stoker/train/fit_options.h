@@ -37,6 +37,12 @@ struct Resumed {
     std::vector<DifferingKey> differing = {};
 };
 
+// A run that failed after at least one step.
+struct FailedRun {
+    std::int64_t step = 0;           // whole steps that were done
+    std::string no_checkpoint = "";  // why there is no checkpoint of that step; empty: there is one
+};
+
 struct FitOptions {
     std::filesystem::path out = {};  // the run folder; empty: nothing is written
     std::string resume = {};         // "": a new run; "auto": the newest checkpoint in `out`, if any; or the path of a
@@ -46,7 +52,10 @@ struct FitOptions {
     std::function<void(const Progress&)> on_step = nullptr;
     OnEvaluation on_evaluation = nullptr;  // called after each batch of an epoch's evaluation
     std::function<void(const EpochResult&)> on_epoch = nullptr;
-    const std::atomic<int>* interrupt = nullptr;  // a value other than 0: write a checkpoint and return
+    std::function<void(std::int64_t)> on_save = nullptr;  // called with the step of a checkpoint that `save` asked for
+    std::function<void(const FailedRun&)> on_failure = nullptr;  // called before `fit` throws, where `out` is set
+    const std::atomic<int>* interrupt = nullptr;                 // a value other than 0: write a checkpoint and return
+    const std::atomic<int>* save = nullptr;  // each other value than before: write a checkpoint and go on
 };
 
 }  // namespace stoker

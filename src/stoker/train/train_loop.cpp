@@ -22,6 +22,10 @@ namespace {
 constexpr std::uint16_t kModelDraws = 0xFFFF;   // no op of the data has this number
 constexpr std::size_t kStepsBetweenReads = 50;  // of the losses, each of which waits for the device
 
+// What the ranks vote on after a step: the largest vote counts, so stopping comes before saving.
+constexpr int kSaveVote = 1;
+constexpr int kStopVote = 1;  // plus the signal
+
 }  // namespace
 
 TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, OptimizerKernel kernel)
@@ -38,6 +42,8 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
 
 bool TrainLoop::run(const FitOptions& options) {
     account_.restore(account_.sum());
+    saves_seen_ = 0;
+    save_wanted_ = false;
     bool stopped = false;
     while (!stopped && !finished()) {
         stopped = !train_epoch(options) || !finish_epoch(options);
@@ -66,24 +72,32 @@ bool TrainLoop::train_epoch(const FitOptions& options) {
         const double lr = learning_rate(recipe.schedule, recipe.optimizer.lr, position, losses);
         const DeviceBatch on_device = copy(batch);
         seed_generators();
-        step_.run(on_device, lr, loader.batch_sampler().samples(batch->number()));
+        run_step(*batch, on_device, lr);
         after_step(*batch, lr, options);
         const PhaseSpan span(account_, plan_.group->alone() ? Phase::unmeasured : Phase::communication);
         if (interrupted(options)) {
             return false;
         }
+        save_on_request(options);
     }
     return true;
 }
 
+void TrainLoop::run_step(const Batch& batch, const DeviceBatch& on_device, double lr) {
+    constexpr const char* kHalfDone = "the last step failed in the middle of its update";
+    unsavable_ = kHalfDone;
+    try {
+        step_.run(on_device, lr, plan_.train_loader->batch_sampler().samples(batch.number()));
+    } catch (...) {
+        unsavable_ = step_.intact() ? nullptr : kHalfDone;
+        throw;
+    }
+}
+
 std::shared_ptr<Batch> TrainLoop::next_batch() {
     const PhaseSpan span(account_, Phase::wait);
-    std::shared_ptr<Batch> batch = stoker::next_batch(
-        *plan_.train_loader, [this](std::span<const BadSample> bad) { add_bad_samples(bad, *plan_.data.train); });
-    if (batch != nullptr) {
-        bad_samples_ += replaced_items(batch->bad_samples());
-    }
-    return batch;
+    return stoker::next_batch(*plan_.train_loader,
+                              [this](std::span<const BadSample> bad) { add_bad_samples(bad, *plan_.data.train); });
 }
 
 DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
@@ -120,6 +134,7 @@ void TrainLoop::after_step(const Batch& batch, double lr, const FitOptions& opti
     ++steps_;
     const std::int64_t samples = plan_.train_loader->batch_sampler().samples(batch.number());
     sums_.samples += samples;
+    bad_samples_ += replaced_items(batch.bad_samples());
     const StepRecord record = account_.cut();
     add_seconds(record);
     const TensorView index = batch.field(kIndexField);
@@ -131,6 +146,7 @@ void TrainLoop::after_step(const Batch& batch, double lr, const FitOptions& opti
                         .batch_hash = batch.hash(),
                         .record = record,
                         .indices = {first, first + batch.size()}});
+    unsavable_ = nullptr;  // the step is done, with all its records
     if (pending_.size() >= kStepsBetweenReads) {
         const PhaseSpan span(account_, Phase::optimizer);  // the wait is for the device's work
         record_losses();
@@ -167,8 +183,7 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
                        .train_loss = sums_.loss / static_cast<double>(sums_.samples),
                        .bad_samples = sums_.bad_samples};
     if (plan_.val_loader != nullptr) {
-        const PhaseSpan span(account_, Phase::evaluate);
-        const auto evaluation = evaluate([&] { return interrupted(options); }, options.on_evaluation);
+        const auto evaluation = evaluate_epoch(options);
         if (!evaluation) {
             return false;  // the checkpoint has the epoch's steps; a resumed run evaluates again
         }
@@ -191,7 +206,26 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
     return true;
 }
 
+// Empty where a signal stopped the run. A checkpoint that is asked for meanwhile is written at once, since the job may
+// end soon; the evaluation then begins again.
+std::optional<Evaluation> TrainLoop::evaluate_epoch(const FitOptions& options) {
+    for (;;) {
+        {
+            const PhaseSpan span(account_, Phase::evaluate);
+            const auto stop = [&] { return interrupted(options) || (save_wanted_ && !saved()); };
+            if (auto evaluation = evaluate(stop, options.on_evaluation)) {
+                return evaluation;
+            }
+        }
+        if (signal_ != 0) {
+            return std::nullopt;
+        }
+        save_on_request(options);
+    }
+}
+
 void TrainLoop::record_losses() {
+    const char* const before = std::exchange(unsavable_, "the losses of its last steps are not all recorded");
     std::vector<double> losses = step_.take_losses();
     std::vector<StepResult> steps = std::exchange(pending_, {});
     if (!plan_.group->alone() && !steps.empty()) {
@@ -207,9 +241,11 @@ void TrainLoop::record_losses() {
         sums_.loss += losses[i] * static_cast<double>(steps[i].samples);
         recorder_.step(steps[i], losses[i]);
         if (!std::isfinite(losses[i]) && plan_.recipe.train.stop_at_nan) {
+            unsavable_ = "its loss is not finite";
             refuse_loss(steps[i], losses[i]);
         }
     }
+    unsavable_ = before;
 }
 
 std::optional<double> TrainLoop::known_loss() const {
@@ -219,6 +255,7 @@ std::optional<double> TrainLoop::known_loss() const {
 }
 
 void TrainLoop::discard_losses() {
+    unsavable_ = nullptr;
     pending_.clear();
     bad_samples_ = 0;
     step_.take_losses();
@@ -249,8 +286,25 @@ std::vector<double> TrainLoop::val_losses() const {
 }
 
 bool TrainLoop::interrupted(const FitOptions& options) {
-    signal_ = ranks_.vote(options.interrupt == nullptr ? 0 : options.interrupt->load());
+    const int stop = options.interrupt == nullptr ? 0 : options.interrupt->load();
+    const int saves = options.save == nullptr ? 0 : options.save->load();
+    const bool asked = saves != std::exchange(saves_seen_, saves) && !options.out.empty();
+    const int vote = ranks_.vote(stop != 0 ? kStopVote + stop : asked ? kSaveVote : 0);
+    signal_ = std::max(vote - kStopVote, 0);
+    save_wanted_ = save_wanted_ || vote == kSaveVote;
     return signal_ != 0;
+}
+
+void TrainLoop::save_on_request(const FitOptions& options) {
+    if (!std::exchange(save_wanted_, false)) {
+        return;
+    }
+    if (!saved()) {
+        save();
+    }
+    if (options.on_save) {
+        options.on_save(steps_);
+    }
 }
 
 void TrainLoop::add_bad_samples(std::span<const BadSample> samples, const Dataset& dataset) {
@@ -280,6 +334,31 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
 void TrainLoop::save() {
     const PhaseSpan span(account_, Phase::checkpoint);
     record_losses();
+    write_checkpoint();
+    plan_.group->barrier();  // writing may take rank 0 longer than the timeout of a step's communication
+}
+
+std::string TrainLoop::save_after_failure() {
+    if (!recorder_.recording()) {
+        return "";
+    }
+    try {
+        if (plan_.group->alone()) {  // several ranks would have to merge their losses
+            record_losses();
+        }
+        if (unsavable_ == nullptr && !pending_.empty()) {
+            unsavable_ = "the losses of its last steps are not summed over the processes";
+        }
+        if (unsavable_ == nullptr && !saved()) {
+            write_checkpoint();
+        }
+        return unsavable_ == nullptr ? "" : unsavable_;
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+}
+
+void TrainLoop::write_checkpoint() {
     if (recorder_.recording()) {
         const Loader& loader = plan_.val_loader != nullptr ? *plan_.val_loader : *plan_.train_loader;
         recorder_.save(state(),
@@ -288,7 +367,8 @@ void TrainLoop::save() {
                         .ema = ema_tensors(),
                         .metadata = model_metadata(plan_.recipe, loader.image_shape(), plan_.data.train->classes())});
     }
-    plan_.group->barrier();  // writing may take rank 0 longer than the timeout of a step's communication
+    saved_steps_ = steps_;
+    saved_epochs_ = std::ssize(epochs_);
 }
 
 // The optimiser's tensors, then the loss scaler's.
@@ -307,6 +387,10 @@ std::vector<NamedTensor> TrainLoop::ema_tensors() {
 RunState TrainLoop::state() const {
     const std::span<const std::string> classes = plan_.data.train->classes();
     LoaderState loader = plan_.train_loader->state();
+    // The position after the last step: the loader may have gone on to a batch that failed.
+    const std::int64_t per_epoch = plan_.train_loader->batches_per_epoch();
+    loader.epoch = steps_ / per_epoch;
+    loader.batch = steps_ % per_epoch;
     loader.bad_samples = loader.batch == 0 ? 0 : sums_.bad_samples;  // of all ranks
     return {.loader = loader,
             .classes = {classes.begin(), classes.end()},
@@ -316,7 +400,8 @@ RunState TrainLoop::state() const {
             .account = account_.sum(),
             .accumulate = step_.accumulate() > plan_.recipe.train.accumulate ? step_.accumulate() : 1,
             .recipe = recipe_to_toml(plan_.recipe),
-            .model_hash = plan_.model_hash};
+            .model_hash = plan_.model_hash,
+            .data = summary_of(*plan_.data.train)};
 }
 
 TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
@@ -332,10 +417,10 @@ TrainLoop::Loaded TrainLoop::load(const std::filesystem::path& checkpoint) {
     optimizer_.load({saved.optimizer.begin(), scaler});
     step_.load({scaler, saved.optimizer.end()}, saved.ema);
     RunState state = run_state_from_json(saved.state);
-    const std::int64_t metrics_bytes = state.metrics_bytes;
+    Loaded loaded{.recipe = std::move(recipe), .metrics_bytes = state.metrics_bytes, .data = state.data};
     restore(std::move(state));
     plan_.has_weights = true;
-    return {.recipe = std::move(recipe), .metrics_bytes = metrics_bytes};
+    return loaded;
 }
 
 void TrainLoop::restore(RunState state) {
@@ -348,6 +433,9 @@ void TrainLoop::restore(RunState state) {
     steps_ = state.step;
     epochs_ = std::move(state.epochs);
     sums_ = state.sums;
+    saved_steps_ = steps_;
+    saved_epochs_ = std::ssize(epochs_);
+    unsavable_ = nullptr;
 }
 
 std::vector<at::Tensor> TrainLoop::tensors() {

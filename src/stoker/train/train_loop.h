@@ -38,6 +38,7 @@ class TrainLoop {
     struct Loaded {
         std::string recipe;  // TOML, of the run that wrote the checkpoint
         std::int64_t metrics_bytes = 0;
+        DataSummary data;  // the training data that it was written with
     };
     Loaded load(const std::filesystem::path& checkpoint);
     // All tensors that a run starts from, in an order that is the same on all ranks.
@@ -45,6 +46,9 @@ class TrainLoop {
     // Reads the losses that are still on the device and records their steps. Throws InvalidArgument for a loss that is
     // not finite, where train.stop_at_nan says so, and DataError where the ranks together exceed the bad-sample budget.
     void record_losses();
+    // For a run that fails: records the losses, and saves the state after the last whole step if it is not saved yet.
+    // Returns why it could not, or an empty text. Does not throw, and does not wait for other ranks.
+    std::string save_after_failure();
     // Drops the steps that `record_losses` would record.
     void discard_losses();
 
@@ -58,6 +62,8 @@ class TrainLoop {
   private:
     bool train_epoch(const FitOptions& options);
     bool finish_epoch(const FitOptions& options);
+    std::optional<Evaluation> evaluate_epoch(const FitOptions& options);
+    void run_step(const Batch& batch, const DeviceBatch& on_device, double lr);
     std::shared_ptr<Batch> next_batch();
     DeviceBatch copy(const std::shared_ptr<Batch>& batch);
     void after_step(const Batch& batch, double lr, const FitOptions& options);
@@ -69,6 +75,9 @@ class TrainLoop {
     std::vector<double> val_losses() const;
     [[noreturn]] void refuse_loss(const StepResult& step, double loss) const;
     void save();
+    void save_on_request(const FitOptions& options);
+    void write_checkpoint();
+    bool saved() const { return saved_steps_ == steps_ && saved_epochs_ == std::ssize(epochs_); }
     std::vector<NamedTensor> optimizer_tensors() const;
     std::vector<NamedTensor> ema_tensors();
     RunState state() const;
@@ -89,6 +98,11 @@ class TrainLoop {
     std::int64_t bad_samples_ = 0;     // bad samples of this rank since then
     std::optional<double> loss_;       // of the last step of the last record_losses
     int signal_ = 0;
+    int saves_seen_ = 0;             // the value of FitOptions::save that was answered last
+    bool save_wanted_ = false;       // by a rank, and not done yet
+    std::int64_t saved_steps_ = -1;  // steps and finished epochs in the newest checkpoint
+    std::int64_t saved_epochs_ = -1;
+    const char* unsavable_ = nullptr;  // why the state belongs to no step; null: it belongs to the last one
 };
 
 }  // namespace stoker

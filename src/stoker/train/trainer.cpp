@@ -53,7 +53,7 @@ TrainResult Trainer::fit(const FitOptions& options) {
             return done;
         });
     } catch (const std::exception& error) {
-        fail(error.what(), first && loop_.steps() > *first);
+        fail(error.what(), first && loop_.steps() > *first, options);
         throw;
     }
 }
@@ -80,7 +80,7 @@ void Trainer::start(const FitOptions& options) {
     }
     const std::string checkpoint = plan_.group->broadcast(recorder_.find_start(options.resume).string());
     if (!checkpoint.empty()) {
-        const Resumed resumed = resume(checkpoint);
+        const Resumed resumed = resume(checkpoint, options);
         if (options.on_resume) {
             options.on_resume(resumed);
         }
@@ -94,7 +94,7 @@ void Trainer::start(const FitOptions& options) {
     }
 }
 
-Resumed Trainer::resume(const std::filesystem::path& checkpoint) {
+Resumed Trainer::resume(const std::filesystem::path& checkpoint, const FitOptions& options) {
     const TrainLoop::Loaded loaded = loop_.load(checkpoint);
     const std::string recipe = recipe_to_toml(plan_.recipe);
     resumed_from_ = loop_.steps();
@@ -108,9 +108,19 @@ Resumed Trainer::resume(const std::filesystem::path& checkpoint) {
             differing_keys({recipe_keys(loaded.recipe, "the checkpoint's recipe"), recipe_keys(recipe, "the recipe")});
         std::erase_if(resumed.differing, [](const DifferingKey& key) { return key.key == "model.weights"; });
     }
+    const DataSummary data = summary_of(*plan_.data.train);
+    if (options.on_warning && data.format == loaded.data.format && data.bytes != loaded.data.bytes) {
+        options.on_warning(fmt::format("data.train: {} bytes, and {} when the run began; keys and labels are the same",
+                                       data.bytes, loaded.data.bytes));
+    }
     plan_.group->barrier();  // the other ranks may take long to read
-    // A finished run keeps its recipe.
-    recorder_.resume(resumed.finished && known ? loaded.recipe : recipe, resumed.step, loaded.metrics_bytes);
+    if (resumed.finished && recorder_.is_newest(checkpoint)) {
+        recorder_.reopen();
+    } else {
+        // A finished run keeps its recipe.
+        recorder_.resume(resumed.finished && known ? loaded.recipe : recipe,
+                         {.bytes = loaded.metrics_bytes, .step = resumed.step, .epochs = resumed.epochs});
+    }
     return resumed;
 }
 
@@ -128,25 +138,26 @@ TrainResult Trainer::result(const FitOptions& options, bool interrupted) {
             .workers_used = plan_.train_loader->workers(),
             .threads = at::get_num_threads(),
             .ranks = plan_.group->size(),
+            .bad_samples = recorder_.bad_sample_count(),
             .interrupted = interrupted,
             .signal = interrupted ? loop_.signal() : 0};
 }
 
-// Records what is known of the run. An error of the recording is dropped in favour of the one that ended the run.
-void Trainer::fail(const std::string& reason, bool trained) {
+// Saves and records what is known of the run. An error of the recording is dropped in favour of the one that ended the
+// run.
+void Trainer::fail(const std::string& reason, bool trained, const FitOptions& options) {
     try {
         if (!plan_.group->first() || recorder_.has_folder()) {
             recorder_.bad_samples(ranks_.publish_bad_samples());
         }
     } catch (const IoError&) {
     }
-    try {
-        if (recorder_.recording() && plan_.group->alone()) {  // several ranks would have to merge their losses
-            loop_.record_losses();
-        }
-    } catch (const std::exception&) {
-    }
+    const bool recorded = trained && recorder_.recording();
+    const std::string no_checkpoint = recorded ? loop_.save_after_failure() : "";
     recorder_.fail(reason, trained);
+    if (recorded && options.on_failure) {
+        options.on_failure({.step = loop_.steps(), .no_checkpoint = no_checkpoint});
+    }
 }
 
 Evaluation Trainer::evaluate() {

@@ -36,6 +36,8 @@ class Trainer {
     const std::vector<std::string>& fresh() const { return plan_.new_tensors; }
     const RecipeData& data() const { return plan_.data; }
     Loader& train_loader() { return *plan_.train_loader; }
+    const Loader& train_loader() const { return *plan_.train_loader; }
+    const Loader* val_loader() const { return plan_.val_loader.get(); }  // null without validation data
     Account& account() { return loop_.account(); }
     const at::Device& device() const { return plan_.device; }
     const Group& group() const { return *plan_.group; }
@@ -45,9 +47,9 @@ class Trainer {
   private:
     void start(const FitOptions& options);
     void warn_without_lock(const FitOptions& options) const;
-    Resumed resume(const std::filesystem::path& checkpoint);
+    Resumed resume(const std::filesystem::path& checkpoint, const FitOptions& options);
     TrainResult result(const FitOptions& options, bool interrupted);
-    void fail(const std::string& reason, bool trained);
+    void fail(const std::string& reason, bool trained, const FitOptions& options);
 
     TrainPlan plan_;
     RunRecorder recorder_;

@@ -95,7 +95,7 @@ TEST(RunRecorder, AResumedRunContinuesItsFiles) {
     EXPECT_EQ(recorder.find_start("auto"), folder / "run/checkpoints/12");
     const std::string older = folder / "run/checkpoints/10";
     EXPECT_EQ(recorder.find_start(older), older);
-    recorder.resume("seed = 6\n", 10, bytes);
+    recorder.resume("seed = 6\n", {.bytes = bytes, .step = 10, .epochs = 1});
     EXPECT_EQ(fs::file_size(folder / "run/metrics.jsonl"), static_cast<std::uintmax_t>(bytes));
     EXPECT_FALSE(fs::exists(folder / "run/checkpoints/12"));
     EXPECT_EQ(recorder.finish("{}", /*was_finished=*/false), "{}");
@@ -109,7 +109,7 @@ TEST(RunRecorder, AFinishedRunKeepsItsDocument) {
     const auto finish = [&](const std::string& document, bool was_finished) {
         RunRecorder recorder;
         recorder.set_folder(folder / "run");
-        recorder.resume("seed = 5\n", 10, 0);
+        recorder.resume("seed = 5\n", {.bytes = 0, .step = 10, .epochs = 1});
         return recorder.finish(document, was_finished);
     };
     const auto document = [](std::int64_t steps, const char* device, const char* from) {

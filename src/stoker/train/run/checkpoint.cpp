@@ -9,6 +9,7 @@
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/base/self_hash.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/arrays/pt_state_dict.h"
 #include "stoker/formats/arrays/safetensors.h"
@@ -83,9 +84,13 @@ std::optional<std::int64_t> step_of(const fs::path& checkpoint) {
 // Returns `use(json)` for the state.json of a checkpoint.
 template <typename Use>
 auto from_state(const fs::path& checkpoint, Use use) {
-    const Json state = Json::parse(read_text(checkpoint / kStateFile), nullptr, /*allow_exceptions=*/false);
+    const std::string text = read_text(checkpoint / kStateFile);
+    const Json state = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (state.is_discarded()) {
         refuse_state(checkpoint, "text that is not JSON");
+    }
+    if (!self_hash_fits(text)) {
+        refuse_state(checkpoint, "a damaged one: its hash differs");
     }
     try {
         if (const Json& step = state.at("step"); !step.is_number_unsigned()) {
@@ -220,7 +225,8 @@ void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
     if (!checkpoint.ema.empty()) {
         write(kEmaFile, checkpoint.ema, checkpoint.metadata);
     }
-    write_file(folder / kStateFile, state.dump(2) + "\n");
+    state[kSelfHash] = kNoSelfHash;
+    write_file(folder / kStateFile, with_self_hash(state.dump(2) + "\n"));
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {

@@ -42,8 +42,8 @@ std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path
 // older checkpoint of the run that can be read.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
-// Writes the files of a checkpoint durably into an existing folder. state.json gets the hashes of the other files, and
-// every reader compares them. Throws IoError.
+// Writes the files of a checkpoint durably into an existing folder. state.json gets the hashes of the other files and
+// of itself, and every reader compares them. Throws IoError.
 void write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 // Writes tensors durably as safetensors and returns the hash of the file's bytes. Throws IoError.

@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <optional>
 
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/parallel_for.h"
+#include "stoker/base/pluralize.h"
 #include "stoker/base/printable.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/bridge/tensor.h"
@@ -32,6 +36,14 @@ std::int64_t smallest_part(std::int64_t samples, std::int64_t ranks, std::int64_
     return slice / std::min(accumulate, slice);
 }
 
+std::optional<std::int64_t> known_label(const Dataset& data, std::int64_t index) {
+    try {
+        return data.label(index);
+    } catch (const DataError&) {  // of a damaged sample
+        return std::nullopt;
+    }
+}
+
 // Tries a training forward pass. Returns what the model throws, or an empty string.
 std::string forward_error(std::int64_t samples, Model& model, const Shape& image, std::int64_t classes,
                           const at::Device& device, const StepOptions& options) {
@@ -46,6 +58,61 @@ std::string forward_error(std::int64_t samples, Model& model, const Shape& image
         return text.substr(0, text.find("; "));  // without the model's hint, which fits another situation
     }
     return "";
+}
+
+// Labels that are not known without reading the samples are not checked.
+void require_val_labels(const Recipe& recipe, const Dataset& data, std::int64_t classes) {
+    const std::int64_t budget = recipe.data.bad_samples.of(data.size());
+    std::int64_t bad = 0;
+    std::string first;
+    for (std::int64_t index = 0; index < data.size(); ++index) {
+        const std::int64_t label = known_label(data, index).value_or(0);
+        if ((label < 0 || label >= classes) && ++bad == 1) {
+            first = fmt::format("{}: {}", key_or_index(data, index), label == -1 ? "none" : fmt::to_string(label));
+        }
+    }
+    if (bad > budget) {
+        throw DataError({.path = data.path()},
+                        {.where = "data.val",
+                         .expected = fmt::format("labels from 0 to {}", classes - 1),
+                         .got = fmt::format("{} without such a label, first {}", pluralize(bad, "sample"), first),
+                         .hint = "name the field that holds the labels (data.fields), set model.classes to the number "
+                                 "of classes, or raise data.bad_samples"});
+    }
+}
+
+// Samples that cannot be read are left to the evaluation, which counts them.
+void require_one_size(const Loader& val, const Transform& transform, std::uint64_t seed) {
+    constexpr std::int64_t kTried = 64;
+    const Dataset& data = val.dataset();
+    const Shape& shape = val.image_shape();
+    const ImageSlot slot{.pixels = {},
+                         .channels = static_cast<int>(shape[0]),
+                         .height = static_cast<int>(shape[1]),
+                         .width = static_cast<int>(shape[2])};
+    std::vector<std::int64_t> tried;
+    for (std::int64_t i = 0; i < std::min(data.size(), kTried); ++i) {
+        tried.push_back(data.size() <= kTried ? i : i * (data.size() - 1) / (kTried - 1));
+    }
+    data.prefetch(tried);
+    parallel_for(cpu_cores().usable, std::ssize(tried), 1, [&](std::int64_t at, std::int64_t) {
+        const std::int64_t index = tried[static_cast<std::size_t>(at)];
+        Sample sample;
+        TransformScratch scratch;
+        StageTimes times;
+        StageClock clock(times);
+        try {
+            data.read(index, sample);
+            const ConstImageView image =
+                transform.augment(transform.prepare(sample, scratch, clock),
+                                  {.seed = seed, .sample = static_cast<std::uint64_t>(index)}, scratch);
+            require_size(slot, image.channels, {image.height, image.width});
+        } catch (const SizeMismatch& error) {
+            throw error.located({.path = data.path(), .key = key_or_index(data, index), .index = index});
+        } catch (const std::exception&) {
+            return;
+        }
+    });
 }
 
 }  // namespace
@@ -155,6 +222,16 @@ void require_classes(std::span<const std::string> trained, const std::string& or
                                  origin),
          .got = at < own.size() ? fmt::format("\"{}\"", own[at]) : "fewer classes",
          .hint = "a run is resumed with the same classes in the same order"});
+}
+
+void require_val_samples(const Recipe& recipe, const Loader& val, std::int64_t classes) {
+    require_val_labels(recipe, val.dataset(), classes);
+    TransformOptions options = transform_options(recipe.data);
+    options.channels = val.image_shape().front();
+    const Transform transform(recipe.data.val_ops, options);
+    if (!gives_one_size(transform.ops())) {
+        require_one_size(val, transform, recipe.seed);
+    }
 }
 
 void require_several_classes(const Recipe& recipe, const Dataset& data) {

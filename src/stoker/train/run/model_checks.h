@@ -1,11 +1,12 @@
 // Checks that model and data fit together, made before the first step with images of zeros. All throw InvalidArgument
-// and leave the model as it was.
+// where nothing else is said, and leave the model as it was.
 #pragma once
 
 #include <span>
 #include <string>
 
 #include "stoker/models/model.h"
+#include "stoker/pipeline/loader.h"
 #include "stoker/pipeline/recipe_data.h"
 
 namespace stoker {
@@ -27,6 +28,11 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
 
 // The classes of `data` must be the first of `trained`, the classes of `origin`: labels then mean the same.
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Dataset& data);
+
+// Validation fails before the first step, not after the first epoch: where the images that data.val_ops give have
+// several sizes, and where more labels than data.bad_samples allows are outside [0, `classes`). Sizes are those of up
+// to 64 samples, and are not looked at where the ops give one size. Throws DataError.
+void require_val_samples(const Recipe& recipe, const Loader& val, std::int64_t classes);
 
 // A training set must have several classes, since any model's loss on one class is 0. An exported graph has its own
 // loss and is not checked.

@@ -2,6 +2,7 @@
 // key of the sample that replaced it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <span>
@@ -22,6 +23,8 @@ class Quarantine {
 
     // Appends those of `lines` whose samples are not listed yet. Does nothing before `open`. Throws IoError.
     void add(const std::string& lines);
+
+    std::int64_t size() const { return static_cast<std::int64_t>(listed_.size()); }  // samples listed
 
   private:
     std::filesystem::path file_;

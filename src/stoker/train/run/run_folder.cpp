@@ -82,6 +82,12 @@ bool is_record(const std::string& name) {
     return is_event_file(name) || std::ranges::find(names, name) != names.end();
 }
 
+// A temporary name of write_file (base/file.cpp): recipe.toml.tmp-1234-0.
+bool is_temporary(const std::string& name) {
+    const auto names = {kRecipeFile, kAccountFile, kCurves, kFailedFile};
+    return std::ranges::any_of(names, [&](const char* file) { return name.starts_with(std::string(file) + ".tmp-"); });
+}
+
 void remove_leftovers(const fs::path& checkpoints) {
     std::error_code none;
     for (const auto& entry : fs::directory_iterator(checkpoints, none)) {
@@ -100,6 +106,16 @@ bool RunFolder::is_run() const {
 
 bool RunFolder::failed_early() const {
     return fs::exists(path_ / kFailedFile) && !find_checkpoint(path_);
+}
+
+bool RunFolder::killed_early() const {
+    const bool locked = lock_ && lock_->problem().empty();
+    std::error_code none;
+    const bool has_metrics = fs::exists(path_ / kMetricsFile) && fs::file_size(path_ / kMetricsFile, none) > 0;
+    if (!locked || !is_run() || has_metrics || fs::exists(path_ / kAccountFile) || find_checkpoint(path_)) {
+        return false;
+    }
+    return std::ranges::any_of(names_in(path_), [](const std::string& name) { return is_event_file(name); });
 }
 
 bool RunFolder::exists() const {
@@ -125,6 +141,7 @@ void RunFolder::open(const std::string& recipe) {
     make_directories(path_);
     lock();  // before the folder is read: another run may have begun in it a moment ago
     new_folder_ = new_folder;
+    remove_temporaries();
     recipe_before_ = is_run() ? std::optional(read_text(path_ / kRecipeFile)) : std::nullopt;
     before_ = names_in(path_);
     begun_ = true;
@@ -141,6 +158,26 @@ void RunFolder::create(const std::string& recipe) {
             }
         }
     }
+    remove_path(path_ / kFailedFile);
+    remove_leftovers(path_ / kCheckpoints);
+}
+
+// What processes left that were killed while they wrote a file. The lock excludes living ones.
+void RunFolder::remove_temporaries() const {
+    if (!lock_ || !lock_->problem().empty()) {
+        return;
+    }
+    for (const std::string& name : names_in(path_)) {
+        if (is_temporary(name)) {
+            remove_path(path_ / name);
+        }
+    }
+}
+
+void RunFolder::reopen() {
+    lock();
+    remove_temporaries();
+    remove_leftovers(path_ / kCheckpoints);
     remove_path(path_ / kFailedFile);
 }
 
@@ -207,11 +244,11 @@ void RunFolder::flush_metrics() {
     }
 }
 
-void RunFolder::cut_metrics(std::int64_t bytes) {
+void RunFolder::cut_metrics(const MetricsPosition& checkpoint) {
     const fs::path file = path_ / kMetricsFile;
     std::error_code error;
     const auto size = fs::exists(file) ? static_cast<std::int64_t>(fs::file_size(file)) : 0;
-    metrics_bytes_ = std::clamp<std::int64_t>(bytes, 0, size);
+    metrics_bytes_ = metrics_end(file, checkpoint);
     if (size > metrics_bytes_) {
         fs::resize_file(file, static_cast<std::uintmax_t>(metrics_bytes_), error);
         if (error) {

@@ -10,6 +10,7 @@
 
 #include "stoker/base/folder_lock.h"
 #include "stoker/train/run/checkpoint.h"
+#include "stoker/train/run/metrics_cut.h"
 
 namespace stoker {
 
@@ -30,6 +31,9 @@ class RunFolder {
     bool is_run() const;
     // True where a run failed here without a checkpoint; a new run may take its place.
     bool failed_early() const;
+    // True where a run was killed here before its first checkpoint and has recorded nothing. Only after `lock`, and
+    // only where the file system has locks: the run could be another process's.
+    bool killed_early() const;
     // Keeps other processes from running in this folder, if it exists, for the lifetime of this object. Throws
     // InvalidArgument where another process runs in it, and IoError where it cannot be opened. On a file system without
     // locks it succeeds, and `lock_problem` has the reason that the system gave.
@@ -39,6 +43,8 @@ class RunFolder {
     void create(const std::string& recipe);
     // The same for a run that resumes: everything in the folder stays.
     void resume(const std::string& recipe);
+    // For a run that has finished: nothing is written; failed.json of a failure after the last checkpoint is removed.
+    void reopen();
     // Ends a run that failed; does not throw. Where it `trained` a step, everything stays, and `reason` goes into
     // failed.json. Otherwise what it made is removed and recipe.toml restored; quarantine.jsonl stays, and
     // failed.json is written if quarantine.jsonl or an earlier recipe.toml exists.
@@ -50,8 +56,8 @@ class RunFolder {
     void metric(const std::string& line);
     void flush_metrics();
     std::int64_t metrics_bytes() const { return metrics_bytes_; }
-    // Cuts metrics.jsonl to its first `bytes` bytes, which a checkpoint records.
-    void cut_metrics(std::int64_t bytes);
+    // Cuts metrics.jsonl to what a checkpoint covers (metrics_end).
+    void cut_metrics(const MetricsPosition& checkpoint);
 
     void write_account(const std::string& json) const;
     // The text of account.json; empty where there is none.
@@ -67,6 +73,7 @@ class RunFolder {
 
   private:
     void open(const std::string& recipe);
+    void remove_temporaries() const;
     void discard();
 
     std::filesystem::path path_;

@@ -63,7 +63,7 @@ std::filesystem::path RunRecorder::find_start(const std::string& resume) {
                                .hint = "add --out DIR for another folder"});
     }
     if (resume.empty()) {
-        if (folder_->exists() && !folder_->failed_early()) {
+        if (folder_->exists() && !folder_->failed_early() && !folder_->killed_early()) {
             throw InvalidArgument({.where = folder_->path().string(),
                                    .expected = "a folder for a new run",
                                    .got = "one that already holds a run",
@@ -91,12 +91,25 @@ void RunRecorder::create(const std::string& recipe) {
     }
 }
 
-void RunRecorder::resume(const std::string& recipe, std::int64_t step, std::int64_t metrics_bytes) {
+void RunRecorder::resume(const std::string& recipe, const MetricsPosition& checkpoint) {
     if (folder_) {
-        folder_->cut_metrics(metrics_bytes);
+        folder_->cut_metrics(checkpoint);
         folder_->resume(recipe);
-        folder_->remove_checkpoints_after(step);
-        begin(step);
+        folder_->remove_checkpoints_after(checkpoint.step);
+        begin(checkpoint.step);
+    }
+}
+
+bool RunRecorder::is_newest(const std::filesystem::path& checkpoint) const {
+    const auto newest = folder_ ? find_checkpoint(folder_->path()) : std::nullopt;
+    std::error_code none;
+    return newest && std::filesystem::equivalent(*newest, checkpoint, none);
+}
+
+void RunRecorder::reopen() {
+    if (folder_) {
+        folder_->reopen();
+        quarantine_.open(folder_->path() / kQuarantine);
     }
 }
 
@@ -143,7 +156,9 @@ void RunRecorder::flush() {
 }
 
 void RunRecorder::draw_curves() {
-    flush();
+    if (events_) {
+        flush();
+    }
     const CurveRun curve{.name = folder_->path().filename().string(),
                          .metrics = read_metrics(folder_->path() / kMetricsFile)};
     if (!curve.metrics.steps.empty()) {
@@ -161,16 +176,15 @@ void RunRecorder::save(RunState state, Checkpoint checkpoint) {
 }
 
 std::string RunRecorder::finish(const std::string& document, bool was_finished) {
-    if (!events_) {
+    if (!folder_) {
         return document;
     }
     std::string stored;
     if (was_finished) {
         stored = reuse_document(folder_->read_account(), document);
-    } else {
-        draw_curves();
     }
-    if (stored.empty()) {
+    if (stored.empty()) {  // or the run was killed after its last checkpoint
+        draw_curves();
         folder_->write_account(document);
         stored = document;
     }

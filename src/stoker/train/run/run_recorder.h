@@ -31,8 +31,12 @@ class RunRecorder {
     std::filesystem::path find_start(const std::string& resume);
     // Begins a new run. `recipe` is TOML.
     void create(const std::string& recipe);
-    // Resumes a run after step `step`: cuts metrics.jsonl to `metrics_bytes` and removes later checkpoints.
-    void resume(const std::string& recipe, std::int64_t step, std::int64_t metrics_bytes);
+    // Resumes a run from a checkpoint: cuts metrics.jsonl to what it covers and removes later checkpoints.
+    void resume(const std::string& recipe, const MetricsPosition& checkpoint);
+    // True where the folder has this checkpoint and none of a later step.
+    bool is_newest(const std::filesystem::path& checkpoint) const;
+    // For a run that has finished, instead of `resume`: `finish` returns its document, and nothing is recorded.
+    void reopen();
 
     // Metrics are buffered until a checkpoint or the end of the run. These throw IoError where a full buffer cannot be
     // written.
@@ -40,6 +44,7 @@ class RunRecorder {
     void epoch(const EpochResult& result, std::int64_t step);
     // Lines made by Quarantine::lines. Those that come after the run still go to its file.
     void bad_samples(const std::string& lines) { quarantine_.add(lines); }
+    std::int64_t bad_sample_count() const { return quarantine_.size(); }  // samples in quarantine.jsonl
     // Flushes the metrics and writes a checkpoint of `state` and the tensors in `checkpoint`, whose `state` is filled
     // in here.
     void save(RunState state, Checkpoint checkpoint);

@@ -40,6 +40,12 @@ EpochResult epoch_from(const Json& json) {
 
 }  // namespace
 
+DataSummary summary_of(const Dataset& dataset) {
+    const std::string format(dataset.format());
+    const bool may_be_files = format == "image_folder" || format == "concat";
+    return {.format = format, .bytes = may_be_files ? 0 : dataset.bytes()};
+}
+
 std::string to_json(const RunState& state) {
     Json epochs = Json::array();
     for (const EpochResult& epoch : state.epochs) {
@@ -64,7 +70,8 @@ std::string to_json(const RunState& state) {
                  {"account_ns", account},
                  {"recipe", state.recipe},
                  {"accumulate", state.accumulate},
-                 {"metrics_bytes", state.metrics_bytes}};
+                 {"metrics_bytes", state.metrics_bytes},
+                 {"data", {{"format", state.data.format}, {"bytes", state.data.bytes}}}};
     if (!state.model_hash.empty()) {
         json["model_file"] = {{"hash", state.model_hash}};
     }
@@ -93,6 +100,10 @@ RunState run_state_from_json(const std::string& text) {
                        .account = {},
                        .accumulate = json.at("accumulate").get<std::int64_t>(),
                        .metrics_bytes = json.at("metrics_bytes").get<std::int64_t>()};
+        if (const auto data = json.find("data"); data != json.end()) {
+            state.data = {.format = data->at("format").get<std::string>(),
+                          .bytes = data->at("bytes").get<std::int64_t>()};
+        }
         std::ranges::transform(json.at("epochs"), std::back_inserter(state.epochs), epoch_from);
         for (std::size_t i = 0; i < kPhases; ++i) {
             state.account.times[i] = std::chrono::nanoseconds(

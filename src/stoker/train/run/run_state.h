@@ -18,6 +18,17 @@ struct EpochSums {
     std::int64_t bad_samples = 0;
 };
 
+// What is known of a data set's stored bytes without reading them.
+struct DataSummary {
+    std::string format = {};
+    std::int64_t bytes = 0;  // of all files; 0: not known
+
+    bool operator==(const DataSummary&) const = default;
+};
+
+// The bytes of image files are not known: each would cost a system call.
+DataSummary summary_of(const Dataset& dataset);
+
 struct RunState {
     LoaderState loader;
     std::vector<std::string> classes;  // of the training data
@@ -29,6 +40,7 @@ struct RunState {
     std::int64_t metrics_bytes = 0;  // length of metrics.jsonl
     std::string recipe = {};         // TOML; written, and read by read_trained_recipe (checkpoint.h)
     std::string model_hash = {};     // of the model's file; written, and read by read_model_hash
+    DataSummary data = {};           // of the training data
 };
 
 std::string to_json(const RunState& state);

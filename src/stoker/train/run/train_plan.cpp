@@ -33,6 +33,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
     require_smallest_batch(recipe, *model, train->batch_sampler(), image, classes, device);
     if (val != nullptr) {
         require_val_images(*model, image, val->image_shape(), device);
+        require_val_samples(recipe, *val, classes);
     }
     return {.group = std::move(group),
             .recipe = recipe,

@@ -63,6 +63,7 @@ std::string to_json(const TrainResult& result) {
         {"compiled", result.compiled},
         {"threads", result.threads},
         {"ranks", result.ranks},
+        {"bad_samples", result.bad_samples},
     };
     return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

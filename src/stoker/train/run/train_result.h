@@ -50,6 +50,7 @@ struct TrainResult {
     int workers_used = 0;
     int threads = 0;
     int ranks = 1;
+    std::int64_t bad_samples = 0;  // different samples that the run could not read; 0 without a run folder
     bool interrupted = false;
     int signal = 0;             // the value of FitOptions::interrupt that stopped the run, on this rank or another
     std::string document = {};  // this result as JSON; for a run that had finished before, the document stored then

@@ -184,18 +184,20 @@ void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
     if (on_device_ == kOnDevice) {
         fetch_losses();
     }
-    if (!fused_) {
+    intact_ = false;
+    if (fused_) {
+        const PhaseSpan span(account_, Phase::step);
+        losses_.mutable_data_ptr<float>()[on_device_++] = static_cast<float>(fused_->run(batch, lr));
+        if (ema_) {
+            ema_->update();
+        }
+    } else {
         optimizer_.set_lr(lr);
         if (!run_graph(batch)) {
             run_eager(batch, samples);
         }
-        return;
     }
-    const PhaseSpan span(account_, Phase::step);
-    losses_.mutable_data_ptr<float>()[on_device_++] = static_cast<float>(fused_->run(batch, lr));
-    if (ema_) {
-        ema_->update();
-    }
+    intact_ = true;
 }
 
 bool Step::run_graph(const DeviceBatch& batch) {
@@ -230,6 +232,7 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
             break;
         } catch (const std::exception& error) {
             if (!is_out_of_memory(error) || !can_retry) {
+                undo_forward(can_retry);
                 throw;
             }
             if (reducer_) {  // the other ranks are in the middle of this step
@@ -238,6 +241,7 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
             optimizer_.zero_grad();
             start_.restore();
             if (!has_graph && options_.accumulate >= batch.label.size(0)) {
+                intact_ = true;
                 throw;
             }
         }
@@ -250,6 +254,21 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
     ++on_device_;
     const PhaseSpan span(account_, Phase::optimizer);
     update();
+}
+
+// After a failure before the update. Several ranks have no snapshot of the step's start.
+void Step::undo_forward(bool drop_gradients) noexcept {
+    if (reducer_) {
+        return;
+    }
+    try {
+        if (drop_gradients) {
+            optimizer_.zero_grad();
+        }
+        start_.restore();
+        intact_ = true;
+    } catch (const std::exception&) {  // a broken device; the error that ended the step is about to be thrown
+    }
 }
 
 // Gradients of the mean loss over the `all` samples of all ranks' batch; each micro-batch is weighted by its share.

@@ -56,6 +56,10 @@ class Step {
     void run(const DeviceBatch& batch, double lr, std::int64_t samples);
     void run(const DeviceBatch& batch, double lr) { run(batch, lr, batch.label.size(0)); }
 
+    // False after a `run` that threw in the middle of its update: weights and optimiser state may belong to no step.
+    // After any other failure they are as before that step.
+    bool intact() const { return intact_; }
+
     // The mean loss of each `run` since the last call, in order; with several ranks, the part that this rank's samples
     // contribute. Waits for the device.
     std::vector<double> take_losses();
@@ -86,6 +90,7 @@ class Step {
     void run_eager(const DeviceBatch& batch, std::int64_t samples);
     void gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean);
     void micro_batch(const DeviceBatch& batch, double share, bool last, const at::Tensor& mean);
+    void undo_forward(bool drop_gradients) noexcept;
     void reduce_zeros();
     void update();
     void fetch_losses();
@@ -104,6 +109,7 @@ class Step {
     int ranks_ = 1;
     ForwardSnapshot start_;     // of the step
     std::int64_t largest_ = 0;  // samples of the largest batch so far
+    bool intact_ = true;
     std::optional<StepGraph> graph_;
     std::string why_eager_;
     at::Tensor losses_;            // (kOnDevice) float32 on the device

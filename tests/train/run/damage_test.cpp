@@ -1,0 +1,149 @@
+// Damage to state.json and metrics.jsonl: refused in one line, or without effect.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/train/run/metrics_cut.h"
+#include "stoker/train/run/run_state.h"
+#include "train/support.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::every;
+using ::testing::HasSubstr;
+using testing::live;
+using testing::TempDir;
+using testing::text_of;
+
+// What a run resumes from, without the hash, which is last; the text of the error where the checkpoint is refused.
+std::string meaning_of(const fs::path& checkpoint) {
+    try {
+        auto state = nlohmann::ordered_json::parse(read_checkpoint(checkpoint).state);
+        state.erase(std::prev(state.end()));
+        return state.dump();
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+TEST(StateFile, EveryChangedByteIsRefusedOrHarmless) {
+    const TempDir folder;
+    live(every(1, true), folder / "run", 3);
+    const fs::path checkpoint = folder / "run/checkpoints/3";
+    const std::string good = text_of(checkpoint / "state.json");
+    const std::string meaning = meaning_of(checkpoint);
+    ASSERT_THAT(meaning, HasSubstr("\"step\":3"));
+    std::size_t refused = 0;
+    std::size_t changed = 0;
+    for (std::size_t at = 0; at < good.size(); ++at) {
+        for (const int mask : {1 << at % 8, 0x20}) {
+            std::string bad = good;
+            bad[at] = static_cast<char>(bad[at] ^ mask);
+            std::ofstream(checkpoint / "state.json", std::ios::binary) << bad;
+            const std::string found = meaning_of(checkpoint);
+            ++changed;
+            if (found != meaning) {
+                ++refused;
+                ASSERT_THAT(found, HasSubstr("a state.json that Stoker wrote")) << "byte " << at << " ^ " << mask;
+                ASSERT_EQ(found.find('\n'), std::string::npos);
+            }
+        }
+    }
+    EXPECT_GT(refused, changed - 30) << "only the name of the hash itself may change";
+}
+
+TEST(StateFile, OneWithoutAHashIsRead) {
+    const TempDir folder;
+    live(every(1, true), folder / "run", 3);
+    const fs::path file = folder / "run/checkpoints/3/state.json";
+    auto state = nlohmann::ordered_json::parse(text_of(file));
+    EXPECT_EQ(state.erase("self_hash"), 1u);
+    state.erase("data");
+    state["loader"].erase("identity");
+    std::ofstream(file) << state.dump(2);
+    EXPECT_EQ(live(every(1, true), folder / "run").result.resumed_from_step, 3);
+}
+
+// A run without a hash in state.json, whose length of metrics.jsonl is wrong.
+TEST(MetricsEnd, ADamagedLengthKeepsWholeLinesOfTheRun) {
+    const TempDir folder;
+    const Recipe recipe = every(1, true);
+    live(recipe, folder / "whole");
+    const std::string whole = testing::metrics_of(folder / "whole");
+    live(recipe, folder / "run", 10);
+    const fs::path file = folder / "run/checkpoints/10/state.json";
+    auto state = nlohmann::ordered_json::parse(text_of(file));
+    const auto bytes = state["metrics_bytes"].get<std::int64_t>();
+    state.erase("self_hash");
+    fs::copy(folder / "run", folder / "kept", fs::copy_options::recursive);
+    for (const std::int64_t wrong :
+         {bytes - 1, bytes + 1, bytes / 2, bytes * 1000, std::int64_t{0}, std::int64_t{-7}}) {
+        fs::remove_all(folder / "run");
+        fs::copy(folder / "kept", folder / "run", fs::copy_options::recursive);
+        std::ofstream(folder / "run/metrics.jsonl", std::ios::app) << "{\"type\":\"step\",\"step\":11}\n{\"type\":\"st";
+        state["metrics_bytes"] = wrong;
+        std::ofstream(file) << state.dump(2);
+        EXPECT_EQ(live(recipe, folder / "run").result.resumed_from_step, 10);
+        EXPECT_EQ(testing::metrics_of(folder / "run"), whole) << wrong << " and not " << bytes;
+    }
+}
+
+TEST(MetricsEnd, AnEpochsLineAfterItsCheckpointIsCut) {
+    const TempDir folder;
+    const std::string steps = "{\"type\":\"step\",\"step\":1}\n{\"type\":\"step\",\"step\":2}\n";
+    const std::string epoch = "{\"type\":\"epoch\",\"step\":2,\"epoch\":1}\n";
+    std::ofstream(folder / "m") << steps << epoch << "{\"type\":\"step\",\"step\":3}\n";
+    const auto end = [&](std::int64_t bytes, std::int64_t step, std::int64_t epochs) {
+        return metrics_end(folder / "m", {.bytes = bytes, .step = step, .epochs = epochs});
+    };
+    const auto with_steps = std::ssize(steps);
+    const std::int64_t with_epoch = with_steps + std::ssize(epoch);
+    EXPECT_EQ(end(with_steps, 2, 0), with_steps);
+    EXPECT_EQ(end(with_epoch, 2, 1), with_epoch);
+    EXPECT_EQ(end(with_steps + 3, 2, 0), with_steps);
+    EXPECT_EQ(end(with_steps + 3, 2, 1), with_epoch);
+    EXPECT_EQ(end(0, 2, 1), with_epoch);
+    EXPECT_EQ(end(0, 0, 0), 0);
+    EXPECT_EQ(metrics_end(folder / "none", {.bytes = 7, .step = 1, .epochs = 0}), 0);
+}
+
+// Labels are in no file of the run, only in its identity.
+class Labelled final : public Dataset {
+  public:
+    explicit Labelled(std::int64_t flip, std::int64_t renamed = 0) : flip_(flip), renamed_(renamed) {}
+    std::int64_t size() const override { return squares_.size(); }
+    void read(std::int64_t index, Sample& sample) const override {
+        squares_.read(index, sample);
+        sample.label = *label(index);
+    }
+    std::string key(std::int64_t index) const override {
+        return fmt::format("{}{}", index, index < renamed_ ? "b" : "");
+    }
+    std::optional<std::int64_t> label(std::int64_t index) const override { return index % 2 ^ flip_; }
+    std::span<const std::string> classes() const override { return squares_.classes(); }
+
+  private:
+    testing::SquareDataset squares_{100};
+    std::int64_t flip_;
+    std::int64_t renamed_;
+};
+
+TEST(Identity, OtherLabelsAreNotTheRunsData) {
+    const TempDir folder;
+    const auto fit = [&](std::int64_t flip, std::int64_t epochs) {
+        Recipe recipe = every(1, true);
+        recipe.train.epochs = epochs;
+        Trainer trainer(recipe, {std::make_shared<Labelled>(flip), nullptr});
+        return trainer.fit({.out = folder / "run", .resume = "auto"}).steps;
+    };
+    fit(0, 1);
+    EXPECT_THAT([&] { fit(1, 2); },
+                ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("some with other keys or labels")));
+    EXPECT_EQ(fit(0, 2), 2 * testing::kStepsAnEpoch);
+}
+
+}  // namespace
+}  // namespace stoker
