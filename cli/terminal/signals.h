@@ -14,6 +14,7 @@ const std::atomic<int>& catch_signals();
 // From now on the handler prints `line` on stderr as soon as SIGINT (Ctrl-C) arrives, for work that stops later. `line`
 // must live as long as the program.
 void announce_interrupt(const char* line);
+
 // Installs a handler for SIGUSR1, which batch systems send before they end a job. Returns the number of such signals so
 // far.
 const std::atomic<int>& catch_save_signal();
