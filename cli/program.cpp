@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
+#include <new>
 #include <string_view>
 #include <utility>
 
 #include "cli/terminal/print.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/recipe/recipe.h"
 
 namespace stoker::cli {
@@ -90,6 +92,12 @@ int run_program(int argc, char** argv, std::span<const Entry> commands, const st
         status = with_checked_maps([&] { return run_command(app, argc, argv, commands); });
     } catch (const BadSetting& error) {
         return fail(error.what(), 2);
+    } catch (const std::bad_alloc&) {
+        return fail(
+            fmt::format("[memory] expected room for one more block, but {}; lower data.batch_size, data.workers, "
+                        "data.prefetch or data.cache_bytes, or give the process more memory",
+                        memory_text()),
+            1);
     } catch (const std::filesystem::filesystem_error& error) {
         return fail(errno_error(error.path1().string(), "a path that can be used", error.code().value()).what(), 1);
     } catch (const std::exception& error) {

@@ -7,16 +7,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
-#include <limits>
-#include <optional>
 
 #include "cli/commands/doctor.h"
 #include "cli/terminal/print.h"
-#include "stoker/base/cgroup.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/cpu_features.h"
 #include "stoker/base/error.h"
-#include "stoker/base/process_memory.h"
+#include "stoker/base/memory_limit.h"
 
 namespace stoker::cli {
 namespace {
@@ -60,56 +57,10 @@ Check check_cpu() {
             .fix = simd ? "" : "in a virtual machine, pass the host's CPU model through"};
 }
 
-// MemAvailable of /proc/meminfo in bytes; 0 where it is missing.
-std::int64_t available_memory() {
-    std::ifstream file("/proc/meminfo");
-    std::string name;
-    std::int64_t kibibytes = 0;
-    for (std::string unit; file >> name >> kibibytes && std::getline(file, unit);) {
-        if (name == "MemAvailable:") {
-            return kibibytes * 1024;
-        }
-    }
-    return 0;
-}
-
-std::optional<std::int64_t> read_number(const std::string& path) {
-    std::int64_t value = 0;
-    return std::ifstream(path) >> value ? std::optional(value) : std::nullopt;
-}
-
-struct CgroupMemory {
-    std::int64_t limit = std::numeric_limits<std::int64_t>::max();
-    std::int64_t used = 0;
-};
-
-// The lowest limit of this process's cgroup and its parents, in cgroup v2 and v1.
-CgroupMemory cgroup_memory() {
-    CgroupMemory tightest;
-    const auto add = [&](const std::vector<std::string>& folders, const char* limit_file, const char* used_file) {
-        for (const std::string& folder : folders) {
-            const auto limit = read_number(folder + limit_file);
-            if (limit && *limit < tightest.limit) {
-                tightest = {*limit, read_number(folder + used_file).value_or(0)};
-            }
-        }
-    };
-    add(cgroup_folders("/sys/fs/cgroup", ""), "/memory.max", "/memory.current");
-    add(cgroup_folders("/sys/fs/cgroup/memory", "memory"), "/memory.limit_in_bytes", "/memory.usage_in_bytes");
-    return tightest;
-}
-
 Check check_memory() {
-    const std::int64_t total = static_cast<std::int64_t>(machine_memory());
-    std::int64_t available = available_memory();
-    const CgroupMemory cgroup = cgroup_memory();
-    std::string found = fmt::format("{} available of {}", byte_text(available), byte_text(total));
-    if (cgroup.limit < total) {
-        available = std::min(available, cgroup.limit - cgroup.used);
-        found += fmt::format("; the cgroup allows {}, of which {} are in use", byte_text(cgroup.limit),
-                             byte_text(cgroup.used));
-    }
-    const bool enough = available >= 2 * kGiB;
+    const MemoryLimit limit = memory_limit();
+    const std::string found = memory_text();
+    const bool enough = limit.available >= static_cast<std::uint64_t>(2 * kGiB);
     return {
         .name = "memory",
         .status = enough ? CheckStatus::ok : CheckStatus::warn,

@@ -211,6 +211,7 @@ Command add_inspect(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("data", options->data, "a data set as in recipes: a folder, synth:digits, ...")->required();
     add_field_options(app, options->fields);
+    add_memory_option(app);
     app.add_flag("--verify", options->verify,
                  "decode every sample and list the bad ones; exit status 1 if there are any");
     app.add_flag("--test", options->test, "use the test split instead of the training split");

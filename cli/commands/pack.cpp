@@ -190,6 +190,7 @@ Command add_pack(CLI::App& app) {
                    "shards), NAME.lmdb, NAME.h5, NAME.npz. An interrupted packing is resumed")
         ->required();
     add_field_options(app, options->fields);
+    add_memory_option(app);
     add_recode_options(app, options);
     app.add_option("--shard-size", options->shard_size, "size of each shard, for targets with shards (default: 256MiB)")
         ->type_name("SIZE");

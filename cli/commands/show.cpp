@@ -205,6 +205,7 @@ Command add_show(CLI::App& app) {
     app.add_option("data", options->data,
                    "a data set as in recipes (default: data.train of --recipe; with --val, its validation data)");
     add_field_options(app, options->fields);
+    add_memory_option(app);
     auto* recipe =
         app.add_option("--recipe", options->recipe, "use the training ops and the sample order of this recipe")
             ->type_name("FILE");

@@ -84,6 +84,7 @@ Command add_unpack(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("source", options->data, "a data set as in recipes, such as NAME.stk")->required();
     app.add_option("target", options->target, "the folder to create; one with files in it is refused")->required();
+    add_memory_option(app);
     app.add_option("--workers", options->workers, "threads (default: the usable cores)")
         ->type_name("N")
         ->check(CLI::Range(1, 1024));

@@ -3,7 +3,6 @@
 // contain line breaks and terminal codes.
 #pragma once
 
-#include <cstdint>
 #include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json_fwd.hpp>
@@ -13,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "stoker/base/byte_text.h"
 #include "stoker/base/printable.h"
 
 namespace stoker::cli {
@@ -53,9 +53,6 @@ template <typename... Values>
 void print_stderr(fmt::format_string<Values...> format, Values&&... values) {
     std::fputs(format_printable(format, printable_value(values)...).c_str(), stderr);
 }
-
-// 11010048 as "10.5 MiB".
-std::string byte_text(std::int64_t bytes);
 
 // A loss or another figure in at most nine columns: 0.4889, 123.4, 1,234, 1.23e+20, 2.00e-05, nan, inf.
 std::string number_text(double value);

@@ -61,6 +61,7 @@ std::vector<std::string> expand_patterns(const std::vector<std::string>& given) 
 
 // One data set of any format, or any number of images and folders of images.
 std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data, const DataRecipe& recipe) {
+    use_memory_limit(recipe);
     const std::vector<std::string> paths = expand_patterns(data);
     const auto found = std::ranges::find_if(paths, is_other_than_image_folder);
     if (found == paths.end()) {

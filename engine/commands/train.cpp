@@ -204,6 +204,7 @@ class TrainReport {
         try {
             TrainResult result = trainer_.fit(options);
             progress_.clear();
+            report_cache();
             return result;
         } catch (const std::exception&) {
             progress_.clear();
@@ -246,8 +247,17 @@ class TrainReport {
         }
     }
 
+    // Says once that the cache stopped growing below its budget.
+    void report_cache() {
+        const std::string reason = trainer_.train_loader().stats().cache_stop_reason;
+        if (!reason.empty() && !std::exchange(cache_reported_, true)) {
+            print_stderr("stoker: the cache stopped growing: {}\n", reason);
+        }
+    }
+
     void epoch(const EpochResult& result) {
         progress_.clear();
+        report_cache();
         if (!std::exchange(header_, true)) {
             print_stderr("{}\n", epoch_header());
         }
@@ -265,6 +275,7 @@ class TrainReport {
     ProgressBar progress_ = {};
     std::string compiled_;
     bool header_ = false;
+    bool cache_reported_ = false;
 };
 
 // Other commands accept a run folder; `train` does not, since a new run or a resumed one could be meant.
@@ -304,13 +315,10 @@ void print_start(const Options& options, const Recipe& recipe, Trainer& trainer,
     }
 }
 
-void print_end(const Options& options, const TrainResult& result, const std::string& cache_stop_reason) {
+void print_end(const Options& options, const TrainResult& result) {
     if (result.bad_samples > 0) {
         print_stderr("replaced {} that could not be read: {}/{}\n", pluralize(result.bad_samples, "sample"),
                      result.run.string(), kQuarantine);
-    }
-    if (!cache_stop_reason.empty()) {
-        print_stderr("stoker: the cache stopped growing: {}\n", cache_stop_reason);
     }
     if (options.json) {
         print_lines(result.document + "\n");
@@ -354,7 +362,7 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
         announce_interrupt("stoker: stopping after this step; press Ctrl-C again to quit now");
         print_start(options, recipe, trainer, out, resumes);
         result = TrainReport(recipe, trainer, out, options.json).fit(fit);
-        print_end(options, result, trainer.train_loader().stats().cache_stop_reason);
+        print_end(options, result);
     } else {
         result = trainer.fit(fit);
     }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "support/memory_room.h"
 
 namespace stoker {
 namespace {
@@ -56,6 +57,17 @@ TEST(OutOfMemory, IsNothingElse) {
     }));
 }
 
+// oneDNN says the same for a lack of memory and for other reasons.
+TEST(OutOfMemory, IsAFailedPrimitiveWhereMemoryIsLow) {
+    const auto fail = [] { throw std::runtime_error("could not create a primitive"); };
+    EXPECT_FALSE(runs_out_of_memory(fail));
+    const testing::MemoryRoom room(1 << 20);
+    EXPECT_TRUE(runs_out_of_memory(fail));
+    EXPECT_THAT([&] { with_stoker_errors(fail); },
+                ::testing::ThrowsMessage<Error>(AllOf(HasSubstr("[memory]"), HasSubstr("data.memory allows are free"),
+                                                      HasSubstr("data.workers"), Not(HasSubstr("primitive")))));
+}
+
 TEST(OutOfMemory, IsToldInOneLineWithAHint) {
     const auto message = [](const auto& work) -> std::string {
         try {
@@ -67,7 +79,11 @@ TEST(OutOfMemory, IsToldInOneLineWithAHint) {
     };
     const auto told = AllOf(HasSubstr("[memory]"), HasSubstr("data.batch_size"), Not(HasSubstr("\\x0a")),
                             Not(HasSubstr("Exception raised from")));
-    EXPECT_THAT(message([] { at::empty({kTooMuch}, at::kByte); }), told);
+    EXPECT_THAT(message([] { at::empty({kTooMuch}, at::kByte); }),
+                AllOf(told, HasSubstr("1.0 PiB asked for at once"), HasSubstr(" are free"),
+                      Not(HasSubstr("DefaultCPUAllocator"))));
+    EXPECT_THAT(message([] { throw std::bad_alloc(); }),
+                AllOf(told, HasSubstr("less than is needed"), Not(HasSubstr("bad_alloc"))));
     EXPECT_THAT(message([] { std::vector<char>().reserve(kTooMuch); }), told);
 }
 

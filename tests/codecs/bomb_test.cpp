@@ -8,6 +8,7 @@
 #include "codecs/fixtures.h"
 #include "codecs/writers.h"
 #include "support/address_limit.h"
+#include "support/memory_room.h"
 
 namespace stoker {
 namespace {
@@ -105,6 +106,44 @@ TEST(BombTest, Pnm) {
     for (const char* text : {"P6 16384 16384 65535 abcdef", "P4 16384 16384 abcdef", "P3 16384 16384 255 1 2 3",
                              "P1 16384 16384 1 0 1 0"}) {
         EXPECT_THAT(error_of([&] { decode(decoder, bytes_of(text)); }), HasSubstr("truncated")) << text;
+    }
+}
+
+// Images within the limit of pixels, whose decoding takes more memory than the process may use. 12000 x 12000 pixels
+// are 432 MB, and as many bytes for the coefficients of a progressive JPEG with chroma at half size.
+TEST(BombTest, WhatTakesTooMuchMemoryIsRefusedBeforeItIsAllocated) {
+    constexpr std::uint32_t kSide = 12'000;
+    Bytes jpeg = encode_jpeg(picture(8, 8).view(), {.progressive = true});
+    const Bytes frame = bytes_of({0xFF, 0xC2, 0x00, 0x11, 0x08});
+    const auto at = std::search(jpeg.begin(), jpeg.end(), frame.begin(), frame.end());
+    ASSERT_NE(at, jpeg.end());
+    Bytes sides;
+    append_number(sides, kSide, 2, true);
+    append_number(sides, kSide, 2, true);
+    std::ranges::copy(sides, at + 5);
+
+    const Bytes small = encode_png(picture(4, 4).view());
+    Bytes header;
+    append_number(header, kSide, 4, true);
+    append_number(header, kSide, 4, true);
+    header = joined({header, std::span(small).subspan(24, 5)});
+    header.back() = std::byte{1};  // interlaced
+    const Bytes png = joined({std::span(small).first(8), png_chunk("IHDR", header), std::span(small).subspan(33)});
+
+    Bytes webp = encode_webp(picture(8, 8).view(), true);
+    const Bytes stream = bytes_of({0x2F});
+    const auto start = std::search(webp.begin() + 20, webp.end(), stream.begin(), stream.end());
+    ASSERT_NE(start, webp.end());
+    Bytes lossless;
+    append_number(lossless, (kSide - 1) | (kSide - 1) << 14, 4, false);
+    std::ranges::copy(lossless, start + 1);
+
+    RowByRow rows;  // takes no memory for the image
+    const MemoryRoom room(100 * kMiB);
+    for (const Bytes& bytes : {jpeg, png, webp}) {
+        Decoder decoder;
+        EXPECT_EQ(decoder.info(bytes).width, static_cast<int>(kSide));
+        EXPECT_THROW(decoder.decode(bytes, rows), MemoryError) << codec_name(*sniff_codec(bytes));
     }
 }
 

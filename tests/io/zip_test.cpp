@@ -10,6 +10,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/rng.h"
+#include "support/memory_room.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -169,6 +170,17 @@ TEST(Zip, DamageIsAnError) {
     for (std::size_t size = 0; size < whole.size(); ++size) {
         EXPECT_NE(refusal(whole.substr(0, size)), "") << size;
     }
+}
+
+TEST(Zip, AMemberLargerThanTheMemoryLimitIsRefusedBeforeItIsInflated) {
+    const std::string file = zip({{.name = "zeros", .content = std::string(100 * kMiB, '\0'), .deflate = true}});
+    ASSERT_LT(file.size(), kMiB);
+    const ZipFile opened(as_bytes(file));
+    const MemoryRoom room(50 * kMiB);
+    EXPECT_THAT([&] { opened.inflate(opened.entries().front()); },
+                ::testing::ThrowsMessage<MemoryError>(::testing::AllOf(HasSubstr("[zeros]"), HasSubstr("100 MiB"))));
+    set_memory_limit(0);
+    EXPECT_EQ(opened.inflate(opened.entries().front()).size(), 100 * kMiB);
 }
 
 }  // namespace

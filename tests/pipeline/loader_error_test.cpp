@@ -5,6 +5,7 @@
 #include <new>
 
 #include "pipeline/pixel_source.h"
+#include "support/memory_room.h"
 
 namespace stoker {
 namespace {
@@ -215,6 +216,51 @@ TEST(LoaderErrors, ABatchSizeFarBeyondTheDataTakesNoMemoryForIt) {
                   {.batch_size = std::int64_t{1} << 40, .workers = 2});
     EXPECT_EQ(loader.next()->size(), 10);
     EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST(LoaderErrors, TooLittleMemoryForASampleEndsTheRunAndNamesTheSample) {
+    const auto dataset = std::make_shared<PixelDataset>(10);
+    dataset->failures[5] = [] { Buffer pixels(std::size_t{100} << 20); };
+    const testing::MemoryRoom room(80 * testing::kMiB);
+    Loader loader(dataset, random_ops(), {.batch_size = 10, .workers = 2, .bad_samples = 10});
+    EXPECT_THAT([&] { loader.next(); },
+                ::testing::ThrowsMessage<MemoryError>(::testing::AllOf(
+                    HasSubstr("[made-up: pixels/00005] expected"), HasSubstr("100 MiB"), HasSubstr("data.workers"))));
+}
+
+TEST(LoaderErrors, BatchesBeyondTheMemoryLimitAreRefusedAtOnce) {
+    const auto dataset = std::make_shared<PixelDataset>(4000, 64, 64);
+    const testing::MemoryRoom room(100 * testing::kMiB);
+    const LoaderOptions options{.batch_size = 1000, .workers = 2, .prefetch = 3};  // 4 x 49 MB
+    EXPECT_THAT([&] { Loader(dataset, Transform(), options); },
+                ::testing::ThrowsMessage<MemoryError>(
+                    ::testing::AllOf(HasSubstr("[data.batch_size]"), HasSubstr("4 batches of 1000 images"),
+                                     HasSubstr("lower data.batch_size or data.prefetch"))));
+    Loader small(dataset, Transform(), {.batch_size = 100, .workers = 2, .prefetch = 3});
+    EXPECT_NE(small.next(), nullptr);
+}
+
+// The workers' buffers keep the size of the largest sample, unless that was huge.
+TEST(LoaderErrors, WorkersGiveBackTheMemoryOfHugeSamples) {
+    class Huge final : public Dataset {
+      public:
+        std::int64_t size() const override { return 64; }
+        void read(std::int64_t index, Sample& sample) const override {
+            if (index % 8 == 3) {
+                sample.storage.resize(std::size_t{300} << 20);
+                std::fill_n(sample.storage.data(), sample.storage.size(), std::byte{1});
+            }
+            sample.storage.resize(12);
+            std::fill_n(sample.storage.data(), 12, std::byte{1});
+            sample.set_raw(sample.storage.bytes(), 2, 2, 3);
+        }
+    };
+    Loader loader(std::make_shared<Huge>(), Transform(), {.batch_size = 64, .workers = 2, .shuffle = false});
+    ASSERT_NE(loader.next(), nullptr);
+    set_memory_limit(std::int64_t{1} << 62);
+    const MemoryLimit limit = memory_limit();
+    set_memory_limit(0);
+    EXPECT_LT(limit.total - limit.available, std::uint64_t{250} << 20);
 }
 
 }  // namespace

@@ -3,10 +3,15 @@
 #include "stoker/bridge/torch_error.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <new>
+#include <optional>
 #include <string>
 
+#include "stoker/base/byte_text.h"
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
+#include "stoker/base/parse_number.h"
 
 namespace stoker {
 namespace {
@@ -16,7 +21,38 @@ std::string text_of(const std::exception& error) {
     return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
 }
 
+// oneDNN's exceptions do not say why it failed.
+bool is_primitive_failure(std::string_view text) {
+    return text.find("could not create a primitive") != std::string_view::npos ||
+           text.find("could not execute a primitive") != std::string_view::npos;
+}
+
+bool memory_is_low() {
+    const MemoryLimit limit = memory_limit();
+    return limit.available < limit.total / 8;
+}
+
+// The size in "DefaultCPUAllocator: can't allocate memory: you tried to allocate 123 bytes".
+std::optional<std::int64_t> requested_bytes(std::string_view text) {
+    constexpr std::string_view kBefore = "tried to allocate ";
+    const std::size_t at = text.find(kBefore);
+    if (at == std::string_view::npos || text.find("DefaultCPUAllocator") == std::string_view::npos) {
+        return std::nullopt;
+    }
+    text = text.substr(at + kBefore.size());
+    return parse_number<std::int64_t>(text.substr(0, text.find(' ')));
+}
+
 }  // namespace
+
+std::string describe_shortage(const std::exception& error) {
+    const std::string line = first_line_of(error);
+    if (const auto bytes = requested_bytes(line)) {
+        return fmt::format("{} asked for at once; {}", byte_text(*bytes), memory_text());
+    }
+    const bool host = dynamic_cast<const std::bad_alloc*>(&error) != nullptr || is_primitive_failure(line);
+    return host ? "less than is needed; " + memory_text() : line;
+}
 
 bool is_out_of_memory(const std::exception& error) {
     if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
@@ -28,15 +64,16 @@ bool is_out_of_memory(const std::exception& error) {
     }
     constexpr std::string_view kTexts[] = {"DefaultCPUAllocator: ", "out of memory", "_STATUS_ALLOC_FAILED"};
     const std::string text = text_of(error);
-    return std::ranges::any_of(kTexts, [&](auto part) { return text.find(part) != std::string::npos; });
+    return std::ranges::any_of(kTexts, [&](auto part) { return text.find(part) != std::string::npos; }) ||
+           (is_primitive_failure(text) && memory_is_low());
 }
 
 void rethrow_as_stoker(const std::exception& error) {
     if (is_out_of_memory(error)) {
         throw Error({.where = "memory",
                      .expected = "room for the model and its batch",
-                     .got = first_line_of(error),
-                     .hint = "use a smaller data.batch_size or a smaller model"});
+                     .got = describe_shortage(error),
+                     .hint = "use a smaller data.batch_size, data.workers, data.cache_bytes or model"});
     }
     if (dynamic_cast<const c10::Error*>(&error) == nullptr) {
         throw;

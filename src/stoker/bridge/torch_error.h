@@ -12,6 +12,9 @@ namespace stoker {
 // Whether the host or the device ran out of memory.
 bool is_out_of_memory(const std::exception& error);
 
+// What was asked for and what is left, for such an error of the host; the first line of a device's own text.
+std::string describe_shortage(const std::exception& error);
+
 // For catch blocks: throws a stoker::Error with the text of LibTorch's `error`, with a hint if memory ran out. Other
 // exceptions are rethrown.
 [[noreturn]] void rethrow_as_stoker(const std::exception& error);

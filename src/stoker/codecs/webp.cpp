@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/codecs/byte_order.h"
 #include "stoker/codecs/orientation.h"
 #include "stoker/codecs/region.h"
@@ -18,6 +19,7 @@
 namespace stoker {
 namespace {
 
+constexpr int kLossless = 2;             // WebPBitstreamFeatures::format
 constexpr std::size_t kRiffHeader = 12;  // "RIFF", size of what follows (4 bytes), "WEBP"
 
 const std::uint8_t* data_of(std::span<const std::byte> bytes) {
@@ -155,6 +157,10 @@ Box decode_box(std::span<const std::byte> stream, const Box& box, int height, in
     config.output.colorspace = MODE_RGB;
     config.output.is_external_memory = 1;
     config.output.u.RGBA = {.rgba = pixels.view().data, .stride = decoded.width * 3, .size = pixels.bytes()};
+    // libwebp holds a lossless image as 4 bytes per pixel.
+    const bool lossless = features_of(stream, stream.size()).format == kLossless;
+    const MemoryClaim claim(
+        lossless ? std::uint64_t{4} * static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height) : 0);
     const VP8StatusCode status = WebPDecode(data_of(stream), stream.size(), &config);
     WebPFreeDecBuffer(&config.output);
     check_status(status, stream.size());

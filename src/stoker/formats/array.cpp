@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/formats/class_names.h"
 
 namespace stoker {
@@ -222,6 +223,7 @@ std::vector<std::int64_t> array_labels(const ArrayView& array, std::int64_t coun
         const bool other_count = !array.shape.empty() && may_be_labels(array, array.shape[0]);
         refuse(array, other_count ? fmt::format("{} labels, one for each image", count) : kExpected, describe(array));
     }
+    require_memory(static_cast<std::uint64_t>(count) * sizeof(std::int64_t), array.name);
     if (is_rows(array)) {
         return one_hot(array, first);
     }

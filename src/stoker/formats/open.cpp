@@ -14,6 +14,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/suggest.h"
 #include "stoker/formats/arrays/array_dataset.h"
@@ -272,7 +273,7 @@ std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, cons
         if (format == nullptr) {
             refuse(data);
         }
-        return format->open(data, split, options);
+        return with_memory_place(shown_name(data), [&] { return format->open(data, split, options); });
     });
 }
 

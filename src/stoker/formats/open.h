@@ -19,7 +19,7 @@ struct OpenOptions {
 // folder of them), a file of arrays (.npy, .npz, .safetensors, .pt; a folder with images.npy), an HDF5 file, or
 // "synth:digits[?count=N&seed=S]". Packed sets and shards may lie behind http://, https:// and s3://. Throws IoError
 // where the path does not exist, DataError or Unsupported where it holds nothing readable; the message lists what can
-// be read.
+// be read. Throws MemoryError for data that must be held in memory and does not fit; mapped data may be of any size.
 std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options = {});
 
 // True for data in any of these formats but a folder of images.

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/io/gzip.h"
 
 namespace stoker {
@@ -277,6 +278,7 @@ Buffer ZipFile::inflate(const ZipEntry& entry) const {
         unsupported(fmt::format("{:?} stored or deflated", entry.name),
                     fmt::format("compression method {}", entry.method));
     }
+    with_memory_place(path_, [&] { require_memory(entry.size, entry.name); });
     Buffer out(entry.size);
     if (entry.method == ZipEntry::stored) {
         std::ranges::copy(packed, out.data());

@@ -49,7 +49,8 @@ class ZipFile {
     // The member's bytes in the file, without checking its checksum. Throws Unsupported if they are compressed.
     std::span<const std::byte> stored(const ZipEntry& entry) const;
 
-    // A copy of the member's bytes, inflated if needed, checked against its size and checksum. Throws DataError.
+    // A copy of the member's bytes, inflated if needed, checked against its size and checksum. Throws DataError, and
+    // MemoryError for a size beyond the memory limit.
     Buffer inflate(const ZipEntry& entry) const;
 
     // Reads a stored member once and compares it with its checksum. Throws DataError. Only for archives whose writer is

@@ -10,6 +10,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/base/pluralize.h"
 
 namespace stoker {
@@ -105,6 +106,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     fields_ = image_fields(place_);
     const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());
     place_.pixels.streamed = fields_.front().sample_bytes() >= kStreamBytes / capacity;
+    require_ring();
     cache_ = make_sample_cache(dataset_->size(), options_.cache);
     try {
         start(0);
@@ -112,6 +114,17 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
         stop();
         throw;
     }
+}
+
+// Batches are allocated when they are needed. Too many of them are refused before the first one.
+void Loader::require_ring() const {
+    const std::int64_t batches = (options_.workers == 0 ? 1 : options_.prefetch) + 1;
+    const double bytes = static_cast<double>(batches) * static_cast<double>(batch_sampler_.max_slice()) *
+                         static_cast<double>(fields_.front().sample_bytes());
+    constexpr double kMost = 0x1p62;
+    require_memory(static_cast<std::uint64_t>(std::min(bytes, kMost)), "data.batch_size",
+                   fmt::format("these are {} batches of {}: lower data.batch_size or data.prefetch", batches,
+                               pluralize(batch_sampler_.max_slice(), "image")));
 }
 
 std::int64_t Loader::end_sequence() const {
@@ -243,7 +256,11 @@ void Loader::run_task(const RingTask& task, WorkerScratch& scratch, StageTimes& 
                 if (cache_ != nullptr && item + kAhead < task.end) {
                     cache_->prefetch(draws[static_cast<std::size_t>(item + kAhead)].index);
                 }
+                const std::uint64_t huge = huge_allocations();
                 fill_batch_item(*task.batch, slot, item, scratch, times);
+                if (huge_allocations() != huge) {  // or each worker would keep the memory of the largest image
+                    scratch = WorkerScratch();
+                }
             }
         });
     } catch (...) {

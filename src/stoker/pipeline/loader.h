@@ -105,6 +105,7 @@ class Loader {
         std::span<std::int64_t> indices;
     };
 
+    void require_ring() const;
     std::int64_t end_sequence() const;
     void start(std::int64_t sequence);
     void stop();

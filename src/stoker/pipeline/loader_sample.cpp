@@ -7,6 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/pipeline/loader.h"
 
@@ -27,6 +28,8 @@ namespace {
         throw error.located(place);
     } catch (const Unsupported& error) {  // unsupported is this sample, not the data set
         throw DataError(place, {.where = "sample", .expected = "a sample that can be read", .got = error.what()});
+    } catch (const MemoryError& error) {  // depends on the machine, so replacing the sample would change the order
+        throw error.within(fmt::format("{}: {}", dataset.path(), place.key));
     } catch (const Error&) {
         throw;
     } catch (const std::bad_alloc&) {

@@ -6,6 +6,7 @@
 
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/base/user_cache.h"
 #include "stoker/formats/concat.h"
@@ -39,6 +40,7 @@ bool keeps_remote_bytes(const DataRecipe& recipe) {
 
 // cache_bytes is divided between the two loaders by their numbers of samples.
 LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const Dataset& dataset) {
+    use_memory_limit(recipe.data);
     LoaderOptions options{.batch_size = recipe.data.batch_size, .prefetch = recipe.data.prefetch, .seed = recipe.seed};
     options.bad_samples = recipe.data.bad_samples.of(dataset.size());
     if (recipe.data.cache != "none" && !keeps_remote_bytes(recipe.data)) {
@@ -86,6 +88,12 @@ DatasetPtr open_test_splits(const DataRecipe& recipe) {
 
 }  // namespace
 
+void use_memory_limit(const DataRecipe& recipe) {
+    if (recipe.memory > 0) {
+        set_memory_limit(recipe.memory);
+    }
+}
+
 OpenOptions open_options(const DataRecipe& recipe) {
     OpenOptions options{.fields = {.image = recipe.fields.image, .label = recipe.fields.label}};
     if (keeps_remote_bytes(recipe)) {
@@ -102,6 +110,7 @@ std::vector<std::string> training_sets(const DataRecipe& recipe) {
 }
 
 RecipeData open_train_data(const DataRecipe& recipe) {
+    use_memory_limit(recipe);
     const std::optional<double> share = parse_share(recipe.val);
     RecipeData data;
     std::vector<DatasetPtr> train;
@@ -131,6 +140,7 @@ RecipeData open_data(const DataRecipe& recipe) {
 }
 
 RecipeData open_val_data(const DataRecipe& recipe) {
+    use_memory_limit(recipe);
     if (parse_share(recipe.val)) {
         return open_data(recipe);
     }

@@ -1,4 +1,4 @@
-// Opens the data sets that a recipe names, and makes the loader options for them.
+// Opens the data sets that a recipe names, and makes the loader options for them. Both call use_memory_limit.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,9 @@ struct RecipeData {
     std::shared_ptr<const Dataset> val;          // null: none
     std::vector<std::int64_t> train_parts = {};  // samples of data.train and of each of data.mix
 };
+
+// Sets the process's memory limit (base/memory_limit.h) to data.memory; "auto" leaves it as it is.
+void use_memory_limit(const DataRecipe& recipe);
 
 // data.fields and data.cache as options for open_dataset.
 OpenOptions open_options(const DataRecipe& recipe);

@@ -58,6 +58,7 @@ struct DataRecipe {
     std::int64_t cache_bytes = std::int64_t{4} << 30;
     std::string cache_dir;             // empty: the user's cache directory
     std::string cache_as = "decoded";  // decoded | encoded
+    std::int64_t memory = 0;           // bytes that the process may use; 0: what the system allows
     bool shuffle = true;
     bool drop_last = false;
     bool exif = false;

@@ -40,6 +40,23 @@ SchemaKey cache_bytes() {
         [](std::int64_t bytes) { return toml_string(byte_size_text(bytes)); });
 }
 
+SchemaKey memory() {
+    return value_key(
+        "data.memory", field(&Recipe::data, &DataRecipe::memory),
+        "\"auto\", or bytes of at least 1, or text such as \"8GiB\" (KiB MiB GiB TiB, KB MB GB TB)",
+        "memory that this process may use: data that would take more is refused, and a cache in memory stops growing "
+        "before; `auto`: what the machine and its cgroups allow",
+        [](const TomlValue& value) -> std::optional<std::int64_t> {
+            const auto* text = value.as<std::string>();
+            if (text != nullptr && *text == "auto") {
+                return 0;
+            }
+            const auto bytes = text != nullptr ? parse_byte_size(*text) : Between{1, kAny}.read(value);
+            return bytes && *bytes >= 1 ? bytes : std::nullopt;
+        },
+        [](std::int64_t bytes) { return toml_string(bytes == 0 ? "auto" : byte_size_text(bytes)); });
+}
+
 SchemaKey bad_samples() {
     return value_key(
         "data.bad_samples", field(&Recipe::data, &DataRecipe::bad_samples),
@@ -151,6 +168,7 @@ std::vector<SchemaKey> data_keys() {
              "folder of the cache for `cache = \"disk\"`; empty: the user's cache folder"),
         one_of("data.cache_as", at(&DataRecipe::cache_as), {"decoded", "encoded"},
                "`decoded`: pixels, after the ops before the first random one; `encoded`: as stored, which is smaller"),
+        memory(),
         flag("data.shuffle", at(&DataRecipe::shuffle), "a new order every epoch, given by `seed`"),
         integer_or_auto(
             "data.shuffle_window", at(&DataRecipe::shuffle_window), {0, kAny},

@@ -18,6 +18,7 @@
 #include "stoker/formats/arrays/safetensors.h"
 #include "stoker/formats/class_names.h"
 #include "stoker/formats/open.h"
+#include "support/memory_room.h"
 #include "support/page_cache.h"
 #include "support/temp_dir.h"
 
@@ -422,6 +423,44 @@ TEST(ArrayLabels, NumberedClasses) {
     EXPECT_THAT(of({kMaxNumberedClasses}), IsEmpty());
     EXPECT_THAT(numbered_classes(2), ElementsAre("0", "1"));
     EXPECT_THAT(numbered_classes(-1), IsEmpty());
+}
+
+// A small file with a large array: of pixels, of labels (8 bytes each in memory), or of texts.
+TEST(ArrayDataset, WhatTakesTooMuchMemoryIsRefusedInOneLine) {
+    const TempDir folder;
+    constexpr std::size_t kMany = 16 << 20;
+    const Member pixel = {.name = "images.npy", .content = npy("|u1", "16777216, 1, 1", std::string(kMany, '\0'))};
+    const std::pair<const char*, std::vector<Member>> bombs[] = {
+        {"images",
+         {{.name = "images.npy",
+           .content = npy("|u1", "90, 1024, 1024", std::string(90 << 20, '\0')),
+           .deflate = true}}},
+        {"labels", {pixel, {.name = "labels.npy", .content = npy("|u1", "16777216", std::string(kMany, '\0'))}}},
+        {"texts", {pixel, {.name = "keys.npy", .content = npy("|S1", "16777216", std::string(kMany, 'a'))}}},
+    };
+    for (const auto& [what, members] : bombs) {
+        const fs::path path = folder / "x.npz";
+        put(path, zip(members));
+        const testing::MemoryRoom room(100 * testing::kMiB);
+        EXPECT_THAT([&] { open_dataset(path.string(), Split::train); },
+                    ::testing::ThrowsMessage<MemoryError>(
+                        AllOf(HasSubstr("[" + path.string()), HasSubstr(what), HasSubstr("--memory"))))
+            << what;
+    }
+}
+
+TEST(ArrayDataset, MappedArraysMayBeLargerThanTheMemoryLimit) {
+    const TempDir folder;
+    const std::string pixels(64 << 20, '\7');
+    put(folder / "x.npy", npy("|u1", "64, 1024, 1024", pixels));
+    put(folder / "x.npz", zip({{.name = "images.npy", .content = npy("|u1", "64, 1024, 1024", pixels)}}));
+    const testing::MemoryRoom room(16 * testing::kMiB);
+    for (const char* name : {"x.npy", "x.npz"}) {
+        const auto dataset = open_dataset((folder / name).string(), Split::train);
+        Sample sample;
+        dataset->read(63, sample);
+        EXPECT_EQ(sample.bytes.back(), std::byte{7}) << name;
+    }
 }
 
 }  // namespace

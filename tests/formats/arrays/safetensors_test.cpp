@@ -12,6 +12,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
+#include "support/memory_room.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -190,6 +191,48 @@ TEST(Safetensors, HostileHeadersAreRefused) {
             EXPECT_THAT(error.what(), HasSubstr((folder / "x").string())) << what;
         }
     }
+}
+
+TEST(Safetensors, AKeyThatOccursTwiceIsRefused) {
+    const std::string tensor = R"({"dtype":"F32","shape":[2,2],"data_offsets":[0,16]})";
+    const std::string other = R"({"dtype":"F32","shape":[2,2],"data_offsets":[16,32]})";
+    const std::pair<std::string, std::string> headers[] = {
+        {R"("a")", fmt::format(R"({{"a":{},"b":{},"a":{}}})", tensor, other, tensor)},
+        {R"("shape")",
+         fmt::format(R"({{"b":{},"a":{{"shape":[4],"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}}})", other)},
+        {R"("x")", fmt::format(R"({{"__metadata__":{{"x":"1","x":"2"}},"a":{}}})", tensor)},
+        {R"("__metadata__")", fmt::format(R"({{"__metadata__":{{}},"a":{},"__metadata__":{{}}}})", tensor)},
+    };
+    for (const auto& [key, header] : headers) {
+        const std::string file = file_of(header, 32);
+        EXPECT_THAT([&] { parse_safetensors(as_bytes(file)); },
+                    ::testing::ThrowsMessage<DataError>(HasSubstr("the key " + key + " twice")));
+    }
+    const std::string apart = file_of(fmt::format(R"({{"a":{},"shape":{}}})", tensor, other), 32);
+    EXPECT_EQ(parse_safetensors(as_bytes(apart)).size(), 2u) << "the same key in several objects";
+}
+
+TEST(Safetensors, OverlappingTensorsAreRefused) {
+    const auto file = [](const char* second) {
+        return file_of(fmt::format(R"({{"b":{{"dtype":"U8","shape":[8],"data_offsets":{}}},)"
+                                   R"("a":{{"dtype":"U8","shape":[8],"data_offsets":[4,12]}},)"
+                                   R"("none":{{"dtype":"U8","shape":[0],"data_offsets":[6,6]}}}})",
+                                   second),
+                       24);
+    };
+    for (const char* second : {"[4,12]", "[0,8]", "[11,19]"}) {
+        EXPECT_THAT([&] { parse_safetensors(as_bytes(file(second))); },
+                    ::testing::ThrowsMessage<DataError>(
+                        ::testing::AllOf(HasSubstr("do not overlap"), HasSubstr("\"a\""), HasSubstr("\"b\""))))
+            << second;
+    }
+    EXPECT_EQ(parse_safetensors(as_bytes(file("[12,20]"))).size(), 3u);
+}
+
+TEST(Safetensors, AHeaderThatTakesTooMuchMemoryIsRefused) {
+    const std::string file = file_of(R"({"a":[)" + std::string(4'000'000, ' ') + "]}", 0);
+    const testing::MemoryRoom room(100 * testing::kMiB);
+    EXPECT_THROW(parse_safetensors(as_bytes(file)), MemoryError);
 }
 
 TEST(Safetensors, HeaderLongerThanTheFileIsRefusedBeforeAllocation) {

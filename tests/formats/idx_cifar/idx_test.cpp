@@ -14,6 +14,7 @@
 #include "stoker/base/rng.h"
 #include "stoker/io/gzip.h"
 #include "support/data.h"
+#include "support/memory_room.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -308,6 +309,18 @@ TEST(Idx, MnistIsWhatItIsKnownToBe) {
         EXPECT_EQ(sample.label, known.first_label);
         EXPECT_EQ(sample.bytes.size(), 784u);
     }
+}
+
+TEST(Idx, GzipThatTakesTooMuchMemoryIsRefusedBeforeItIsInflated) {
+    const TempDir folder;
+    const fs::path path = folder / "images.gz";
+    put(path, gzipped(idx_header({100, 1024, 1024}) + std::string(100 << 20, '\0')));
+    ASSERT_LT(fs::file_size(path), 1u << 20);
+    const testing::MemoryRoom room(50 * testing::kMiB);
+    EXPECT_THAT([&] { IdxFile file(path); }, ::testing::ThrowsMessage<MemoryError>(
+                                                 ::testing::AllOf(HasSubstr(path.string()), HasSubstr("100 MiB"))));
+    put(folder / "plain", idx_header({100, 1024, 1024}) + std::string(100 << 20, '\0'));
+    EXPECT_EQ(IdxFile(folder / "plain").bytes().size(), 100u << 20) << "a mapped file may be larger than memory";
 }
 
 }  // namespace

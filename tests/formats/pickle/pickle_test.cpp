@@ -12,6 +12,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/rng.h"
+#include "support/memory_room.h"
 
 namespace stoker {
 namespace {
@@ -382,6 +383,20 @@ TEST(Pickle, DamageIsAnErrorAndTheReaderGoesOn) {
         } catch (const Unsupported&) {
         }
         ASSERT_EQ(text_of(pickle.read(as_bytes(whole)).find("a")->array().bytes), "ab");
+    }
+}
+
+TEST(Pickle, MoreValuesThanTheMemoryLimitAllowsAreRefused) {
+    const std::size_t kMany = 8 << 20;
+    const std::pair<const char*, std::string> bombs[] = {
+        {"empty lists", "(" + std::string(kMany, ']') + "l."},
+        {"one value many times", "(K\1" + std::string(4 * kMany, '2') + "l."},
+        {"a memo with one high index", "K\1r" + std::string("\0\0\0\4", 4) + std::string(std::size_t{65} << 20, 'N')},
+    };
+    for (const auto& [what, bytes] : bombs) {
+        Pickle pickle;
+        const MemoryRoom room(80 * kMiB);
+        EXPECT_THROW(pickle.read(as_bytes(bytes)), MemoryError) << what;
     }
 }
 

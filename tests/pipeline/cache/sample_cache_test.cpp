@@ -1,8 +1,11 @@
 // Both caches: they return what was put, stay within the budget, and work with many threads.
 #include "stoker/pipeline/cache/sample_cache.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "support/memory_room.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -181,6 +185,62 @@ TEST(DiskCache, StopsGrowingWhereTheDiskIsFull) {
     }
     EXPECT_GT(hits, 10);
     EXPECT_LT(hits, 100);
+}
+
+// Puts samples of 1 MiB until the cache stops; returns how many it holds.
+std::int64_t fill(SampleCache& cache, std::int64_t size) {
+    Sample sample;
+    sample.storage.resize(testing::kMiB);
+    std::fill_n(sample.storage.data(), sample.storage.size(), std::byte{5});
+    sample.bytes = sample.storage.bytes();
+    std::int64_t held = 0;
+    for (std::int64_t i = 0; i < size; ++i) {
+        cache.put(i, sample);
+        held += cache.holds(i) ? 1 : 0;
+    }
+    return held;
+}
+
+TEST(RamCache, StopsGrowingBeforeTheMemoryLimit) {
+    const testing::MemoryRoom room(200 * testing::kMiB);
+    const auto cache = make_sample_cache(400, {.bytes = std::int64_t{1} << 40});
+    const std::int64_t held = fill(*cache, 400);
+    EXPECT_GT(held, 60);
+    EXPECT_LT(held, 160) << "a quarter of the limit stays free";
+    EXPECT_LE(cache->bytes(), (held + 1) * testing::kMiB);
+    EXPECT_THAT(cache->stop_reason(), ::testing::HasSubstr("that data.memory allows are free"));
+    Sample sample;
+    EXPECT_TRUE(cache->get(0, sample)) << "what it holds stays";
+}
+
+TEST(RamCache, CountsWhatElseTheProcessUses) {
+    const testing::MemoryRoom room(300 * testing::kMiB);
+    const std::vector<char> other(std::size_t{150} << 20, 'x');
+    const auto cache = make_sample_cache(400, {.bytes = std::int64_t{1} << 40});
+    EXPECT_LT(fill(*cache, 400), 100);
+    EXPECT_NE(cache->stop_reason(), "");
+}
+
+// Files of tmpfs are memory, other files are not.
+TEST(DiskCache, InATmpfsItStopsGrowingBeforeTheMemoryLimit) {
+    if (!std::filesystem::is_directory("/dev/shm")) {
+        GTEST_SKIP() << "needs /dev/shm";
+    }
+    const testing::MemoryRoom room(60 * testing::kMiB);
+    const auto in_memory = make_sample_cache(100, {.bytes = std::int64_t{1} << 40, .directory = "/dev/shm"});
+    {
+        const std::vector<char> other(std::size_t{40} << 20, 'x');
+        EXPECT_EQ(fill(*in_memory, 20), 0);
+    }
+    EXPECT_THAT(in_memory->stop_reason(), ::testing::HasSubstr("data.memory"));
+    const testing::TempDir directory;
+    struct statfs info {};
+    ASSERT_EQ(::statfs(directory.path().c_str(), &info), 0);
+    if (info.f_type != TMPFS_MAGIC) {
+        const auto on_disk = make_sample_cache(20, {.bytes = std::int64_t{1} << 40, .directory = directory.path()});
+        EXPECT_EQ(fill(*on_disk, 20), 20);
+        EXPECT_EQ(on_disk->stop_reason(), "");
+    }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/dct/dct_group.h"
 #include "stoker/codecs/dct/dct_record.h"
@@ -107,6 +108,7 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
         static_cast<std::uint8_t>(options.zstd ? std::max(kGroupPixels / (kBlockSide * header.frame.v_max), 1) : 1);
     header.head = jpeg.first(head);
     const unsigned restart_interval = codec.restart_interval;
+    const MemoryClaim claim(3 * coefficient_bytes(codec));  // libjpeg's, our blocks, and the record
     const JpegBlocks blocks = read_blocks(reader, header.frame);
     header.frame = blocks.frame;
     if (baseline) {

@@ -2,6 +2,7 @@
 // libjpeg. Both return the same pixels.
 #include "stoker/codecs/jpeg/jpeg.h"
 
+#include "stoker/base/memory_limit.h"
 #include "stoker/codecs/jpeg/jpeg_blocks.h"
 
 namespace stoker {
@@ -65,6 +66,7 @@ bool JpegDecoder::decode_baseline(const Region& region, RowSink& sink) {
 void JpegDecoder::decode_with_libjpeg(const Box& box, RowSink& sink) {
     jpeg_decompress_struct& codec = reader_.codec();
     const bool cmyk = codec.num_components == 4;
+    const MemoryClaim claim(jpeg_has_multiple_scans(&codec) != FALSE ? coefficient_bytes(codec) : 0);
     codec.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
     codec.dct_method = JDCT_ISLOW;
     codec.do_fancy_upsampling = TRUE;

@@ -1,6 +1,7 @@
 // Reads a JPEG's frame, tables and quantised coefficients with libjpeg, for every coding process. Internal to codecs/.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "stoker/codecs/jpeg/jpeg_frame.h"
@@ -13,6 +14,9 @@ namespace stoker {
 bool read_frame(const jpeg_decompress_struct& codec, JpegFrame& frame);
 // Reads the quantisation tables that libjpeg has seen so far. Returns false if one is missing.
 bool read_quant_tables(const jpeg_decompress_struct& codec, JpegFrame& frame);
+
+// Bytes of all coefficients of an opened JPEG. libjpeg holds them in memory for a JPEG of several scans.
+std::uint64_t coefficient_bytes(const jpeg_decompress_struct& codec);
 
 struct JpegBlocks {
     JpegFrame frame;

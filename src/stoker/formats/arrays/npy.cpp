@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/utf8.h"
 
@@ -122,6 +123,7 @@ std::vector<std::string> parse_npy_text(std::span<const std::byte> bytes) {
                    fmt::format("{} bytes", bytes.size() - header.data));
     }
     check_elements(header, bytes.size(), count * item, [&] { return header.descr; });
+    require_memory(count * (sizeof(std::string) + item), "texts");
     std::vector<std::string> texts;
     texts.reserve(count);
     for (std::size_t at = header.data; at < bytes.size(); at += item) {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/image_kind.h"
 
@@ -136,7 +137,7 @@ PtFile::PtFile(const std::filesystem::path& path, bool all, std::span<const std:
       pickle_(path.string()),
       all_(all),
       wanted_(wanted.begin(), wanted.end()) {
-    with_place({.path = path_}, [&] { read(); });
+    with_memory_place(path_, [&] { with_place({.path = path_}, [&] { read(); }); });
 }
 
 PtFile::PtFile(std::span<const std::byte> bytes) : zip_(bytes) {
@@ -323,6 +324,7 @@ void PtFile::add_integers(std::string name, const PickleValue& list) {
 }
 
 void PtFile::add_texts(std::string name, const PickleValue& list) {
+    require_memory(list.size() * sizeof(std::string), name);
     std::vector<std::string>& texts = texts_[std::move(name)];
     for (std::size_t i = 0; i < list.size(); ++i) {
         text_bytes_ += list[i].text().size();
@@ -360,6 +362,7 @@ std::span<std::byte> PtFile::new_copy(const std::string& name, std::uint64_t siz
         unsupported("contiguous tensors", fmt::format("{:?}, of which {} bytes would have to be copied", name, size),
                     "save its contiguous()");
     }
+    require_memory(size, name);
     copied_ += size;
     copies_.emplace_back(size);
     return copies_.back().bytes();

@@ -9,11 +9,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
+#include "stoker/base/memory_limit.h"
 
 namespace stoker {
 namespace {
@@ -107,6 +109,51 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::ordered_js
     }
     entry.bytes = data.subspan(begin, end - begin);
     return entry;
+}
+
+// Parses the header. A key that occurs twice is refused: readers would disagree on which of the two counts.
+nlohmann::ordered_json parse_header(const char* text, std::uint64_t length) {
+    constexpr std::uint64_t kParsedRatio = 40;  // the most memory of parsed JSON for a byte of its text
+    require_memory(kParsedRatio * length, "header");
+    std::vector<std::set<std::string>> keys;  // of each open object
+    std::string twice;
+    const auto callback = [&](int /*depth*/, nlohmann::ordered_json::parse_event_t event,
+                              nlohmann::ordered_json& json) {
+        using Event = nlohmann::ordered_json::parse_event_t;
+        if (event == Event::object_start) {
+            keys.emplace_back();
+        } else if (event == Event::object_end) {
+            keys.pop_back();
+        } else if (event == Event::key && !keys.back().insert(json.get<std::string>()).second) {
+            twice = shown(json);
+        }
+        return true;
+    };
+    auto header = nlohmann::ordered_json::parse(text, text + length, callback, /*allow_exceptions=*/false);
+    if (!header.is_object()) {
+        refuse("a safetensors file, whose header is a JSON object", "another header");
+    }
+    if (!twice.empty()) {
+        refuse("each key of the header once", fmt::format("the key {} twice", twice));
+    }
+    return header;
+}
+
+void require_apart(const std::vector<SafetensorsEntry>& entries) {
+    std::vector<const SafetensorsEntry*> order;
+    for (const SafetensorsEntry& entry : entries) {
+        if (!entry.bytes.empty()) {
+            order.push_back(&entry);
+        }
+    }
+    std::ranges::sort(order, {}, [](const SafetensorsEntry* entry) { return entry->bytes.data(); });
+    for (std::size_t i = 1; i < order.size(); ++i) {
+        const auto& before = order[i - 1]->bytes;
+        if (order[i]->bytes.data() < before.data() + before.size()) {
+            refuse("tensors that do not overlap",
+                   fmt::format("bytes that belong to both {:?} and {:?}", order[i - 1]->name, order[i]->name));
+        }
+    }
 }
 
 [[noreturn]] void refuse_truncated(std::uint64_t size, std::uint64_t least, const char* at_least) {
@@ -212,10 +259,7 @@ std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes
     const std::uint64_t length = header_length(bytes);
     const auto data = bytes.subspan(sizeof length + length);
     const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof length);
-    const auto header = nlohmann::ordered_json::parse(text, text + length, nullptr, /*allow_exceptions=*/false);
-    if (!header.is_object()) {
-        refuse("a safetensors file, whose header is a JSON object", "another header");
-    }
+    const auto header = parse_header(text, length);
     require_data(header, bytes.size(), sizeof length + length);
     std::vector<SafetensorsEntry> entries;
     for (const auto& [name, json] : header.items()) {
@@ -231,6 +275,7 @@ std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes
             refuse(fmt::format("dtype, shape and data_offsets for {}", name), error.what());
         }
     }
+    require_apart(entries);
     return entries;
 }
 

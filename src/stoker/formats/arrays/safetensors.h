@@ -38,7 +38,8 @@ struct SafetensorsEntry {
 };
 
 // The tensors in the bytes of a safetensors file, in the header's order; their bytes are views. Checks every name,
-// type, shape and offset first. Throws DataError. `metadata`, where given, is filled with the file's.
+// type, shape and offset first. Throws DataError, also for a key that occurs twice and for tensors that overlap.
+// `metadata`, where given, is filled with the file's.
 std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> bytes,
                                                 SafetensorsMetadata* metadata = nullptr);
 

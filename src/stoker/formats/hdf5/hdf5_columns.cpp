@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/formats/array.h"
 #include "stoker/formats/hdf5/hdf5_bytes.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
@@ -30,6 +31,13 @@ void check_bytes(const Hdf5Bytes& file, const std::string& name, std::uint64_t b
     }
 }
 
+// The library reads a whole chunk, whose stated size may be 4 GiB, before it returns a part of it.
+void require_chunk(const Hdf5Bytes& file, const Hdf5Info& info) {
+    if (info.layout == Hdf5Layout::chunked) {
+        require_memory(hdf5_shape_bytes(info, info.chunk, file.path()), info.name);
+    }
+}
+
 std::string_view trimmed(std::string_view text, H5T_str_t padding) {
     if (padding == H5T_STR_NULLTERM) {
         return text.substr(0, text.find('\0'));
@@ -46,6 +54,7 @@ std::vector<std::string> fixed_strings(const Hdf5Bytes& file, const std::string&
     const std::size_t item = H5Tget_size(type.get());
     check_bytes(file, name,
                 checked_array_bytes({}, {static_cast<std::int64_t>(count), static_cast<std::int64_t>(item)}));
+    require_memory(count * (2 * item + sizeof(std::string)), name);
     std::vector<std::string> texts;
     std::string all(count * item, '\0');
     check_hdf5(read(type.get(), all.data()), path, kText);
@@ -111,6 +120,7 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
                          .got = fmt::format("{} of ({})", info.type_name, fmt::join(info.shape, ", "))});
     }
     check_bytes(file, info.name, hdf5_shape_bytes(info, info.shape, file.path()));
+    require_chunk(file, info);
     ArrayView part{.name = info.name, .type = info.type, .shape = info.shape, .bytes = {}};
     Buffer numbers;
     std::vector<std::int64_t> labels;
@@ -118,6 +128,8 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
         if (!may_be_labels(part, count)) {
             array_labels(part, count);  // throws the reason before it reads any bytes
         }
+        require_memory(static_cast<std::uint64_t>(count) * sizeof(std::int64_t), info.name);
+        labels.reserve(static_cast<std::size_t>(count));
         const std::int64_t columns = info.shape.size() == 2 ? std::max<std::int64_t>(info.shape[1], 1) : 1;
         const std::int64_t most = std::max<std::int64_t>((std::int64_t{1} << 20) / columns, 1);
         part.type = {.kind = info.type.kind, .item_size = 8};
@@ -142,6 +154,7 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
 std::vector<std::string> read_strings(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info) {
     if (info.sequences) {
         check_bytes(file, info.name, hdf5_shape_bytes(info, info.shape, file.path()));
+        require_memory(static_cast<std::uint64_t>(info.shape[0]) * sizeof(std::string), info.name);
         const auto records = open_records(file, std::move(dataset), info, Hdf5Access::fast);
         std::vector<std::string> texts;
         Buffer storage;
@@ -151,6 +164,7 @@ std::vector<std::string> read_strings(const Hdf5Bytes& file, Hdf5Id dataset, con
         }
         return texts;
     }
+    require_chunk(file, info);
     const Hdf5Lock lock;
     const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, file.path(), kText);
     const Hdf5Id space(H5Dget_space(dataset.get()), H5Sclose, file.path(), kText);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/io/gzip.h"
 
 namespace stoker {
@@ -124,6 +125,7 @@ void IdxFile::inflate(const std::string& path) {
     if (header.elements / kMaxGzipRatio > compressed) {
         bad(4, fmt::format("a size that {} bytes of gzip can hold", compressed), header.describe());
     }
+    require_memory(header.elements, path);
     inflated_.resize(header.elements);
     const std::size_t got = header.header_bytes + reader.read(inflated_.bytes());
     std::byte extra{};

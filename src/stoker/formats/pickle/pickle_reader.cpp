@@ -11,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/memory_limit.h"
 
 namespace stoker {
 namespace {
@@ -54,6 +55,10 @@ Number PickleReader::take_number() {
     Number number{};
     std::memcpy(&number, take(sizeof number).data(), sizeof number);
     return number;
+}
+
+void PickleReader::check_size(std::size_t bytes) {
+    require_memory(bytes, "pickle");
 }
 
 std::string_view PickleReader::take_line() {
@@ -128,10 +133,16 @@ void PickleReader::extend(std::uint32_t list, PickleTag tag, std::span<const std
         } else if (node.begin + node.link != items_.size()) {
             room = std::max<std::size_t>(needed, 2 * node.size);
             const std::size_t begin = items_.size();
+            if (begin + room > items_.capacity()) {
+                check_size(2 * (begin + room) * sizeof(std::uint32_t));
+            }
             items_.resize(begin + room);
             std::copy_n(items_.begin() + static_cast<std::ptrdiff_t>(node.begin), node.size,
                         items_.begin() + static_cast<std::ptrdiff_t>(begin));
             node.begin = begin;
+        }
+        if (node.begin + room > items_.capacity()) {
+            check_size(2 * (node.begin + room) * sizeof(std::uint32_t));
         }
         items_.resize(node.begin + room);
         node.link = static_cast<std::uint32_t>(room);
@@ -177,6 +188,9 @@ void PickleReader::memoize(std::uint64_t at) {
     if (at >= memo_.size()) {
         if (at >= bytes_.size()) {
             bad("a memo index below the pickle's size", fmt::format("{}", at));
+        }
+        if (at >= memo_.capacity()) {
+            check_size(2 * static_cast<std::size_t>(at) * sizeof(std::uint32_t));
         }
         memo_.resize(static_cast<std::size_t>(at) + 1, kNoPickleNode);
     }

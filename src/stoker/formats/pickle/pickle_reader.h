@@ -151,7 +151,10 @@ class PickleReader {
     std::int64_t take_decimal();
 
     // The stack. Values below the last mark are out of reach.
-    void push(std::uint32_t number) { stack_.push_back(number); }
+    void push(std::uint32_t number) {
+        check_growth(stack_);
+        stack_.push_back(number);
+    }
     std::uint32_t top() const {
         if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
             bad("a value on the stack", "none");
@@ -174,11 +177,23 @@ class PickleReader {
         marks_.pop_back();
     }
 
+    // One byte of a pickle may be an empty list, so before a long vector doubles, its new size is checked against the
+    // memory limit.
+    template <typename Item>
+    static void check_growth(const std::vector<Item>& items) {
+        constexpr std::size_t kLong = (std::size_t{8} << 20) / sizeof(Item);
+        if (items.size() == items.capacity() && items.size() >= kLong) [[unlikely]] {
+            check_size(2 * items.size() * sizeof(Item));
+        }
+    }
+    static void check_size(std::size_t bytes);  // throws MemoryError
+
     // Add nodes to the arena.
     std::uint32_t add(const PickleNode& node) {
         if (nodes_.size() == kNoPickleNode) {
             unsupported("more than 4 billion values");
         }
+        check_growth(nodes_);
         nodes_.push_back(node);
         return static_cast<std::uint32_t>(nodes_.size() - 1);
     }

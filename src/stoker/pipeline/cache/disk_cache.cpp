@@ -1,6 +1,8 @@
 // The cache in an unnamed file. The system removes it when the process ends, so nothing stale or half-written is ever
 // read. A writer reserves its part by advancing an atomic counter; the entry is published when it is written.
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/pipeline/cache/cache_room.h"
 #include "stoker/pipeline/cache/cached_header.h"
 
 namespace stoker {
@@ -32,12 +35,19 @@ Descriptor make_unnamed_file(const std::filesystem::path& directory) {
     return Descriptor(fd);
 }
 
+// Files of tmpfs are memory.
+bool lies_in_memory(const Descriptor& file) {
+    struct statfs info {};
+    return ::fstatfs(file.get(), &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+}
+
 class DiskCache final : public SampleCache {
   public:
     DiskCache(std::int64_t size, std::int64_t budget_bytes, const std::filesystem::path& directory)
         : budget_(budget_bytes),
           directory_(directory),
           file_(make_unnamed_file(directory)),
+          in_memory_(lies_in_memory(file_)),
           places_(std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(size))) {}
 
     bool get(std::int64_t index, Sample& sample) const override {
@@ -69,6 +79,10 @@ class DiskCache final : public SampleCache {
         if (stopped_ || !reserve_bytes(used_, budget_, bytes)) {
             return;
         }
+        if (in_memory_ && !room_.take(bytes)) {
+            used_.fetch_sub(bytes);
+            return;
+        }
         // Two threads that put the same sample write it twice. Both copies count, so the file stays within the budget.
         const std::int64_t offset = end_.fetch_add(bytes);
         const auto at = static_cast<std::uint64_t>(offset);
@@ -85,7 +99,7 @@ class DiskCache final : public SampleCache {
     std::int64_t bytes() const override { return used_.load(std::memory_order_relaxed); }
     std::string stop_reason() const override {
         const std::lock_guard lock(mutex_);
-        return why_;
+        return why_.empty() ? room_.stop_reason() : why_;
     }
 
   private:
@@ -99,6 +113,8 @@ class DiskCache final : public SampleCache {
     const std::int64_t budget_;
     const std::filesystem::path directory_;
     const Descriptor file_;
+    const bool in_memory_;
+    CacheRoom room_;
     std::atomic<std::int64_t> used_{0};
     std::atomic<std::int64_t> end_{0};                     // size of the file
     std::unique_ptr<std::atomic<std::int64_t>[]> places_;  // offset of each sample's header, plus 1; 0: not cached

@@ -16,10 +16,9 @@ namespace {
 
 // Keys that may differ between hosts. Weights may, because rank 0's are sent to all.
 constexpr const char* kHostKeys[] = {
-    "name",          "device",        "data.train",       "data.val",       "data.mix",
-    "data.workers",  "data.cache",    "data.cache_bytes", "data.cache_dir", "data.cache_as",
-    "data.prefetch", "train.threads", "data.pin_memory",  "model.weights",  "model.script",
-    "model.export",
+    "name",          "device",           "data.train",     "data.val",      "data.mix",     "data.workers",
+    "data.cache",    "data.cache_bytes", "data.cache_dir", "data.cache_as", "data.memory",  "data.prefetch",
+    "train.threads", "data.pin_memory",  "model.weights",  "model.script",  "model.export",
 };
 
 std::string identity(const Loader& loader) {

@@ -30,7 +30,7 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
 [[noreturn]] void refuse_out_of_memory(const std::exception& error, std::int64_t accumulate) {
     throw Error({.where = "memory",
                  .expected = "room for this rank's part of the batch",
-                 .got = first_line_of(error),
+                 .got = describe_shortage(error),
                  .hint = "several processes cannot split a batch further during a run: set train.accumulate to " +
                          std::to_string(2 * accumulate)});
 }

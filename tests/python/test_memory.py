@@ -1,0 +1,176 @@
+# The memory that the process may use: in a real cgroup where this test may make one, otherwise by --memory and
+# data.memory. A run ends by a message or goes on without its cache; the kernel never kills it.
+import gzip
+import os
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import PROGRAM
+from PIL import Image
+
+MIB = 1 << 20
+
+
+class Cgroup:
+    """A memory cgroup of its own, v2 or v1."""
+
+    def __init__(self, limit):
+        v2 = Path("/sys/fs/cgroup/cgroup.controllers")
+        parent = Path("/sys/fs/cgroup") if v2.exists() else Path("/sys/fs/cgroup/memory")
+        if v2.exists() and "memory" not in (parent / "cgroup.subtree_control").read_text().split():
+            raise OSError("memory is not delegated")
+        self.folder = parent / f"stoker-test-{os.getpid()}"
+        self.folder.mkdir()
+        try:
+            name = "memory.max" if v2.exists() else "memory.limit_in_bytes"
+            (self.folder / name).write_text(str(limit))
+        except OSError:
+            self.folder.rmdir()
+            raise
+
+    def enter(self):
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@pytest.fixture
+def limited(tmp_path):
+    """Runs the program in a cgroup with a limit in MiB."""
+    groups = []
+
+    def run(limit, *arguments):
+        try:
+            group = Cgroup(limit * MIB)
+        except OSError as error:
+            pytest.skip(f"needs a cgroup of its own: {error}")
+        groups.append(group)
+        command = [str(PROGRAM), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, preexec_fn=group.enter)
+        group.folder.rmdir()
+        groups.remove(group)
+        return done
+
+    yield run
+    for group in groups:
+        group.folder.rmdir()
+
+
+def deflated_npz(path, mib):
+    """A file of about a thousandth of the images' size."""
+    shape = (mib, 1024, 1024)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("images.npy", "w") as out:
+        np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        for _ in range(mib):
+            out.write(bytes(MIB))
+
+
+def gzipped_idx(folder, mib):
+    folder.mkdir()
+    with gzip.open(folder / "train-images-idx3-ubyte.gz", "wb") as out:
+        out.write(struct.pack(">IIII", 0x803, mib, 1024, 1024))
+        for _ in range(mib):
+            out.write(bytes(MIB))
+    (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, mib) + bytes(mib))
+
+
+def is_one_line(text, *words):
+    assert text.startswith("stoker: [") and text.count("\n") == 1, text
+    for word in words:
+        assert word in text, text
+
+
+def test_compressed_data_beyond_the_cgroups_limit_is_refused(limited, tmp_path):
+    deflated_npz(tmp_path / "bomb.npz", 400)
+    gzipped_idx(tmp_path / "idx", 400)
+    for name in ["bomb.npz", "idx"]:
+        done = limited(200, "inspect", name)
+        assert done.returncode == 1, (done.returncode, done.stderr)
+        is_one_line(done.stderr, f"[{name}", "400 MiB", "of the 200 MiB that the cgroup allows", "--memory")
+
+
+def test_the_limit_can_be_given(stoker, tmp_path):
+    deflated_npz(tmp_path / "x.npz", 100)
+    is_one_line(stoker("inspect", "x.npz", "--memory", "50MiB", status=1).err, "[x.npz", "100 MiB", "50.0 MiB")
+    is_one_line(stoker("pack", "x.npz", "x.stk", "--memory", "50MiB", status=1).err, "[x.npz", "100 MiB")
+    assert stoker("inspect", "x.npz", "--memory", "1GiB", "--json").json()["samples"] == 100
+    assert "expected an amount of bytes" in stoker("inspect", "x.npz", "--memory", "much", status=2).err
+
+
+def test_huge_images_are_refused(limited, tmp_path):
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    for number in range(2):
+        Image.new("RGB", (9000, 9000)).save(tmp_path / "photos" / "a" / f"{number}.png", compress_level=1)
+    done = limited(150, "bench", "pipeline", "--data", "photos", "--rounds", "1", "--batches", "1", "--batch", "2")
+    assert done.returncode in (0, 1), (done.returncode, done.stderr)
+    if done.returncode == 1:
+        is_one_line(done.stderr, "photos: a/", "MiB that the cgroup allows", "data.workers")
+
+
+RECIPE = """
+seed = 1
+[data]
+train = "images"
+batch_size = 16
+workers = 2
+cache = "ram"
+train_ops = [{op = "normalize", mean = [0.5, 0.5, 0.5], std = [0.5, 0.5, 0.5]}]
+[model]
+hidden = [4]
+[train]
+epochs = 2
+threads = 1
+"""
+
+
+@pytest.fixture
+def images(tmp_path):
+    """600 MB of decoded pixels in small files."""
+    for number in range(800):
+        folder = tmp_path / "images" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (500, 500), (number % 256, 80, 7)).save(folder / f"{number}.png")
+    (tmp_path / "r.toml").write_text(RECIPE)
+
+
+def test_a_cache_in_memory_stops_before_the_cgroups_limit(limited, images, tmp_path):
+    done = limited(500, "train", "r.toml", "--out", "run")
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    lines = [line for line in done.stderr.splitlines() if "the cache stopped growing" in line]
+    assert len(lines) == 1 and "of the 500 MiB that the cgroup allows are free" in lines[0], done.stderr
+
+
+def test_low_memory_is_said_in_words(stoker, recipe, tmp_path):
+    """RLIMIT_AS is met at many places: by allocators, LibTorch and oneDNN."""
+    path = recipe('{op = "resize", size = [64, 64]}', "batch_size = 60", rest='[model]\nname = "resnet18"\n')
+    said = []
+    for mib in [1500, 1800, 2200, 2600]:
+        limit = ["prlimit", f"--as={mib * MIB}"]
+        done = subprocess.run([*limit, str(PROGRAM), "train", path, "--out", f"run{mib}"], capture_output=True, text=True,
+                              cwd=tmp_path)
+        for word in ["std::bad_alloc", "DefaultCPUAllocator", "could not create a primitive"]:
+            assert word not in done.stderr, done.stderr
+        said += [line for line in done.stderr.splitlines() if "ulimit -v allows" in line]
+    assert said
+
+
+PARENT = """
+import json, subprocess, sys
+large = bytearray(b"x") * (800 << 20)
+print(json.loads(subprocess.run(sys.argv[1:], capture_output=True, text=True, check=True).stdout)["peak_rss_mb"])
+"""
+
+
+@pytest.mark.parametrize("command", ["bench", "train"])
+def test_the_peak_is_the_programs_own(command, recipe, drawn, tmp_path):
+    """Not that of the process that started it, which a new program inherits in ru_maxrss."""
+    words = ["bench", "pipeline", "--data", drawn, "--size", "32", "--rounds", "1", "--batches", "2", "--json"]
+    if command == "train":
+        path = recipe('{op = "resize", size = [8, 8]}', "batch_size = 20", rest="[train]\nepochs = 1")
+        words = ["train", path, "--out", "run", "--json"]
+    command = [sys.executable, "-c", PARENT, str(PROGRAM), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert 1 < float(done.stdout) < 700
