@@ -48,10 +48,10 @@ class MemoryLimitTest : public ::testing::Test {
 };
 
 TEST_F(MemoryLimitTest, WithoutACgroupTheMachineCounts) {
-    expect(8'000'000 * 1024, 6'000'000 * 1024, "the machine has");
+    expect(8'192'000'000, 6'144'000'000, "the machine has");
     write("memory.max", "max\n");
     write("memory/memory.limit_in_bytes", "9223372036854771712\n");  // v1 without a limit
-    expect(8'000'000 * 1024, 6'000'000 * 1024, "the machine has");
+    expect(8'192'000'000, 6'144'000'000, "the machine has");
 }
 
 TEST_F(MemoryLimitTest, CgroupV2WithoutItsPageCache) {

@@ -109,6 +109,13 @@ TEST(BombTest, Pnm) {
     }
 }
 
+void overwrite(Bytes& bytes, std::ptrdiff_t offset, std::uint32_t value, int size, bool big_endian) {
+    for (int i = 0; i < size; ++i) {
+        const int shift = 8 * (big_endian ? size - 1 - i : i);
+        bytes.at(static_cast<std::size_t>(offset + i)) = static_cast<std::byte>(value >> shift);
+    }
+}
+
 // Images within the limit of pixels, whose decoding takes more memory than the process may use. 12000 x 12000 pixels
 // are 432 MB, and as many bytes for the coefficients of a progressive JPEG with chroma at half size.
 TEST(BombTest, WhatTakesTooMuchMemoryIsRefusedBeforeItIsAllocated) {
@@ -117,16 +124,12 @@ TEST(BombTest, WhatTakesTooMuchMemoryIsRefusedBeforeItIsAllocated) {
     const Bytes frame = bytes_of({0xFF, 0xC2, 0x00, 0x11, 0x08});
     const auto at = std::search(jpeg.begin(), jpeg.end(), frame.begin(), frame.end());
     ASSERT_NE(at, jpeg.end());
-    Bytes sides;
-    append_number(sides, kSide, 2, true);
-    append_number(sides, kSide, 2, true);
-    std::ranges::copy(sides, at + 5);
+    overwrite(jpeg, at + 5 - jpeg.begin(), kSide << 16 | kSide, 4, true);
 
     const Bytes small = encode_png(picture(4, 4).view());
-    Bytes header;
-    append_number(header, kSide, 4, true);
-    append_number(header, kSide, 4, true);
-    header = joined({header, std::span(small).subspan(24, 5)});
+    Bytes header(small.begin() + 16, small.begin() + 29);
+    overwrite(header, 0, kSide, 4, true);
+    overwrite(header, 4, kSide, 4, true);
     header.back() = std::byte{1};  // interlaced
     const Bytes png = joined({std::span(small).first(8), png_chunk("IHDR", header), std::span(small).subspan(33)});
 
@@ -134,9 +137,7 @@ TEST(BombTest, WhatTakesTooMuchMemoryIsRefusedBeforeItIsAllocated) {
     const Bytes stream = bytes_of({0x2F});
     const auto start = std::search(webp.begin() + 20, webp.end(), stream.begin(), stream.end());
     ASSERT_NE(start, webp.end());
-    Bytes lossless;
-    append_number(lossless, (kSide - 1) | (kSide - 1) << 14, 4, false);
-    std::ranges::copy(lossless, start + 1);
+    overwrite(webp, start + 1 - webp.begin(), (kSide - 1) | (kSide - 1) << 14, 4, false);
 
     RowByRow rows;  // takes no memory for the image
     const MemoryRoom room(100 * kMiB);

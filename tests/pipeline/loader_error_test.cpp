@@ -234,7 +234,7 @@ TEST(LoaderErrors, BatchesBeyondTheMemoryLimitAreRefusedAtOnce) {
     const LoaderOptions options{.batch_size = 1000, .workers = 2, .prefetch = 3};  // 4 x 49 MB
     EXPECT_THAT([&] { Loader(dataset, Transform(), options); },
                 ::testing::ThrowsMessage<MemoryError>(
-                    ::testing::AllOf(HasSubstr("[data.batch_size]"), HasSubstr("4 batches of 1000 images"),
+                    ::testing::AllOf(HasSubstr("[data.batch_size]"), HasSubstr("4 batches of 1,000 images"),
                                      HasSubstr("lower data.batch_size or data.prefetch"))));
     Loader small(dataset, Transform(), {.batch_size = 100, .workers = 2, .prefetch = 3});
     EXPECT_NE(small.next(), nullptr);

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -33,10 +34,11 @@ std::uint64_t number_in(const std::string& path) {
 std::uint64_t sum_of(const std::string& path, std::initializer_list<std::string_view> names) {
     std::ifstream file(path);
     std::uint64_t sum = 0;
-    std::string name;
-    std::uint64_t value = 0;
-    for (std::string rest; file >> name >> value; std::getline(file, rest)) {
-        sum += std::ranges::find(names, name) != names.end() ? value : 0;
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line);
+        std::string name;
+        std::uint64_t value = 0;
+        sum += words >> name >> value && std::ranges::find(names, name) != names.end() ? value : 0;
     }
     return sum;
 }
@@ -192,8 +194,10 @@ MemoryError::MemoryError(std::string where, std::uint64_t bytes, std::uint64_t l
                                        hint, hint.empty() ? "" : ", ")}) {}
 
 MemoryError::MemoryError(std::string where, const ErrorInfo& info)
-    : IoError(ErrorInfo{
-          .where = where.empty() ? "host memory" : where, .expected = info.expected, .got = info.got, .hint = info.hint}),
+    : IoError(ErrorInfo{.where = where.empty() ? "host memory" : where,
+                        .expected = info.expected,
+                        .got = info.got,
+                        .hint = info.hint}),
       where_(std::move(where)),
       info_(info) {}
 

@@ -28,8 +28,9 @@ bool is_primitive_failure(std::string_view text) {
 }
 
 bool memory_is_low() {
+    constexpr std::uint64_t kLittle = std::uint64_t{1} << 30;
     const MemoryLimit limit = memory_limit();
-    return limit.available < limit.total / 8;
+    return limit.available < std::max(limit.total / 8, kLittle);
 }
 
 // The size in "DefaultCPUAllocator: can't allocate memory: you tried to allocate 123 bytes".

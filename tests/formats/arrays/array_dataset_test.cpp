@@ -429,14 +429,14 @@ TEST(ArrayLabels, NumberedClasses) {
 TEST(ArrayDataset, WhatTakesTooMuchMemoryIsRefusedInOneLine) {
     const TempDir folder;
     constexpr std::size_t kMany = 16 << 20;
-    const Member pixel = {.name = "images.npy", .content = npy("|u1", "16777216, 1, 1", std::string(kMany, '\0'))};
+    const Member pixel = {.name = "images.npy", .content = npy("|u1", "(16777216, 1, 1)", std::string(kMany, '\0'))};
     const std::pair<const char*, std::vector<Member>> bombs[] = {
         {"images",
          {{.name = "images.npy",
-           .content = npy("|u1", "90, 1024, 1024", std::string(90 << 20, '\0')),
+           .content = npy("|u1", "(90, 1024, 1024)", std::string(90 << 20, '\0')),
            .deflate = true}}},
-        {"labels", {pixel, {.name = "labels.npy", .content = npy("|u1", "16777216", std::string(kMany, '\0'))}}},
-        {"texts", {pixel, {.name = "keys.npy", .content = npy("|S1", "16777216", std::string(kMany, 'a'))}}},
+        {"labels", {pixel, {.name = "labels.npy", .content = npy("|u1", "(16777216,)", std::string(kMany, '\0'))}}},
+        {"texts", {pixel, {.name = "keys.npy", .content = npy("|S1", "(16777216,)", std::string(kMany, 'a'))}}},
     };
     for (const auto& [what, members] : bombs) {
         const fs::path path = folder / "x.npz";
@@ -452,8 +452,8 @@ TEST(ArrayDataset, WhatTakesTooMuchMemoryIsRefusedInOneLine) {
 TEST(ArrayDataset, MappedArraysMayBeLargerThanTheMemoryLimit) {
     const TempDir folder;
     const std::string pixels(64 << 20, '\7');
-    put(folder / "x.npy", npy("|u1", "64, 1024, 1024", pixels));
-    put(folder / "x.npz", zip({{.name = "images.npy", .content = npy("|u1", "64, 1024, 1024", pixels)}}));
+    put(folder / "x.npy", npy("|u1", "(64, 1024, 1024)", pixels));
+    put(folder / "x.npz", zip({{.name = "images.npy", .content = npy("|u1", "(64, 1024, 1024)", pixels)}}));
     const testing::MemoryRoom room(16 * testing::kMiB);
     for (const char* name : {"x.npy", "x.npz"}) {
         const auto dataset = open_dataset((folder / name).string(), Split::train);
