@@ -147,10 +147,11 @@ def test_low_memory_is_said_in_words(stoker, recipe, tmp_path):
     """RLIMIT_AS is met at many places: by allocators, LibTorch and oneDNN."""
     path = recipe('{op = "resize", size = [64, 64]}', "batch_size = 60", rest='[model]\nname = "resnet18"\n')
     said = []
-    for mib in [1500, 1800, 2200, 2600]:
+    for mib in [1500, 1700]:
         limit = ["prlimit", f"--as={mib * MIB}"]
         done = subprocess.run([*limit, str(PROGRAM), "train", path, "--out", f"run{mib}"], capture_output=True, text=True,
                               cwd=tmp_path)
+        assert done.returncode in (0, 1), (done.returncode, done.stderr)
         for word in ["std::bad_alloc", "DefaultCPUAllocator", "could not create a primitive"]:
             assert word not in done.stderr, done.stderr
         said += [line for line in done.stderr.splitlines() if "ulimit -v allows" in line]

@@ -65,12 +65,12 @@ bool is_out_of_memory(const std::exception& error) {
     }
     constexpr std::string_view kTexts[] = {"DefaultCPUAllocator: ", "out of memory", "_STATUS_ALLOC_FAILED"};
     const std::string text = text_of(error);
-    return std::ranges::any_of(kTexts, [&](auto part) { return text.find(part) != std::string::npos; }) ||
-           (is_primitive_failure(text) && memory_is_low());
+    return std::ranges::any_of(kTexts, [&](auto part) { return text.find(part) != std::string::npos; });
 }
 
 void rethrow_as_stoker(const std::exception& error) {
-    if (is_out_of_memory(error)) {
+    // Not in is_out_of_memory: a step that is retried after oneDNN ran out of memory may crash in it.
+    if (is_out_of_memory(error) || (is_primitive_failure(text_of(error)) && memory_is_low())) {
         throw Error({.where = "memory",
                      .expected = "room for the model and its batch",
                      .got = describe_shortage(error),
