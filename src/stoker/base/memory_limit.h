@@ -40,8 +40,8 @@ std::uint64_t memory_left();
 // More memory was needed than is left.
 class MemoryError : public IoError {
   public:
-    // `where`: a path, a member of a file; empty: "host memory". `hint` is about what to lower; how the limit can be raised
-    // is added.
+    // `where`: a path, a member of a file; empty: "host memory". `hint` is about what to lower; how the limit can be
+    // raised is added.
     MemoryError(std::string where, std::uint64_t bytes, std::uint64_t left, const std::string& hint);
 
     // The same error of a part of `outer`.
