@@ -3,12 +3,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
 #include <string>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/formats/image_kind.h"
+#include "stoker/formats/open.h"
 
 namespace stoker::cli {
 namespace {
@@ -39,6 +42,19 @@ void require_file(const fs::path& path, const std::string& problem) {
     }
 }
 
+// True if a data set in `folder` would take a file or folder at `path`, which is in it or below it, for a part of
+// itself: a folder of images takes all that lies below it, other formats the files of their kind.
+bool would_join_data(const fs::path& path, const std::string& folder) {
+    std::error_code unknown;
+    if (!is_other_than_image_folder(folder) || fs::equivalent(path, folder, unknown)) {
+        return true;
+    }
+    const fs::path ending = path.extension();
+    return !ending.empty() && !is_image_name(path.string()) &&
+           std::ranges::any_of(fs::directory_iterator(folder, unknown),
+                               [&](const fs::directory_entry& entry) { return entry.path().extension() == ending; });
+}
+
 }  // namespace
 
 void require_writable_file(const fs::path& path) {
@@ -55,7 +71,7 @@ void require_outside_data(const fs::path& path, const std::vector<std::string>& 
         while (!fs::equivalent(above, folder, unknown) && above.has_relative_path()) {
             above = above.parent_path();
         }
-        if (fs::equivalent(above, folder, unknown)) {
+        if (fs::equivalent(above, folder, unknown) && would_join_data(path, folder)) {
             throw InvalidArgument({.where = path.string(),
                                    .expected = fmt::format("a place outside the data in {}", folder),
                                    .got = "one among the data",

@@ -319,4 +319,4 @@ def test_weights_of_torch_save_are_named(stoker, tmp_path):
     (tmp_path / "w.safetensors").write_bytes(b"PK\x03\x04" + bytes(100))
     (tmp_path / "r.toml").write_text('[data]\ntrain = "synth:digits?count=64"\n[model]\nweights = "w.safetensors"\n')
     done = stoker("train", "r.toml", status=1)
-    assert "expected a safetensors file, got a file of torch.save; save it with safetensors" in done.err
+    assert "[model.weights: w.safetensors] expected a zip file with its directory at the end" in done.err

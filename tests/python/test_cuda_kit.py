@@ -18,7 +18,7 @@ def has_gpu():
 def test_the_kit_runs_without_a_gpu(tmp_path):
     if has_gpu():
         pytest.skip("with a GPU the kit runs for minutes: ./dev cuda-kit, then build/cuda-kit/run.sh")
-    build = Path(os.environ["STOKER_BIN"]).parents[1]
+    build = Path(os.environ.get("STOKER_BIN", ROOT / "build/release/bin/stoker")).resolve().parents[1]
     if not (build / "bin/libstoker_torch_cuda.so").exists():
         pytest.skip("built without LibTorch's CUDA headers")
     kit = tmp_path / "kit"

@@ -1,4 +1,6 @@
 # Files of arrays, written by NumPy, safetensors and torch: what is in them is what Stoker hands out, to the pixel.
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -27,10 +29,11 @@ def rgb(image):
 
 
 @pytest.fixture
-def shown(stoker, tmp_path):
+def shown(stoker):
     def show(data, index):
-        stoker("show", data, "--index", index, "--npy", "one.npy")
-        return np.load(tmp_path / "one.npy")
+        with tempfile.TemporaryDirectory() as folder:  # not among the data
+            stoker("show", data, "--index", index, "--npy", f"{folder}/one.npy")
+            return np.load(f"{folder}/one.npy")
 
     return show
 

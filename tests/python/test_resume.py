@@ -140,7 +140,7 @@ def test_a_signal_leaves_a_checkpoint(program, tmp_path, recipe, whole, number):
     assert process.returncode == 128 + number
     stopped = json.loads(out)
     assert stopped["interrupted"]
-    lines = [line for line in err.splitlines() if line.startswith("stoker: ")]
+    lines = [line for line in err.splitlines() if line.startswith("stoker: stopped")]
     assert len(lines) == 1 and f"signal {int(number)} " in lines[0] and f"step {stopped['steps']};" in lines[0]
     assert "Traceback" not in err and "terminate" not in err
     assert (tmp_path / "run/checkpoints" / str(stopped["steps"]) / "state.json").exists()

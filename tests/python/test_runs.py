@@ -132,7 +132,7 @@ def test_a_run_that_failed_says_where_and_why(stoker, make):
     run = make("runs/a", epochs=1, account=False, more=[step(11, 2, None)])
     (run / "failed.json").write_text(json.dumps({"error": "[train] expected a finite loss,\ngot nan"}))
     out = stoker("runs", "list").out
-    assert "failed at step 11 " in out and "\na: failed: [train] expected a finite loss,?got nan\n" in out
+    assert "failed at step 11 " in out and "\na: failed: [train] expected a finite loss,\\x0agot nan\n" in out
     assert stoker("runs", "list", "--json").json()["runs"][0]["error"] == "[train] expected a finite loss,\ngot nan"
     make("runs/b")
     assert "failed at step 11" in stoker("runs", "compare", "runs/a", "runs/b").out

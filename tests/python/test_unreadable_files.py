@@ -66,7 +66,7 @@ def test_training_replaces_them_and_predict_gives_rows(stoker, folder, recipe, t
         pytest.skip("needs the engine: ./dev build")
     rest = "[model]\nhidden = [8]\n[train]\nepochs = 1\nthreads = 1"
     path = recipe(OPS, "bad_samples = 4\nbatch_size = 8", "photos", rest=rest)
-    assert "at most 4 bad samples" in stoker("train", path, "--out", "run", status=1).err
+    assert "at most 4 bad samples" in stoker("train", path, "--out", "failed", status=1).err
     done = stoker("train", path, "--out", "run", "--set", "data.bad_samples=5", "--json").json()
     assert done["epochs"][0]["bad_samples"] == 5
     lines = [json.loads(line) for line in (tmp_path / "run/quarantine.jsonl").read_text().splitlines()]

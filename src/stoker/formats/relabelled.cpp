@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/printable.h"
 
 namespace stoker {
 namespace {
@@ -52,9 +52,9 @@ std::shared_ptr<const Dataset> match_classes(std::span<const std::string> classe
     if (own.size() <= classes.size() && std::equal(own.begin(), own.end(), classes.begin())) {
         return dataset;
     }
-    std::map<std::string_view, std::int64_t> index;
+    std::map<std::string, std::int64_t> index;  // checkpoints keep names as valid UTF-8
     for (const std::string& name : classes) {
-        if (!index.emplace(name, std::ssize(index)).second) {
+        if (!index.emplace(utf8_text(name), std::ssize(index)).second) {
             throw InvalidArgument(
                 {.where = origin,
                  .expected = fmt::format("each class name once, to match those of {}", dataset->path()),
@@ -64,7 +64,7 @@ std::shared_ptr<const Dataset> match_classes(std::span<const std::string> classe
     std::vector<std::int64_t> labels;
     std::vector<std::string> unknown;
     for (const std::string& name : own) {
-        const auto found = index.find(name);
+        const auto found = index.find(utf8_text(name));
         found == index.end() ? unknown.push_back(name) : labels.push_back(found->second);
     }
     if (!unknown.empty()) {
