@@ -37,8 +37,11 @@ sys.argv[0] = "stoker launch"
 # torchrun forwards the signals that end a run, and not this one, after which a run goes on.
 def forward(number, frame):
     for path in (f"/proc/self/task/{task}/children" for task in os.listdir("/proc/self/task")):
-        for child in open(path).read().split():
-            os.kill(int(child), number)
+        try:
+            for child in open(path).read().split():
+                os.kill(int(child), number)
+        except OSError:
+            pass  # a thread or process that ended meanwhile
 
 signal.signal(signal.SIGUSR1, forward)
 try:

@@ -43,13 +43,13 @@ void require_file(const fs::path& path, const std::string& problem) {
 }
 
 // True if a data set in `folder` would take a file or folder at `path`, which is in it or below it, for a part of
-// itself: a folder of images takes all that lies below it, other formats the files of their kind.
+// itself: a folder of images takes all that lies below it but tables, other formats the files of their kind.
 bool would_join_data(const fs::path& path, const std::string& folder) {
     std::error_code unknown;
-    if (!is_other_than_image_folder(folder) || fs::equivalent(path, folder, unknown)) {
-        return true;
-    }
     const fs::path ending = path.extension();
+    if (!is_other_than_image_folder(folder) || fs::equivalent(path, folder, unknown)) {
+        return ending != ".csv" && ending != ".json";
+    }
     return !ending.empty() && !is_image_name(path.string()) &&
            std::ranges::any_of(fs::directory_iterator(folder, unknown),
                                [&](const fs::directory_entry& entry) { return entry.path().extension() == ending; });

@@ -80,6 +80,10 @@ ProgressBar::~ProgressBar() {
     clear();
 }
 
+bool ProgressBar::due(std::string_view label) const {
+    return label != label_ || due();
+}
+
 bool ProgressBar::due() const {
     const auto now = Clock::now();
     const auto pause = terminal_ ? milliseconds(100)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace stoker::cli {
 
@@ -40,14 +41,17 @@ class ProgressBar {
     // out. Elsewhere a line every ten seconds, after ten minutes every minute.
     void update(const ProgressState& state);
 
-    // False while `update` would print nothing, so that the caller need not make a state.
-    bool due() const;
+    // False while `update` would do nothing, so that the caller need not make a state. The first update with a label
+    // begins its measurement.
+    bool due(std::string_view label) const;
 
     // Erases the bar, so that a line can be printed in its place.
     void clear();
 
   private:
     using Clock = std::chrono::steady_clock;
+
+    bool due() const;
 
     // Where a measurement of speed began.
     struct Start {

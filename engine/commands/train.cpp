@@ -219,10 +219,11 @@ class TrainReport {
             progress_.clear();
             print_stderr("step: {}\n", compiled_);
         }
-        if (!progress_.due()) {
+        const std::string label = fmt::format("epoch {}/{}", at.epoch, at.epochs);
+        if (!progress_.due(label)) {
             return;
         }
-        progress_.update({.label = fmt::format("epoch {}/{}", at.epoch, at.epochs),
+        progress_.update({.label = label,
                           .done = at.batch,
                           .total = at.batches,
                           .amount = static_cast<double>(at.batch * recipe_.data.batch_size),

@@ -143,7 +143,6 @@ def test_what_tools_leave_behind_is_no_class(here):
         ["pack", "train", "OUT.stk"],
         ["pack", "train", "OUT-{000000..}.tar"],
         ["unpack", "train", "OUT"],
-        ["predict", "run", "train", "-o", "OUT.csv"],
         ["export", "run", "-o", "OUT.safetensors"],
         ["show", "train", "-o", "OUT.png"],
         ["show", "--recipe", "r.toml", "-o", "OUT.png"],
@@ -158,6 +157,15 @@ def test_nothing_is_written_among_the_data(here, command):
         assert done.out == "" and done.err.count("\n") == 1, done.err
         assert "expected a place outside the data in train, got one among the data" in done.err
         assert sorted(here.rglob("*")) == before
+
+
+def test_tables_may_lie_among_images(here):
+    """No folder of images takes them for a part of itself."""
+    before = run_program("inspect", "train", "--json", cwd=here).json()
+    for name in ("train/new.csv", "train/a/new.json"):
+        run_program("predict", "run", "train", "-o", name, cwd=here)
+    after = run_program("inspect", "train", "--json", cwd=here).json()
+    assert (before["samples"], before["classes"]) == (after["samples"], after["classes"])
 
 
 def test_the_data_folder_is_no_run_folder(here):

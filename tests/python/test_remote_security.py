@@ -214,6 +214,17 @@ def test_a_redirect_within_this_machine_is_followed(serve, stoker):
     assert inside.seen
 
 
+def test_a_proxy_does_not_speak_for_this_machine(serve, stoker):
+    """The proxy is at a loopback address, and so is the server that its answer names, which no proxy stands before."""
+    inside = serve()
+    target = inside.host.replace("127.0.0.1", "localhost")
+    proxy = serve(check=lambda request: (302, {"Location": f"http://{target}/x.stk"}))
+    env = {"http_proxy": f"http://{proxy.host}", "no_proxy": "localhost"}
+    done = stoker("inspect", "http://example.org/x.stk", env=env, status=1)
+    assert " to a loopback address (" in done.err, done.err
+    assert proxy.seen and not inside.seen
+
+
 # ---- certificates ----
 
 

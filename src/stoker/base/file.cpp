@@ -207,7 +207,12 @@ MappedFile::MappedFile(const File& file) : size_(file.info().size) {
         fail(file.path_, "a file that can be mapped");
     }
     data_ = static_cast<const std::byte*>(mapped);
-    register_map({data_, size_}, file.path_);
+    try {
+        register_map({data_, size_}, file.path_);
+    } catch (...) {
+        ::munmap(mapped, size_);
+        throw;
+    }
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

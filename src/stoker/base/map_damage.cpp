@@ -167,6 +167,7 @@ void register_map(std::span<const std::byte> bytes, const std::filesystem::path&
         Slot& slot = maps.slots.emplace_back();
         slot.next = first_slot;
         first_slot = &slot;
+        maps.free.reserve(maps.slots.size());  // unregister_map must not throw
         maps.free.push_back(&slot);
     }
     Slot& slot = *maps.free.back();
@@ -188,7 +189,7 @@ void unregister_map(const std::byte* begin) {
     Slot& slot = *found->second;
     slot.begin = 0;
     if (slot.damage != kSound) {
-        maps.closed = {slot.path, slot.size, slot.damage};
+        maps.closed = {std::move(slot.path), slot.size, slot.damage};
         --damaged_maps;
     }
     maps.used.erase(found);

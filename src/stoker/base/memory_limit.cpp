@@ -66,8 +66,9 @@ MemoryLimit cgroup_limit(const MemorySources& sources) {
         const std::uint64_t most = number_in(group + "/memory.max");
         const std::uint64_t high = number_in(group + "/memory.high");  // beyond it the process is slowed down
         if (const std::uint64_t limit = most == 0 || high == 0 ? most + high : std::min(most, high)) {
-            tighten(tightest, group_limit(limit, number_in(group + "/memory.current"),
-                                          sum_of(group + "/memory.stat", {"inactive_file", "active_file"})));
+            tighten(tightest,
+                    group_limit(limit, number_in(group + "/memory.current"),
+                                sum_of(group + "/memory.stat", {"inactive_file", "active_file", "slab_reclaimable"})));
         }
     }
     for (const std::string& group : cgroup_folders(sources.cgroups + "/memory", "memory", sources.own_cgroups)) {
@@ -81,6 +82,8 @@ MemoryLimit cgroup_limit(const MemorySources& sources) {
     return tightest;
 }
 
+constexpr std::string_view kAddressSource = "ulimit -v allows";
+
 MemoryLimit address_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
@@ -89,7 +92,7 @@ MemoryLimit address_limit() {
     const std::uint64_t used = number_in("/proc/self/statm") * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     return {.total = limit.rlim_cur,
             .available = limit.rlim_cur - std::min<std::uint64_t>(limit.rlim_cur, used),
-            .source = "ulimit -v allows"};
+            .source = kAddressSource};
 }
 
 MemoryLimit given_limit(std::uint64_t bytes) {
@@ -113,7 +116,9 @@ class Promised {
     // All of these are called under the lock.
     std::uint64_t left() const {
         const MemoryLimit limit = memory_limit();
-        const std::uint64_t taken = reserve_of(limit) + claimed_ + unwritten();
+        // The address space counts blocks when they are allocated, the other limits when they are written.
+        const std::uint64_t pending = limit.source == kAddressSource ? 0 : unwritten();
+        const std::uint64_t taken = reserve_of(limit) + claimed_ + pending;
         return limit.available - std::min(limit.available, taken);
     }
     void claim(std::uint64_t bytes) { claimed_ += bytes; }

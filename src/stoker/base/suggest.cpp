@@ -101,7 +101,9 @@ std::string nearest_name_hint(std::string_view name, std::span<const std::string
 
 std::string nearest_path(const fs::path& path) {
     const MissingPath missing = split_missing(path);
-    const std::string near = nearest_name(missing.name.string(), names_in(missing.folder));
+    constexpr std::size_t kShortest = 3;  // any name is near to one of two letters
+    const std::string name = missing.name.string();
+    const std::string near = name.size() < kShortest ? "" : nearest_name(name, names_in(missing.folder));
     if (near.empty()) {
         return {};
     }

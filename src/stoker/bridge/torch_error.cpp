@@ -28,9 +28,10 @@ bool is_primitive_failure(std::string_view text) {
 }
 
 bool memory_is_low() {
-    constexpr std::uint64_t kLittle = std::uint64_t{1} << 30;
+    constexpr std::uint64_t kLeast = std::uint64_t{256} << 20;
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
     const MemoryLimit limit = memory_limit();
-    return limit.available < std::max(limit.total / 8, kLittle);
+    return limit.available < std::clamp(limit.total / 8, kLeast, kMost);
 }
 
 // The size in "DefaultCPUAllocator: can't allocate memory: you tried to allocate 123 bytes".

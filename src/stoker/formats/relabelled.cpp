@@ -41,7 +41,7 @@ void Relabelled::read(std::int64_t index, Sample& sample) const {
 std::optional<std::int64_t> Relabelled::label(std::int64_t index) const {
     const std::optional<std::int64_t> label = dataset_->label(index);
     if (!label || *label >= std::ssize(labels_)) {
-        return std::nullopt;  // reading the sample throws
+        return label ? std::optional(std::ssize(classes_)) : std::nullopt;  // out of range here, too
     }
     return *label < 0 ? -1 : labels_[static_cast<std::size_t>(*label)];
 }

@@ -113,9 +113,8 @@ SchemaKey channels() {
     using Channels = std::optional<std::int64_t>;
     return value_key(
         "data.channels", field(&Recipe::data, &DataRecipe::channels), "\"auto\", 1 or 3",
-        "channels of decoded image files: 1 is grey, 3 is RGB; `auto`: 3, and in evaluation and prediction those that "
-        "the "
-        "model was trained with",
+        "channels of decoded image files: 1 is grey, 3 is RGB; `auto`: 3, and in evaluation and prediction those "
+        "that the model was trained with",
         [](const TomlValue& value) -> std::optional<Channels> {
             if (const auto* text = value.as<std::string>(); text != nullptr && *text == "auto") {
                 return Channels();

@@ -44,6 +44,10 @@ bool TrainLoop::run(const FitOptions& options) {
     account_.restore(account_.sum());
     saves_seen_ = 0;
     save_wanted_ = false;
+    if (steps_ == 0) {  // a new run, perhaps in another folder
+        saved_steps_ = -1;
+        saved_epochs_ = -1;
+    }
     bool stopped = false;
     while (!stopped && !finished()) {
         stopped = !train_epoch(options) || !finish_epoch(options);
@@ -84,7 +88,8 @@ bool TrainLoop::train_epoch(const FitOptions& options) {
 }
 
 void TrainLoop::run_step(const Batch& batch, const DeviceBatch& on_device, double lr) {
-    constexpr const char* kHalfDone = "the last step failed in the middle of its update";
+    const char* const kHalfDone = plan_.group->alone() ? "the last step failed in the middle of its update"
+                                                       : "a step that several processes share failed halfway";
     unsavable_ = kHalfDone;
     try {
         step_.run(on_device, lr, plan_.train_loader->batch_sampler().samples(batch.number()));

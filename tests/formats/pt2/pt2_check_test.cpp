@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/pt2/pt2_support.h"
@@ -85,6 +86,39 @@ TEST(Pt2Check, RefusesSubgraphsAndObjects) {
     EXPECT_NE(refusal_of_graph(pt2_graph("torch.ops.aten.add.Tensor", R"({"as_int": 1, "as_graph": {}})")), "");
     EXPECT_THAT(refusal_of_graph(replaced(pt2_graph(), R"({"user_input")", R"({"custom_obj")")),
                 HasSubstr("custom_obj"));
+}
+
+std::string pt2_node(const std::string& target, const std::vector<std::pair<std::string, std::string>>& inputs,
+                     const std::vector<std::string>& outputs) {
+    std::string text = R"({"target": "torch.ops.aten.)" + target + R"(", "inputs": [)";
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        text += (i > 0 ? ", " : "") + (R"({"name": ")" + inputs[i].first + R"(", "arg": {"as_tensor": {"name": ")") +
+                inputs[i].second + R"("}}})";
+    }
+    text += R"(], "outputs": [)";
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        text += (i > 0 ? ", " : "") + (R"({"as_tensor": {"name": ")" + outputs[i] + R"("}})");
+    }
+    return text + R"(], "metadata": {}}, )";
+}
+
+// Its kernel adds to the places that the indices name.
+TEST(Pt2Check, TheGradientOfMaxPoolingTakesItsOwnIndices) {
+    const std::string forward = "max_pool2d_with_indices.default";
+    const std::string backward = "max_pool2d_with_indices_backward.default";
+    const auto found = [&](const std::string& self, const std::string& indices, const std::string& pool) {
+        const std::string nodes =
+            pt2_node(pool, {{"self", "x"}}, {"values", "places"}) + pt2_node("alias.default", {{"self", "x"}}, {"v"}) +
+            pt2_node(backward, {{"grad_output", "values"}, {"self", self}, {"indices", indices}}, {"g"});
+        return refusal_of_graph(replaced(pt2_graph(), R"("nodes": [)", R"("nodes": [)" + nodes));
+    };
+    EXPECT_EQ(found("x", "places", forward), "");
+    EXPECT_EQ(found("v", "places", forward), "") << "an alias of x";
+    EXPECT_THAT(found("x", "w", forward), HasSubstr("has other indices than it returned"));
+    EXPECT_THAT(found("x", "values", forward), HasSubstr("has other indices than it returned"));
+    EXPECT_THAT(found("w", "places", forward), HasSubstr("has other indices than it returned"));
+    EXPECT_THAT(found("x", "places", "max_pool3d_with_indices.default"), HasSubstr("has other indices"));
+    EXPECT_THAT(found("x", "nothing", forward), HasSubstr("has other indices"));
 }
 
 TEST(Pt2Check, RefusesMembersOfOtherKinds) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -62,6 +63,90 @@ void require_nodes(const Json& nodes, const std::string& graph) {
             require_argument(input.at("arg"), graph);
         }
         require_arguments(node.at("outputs"), graph);
+    }
+}
+
+// "max_pool2d" of "torch.ops.aten.max_pool2d.default".
+std::string_view operator_name(std::string_view target) {
+    constexpr std::string_view kPrefix = "torch.ops.aten.";
+    return target.starts_with(kPrefix)
+               ? target.substr(kPrefix.size(), target.find('.', kPrefix.size()) - kPrefix.size())
+               : std::string_view();
+}
+
+// The name of the tensor that a node is given as `name`; empty if there is none.
+std::string tensor_input(const Json& node, std::string_view name) {
+    for (const Json& input : node.at("inputs")) {
+        if (input.at("name") == name && input.at("arg").contains("as_tensor")) {
+            return input.at("arg").at("as_tensor").at("name").get<std::string>();
+        }
+    }
+    return {};
+}
+
+// The nodes of a graph by the tensors that they return.
+class Producers {
+  public:
+    explicit Producers(const Json& nodes) {
+        for (const Json& node : nodes) {
+            std::size_t place = 0;
+            for (const Json& output : node.at("outputs")) {
+                if (output.contains("as_tensor")) {
+                    of_.insert_or_assign(output.at("as_tensor").at("name").get<std::string>(), Producer{&node, place});
+                }
+                ++place;
+            }
+        }
+    }
+
+    struct Producer {
+        const Json* node = nullptr;
+        std::size_t output = 0;
+    };
+
+    // Follows a tensor through nodes that return their input.
+    std::string origin(std::string tensor) const {
+        for (std::size_t i = 0; i <= of_.size(); ++i) {  // a damaged graph may go in a circle
+            const auto found = of_.find(tensor);
+            const std::string_view name =
+                found == of_.end() ? "" : operator_name(found->second.node->at("target").get_ref<const std::string&>());
+            if (name != "alias" && name != "detach") {
+                break;
+            }
+            tensor = tensor_input(*found->second.node, "self");
+        }
+        return tensor;
+    }
+
+    const Producer* find(const std::string& tensor) const {
+        const auto found = of_.find(tensor);
+        return found == of_.end() ? nullptr : &found->second;
+    }
+
+  private:
+    std::map<std::string, Producer> of_;
+};
+
+// The gradient of max pooling adds to the places that its indices name, without checking them all. They must be those
+// that the forward operator returned for the same tensor.
+void require_pool_indices(const Json& nodes, const std::string& graph) {
+    const Producers producers(nodes);
+    for (const Json& node : nodes) {
+        constexpr std::string_view kEnd = "_backward";
+        std::string_view name = operator_name(node.at("target").get_ref<const std::string&>());
+        if (name.find("max_pool") == std::string_view::npos || !name.ends_with(kEnd)) {
+            continue;
+        }
+        name.remove_suffix(kEnd.size());
+        const auto* from = producers.find(producers.origin(tensor_input(node, "indices")));
+        const bool same =
+            from != nullptr && from->output == 1 &&
+            operator_name(from->node->at("target").get_ref<const std::string&>()) == name &&
+            producers.origin(tensor_input(*from->node, "self")) == producers.origin(tensor_input(node, "self"));
+        if (!same) {
+            refuse_native(fmt::format("a graph {} whose gradient of {} has other indices than it returned",
+                                      in_quotes(graph), name));
+        }
     }
 }
 
@@ -173,6 +258,7 @@ void require_plain_graph(const Json& program, const std::string& name, const Sto
     require_arguments(graph.at("inputs"), name);
     require_arguments(graph.at("outputs"), name);
     require_nodes(graph.at("nodes"), name);
+    require_pool_indices(graph.at("nodes"), name);
     require_inputs(graph, signature.at("input_specs"), name, tensors);
     if (signature.at("output_specs").size() != graph.at("outputs").size()) {
         damaged(fmt::format("{} outputs in the signature of {:?}", graph.at("outputs").size(), name),

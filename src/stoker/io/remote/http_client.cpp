@@ -59,6 +59,12 @@ std::string hint_of(CURLcode code) {
     return "";
 }
 
+// True if the environment names a proxy, as libcurl reads it.
+bool has_proxy() {
+    constexpr std::array kNames = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+    return std::ranges::any_of(kNames, [](const char* name) { return !variable(name).empty(); });
+}
+
 // State of one transfer, shared by the callbacks.
 struct Transfer {
     const HttpRequest& request;
@@ -69,6 +75,7 @@ struct Transfer {
     std::string refusal = {};  // why a callback ended the transfer
     std::string hint = {};
     std::optional<AddressKind> first_kind = {};  // of the address of the first request
+    std::string first_place = {};                // that address and its port
 
     std::size_t refuse(const char* why) {
         refusal = why;
@@ -76,11 +83,15 @@ struct Transfer {
     }
 
     // Called with the address that the connection has, after the look-up of its name and before each request, so also
-    // after each redirect. Through a proxy that is the proxy's address, and the proxy decides.
-    bool allows(const std::string& address) {
+    // after each redirect. Behind a proxy the first address is the proxy's, which says nothing about the server: only
+    // the same address is then allowed again, and the proxy decides what it fetches.
+    bool allows(const std::string& address, int port) {
         const AddressKind kind = address_kind(address);
+        const std::string place = fmt::format("{} {}", address, port);
         first_kind = first_kind.value_or(kind);
-        if (kind == AddressKind::global || kind == *first_kind || variable("STOKER_PRIVATE_REDIRECTS") == "1") {
+        first_place = first_place.empty() ? place : first_place;
+        const bool alike = has_proxy() ? place == first_place : kind == *first_kind;
+        if (kind == AddressKind::global || alike || variable("STOKER_PRIVATE_REDIRECTS") == "1") {
             return true;
         }
         refusal = fmt::format("a redirect from a {} to a {} address ({})", address_kind_name(*first_kind),
@@ -177,8 +188,8 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* trans
     return guarded(transfer, [&](Transfer& to) { return to.take_body(std::as_bytes(std::span(data, size * count))); });
 }
 
-int on_request(void* transfer, char* address, char*, int, int) {
-    const std::size_t allowed = guarded(transfer, [&](Transfer& to) { return to.allows(address) ? 1U : 0U; });
+int on_request(void* transfer, char* address, char*, int port, int) {
+    const std::size_t allowed = guarded(transfer, [&](Transfer& to) { return to.allows(address, port) ? 1U : 0U; });
     return allowed == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
