@@ -103,8 +103,14 @@ TEST(Folder, AnErrorOfTheSystemIsAnIoError) {
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
     const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-    EXPECT_THAT([&] { folder.read_file("f", buffer); }, ThrowsMessage<IoError>(HasSubstr("too many files are open")));
+    std::string said;  // examined later: UBSan opens pipes for its checks
+    try {
+        folder.read_file("f", buffer);
+    } catch (const IoError& error) {
+        said = error.what();
+    }
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_THAT(said, HasSubstr("too many files are open"));
     EXPECT_NO_THROW(folder.read_file("f", buffer));
     std::filesystem::remove_all(directory / "data");
     EXPECT_THAT([&] { folder.read_file("f", buffer); }, ThrowsMessage<IoError>(HasSubstr("got a removed folder")));

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
-#include "stoker/base/memory_limit.h"
 #include "stoker/codecs/region.h"
 
 namespace stoker {
@@ -67,7 +66,6 @@ void decode_bmp_runs(std::span<const std::byte> bytes, std::size_t offset, bool 
     constexpr std::size_t kSkip = 2;
     const auto columns = static_cast<std::size_t>(width);
     const std::size_t pixels = static_cast<std::size_t>(height) * columns;
-    const MemoryClaim claim(pixels, "bmp");
     RunReader reader(bytes, offset, nibbles);
     indices.clear();
     std::size_t x = 0;  // beyond the row's end after pixels that continue in the next row

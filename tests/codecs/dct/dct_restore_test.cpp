@@ -57,7 +57,7 @@ TEST(DctRestore, RewrittenFilesKeepTheirMarkers) {
 
 TEST(DctRestore, TheScanMayBeFollowedByAnything) {
     Bytes jpeg = make_jpeg({.seed = 4});
-    jpeg.resize(jpeg.size() - 2);  // replace the end marker with another segment and garbage
+    jpeg.erase(jpeg.end() - 2, jpeg.end());  // replace the end marker with another segment and garbage
     jpeg = joined({jpeg, bytes_of({0xFF, 0xFE, 0, 5, 'a', 'b', 'c', 0xFF, 0xD9, 1, 2, 3, 0xFF, 0xFF, 0xDA, 0})});
     const DctRecord record = encode_dct(jpeg);
     EXPECT_EQ(record.reason, "");
