@@ -11,8 +11,8 @@ namespace stoker::cli {
 // missing or read-only, or `path` is a folder.
 void require_writable_file(const std::filesystem::path& path);
 
-// Throws InvalidArgument if `path` is one of the folders in `data` or lies below one, links resolved, and the data would
-// be read differently with the output among it. Names of `data` that are not folders are ignored.
+// Throws InvalidArgument if `path` is one of the folders in `data` or lies below one, links resolved, and the data
+// would be read differently with the output among it. Names of `data` that are not folders are ignored.
 void require_outside_data(const std::filesystem::path& path, const std::vector<std::string>& data);
 
 // For a file that is opened and overwritten in place. Throws IoError if it cannot be.
