@@ -22,13 +22,14 @@ ARROWS = {
     "fused": ["base"],
     "pipeline": ["formats", "codecs", "ops", "recipe"],
     "pack": ["pipeline"],
+    "diagnose": ["trace", "recipe"],  # records -> findings
     # LibTorch begins here.
     "bridge": ["pipeline"],
     "models": ["bridge", "fused"],
     "dist": ["bridge"],
     "train": ["models", "dist", "track"],
     "engine": ["train", "pack", "cli"],  # the program stoker-engine
-    "cli": ["pipeline", "pack", "track"],  # the program stoker
+    "cli": ["pipeline", "pack", "track", "diagnose"],  # the program stoker
 }
 # Sub-folders: which others of the same folder each may include; "." is the folder itself. Where "." is not listed, its
 # headers include no sub-folder, and its sources may include all of them: they choose among formats or codecs.
@@ -47,6 +48,7 @@ SUB_ARROWS = {
         "webdataset": [".", "arrays"],
     },
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"]},
+    "diagnose": {"rules": ["."]},
     "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": []},
     "train": {".": ["run", "step"], "run": ["step"], "step": []},
     "cli": {"terminal": ["."], "commands": [".", "bench", "terminal"], "bench": [".", "terminal"]},

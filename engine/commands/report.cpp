@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 #include <string_view>
 
 #include "cli/terminal/accuracy.h"
@@ -29,7 +30,7 @@ std::string share_line(std::string_view name, double share, std::chrono::nanosec
 
 std::string worker_report(const TrainResult& result) {
     const StageTimes& times = result.workers;
-    const auto total = times[Stage::read] + times[Stage::decode] + times[Stage::augment] + times[Stage::blocked];
+    const auto total = std::accumulate(times.times.begin(), times.times.end(), std::chrono::nanoseconds{});
     if (total.count() == 0) {
         return "";
     }

@@ -292,7 +292,7 @@ TEST(Loader, StatsCountTheWork) {
         EXPECT_EQ(stats.workers.samples, 20);
         EXPECT_GE(stats.workers[Stage::read], milliseconds(20));
         EXPECT_GT(stats.workers[Stage::augment].count(), 0);
-        EXPECT_EQ(stats.workers[Stage::decode].count(), 0) << "raw pixels need none";
+        EXPECT_EQ(stats.workers[Stage::pixels].count(), 0) << "raw pixels need none";
     }
 }
 

@@ -178,10 +178,10 @@ TEST(StageClock, ChargesEachLapToItsStage) {
     StageClock clock(times);
     std::this_thread::sleep_for(milliseconds(20));
     clock.lap(Stage::read);
-    clock.lap(Stage::decode);
+    clock.lap(Stage::pixels);
     std::this_thread::sleep_for(milliseconds(10));
     clock.lap(Stage::augment);
-    EXPECT_LE(times[Stage::read] + times[Stage::decode] + times[Stage::augment],
+    EXPECT_LE(times[Stage::read] + times[Stage::pixels] + times[Stage::augment],
               std::chrono::steady_clock::now() - begin);
     EXPECT_GE(times[Stage::read], milliseconds(20));
     EXPECT_GE(times[Stage::augment], milliseconds(10));
@@ -195,7 +195,7 @@ TEST(StageClock, ChargesEachLapToItsStage) {
 
 TEST(StageClock, NamesAreThoseOfTheDocument) {
     EXPECT_EQ(stage_name(Stage::read), "read");
-    EXPECT_EQ(stage_name(Stage::decode), "decode");
+    EXPECT_EQ(stage_name(Stage::pixels), "pixels");
     EXPECT_EQ(stage_name(Stage::augment), "augment");
     EXPECT_EQ(stage_name(Stage::blocked), "blocked");
 }

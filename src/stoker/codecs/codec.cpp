@@ -156,6 +156,10 @@ ImageInfo Decoder::info(std::span<const std::byte> bytes, const DecodeOptions& o
     return state_->with_decoder(bytes, [bytes](auto& decoder) { return decoder.info(bytes); });
 }
 
+std::chrono::nanoseconds Decoder::take_entropy_time() {
+    return state_->jpeg.take_entropy_time();
+}
+
 void Decoder::decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options) {
     state_->webp.accept_first_frames(options.first_frame);
     const ImageInfo image = options.exif ? info(bytes, options) : ImageInfo{};

@@ -2,6 +2,7 @@
 // Use one Decoder per thread; it reuses its memory from image to image.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -51,6 +52,9 @@ class Decoder {
     // image. Rows below the region may not be read, and then their damage is not noticed. When it throws, the sink
     // may have received some rows, but not `finish`.
     void decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options = {});
+
+    // The time in Huffman decoding since the last call; only baseline JPEGs measure it.
+    std::chrono::nanoseconds take_entropy_time();
 
   private:
     struct State;

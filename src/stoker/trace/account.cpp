@@ -9,8 +9,8 @@ namespace stoker {
 
 std::string_view phase_name(Phase phase) {
     static constexpr std::array<std::string_view, kPhases> kNames = {
-        "wait", "copy",          "forward",  "backward",   "optimizer",
-        "step", "communication", "evaluate", "checkpoint", "unmeasured",
+        "wait",          "copy", "forward",  "backward",   "optimizer",  "step",
+        "communication", "sync", "evaluate", "checkpoint", "unmeasured",
     };
     return kNames[static_cast<std::size_t>(phase)];
 }

@@ -19,11 +19,12 @@ enum class Phase : std::uint8_t {
     optimizer,
     step,           // forward, backward and optimizer together, where they cannot be separated
     communication,  // between ranks
+    sync,           // for the device to finish, e.g. before losses are read
     evaluate,
     checkpoint,
     unmeasured,  // everything that the other phases do not cover
 };
-inline constexpr std::size_t kPhases = 10;
+inline constexpr std::size_t kPhases = 11;
 
 std::string_view phase_name(Phase phase);
 

@@ -10,14 +10,15 @@ namespace stoker {
 
 enum class Stage : std::uint8_t {
     read,     // bytes from the data set
-    decode,   // bytes to pixels
+    entropy,  // Huffman decoding of baseline JPEGs; other codecs do not separate it from `pixels`
+    pixels,   // bytes or coefficients to pixels
     augment,  // ops, up to the sample in its batch slot
     blocked,  // waiting for a free slot or for work
 };
-inline constexpr std::size_t kStages = 4;
+inline constexpr std::size_t kStages = 5;
 
 constexpr std::string_view stage_name(Stage stage) {
-    constexpr std::array<std::string_view, kStages> kNames = {"read", "decode", "augment", "blocked"};
+    constexpr std::array<std::string_view, kStages> kNames = {"read", "entropy", "pixels", "augment", "blocked"};
     return kNames[static_cast<std::size_t>(stage)];
 }
 
@@ -44,6 +45,11 @@ class StageClock {
         const auto now = std::chrono::steady_clock::now();
         times_[stage] += now - since_;
         since_ = now;
+    }
+    // Moves time that was measured elsewhere, and lies within the last lap of `from`, to `to`.
+    void move(Stage from, Stage to, std::chrono::nanoseconds time) {
+        times_[from] -= time;
+        times_[to] += time;
     }
 
   private:

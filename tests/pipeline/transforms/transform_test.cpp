@@ -193,7 +193,7 @@ TEST_F(TransformTest, EncodedImagesAreDecodedFirst) {
     sample.encoded = true;
     EXPECT_EQ(pixels(run(Transform(std::vector<Op>{CenterCrop{10, 10}}), sample, {})),
               pixels(image_.view().crop(center_crop_box(37, 29, 10, 10))));
-    EXPECT_GT(times_[Stage::decode].count(), 0);
+    EXPECT_GT(times_[Stage::pixels].count(), 0);
     sample.bytes = sample.bytes.first(40);
     EXPECT_THROW(run(Transform(), sample, {}), DataError);
 }

@@ -294,8 +294,12 @@ void HuffmanReader::next_row(bool keep) {
 const std::int16_t* HuffmanReader::blocks(int component, int block_row, int first, int /*count*/) {
     const FrameComponent& comp = frame_->component[JpegFrame::at(component)];
     const int row = block_row / comp.v;
-    while (row_ < row) {
-        next_row(row_ + 1 == row);
+    if (row_ < row) {
+        const auto start = std::chrono::steady_clock::now();
+        while (row_ < row) {
+            next_row(row_ + 1 == row);
+        }
+        time_ += std::chrono::steady_clock::now() - start;
     }
     const std::size_t block =
         starts_[component] + static_cast<std::size_t>(block_row % comp.v * comp.blocks_wide + first);

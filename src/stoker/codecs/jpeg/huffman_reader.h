@@ -4,9 +4,11 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "stoker/base/buffer.h"
@@ -76,6 +78,9 @@ class HuffmanReader final : public BlockRows {
     // Checks that the scan ends here, with an end-of-image marker. Throws HuffmanError.
     void finish();
 
+    // The time that decoding took since the last call.
+    std::chrono::nanoseconds take_time() { return std::exchange(time_, {}); }
+
   private:
     struct Bits {
         std::uint64_t held = 0;  // the next bits, most significant first
@@ -109,6 +114,7 @@ class HuffmanReader final : public BlockRows {
     Bits bits_;
     int row_ = -1;  // the MCU row that is in blocks_
     int last_dc_[3] = {};
+    std::chrono::nanoseconds time_{};
     Buffer blocks_;               // one MCU row: by component, block row, column; (8, 8) each
     std::size_t starts_[3] = {};  // each component's first block in blocks_
 };

@@ -29,6 +29,7 @@ ImageInfo JpegDecoder::info(std::span<const std::byte> bytes) {
 }
 
 void JpegDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
+    huffman_.take_time();  // of an image that failed
     const JpegReader::Session session(reader_, bytes);
     const Region region = checked_region(sink, reader_.info().height, reader_.info().width);
     if (!decode_baseline(region, sink)) {

@@ -2,6 +2,7 @@
 // upsampling, so the pixels equal Pillow's.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,6 +24,8 @@ class JpegDecoder {
     void decode(std::span<const std::byte> bytes, RowSink& sink);
     // Decodes with libjpeg alone. The tests and encode_dct compare other decoders with it.
     void decode_reference(std::span<const std::byte> bytes, RowSink& sink);
+    // The time in Huffman decoding of baseline files since the last call.
+    std::chrono::nanoseconds take_entropy_time() { return huffman_.take_time(); }
 
   private:
     bool decode_baseline(const Region& region, RowSink& sink);

@@ -263,7 +263,8 @@ Transform::PartialImage Transform::decode(const Sample& sample, std::size_t end,
     image.pixels = options_.channels == 1 ? luma(decoded) : decoded;
     image.window = sink.window();
     image.geometry = sink.geometry();
-    clock.lap(Stage::decode);
+    clock.lap(Stage::pixels);
+    clock.move(Stage::pixels, Stage::entropy, scratch.decoder.take_entropy_time());
     return image;
 }
 

@@ -44,11 +44,12 @@ std::string to_json(const TrainResult& result) {
         epochs.push_back(json_of(epoch));
     }
     Json workers = {{"threads", result.workers_used}, {"samples", result.workers.samples}};
+    const auto seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };
     for (std::size_t i = 0; i < kStages; ++i) {
         const Stage stage = static_cast<Stage>(i);
-        workers[std::string(stage_name(stage)) + "_seconds"] =
-            std::chrono::duration<double>(result.workers[stage]).count();
+        workers[std::string(stage_name(stage)) + "_seconds"] = seconds(result.workers[stage]);
     }
+    workers["decode_seconds"] = seconds(result.workers[Stage::entropy] + result.workers[Stage::pixels]);
     const Json json = {
         {"run", result.run.string()},
         {"resumed_from_step", result.resumed_from_step ? Json(*result.resumed_from_step) : Json(nullptr)},

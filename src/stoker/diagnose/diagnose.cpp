@@ -1,0 +1,139 @@
+// Findings are sorted by severity, then by the gain that they promise. The first one above `info` is the verdict.
+#include "stoker/diagnose/diagnose.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "stoker/diagnose/rules/rule_families.h"
+
+namespace stoker {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json account_of(const RankRecords& rank) {
+    StepRecord sum;
+    for (const StepEntry& step : rank.steps) {
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            sum.times[i] += step.host.times[i];
+        }
+    }
+    Json account = Json::object();
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        account[std::string(phase_name(static_cast<Phase>(i)))] = sum.share(static_cast<Phase>(i));
+    }
+    return account;
+}
+
+Json gpu_of(const RankRecords& rank) {
+    if (!rank.profile || !rank.profile->gpu) {
+        return nullptr;
+    }
+    const GpuEntry& gpu = *rank.profile->gpu;
+    Json idle = Json::array();
+    for (const GpuEntry::Idle& stream : gpu.idle) {
+        idle.push_back({{"stream", stream.stream},
+                        {"host_wait_us", stream.host_wait_us},
+                        {"kernel_wait_us", stream.kernel_wait_us},
+                        {"other_us", stream.other_us}});
+    }
+    return {{"busy", gpu.busy()},
+            {"compute_us", gpu.compute_us},
+            {"non_compute_us", gpu.non_compute_us},
+            {"idle_us", gpu.idle_us},
+            {"idle", idle}};
+}
+
+// Values are TOML; numbers, booleans and quoted strings read the same in JSON.
+Json recipe_of(const Fix& fix) {
+    if (fix.recipe.empty()) {
+        return nullptr;
+    }
+    Json recipe = Json::object();
+    for (const RecipeChange& change : fix.recipe) {
+        const Json value = Json::parse(change.value, nullptr, /*allow_exceptions=*/false);
+        recipe[change.key] = value.is_discarded() ? Json(change.value) : value;
+    }
+    return recipe;
+}
+
+Json finding_of(const Finding& finding) {
+    Json evidence = Json::object();
+    for (const Evidence& fact : finding.evidence) {
+        evidence[fact.name] = fact.value;
+    }
+    return {{"rule", finding.rule},
+            {"severity", severity_name(finding.severity)},
+            {"text", finding.text},
+            {"rank", finding.rank},
+            {"evidence", evidence},
+            {"steps", {finding.first_step, finding.last_step}},
+            {"fix",
+             {{"recipe", recipe_of(finding.fix)},
+              {"code", finding.fix.code.empty() ? Json(nullptr) : Json(finding.fix.code)}}},
+            {"gain", {{"low", finding.gain.low}, {"expected", finding.gain.expected}, {"high", finding.gain.high}}},
+            {"confidence", finding.confidence}};
+}
+
+Verdict verdict_of(const std::vector<Finding>& findings) {
+    if (findings.empty() || findings.front().severity == Severity::info) {
+        return {.rule = "healthy", .text = "Nothing is wrong: no rule found time to win."};
+    }
+    return {.rule = findings.front().rule, .text = findings.front().text};
+}
+
+}  // namespace
+
+std::string_view severity_name(Severity severity) {
+    constexpr std::array<std::string_view, 3> kNames = {"info", "warn", "critical"};
+    return kNames[static_cast<std::size_t>(severity)];
+}
+
+std::span<const Rule> rules() {
+    static const std::vector<Rule> kRules = [] {
+        std::vector<Rule> all;
+        for (const auto family :
+             {input_rules(), host_rules(), run_rules(), device_rules(), operator_rules(), rank_rules()}) {
+            all.insert(all.end(), family.begin(), family.end());
+        }
+        return all;
+    }();
+    return kRules;
+}
+
+Diagnosis diagnose(const RunRecords& records) {
+    Diagnosis diagnosis;
+    for (const Rule& rule : rules()) {
+        std::vector<Finding> found = rule.judge(records);
+        std::ranges::move(found, std::back_inserter(diagnosis.findings));
+    }
+    std::ranges::stable_sort(diagnosis.findings, [](const Finding& a, const Finding& b) {
+        return a.severity != b.severity ? a.severity > b.severity : a.gain.expected > b.gain.expected;
+    });
+    diagnosis.verdict = verdict_of(diagnosis.findings);
+    return diagnosis;
+}
+
+std::string to_json(const RunRecords& records, const Diagnosis& diagnosis) {
+    Json ranks = Json::array();
+    for (const RankRecords& rank : records.ranks) {
+        ranks.push_back({{"rank", rank.facts.rank},
+                         {"steps", rank.steps.size()},
+                         {"account", account_of(rank)},
+                         {"gpu", gpu_of(rank)}});
+    }
+    Json findings = Json::array();
+    for (const Finding& finding : diagnosis.findings) {
+        findings.push_back(finding_of(finding));
+    }
+    const Json json = {{"kind", records.kind},
+                       {"ranks", ranks},
+                       {"verdict", {{"rule", diagnosis.verdict.rule}, {"text", diagnosis.verdict.text}}},
+                       {"findings", findings},
+                       {"problems", records.problems}};
+    return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace stoker

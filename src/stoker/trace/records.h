@@ -1,0 +1,198 @@
+// The records of a run: what the trainer writes, what the trace reader makes of other programs' traces, and all that
+// the rules in diagnose/ read. docs/records.md describes them as JSON lines. What was not measured is empty, never 0.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stoker/trace/account.h"
+#include "stoker/trace/stages.h"
+
+namespace stoker {
+
+inline constexpr int kRecordsSchema = 1;
+
+// The machine that a rank runs on.
+struct HostFacts {
+    std::optional<double> cores = {};  // that the process may use: affinity and the container's quota, e.g. 1.5
+    std::optional<int> ranks = {};     // processes of this run on the host; they share the cores
+    std::optional<std::int64_t> memory_bytes = {};  // that the process may use
+};
+
+struct DeviceFacts {
+    std::string type = "cpu";  // cpu | cuda
+    std::string name = {};     // "NVIDIA H100 80GB HBM3"
+    int count = 1;             // devices that this process uses
+    std::optional<std::int64_t> memory_bytes = {};
+    std::optional<bool> tensor_cores = {};
+};
+
+struct DataFacts {
+    std::string path = {};
+    std::string format = {};   // "image folder", "stk", ...
+    std::string codec = {};    // of the first sample: "jpeg", "png", "dct", ...; empty: no encoded images
+    std::string storage = {};  // memory | ssd | disk | network; empty: unknown
+    std::optional<std::int64_t> samples = {};
+    std::optional<double> sample_bytes = {};  // stored bytes of a sample, mean over a few
+    std::optional<double> image_bytes = {};   // bytes of a sample in the batch
+    std::optional<int> workers = {};          // 0: the training thread loads
+    std::optional<int> prefetch = {};
+    std::optional<bool> pinned = {};
+    std::string cache = {};  // none | ram | disk
+    std::string decode = {};
+};
+
+struct TrainFacts {
+    std::string model = {};
+    std::optional<std::int64_t> parameters = {};
+    std::optional<std::int64_t> batch_size = {};  // over all ranks
+    std::optional<std::int64_t> steps_per_epoch = {};
+    std::optional<std::int64_t> val_samples = {};
+    std::optional<int> epochs_per_evaluation = {};
+    std::string precision = {};  // fp32 | tf32 | bf16 | fp16
+    std::string optimizer = {};
+    std::string optimizer_kernel = {};  // single | foreach | fused
+    std::string compiled = {};          // "fused", "graph", or "eager: reason"
+    std::optional<int> accumulate = {};
+    std::optional<int> threads = {};  // LibTorch's
+};
+
+struct RunFacts {
+    std::string writer = {};  // "stoker", "torch.profiler"
+    int rank = 0;
+    int world_size = 1;
+    HostFacts host = {};
+    DeviceFacts device = {};
+    DataFacts data = {};
+    TrainFacts train = {};
+};
+
+// One optimizer step of one rank.
+struct StepEntry {
+    std::int64_t step = 0;   // from 1
+    std::int64_t epoch = 0;  // from 1; 0: unknown
+    std::optional<std::int64_t> samples = {};
+    StepRecord host = {};                         // the training thread, by phase
+    std::optional<PhaseTimes> device = {};        // the GPU's time by phase, from events
+    std::optional<int> ready = {};                // finished batches in the ring when the step asked for its own
+    std::optional<std::int64_t> copy_bytes = {};  // copied to the device
+};
+
+// A place where the training thread waited for the device.
+struct SyncEntry {
+    std::string place = {};  // "train.py:41", "aten::item", "losses"
+    std::int64_t count = 0;
+    double us = 0;
+};
+
+// What one process and its host did over some steps: differences of counters.
+struct IntervalEntry {
+    std::int64_t first_step = 0;  // 1-based, inclusive
+    std::int64_t last_step = 0;
+    double seconds = 0;
+    StepRecord host = {};                    // sum over the steps
+    std::optional<StageTimes> workers = {};  // sum over the loader's workers
+    std::vector<SyncEntry> syncs = {};
+    // This process.
+    std::optional<double> user_seconds = {};  // CPU time
+    std::optional<double> system_seconds = {};
+    std::optional<std::int64_t> rss_bytes = {};   // at the end
+    std::optional<std::int64_t> read_bytes = {};  // from storage, past the page cache
+    std::optional<std::int64_t> major_faults = {};
+    std::optional<std::int64_t> device_bytes = {};  // peak of LibTorch's allocator
+    // The host: shares of the time of its cores, in [0, 1].
+    std::optional<double> busy_share = {};
+    std::optional<double> iowait_share = {};
+    std::optional<double> steal_share = {};
+    std::optional<double> throttled_share = {};  // of the time, in which the container's quota held the process back
+    std::optional<double> swap_in_bytes_per_second = {};
+};
+
+// One pass over the validation data.
+struct EvaluationEntry {
+    std::int64_t step = 0;  // after which it ran
+    std::optional<std::int64_t> samples = {};
+    StepRecord host = {};  // the training thread within the evaluation; its own phases are wait, copy, forward
+    std::optional<StageTimes> workers = {};
+};
+
+// An operator of a profile, by name.
+struct OperatorEntry {
+    std::string name = {};  // "aten::addmm"
+    std::int64_t count = 0;
+    double self_us = 0;       // host time without the operators that it calls
+    double device_us = 0;     // of the kernels that it launched
+    std::string shapes = {};  // "[[256, 784], [784, 128]]"; empty: not recorded
+    std::string place = {};   // where it was called, if the stack was recorded: "train.py:41"
+};
+
+// Host-device copies of one kind.
+struct CopyEntry {
+    std::string kind = {};  // "HtoD", "DtoH", "DtoD"
+    bool pageable = false;
+    std::int64_t count = 0;
+    std::int64_t bytes = 0;
+    double us = 0;
+    double overlapped_us = 0;  // while kernels computed
+};
+
+struct CollectiveEntry {
+    std::string name = {};     // "nccl:all_reduce"
+    std::string backend = {};  // nccl | gloo
+    bool on_device = false;    // of tensors on a GPU
+    std::int64_t count = 0;
+    double us = 0;
+    double exposed_us = 0;  // while nothing computed
+};
+
+// How a GPU spent the span from its first kernel to the end of its last, as HTA's breakdown defines it.
+struct GpuEntry {
+    struct Idle {  // of one stream
+        std::int64_t stream = 0;
+        double host_wait_us = 0;    // the host had not launched the next kernel yet
+        double kernel_wait_us = 0;  // the usual gap between two kernels
+        double other_us = 0;        // a wait for other streams and unknown causes
+    };
+    double compute_us = 0;
+    double non_compute_us = 0;  // communication and memory operations that overlap no computation
+    double idle_us = 0;
+    std::vector<Idle> idle = {};
+    std::int64_t kernels = 0;
+    double kernel_us = 0;  // sum of durations
+    double tensor_core_us = 0;
+    std::optional<double> launch_delay_us = {};  // median from the launch call to the kernel's start
+
+    double span_us() const { return compute_us + non_compute_us + idle_us; }
+    double busy() const { return span_us() > 0 ? 1 - idle_us / span_us() : 0; }
+};
+
+// What a profile of some steps adds to the account.
+struct ProfileEntry {
+    double span_us = 0;
+    std::vector<OperatorEntry> operators = {};
+    std::vector<CopyEntry> copies = {};
+    std::vector<SyncEntry> syncs = {};
+    std::vector<CollectiveEntry> collectives = {};
+    std::optional<GpuEntry> gpu = {};
+};
+
+// Everything that is known of one rank.
+struct RankRecords {
+    RunFacts facts = {};
+    std::vector<StepEntry> steps = {};  // ascending
+    std::vector<IntervalEntry> intervals = {};
+    std::vector<EvaluationEntry> evaluations = {};
+    std::optional<ProfileEntry> profile = {};
+};
+
+struct RunRecords {
+    std::string kind = "run";                        // run | trace
+    std::vector<RankRecords> ranks = {};             // at least one, by rank
+    std::map<std::string, std::string> recipe = {};  // dotted key -> TOML value; empty: unknown
+    std::vector<std::string> problems = {};          // what could not be read, a sentence each
+};
+
+}  // namespace stoker

@@ -1,0 +1,69 @@
+// The driver of the rules: order of findings, verdict, and the document.
+#include "stoker/diagnose/diagnose.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+namespace stoker {
+namespace {
+
+using nlohmann::json;
+using std::chrono::microseconds;
+
+RunRecords records_with(Phase phase, microseconds time) {
+    RankRecords rank;
+    StepEntry step{.step = 1};
+    step.host.times[static_cast<std::size_t>(phase)] = time;
+    rank.steps.push_back(step);
+    return {.ranks = {rank}};
+}
+
+TEST(Diagnose, RulesHaveDifferentNamesAndSayWhatTheyLookAt) {
+    std::set<std::string_view> names;
+    for (const Rule& rule : rules()) {
+        EXPECT_TRUE(names.insert(rule.id).second) << rule.id;
+        EXPECT_FALSE(rule.signal.empty()) << rule.id;
+        EXPECT_FALSE(rule.prescription.empty()) << rule.id;
+    }
+}
+
+TEST(Diagnose, EmptyRecordsAreHealthy) {
+    const Diagnosis diagnosis = diagnose({.ranks = {RankRecords{}}});
+    EXPECT_EQ(diagnosis.verdict.rule, "healthy");
+    EXPECT_TRUE(diagnosis.findings.empty());
+}
+
+TEST(Diagnose, TheDocumentHasTheAccountOfEachRank) {
+    RunRecords records = records_with(Phase::forward, microseconds(30));
+    records.ranks[0].steps[0].host.times[static_cast<std::size_t>(Phase::wait)] = microseconds(10);
+    const json document = json::parse(to_json(records, diagnose(records)));
+    EXPECT_EQ(document["kind"], "run");
+    EXPECT_EQ(document["ranks"][0]["steps"], 1);
+    EXPECT_DOUBLE_EQ(document["ranks"][0]["account"]["forward"], 0.75);
+    EXPECT_DOUBLE_EQ(document["ranks"][0]["account"]["wait"], 0.25);
+    EXPECT_TRUE(document["ranks"][0]["gpu"].is_null());
+}
+
+TEST(Diagnose, AFindingIsWrittenWithItsFixAndGain) {
+    const Diagnosis diagnosis{
+        .verdict = {.rule = "few-workers", .text = "t"},
+        .findings = {{.rule = "few-workers",
+                      .severity = Severity::warn,
+                      .evidence = {{"wait_share", 0.5}},
+                      .first_step = 1,
+                      .last_step = 9,
+                      .fix = {.recipe = {{"data.workers", "4"}, {"data.cache", "\"ram\""}}, .code = "num_workers=4"},
+                      .gain = {1.1, 1.5, 2.0},
+                      .confidence = 0.8}}};
+    const json finding = json::parse(to_json(records_with(Phase::wait, microseconds(1)), diagnosis))["findings"][0];
+    EXPECT_EQ(finding["severity"], "warn");
+    EXPECT_EQ(finding["evidence"]["wait_share"], 0.5);
+    EXPECT_EQ(finding["steps"], (json{1, 9}));
+    EXPECT_EQ(finding["fix"]["recipe"], (json{{"data.workers", 4}, {"data.cache", "ram"}}));
+    EXPECT_EQ(finding["gain"]["expected"], 1.5);
+}
+
+}  // namespace
+}  // namespace stoker
