@@ -22,7 +22,7 @@ ARROWS = {
     "fused": ["base"],
     "pipeline": ["formats", "codecs", "ops", "recipe"],
     "pack": ["pipeline"],
-    "diagnose": ["trace", "recipe"],  # records -> findings
+    "diagnose": ["trace", "track"],  # records -> findings
     # LibTorch begins here.
     "bridge": ["pipeline"],
     "models": ["bridge", "fused"],

@@ -80,6 +80,11 @@ class Loader {
     void restore(const LoaderState& state);
 
     int workers() const { return options_.workers; }
+    int prefetch() const { return options_.prefetch; }
+    // Batches that were finished when `next` was called last; empty without workers.
+    std::optional<std::int64_t> ready_batches() const {
+        return workers_.empty() ? std::nullopt : std::optional(ring_->ready_at_pop());
+    }
     void set_workers(int workers);
     void set_prefetch(int prefetch);
 

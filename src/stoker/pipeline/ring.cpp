@@ -108,6 +108,7 @@ std::shared_ptr<Batch> BatchRing::pop() {
     if (stopped_ || first_open_ >= end_) {
         return nullptr;
     }
+    ready_at_pop_ = std::ranges::find_if_not(open_, &OpenBatch::finished) - open_.begin();
     ready_.wait(lock, [&] { return stopped_ || front_ready(); });
     if (stopped_) {
         return nullptr;

@@ -49,6 +49,8 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     // Waits for the next batch in order; null after the last. Rethrows the error of its lowest item; the batch then
     // counts as taken.
     std::shared_ptr<Batch> pop();
+    // Finished batches, in order from the next one, when `pop` was called last.
+    std::int64_t ready_at_pop() const { return ready_at_pop_; }
     // True if pop would not wait.
     bool ready() const;
 
@@ -87,6 +89,7 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     std::int64_t grain_ = 1;
     int workers_ = 0;
     std::atomic<bool> stopped_ = false;  // set under the lock
+    std::int64_t ready_at_pop_ = 0;      // used by the consumer's thread only
 };
 
 }  // namespace stoker

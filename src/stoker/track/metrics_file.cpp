@@ -1,24 +1,21 @@
-// The file is read in pieces and a line is limited to 64 KiB, so memory is bounded by the metrics themselves. Unknown
-// line types and keys are skipped: later versions may write more.
+// Unknown line types and keys are skipped: later versions may write more.
 #include "stoker/track/metrics_file.h"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "stoker/base/error.h"
-#include "stoker/base/file.h"
+#include "stoker/track/line_file.h"
 
 namespace stoker {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxLine = std::size_t{1} << 16;
 constexpr std::int64_t kSchema = 1;
 constexpr std::string_view kStepLine = R"({"type":"step",)";  // as train writes it
 
@@ -133,33 +130,6 @@ class LineReader {
 [[noreturn]] void refuse(const std::filesystem::path& path, std::uint64_t offset, const std::string& got) {
     throw DataError({.path = path.string(), .offset = static_cast<std::int64_t>(offset)},
                     {.where = path.string(), .expected = "a line of metrics.jsonl", .got = got});
-}
-
-// Calls `take(line, offset)` for each complete line. Returns the text after the last one.
-std::string for_each_line(const std::filesystem::path& path,
-                          const std::function<void(std::string_view, std::uint64_t)>& take) {
-    const File file(path);
-    const std::uint64_t size = file.info().size;
-    std::string buffer;
-    std::uint64_t done = 0;
-    while (done < size) {
-        constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
-        const std::size_t before = buffer.size();
-        buffer.resize(before + std::min(size - done, kPiece));
-        file.read(done, std::as_writable_bytes(std::span(buffer).subspan(before)));
-        const std::uint64_t first = done - before;  // the buffer's offset in the file
-        done += buffer.size() - before;
-        std::size_t at = 0;
-        for (std::size_t end = buffer.find('\n'); end != std::string::npos; end = buffer.find('\n', at)) {
-            take(std::string_view(buffer).substr(at, end - at), first + at);
-            at = end + 1;
-        }
-        buffer.erase(0, at);
-        if (buffer.size() > kMaxLine) {
-            refuse(path, first + at, fmt::format("a line of more than {} bytes", kMaxLine));
-        }
-    }
-    return buffer;
 }
 
 }  // namespace

@@ -1,0 +1,342 @@
+#include "stoker/trace/records_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace stoker {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double microseconds(std::chrono::nanoseconds time) {
+    return static_cast<double>(time.count()) / 1000;
+}
+
+std::chrono::nanoseconds nanoseconds(double us) {
+    constexpr double kMost = 9e18;  // a century; a damaged file may have any number
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(std::clamp(us * 1000, -kMost, kMost)));
+}
+
+Json json_of(const PhaseTimes& times) {
+    Json json = Json::object();
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        if (times[i].count() != 0) {
+            json[std::string(phase_name(static_cast<Phase>(i)))] = microseconds(times[i]);
+        }
+    }
+    return json;
+}
+
+Json json_of(const StageTimes& times) {
+    Json json = {{"samples", times.samples}};
+    for (std::size_t i = 0; i < kStages; ++i) {
+        json[std::string(stage_name(static_cast<Stage>(i)))] = microseconds(times.times[i]);
+    }
+    return json;
+}
+
+// One list of an entry's fields serves writing and reading: `visit(key, member)` for each.
+template <typename Facts, typename Visit>
+requires std::is_same_v<std::remove_const_t<Facts>, HostFacts>
+void fields(Facts& facts, Visit visit) {
+    visit("cores", facts.cores);
+    visit("ranks", facts.ranks);
+    visit("memory_bytes", facts.memory_bytes);
+}
+
+template <typename Facts, typename Visit>
+requires std::is_same_v<std::remove_const_t<Facts>, DeviceFacts>
+void fields(Facts& facts, Visit visit) {
+    visit("type", facts.type);
+    visit("name", facts.name);
+    visit("count", facts.count);
+    visit("memory_bytes", facts.memory_bytes);
+    visit("tensor_cores", facts.tensor_cores);
+}
+
+template <typename Facts, typename Visit>
+requires std::is_same_v<std::remove_const_t<Facts>, DataFacts>
+void fields(Facts& facts, Visit visit) {
+    visit("path", facts.path);
+    visit("format", facts.format);
+    visit("codec", facts.codec);
+    visit("storage", facts.storage);
+    visit("samples", facts.samples);
+    visit("sample_bytes", facts.sample_bytes);
+    visit("image_bytes", facts.image_bytes);
+    visit("workers", facts.workers);
+    visit("prefetch", facts.prefetch);
+    visit("pinned", facts.pinned);
+    visit("cache", facts.cache);
+    visit("decode", facts.decode);
+}
+
+template <typename Facts, typename Visit>
+requires std::is_same_v<std::remove_const_t<Facts>, TrainFacts>
+void fields(Facts& facts, Visit visit) {
+    visit("model", facts.model);
+    visit("parameters", facts.parameters);
+    visit("batch_size", facts.batch_size);
+    visit("steps_per_epoch", facts.steps_per_epoch);
+    visit("val_samples", facts.val_samples);
+    visit("epochs_per_evaluation", facts.epochs_per_evaluation);
+    visit("precision", facts.precision);
+    visit("optimizer", facts.optimizer);
+    visit("optimizer_kernel", facts.optimizer_kernel);
+    visit("compiled", facts.compiled);
+    visit("accumulate", facts.accumulate);
+    visit("threads", facts.threads);
+}
+
+template <typename Entry, typename Visit>
+void counter_fields(Entry& entry, Visit visit) {
+    visit("user_seconds", entry.user_seconds);
+    visit("system_seconds", entry.system_seconds);
+    visit("rss_bytes", entry.rss_bytes);
+    visit("read_bytes", entry.read_bytes);
+    visit("major_faults", entry.major_faults);
+    visit("device_bytes", entry.device_bytes);
+    visit("busy_share", entry.busy_share);
+    visit("iowait_share", entry.iowait_share);
+    visit("steal_share", entry.steal_share);
+    visit("throttled_share", entry.throttled_share);
+    visit("swap_in_bytes_per_second", entry.swap_in_bytes_per_second);
+}
+
+// Writes what is known.
+struct Writer {
+    Json& json;
+    template <typename T>
+    void operator()(const char* key, const std::optional<T>& value) const {
+        if (value) {
+            json[key] = *value;
+        }
+    }
+    void operator()(const char* key, const std::string& value) const {
+        if (!value.empty()) {
+            json[key] = value;
+        }
+    }
+    void operator()(const char* key, int value) const { json[key] = value; }
+};
+
+// Reads what has the right type and ignores the rest.
+struct Reader {
+    const Json& json;
+    template <typename T>
+    void operator()(const char* key, std::optional<T>& value) const {
+        T read{};
+        if (json.contains(key) && take(json[key], read)) {
+            value = read;
+        }
+    }
+    template <typename T>
+    void operator()(const char* key, T& value) const {
+        if (json.contains(key)) {
+            take(json[key], value);
+        }
+    }
+    template <typename T>
+    static bool take(const Json& from, T& value) {
+        if constexpr (std::is_same_v<T, bool>) {
+            return from.is_boolean() && (from.get_to(value), true);
+        } else if constexpr (std::is_same_v<T, std::string>) {
+            return from.is_string() && (from.get_to(value), true);
+        } else if constexpr (std::is_integral_v<T>) {
+            return from.is_number_integer() && (from.get_to(value), true);
+        } else {
+            return from.is_number() && (from.get_to(value), true);
+        }
+    }
+};
+
+template <typename Facts>
+Json facts_json(const Facts& facts) {
+    Json json = Json::object();
+    fields(facts, Writer{json});
+    return json;
+}
+
+const Json& part(const Json& json, const char* key) {
+    static const Json kNothing = Json::object();
+    const auto found = json.find(key);
+    return found != json.end() && found->is_object() ? *found : kNothing;
+}
+
+PhaseTimes phases_from(const Json& json) {
+    PhaseTimes times{};
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        double us = 0;
+        Reader{json}(std::string(phase_name(static_cast<Phase>(i))).c_str(), us);
+        times[i] = nanoseconds(us);
+    }
+    return times;
+}
+
+std::optional<StageTimes> stages_from(const Json& line) {
+    if (!line.contains("workers_us")) {
+        return std::nullopt;
+    }
+    const Json& json = part(line, "workers_us");
+    StageTimes stages;
+    Reader{json}("samples", stages.samples);
+    for (std::size_t i = 0; i < kStages; ++i) {
+        double us = 0;
+        Reader{json}(std::string(stage_name(static_cast<Stage>(i))).c_str(), us);
+        stages.times[i] = nanoseconds(us);
+    }
+    return stages;
+}
+
+void add_facts(const Json& line, RankRecords& rank) {
+    RunFacts facts{.rank = rank.facts.rank};
+    const Reader read{line};
+    read("writer", facts.writer);
+    read("world_size", facts.world_size);
+    fields(facts.host, Reader{part(line, "host")});
+    fields(facts.device, Reader{part(line, "device")});
+    fields(facts.data, Reader{part(line, "data")});
+    fields(facts.train, Reader{part(line, "train")});
+    rank.facts = facts;
+}
+
+void add_step(const Json& line, RankRecords& rank) {
+    StepEntry step;
+    const Reader read{line};
+    read("step", step.step);
+    read("epoch", step.epoch);
+    read("samples", step.samples);
+    read("ready", step.ready);
+    read("copy_bytes", step.copy_bytes);
+    step.host.times = phases_from(part(line, "us"));
+    if (line.contains("device_us")) {
+        step.device = phases_from(part(line, "device_us"));
+    }
+    rank.steps.push_back(step);
+}
+
+void add_interval(const Json& line, RankRecords& rank) {
+    IntervalEntry interval;
+    const Reader read{line};
+    read("first_step", interval.first_step);
+    read("last_step", interval.last_step);
+    read("seconds", interval.seconds);
+    interval.host.times = phases_from(part(line, "us"));
+    interval.workers = stages_from(line);
+    counter_fields(interval, read);
+    if (line.contains("syncs") && line["syncs"].is_array()) {
+        for (const Json& entry : line["syncs"]) {
+            SyncEntry sync;
+            if (entry.is_object()) {
+                const Reader sync_reader{entry};
+                sync_reader("place", sync.place);
+                sync_reader("count", sync.count);
+                sync_reader("us", sync.us);
+                interval.syncs.push_back(sync);
+            }
+        }
+    }
+    rank.intervals.push_back(interval);
+}
+
+void add_evaluation(const Json& line, RankRecords& rank) {
+    EvaluationEntry evaluation;
+    const Reader read{line};
+    read("step", evaluation.step);
+    read("samples", evaluation.samples);
+    evaluation.host.times = phases_from(part(line, "us"));
+    evaluation.workers = stages_from(line);
+    rank.evaluations.push_back(evaluation);
+}
+
+RankRecords& rank_of(const Json& line, RunRecords& records) {
+    int number = 0;
+    Reader{line}("rank", number);
+    const auto found =
+        std::ranges::find_if(records.ranks, [&](const RankRecords& rank) { return rank.facts.rank >= number; });
+    if (found != records.ranks.end() && found->facts.rank == number) {
+        return *found;
+    }
+    return *records.ranks.insert(found, RankRecords{.facts = {.rank = number}});
+}
+
+std::string line_of(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string to_json_line(const RunFacts& facts) {
+    return line_of({{"type", "facts"},
+                    {"schema", kRecordsSchema},
+                    {"writer", facts.writer},
+                    {"rank", facts.rank},
+                    {"world_size", facts.world_size},
+                    {"host", facts_json(facts.host)},
+                    {"device", facts_json(facts.device)},
+                    {"data", facts_json(facts.data)},
+                    {"train", facts_json(facts.train)}});
+}
+
+std::string to_json_line(const IntervalEntry& interval, int rank) {
+    Json json = {{"type", "interval"},
+                 {"schema", kRecordsSchema},
+                 {"rank", rank},
+                 {"first_step", interval.first_step},
+                 {"last_step", interval.last_step},
+                 {"seconds", interval.seconds},
+                 {"us", json_of(interval.host.times)}};
+    if (interval.workers) {
+        json["workers_us"] = json_of(*interval.workers);
+    }
+    if (!interval.syncs.empty()) {
+        json["syncs"] = Json::array();
+        for (const SyncEntry& sync : interval.syncs) {
+            json["syncs"].push_back({{"place", sync.place}, {"count", sync.count}, {"us", sync.us}});
+        }
+    }
+    counter_fields(interval, Writer{json});
+    return line_of(json);
+}
+
+std::string to_json_line(const EvaluationEntry& evaluation, int rank) {
+    Json json = {{"type", "evaluation"}, {"schema", kRecordsSchema}, {"rank", rank}, {"step", evaluation.step}};
+    Writer{json}("samples", evaluation.samples);
+    json["us"] = json_of(evaluation.host.times);
+    if (evaluation.workers) {
+        json["workers_us"] = json_of(*evaluation.workers);
+    }
+    return line_of(json);
+}
+
+std::string add_record(std::string_view line, RunRecords& records) {
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    std::string type;
+    if (json.is_object()) {
+        Reader{json}("type", type);
+    }
+    if (type.empty()) {
+        return "not a JSON object with a \"type\"";
+    }
+    if (type != "facts" && type != "step" && type != "interval" && type != "evaluation") {
+        return "";
+    }
+    int schema = 0;
+    Reader{json}("schema", schema);
+    if (schema != kRecordsSchema) {
+        return "schema " + std::to_string(schema) + " and not " + std::to_string(kRecordsSchema);
+    }
+    RankRecords& rank = rank_of(json, records);
+    if (type == "facts") {
+        add_facts(json, rank);
+    } else if (type == "step") {
+        add_step(json, rank);
+    } else if (type == "interval") {
+        add_interval(json, rank);
+    } else {
+        add_evaluation(json, rank);
+    }
+    return "";
+}
+
+}  // namespace stoker

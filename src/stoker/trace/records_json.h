@@ -1,0 +1,23 @@
+// Records as lines of JSON (docs/records.md): one object a line, with "type" and "schema". Keys that were not measured
+// are left out. Step lines are written by train/run/run_recorder, because they carry the loss, too.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "stoker/trace/records.h"
+
+namespace stoker {
+
+// {"type": "facts", "schema": 1, "writer", "rank", "world_size", "host": {...}, "device", "data", "train"}
+std::string to_json_line(const RunFacts& facts);
+// {"type": "interval", "schema": 1, "rank", "first_step", "last_step", "seconds", "us", "workers_us", ...}
+std::string to_json_line(const IntervalEntry& interval, int rank);
+// {"type": "evaluation", "schema": 1, "rank", "step", "samples", "us", "workers_us"}
+std::string to_json_line(const EvaluationEntry& evaluation, int rank);
+
+// Adds one line of a metrics.jsonl to the rank that it is about, which is made if it is missing. Unknown types and keys
+// are skipped. Returns why the line cannot be used; empty for a good one.
+std::string add_record(std::string_view line, RunRecords& records);
+
+}  // namespace stoker

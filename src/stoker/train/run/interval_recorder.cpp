@@ -1,0 +1,60 @@
+#include "stoker/train/run/interval_recorder.h"
+
+#include <utility>
+
+namespace stoker {
+namespace {
+
+// Shorter intervals would spend a visible share of their time on reading counters, and the host's tick is 10 ms.
+constexpr std::chrono::milliseconds kShortest{250};
+
+void set_counters(IntervalEntry& entry, const HostCounters& before, const HostCounters& after) {
+    const HostRates mean = rates(before, after);
+    entry.seconds = mean.seconds;
+    entry.user_seconds = after.user_seconds - before.user_seconds;
+    entry.system_seconds = after.system_seconds - before.system_seconds;
+    entry.major_faults = after.major_faults - before.major_faults;
+    entry.rss_bytes = mean.rss_bytes;
+    if (before.read_bytes && after.read_bytes) {
+        entry.read_bytes = *after.read_bytes - *before.read_bytes;
+    }
+    entry.busy_share = mean.busy;
+    entry.iowait_share = mean.iowait;
+    entry.steal_share = mean.steal;
+    entry.throttled_share = mean.throttled;
+    entry.swap_in_bytes_per_second = mean.swap_in_bytes;
+}
+
+}  // namespace
+
+void IntervalRecorder::begin() {
+    entry_ = {};
+    workers_ = loader_.stats().workers;
+    start_ = read_host_counters();
+}
+
+std::optional<IntervalEntry> IntervalRecorder::add(std::span<const StepResult> steps, std::chrono::nanoseconds sync,
+                                                   bool last) {
+    for (const StepResult& step : steps) {
+        entry_.first_step = entry_.first_step == 0 ? step.step : entry_.first_step;
+        entry_.last_step = step.step;
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            entry_.host.times[i] += step.record.times[i];
+        }
+    }
+    if (entry_.first_step == 0 || (!last && entry_.host.total() < kShortest)) {
+        return std::nullopt;
+    }
+    IntervalEntry done = std::exchange(entry_, {});
+    done.syncs = {{.place = "losses", .count = 1, .us = static_cast<double>(sync.count()) / 1000}};
+    const StageTimes workers = loader_.stats().workers;
+    done.workers.emplace(workers);
+    *done.workers -= workers_;
+    workers_ = workers;
+    const HostCounters now = read_host_counters();
+    set_counters(done, start_, now);
+    start_ = now;
+    return done;
+}
+
+}  // namespace stoker

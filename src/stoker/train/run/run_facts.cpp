@@ -1,0 +1,108 @@
+#include "stoker/train/run/run_facts.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "stoker/base/cpu_cores.h"
+#include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
+#include "stoker/codecs/codec.h"
+#include "stoker/io/byte_file.h"
+#include "stoker/train/run/run_setup.h"
+
+namespace stoker {
+namespace {
+
+HostFacts host_facts() {
+    const CpuCores cores = cpu_cores();
+    const double quota = cores.quota > 0 ? cores.quota : cores.affinity;
+    return {.cores = std::min<double>(cores.affinity, quota),
+            .ranks = cores.ranks_on_host,
+            .memory_bytes = static_cast<std::int64_t>(memory_limit().total)};
+}
+
+// Size and codec of samples that are spread over the data; a bad sample is left out.
+void probe_samples(const Dataset& dataset, DataFacts& facts) {
+    constexpr std::int64_t kProbes = 8;
+    if (is_remote(dataset.path())) {
+        return;  // each would be a request
+    }
+    const std::int64_t count = std::min(kProbes, dataset.size());
+    double bytes = 0;
+    std::int64_t good = 0;
+    Sample sample;
+    for (std::int64_t i = 0; i < count; ++i) {
+        try {
+            dataset.read(i * dataset.size() / count, sample);
+        } catch (const Error&) {
+            continue;
+        }
+        bytes += static_cast<double>(sample.bytes.size());
+        ++good;
+        if (const auto codec = sample.encoded ? sniff_codec(sample.bytes) : std::nullopt; codec && facts.codec.empty()) {
+            facts.codec = codec_name(*codec);
+        }
+    }
+    if (good > 0) {
+        facts.sample_bytes = bytes / static_cast<double>(good);
+    }
+}
+
+DataFacts data_facts(const TrainPlan& plan) {
+    const DataRecipe& recipe = plan.recipe.data;
+    const Loader& loader = *plan.train_loader;
+    double image_bytes = sizeof(float);
+    for (const std::int64_t side : loader.image_shape()) {
+        image_bytes *= static_cast<double>(side);
+    }
+    DataFacts facts{.path = recipe.train,
+                    .format = std::string(plan.data.train->format()),
+                    .samples = plan.data.train->size(),
+                    .image_bytes = image_bytes,
+                    .workers = loader.workers(),
+                    .prefetch = loader.prefetch(),
+                    .cache = recipe.cache,
+                    .decode = recipe.decode};
+    if (!plan.device.is_cpu()) {
+        facts.pinned = recipe.pin_memory;
+    }
+    probe_samples(*plan.data.train, facts);
+    return facts;
+}
+
+std::string model_name(const ModelRecipe& model) {
+    return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
+}
+
+}  // namespace
+
+RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer) {
+    const Recipe& recipe = plan.recipe;
+    std::int64_t parameters = 0;
+    for (const auto& [name, tensor] : plan.model->parameters()) {
+        parameters += tensor.numel();
+    }
+    RunFacts facts{.writer = "stoker",
+                   .rank = plan.group->rank(),
+                   .world_size = plan.group->size(),
+                   .host = host_facts(),
+                   .device = {.type = plan.device.is_cuda() ? "cuda" : "cpu", .name = plan.device.str()},
+                   .data = data_facts(plan),
+                   .train = {.model = model_name(recipe.model),
+                             .parameters = parameters,
+                             .batch_size = recipe.data.batch_size,
+                             .steps_per_epoch = plan.train_loader->batches_per_epoch(),
+                             .precision = std::string(precision_name(step_options(recipe, plan.device).precision)),
+                             .optimizer = recipe.optimizer.name,
+                             .optimizer_kernel = optimizer.kernel() == OptimizerKernel::fused ? "fused" : "single",
+                             .compiled = step.compiled(),
+                             .accumulate = static_cast<int>(step.accumulate()),
+                             .threads = at::get_num_threads()}};
+    if (plan.val_loader != nullptr) {
+        facts.train.val_samples = plan.data.val->size();
+    }
+    return facts;
+}
+
+}  // namespace stoker

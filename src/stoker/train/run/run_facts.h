@@ -1,0 +1,13 @@
+// What a run's records say about its host, device, data and settings.
+#pragma once
+
+#include "stoker/trace/records.h"
+#include "stoker/train/run/train_plan.h"
+#include "stoker/train/step/step.h"
+
+namespace stoker {
+
+// Reads a few samples of local data for their size and codec.
+RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer);
+
+}  // namespace stoker
