@@ -13,6 +13,7 @@ ARROWS = {
     "base": [],
     "recipe": ["base"],
     "trace": ["base"],
+    "monitor": ["base"],
     "track": ["recipe"],
     "cuda": ["trace"],
     "io": ["base"],
@@ -29,7 +30,7 @@ ARROWS = {
     "dist": ["bridge"],
     "train": ["models", "dist", "track"],
     "engine": ["train", "pack", "cli"],  # the program stoker-engine
-    "cli": ["pipeline", "pack", "track", "diagnose"],  # the program stoker
+    "cli": ["pipeline", "pack", "track", "diagnose", "monitor"],  # the program stoker
 }
 # Sub-folders: which others of the same folder each may include; "." is the folder itself. Where "." is not listed, its
 # headers include no sub-folder, and its sources may include all of them: they choose among formats or codecs.

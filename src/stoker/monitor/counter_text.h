@@ -1,0 +1,50 @@
+// The texts of /proc and /sys: read them, and cut them into lines, words and numbers without allocating. What a text
+// lacks is empty, never an error: kernels and containers differ in what they show.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "stoker/base/parse_number.h"
+
+namespace stoker {
+
+// The file's text, of which the first MiB is read; empty if it cannot be read.
+std::optional<std::string> read_counter_file(const std::string& path);
+
+// The number that is the whole content of a file such as "memory.max"; empty for other texts, such as "max".
+std::optional<std::int64_t> read_counter_number(const std::string& path);
+
+// Cuts `text` off after the first '\n' and returns the line before it, without the '\n'.
+std::string_view take_line(std::string_view& text);
+
+// Cuts `text` off after its first word and returns the word; empty at the end. Blanks, tabs and line breaks separate.
+std::string_view take_word(std::string_view& text);
+
+// take_word as a number; empty if it is none.
+template <typename Number>
+std::optional<Number> take_number(std::string_view& text) {
+    return parse_number<Number>(take_word(text));
+}
+
+// take_word as a decimal fraction such as "0.52", finite and not negative; empty if it is none.
+std::optional<double> take_decimal(std::string_view& text);
+
+// The number in the line that begins with the word `name`, as in "pswpin 12" and "MemTotal:  24684100 kB".
+std::optional<std::int64_t> named_number(std::string_view text, std::string_view name);
+
+// Calls `take(line)` for each line.
+template <std::invocable<std::string_view> Take>
+void for_each_line(std::string_view text, const Take& take) {
+    while (!text.empty()) {
+        take(take_line(text));
+    }
+}
+
+// after - before of a counter; empty if one is absent or if the counter was set back.
+std::optional<double> difference(std::optional<std::int64_t> before, std::optional<std::int64_t> after);
+
+}  // namespace stoker
