@@ -28,7 +28,7 @@ ARROWS = {
     "bridge": ["pipeline"],
     "models": ["bridge", "fused"],
     "dist": ["bridge"],
-    "train": ["models", "dist", "track"],
+    "train": ["models", "dist", "track", "monitor"],
     "engine": ["train", "pack", "cli"],  # the program stoker-engine
     "cli": ["pipeline", "pack", "track", "diagnose", "monitor"],  # the program stoker
 }

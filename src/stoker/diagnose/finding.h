@@ -40,7 +40,7 @@ struct Gain {
 struct Finding {
     std::string rule;  // the id of the rule: "few-workers"
     Severity severity = Severity::info;
-    std::string text;  // one or two sentences: what is wrong, and what to do
+    std::string text = {};  // one or two sentences: what is wrong, and what to do
     std::vector<Evidence> evidence = {};
     int rank = 0;
     std::int64_t first_step = 0;

@@ -87,6 +87,7 @@ HostRates rates(const HostCounters& before, const HostCounters& after) {
     const auto shares =
         before.cores && after.cores ? cpu_shares(*before.cores, *after.cores) : std::optional<CpuShares>();
     if (shares) {
+        result.busy = shares->busy();
         result.iowait = shares->iowait;
         result.steal = shares->steal;
     }

@@ -36,6 +36,7 @@ struct HostRates {
     double major_faults = 0;                     // a second
     std::optional<double> read_bytes = {};       // a second
     std::optional<std::int64_t> rss_bytes = {};  // at the end
+    std::optional<double> busy = {};             // share of the cores' time in which anything ran
     std::optional<double> iowait = {};           // share of the cores' time
     std::optional<double> steal = {};            // share of the cores' time
     std::optional<double> throttled = {};        // share of the quota's periods; absent without a quota

@@ -266,9 +266,10 @@ std::string line_of(const Json& json) {
 
 }  // namespace
 
-std::string to_json_line(const RunFacts& facts) {
+std::string to_json_line(const RunFacts& facts, std::int64_t step) {
     return line_of({{"type", "facts"},
                     {"schema", kRecordsSchema},
+                    {"step", step},
                     {"writer", facts.writer},
                     {"rank", facts.rank},
                     {"world_size", facts.world_size},
@@ -281,6 +282,7 @@ std::string to_json_line(const RunFacts& facts) {
 std::string to_json_line(const IntervalEntry& interval, int rank) {
     Json json = {{"type", "interval"},
                  {"schema", kRecordsSchema},
+                 {"step", interval.last_step},
                  {"rank", rank},
                  {"first_step", interval.first_step},
                  {"last_step", interval.last_step},

@@ -2,6 +2,7 @@
 // are left out. Step lines are written by train/run/run_recorder, because they carry the loss, too.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,9 +10,10 @@
 
 namespace stoker {
 
-// {"type": "facts", "schema": 1, "writer", "rank", "world_size", "host": {...}, "device", "data", "train"}
-std::string to_json_line(const RunFacts& facts);
-// {"type": "interval", "schema": 1, "rank", "first_step", "last_step", "seconds", "us", "workers_us", ...}
+// Every line has a "step": the last step before it. A resumed run cuts metrics.jsonl by it.
+// {"type": "facts", "schema": 1, "step", "writer", "rank", "world_size", "host": {...}, "device", "data", "train"}
+std::string to_json_line(const RunFacts& facts, std::int64_t step);
+// {"type": "interval", "schema": 1, "step", "rank", "first_step", "last_step", "seconds", "us", "workers_us", ...}
 std::string to_json_line(const IntervalEntry& interval, int rank);
 // {"type": "evaluation", "schema": 1, "rank", "step", "samples", "us", "workers_us"}
 std::string to_json_line(const EvaluationEntry& evaluation, int rank);

@@ -35,6 +35,13 @@ struct StageTimes {
         samples += other.samples;
         return *this;
     }
+    StageTimes& operator-=(const StageTimes& other) {
+        for (std::size_t i = 0; i < kStages; ++i) {
+            times[i] -= other.times[i];
+        }
+        samples -= other.samples;
+        return *this;
+    }
 };
 
 // Reads the clock once per stage: `lap(stage)` adds the time since the last lap to that stage.

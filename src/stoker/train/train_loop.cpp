@@ -11,8 +11,10 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
+#include "stoker/trace/records_json.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/resume_checks.h"
+#include "stoker/train/run/run_facts.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/step/schedule.h"
 
@@ -26,6 +28,10 @@ constexpr std::size_t kStepsBetweenReads = 50;  // of the losses, each of which 
 constexpr int kSaveVote = 1;
 constexpr int kStopVote = 1;  // plus the signal
 
+std::int64_t batch_bytes(const Batch& batch) {
+    return static_cast<std::int64_t>(batch.field(kImageField).bytes() + batch.field(kLabelField).bytes());
+}
+
 }  // namespace
 
 TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, OptimizerKernel kernel)
@@ -35,6 +41,7 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
       optimizer_(plan.model->trainable_parameters(), plan.recipe.optimizer, kernel),
       step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.device), plan.group.get()),
       copier_(plan.device),
+      intervals_(*plan.train_loader),
       mixup_cutmix_({.mixup = plan.recipe.train.mixup,
                      .cutmix = plan.recipe.train.cutmix,
                      .classes = plan.classes,
@@ -70,6 +77,7 @@ bool TrainLoop::train_epoch(const FitOptions& options) {
     const std::int64_t per_epoch = loader.batches_per_epoch();
     const std::vector<double> losses = val_losses();
     account_.cut();  // the time between epochs belongs to no step
+    intervals_.begin();
     while (const std::shared_ptr<Batch> batch = next_batch()) {
         const StepPosition position{
             .step = steps_, .total = recipe.train.epochs * per_epoch, .steps_per_epoch = per_epoch};
@@ -150,11 +158,12 @@ void TrainLoop::after_step(const Batch& batch, double lr, const FitOptions& opti
                         .lr = lr,
                         .batch_hash = batch.hash(),
                         .record = record,
+                        .ready = plan_.train_loader->ready_batches(),
+                        .copy_bytes = plan_.device.is_cpu() ? std::nullopt : std::optional(batch_bytes(batch)),
                         .indices = {first, first + batch.size()}});
     unsavable_ = nullptr;  // the step is done, with all its records
     if (pending_.size() >= kStepsBetweenReads) {
-        const PhaseSpan span(account_, Phase::optimizer);  // the wait is for the device's work
-        record_losses();
+        record_losses(/*last=*/false);
     }
     const TrainRecipe& train = plan_.recipe.train;
     if (options.on_step) {
@@ -177,10 +186,7 @@ void TrainLoop::add_seconds(const StepRecord& record) {
 }
 
 bool TrainLoop::finish_epoch(const FitOptions& options) {
-    {
-        const PhaseSpan span(account_, Phase::optimizer);
-        record_losses();
-    }
+    record_losses(/*last=*/true);
     add_seconds(account_.cut());
     EpochResult result{.epoch = std::ssize(epochs_) + 1,
                        .seconds = sums_.seconds,
@@ -229,9 +235,12 @@ std::optional<Evaluation> TrainLoop::evaluate_epoch(const FitOptions& options) {
     }
 }
 
-void TrainLoop::record_losses() {
+void TrainLoop::record_losses(bool last) {
+    const PhaseSpan sync(account_, Phase::sync);  // the losses are complete when the device has done its steps
     const char* const before = std::exchange(unsavable_, "the losses of its last steps are not all recorded");
+    const auto start = Account::Clock::now();
     std::vector<double> losses = step_.take_losses();
+    const std::chrono::nanoseconds waited = Account::Clock::now() - start;
     std::vector<StepResult> steps = std::exchange(pending_, {});
     if (!plan_.group->alone() && !steps.empty()) {
         const PhaseSpan span(account_, Phase::communication);
@@ -250,7 +259,25 @@ void TrainLoop::record_losses() {
             refuse_loss(steps[i], losses[i]);
         }
     }
+    record_interval(steps, waited, last);
     unsavable_ = before;
+}
+
+void TrainLoop::record_facts() {
+    if (recorder_.recording()) {
+        recorder_.records(to_json_line(run_facts(plan_, step_, optimizer_), steps_) + "\n");
+    }
+}
+
+// With several ranks every call ends an interval, because all of them must take part.
+void TrainLoop::record_interval(std::span<const StepResult> steps, std::chrono::nanoseconds sync, bool last) {
+    if (steps.empty()) {
+        return;
+    }
+    const bool alone = plan_.group->alone();
+    if (const auto interval = intervals_.add(steps, sync, last || !alone)) {
+        recorder_.records(ranks_.gather_lines(to_json_line(*interval, plan_.group->rank()) + "\n"));
+    }
 }
 
 std::optional<double> TrainLoop::known_loss() const {
@@ -331,6 +358,11 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
         *plan_.group);
     recorder_.bad_samples(ranks_.gather_bad_samples());
     if (evaluation) {
+        const EvaluationEntry entry{.step = steps_,
+                                    .samples = evaluation->samples,
+                                    .host = evaluation->account,
+                                    .workers = evaluation->workers};
+        recorder_.records(ranks_.gather_lines(to_json_line(entry, plan_.group->rank()) + "\n"));
         ranks_.require_budget(dataset, dataset.size(), evaluation->bad_samples);
     }
     return evaluation;
@@ -338,7 +370,7 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
 
 void TrainLoop::save() {
     const PhaseSpan span(account_, Phase::checkpoint);
-    record_losses();
+    record_losses(/*last=*/false);
     write_checkpoint();
     plan_.group->barrier();  // writing may take rank 0 longer than the timeout of a step's communication
 }
@@ -349,7 +381,7 @@ std::string TrainLoop::save_after_failure() {
     }
     try {
         if (plan_.group->alone()) {  // several ranks would have to merge their losses
-            record_losses();
+            record_losses(/*last=*/false);
         }
         if (unsavable_ == nullptr && !pending_.empty()) {
             unsavable_ = "the losses of its last steps are not summed over the processes";

@@ -12,6 +12,7 @@
 #include "stoker/bridge/device.h"
 #include "stoker/trace/account.h"
 #include "stoker/train/fit_options.h"
+#include "stoker/train/run/interval_recorder.h"
 #include "stoker/train/run/rank_sync.h"
 #include "stoker/train/run/run_recorder.h"
 #include "stoker/train/run/train_plan.h"
@@ -45,10 +46,12 @@ class TrainLoop {
     std::vector<at::Tensor> tensors();
     // Reads the losses that are still on the device and records their steps. Throws InvalidArgument for a loss that is
     // not finite, where train.stop_at_nan says so, and DataError where the ranks together exceed the bad-sample budget.
-    void record_losses();
+    void record_losses(bool last);
     // For a run that fails: records the losses, and saves the state after the last whole step if it is not saved yet.
     // Returns why it could not, or an empty text. Does not throw, and does not wait for other ranks.
     std::string save_after_failure();
+    // Records what the run's host, device, data and settings are.
+    void record_facts();
     // Drops the steps that `record_losses` would record.
     void discard_losses();
 
@@ -71,6 +74,7 @@ class TrainLoop {
     void add_seconds(const StepRecord& record);
     void add_bad_samples(std::span<const BadSample> samples, const Dataset& dataset);
     std::optional<double> known_loss() const;
+    void record_interval(std::span<const StepResult> steps, std::chrono::nanoseconds sync, bool last);
     bool interrupted(const FitOptions& options);
     std::vector<double> val_losses() const;
     [[noreturn]] void refuse_loss(const StepResult& step, double loss) const;
@@ -90,6 +94,7 @@ class TrainLoop {
     Account account_;
     Step step_;
     DeviceCopier copier_;
+    IntervalRecorder intervals_;
     const MixupCutmixOptions mixup_cutmix_;
     std::int64_t steps_ = 0;
     std::vector<EpochResult> epochs_;  // finished ones

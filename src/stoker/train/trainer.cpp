@@ -86,6 +86,7 @@ void Trainer::start(const FitOptions& options) {
         }
     } else if (plan_.has_weights) {
         recorder_.create(recipe_to_toml(plan_.recipe));
+        loop_.record_facts();
     } else {
         throw InvalidArgument({.where = "resume",
                                .expected = "a checkpoint, since the trainer was made to resume",
@@ -120,6 +121,7 @@ Resumed Trainer::resume(const std::filesystem::path& checkpoint, const FitOption
         // A finished run keeps its recipe.
         recorder_.resume(resumed.finished && known ? loaded.recipe : recipe,
                          {.bytes = loaded.metrics_bytes, .step = resumed.step, .epochs = resumed.epochs});
+        loop_.record_facts();
     }
     return resumed;
 }

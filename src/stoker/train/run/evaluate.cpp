@@ -100,9 +100,17 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
     DeviceCopier copier(device);
     EvaluationProgress progress{.of = loader.batch_sampler().options().size};
     const auto begin = std::chrono::steady_clock::now();
-    while (const auto batch = next_batch(loader, options.on_bad_samples)) {
+    Account account;
+    const StageTimes workers = loader.stats().workers;
+    const auto next = [&] {
+        const PhaseSpan span(account, Phase::wait);
+        return next_batch(loader, options.on_bad_samples);
+    };
+    while (const auto batch = next()) {
         if (batch->size() > 0) {  // a rank may have no samples of the last batch
+            const PhaseSpan copy(account, Phase::copy);
             const DeviceBatch on_device = copier.copy(batch);
+            const PhaseSpan forward(account, Phase::forward);
             counts.add(model.forward(on_device.image), on_device.label, options.confusion);
         }
         samples += batch->size();
@@ -117,13 +125,19 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
             return std::nullopt;
         }
     }
+    account.enter(Phase::sync);
     std::array sums = {counts.loss.item<double>(),   counts.correct.item<double>(), counts.top5.item<double>(),
                        static_cast<double>(samples), static_cast<double>(bad),      counts.classes > kTop ? 1.0 : 0.0};
+    account.enter(Phase::unmeasured);
+    const StepRecord times = account.cut();
     group.all_reduce(sums);
     Evaluation result{.loss = sums[0] / sums[3],
                       .accuracy = sums[1] / sums[3],
                       .samples = static_cast<std::int64_t>(sums[3]),
-                      .bad_samples = static_cast<std::int64_t>(sums[4])};
+                      .bad_samples = static_cast<std::int64_t>(sums[4]),
+                      .account = times,
+                      .workers = loader.stats().workers};
+    result.workers -= workers;
     if (sums[5] > 0) {  // a rank without samples does not know the number of classes
         result.top5 = sums[2] / sums[3];
     }

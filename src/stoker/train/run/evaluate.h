@@ -11,6 +11,7 @@
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
+#include "stoker/trace/account.h"
 #include "stoker/train/run/checkpoint.h"
 
 namespace stoker {
@@ -23,6 +24,8 @@ struct Evaluation {
     std::int64_t bad_samples = 0;  // of them, replaced by others
     // (classes, classes), samples by label, then by prediction; with EvaluateOptions::confusion
     std::vector<std::int64_t> confusion = {};
+    StepRecord account = {};  // of this rank's thread, without the wait for other ranks
+    StageTimes workers = {};  // of this rank's loader
 };
 
 // The progress of an evaluation, over all ranks.

@@ -77,6 +77,10 @@ std::string RankSync::gather_bad_samples() {
     return lines;
 }
 
+std::string RankSync::gather_lines(const std::string& lines) const {
+    return group_.alone() ? lines : joined(group_.all_gather(lines));
+}
+
 std::string RankSync::publish_bad_samples() {
     if (group_.first()) {
         return joined(group_.messages());

@@ -31,6 +31,8 @@ class RankSync {
     std::string add_bad_samples(std::string lines);
     // The kept lines of all ranks.
     std::string gather_bad_samples();
+    // The lines of all ranks, one after the other. All ranks must call it.
+    std::string gather_lines(const std::string& lines) const;
     // For a run that fails on this rank: publishes the kept lines. Returns those that other ranks published before, on
     // rank 0. Does not throw.
     std::string publish_bad_samples();

@@ -40,7 +40,8 @@ void probe_samples(const Dataset& dataset, DataFacts& facts) {
         }
         bytes += static_cast<double>(sample.bytes.size());
         ++good;
-        if (const auto codec = sample.encoded ? sniff_codec(sample.bytes) : std::nullopt; codec && facts.codec.empty()) {
+        if (const auto codec = sample.encoded ? sniff_codec(sample.bytes) : std::nullopt;
+            codec && facts.codec.empty()) {
             facts.codec = codec_name(*codec);
         }
     }
@@ -71,6 +72,13 @@ DataFacts data_facts(const TrainPlan& plan) {
     return facts;
 }
 
+std::string precision_name(const Precision& precision) {
+    if (precision.autocast) {
+        return precision.autocast == at::kHalf ? "fp16" : "bf16";
+    }
+    return precision.tf32 ? "tf32" : "fp32";
+}
+
 std::string model_name(const ModelRecipe& model) {
     return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
 }
@@ -93,7 +101,7 @@ RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& opt
                              .parameters = parameters,
                              .batch_size = recipe.data.batch_size,
                              .steps_per_epoch = plan.train_loader->batches_per_epoch(),
-                             .precision = std::string(precision_name(step_options(recipe, plan.device).precision)),
+                             .precision = precision_name(step_options(recipe, plan.device).precision),
                              .optimizer = recipe.optimizer.name,
                              .optimizer_kernel = optimizer.kernel() == OptimizerKernel::fused ? "fused" : "single",
                              .compiled = step.compiled(),

@@ -31,7 +31,14 @@ std::string json_line(const StepResult& result, double loss) {
         fmt::format_to(std::back_inserter(line), R"({}"{}":{})", i == 0 ? "" : ",", phase_name(static_cast<Phase>(i)),
                        result.record.times[i].count() / 1000);
     }
-    return line + "}}";
+    line += '}';
+    if (result.ready) {
+        fmt::format_to(std::back_inserter(line), R"(,"ready":{})", *result.ready);
+    }
+    if (result.copy_bytes) {
+        fmt::format_to(std::back_inserter(line), R"(,"copy_bytes":{})", *result.copy_bytes);
+    }
+    return line + '}';
 }
 
 // {"type": "epoch", "schema": 1, "step", then the keys of to_json(EpochResult)}
@@ -148,6 +155,12 @@ void RunRecorder::epoch(const EpochResult& result, std::int64_t step) {
                          .bad_samples = result.bad_samples,
                          .val_bad_samples = result.val_bad_samples};
     events_->add(step, wall_time_now(), scalars_of(line));
+}
+
+void RunRecorder::records(const std::string& lines) {
+    if (events_ && !lines.empty()) {
+        folder_->metric(lines.substr(0, lines.size() - 1));
+    }
 }
 
 void RunRecorder::flush() {

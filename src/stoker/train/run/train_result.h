@@ -21,7 +21,9 @@ struct StepResult {
     double lr = 0;
     std::uint64_t batch_hash = 0;
     StepRecord record;
-    std::vector<std::int64_t> indices = {};  // of the samples
+    std::optional<std::int64_t> ready = std::nullopt;       // finished batches when the step asked for its own
+    std::optional<std::int64_t> copy_bytes = std::nullopt;  // copied to the device
+    std::vector<std::int64_t> indices = {};                 // of the samples
 };
 
 struct EpochResult {

@@ -1,0 +1,140 @@
+#include "stoker/diagnose/rules/run_summary.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace stoker {
+namespace {
+
+double seconds_of(std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+}
+
+// The first step that counts: after the first interval where there are more, and else after a tenth of the steps.
+std::int64_t first_steady_step(const RankRecords& rank) {
+    constexpr std::size_t kEnoughIntervals = 3;
+    constexpr std::size_t kFewSteps = 10;
+    if (rank.intervals.size() >= kEnoughIntervals) {
+        return rank.intervals.front().last_step + 1;
+    }
+    const std::size_t skipped = rank.steps.size() < kFewSteps ? 0 : rank.steps.size() / kFewSteps;
+    return rank.steps.empty() ? 0 : rank.steps[skipped].step;
+}
+
+void add_steps(const RankRecords& rank, std::int64_t first, RunSummary& out) {
+    std::vector<double> times;
+    double ready = 0;
+    std::int64_t asked = 0;
+    for (const StepEntry& step : rank.steps) {
+        if (step.step < first) {
+            continue;
+        }
+        out.first_step = out.steps == 0 ? step.step : out.first_step;
+        out.last_step = step.step;
+        ++out.steps;
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            out.share[i] += seconds_of(step.host.times[i]);
+        }
+        times.push_back(seconds_of(step.host.total()));
+        out.samples += static_cast<double>(step.samples.value_or(0));
+        if (step.ready) {
+            ready += *step.ready;
+            ++asked;
+        }
+    }
+    out.seconds = std::accumulate(out.share.begin(), out.share.end(), 0.0);
+    for (double& share : out.share) {
+        share = out.seconds > 0 ? share / out.seconds : 0;
+    }
+    if (!times.empty()) {
+        const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+        std::ranges::nth_element(times, middle);
+        out.median_step = *middle;
+    }
+    if (asked > 0) {
+        out.ready = ready / static_cast<double>(asked);
+    }
+}
+
+void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out) {
+    double seconds = 0;
+    double cpu = 0;
+    double busy = 0;
+    bool has_cpu = false;
+    bool has_busy = false;
+    for (const IntervalEntry& interval : rank.intervals) {
+        if (interval.first_step < first && rank.intervals.size() > 1) {
+            continue;
+        }
+        if (interval.workers) {
+            out.workers = out.workers.value_or(StageTimes{});
+            *out.workers += *interval.workers;
+        }
+        seconds += interval.seconds;
+        if (interval.user_seconds && interval.system_seconds) {
+            cpu += *interval.user_seconds + *interval.system_seconds;
+            has_cpu = true;
+        }
+        if (interval.busy_share) {
+            busy += *interval.busy_share * interval.seconds;
+            has_busy = true;
+        }
+    }
+    if (seconds > 0 && has_cpu) {
+        out.process_cores = cpu / seconds;
+    }
+    if (seconds > 0 && has_busy) {
+        out.busy_share = busy / seconds;
+    }
+}
+
+}  // namespace
+
+double RunSummary::worker_seconds(Stage stage) const {
+    return workers ? seconds_of((*workers)[stage]) : 0;
+}
+
+double RunSummary::worker_busy() const {
+    return worker_seconds(Stage::read) + worker_seconds(Stage::entropy) + worker_seconds(Stage::pixels) +
+           worker_seconds(Stage::augment);
+}
+
+std::optional<double> RunSummary::blocked_share() const {
+    const double all = worker_busy() + worker_seconds(Stage::blocked);
+    return all > 0 ? std::optional(worker_seconds(Stage::blocked) / all) : std::nullopt;
+}
+
+std::optional<double> RunSummary::free_cores() const {
+    if (!cores || !busy_share) {
+        return std::nullopt;
+    }
+    return *cores * std::max(0.0, 1 - *busy_share);
+}
+
+RunSummary summarize(const RankRecords& rank) {
+    RunSummary out{.on_cpu = rank.facts.device.type == "cpu"};
+    const std::int64_t first = first_steady_step(rank);
+    add_steps(rank, first, out);
+    add_intervals(rank, first, out);
+    if (rank.facts.host.cores) {
+        out.cores = *rank.facts.host.cores / std::max(1, rank.facts.host.ranks.value_or(1));
+    }
+    return out;
+}
+
+Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary) {
+    return {.rule = std::string(rule),
+            .severity = severity,
+            .rank = rank.facts.rank,
+            .first_step = summary.first_step,
+            .last_step = summary.last_step};
+}
+
+Gain gain_of_share(double share, double least) {
+    constexpr double kMost = 0.99;
+    const auto factor = [&](double part) { return 1 / (1 - std::clamp(share * part, 0.0, kMost)); };
+    return {.low = factor(least), .expected = factor((1 + least) / 2), .high = factor(1)};
+}
+
+}  // namespace stoker

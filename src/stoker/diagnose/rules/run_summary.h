@@ -1,0 +1,48 @@
+// A rank's records as means over its steady steps: the first steps, which fill the pipeline, are left out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "stoker/diagnose/finding.h"
+#include "stoker/trace/records.h"
+
+namespace stoker {
+
+struct RunSummary {
+    std::int64_t first_step = 0;
+    std::int64_t last_step = 0;
+    std::int64_t steps = 0;
+    double seconds = 0;               // of the training thread, all phases
+    double samples = 0;               // 0: unknown
+    std::array<double, kPhases> share{};  // of `seconds`
+    double median_step = 0;           // seconds
+    std::optional<StageTimes> workers = {};
+    std::optional<double> cores = {};          // that the process may use, for this rank
+    std::optional<double> process_cores = {};  // that the process kept busy, mean
+    std::optional<double> busy_share = {};     // of the cores' time, by all processes
+    std::optional<double> ready = {};          // mean number of finished batches when a step asked
+
+    double of(Phase phase) const { return share[static_cast<std::size_t>(phase)]; }
+    double step_seconds() const { return steps == 0 ? 0 : seconds / static_cast<double>(steps); }
+    bool on_cpu = true;  // the model trains on the host's cores
+
+    // Seconds of workers' time, without the time in which they had nothing to do.
+    double worker_busy() const;
+    double worker_seconds(Stage stage) const;
+    // The share of the workers' time in which they had nothing to do; empty without workers.
+    std::optional<double> blocked_share() const;
+    // Cores that neither this process nor another one used; empty where it was not measured.
+    std::optional<double> free_cores() const;
+};
+
+RunSummary summarize(const RankRecords& rank);
+
+// A finding over the steps of `summary`.
+Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary);
+
+// The factor of throughput if a share of the time is saved, as an interval: `least` of it at worst, all at best.
+Gain gain_of_share(double share, double least = 0.5);
+
+}  // namespace stoker
