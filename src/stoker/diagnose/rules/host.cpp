@@ -1,10 +1,181 @@
-// The host: cores, memory, swap, throttling.
+// What the host takes from the run: other processes, quotas, the hypervisor, and too little memory.
 #include "stoker/diagnose/rules/rule_families.h"
 
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+#include "stoker/diagnose/rules/run_summary.h"
+
 namespace stoker {
+namespace {
+
+// The mean of a counter over the rank's intervals, weighted by their length; empty where it was not measured.
+std::optional<double> mean_of(const RankRecords& rank, std::optional<double> IntervalEntry::*counter) {
+    double sum = 0;
+    double seconds = 0;
+    for (const IntervalEntry& interval : rank.intervals) {
+        if (interval.*counter) {
+            sum += *(interval.*counter) * interval.seconds;
+            seconds += interval.seconds;
+        }
+    }
+    return seconds > 0 ? std::optional(sum / seconds) : std::nullopt;
+}
+
+template <typename Judge>
+std::vector<Finding> for_ranks(const RunRecords& records, const Judge& judge) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        if (!rank.intervals.empty()) {
+            judge(rank, summarize(rank), findings);
+        }
+    }
+    return findings;
+}
+
+std::vector<Finding> throttled(const RunRecords& records) {
+    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const double share = mean_of(rank, &IntervalEntry::throttled_share).value_or(0);
+        constexpr double kWarn = 0.1;
+        if (share < kWarn) {
+            return;
+        }
+        Finding finding = finding_of("cpu-throttled", Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "The container's CPU quota stopped the process in {:.0f} % of the quota's periods. "
+            "Raise the quota, or use fewer workers and threads.",
+            100 * share);
+        finding.evidence = {{"throttled_share", share}, {"cores", run.cores.value_or(0)}};
+        finding.fix = {.code = "docker run --cpus N ...; Kubernetes: resources.limits.cpu"};
+        finding.gain = gain_of_share(share / 2, 0.2);
+        finding.confidence = 0.7;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> stolen(const RunRecords& records) {
+    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const double share = mean_of(rank, &IntervalEntry::steal_share).value_or(0);
+        constexpr double kWarn = 0.1;
+        if (share < kWarn) {
+            return;
+        }
+        Finding finding = finding_of("cpu-steal", Severity::warn, rank, run);
+        finding.text = fmt::format("The hypervisor gave {:.0f} % of the cores' time to other machines.", 100 * share);
+        finding.evidence = {{"steal_share", share}};
+        finding.fix = {.code = "use an instance with dedicated cores"};
+        finding.gain = gain_of_share(share, 0.2);
+        finding.confidence = 0.7;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> other_load(const RunRecords& records) {
+    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        if (!run.cores || !run.busy_share || !run.process_cores) {
+            return;
+        }
+        const double ours =
+            *run.process_cores * std::max(1, rank.facts.host.ranks.value_or(1)) / *rank.facts.host.cores;
+        const double others = *run.busy_share - ours;
+        constexpr double kWarn = 0.3;
+        constexpr double kFull = 0.9;
+        if (others < kWarn || *run.busy_share < kFull) {
+            return;
+        }
+        Finding finding = finding_of("other-processes", Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "Other processes took {:.0f} % of the cores' time, and no core was free. Stop them, or "
+            "measure again when they are done.",
+            100 * others);
+        finding.evidence = {{"others_share", others}, {"cores_busy_share", *run.busy_share}};
+        finding.fix = {.code = "stoker top"};
+        finding.gain = gain_of_share(others, 0.2);
+        finding.confidence = 0.8;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> memory_pressure(const RunRecords& records) {
+    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        double most = 0;
+        double faults = 0;
+        double seconds = 0;
+        for (const IntervalEntry& interval : rank.intervals) {
+            most = std::max(most, static_cast<double>(interval.rss_bytes.value_or(0)));
+            faults += static_cast<double>(interval.major_faults.value_or(0));
+            seconds += interval.seconds;
+        }
+        const double swap = mean_of(rank, &IntervalEntry::swap_in_bytes_per_second).value_or(0);
+        const double limit = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
+        const double share = limit > 0 ? most / limit : 0;
+        constexpr double kWarn = 0.92;
+        constexpr double kCritical = 0.97;
+        constexpr double kSwap = 1e6;    // bytes a second
+        constexpr double kFaults = 200;  // a second: pages that were taken away and read again
+        constexpr double kNearLimit = 0.7;
+        const bool thrashes = swap > kSwap || (seconds > 0 && faults / seconds > kFaults && share > kNearLimit);
+        if (share < kWarn && !thrashes) {
+            return;
+        }
+        Finding finding = finding_of("memory-pressure",
+                                     share >= kCritical || thrashes ? Severity::critical : Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "The process uses {:.0f} % of the memory that it may use{}. Lower data.cache_bytes, "
+            "data.prefetch or data.batch_size.",
+            100 * share, thrashes ? ", and pages come back from the disk all the time" : "");
+        finding.evidence = {{"memory_share", share},
+                            {"swap_in_bytes_per_second", swap},
+                            {"major_faults_per_second", seconds > 0 ? faults / seconds : 0}};
+        finding.fix = {.recipe = {{"data.prefetch", "1"}, {"data.cache", "\"none\""}},
+                       .code = "a smaller cache or batch"};
+        finding.gain = thrashes ? Gain{1.0, 1.3, 3.0} : Gain{};
+        finding.confidence = 0.7;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> many_workers(const RunRecords& records) {
+    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const int workers = rank.facts.data.workers.value_or(0);
+        constexpr double kFactor = 2;
+        constexpr double kFull = 0.9;
+        constexpr int kUsual = 4;  // on a machine of one core, workers that read ahead still help
+        if (!run.cores || workers < kUsual || workers <= kFactor * *run.cores || run.busy_share.value_or(0) < kFull) {
+            return;
+        }
+        const int fewer = std::max(1, static_cast<int>(*run.cores));
+        Finding finding = finding_of("many-workers", Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "{} workers share {:.0f} cores, which are all busy: more workers will not help, and "
+            "these slow the training thread down. Use {}.",
+            workers, *run.cores, fewer);
+        finding.evidence = {
+            {"workers", static_cast<double>(workers)}, {"cores", *run.cores}, {"cores_busy_share", *run.busy_share}};
+        finding.fix = {.recipe = {{"data.workers", fmt::to_string(fewer)}},
+                       .code = fmt::format("DataLoader(..., num_workers={})", fewer)};
+        finding.gain = {1.0, 1.05, 1.2};
+        finding.confidence = 0.7;
+        findings.push_back(finding);
+    });
+}
+
+}  // namespace
 
 std::span<const Rule> host_rules() {
-    return {};
+    static constexpr std::array kRules = {
+        Rule{"many-workers", "more than two workers for each core, and all cores are busy",
+             "`data.workers`: as many as cores", many_workers},
+        Rule{"memory-pressure", "92 % of the allowed memory is used, or pages are swapped in at 1 MB/s",
+             "a smaller cache, prefetch or batch", memory_pressure},
+        Rule{"cpu-throttled", "a container's quota stops the process in 10 % of its periods", "a larger quota",
+             throttled},
+        Rule{"cpu-steal", "the hypervisor takes 10 % of the cores' time", "dedicated cores", stolen},
+        Rule{"other-processes", "other processes take 30 % of the cores' time, and no core is free",
+             "stop them, or measure again", other_load},
+    };
+    return kRules;
 }
 
 }  // namespace stoker

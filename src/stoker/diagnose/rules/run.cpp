@@ -1,10 +1,155 @@
-// The run: evaluation, checkpoints, batch size, slow steps.
+// What the run does besides training steps, and steps that are too small or uneven.
 #include "stoker/diagnose/rules/rule_families.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "stoker/diagnose/rules/run_summary.h"
+
 namespace stoker {
+namespace {
+
+double seconds_of(std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+}
+
+double step_seconds(const RankRecords& rank) {
+    double sum = 0;
+    for (const StepEntry& step : rank.steps) {
+        sum += seconds_of(step.host.total());
+    }
+    return sum;
+}
+
+std::vector<Finding> frequent_evaluation(const RunRecords& records) {
+    std::vector<Finding> findings;
+    const RankRecords& rank = records.ranks.front();
+    double evaluating = 0;
+    for (const EvaluationEntry& evaluation : rank.evaluations) {
+        evaluating += seconds_of(evaluation.host.total());
+    }
+    const double all = evaluating + step_seconds(rank);
+    constexpr double kWarn = 0.25;
+    constexpr double kWanted = 0.1;  // the share that is left to evaluations
+    const double share = all > 0 ? evaluating / all : 0;
+    if (share < kWarn || rank.evaluations.size() < 2) {
+        return findings;
+    }
+    const int every = static_cast<int>(std::ceil(share * (1 - kWanted) / (kWanted * (1 - share)))) *
+                      rank.facts.train.epochs_per_evaluation.value_or(1);
+    const double saved = share - kWanted;
+    Finding finding = finding_of("frequent-evaluation", Severity::warn, rank, summarize(rank));
+    finding.text = fmt::format("Evaluations take {:.0f} % of the time. Evaluate every {} epochs, or on fewer samples.",
+                               100 * share, every);
+    finding.evidence = {{"evaluate_share", share}, {"evaluations", static_cast<double>(rank.evaluations.size())}};
+    finding.fix = {.recipe = {{"train.evaluate_every", fmt::format("\"{} epochs\"", every)}},
+                   .code = fmt::format("evaluate every {} epochs", every)};
+    finding.gain = gain_of_share(saved, 0.8);
+    finding.confidence = 0.9;
+    findings.push_back(finding);
+    return findings;
+}
+
+std::vector<Finding> frequent_checkpoints(const RunRecords& records) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        const RunSummary run = summarize(rank);
+        constexpr double kWarn = 0.1;
+        if (run.of(Phase::checkpoint) < kWarn) {
+            continue;
+        }
+        Finding finding = finding_of("frequent-checkpoints", Severity::warn, rank, run);
+        finding.text = fmt::format("Checkpoints take {:.0f} % of the time. Write them less often.",
+                                   100 * run.of(Phase::checkpoint));
+        finding.evidence = {{"checkpoint_share", run.of(Phase::checkpoint)}};
+        finding.fix = {.recipe = {{"train.checkpoint_every", "\"1 epoch\""}}, .code = "save less often"};
+        finding.gain = gain_of_share(run.of(Phase::checkpoint), 0.7);
+        finding.confidence = 0.9;
+        findings.push_back(finding);
+    }
+    return findings;
+}
+
+// What a step costs whatever its batch: the update, and everything between the phases.
+double fixed_share(const RunSummary& run) {
+    return run.of(Phase::optimizer) + run.of(Phase::unmeasured) + run.of(Phase::sync);
+}
+
+std::vector<Finding> small_batch(const RunRecords& records) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        const RunSummary run = summarize(rank);
+        const std::int64_t all = rank.facts.train.batch_size.value_or(0);
+        const std::int64_t batch = all / std::max(1, rank.facts.world_size);
+        constexpr std::int64_t kSmall = 16;
+        constexpr double kWarn = 0.2;
+        if (all == 0 || batch > kSmall || fixed_share(run) < kWarn || run.of(Phase::step) > 0) {
+            continue;
+        }
+        constexpr std::int64_t kLarger = 8;  // times
+        const double saved = fixed_share(run) * (1 - 1.0 / kLarger);
+        Finding finding = finding_of("small-batch", Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "With {} samples a step, {:.0f} % of the time does not depend on the batch. A batch of "
+            "{} needs fewer steps; the learning rate must then be chosen again.",
+            batch, 100 * fixed_share(run), kLarger * all);
+        finding.evidence = {{"batch_size", static_cast<double>(batch)}, {"fixed_share", fixed_share(run)}};
+        finding.fix = {.recipe = {{"data.batch_size", fmt::to_string(kLarger * all)}}, .code = "a larger batch_size"};
+        finding.gain = gain_of_share(saved, 0.7);
+        finding.confidence = 0.7;
+        findings.push_back(finding);
+    }
+    return findings;
+}
+
+std::vector<Finding> uneven_steps(const RunRecords& records) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        const RunSummary run = summarize(rank);
+        constexpr double kSlow = 3;  // times the median
+        constexpr double kWarn = 0.1;
+        double lost = 0;
+        std::int64_t slow = 0;
+        for (const StepEntry& step : rank.steps) {
+            const double seconds =
+                seconds_of(step.host.total() - step.host.times[static_cast<std::size_t>(Phase::checkpoint)]);
+            if (step.step >= run.first_step && seconds > kSlow * run.median_step) {
+                lost += seconds - run.median_step;
+                ++slow;
+            }
+        }
+        if (run.seconds <= 0 || lost / run.seconds < kWarn || run.steps < 30) {
+            continue;
+        }
+        Finding finding = finding_of("uneven-steps", Severity::info, rank, run);
+        finding.text =
+            fmt::format("{} of {} steps took more than three times the median, and cost {:.0f} % of the time.", slow,
+                        run.steps, 100 * lost / run.seconds);
+        finding.evidence = {{"slow_steps", static_cast<double>(slow)},
+                            {"lost_share", lost / run.seconds},
+                            {"median_step_ms", 1e3 * run.median_step}};
+        finding.gain = gain_of_share(lost / run.seconds, 0.0);
+        finding.confidence = 0.5;
+        findings.push_back(finding);
+    }
+    return findings;
+}
+
+}  // namespace
 
 std::span<const Rule> run_rules() {
-    return {};
+    static constexpr std::array kRules = {
+        Rule{"frequent-evaluation", "evaluations take 25 % of the time", "`train.evaluate_every`", frequent_evaluation},
+        Rule{"frequent-checkpoints", "checkpoints take 10 % of the time", "`train.checkpoint_every`",
+             frequent_checkpoints},
+        Rule{"small-batch", "at most 16 samples a step, and 20 % of the time does not depend on the batch",
+             "a larger `data.batch_size`, with another learning rate", small_batch},
+        Rule{"uneven-steps", "steps of three times the median cost 10 % of the time", "look at what runs beside them",
+             uneven_steps},
+    };
+    return kRules;
 }
 
 }  // namespace stoker

@@ -14,10 +14,10 @@ struct RunSummary {
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
     std::int64_t steps = 0;
-    double seconds = 0;               // of the training thread, all phases
-    double samples = 0;               // 0: unknown
+    double seconds = 0;                   // of the training thread, all phases
+    double samples = 0;                   // 0: unknown
     std::array<double, kPhases> share{};  // of `seconds`
-    double median_step = 0;           // seconds
+    double median_step = 0;               // seconds
     std::optional<StageTimes> workers = {};
     std::optional<double> cores = {};          // that the process may use, for this rank
     std::optional<double> process_cores = {};  // that the process kept busy, mean
