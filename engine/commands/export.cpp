@@ -30,7 +30,7 @@ std::string val_ops(const std::string& recipe) {
 // from those of the training, or if the checkpoint does not have the shape.
 Shape image_shape(const Trained& trained, const ModelMetadata& metadata) {
     const Recipe& recipe = trained.recipe;
-    const Shape stored = input_of(metadata);
+    Shape stored = input_of(metadata);
     if (!stored.empty() && val_ops(read_trained_recipe(trained.checkpoint)) == val_ops(recipe_to_toml(recipe))) {
         return stored;
     }

@@ -49,7 +49,7 @@ bool is_formula(const std::string& text) {
 
 // A name or a reason as a cell of printable text.
 std::string cell(const std::string& foreign) {
-    const std::string text = (is_formula(foreign) ? "'" : "") + printable(foreign);
+    std::string text = (is_formula(foreign) ? "'" : "") + printable(foreign);
     if (text.find_first_of(",\"") == std::string::npos) {
         return text;
     }

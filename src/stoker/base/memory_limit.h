@@ -14,7 +14,7 @@ namespace stoker {
 struct MemoryLimit {
     std::uint64_t total = 0;       // bytes that the process may use, together with others under the same limit
     std::uint64_t available = 0;   // of them, not in use; the page cache is not counted as in use
-    std::string_view source = "";  // "the cgroup allows"
+    std::string_view source = {};  // "the cgroup allows"
 };
 
 // Where the limits are read; tests pass other places.

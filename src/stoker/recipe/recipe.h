@@ -133,6 +133,7 @@ struct TrainRecipe {
     bool channels_last = true;                // for convolutional models
     std::optional<int> threads;               // LibTorch's intra-op threads; empty: auto
     bool deterministic = false;
+    std::int64_t evaluate_every = 1;  // epochs; the last epoch is always evaluated
     Interval checkpoint_every;
 };
 

@@ -308,6 +308,8 @@ std::vector<SchemaKey> train_keys() {
         integer_or_auto("train.threads", at(&TrainRecipe::threads), {1, 1024}, "LibTorch's intra-op threads"),
         flag("train.deterministic", at(&TrainRecipe::deterministic),
              "bit-identical losses on the same machine, versions and threads"),
+        integer("train.evaluate_every", at(&TrainRecipe::evaluate_every), {1, kMost},
+                "epochs from one evaluation on `data.val` to the next; the last epoch is always evaluated"),
         interval("train.checkpoint_every", at(&TrainRecipe::checkpoint_every), 1, "how often a checkpoint is written"),
     };
 }

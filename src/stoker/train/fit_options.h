@@ -40,7 +40,7 @@ struct Resumed {
 // A run that failed after at least one step.
 struct FailedRun {
     std::int64_t step = 0;           // whole steps that were done
-    std::string no_checkpoint = "";  // why there is no checkpoint of that step; empty: there is one
+    std::string no_checkpoint = {};  // why there is no checkpoint of that step; empty: there is one
 };
 
 struct FitOptions {

@@ -193,7 +193,8 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
                        .images_per_second = static_cast<double>(sums_.samples) / sums_.seconds,
                        .train_loss = sums_.loss / static_cast<double>(sums_.samples),
                        .bad_samples = sums_.bad_samples};
-    if (plan_.val_loader != nullptr) {
+    const bool last = result.epoch >= plan_.recipe.train.epochs;
+    if (plan_.val_loader != nullptr && (last || result.epoch % plan_.recipe.train.evaluate_every == 0)) {
         const auto evaluation = evaluate_epoch(options);
         if (!evaluation) {
             return false;  // the checkpoint has the epoch's steps; a resumed run evaluates again

@@ -44,7 +44,7 @@ std::vector<Finding> frequent_evaluation(const RunRecords& records) {
     finding.text = fmt::format("Evaluations take {:.0f} % of the time. Evaluate every {} epochs, or on fewer samples.",
                                100 * share, every);
     finding.evidence = {{"evaluate_share", share}, {"evaluations", static_cast<double>(rank.evaluations.size())}};
-    finding.fix = {.recipe = {{"train.evaluate_every", fmt::format("\"{} epochs\"", every)}},
+    finding.fix = {.recipe = {{"train.evaluate_every", fmt::to_string(every)}},
                    .code = fmt::format("evaluate every {} epochs", every)};
     finding.gain = gain_of_share(saved, 0.8);
     finding.confidence = 0.9;

@@ -109,6 +109,7 @@ RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& opt
                              .threads = at::get_num_threads()}};
     if (plan.val_loader != nullptr) {
         facts.train.val_samples = plan.data.val->size();
+        facts.train.epochs_per_evaluation = static_cast<int>(recipe.train.evaluate_every);
     }
     return facts;
 }

@@ -1,0 +1,58 @@
+// The host's share in a slow run.
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "diagnose/rules/support.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+RankRecords with(const MadeUpRun& run, const std::function<void(IntervalEntry&)>& change) {
+    RankRecords rank = run.rank();
+    std::ranges::for_each(rank.intervals, change);
+    return rank;
+}
+
+TEST(HostRules, ManyWorkersOnFewCores) {
+    const MadeUpRun run{.workers = 16, .process_cores = 2, .busy_share = 1};
+    const Diagnosis diagnosis = diagnose_rank(run.rank());
+    EXPECT_THAT(rules_above_info(diagnosis), ElementsAre("many-workers"));
+    EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"data.workers", "2"}));
+    const MadeUpRun idle{.workers = 16, .process_cores = 1, .busy_share = 0.5};
+    EXPECT_THAT(rules_above_info(diagnose_rank(idle.rank())), IsEmpty()) << "they do no harm";
+}
+
+TEST(HostRules, OtherProcessesTakeTheCores) {
+    const MadeUpRun run{.process_cores = 0.8, .busy_share = 1};
+    EXPECT_EQ(diagnose_rank(run.rank()).verdict.rule, "other-processes");
+    const MadeUpRun alone{.process_cores = 2, .busy_share = 1};
+    EXPECT_EQ(diagnose_rank(alone.rank()).verdict.rule, "healthy");
+}
+
+TEST(HostRules, AQuotaThatStopsTheProcess) {
+    const auto rank = with({}, [](IntervalEntry& interval) { interval.throttled_share = 0.4; });
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "cpu-throttled");
+    const auto seldom = with({}, [](IntervalEntry& interval) { interval.throttled_share = 0.02; });
+    EXPECT_EQ(diagnose_rank(seldom).verdict.rule, "healthy");
+}
+
+TEST(HostRules, AHypervisorThatTakesTime) {
+    const auto rank = with({}, [](IntervalEntry& interval) { interval.steal_share = 0.3; });
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "cpu-steal");
+}
+
+TEST(HostRules, MemoryPressure) {
+    const auto near = with({}, [](IntervalEntry& interval) { interval.rss_bytes = std::int64_t{7800} << 20; });
+    EXPECT_EQ(diagnose_rank(near).verdict.rule, "memory-pressure");
+    const auto swapping = with({}, [](IntervalEntry& interval) { interval.swap_in_bytes_per_second = 5e6; });
+    EXPECT_EQ(diagnose_rank(swapping).findings.front().severity, Severity::critical);
+    const auto half = with({}, [](IntervalEntry& interval) { interval.rss_bytes = std::int64_t{4} << 30; });
+    EXPECT_EQ(diagnose_rank(half).verdict.rule, "healthy");
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,150 @@
+# Plants bottlenecks in real runs and counts how often `stoker diagnose` names them: `./dev ground-truth [--seeds N]
+# [--only NAME]`. Ends with 1 if fewer than 95 % of the verdicts are right or a healthy run gets a finding above info.
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).parent)]
+
+from scenarios import SCENARIOS, Data, compile_shim
+
+PROGRAM = Path(os.environ.get("STOKER_BIN", "build/release/bin/stoker")).resolve()
+ATTEMPTS = 3
+TIMEOUT = 300
+
+
+def run(*words, cwd, environment=None):
+    return subprocess.run(
+        [PROGRAM, *words], cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT, env={**os.environ, **(environment or {})}
+    )
+
+
+def recipe_of(plan, seed):
+    val = f'val = "{plan.val}"\nval_ops = [{plan.ops}]\n' if plan.val else f"val_ops = [{plan.ops}]\n"
+    data = f'[data]\ntrain = "{plan.train}"\n{val}{plan.data}\ntrain_ops = [{plan.ops}]\n'
+    return f'seed = {seed}\ndevice = "cpu"\n{data}{plan.rest}'
+
+
+def tight_memory(folder, out):
+    """Bytes that are a little above what the run needs."""
+    done = run("train", "r.toml", "--out", f"{out}-free", "--json", cwd=folder)
+    peak = json.loads(done.stdout)["peak_rss_mb"] * 1e6
+    return int(peak * 1.03)
+
+
+def train(plan, folder, out, shim):
+    environment = dict(plan.environment)
+    if environment:
+        environment["LD_PRELOAD"] = str(shim)
+    words = ["train", "r.toml", "--out", out, "--json"]
+    if plan.memory == "tight":
+        words += ["--memory", str(tight_memory(folder, out))]
+    with plan.beside() if plan.beside else contextlib.nullcontext():
+        if plan.rank_environment:
+            return launch_two(words, plan.rank_environment, folder, shim)
+        return run(*words, cwd=folder, environment=environment)
+
+
+def launch_two(words, slow, folder, shim):
+    """Two ranks on this host; the second gets the environment `slow`."""
+    script = (
+        'if [ "$RANK" = 1 ]; then export LD_PRELOAD="$SLOW_SHIM"; else unset SLOW_UNDER; fi; exec "$0" "$@"'
+    )
+    launch = ["launch", "--nproc-per-node", "2", "--", "bash", "-c", script, str(PROGRAM), *words]
+    return run(*launch, cwd=folder, environment={**slow, "SLOW_SHIM": str(shim)})
+
+
+@contextlib.contextmanager
+def case_folder(keep, name):
+    if keep is None:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+    else:
+        folder = keep.resolve() / name
+        folder.mkdir(parents=True)
+        yield folder
+
+
+def judge(scenario, seed, data, shim, keep=None):
+    """(verdict, document) of one case; verdict None if other processes took the cores in every attempt."""
+    document = {}
+    for attempt in range(ATTEMPTS):
+        rng = np.random.default_rng([seed, zlib.crc32(scenario.name.encode())])
+        plan = scenario.plan(rng, data)
+        with case_folder(keep, f"{scenario.name.replace(': ', '-')}-{seed}-{attempt}") as folder:
+            (folder / "r.toml").write_text(recipe_of(plan, seed))
+            trained = train(plan, folder, "run", shim)
+            if trained.returncode != 0:
+                return f"failed: {trained.stderr.strip().splitlines()[-1:]}", document
+            told = run("diagnose", "run", "--json", cwd=folder)
+            if told.returncode != 0:
+                return f"failed: {told.stderr.strip()}", document
+            document = json.loads(told.stdout)
+        verdict = document["verdict"]["rule"]
+        others = any(finding["rule"] == "other-processes" for finding in document["findings"])
+        if not others or scenario.name == "other-processes":
+            return verdict, document
+    return None, document
+
+
+def above_info(document):
+    return [f["rule"] for f in document.get("findings", []) if f["severity"] != "info"]
+
+
+def read_arguments(words):
+    parser = argparse.ArgumentParser(prog="./dev ground-truth", description="plants bottlenecks and judges the diagnosis")
+    parser.add_argument("--seeds", type=int, default=5, help="cases of each scenario (5)")
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--only", help="one scenario")
+    parser.add_argument("--keep", type=Path, help="keeps the runs in this folder")
+    parser.add_argument("--markdown", type=Path, help="writes the table into this file")
+    options = parser.parse_args(words)
+    names = [scenario.name for scenario in SCENARIOS]
+    if options.only and options.only not in names:
+        parser.error(f"--only: expected one of {', '.join(names)}, got {options.only}")
+    return options
+
+
+def main(words):
+    options = read_arguments(words)
+    rows, right, judged, false_alarms, healthy = [], 0, 0, 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        data, shim = Data(Path(folder)), compile_shim(Path(folder))
+        for scenario in SCENARIOS:
+            if options.only not in (None, scenario.name):
+                continue
+            verdicts = []
+            for seed in range(options.first_seed, options.first_seed + options.seeds):
+                begin = time.monotonic()
+                verdict, document = judge(scenario, seed, data, shim, options.keep)
+                good = verdict is not None and scenario.accepts(verdict)
+                verdicts.append(verdict)
+                print(f"{scenario.name:22} seed {seed}: {verdict}  {above_info(document)}  {time.monotonic() - begin:.0f} s", flush=True)
+                if verdict is None:
+                    continue
+                if scenario.healthy:
+                    healthy += 1
+                    false_alarms += bool(above_info(document))
+                else:
+                    judged += 1
+                    right += good
+            named = sum(v is not None and scenario.accepts(v) for v in verdicts)
+            rows.append((scenario.name, len([v for v in verdicts if v is not None]), named))
+    table = "| run | judged | right |\n|---|---|---|\n" + "".join(f"| {n} | {j} | {r} |\n" for n, j, r in rows)
+    print(f"\n{table}\nright: {right} of {judged}; false alarms: {false_alarms} of {healthy} healthy runs")
+    if options.markdown:
+        options.markdown.write_text(table)
+    return 0 if right >= 0.95 * judged and false_alarms == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,106 @@
+// Records survive being written as lines and read back, and damaged lines do no harm.
+#include "stoker/trace/records_json.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace stoker {
+namespace {
+
+using nlohmann::json;
+using std::chrono::microseconds;
+
+StepRecord waited(int us) {
+    StepRecord record;
+    record.times[static_cast<std::size_t>(Phase::wait)] = microseconds(us);
+    return record;
+}
+
+TEST(RecordsJson, FactsComeBack) {
+    const RunFacts facts{.writer = "stoker",
+                         .rank = 1,
+                         .world_size = 2,
+                         .host = {.cores = 1.5, .ranks = 2, .memory_bytes = 1 << 30},
+                         .device = {.type = "cuda", .name = "H100", .tensor_cores = true},
+                         .data = {.path = "photos", .codec = "jpeg", .samples = 10, .workers = 0},
+                         .train = {.model = "mlp", .batch_size = 64, .compiled = "fused"}};
+    RunRecords records;
+    ASSERT_EQ(add_record(to_json_line(facts, 5), records), "");
+    const RunFacts& read = records.ranks.at(0).facts;
+    EXPECT_EQ(read.rank, 1);
+    EXPECT_EQ(read.world_size, 2);
+    EXPECT_EQ(read.host.cores, 1.5);
+    EXPECT_EQ(read.host.memory_bytes, 1 << 30);
+    EXPECT_EQ(read.device.tensor_cores, true);
+    EXPECT_EQ(read.data.workers, 0);
+    EXPECT_EQ(read.data.prefetch, std::nullopt) << "not measured is not 0";
+    EXPECT_EQ(read.train.compiled, "fused");
+    EXPECT_EQ(json::parse(to_json_line(facts, 5))["step"], 5);
+    EXPECT_FALSE(json::parse(to_json_line(facts, 5))["data"].contains("prefetch"));
+}
+
+TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
+    IntervalEntry interval{.first_step = 1, .last_step = 50, .seconds = 0.5, .host = waited(70)};
+    interval.workers.emplace().times[static_cast<std::size_t>(Stage::entropy)] = microseconds(9);
+    interval.syncs = {{.place = "losses", .count = 2, .us = 3}};
+    interval.busy_share = 0.25;
+    RunRecords records;
+    ASSERT_EQ(add_record(to_json_line(interval, 1), records), "");
+    interval.busy_share = std::nullopt;
+    ASSERT_EQ(add_record(to_json_line(interval, 0), records), "");
+    ASSERT_EQ(records.ranks.size(), 2U);
+    EXPECT_EQ(records.ranks[0].facts.rank, 0);
+    const IntervalEntry& read = records.ranks[1].intervals.at(0);
+    EXPECT_EQ(read.last_step, 50);
+    EXPECT_EQ(read.host.times, interval.host.times);
+    EXPECT_EQ((*read.workers)[Stage::entropy], microseconds(9));
+    EXPECT_EQ(read.syncs.at(0).place, "losses");
+    EXPECT_EQ(read.busy_share, 0.25);
+    EXPECT_EQ(records.ranks[0].intervals.at(0).busy_share, std::nullopt);
+}
+
+TEST(RecordsJson, EvaluationsComeBack) {
+    RunRecords records;
+    const EvaluationEntry entry{.step = 9, .samples = 100, .host = waited(4)};
+    ASSERT_EQ(add_record(to_json_line(entry, 0), records), "");
+    EXPECT_EQ(records.ranks.at(0).evaluations.at(0).samples, 100);
+    EXPECT_EQ(records.ranks[0].evaluations[0].host.times, entry.host.times);
+    EXPECT_FALSE(records.ranks[0].evaluations[0].workers);
+}
+
+TEST(RecordsJson, StepsAreRead) {
+    RunRecords records;
+    const std::string line =
+        R"({"type":"step","schema":1,"step":3,"epoch":1,"samples":8,"loss":null,"us":{"wait":5,"new":1},"ready":2})";
+    ASSERT_EQ(add_record(line, records), "");
+    const StepEntry& step = records.ranks.at(0).steps.at(0);
+    EXPECT_EQ(step.step, 3);
+    EXPECT_EQ(step.samples, 8);
+    EXPECT_EQ(step.ready, 2);
+    EXPECT_EQ(step.copy_bytes, std::nullopt);
+    EXPECT_EQ(step.host.total(), microseconds(5));
+}
+
+TEST(RecordsJson, OtherTypesAreSkippedAndOtherTextIsNot) {
+    RunRecords records;
+    EXPECT_EQ(add_record(R"({"type":"epoch","schema":7})", records), "");
+    EXPECT_TRUE(records.ranks.empty());
+    EXPECT_NE(add_record("", records), "");
+    EXPECT_NE(add_record("[1]", records), "");
+    EXPECT_NE(add_record(R"({"type":"step","schema":2})", records), "");
+}
+
+TEST(RecordsJson, WrongTypesAndHugeNumbersDoNoHarm) {
+    for (const char* line : {R"({"type":"step","schema":1,"step":"x","us":[1],"ready":1.5})",
+                             R"({"type":"step","schema":1,"step":1,"us":{"wait":1e300,"copy":-1e300}})",
+                             R"({"type":"interval","schema":1,"workers_us":3,"syncs":[1,{"us":"x"}],"seconds":{}})",
+                             R"({"type":"facts","schema":1,"rank":-1,"host":7,"data":{"workers":"many"}})"}) {
+        RunRecords records;
+        EXPECT_EQ(add_record(line, records), "") << line;
+        EXPECT_EQ(records.ranks.size(), 1U);
+    }
+}
+
+}  // namespace
+}  // namespace stoker
