@@ -47,7 +47,7 @@ def train(plan, folder, out, shim):
         environment["LD_PRELOAD"] = str(shim)
     words = ["train", "r.toml", "--out", out, "--json"]
     if plan.memory == "tight":
-        words += ["--memory", str(tight_memory(folder, out))]
+        words += ["--set", f"data.memory={tight_memory(folder, out)}"]
     with plan.beside() if plan.beside else contextlib.nullcontext():
         if plan.rank_environment:
             return launch_two(words, plan.rank_environment, folder, shim)

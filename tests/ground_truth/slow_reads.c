@@ -2,6 +2,7 @@
 // gives its core away meanwhile, as it does when it waits for a disk.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,6 +62,22 @@ ssize_t pread64(int fd, void* buffer, size_t size, off64_t offset) {
         wait_for_disk();
     }
     return real(fd, buffer, size, offset);
+}
+
+// A read that must not wait finds nothing in the page cache.
+ssize_t preadv2(int fd, const struct iovec* parts, int count, off_t offset, int flags) {
+    static ssize_t (*real)(int, const struct iovec*, int, off_t, int);
+    if (real == NULL) {
+        real = dlsym(RTLD_NEXT, "preadv2");
+    }
+    if (is_slow(fd)) {
+        if ((flags & RWF_NOWAIT) != 0) {
+            errno = EAGAIN;
+            return -1;
+        }
+        wait_for_disk();
+    }
+    return real(fd, parts, count, offset, flags);
 }
 
 ssize_t pread(int fd, void* buffer, size_t size, off_t offset) {

@@ -30,7 +30,7 @@ TEST(Account, NamesAreThoseOfTheDocument) {
     for (std::size_t i = 0; i < kPhases; ++i) {
         names += std::string(phase_name(phase_at(i))) + " ";
     }
-    EXPECT_EQ(names, "wait copy forward backward optimizer step communication evaluate checkpoint unmeasured ");
+    EXPECT_EQ(names, "wait copy forward backward optimizer step communication sync evaluate checkpoint unmeasured ");
 }
 
 TEST(Account, PartsSumToTheWallTime) {

@@ -7,7 +7,8 @@ namespace stoker {
 namespace {
 
 RankRecords with_evaluations(double seconds, int count) {
-    RankRecords rank = MadeUpRun{}.rank();  // ten seconds of steps
+    const MadeUpRun run;  // ten seconds of steps
+    RankRecords rank = run.rank();
     for (int i = 0; i < count; ++i) {
         EvaluationEntry entry{.step = 100 * i};
         entry.host.times[static_cast<std::size_t>(Phase::forward)] = MadeUpRun::nanoseconds_of(seconds / count);
@@ -40,7 +41,8 @@ TEST(RunRules, SmallBatches) {
 }
 
 TEST(RunRules, UnevenStepsAreMentioned) {
-    RankRecords rank = MadeUpRun{}.rank();
+    const MadeUpRun run;
+    RankRecords rank = run.rank();
     for (std::size_t i = 0; i < rank.steps.size(); i += 20) {
         rank.steps[i].host.times[static_cast<std::size_t>(Phase::forward)] *= 8;
     }

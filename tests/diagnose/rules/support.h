@@ -12,7 +12,7 @@
 namespace stoker {
 
 struct MadeUpRun {
-    std::map<Phase, double> share = {{Phase::forward, 1.0}};  // of each step
+    std::map<Phase, double> share = {};   // of each step; empty: forward takes all
     std::map<Stage, double> stages = {};  // of all workers' time, summed over workers; the rest is `blocked`
     int workers = 2;
     int prefetch = 3;
@@ -38,6 +38,9 @@ struct MadeUpRun {
             interval.workers = stage_times(1);
             for (int i = 0; i < kSteps; ++i) {
                 StepEntry step{.step = interval.first_step + i, .epoch = 1, .samples = batch_size};
+                if (share.empty()) {
+                    step.host.times[static_cast<std::size_t>(Phase::forward)] = nanoseconds_of(1.0 / kSteps);
+                }
                 for (const auto& [phase, part] : share) {
                     step.host.times[static_cast<std::size_t>(phase)] = nanoseconds_of(part / kSteps);
                 }

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <fmt/format.h>
 
+#include "stoker/base/pluralize.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -15,24 +17,24 @@ namespace {
 // xprof's limits: below 5 % of the step the input is fine, from 20 % on the run is bound by it.
 constexpr double kWarn = 0.05;
 constexpr double kCritical = 0.20;
-constexpr double kIdleWorkers = 0.3;  // workers with this share of idle time are not what the trainer waits for
+constexpr double kBusyWorkers = 0.7;  // of the time that the workers could work: they are what the trainer waits for
 constexpr double kStageShare = 0.4;   // of the workers' busy time: the stage to work on
 constexpr double kSaturated = 0.85;   // of the cores
+constexpr double kFreeCore = 0.3;     // of a core: room for another worker
+constexpr int kShortQueue = 2;
 
-Severity severity_of(double wait) {
-    return wait >= kCritical ? Severity::critical : Severity::warn;
-}
-
-bool waits(const RunSummary& run) {
-    return run.steps > 0 && run.of(Phase::wait) >= kWarn;
-}
+// Why the trainer waits. The first that fits: what comes later is only worth mending when that is done.
+enum class Cause : std::uint8_t { none, no_workers, prefetch, storage, few_workers, augment, decode, unknown };
 
 bool loads_itself(const RankRecords& rank) {
     return rank.facts.data.workers == 0;
 }
 
-bool workers_are_busy(const RunSummary& run) {
-    return run.blocked_share() && *run.blocked_share() < kIdleWorkers;
+// More workers than cores take turns, so their time counts only as far as there are cores.
+bool workers_are_busy(const RankRecords& rank, const RunSummary& run) {
+    const double workers = rank.facts.data.workers.value_or(1);
+    const double at_once = std::min(workers, run.cores.value_or(workers));
+    return run.worker_busy() >= kBusyWorkers * at_once * run.seconds;
 }
 
 double share_of(const RunSummary& run, double seconds) {
@@ -43,11 +45,14 @@ double decode_share(const RunSummary& run) {
     return share_of(run, run.worker_seconds(Stage::entropy) + run.worker_seconds(Stage::pixels));
 }
 
+double augment_share(const RunSummary& run) {
+    return share_of(run, run.worker_seconds(Stage::augment));
+}
+
 // Time within stages in which no core worked for this process: it waited for a disk or the network. Where all cores are
 // busy, waiting for a core cannot be told from it.
-double waiting_seconds(const RankRecords& rank, const RunSummary& run) {
-    const double main = loads_itself(rank) ? run.seconds : run.seconds * (1 - run.of(Phase::wait));
-    const double busy = main + (loads_itself(rank) ? 0 : run.worker_busy());
+double waiting_seconds(const RunSummary& run) {
+    const double busy = run.seconds * (1 - run.of(Phase::wait)) + run.worker_busy();
     return run.process_cores ? std::max(0.0, busy - *run.process_cores * run.seconds) : 0;
 }
 
@@ -55,20 +60,41 @@ bool saturated(const RunSummary& run) {
     return run.busy_share && *run.busy_share >= kSaturated;
 }
 
-bool storage_is_slow(const RankRecords& rank, const RunSummary& run) {
+bool storage_is_slow(const RunSummary& run) {
     const double read = run.worker_seconds(Stage::read);
-    return share_of(run, read) >= kStageShare && !saturated(run) && waiting_seconds(rank, run) >= read / 2;
+    return share_of(run, read) >= kStageShare && !saturated(run) && waiting_seconds(run) >= read / 2;
 }
 
-// The cores that loading may use: those that are free, and those of the workers that are there.
+// Workers that the cores can keep busy.
 int useful_workers(const RunSummary& run) {
     return std::max(1, static_cast<int>(std::floor(run.cores.value_or(1))));
 }
 
+Cause cause_of(const RankRecords& rank, const RunSummary& run) {
+    if (run.steps == 0 || run.of(Phase::wait) < kWarn) {
+        return Cause::none;
+    }
+    if (loads_itself(rank)) {
+        return Cause::no_workers;
+    }
+    if (storage_is_slow(run)) {
+        return Cause::storage;
+    }
+    if (!workers_are_busy(rank, run)) {
+        return rank.facts.data.prefetch.value_or(kShortQueue + 1) <= kShortQueue ? Cause::prefetch : Cause::unknown;
+    }
+    if (rank.facts.data.workers.value_or(0) < useful_workers(run) && run.free_cores().value_or(0) >= kFreeCore) {
+        return Cause::few_workers;
+    }
+    if (augment_share(run) >= std::max(kStageShare, decode_share(run))) {
+        return Cause::augment;
+    }
+    return decode_share(run) >= kStageShare ? Cause::decode : Cause::unknown;
+}
+
 // Throughput if the wait vanished as far as cores allow: a CPU shares its cores between loading and training.
 Gain gain_without_wait(const RunSummary& run) {
-    const double rest = 1 - run.of(Phase::wait);
-    double floor = rest;
+    double floor = 1 - run.of(Phase::wait);
     if (run.process_cores && run.cores) {
         floor = std::max(floor, *run.process_cores / *run.cores);
     }
@@ -77,7 +103,8 @@ Gain gain_without_wait(const RunSummary& run) {
 }
 
 Finding begin(std::string_view rule, const RankRecords& rank, const RunSummary& run) {
-    Finding finding = finding_of(rule, severity_of(run.of(Phase::wait)), rank, run);
+    Finding finding =
+        finding_of(rule, run.of(Phase::wait) >= kCritical ? Severity::critical : Severity::warn, rank, run);
     finding.evidence = {{"wait_share", run.of(Phase::wait)}};
     if (const auto blocked = run.blocked_share()) {
         finding.evidence.push_back({"workers_idle_share", *blocked});
@@ -91,164 +118,160 @@ Finding begin(std::string_view rule, const RankRecords& rank, const RunSummary& 
     return finding;
 }
 
-// One finding for each rank whose records `judge` says something about.
-template <typename Judge>
-std::vector<Finding> for_ranks(const RunRecords& records, const Judge& judge) {
+// A finding for each rank that waits because of `cause`.
+template <typename Describe>
+std::vector<Finding> for_cause(const RunRecords& records, Cause cause, std::string_view rule,
+                               const Describe& describe) {
     std::vector<Finding> findings;
     if (records.kind != "run") {
         return findings;
     }
     for (const RankRecords& rank : records.ranks) {
         const RunSummary run = summarize(rank);
-        if (waits(run)) {
-            judge(rank, run, findings);
+        if (cause_of(rank, run) == cause) {
+            findings.push_back(begin(rule, rank, run));
+            describe(rank, run, findings.back());
         }
     }
     return findings;
 }
 
+std::string data_path(const RankRecords& rank) {
+    return rank.facts.data.path.empty() ? "DATA" : rank.facts.data.path;
+}
+
+const char* saturation_text(const RunSummary& run) {
+    return saturated(run) ? ", and all cores are busy: more workers will not help" : "";
+}
+
 std::vector<Finding> no_workers(const RunRecords& records) {
-    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        if (!loads_itself(rank)) {
-            return;
-        }
-        const int workers = useful_workers(run);
-        Finding finding = begin("no-workers", rank, run);
-        finding.text = fmt::format(
-            "The training thread loads the data itself, which takes {:.0f} % of its time. Let {} worker{} do it.",
-            100 * run.of(Phase::wait), workers, workers == 1 ? "" : "s");
-        finding.fix = {.recipe = {{"data.workers", fmt::to_string(workers)}},
-                       .code = fmt::format("DataLoader(..., num_workers={}, persistent_workers=True)", workers)};
-        finding.gain = gain_without_wait(run);
-        finding.confidence = 0.9;
-        findings.push_back(finding);
-    });
+    return for_cause(
+        records, Cause::no_workers, "no-workers", [](const RankRecords&, const RunSummary& run, Finding& finding) {
+            const int workers = useful_workers(run);
+            finding.text = fmt::format(
+                "The training thread loads the data itself, which takes {:.0f} % of its time. Let {} do it.",
+                100 * run.of(Phase::wait), pluralize(workers, "worker"));
+            finding.fix = {.recipe = {{"data.workers", fmt::to_string(workers)}},
+                           .code = fmt::format("DataLoader(..., num_workers={}, persistent_workers=True)", workers)};
+            finding.gain = gain_without_wait(run);
+            finding.confidence = 0.9;
+        });
 }
 
 std::vector<Finding> few_workers(const RunRecords& records) {
-    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const int workers = rank.facts.data.workers.value_or(0);
-        constexpr double kOneMore = 0.3;  // of a core
-        if (workers == 0 || !workers_are_busy(run) || saturated(run) || run.free_cores().value_or(0) < kOneMore ||
-            storage_is_slow(rank, run) || workers >= useful_workers(run)) {
-            return;
-        }
-        Finding finding = begin("few-workers", rank, run);
-        finding.evidence.push_back({"workers", static_cast<double>(workers)});
-        finding.text = fmt::format(
-            "{} loader worker{} cannot keep up: the trainer waits for {:.0f} % of its time while "
-            "{:.1f} of {:.0f} cores are free. Use {}.",
-            workers, workers == 1 ? "" : "s", 100 * run.of(Phase::wait), *run.free_cores(), *run.cores,
-            useful_workers(run));
-        finding.fix = {.recipe = {{"data.workers", fmt::to_string(useful_workers(run))}},
-                       .code = fmt::format("DataLoader(..., num_workers={})", useful_workers(run))};
-        finding.gain = gain_without_wait(run);
-        finding.gain.high = std::min(finding.gain.high, static_cast<double>(useful_workers(run)) / workers);
-        finding.gain.expected = std::min(finding.gain.expected, finding.gain.high);
-        finding.gain.low = std::min(finding.gain.low, finding.gain.expected);
-        finding.confidence = 0.85;
-        findings.push_back(finding);
-    });
+    return for_cause(
+        records, Cause::few_workers, "few-workers",
+        [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+            const int workers = rank.facts.data.workers.value_or(1);
+            const int useful = useful_workers(run);
+            finding.evidence.push_back({"workers", static_cast<double>(workers)});
+            finding.text = fmt::format(
+                "{} cannot keep up: the trainer waits for {:.0f} % of its time while {:.1f} of {:.0f} cores "
+                "are free. Use {}.",
+                pluralize(workers, "loader worker"), 100 * run.of(Phase::wait), *run.free_cores(), *run.cores, useful);
+            finding.fix = {.recipe = {{"data.workers", fmt::to_string(useful)}},
+                           .code = fmt::format("DataLoader(..., num_workers={})", useful)};
+            const double most = static_cast<double>(useful) / workers;
+            finding.gain = gain_without_wait(run);
+            finding.gain = {.low = std::min(finding.gain.low, most),
+                            .expected = std::min(finding.gain.expected, most),
+                            .high = std::min(finding.gain.high, most)};
+            finding.confidence = 0.85;
+        });
 }
 
 std::vector<Finding> storage_bound(const RunRecords& records) {
-    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        if (!storage_is_slow(rank, run) || (!loads_itself(rank) && !workers_are_busy(run))) {
-            return;
-        }
-        const DataFacts& data = rank.facts.data;
-        const double read = share_of(run, run.worker_seconds(Stage::read));
-        Finding finding = begin("storage-bound", rank, run);
-        finding.evidence.push_back({"read_share_of_workers", read});
-        const double bytes =
-            data.samples && data.sample_bytes ? static_cast<double>(*data.samples) * *data.sample_bytes : 0;
-        const double memory = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
-        const bool fits = bytes > 0 && bytes < memory / 2;
-        finding.text = fmt::format(
-            "Reading takes {:.0f} % of the workers' time, and the cores are idle meanwhile: the "
-            "storage is too slow. {}",
-            100 * read,
-            fits ? "The data fit in memory: cache them there."
-                 : "Pack the data into one file, or copy them to a faster disk.");
-        if (fits) {
-            finding.fix.recipe = {{"data.cache", "\"ram\""}, {"data.cache_as", "\"encoded\""}};
-        }
-        finding.fix.code = fmt::format("stoker pack {} packed.stk", data.path.empty() ? "DATA" : data.path);
-        finding.gain = gain_of_share(run.of(Phase::wait) * read);
-        finding.confidence = 0.8;
-        findings.push_back(finding);
-    });
+    return for_cause(
+        records, Cause::storage, "storage-bound", [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+            const DataFacts& data = rank.facts.data;
+            const double read = share_of(run, run.worker_seconds(Stage::read));
+            const double bytes = static_cast<double>(data.samples.value_or(0)) * data.sample_bytes.value_or(0);
+            const bool fits = bytes > 0 && bytes < static_cast<double>(rank.facts.host.memory_bytes.value_or(0)) / 2;
+            finding.evidence.push_back({"read_share_of_workers", read});
+            finding.text = fmt::format(
+                "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
+                "too slow. {}",
+                100 * read,
+                fits ? "The data fit in memory: cache them there."
+                     : "Pack the data into one file, or copy them to a faster disk.");
+            if (fits) {
+                finding.fix.recipe = {{"data.cache", "\"ram\""}, {"data.cache_as", "\"encoded\""}};
+            }
+            finding.fix.code = fmt::format("stoker pack {} packed.stk", data_path(rank));
+            finding.gain = gain_of_share(run.of(Phase::wait) * read);
+            finding.confidence = 0.8;
+        });
 }
 
 std::vector<Finding> decode_bound(const RunRecords& records) {
-    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const double decode = decode_share(run);
-        if (decode < kStageShare || !(saturated(run) || loads_itself(rank) || workers_are_busy(run)) ||
-            storage_is_slow(rank, run)) {
-            return;
-        }
-        const bool jpeg = rank.facts.data.codec == "jpeg";
-        const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
-        Finding finding = begin("decode-bound", rank, run);
-        finding.evidence.push_back({"decode_share_of_workers", decode});
-        if (jpeg) {
-            finding.evidence.push_back({"entropy_share_of_workers", entropy});
-        }
-        finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. {}",
-                                   rank.facts.data.codec.empty() ? "images" : rank.facts.data.codec, 100 * decode,
-                                   saturated(run) ? ", and all cores are busy: more workers will not help" : "",
-                                   jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
-                                        : "Pack the data as `raw` pixels, or smaller.");
-        finding.fix = {.code = fmt::format("stoker pack {} packed.stk --codec {}",
-                                           rank.facts.data.path.empty() ? "DATA" : rank.facts.data.path,
-                                           jpeg ? "dct" : "raw")};
-        // dct saves the entropy decoding and most of the pixels outside of the crop; raw saves all of it.
-        finding.gain = gain_of_share(run.of(Phase::wait) * (jpeg ? entropy : decode));
-        finding.confidence = 0.8;
-        findings.push_back(finding);
-    });
+    return for_cause(records, Cause::decode, "decode-bound",
+                     [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+                         const bool jpeg = rank.facts.data.codec == "jpeg";
+                         const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
+                         finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
+                         if (jpeg) {
+                             finding.evidence.push_back({"entropy_share_of_workers", entropy});
+                         }
+                         finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. {}",
+                                                    rank.facts.data.codec.empty() ? "images" : rank.facts.data.codec,
+                                                    100 * decode_share(run), saturation_text(run),
+                                                    jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
+                                                         : "Pack the data as `raw` pixels, or smaller.");
+                         finding.fix.code =
+                             fmt::format("stoker pack {} packed.stk --codec {}", data_path(rank), jpeg ? "dct" : "raw");
+                         finding.gain = gain_of_share(run.of(Phase::wait) * (jpeg ? entropy : decode_share(run)));
+                         finding.confidence = 0.8;
+                     });
 }
 
 std::vector<Finding> augment_bound(const RunRecords& records) {
-    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const double augment = share_of(run, run.worker_seconds(Stage::augment));
-        if (augment < kStageShare || decode_share(run) > augment || storage_is_slow(rank, run) ||
-            (!loads_itself(rank) && !workers_are_busy(run))) {
-            return;
-        }
-        Finding finding = begin("augment-bound", rank, run);
-        finding.evidence.push_back({"augment_share_of_workers", augment});
-        finding.text = fmt::format(
-            "The ops of data.train_ops take {:.0f} % of the workers' time{}. Crop or resize "
-            "before the costly ops, or store smaller images.",
-            100 * augment, saturated(run) ? ", and all cores are busy: more workers will not help" : "");
-        finding.fix = {.code = "train_ops: put crops and resizes before colour and affine ops"};
-        finding.gain = gain_of_share(run.of(Phase::wait) * augment, /*least=*/0.2);
-        finding.confidence = 0.7;
-        findings.push_back(finding);
-    });
+    return for_cause(
+        records, Cause::augment, "augment-bound", [](const RankRecords&, const RunSummary& run, Finding& finding) {
+            finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
+            finding.text = fmt::format(
+                "The ops of data.train_ops take {:.0f} % of the workers' time{}. Crop or resize before the "
+                "costly ops, or store smaller images.",
+                100 * augment_share(run), saturation_text(run));
+            finding.fix.code = "train_ops: put crops and resizes before colour and affine ops";
+            finding.gain = gain_of_share(run.of(Phase::wait) * augment_share(run), /*least=*/0.2);
+            finding.confidence = 0.7;
+        });
 }
 
 std::vector<Finding> no_prefetch(const RunRecords& records) {
-    return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
-        const std::optional<int> prefetch = rank.facts.data.prefetch;
-        if (loads_itself(rank) || !prefetch || *prefetch > 2 || !run.blocked_share() || workers_are_busy(run)) {
-            return;
-        }
-        Finding finding = begin("no-prefetch", rank, run);
-        finding.evidence.push_back({"prefetch", static_cast<double>(*prefetch)});
-        if (run.ready) {
-            finding.evidence.push_back({"ready_batches", *run.ready});
-        }
-        finding.text = fmt::format(
-            "The trainer waits for {:.0f} % of its time although the workers are idle for {:.0f} "
-            "% of theirs: a queue of {} batch{} is too short.",
-            100 * run.of(Phase::wait), 100 * *run.blocked_share(), *prefetch, *prefetch == 1 ? "" : "es");
-        finding.fix = {.recipe = {{"data.prefetch", "4"}}, .code = "DataLoader(..., prefetch_factor=4)"};
-        finding.gain = gain_without_wait(run);
-        finding.confidence = 0.8;
-        findings.push_back(finding);
-    });
+    return for_cause(
+        records, Cause::prefetch, "no-prefetch", [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+            finding.evidence.push_back({"prefetch", static_cast<double>(*rank.facts.data.prefetch)});
+            if (run.ready) {
+                finding.evidence.push_back({"ready_batches", *run.ready});
+            }
+            finding.text = fmt::format(
+                "The trainer waits for {:.0f} % of its time although the workers are idle for {:.0f} % of theirs: a "
+                "queue "
+                "of {} is too short.",
+                100 * run.of(Phase::wait), 100 * run.blocked_share().value_or(0),
+                pluralize(*rank.facts.data.prefetch, "batch"));
+            finding.fix = {.recipe = {{"data.prefetch", "4"}}, .code = "DataLoader(..., prefetch_factor=4)"};
+            finding.gain = gain_without_wait(run);
+            finding.confidence = 0.8;
+        });
+}
+
+// The trainer waits, and no rule above knows why.
+std::vector<Finding> input_bound(const RunRecords& records) {
+    return for_cause(
+        records, Cause::unknown, "input-bound", [](const RankRecords&, const RunSummary& run, Finding& finding) {
+            finding.text = fmt::format(
+                "The trainer waits for its data for {:.0f} % of its time. `stoker profile` shows each batch "
+                "and worker.",
+                100 * run.of(Phase::wait));
+            finding.evidence.push_back({"read_share_of_workers", share_of(run, run.worker_seconds(Stage::read))});
+            finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
+            finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
+            finding.fix.code = "stoker profile RECIPE";
+            finding.gain = gain_without_wait(run);
+            finding.confidence = 0.4;
+        });
 }
 
 std::vector<Finding> cold_cache(const RunRecords& records) {
@@ -310,6 +333,8 @@ std::span<const Rule> input_rules() {
              "crop and resize first, or store smaller images", augment_bound},
         Rule{"no-prefetch", "the trainer waits while the workers are idle, and `data.prefetch` is 1 or 2",
              "`data.prefetch = 4`", no_prefetch},
+        Rule{"input-bound", "the trainer waits for 5 % of its time, and no other rule knows why", "`stoker profile`",
+             input_bound},
         Rule{"cold-cache", "waits of the first epoch are 3 times those of later epochs", "`stoker pack`, or nothing",
              cold_cache},
     };

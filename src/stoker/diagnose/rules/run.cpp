@@ -37,8 +37,10 @@ std::vector<Finding> frequent_evaluation(const RunRecords& records) {
     if (share < kWarn || rank.evaluations.size() < 2) {
         return findings;
     }
-    const int every = static_cast<int>(std::ceil(share * (1 - kWanted) / (kWanted * (1 - share)))) *
-                      rank.facts.train.epochs_per_evaluation.value_or(1);
+    constexpr double kRounding = 0.01;
+    const double factor = share * (1 - kWanted) / (kWanted * (1 - share));
+    const int every =
+        static_cast<int>(std::ceil(factor - kRounding)) * rank.facts.train.epochs_per_evaluation.value_or(1);
     const double saved = share - kWanted;
     Finding finding = finding_of("frequent-evaluation", Severity::warn, rank, summarize(rank));
     finding.text = fmt::format("Evaluations take {:.0f} % of the time. Evaluate every {} epochs, or on fewer samples.",
@@ -84,7 +86,7 @@ std::vector<Finding> small_batch(const RunRecords& records) {
         const std::int64_t all = rank.facts.train.batch_size.value_or(0);
         const std::int64_t batch = all / std::max(1, rank.facts.world_size);
         constexpr std::int64_t kSmall = 16;
-        constexpr double kWarn = 0.2;
+        constexpr double kWarn = 0.12;
         if (all == 0 || batch > kSmall || fixed_share(run) < kWarn || run.of(Phase::step) > 0) {
             continue;
         }
@@ -144,7 +146,7 @@ std::span<const Rule> run_rules() {
         Rule{"frequent-evaluation", "evaluations take 25 % of the time", "`train.evaluate_every`", frequent_evaluation},
         Rule{"frequent-checkpoints", "checkpoints take 10 % of the time", "`train.checkpoint_every`",
              frequent_checkpoints},
-        Rule{"small-batch", "at most 16 samples a step, and 20 % of the time does not depend on the batch",
+        Rule{"small-batch", "at most 16 samples a step, and 12 % of the time does not depend on the batch",
              "a larger `data.batch_size`, with another learning rate", small_batch},
         Rule{"uneven-steps", "steps of three times the median cost 10 % of the time", "look at what runs beside them",
              uneven_steps},
