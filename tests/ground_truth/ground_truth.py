@@ -126,8 +126,8 @@ def main(words):
             for seed in range(options.first_seed, options.first_seed + options.seeds):
                 begin = time.monotonic()
                 verdict, document = judge(scenario, seed, data, shim, options.keep)
-                good = verdict is not None and scenario.accepts(verdict)
-                verdicts.append(verdict)
+                good = "findings" in document and verdict is not None and scenario.accepts(document)
+                verdicts.append((verdict, good))
                 print(f"{scenario.name:22} seed {seed}: {verdict}  {above_info(document)}  {time.monotonic() - begin:.0f} s", flush=True)
                 if verdict is None:
                     continue
@@ -137,8 +137,7 @@ def main(words):
                 else:
                     judged += 1
                     right += good
-            named = sum(v is not None and scenario.accepts(v) for v in verdicts)
-            rows.append((scenario.name, len([v for v in verdicts if v is not None]), named))
+            rows.append((scenario.name, sum(v is not None for v, _ in verdicts), sum(good for _, good in verdicts)))
     table = "| run | judged | right |\n|---|---|---|\n" + "".join(f"| {n} | {j} | {r} |\n" for n, j, r in rows)
     print(f"\n{table}\nright: {right} of {judged}; false alarms: {false_alarms} of {healthy} healthy runs")
     if options.markdown:

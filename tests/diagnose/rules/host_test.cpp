@@ -20,10 +20,12 @@ RankRecords with(const MadeUpRun& run, const std::function<void(IntervalEntry&)>
 TEST(HostRules, ManyWorkersOnFewCores) {
     const MadeUpRun run{.workers = 16, .process_cores = 2, .busy_share = 1};
     const Diagnosis diagnosis = diagnose_rank(run.rank());
-    EXPECT_THAT(rules_above_info(diagnosis), ElementsAre("many-workers"));
+    ASSERT_EQ(diagnosis.findings.size(), 1U);
+    EXPECT_EQ(diagnosis.findings.front().rule, "many-workers");
+    EXPECT_EQ(diagnosis.verdict.rule, "healthy") << "it costs next to nothing";
     EXPECT_THAT(diagnosis.findings.front().fix.recipe, ElementsAre(RecipeChange{"data.workers", "2"}));
     const MadeUpRun idle{.workers = 16, .process_cores = 1, .busy_share = 0.5};
-    EXPECT_THAT(rules_above_info(diagnose_rank(idle.rank())), IsEmpty()) << "they do no harm";
+    EXPECT_THAT(diagnose_rank(idle.rank()).findings, IsEmpty());
 }
 
 TEST(HostRules, OtherProcessesTakeTheCores) {

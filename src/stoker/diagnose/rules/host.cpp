@@ -146,16 +146,16 @@ std::vector<Finding> many_workers(const RunRecords& records) {
             return;
         }
         const int fewer = std::max(1, static_cast<int>(*run.cores));
-        Finding finding = finding_of("many-workers", Severity::warn, rank, run);
+        Finding finding = finding_of("many-workers", Severity::info, rank, run);
         finding.text = fmt::format(
-            "{} workers share {:.0f} cores, which are all busy: more workers will not help, and "
-            "these slow the training thread down. Use {}.",
+            "{} workers share {:.0f} cores, which are all busy: they bring no more than {} would, "
+            "and each takes memory.",
             workers, *run.cores, fewer);
         finding.evidence = {
             {"workers", static_cast<double>(workers)}, {"cores", *run.cores}, {"cores_busy_share", *run.busy_share}};
         finding.fix = {.recipe = {{"data.workers", fmt::to_string(fewer)}},
                        .code = fmt::format("DataLoader(..., num_workers={})", fewer)};
-        finding.gain = {1.0, 1.05, 1.2};
+        finding.gain = {1.0, 1.0, 1.05};  // workers are threads that sleep while the queue is full
         finding.confidence = 0.7;
         findings.push_back(finding);
     });
