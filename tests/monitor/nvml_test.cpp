@@ -1,0 +1,98 @@
+// NVML's values from a made-up library: all of them, none of them, and a library that does not start.
+#include "stoker/monitor/nvml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stoker/monitor/gpu_counters.h"
+#include "support/environment_variable.h"
+
+namespace stoker {
+namespace {
+
+using stoker::testing::EnvironmentVariable;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(Nvml, AllValuesArriveInTheirUnits) {
+    const EnvironmentVariable kind("FAKE_NVML", "");
+    const EnvironmentVariable count("FAKE_GPUS", "2");
+    const Nvml nvml(STOKER_FAKE_NVML);
+    EXPECT_EQ(nvml.problem(), "");
+    EXPECT_EQ(nvml.driver_version(), "570.86.15");
+    EXPECT_EQ(nvml.cuda_version(), 12080);
+    const auto gpus = nvml.read(/*pcie_throughput=*/true);
+    ASSERT_EQ(gpus.size(), 2);
+    const GpuCounters& gpu = gpus[1];
+    EXPECT_EQ(gpu.index, 1);
+    EXPECT_EQ(gpu.name, "Made-up H100");
+    EXPECT_DOUBLE_EQ(gpu.busy.value(), 0.87);
+    EXPECT_DOUBLE_EQ(gpu.memory_busy.value(), 0.40);
+    EXPECT_EQ(gpu.memory_total, std::int64_t{80} << 30);
+    EXPECT_EQ(gpu.memory_used, std::int64_t{60} << 30);
+    EXPECT_DOUBLE_EQ(gpu.power_watts.value(), 651.5);
+    EXPECT_DOUBLE_EQ(gpu.power_limit_watts.value(), 700);
+    EXPECT_EQ(gpu.celsius, 61);
+    EXPECT_EQ(gpu.sm_mhz, 1755);
+    EXPECT_EQ(gpu.sm_max_mhz, 1980);
+    EXPECT_THAT(clock_reason_names(gpu.clock_reasons.value()), ElementsAre("power limit"));
+    EXPECT_EQ(gpu.pcie.value().generation, 5);
+    EXPECT_EQ(gpu.pcie_max.value().width, 16);
+    EXPECT_DOUBLE_EQ(gpu.pcie_received_bytes.value(), 3e9);
+    EXPECT_DOUBLE_EQ(gpu.pcie_sent_bytes.value(), 0.25e9);
+    EXPECT_EQ(gpu.ecc, true);
+    EXPECT_EQ(gpu.ecc_uncorrected, 0);
+    EXPECT_EQ(gpu.ecc_corrected, 2);
+    EXPECT_EQ(gpu.persistence, true);
+    EXPECT_FALSE(gpu.mig);  // the library has no such function
+    ASSERT_TRUE(gpu.processes && gpu.processes->size() == 2);
+    EXPECT_EQ(gpu.processes->front().pid, 4242);
+    EXPECT_EQ(gpu.processes->front().memory_bytes, std::int64_t{40} << 30);
+    EXPECT_FALSE(gpu.processes->back().memory_bytes);
+}
+
+TEST(Nvml, WhatAGpuDoesNotReportIsAbsent) {
+    const EnvironmentVariable kind("FAKE_NVML", "silent");
+    const auto gpus = Nvml(STOKER_FAKE_NVML).read(/*pcie_throughput=*/true);
+    ASSERT_EQ(gpus.size(), 1);
+    const GpuCounters& gpu = gpus[0];
+    EXPECT_EQ(gpu.name, "Made-up H100");
+    EXPECT_FALSE(gpu.busy || gpu.memory_total || gpu.memory_used || gpu.power_watts || gpu.power_limit_watts ||
+                 gpu.celsius || gpu.sm_mhz || gpu.sm_max_mhz || gpu.clock_reasons || gpu.pcie || gpu.pcie_max ||
+                 gpu.pcie_received_bytes || gpu.pcie_sent_bytes || gpu.ecc || gpu.ecc_uncorrected ||
+                 gpu.ecc_corrected || gpu.persistence || gpu.processes);
+}
+
+TEST(Nvml, ThroughputIsReadOnRequest) {
+    const EnvironmentVariable kind("FAKE_NVML", "");
+    EXPECT_FALSE(Nvml(STOKER_FAKE_NVML).read(/*pcie_throughput=*/false).at(0).pcie_received_bytes);
+}
+
+TEST(Nvml, ProblemsAreOneLine) {
+    const Nvml absent("libno-such-library.so.1");
+    EXPECT_FALSE(absent.installed());
+    EXPECT_EQ(absent.problem(), "no NVIDIA driver (libno-such-library.so.1 was not found)");
+    EXPECT_THAT(absent.read(true), IsEmpty());
+    EXPECT_EQ(absent.driver_version(), "");
+    EXPECT_EQ(absent.cuda_version(), 0);
+    const EnvironmentVariable kind("FAKE_NVML", "broken");
+    const Nvml broken(STOKER_FAKE_NVML);
+    EXPECT_TRUE(broken.installed());
+    EXPECT_EQ(broken.problem(), "NVML does not start: Driver Not Loaded");
+    EXPECT_THAT(broken.read(true), IsEmpty());
+    const Nvml other("libm.so.6");
+    EXPECT_THAT(other.problem(), HasSubstr("is not NVIDIA's management library"));
+}
+
+TEST(GpuCounters, ReasonsInWords) {
+    EXPECT_THAT(clock_reason_names(0), IsEmpty());
+    EXPECT_THAT(clock_reason_names(0x1), ElementsAre("idle"));
+    EXPECT_THAT(clock_reason_names(0x48), ElementsAre("hardware slowdown", "temperature (hardware)"));
+    EXPECT_THAT(clock_reason_names(1ULL << 40), ElementsAre(HasSubstr("does not know")));
+    EXPECT_FALSE(is_throttled(0x1 | 0x2 | 0x100));
+    EXPECT_TRUE(is_throttled(0x1 | 0x20));
+}
+
+}  // namespace
+}  // namespace stoker
