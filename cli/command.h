@@ -24,6 +24,7 @@ Command add_bench_pipeline(CLI::App& app);
 Command add_bench_storage(CLI::App& app);
 Command add_runs(CLI::App& app);
 Command add_launch(CLI::App& app);
+Command add_top(CLI::App& app);
 
 // Sets the text below a command's options: an example or two.
 inline void example(CLI::App& app, const std::string& lines) {

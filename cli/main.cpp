@@ -20,6 +20,7 @@ constexpr Entry kCommands[] = {
     {"synth", "generate a data set for experiments", add_synth},
     {"runs", "list runs, compare them, export their curves", add_runs},
     {kBench.name, kBench.summary, add_bench},
+    {"top", "watch GPUs, cores, disks and the runs on this machine", add_top},
     {"doctor", "check this machine: cores, memory, driver, CUDA, LibTorch", add_doctor},
 };
 

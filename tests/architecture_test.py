@@ -52,7 +52,8 @@ SUB_ARROWS = {
     "diagnose": {"rules": ["."]},
     "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": []},
     "train": {".": ["run", "step"], "run": ["step"], "step": []},
-    "cli": {"terminal": ["."], "commands": [".", "bench", "terminal"], "bench": [".", "terminal"]},
+    "cli": {"terminal": ["."], "commands": [".", "bench", "terminal"], "bench": [".", "terminal"],
+            "top": [".", "terminal"]},
     "engine": {"commands": ["."], "bench": ["."]},
 }
 TORCH_FOLDERS = {"bridge", "models", "dist", "train", "engine"}

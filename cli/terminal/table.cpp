@@ -43,16 +43,8 @@ Letters letters_of(std::string_view text) {
     return letters;
 }
 
-std::size_t width_of(std::string_view text) {
-    std::size_t sum = 0;
-    for (const std::string& letter : letters_of(text)) {
-        sum += code_width(utf8_code_point(letter));
-    }
-    return sum;
-}
-
 std::string padded(const std::string& text, std::size_t width, Table::Align align) {
-    const std::string fill(width - std::min(width, width_of(text)), ' ');
+    const std::string fill(width - std::min(width, display_width(text)), ' ');
     return align == Table::Align::right ? fill + text : text + fill;
 }
 
@@ -87,25 +79,46 @@ void cut_common_start(std::vector<Letters>& all) {
 
 }  // namespace
 
+std::size_t display_width(std::string_view text) {
+    std::size_t sum = 0;
+    for (const std::string& letter : letters_of(text)) {
+        sum += code_width(utf8_code_point(letter));
+    }
+    return sum;
+}
+
+std::string cut_to_width(std::string_view text, std::size_t max_width) {
+    std::string cut;
+    std::size_t width = 0;
+    for (const std::string& letter : letters_of(text)) {
+        width += code_width(utf8_code_point(letter));
+        if (width > max_width) {
+            break;
+        }
+        cut += letter;
+    }
+    return cut;
+}
+
 std::string for_terminal(std::string_view text, std::size_t max_width) {
     const Letters letters = letters_of(text);
     std::string safe;
     for (const std::string& letter : letters) {
         safe += letter;
     }
-    if (width_of(safe) <= max_width) {
+    if (display_width(safe) <= max_width) {
         return safe;
     }
     // The end of a path matters more than its beginning.
     const std::size_t head_room = (max_width - 1) / 3;
     std::string head, tail;
     for (const std::string& letter : letters) {
-        if (width_of(head + letter) > head_room) {
+        if (display_width(head + letter) > head_room) {
             break;
         }
         head += letter;
     }
-    for (std::size_t i = letters.size(); i-- > 0 && width_of(letters[i] + tail) + head_room < max_width;) {
+    for (std::size_t i = letters.size(); i-- > 0 && display_width(letters[i] + tail) + head_room < max_width;) {
         tail = letters[i] + tail;
     }
     return head + "…" + tail;
@@ -117,7 +130,7 @@ std::vector<std::string> for_comparison(std::span<const std::string> texts, std:
         all.push_back(letters_of(text));
     }
     std::vector<std::string> whole = texts_of(all);
-    const auto fits = [&](const std::string& text) { return width_of(text) <= max_width; };
+    const auto fits = [&](const std::string& text) { return display_width(text) <= max_width; };
     const bool equal = std::ranges::adjacent_find(texts, std::not_equal_to()) == texts.end();
     if (equal || std::ranges::all_of(whole, fits)) {
         std::ranges::transform(whole, whole.begin(), [&](const auto& text) { return for_terminal(text, max_width); });
@@ -151,9 +164,9 @@ void Table::row(std::vector<std::string> cells) {
 std::string Table::text() const {
     std::vector<std::size_t> widths;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-        widths.push_back(width_of(columns_[i].title));
+        widths.push_back(display_width(columns_[i].title));
         for (const auto& row : rows_) {
-            widths[i] = std::max(widths[i], width_of(row[i]));
+            widths[i] = std::max(widths[i], display_width(row[i]));
         }
     }
     std::string out;

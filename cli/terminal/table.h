@@ -34,4 +34,10 @@ std::string for_terminal(std::string_view text, std::size_t max_width);
 // alike although they differ are not shortened.
 std::vector<std::string> for_comparison(std::span<const std::string> texts, std::size_t max_width);
 
+// The columns that `text`, made printable, takes in a terminal.
+std::size_t display_width(std::string_view text);
+
+// The beginning of `text`, made printable, in at most `max_width` columns.
+std::string cut_to_width(std::string_view text, std::size_t max_width);
+
 }  // namespace stoker::cli

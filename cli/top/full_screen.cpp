@@ -1,0 +1,120 @@
+#include "cli/top/full_screen.h"
+
+#include <curses.h>
+#include <langinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <clocale>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "stoker/base/error.h"
+
+namespace stoker::cli {
+namespace {
+
+[[noreturn]] void refuse(const std::string& got) {
+    throw InvalidArgument({.where = "stoker top",
+                           .expected = "a terminal that can be drawn on",
+                           .got = got,
+                           .hint = "`stoker top --once` prints the same as text"});
+}
+
+// Colour pairs by tone; bold and dim also serve terminals without colours.
+void start_colors() {
+    if (!has_colors()) {
+        return;
+    }
+    start_color();
+    use_default_colors();
+    const auto pair = [](Tone tone, short color) { init_pair(static_cast<short>(tone), color, -1); };
+    pair(Tone::good, COLOR_GREEN);
+    pair(Tone::warn, COLOR_YELLOW);
+    pair(Tone::bad, COLOR_RED);
+}
+
+attr_t attributes_of(Tone tone) {
+    switch (tone) {
+        case Tone::title:
+            return A_BOLD;
+        case Tone::dim:
+            return A_DIM;
+        case Tone::good:
+            return COLOR_PAIR(static_cast<int>(tone));
+        case Tone::warn:
+        case Tone::bad:
+            return A_BOLD | COLOR_PAIR(static_cast<int>(tone));
+        case Tone::plain:
+            break;
+    }
+    return A_NORMAL;
+}
+
+}  // namespace
+
+bool shows_blocks() {
+    std::setlocale(LC_CTYPE, "");
+    return std::string_view(nl_langinfo(CODESET)) == "UTF-8";
+}
+
+// newterm, because initscr ends the program if it does not know the terminal.
+FullScreen::FullScreen() {
+    if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) {
+        refuse("none");
+    }
+    shows_blocks();
+    screen_ = newterm(nullptr, stdout, stdin);
+    if (screen_ == nullptr) {
+        const char* kind = std::getenv("TERM");
+        refuse(kind == nullptr || *kind == '\0' ? "TERM is not set" : "TERM=" + std::string(kind));
+    }
+    start_colors();
+    cbreak();
+    noecho();
+    keypad(stdscr, TRUE);
+    curs_set(0);  // fails where the cursor cannot be hidden, which does no harm
+}
+
+FullScreen::~FullScreen() {
+    endwin();
+    delscreen(static_cast<SCREEN*>(screen_));
+}
+
+int FullScreen::columns() const {
+    return COLS;
+}
+
+int FullScreen::rows() const {
+    return LINES;
+}
+
+void FullScreen::draw(std::span<const ScreenLine> lines) {
+    erase();
+    int row = 0;
+    for (const ScreenLine& line : lines) {
+        if (row >= LINES) {
+            break;
+        }
+        move(row++, 0);
+        for (const Piece& piece : line.pieces) {
+            attrset(attributes_of(piece.tone));
+            addstr(piece.text.c_str());
+        }
+    }
+    attrset(A_NORMAL);
+    refresh();
+}
+
+std::optional<int> FullScreen::key(double seconds) {
+    timeout(static_cast<int>(std::lround(1000 * std::max(seconds, 0.0))));
+    const int key = getch();
+    if (key == ERR) {
+        return std::nullopt;
+    }
+    return key == KEY_RESIZE ? kResize : key;
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,159 @@
+// A run's folder is found by the lock that its process holds on it (base/folder_lock.h), and read through that
+// descriptor in /proc: that works for any --out, for programs of users, and across the file systems of containers.
+#include "cli/top/live_runs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/monitor/counter_text.h"
+#include "stoker/track/run_record.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+struct Step {
+    double seconds = 0;
+    double wait = 0;
+    double samples = 0;
+};
+
+std::optional<double> number_in(const Json& json, const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+}
+
+std::optional<std::int64_t> integer_in(const Json& json, const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
+}
+
+// A line {"type": "step", "step", "epoch", "samples", "us": {phase: N}, ...}; empty for another.
+std::optional<Step> parse_step(const Json& json) {
+    if (!json.is_object() || json.value("type", Json()) != "step" || !json.value("us", Json()).is_object() ||
+        !integer_in(json, "step") || !number_in(json, "samples")) {
+        return std::nullopt;
+    }
+    Step step{.samples = *number_in(json, "samples")};
+    for (const auto& [phase, us] : json["us"].items()) {
+        const double seconds = us.is_number() ? 1e-6 * us.get<double>() : 0;
+        const bool pause = phase == "evaluate" || phase == "checkpoint";  // between two steps
+        step.seconds += pause ? 0 : seconds;
+        step.wait += phase == "wait" ? seconds : 0;
+    }
+    return step;
+}
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    return *middle;
+}
+
+// The end of the file, and how long ago it was written.
+void read_tail(const fs::path& metrics, LiveRun& run) {
+    constexpr std::uint64_t kTail = std::uint64_t{1} << 17;  // about 500 steps
+    try {
+        const File file(metrics);
+        const FileInfo info = file.info();
+        std::string text(std::min(info.size, kTail), '\0');
+        file.read(info.size - text.size(), std::as_writable_bytes(std::span(text)));
+        run.tail = parse_run_tail(text);
+        const auto now = std::chrono::system_clock::now().time_since_epoch();
+        run.written_seconds =
+            std::max(1e-9 * static_cast<double>(std::chrono::nanoseconds(now).count() - info.modified_ns), 0.0);
+    } catch (const IoError&) {  // not written yet, or cut meanwhile by a run that resumes: the next reading will do
+        run.tail.reset();
+    }
+}
+
+// True if a process holds a lock (flock) through this descriptor. It is not touched itself: a dead network's files
+// would block us.
+bool is_locked(const std::string& process, const std::string& descriptor) {
+    const auto info = read_counter_file(process + "/fdinfo/" + descriptor);
+    return info && info->find("FLOCK") != std::string::npos;
+}
+
+// The run that the process writes, if any.
+std::optional<LiveRun> run_of(std::int64_t pid) {
+    const std::string process = fmt::format("/proc/{}", pid);
+    std::error_code error;  // other users' processes, and those that ended: they have no descriptors for us
+    for (fs::directory_iterator entry(process + "/fd", error), end; entry != end; entry.increment(error)) {
+        std::error_code closed;
+        const fs::path target = fs::read_symlink(entry->path(), closed);
+        if (!target.is_absolute() || !is_locked(process, entry->path().filename()) || !is_run_folder(entry->path())) {
+            continue;  // "socket:[1]" is not absolute
+        }
+        LiveRun run{.pid = pid, .path = target.string()};
+        read_tail(entry->path() / kMetricsFile, run);
+        return run;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<RunTail> parse_run_tail(std::string_view text) {
+    constexpr std::size_t kMost = 200;  // steps: recent, and enough for a median
+    RunTail tail;
+    std::vector<double> seconds;
+    double ready = 0;
+    double with_ready = 0;
+    Step sum;
+    while (!text.empty() && seconds.size() < kMost) {  // from the last line to the first
+        text.remove_suffix(text.ends_with('\n') ? 1 : 0);
+        const std::size_t start = text.rfind('\n') + 1;  // npos + 1 is 0
+        const Json json = Json::parse(text.substr(start), nullptr, /*allow_exceptions=*/false);
+        text.remove_suffix(text.size() - start);
+        const std::optional<Step> step = parse_step(json);
+        if (!step) {
+            continue;
+        }
+        if (seconds.empty()) {
+            tail.step = *integer_in(json, "step");
+            tail.epoch = integer_in(json, "epoch").value_or(0);
+        }
+        if (const auto batches = number_in(json, "ready")) {
+            ready += *batches;
+            ++with_ready;
+        }
+        if (!tail.loss) {
+            tail.loss = number_in(json, "loss");
+        }
+        seconds.push_back(step->seconds);
+        sum = {.seconds = sum.seconds + step->seconds,
+               .wait = sum.wait + step->wait,
+               .samples = sum.samples + step->samples};
+    }
+    if (seconds.empty() || sum.seconds <= 0) {
+        return std::nullopt;
+    }
+    tail.steps = static_cast<std::int64_t>(seconds.size());
+    tail.step_seconds = median(seconds);
+    tail.wait_share = sum.wait / sum.seconds;
+    tail.images_per_second = sum.samples / sum.seconds;
+    if (with_ready > 0) {
+        tail.ready_batches = ready / with_ready;
+    }
+    return tail;
+}
+
+std::vector<LiveRun> find_live_runs(std::span<const ProcessRates> processes) {
+    std::vector<LiveRun> runs;
+    for (const ProcessRates& process : processes) {
+        if (auto run = run_of(process.pid)) {
+            runs.push_back(std::move(*run));
+        }
+    }
+    return runs;
+}
+
+}  // namespace stoker::cli
