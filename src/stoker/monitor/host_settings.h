@@ -1,0 +1,34 @@
+// Settings of the host that change how fast training runs: clocks, huge pages, swap. `root` replaces "/" in tests;
+// absent is what the system does not show.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stoker {
+
+// The clock governors of the cores, each once, sorted: "performance". Virtual machines have none.
+std::vector<std::string> clock_governors(const std::string& root = "");
+
+// The chosen word of a text such as "always [madvise] never"; empty without one.
+std::string chosen_word(std::string_view text);
+
+// Transparent huge pages: "always", "madvise" or "never"; empty if the kernel has none.
+std::string huge_pages(const std::string& root = "");
+
+// How eagerly the kernel swaps, 0 to 200.
+std::optional<std::int64_t> swappiness(const std::string& root = "");
+
+// True if the machine has InfiniBand or another RDMA network.
+bool has_rdma(const std::string& root = "");
+
+// "570.86.15", of the kernel's NVIDIA module; empty if none is loaded.
+std::string nvidia_module_version(const std::string& root = "");
+
+// The version in the version.json of a CUDA toolkit, such as "13.0.1"; empty if the file does not say it.
+std::string toolkit_version(std::string_view version_json);
+
+}  // namespace stoker
