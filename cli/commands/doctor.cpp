@@ -46,14 +46,29 @@ void print_table(const std::vector<Check>& checks) {
     }
 }
 
-int run(bool json) {
+struct Options {
+    std::string data;
+    bool json = false;
+};
+
+std::vector<Check> all_checks(const std::string& data) {
     std::vector<Check> checks = check_host();
+    const auto add = [&](std::vector<Check> more) { std::ranges::move(more, std::back_inserter(checks)); };
+    add(check_settings());
+    add(check_storage(data));
     TorchChecks torch = check_torch();
-    std::ranges::move(torch.checks, std::back_inserter(checks));
-    std::ranges::move(check_gpu(torch.cuda), std::back_inserter(checks));
+    add(std::move(torch.checks));
+    add(check_cuda_files(torch.cuda));
+    add(check_gpu(torch.cuda));
+    add(check_nvml());
+    return checks;
+}
+
+int run(const Options& options) {
+    const std::vector<Check> checks = all_checks(options.data);
     const auto count = [&](CheckStatus status) { return std::ranges::count(checks, status, &Check::status); };
     const auto failed = count(CheckStatus::fail);
-    if (json) {
+    if (options.json) {
         print_json(checks);
     } else {
         print_table(checks);
@@ -66,10 +81,13 @@ int run(bool json) {
 }  // namespace
 
 Command add_doctor(CLI::App& app) {
-    auto json = std::make_shared<bool>(false);
-    app.add_flag("--json", *json, "one JSON document on stdout instead of the table");
-    example(app, "  stoker doctor");
-    return [json] { return run(*json); };
+    auto options = std::make_shared<Options>();
+    app.add_option("--data", options->data, "also measure how fast this data set's disk reads")->type_name("DIR");
+    app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
+    example(app,
+            "  stoker doctor\n"
+            "  stoker doctor --data path/to/images");
+    return [options] { return run(*options); };
 }
 
 }  // namespace stoker::cli

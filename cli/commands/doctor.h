@@ -18,12 +18,25 @@ struct Check {
     std::string fix = {};  // empty if status is ok
 };
 
-// Cores, processor, memory, shared memory, open files, disk, clock.
+// Cores, processor, memory, shared memory, open files, space on the disk.
 std::vector<Check> check_host();
+
+// The container's quota, clocks, huge pages, swap, locked memory.
+std::vector<Check> check_settings();
+
+// Inodes and the measured speed of the working directory's disk, and of that of `data`, a file or folder; empty: none.
+// Takes up to a second for each. Throws IoError if `data` does not exist.
+std::vector<Check> check_storage(const std::string& data);
 
 // The NVIDIA driver, its devices, this build's CUDA code, and whether the driver is new enough for LibTorch.
 // `torch_cuda` is the CUDA version that LibTorch was built for, such as "13.0"; empty for a CPU build.
 std::vector<Check> check_gpu(const std::string& torch_cuda);
+
+// PCIe, persistence, ECC and clocks of all GPUs; nothing without NVIDIA's driver.
+std::vector<Check> check_nvml();
+
+// CUDA libraries on this machine that are not LibTorch's: whether they fit `torch_cuda`.
+std::vector<Check> check_cuda_files(const std::string& torch_cuda);
 
 // Compares the LibTorch that the engine loads with the one it was built with, and checks the CUDA libraries beside it.
 // A missing engine is a warning; an engine that does not start is a failure.

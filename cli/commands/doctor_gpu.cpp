@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 
 #include "cli/commands/doctor.h"
 #include "stoker/cuda/cuda_device.h"
+#include "stoker/monitor/host_settings.h"
 
 namespace stoker::cli {
 namespace {
@@ -66,19 +66,6 @@ Driver query_driver() {
     return driver;
 }
 
-// "570.86.15" from the kernel module; empty if there is none.
-std::string module_version() {
-    std::ifstream file("/proc/driver/nvidia/version");
-    std::string word;
-    for (bool next = false; file >> word;) {
-        if (next && word.find('.') != std::string::npos) {
-            return word;
-        }
-        next = next || word == "Module";
-    }
-    return "";
-}
-
 std::string version_text(int version) {
     return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -93,7 +80,7 @@ Check check_driver(const Driver& driver) {
                 .fix = driver.installed ? "check nvidia-smi and CUDA_VISIBLE_DEVICES; start a container with --gpus all"
                                         : "install the NVIDIA driver, or start the container with --gpus all"};
     }
-    const std::string module = module_version();
+    const std::string module = nvidia_module_version();
     return {.name = "gpu",
             .found = fmt::format("{}; driver {}CUDA {}", fmt::join(driver.devices, ", "),
                                  module.empty() ? "" : module + " for ", version_text(driver.version)),

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 
 #include "cli/commands/doctor.h"
 #include "cli/terminal/print.h"
@@ -101,21 +100,6 @@ Check check_open_files() {
             .fix = enough ? "" : "ulimit -n 4096"};
 }
 
-// Most containers do not expose the governor.
-void add_governor(std::vector<Check>& checks) {
-    std::string governor;
-    if (!(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") >> governor)) {
-        return;
-    }
-    const bool saving = governor == "powersave";
-    checks.push_back({.name = "clock",
-                      .status = saving ? CheckStatus::warn : CheckStatus::ok,
-                      .found = fmt::format("governor {}", governor),
-                      .expected = "any but powersave",
-                      .why = "decoding may run below the processor's full speed, and measurements vary",
-                      .fix = saving ? "sudo cpupower frequency-set -g performance" : ""});
-}
-
 }  // namespace
 
 std::vector<Check> check_host() {
@@ -135,7 +119,6 @@ std::vector<Check> check_host() {
                                   .why = "runs/ with its checkpoints is written there",
                                   .fix = "free some space, or train with --out on another disk"},
                                  ".", kGiB));
-    add_governor(checks);
     return checks;
 }
 

@@ -13,7 +13,9 @@ namespace {
 
 using Align = ScreenTable::Align;
 
-constexpr int kName = 14;  // columns of a name
+constexpr int kName = 14;     // columns of a name
+constexpr int kNetwork = 10;  // ranks
+constexpr int kFurtherRow = 20;
 
 std::string megabytes(double bytes) {
     return fmt::format("{:.1f}", 1e-6 * bytes);
@@ -27,11 +29,12 @@ std::string name_cell(const std::string& name) {
     return "  " + for_terminal(name, kName - 3);
 }
 
-// The busiest ones: `Ranked` says how busy.
-template <typename Item, typename Ranked>
-std::vector<Item> busiest(std::vector<Item> items, std::size_t most, Ranked ranked) {
-    std::ranges::stable_sort(items, std::ranges::greater(), ranked);
-    items.resize(std::min(items.size(), most));
+// The `most` busiest ones, in the order of `items`, so that rows keep their places. `busy` says how busy one is.
+template <typename Item, typename Busy>
+std::vector<Item> busiest(std::vector<Item> items, std::size_t most, Busy busy) {
+    while (items.size() > most) {
+        items.erase(std::ranges::min_element(items, {}, busy));
+    }
     return items;
 }
 
@@ -45,7 +48,6 @@ void add_disks(const TopView& view, std::vector<ScreenLine>& lines) {
                              {"ms", 7, Align::right, 1},
                              {"busy", 8, Align::right, 0}});
     const auto disks = busiest(view.host.disks, 6, &DiskRates::busy);
-    int rank = 20;  // of all but the busiest disk
     for (const DiskRates& disk : disks) {
         constexpr double kFull = 0.9;
         if (&disk == &disks.front()) {
@@ -60,7 +62,7 @@ void add_disks(const TopView& view, std::vector<ScreenLine>& lines) {
                        {fmt::format("{:.0f}", disk.writes)},
                        {or_dash(disk.write_ms, 1)},
                        {fmt::format("{:.0f} %", 100 * disk.busy), disk.busy >= kFull ? Tone::warn : Tone::plain}},
-                      &disk == &disks.front() ? 0 : rank++));
+                      &disk == &disks.front() ? 0 : kFurtherRow));
     }
 }
 
@@ -72,16 +74,14 @@ void add_network(const TopView& view, std::vector<ScreenLine>& lines) {
     const auto traffic = [](const NetworkRates& rates) { return rates.received_bytes + rates.sent_bytes; };
     const auto interfaces = busiest(view.host.network, 4, traffic);
     if (!interfaces.empty()) {
-        lines.push_back(table.header(10));
+        lines.push_back(table.header(kNetwork));
     }
-    int rank = 10;
     for (const NetworkRates& rates : interfaces) {
         lines.push_back(table.row({{name_cell(rates.name)},
                                    {megabytes(rates.received_bytes)},
                                    {megabytes(rates.sent_bytes)},
                                    {fmt::format("{:.0f}", rates.lost), rates.lost > 0 ? Tone::warn : Tone::plain}},
-                                  rank));
-        rank += rank == 10 ? 11 : 1;
+                                  &rates == &interfaces.front() ? kNetwork : kFurtherRow));
     }
 }
 
@@ -127,8 +127,7 @@ void add_runs(const TopView& view, std::vector<ScreenLine>& lines) {
                              {"loss", 10, Align::right, 3},
                              {"written", 14, Align::right, 1}});
     if (view.runs.empty()) {
-        lines.push_back(
-            {.pieces = {{"Run     ", Tone::title}, {"none of Stoker that this user may see", Tone::dim}}, .rank = 9});
+        lines.push_back({.pieces = {{"Run     ", Tone::title}, {"none of Stoker by this user", Tone::dim}}, .rank = 9});
         return;
     }
     lines.push_back(table.header());
@@ -144,6 +143,7 @@ void add_processes(const TopView& view, std::vector<ScreenLine>& lines) {
                              {"read MB/s", 11, Align::right, 2},
                              {"threads", 9, Align::right, 3},
                              {"  command", 12, Align::left, 0, true}});
+    constexpr int kFirst = 10;  // the others give way to the blank lines
     lines.push_back(table.header());
     int rank = 1;
     for (const TopProcess& process : view.processes) {
@@ -156,7 +156,9 @@ void add_processes(const TopView& view, std::vector<ScreenLine>& lines) {
                        {read, rates.read_bytes ? Tone::plain : Tone::dim},
                        {fmt::format("{}", rates.threads)},
                        {"  " + for_terminal(process.command, 400), rates.state == 'D' ? Tone::warn : Tone::plain}},
-                      rank <= 3 ? rank : 50 + rank));
+                      rank <= 3        ? rank
+                      : rank <= kFirst ? 50 + rank
+                                       : 2 * kBlankLine + rank));
         ++rank;
     }
 }
@@ -165,10 +167,10 @@ void add_processes(const TopView& view, std::vector<ScreenLine>& lines) {
 
 std::vector<ScreenLine> activity_lines(const TopView& view) {
     std::vector<ScreenLine> lines;
-    add_disks(view, lines);
-    add_network(view, lines);
-    add_runs(view, lines);
-    add_processes(view, lines);
+    for (const auto& add : {add_disks, add_network, add_runs, add_processes}) {
+        lines.push_back({.pieces = {}, .rank = kBlankLine});
+        add(view, lines);
+    }
     return lines;
 }
 

@@ -137,7 +137,7 @@ void add_cpu(const TopView& view, std::vector<ScreenLine>& lines) {
     const std::string quota = usable.quota > 0 ? fmt::format(", quota {:.1f}", usable.quota) : "";
     line.add(fmt::format("  {} of {} cores usable{}", usable.usable, usable.online, quota), Tone::dim, 3);
     if (host.io_pressure) {
-        line.add(fmt::format("  waits: cores {:.0f} %, disks {:.0f} %",
+        line.add(fmt::format("  pressure: CPU {:.0f} %, disks {:.0f} %",
                              100 * host.cpu_pressure.value_or(Pressure()).some_10s, 100 * host.io_pressure->some_10s),
                  Tone::dim, 5);
     }

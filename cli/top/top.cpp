@@ -68,8 +68,8 @@ ScreenLine first_line(const TopView& view) {
     line.add("stoker top", Tone::title).add("  " + for_terminal(view.host_name, 40), Tone::plain, 1);
     line.add(fmt::format("  {:%H:%M:%S}", fmt::localtime(std::time(nullptr))), Tone::plain, 2);
     if (view.container) {
-        line.add("  in a container: processes, network and limits are its own", Tone::dim, 4);
-        line.add("; cores, disks and memory are the host's", Tone::dim, 5);
+        line.add("  in a container", Tone::dim, 3);
+        line.add(": processes, network and limits are its own; cores, disks and memory are the host's", Tone::dim, 4);
     }
     return line;
 }
@@ -85,6 +85,7 @@ ScreenLine last_line(const Controls& controls) {
 
 std::vector<ScreenLine> all_lines(const TopView& view, const TopLayout& layout) {
     std::vector<ScreenLine> lines = {first_line(view)};
+    lines.push_back({.pieces = {}, .rank = kBlankLine});
     std::ranges::move(host_lines(view, layout), std::back_inserter(lines));
     std::ranges::move(activity_lines(view), std::back_inserter(lines));
     return lines;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -31,6 +32,9 @@ std::string command_of(const ProcessRates& process) {
     while (!words.empty() && words.back().empty()) {  // programs that set their own title leave blanks
         words.pop_back();
     }
+    if (!words.empty() && words[0].starts_with('/')) {
+        words[0] = std::filesystem::path(words[0]).filename();  // a long folder would hide the arguments
+    }
     return words.empty() ? fmt::format("[{}]", process.name) : fmt::format("{}", fmt::join(words, " "));
 }
 
@@ -50,6 +54,9 @@ TopView TopSource::next(ProcessSort sort, std::size_t processes) {
                  .gpu_problem = monitor_.nvml().problem()};
     view.runs = find_live_runs(view.host.processes);
     std::vector<ProcessRates>& all = view.host.processes;
+    std::erase_if(all, [](const ProcessRates& process) {  // idle threads of the kernel
+        return process.rss_bytes == 0 && process.cores <= 0;
+    });
     std::ranges::stable_sort(all, [sort](const ProcessRates& one, const ProcessRates& other) {
         switch (sort) {
             case ProcessSort::cpu:

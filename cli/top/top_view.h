@@ -17,7 +17,7 @@ const char* sort_name(ProcessSort sort);
 
 struct TopProcess {
     ProcessRates rates;
-    std::string command;  // its words with blanks in between; the name in brackets for threads of the kernel
+    std::string command;  // the program's name and its arguments; in brackets the name of a thread of the kernel
 };
 
 struct TopView {
@@ -42,6 +42,9 @@ class TopSource {
     std::string host_name_;
     bool container_ = false;
 };
+
+// The rank of the blank lines between sections.
+inline constexpr int kBlankLine = 100;
 
 // Sections from the GPUs to the processes, wide as they are.
 struct TopLayout {

@@ -35,7 +35,7 @@ void write_host(const MadeUpTree& tree) {
     };
     disk("259:0", "nvme0n1", "0\n");
     disk("8:0", "sda", "1\n");
-    disk("254:0", "vda", "0\n");
+    disk("254:0", "vda", "1\n");  // virtio's default
     tree.write("sys/devices/nvme0n1/nvme0n1p2/partition", "2\n");
     fs::create_directory_symlink("../../devices/nvme0n1/nvme0n1p2", tree.root() + "/sys/dev/block/259:2");
     tree.write("sys/devices/sdb/queue/rotational", "0\n");
@@ -53,7 +53,7 @@ TEST(Storage, KindsOfMadeUpMounts) {
     EXPECT_EQ(kind("/slow/data"), StorageKind::rotating);
     EXPECT_EQ(kind("/slower"), StorageKind::nvme);  // not below /slow
     EXPECT_EQ(kind("/slow/ram/x"), StorageKind::memory);
-    EXPECT_EQ(kind("/cloud"), StorageKind::ssd);
+    EXPECT_EQ(kind("/cloud"), StorageKind::virtual_disk);
     EXPECT_EQ(kind("/butter/x"), StorageKind::ssd);
     EXPECT_EQ(storage_of("/butter", tree.root()).device, "sdb");
     EXPECT_EQ(kind("/nfs share/x"), StorageKind::network);
@@ -84,13 +84,15 @@ TEST(Storage, RealFilesAreMeasured) {
     const testing::TempDir folder;
     EXPECT_FALSE(measure_reads({}, 0.1));
     std::vector<ReadableFile> files;
-    files.push_back(nameless_file(folder.path(), (3 << 20) + 5));
+    files.push_back(nameless_file(folder.path(), 3 << 20, 10));
     EXPECT_TRUE(fs::is_empty(folder.path()));
+    EXPECT_EQ(files[0].bytes, 3 << 20);
+    EXPECT_EQ(nameless_file(folder.path(), 3 << 20, 0).bytes, 1 << 20);  // what fits into the time
     const auto rates = measure_reads(files, 0.1);
     ASSERT_TRUE(rates);
     EXPECT_GT(rates->sequential_bytes, 1e5);
     EXPECT_GT(rates->random_reads, 1);
-    EXPECT_THROW(nameless_file(folder / "absent", 1 << 20), IoError);
+    EXPECT_THROW(nameless_file(folder / "absent", 1 << 20, 10), IoError);
 }
 
 TEST(Storage, LargeFilesAreChosenToRead) {

@@ -2,6 +2,7 @@
 # the program's path, STOKER_SHARED_DATA the folder with real data.
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -85,6 +86,17 @@ def photos():
 @pytest.fixture(scope="session")
 def mnist():
     return shared("mnist")
+
+
+@pytest.fixture(scope="session")
+def fake_driver(tmp_path_factory):
+    """The environment in which the made-up NVML of tests/monitor is the driver's."""
+    if shutil.which("c++") is None:
+        pytest.skip("needs a C++ compiler")
+    folder = tmp_path_factory.mktemp("nvml")
+    source = ROOT / "tests/monitor/fake_nvml.cpp"
+    subprocess.run(["c++", "-shared", "-fPIC", "-o", folder / "libnvidia-ml.so.1", source], check=True)
+    return {"LD_LIBRARY_PATH": str(folder)}
 
 
 @pytest.fixture(scope="session")

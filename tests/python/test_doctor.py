@@ -3,12 +3,14 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 import torch
 
 KEYS = ["name", "status", "found", "expected", "why", "fix"]
-HOST = ["cores", "cpu", "memory", "shared memory", "open files", "disk", "LibTorch", "gpu", "CUDA code"]
+HOST = ["cores", "cpu", "memory", "shared memory", "open files", "disk", "LibTorch", "gpu", "CUDA code",
+        "cpu quota", "swap", "locked memory", "inodes", "disk speed"]
 
 
 def by_name(done):
@@ -59,6 +61,93 @@ def test_few_open_files(stoker):
     files = by_name(stoker("doctor", "--json", prefix=["prlimit", "--nofile=256"]))["open files"]
     assert (files["status"], files["found"]) == ("warn", "256 at most")
 
+
+# ---- disks ----
+
+
+def test_the_disk_of_the_working_folder_is_measured(stoker, tmp_path):
+    speed = by_name(stoker("doctor", "--json"))["disk speed"]
+    assert re.search(r": [\d,]+ MB/s in sequence, [\d,]+ random 4 KiB reads/s", speed["found"])
+    assert list(tmp_path.iterdir()) == []  # nothing is left behind
+
+
+def test_the_data_is_measured(stoker, drawn):
+    data = by_name(stoker("doctor", "--json", "--data", drawn))["data speed"]
+    assert re.search(r": [\d,]+ MB/s in sequence, [\d,]+ random 4 KiB reads/s", data["found"])
+    assert "data speed" not in by_name(stoker("doctor", "--json"))
+
+
+def test_data_in_memory_is_named(stoker):
+    if not os.path.ismount("/dev/shm"):
+        pytest.skip("needs a tmpfs in /dev/shm")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        data = by_name(stoker("doctor", "--json", "--data", folder))["data speed"]
+        assert data["status"] == "warn" and "not measured, no file of 4 KiB" in data["found"]
+        with open(os.path.join(folder, "data"), "wb") as file:
+            file.write(os.urandom(1 << 20))
+        data = by_name(stoker("doctor", "--json", "--data", folder))["data speed"]
+        assert data["found"].startswith("memory (tmpfs") and "MB/s" in data["found"]
+
+
+def test_data_that_does_not_exist(stoker):
+    error = stoker("doctor", "--data", "nowhere", status=1)
+    assert "[nowhere] expected a data set" in error.err and error.err.count("\n") == 1
+
+
+# ---- GPUs ----
+
+
+def test_a_gpu_without_problems(stoker, fake_driver):
+    environment = {**fake_driver, "FAKE_NVML": ""}
+    checks = by_name(stoker("doctor", "--json", env=environment))
+    assert checks["PCIe"]["found"] == "generation 5 x16"
+    assert [checks[name]["status"] for name in ("PCIe", "persistence", "ECC")] == ["ok"] * 3
+    assert checks["GPU clocks"]["status"] == "warn" and "power limit" in checks["GPU clocks"]["found"]
+
+
+def test_the_problems_of_a_gpu(stoker, fake_driver):
+    checks = by_name(stoker("doctor", "--json", env={**fake_driver, "FAKE_NVML": "hot", "FAKE_GPUS": "2"}))
+    found = {name: checks[name]["found"] for name in ("PCIe", "persistence", "ECC", "GPU clocks")}
+    assert found == {
+        "PCIe": "GPU 0: generation 3 x8 of 5 x16; GPU 1: generation 3 x8 of 5 x16",
+        "persistence": "GPU 0: off; GPU 1: off",
+        "ECC": "GPU 0: 3 uncorrected errors; GPU 1: 3 uncorrected errors",
+        "GPU clocks": "GPU 0: hardware slowdown, temperature, 88 C; GPU 1: hardware slowdown, temperature, 88 C",
+    }
+    assert all(checks[name]["status"] == "warn" and checks[name]["fix"] for name in found)
+
+
+def test_what_a_gpu_does_not_report_is_not_checked(stoker, fake_driver):
+    checks = by_name(stoker("doctor", "--json", env={**fake_driver, "FAKE_NVML": "silent"}))
+    assert not {"PCIe", "persistence", "ECC", "GPU clocks"} & set(checks)
+
+
+def test_a_management_library_that_does_not_start(stoker, fake_driver):
+    check = by_name(stoker("doctor", "--json", env={**fake_driver, "FAKE_NVML": "broken"}))["GPU management"]
+    assert check["status"] == "warn" and check["found"] == "NVML does not start: Driver Not Loaded"
+
+
+# ---- CUDA's files ----
+
+
+def test_a_library_in_front_of_libtorchs_own(stoker, tmp_path):
+    (tmp_path / "libnccl.so.2").write_bytes(b"")  # LibTorch may not even load
+    checks = by_name(stoker("doctor", "--json", status=None, env={"LD_LIBRARY_PATH": str(tmp_path)}))
+    assert checks["library path"]["status"] == "warn"
+    assert checks["library path"]["found"] == str(tmp_path / "libnccl.so.2")
+
+
+@pytest.mark.skipif(not torch.version.cuda, reason="needs a LibTorch for CUDA")
+def test_a_toolkit_of_another_version(stoker, tmp_path):
+    def toolkit(version):
+        (tmp_path / "version.json").write_text(f'{{"cuda" : {{"name" : "CUDA SDK", "version" : "{version}"}}}}')
+        return by_name(stoker("doctor", "--json", env={"CUDA_HOME": str(tmp_path)}))["CUDA toolkit"]
+
+    assert toolkit("9.2.1")["status"] == "warn" and toolkit("9.2.1")["found"].startswith("9.2.1 in ")
+    assert toolkit(torch.version.cuda + ".1")["status"] == "ok"
+
+
+# ---- the driver ----
 
 DRIVER = """
 #include <stddef.h>

@@ -29,6 +29,16 @@ double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// kPiece bytes at the beginning of a block.
+using BlockMemory = std::unique_ptr<void, decltype(&std::free)>;
+BlockMemory block_memory() {
+    BlockMemory memory(std::aligned_alloc(kBlock, kPiece), &std::free);
+    if (memory == nullptr) {
+        throw std::bad_alloc();
+    }
+    return memory;
+}
+
 // A second descriptor of the file that reads past the page cache; without O_DIRECT, where the file system lacks it, one
 // whose pages were dropped from the cache as far as the kernel does that.
 Descriptor direct(const ReadableFile& file, bool& cached) {
@@ -102,10 +112,7 @@ std::optional<ReadRates> measure_reads(std::span<const ReadableFile> files, doub
     if (files.empty()) {
         return std::nullopt;
     }
-    const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(kBlock, kPiece), &std::free);
-    if (memory == nullptr) {
-        throw std::bad_alloc();
-    }
+    const BlockMemory memory = block_memory();
     auto* bytes = static_cast<std::byte*>(memory.get());
     ReadRates rates;
     std::vector<Descriptor> descriptors;
@@ -147,19 +154,24 @@ std::vector<ReadableFile> files_to_read(const fs::path& path) {
     return files;
 }
 
-ReadableFile nameless_file(const fs::path& folder, std::uint64_t bytes) {
-    ReadableFile made{.file = open_nameless(folder), .bytes = bytes};
+// Written past the page cache, too: fsync would wait for everything that others have written.
+ReadableFile nameless_file(const fs::path& folder, std::uint64_t bytes, double seconds) {
+    ReadableFile made{.file = open_nameless(folder)};
+    const std::string name = fmt::format("/proc/self/fd/{}", made.file.get());
+    const Descriptor past_cache(::open(name.c_str(), O_WRONLY | O_CLOEXEC | O_DIRECT));
+    const int out = past_cache.get() >= 0 ? past_cache.get() : made.file.get();
+    const BlockMemory memory = block_memory();
+    const std::span<std::uint32_t> noise(static_cast<std::uint32_t*>(memory.get()), kPiece / sizeof(std::uint32_t));
     Rng rng({.seed = bytes});
-    std::vector<std::uint32_t> noise(kPiece / sizeof(std::uint32_t));  // which no disk can compress
-    std::ranges::generate(noise, [&] { return rng.next(); });
-    for (std::uint64_t at = 0; at < bytes; at += kPiece) {
-        noise[0] = static_cast<std::uint32_t>(at);  // no two pieces are equal
-        const auto piece = std::as_bytes(std::span(noise)).subspan(0, std::min(kPiece, bytes - at));
-        if (write_bytes(made.file.get(), piece, at) < piece.size()) {
+    std::ranges::generate(noise, [&] { return rng.next(); });  // which no disk can compress
+    const auto start = Clock::now();
+    while (made.bytes < bytes && (made.bytes == 0 || seconds_since(start) < seconds)) {
+        noise[0] = static_cast<std::uint32_t>(made.bytes);  // no two pieces are equal
+        if (write_bytes(out, std::as_bytes(noise), made.bytes) < kPiece) {
             throw errno_error(folder.string(), "room for a file to measure with");
         }
+        made.bytes += kPiece;
     }
-    sync_file(made.file.get(), folder);
     return made;
 }
 

@@ -67,6 +67,8 @@ const char* storage_name(StorageKind kind) {
             return "SSD";
         case StorageKind::rotating:
             return "rotating disk";
+        case StorageKind::virtual_disk:
+            return "virtual disk";
         case StorageKind::memory:
             return "memory";
         case StorageKind::network:
@@ -118,10 +120,11 @@ Storage storage_of(const fs::path& path, const std::string& root) {
     }
     storage.device = disk.filename();
     const auto rotates = read_counter_number(disk / "queue/rotational");
-    if (rotates) {
-        storage.kind = *rotates != 0                        ? StorageKind::rotating
-                       : storage.device.starts_with("nvme") ? StorageKind::nvme
-                                                            : StorageKind::ssd;
+    if (storage.device.starts_with("vd") || storage.device.starts_with("xvd")) {  // of virtio, of Xen
+        storage.kind = StorageKind::virtual_disk;
+    } else if (rotates) {
+        const StorageKind solid = storage.device.starts_with("nvme") ? StorageKind::nvme : StorageKind::ssd;
+        storage.kind = *rotates != 0 ? StorageKind::rotating : solid;
     }
     return storage;
 }

@@ -13,7 +13,7 @@
 
 namespace stoker {
 
-enum class StorageKind { unknown, nvme, ssd, rotating, memory, network, overlay };
+enum class StorageKind { unknown, nvme, ssd, rotating, virtual_disk, memory, network, overlay };
 const char* storage_name(StorageKind kind);
 
 struct Storage {
@@ -31,8 +31,8 @@ struct Mount {
 };
 std::vector<Mount> parse_mounts(std::string_view mountinfo);
 
-// What `path`, an absolute path without links, lies on. A disk that is another machine's file, as in most clouds,
-// counts as an SSD if it says that it does not rotate. `root` replaces "/" in tests, before /proc and /sys.
+// What `path`, an absolute path without links, lies on. What is behind the disk of a virtual machine is not known, and
+// what it says of rotation means nothing. `root` replaces "/" in tests, before /proc and /sys.
 Storage storage_of(const std::filesystem::path& path, const std::string& root = "");
 
 // A file to read from.
@@ -54,7 +54,8 @@ std::optional<ReadRates> measure_reads(std::span<const ReadableFile> files, doub
 // Some of the files at or below `path`, large ones preferred: looks at no more than a few hundred entries.
 std::vector<ReadableFile> files_to_read(const std::filesystem::path& path);
 
-// A file of `bytes` random bytes on the disk of `folder`. It has no name and is gone when it is closed. Throws IoError.
-ReadableFile nameless_file(const std::filesystem::path& folder, std::uint64_t bytes);
+// A file of random bytes on the disk of `folder`: `bytes`, a multiple of 1 MiB, or what can be written in `seconds`. It
+// has no name and is gone when it is closed. Throws IoError.
+ReadableFile nameless_file(const std::filesystem::path& folder, std::uint64_t bytes, double seconds);
 
 }  // namespace stoker

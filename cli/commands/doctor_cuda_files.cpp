@@ -1,0 +1,96 @@
+// Checks of CUDA libraries that are installed beside those of LibTorch: a toolkit to build extensions with, and
+// libraries in LD_LIBRARY_PATH, which are loaded instead of LibTorch's own.
+#include <cstdlib>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/commands/doctor.h"
+#include "cli/terminal/table.h"
+#include "stoker/base/file.h"
+#include "stoker/monitor/counter_text.h"
+#include "stoker/monitor/host_settings.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string environment(const char* name) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? "" : text;
+}
+
+fs::path toolkit_folder() {
+    for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
+        if (const std::string folder = environment(name); !folder.empty()) {
+            return folder;
+        }
+    }
+    return "/usr/local/cuda";
+}
+
+int major(const std::string& version) {
+    return std::atoi(version.c_str());
+}
+
+void add_toolkit(const std::string& torch_cuda, std::vector<Check>& checks) {
+    const fs::path folder = toolkit_folder();
+    const std::string version = toolkit_version(read_counter_file(folder / "version.json").value_or(""));
+    if (version.empty()) {
+        return;  // training needs none
+    }
+    const bool fits = major(version) == major(torch_cuda);
+    checks.push_back(
+        {.name = "CUDA toolkit",
+         .status = fits ? CheckStatus::ok : CheckStatus::warn,
+         .found = fmt::format("{} in {}, LibTorch for CUDA {}", version, for_terminal(folder.string(), 80), torch_cuda),
+         .expected = fmt::format("a toolkit {}.x", major(torch_cuda)),
+         .why = "CUDA code that is built with another major version does not load beside LibTorch",
+         .fix = fits ? ""
+                     : fmt::format("install the CUDA toolkit {0}.x and set CUDA_HOME, or a torch for CUDA {1}",
+                                   major(torch_cuda), major(version))});
+}
+
+// The libraries that LibTorch loads, found in LD_LIBRARY_PATH: LibTorch names its own folder by RUNPATH, which is
+// searched later.
+std::vector<std::string> shadowing_libraries() {
+    std::vector<std::string> found;
+    const std::string path = environment("LD_LIBRARY_PATH");
+    for (std::size_t start = 0; start < path.size();) {
+        const std::size_t end = std::min(path.find(':', start), path.size());
+        const fs::path folder = path.substr(start, end - start);
+        for (const char* name : {"libcudnn.so.9", "libnccl.so.2", "libcudart.so.12", "libcudart.so.13"}) {
+            if (!folder.empty() && is_file(folder / name)) {
+                found.push_back(for_terminal((folder / name).string(), 80));
+            }
+        }
+        start = end + 1;
+    }
+    return found;
+}
+
+Check check_library_path(const std::vector<std::string>& found) {
+    constexpr const char* kNone = "no CUDA library in LD_LIBRARY_PATH";
+    return {.name = "library path",
+            .status = found.empty() ? CheckStatus::ok : CheckStatus::warn,
+            .found = found.empty() ? kNone : fmt::format("{}", fmt::join(found, ", ")),
+            .expected = kNone,
+            .why = "it is loaded instead of the one that LibTorch was built with, or keeps LibTorch from loading",
+            .fix = found.empty() ? "" : "unset LD_LIBRARY_PATH, or remove these folders from it"};
+}
+
+}  // namespace
+
+std::vector<Check> check_cuda_files(const std::string& torch_cuda) {
+    std::vector<Check> checks;
+    if (!torch_cuda.empty()) {
+        add_toolkit(torch_cuda, checks);
+    }
+    const std::vector<std::string> shadowing = shadowing_libraries();
+    if (!torch_cuda.empty() || !shadowing.empty()) {  // also where they keep LibTorch from loading
+        checks.push_back(check_library_path(shadowing));
+    }
+    return checks;
+}
+
+}  // namespace stoker::cli
