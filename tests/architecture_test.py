@@ -49,7 +49,7 @@ SUB_ARROWS = {
         "webdataset": [".", "arrays"],
     },
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"]},
-    "diagnose": {"rules": ["."]},
+    "diagnose": {"report": ["."], "rules": ["."]},
     "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": []},
     "train": {".": ["run", "step"], "run": ["step"], "step": []},
     "cli": {"terminal": ["."], "commands": [".", "bench", "terminal"], "bench": [".", "terminal"],
