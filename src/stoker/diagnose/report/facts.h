@@ -1,0 +1,26 @@
+// What the page says in words and single numbers: the facts of host, data and training, and the figures at its top.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "stoker/diagnose/report/report.h"
+#include "stoker/diagnose/report/units.h"
+
+namespace stoker {
+
+struct FactGroup {
+    std::string title;
+    std::vector<Fact> facts;
+};
+
+// Facts of the first rank; unknown ones are left out, and so are groups without any.
+std::vector<FactGroup> fact_groups(const RunRecords& records);
+
+// Four to six figures: steps, the median step, samples a second, wait, GPU busy, peak memory.
+std::vector<Fact> key_figures(const Report& report);
+
+// The median of the steps' times; 0 without steps.
+double median_step_us(const std::vector<StepEntry>& steps);
+
+}  // namespace stoker

@@ -1,0 +1,185 @@
+#include "stoker/diagnose/report/page_data.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/pluralize.h"
+#include "stoker/base/utf8.h"
+#include "stoker/diagnose/diagnose.h"
+#include "stoker/diagnose/report/facts.h"
+#include "stoker/diagnose/report/fix_text.h"
+
+namespace stoker {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostTextBytes = 4000;  // of sentences and fixes
+constexpr std::size_t kMostFindings = 100;
+constexpr std::size_t kMostProblems = 50;
+constexpr std::size_t kMostRecipeKeys = 400;
+constexpr std::size_t kMostRanks = 256;
+
+std::string sentence(std::string_view text) {
+    return clipped_text(text, kMostTextBytes);
+}
+
+Json fix_data(const Fix& fix) {
+    return {{"recipe", sentence(recipe_lines(fix))}, {"set", sentence(set_options(fix))}, {"code", sentence(fix.code)}};
+}
+
+bool has_fix(const Finding& finding) {
+    return !finding.fix.recipe.empty() || !finding.fix.code.empty();
+}
+
+Json facts_data(const std::vector<Fact>& facts) {
+    Json out = Json::array();
+    for (const Fact& fact : facts) {
+        out.push_back({clipped_text(fact.name, kMostNameBytes), clipped_text(fact.text, kMostNameBytes)});
+    }
+    return out;
+}
+
+Json finding_data(const Finding& finding, bool several_ranks) {
+    std::vector<Fact> evidence;
+    for (const Evidence& fact : finding.evidence) {
+        evidence.push_back(evidence_fact(fact));
+    }
+    std::string where;
+    if (finding.last_step > 0) {
+        where = finding.first_step == finding.last_step
+                    ? fmt::format("step {}", finding.first_step)
+                    : fmt::format("steps {} to {}", finding.first_step, finding.last_step);
+    }
+    if (several_ranks) {
+        where += fmt::format("{}rank {}", where.empty() ? "" : ", ", finding.rank);
+    }
+    return {{"rule", clipped_text(finding.rule, kMostNameBytes)},
+            {"severity", severity_name(finding.severity)},
+            {"text", sentence(finding.text)},
+            {"where", where},
+            {"evidence", facts_data(evidence)},
+            {"fix", has_fix(finding) ? fix_data(finding.fix) : Json(nullptr)},
+            {"gain", gain_text(finding.gain)},
+            {"gain_range", {finding.gain.low, finding.gain.expected, finding.gain.high}},
+            {"confidence", percent_text(finding.confidence)}};
+}
+
+// The first finding above `info` that can be acted on; null: there is none.
+Json action_data(const Diagnosis& diagnosis) {
+    for (std::size_t i = 0; i < std::min(diagnosis.findings.size(), kMostFindings); ++i) {
+        const Finding& finding = diagnosis.findings[i];
+        if (finding.severity != Severity::info && has_fix(finding)) {
+            return i;
+        }
+    }
+    return nullptr;
+}
+
+Json findings_data(const Report& report) {
+    Json out = Json::array();
+    for (const Finding& finding : report.diagnosis.findings) {
+        if (out.size() == kMostFindings) {
+            break;
+        }
+        out.push_back(finding_data(finding, report.records.ranks.size() > 1));
+    }
+    return out;
+}
+
+Json ranks_data(const RunRecords& records) {
+    const std::size_t count = std::min(records.ranks.size(), kMostRanks);
+    constexpr std::size_t kBars = 120;        // of a rank
+    constexpr std::size_t kBarsOfAll = 2400;  // keeps the page small
+    const std::size_t most = std::clamp<std::size_t>(kBarsOfAll / std::max<std::size_t>(count, 1), 10, kBars);
+    Json out = Json::array();
+    for (std::size_t i = 0; i < count; ++i) {
+        out.push_back(rank_data(records.ranks[i], most));
+    }
+    return out;
+}
+
+Json problems_data(const Report& report) {
+    Json out = Json::array();
+    const auto& problems = report.records.problems;
+    for (std::size_t i = 0; i < std::min(problems.size(), kMostProblems); ++i) {
+        out.push_back(sentence(problems[i]));
+    }
+    const auto more = [&](std::size_t all, std::size_t shown, const char* what) {
+        if (all > shown) {
+            out.push_back(pluralize(static_cast<std::int64_t>(all - shown), std::string("more ") + what) +
+                          " not shown on this page.");
+        }
+    };
+    more(problems.size(), kMostProblems, "problem");
+    more(report.diagnosis.findings.size(), kMostFindings, "finding");
+    more(report.records.ranks.size(), kMostRanks, "rank");
+    return out;
+}
+
+Json recipe_data(const RunRecords& records) {
+    std::vector<Fact> keys;
+    for (const auto& [key, value] : records.recipe) {
+        if (keys.size() == kMostRecipeKeys) {
+            break;
+        }
+        keys.push_back({key, value});
+    }
+    return facts_data(keys);
+}
+
+}  // namespace
+
+std::string clipped_text(std::string_view text, std::size_t most) {
+    if (text.size() <= most) {
+        return std::string(text);
+    }
+    std::size_t end = 0;
+    for (std::size_t next = 0; next <= most; next += std::max<std::size_t>(1, utf8_sequence(text.substr(next)))) {
+        end = next;
+    }
+    return std::string(text.substr(0, end)) + "…";
+}
+
+Json page_data(const Report& report) {
+    const auto& findings = report.diagnosis.findings;
+    const bool healthy = findings.empty() || findings.front().severity == Severity::info;
+    Json groups = Json::array();
+    for (const FactGroup& group : fact_groups(report.records)) {
+        groups.push_back({{"title", group.title}, {"facts", facts_data(group.facts)}});
+    }
+    return {{"title", clipped_text(report.title, kMostNameBytes)},
+            {"kind", report.records.kind},
+            {"verdict",
+             {{"rule", clipped_text(report.diagnosis.verdict.rule, kMostNameBytes)},
+              {"text", sentence(report.diagnosis.verdict.text)},
+              {"severity", healthy ? "healthy" : std::string(severity_name(findings.front().severity))}}},
+            {"action", action_data(report.diagnosis)},
+            {"figures", facts_data(key_figures(report))},
+            {"ranks", ranks_data(report.records)},
+            {"timeline", timeline_data(report)},
+            {"flame", flame_data(report)},
+            {"operators", operators_data(report)},
+            {"memory", memory_data(report)},
+            {"findings", findings_data(report)},
+            {"facts", std::move(groups)},
+            {"recipe", recipe_data(report.records)},
+            {"problems", problems_data(report)}};
+}
+
+std::string script_json(const Json& json) {
+    const std::string text = json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+    std::string out;
+    out.reserve(text.size());
+    for (const char c : text) {
+        if (c == '<') {
+            out += "\\u003c";
+        } else {
+            out += c;
+        }
+    }
+    return out;
+}
+
+}  // namespace stoker
