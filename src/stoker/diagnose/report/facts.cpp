@@ -1,6 +1,7 @@
 #include "stoker/diagnose/report/facts.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 #include "stoker/base/byte_text.h"
@@ -117,7 +118,10 @@ void add_speed(const RankRecords& rank, std::vector<Fact>& figures) {
         figures.push_back({"samples a second",
                            number_text(static_cast<double>(samples) * 1e9 / static_cast<double>(sum.total().count()))});
     }
-    figures.push_back({"waiting for data", percent_text(sum.share(Phase::wait))});
+    std::array<double, kPhases> times{};
+    std::ranges::transform(sum.times, times.begin(), [](auto time) { return static_cast<double>(time.count()); });
+    const int tenths = tenths_of_percent(times)[static_cast<std::size_t>(Phase::wait)];  // as in the legend
+    figures.push_back({"waiting for data", fmt::format("{}.{} %", tenths / 10, tenths % 10)});
 }
 
 }  // namespace

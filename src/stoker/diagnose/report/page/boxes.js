@@ -145,8 +145,9 @@ function boxesChart(options) {
 }
 
 function kindLegend(boxes) {
-  const kinds = new Map(boxes.map((box) => [box.kind[1], box.kind[0]]));
-  return kinds.size < 2 ? null : el('ul', { class: 'legend' }, [...kinds].map(([name, kind]) => el('li', {}, swatch(kind), ' ', name)));
+  const kinds = new Map();  // colour -> names
+  for (const { kind: [name, label] } of boxes) kinds.set(name, (kinds.get(name) || new Set()).add(label));
+  return kinds.size < 2 ? null : el('ul', { class: 'legend' }, [...kinds].map(([name, labels]) => el('li', {}, swatch(name), ' ', [...labels].join(', '))));
 }
 
 function drawBoxes(state, rows, options, on) {
@@ -162,13 +163,15 @@ function drawBoxes(state, rows, options, on) {
       svg.append(shape('text', { class: 'lane', x: 2, y: y + 15 }, fitted(row.title, width)));
       y += 20;
     }
+    let drawn = -1;  // boxes that end in the same pixel as the last one are not drawn
     for (const box of row.boxes) {
       const left = Math.max(0, (box.x - from) * scale);
       const wide = Math.min(width, (box.x + box.w - from) * scale) - left;
-      if (wide < 0.3 || left >= width) continue;
+      if (wide < 0 || left >= width || left + wide < drawn + 0.5) continue;
+      drawn = Math.max(left + wide, left + 0.5);
       const match = state.query ? (box.name.toLowerCase().includes(state.query) ? ' match' : ' dim') : '';
       const chosen = box === state.box ? ' selected' : '';
-      svg.append(shape('rect', { class: `box ${colour(box.kind[0])}${match}${chosen}`, x: left, y, width: Math.max(0.5, wide - 0.5), height: high - 1.5,
+      svg.append(shape('rect', { class: `box ${colour(box.kind[0])}${match}${chosen}${wide < 4 ? ' thin' : ''}`, x: left, y, width: Math.max(0.5, wide - 0.5), height: high - 1.5,
         'data-row': box.row, 'data-index': box.index }));
       const text = fitted(box.name, wide);
       if (text) svg.append(shape('text', { class: `name${match}`, x: left + 4, y: y + 12.5 }, text));

@@ -5,7 +5,9 @@ const LINES = ['forward', 'wait', 'optimizer', 'communication', 'backward', 'cop
 // options: {label, series: [{name, points: [[x, y], ...], stepped}], xText(x), yText(y), xName, top, yTicks}
 function linesChart(options) {
   const xs = [...new Set(options.series.flatMap((series) => series.points.map((point) => point[0])))].sort((a, b) => a - b);
-  const top = Math.max(options.top || 0, ...options.series.flatMap((series) => series.points.map((point) => point[1]))) || 1;
+  const highest = Math.max(options.top || 0, ...options.series.flatMap((series) => series.points.map((point) => point[1]))) || 1;
+  const marks = options.yTicks(highest * 1.04);
+  const top = marks.length > 1 && marks.at(-1) < highest ? marks.at(-1) + marks[1] - marks[0] : highest;
   const valueAt = (series, x) => series.points.findLast((point) => point[0] <= x)?.[1];
   const hint = 'Point at the chart, or press the arrow keys, to read it.';
   const readout = el('p', { class: 'readout' }, hint);
@@ -91,7 +93,8 @@ function memoryChart(memory) {
 }
 
 function queueChart(queue) {
-  const points = (column) => queue.bars.map((bar) => [bar[0], bar[column]]);
+  const last = queue.bars.at(-1);
+  const points = (column) => [...queue.bars.map((bar) => [bar[0], bar[column]]), [last[1] + 1, last[column]]];
   const joined = queue.bars.some((bar) => bar[0] !== bar[1]);
   const series = joined ? [{ name: 'ready, mean', points: points(2), stepped: true }, { name: 'lowest', points: points(3), stepped: true }]
     : [{ name: 'ready', points: points(2), stepped: true }];

@@ -8,6 +8,7 @@ let rank = data.ranks[0];
 const section = (id, title, ...children) => el('section', { id, 'aria-labelledby': `${id}-title` }, el('h2', { id: `${id}-title` }, title), children);
 const note = (text) => el('p', { class: 'note' }, text);
 const badge = (severity) => el('span', { class: `badge s-${severity}` }, { critical: '▲ critical', warn: '● warning', info: 'info', healthy: '✓ healthy' }[severity]);
+const scroller = (label, table) => el('div', { class: 'wide', tabindex: 0, role: 'region', 'aria-label': label }, table);
 const list = (facts) => el('dl', { class: 'facts' }, facts.map(([name, text]) => el('div', {}, el('dt', {}, name), el('dd', {}, text))));
 
 function fixBlocks(fix) {
@@ -26,7 +27,7 @@ function gainPicture([low, expected, high]) {
   const most = Math.max(high, 1.5) * 1.05;
   const x = (value) => 4 + ((Math.min(Math.max(value, 0.8), most) - 0.8) / (most - 0.8)) * 192;
   return shape('svg', { class: 'gain', viewBox: '0 0 200 14', 'aria-hidden': 'true' },
-    shape('line', { class: 'grid', x1: x(1), x2: x(1), y1: 0, y2: 14 }), shape('line', { class: 'range', x1: x(low), x2: x(high), y1: 7, y2: 7 }),
+    shape('path', { class: 'grid', d: `M${x(1)} 0v14M${x(1)} 7H196` }), shape('line', { class: 'range', x1: x(low), x2: x(high), y1: 7, y2: 7 }),
     shape('circle', { class: 'dot', cx: x(expected), cy: 7, r: 4 }));
 }
 
@@ -62,7 +63,7 @@ function rankTable() {
   if (!several) return null;
   const share = (each, phase) => (each.shares || []).find((part) => part[0] === phase)?.[1] ?? 0;
   const phases = ['wait', 'communication', 'sync'].filter((phase) => data.ranks.some((each) => share(each, phase)));
-  return el('div', { class: 'wide', tabindex: 0, role: 'region', 'aria-label': 'Ranks' }, el('table', {}, el('caption', {}, 'Ranks side by side'),
+  return scroller('Ranks', el('table', {}, el('caption', {}, 'Ranks side by side'),
     el('thead', {}, el('tr', {}, ['rank', 'steps', 'median step', 'longest step', ...phases].map((name) => el('th', { scope: 'col', class: 'number' }, name)))),
     el('tbody', {}, data.ranks.map((each) => el('tr', {}, [each.rank, each.steps.toLocaleString('en-US'), duration(each.median_us),
       duration(Math.max(0, ...each.bars.map((bar) => bar[3]))), ...phases.map((phase) => tenths(share(each, phase)))].map((text) => el('td', { class: 'number' }, text)))))));
@@ -72,30 +73,31 @@ function account() {
   if (!rank?.shares) return section('account', 'Where the time of a step goes', note('No steps were recorded.'));
   const { steps, device } = rank;
   const onDevice = new Map((device || []).map((part) => [part[0], part]));
-  const headings = ['phase', 'share', 'time', 'of a step', ...(device ? ['GPU, of a step'] : [])];
+  const headings = ['phase', 'share', 'time', 'per step', ...(device ? ['GPU, per step'] : [])];
   const cells = ([name, , us]) => [duration(us), duration(us / steps), ...(device ? [name === 'sum' ? duration(device.reduce((sum, part) => sum + part[2], 0) / steps) : duration((onDevice.get(name)?.[2] ?? 0) / steps)] : [])];
   return section('account', 'Where the time of a step goes',
     el('p', {}, several ? `The training thread of rank ${rank.rank}, ` : 'The training thread, ', `${count(steps, 'step')}. It is in one phase at any time; what no phase covers is “unmeasured”.`),
-    stepsChart(rank), sharesBar(rank.shares, 'Shares of the phases'),
-    el('div', { class: 'wide', tabindex: 0, role: 'region', 'aria-label': 'Shares' }, sharesTable(rank.shares, headings, cells, 'Shares of the training thread’s time')), evaluations());
+    stepsChart(rank),
+    el('div', { class: 'columns' }, el('div', {}, el('h3', {}, 'All steps together'), sharesBar(rank.shares, 'Shares of the phases'),
+      sharesTable(rank.shares, headings, cells, 'Shares of the training thread’s time')), evaluations()));
 }
 
 function evaluations() {
   if (!rank.evaluations) return null;
   const times = rank.evaluations.count;
-  return el('div', { class: 'part' }, el('h3', {}, `Within ${count(times, 'evaluation')}`), sharesBar(rank.evaluations.shares, 'Shares of the phases in evaluation'),
-    sharesTable(rank.evaluations.shares, ['phase', 'share', 'time', 'of one'], ([, , us]) => [duration(us), duration(us / times)], 'Shares of the evaluations’ time'));
+  return el('div', {}, el('h3', {}, `Within ${count(times, 'evaluation')}`), sharesBar(rank.evaluations.shares, 'Shares of the phases in evaluation'),
+    sharesTable(rank.evaluations.shares, ['phase', 'share', 'time', 'each'], ([, , us]) => [duration(us), duration(us / times)], 'Shares of the evaluations’ time'));
 }
 
 function gpu() {
   if (!rank?.gpu) return el('div', { id: 'gpu', hidden: true });
   const { parts, kernels, idle } = rank.gpu;
-  const streams = idle.length === 0 ? null : el('div', { class: 'wide', tabindex: 0, role: 'region', 'aria-label': 'Idle time by stream' },
-    el('table', {}, el('caption', {}, 'Why the streams were idle'),
+  const streams = idle.length === 0 ? null : scroller('Idle time by stream', el('table', {}, el('caption', {}, 'Why the streams were idle'),
       el('thead', {}, el('tr', {}, ['stream', 'host had not launched', 'usual gap of kernels', 'other'].map((name) => el('th', { scope: 'col', class: 'number' }, name)))),
       el('tbody', {}, idle.map(([stream, ...times]) => el('tr', {}, el('th', { scope: 'row', class: 'number' }, stream), times.map((time) => el('td', { class: 'number' }, duration(time))))))));
   return section('gpu', 'What the GPU did', el('p', {}, `From its first kernel to the end of its last, ${count(kernels, 'kernel')}. Non-compute: communication and copies while nothing computed.`),
-    sharesBar(parts, 'What the GPU did'), sharesTable(parts, ['', 'share', 'time'], ([, , us]) => [duration(us)], 'Shares of the GPU’s time'), streams);
+    sharesBar(parts, 'What the GPU did'),
+    el('div', { class: 'columns' }, sharesTable(parts, ['', 'share', 'time'], ([, , us]) => [duration(us)], 'Shares of the GPU’s time'), streams));
 }
 
 function workers() {
@@ -103,7 +105,7 @@ function workers() {
   if (!rank?.workers) return section('workers', title, note('The stages of the workers were not recorded.'));
   const { stages, samples } = rank.workers;
   return section('workers', title, el('p', {}, `Time of all workers together, ${count(samples, 'sample')}. “Blocked” workers wait for a free slot in the queue: they are faster than the training.`),
-    sharesBar(stages, 'Shares of the stages'), sharesTable(stages, ['stage', 'share', 'time', 'of a sample'], ([, , us]) => [duration(us), samples ? duration(us / samples) : '–'], 'Shares of the workers’ time'));
+    sharesBar(stages, 'Shares of the stages'), sharesTable(stages, ['stage', 'share', 'time', 'per sample'], ([, , us]) => [duration(us), samples ? duration(us / samples) : '–'], 'Shares of the workers’ time'));
 }
 
 function queue() {

@@ -3,12 +3,9 @@
 // Bars are means over their steps. The mark above a bar is its longest step. A few very long steps would press all others
 // flat, so the axis ends at four times the median bar, and what lies beyond is drawn with an arrow.
 function stepsChart(rank) {
-  const bars = rank.bars.map((row) => {
-    const [first, last, steps, peak, peakStep, ...times] = row;
-    return { first, last, steps, peak, peakStep, times: times.map((time) => time / steps), mean: times.reduce((a, b) => a + b, 0) / steps };
-  });
+  let bars = stepBars(rank, Infinity);
   const means = bars.map((bar) => bar.mean).sort((a, b) => a - b);
-  const highest = Math.max(...bars.map((bar) => Math.max(bar.mean, bar.peak)));
+  const highest = Math.max(...bars.map((bar) => bar.peak));
   const top = Math.min(highest, 4 * means[Math.floor(means.length / 2)]) || highest || 1;
   const describe = (bar) => {
     const steps = bar.first === bar.last ? `Step ${bar.first}` : `Steps ${bar.first} to ${bar.last}, mean`;
@@ -35,12 +32,37 @@ function stepsChart(rank) {
     event.preventDefault();
     select(to);
   };
+  const legend = el('ul', { class: 'legend' });
   redrawn(host, (width) => {
+    bars = stepBars(rank, width / 6);
+    selected = -1;
+    const joined = bars[0].steps > 1;
+    legend.replaceChildren(...[joined && `A bar is the mean of ${bars[0].steps} steps`, joined && '– its longest step',
+      highest > top && `▲ longer than the axis (at most ${duration(highest)})`].filter(Boolean).map((text) => el('li', {}, text)));
     picture = drawSteps(width, rank, bars, top, { keydown: move, pointerleave: () => select(-1) }, (index) => select(index));
     host.replaceChildren(picture);
     select(selected);
   });
-  return el('div', {}, host, readout);
+  return el('div', {}, host, readout, legend);
+}
+
+// At most `most` bars; several of the data's bars may be joined. Times are means over a bar's steps.
+function stepBars(rank, most) {
+  const width = Math.ceil(rank.bars.length / Math.max(1, most));
+  const bars = [];
+  rank.bars.forEach(([first, last, steps, peak, peakStep, ...times], i) => {
+    if (i % width === 0) bars.push({ first, steps: 0, peak: -1, times: times.map(() => 0) });
+    const bar = bars[bars.length - 1];
+    bar.last = last;
+    bar.steps += steps;
+    if (peak > bar.peak) [bar.peak, bar.peakStep] = [peak, peakStep];
+    bar.times = bar.times.map((time, j) => time + times[j]);
+  });
+  for (const bar of bars) {
+    bar.times = bar.times.map((time) => time / bar.steps);
+    bar.mean = bar.times.reduce((a, b) => a + b, 0);
+  }
+  return bars;
 }
 
 function drawSteps(width, rank, bars, top, on, select) {
@@ -77,7 +99,8 @@ function drawSteps(width, rank, bars, top, on, select) {
   const [first, last] = [bars[0].first, bars[bars.length - 1].last];
   const x = (step) => left + ((step - first + 0.5) / (last - first + 1)) * (width - left - right);
   for (const tick of ticks(first, last, Math.floor(width / 90)).filter(Number.isInteger)) {
-    svg.append(shape('text', { class: 'tick middle', x: x(tick), y: head + height + 16 }, tick.toLocaleString('en-US')));
+    const at = x(tick);
+    svg.append(shape('text', { class: `tick ${at > width - 30 ? 'end' : 'middle'}`, x: Math.min(at, width - 1), y: head + height + 16 }, tick.toLocaleString('en-US')));
   }
   svg.append(shape('text', { class: 'tick middle', x: (left + width) / 2, y: head + height + 34 }, 'step'));
   return svg;
