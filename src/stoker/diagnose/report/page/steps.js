@@ -48,7 +48,7 @@ function stepsChart(rank) {
 
 // At most `most` bars; several of the data's bars may be joined. Times are means over a bar's steps.
 function stepBars(rank, most) {
-  const width = Math.ceil(rank.bars.length / Math.max(1, most));
+  const width = Math.max(1, Math.ceil(rank.bars.length / Math.max(1, most)));
   const bars = [];
   rank.bars.forEach(([first, last, steps, peak, peakStep, ...times], i) => {
     if (i % width === 0) bars.push({ first, steps: 0, peak: -1, times: times.map(() => 0) });
