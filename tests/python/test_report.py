@@ -218,7 +218,7 @@ def test_ranks_are_chosen(opened):
     browser.settle()
     assert "rank 2" in text(browser, "#account > p")
     assert texts(browser, "#account table td") != before
-    assert len(texts(browser, "main > .wide tbody tr")) == 4
+    assert len(texts(browser, "#ranks tbody tr")) == 4
 
 
 def test_prints_without_controls(opened):

@@ -38,20 +38,21 @@ function covered(boxes) {
   return sum;
 }
 
-// options: {label, whole, axis, rows: [{title?, boxes: [{x, w, name}]}], describe(box), nearest, noun}. Boxes of a row are by
-// x. `axis`: with ticks of time. `nearest`: up and down also reach boxes that lie to the side.
+// A chart of rectangles that is zoomed, searched and walked through. options: {label, noun, whole, axis, nearest,
+// describe(box), rows: [{title?, boxes: [{x, w, name}]}]}: boxes of a row are by x, `whole` is the width of all. `axis`:
+// with ticks of time. `nearest`: up and down also reach boxes that lie to the side.
 function boxesChart(options) {
-  const rows = options.rows.map((row, number) => ({ ...row, boxes: row.boxes.map((box, index) => ({ ...box, row: number, index, kind: kindOf(box.name) })) }));
+  const rows = options.rows.map((row, number) => ({
+    ...row, boxes: row.boxes.map((box, index) => ({ ...box, row: number, index, kind: kindOf(box.name) })),
+  }));
   const all = rows.flatMap((row) => row.boxes);
-  const hint = 'Arrow keys move, Enter zooms in, Escape zooms out. Or click.';
-  const readout = el('p', { class: 'readout' }, hint);
-  const host = el('div', { class: 'chart scroll' });
-  const found = el('span', { class: 'found', role: 'status' });
+  const readout = el('p.readout', 'Arrow keys move, Enter zooms in, Escape zooms out. Or click.');
+  const host = el('div.chart.scroll');
   const state = { from: 0, to: options.whole, back: [], box: null, query: '', width: 0 };
 
   const draw = () => {
     const focused = host.contains(document.activeElement);
-    host.replaceChildren(drawBoxes(state, rows, options, on));
+    host.replaceChildren(drawBoxes(state, rows, options, { keydown, pointermove: point, click: clicked }));
     if (focused) host.firstChild.focus({ preventScroll: true });
   };
   const view = (from, to, remember = true) => {
@@ -61,132 +62,154 @@ function boxesChart(options) {
     state.to = state.from + wide;
     draw();
   };
-  const select = (box, speak) => {
+  const select = (box) => {
     if (!box) return;
     state.box = box;
     readout.textContent = options.describe(box);
-    if (speak) announce(readout.textContent);
-    if (speak && (box.x + box.w <= state.from || box.x >= state.to)) {
-      const wide = state.to - state.from;
-      view(box.x + box.w / 2 - wide / 2, box.x + box.w / 2 + wide / 2, false);
-    }
     host.querySelector('.selected')?.classList.remove('selected');
-    const drawn = host.querySelector(`[data-row="${box.row}"][data-index="${box.index}"]`);
-    drawn?.classList.add('selected');
-    if (speak) drawn?.scrollIntoView({ block: 'nearest' });
+    host.querySelector(`[data-row="${box.row}"][data-index="${box.index}"]`)?.classList.add('selected');
+  };
+  const moveTo = (box) => {
+    if (!box) return;
+    const half = (state.to - state.from) / 2;
+    const middle = box.x + box.w / 2;
+    if (box.x + box.w <= state.from || box.x >= state.to) view(middle - half, middle + half, false);
+    select(box);
+    announce(readout.textContent);
+    host.querySelector('.selected')?.scrollIntoView({ block: 'nearest' });
   };
   const zoomTo = (box) => box && view(box.x, box.x + box.w);
   const zoomBy = (factor) => {
-    const middle = state.box && state.box.x < state.to && state.box.x + state.box.w > state.from
-      ? (Math.max(state.box.x, state.from) + Math.min(state.box.x + state.box.w, state.to)) / 2 : (state.from + state.to) / 2;
-    const half = ((state.to - state.from) * factor) / 2;
-    view(middle - half, middle + half);
+    const { from, to, box } = state;
+    const inView = box && box.x < to && box.x + box.w > from;
+    const middle = inView ? (Math.max(box.x, from) + Math.min(box.x + box.w, to)) / 2 : (from + to) / 2;
+    view(middle - ((to - from) * factor) / 2, middle + ((to - from) * factor) / 2);
   };
   const leave = () => {
     if (state.back.length) view(...state.back.pop(), false);
-    announce(`${options.label}: ${state.to - state.from >= options.whole ? 'whole' : `zoomed to ${percent(state.to - state.from, options.whole)}`}`);
-  };
-  const vertical = (by) => {
-    const { row, x, w } = state.box;
-    const middle = x + w / 2;
-    for (let at = row + by; at >= 0 && at < rows.length; at += by) {
-      const over = rows[at].boxes.filter((box) => box.x < x + w && box.x + box.w > x);
-      if (over.length) return over.reduce((best, box) => (box.w > best.w ? box : best));
-      if (!options.nearest) return null;
-      const off = (box) => Math.abs(box.x + box.w / 2 - middle);
-      if (rows[at].boxes.length) return rows[at].boxes.reduce((best, box) => (off(box) < off(best) ? box : best));
-    }
-    return null;
+    announce(`${percent(state.to - state.from, options.whole)} of the ${options.label} in view`);
   };
   const keys = {
-    ArrowLeft: () => select(rows[state.box.row].boxes[state.box.index - 1], true),
-    ArrowRight: () => select(rows[state.box.row].boxes[state.box.index + 1], true),
-    ArrowUp: () => select(vertical(-1), true),
-    ArrowDown: () => select(vertical(1), true),
-    Home: () => select(rows[state.box.row].boxes[0], true),
-    End: () => select(rows[state.box.row].boxes.at(-1), true),
-    Enter: () => zoomTo(state.box),
+    ArrowLeft: (box) => moveTo(rows[box.row].boxes[box.index - 1]),
+    ArrowRight: (box) => moveTo(rows[box.row].boxes[box.index + 1]),
+    ArrowUp: (box) => moveTo(neighbour(rows, box, -1, options.nearest)),
+    ArrowDown: (box) => moveTo(neighbour(rows, box, 1, options.nearest)),
+    Home: (box) => moveTo(rows[box.row].boxes[0]),
+    End: (box) => moveTo(rows[box.row].boxes.at(-1)),
+    Enter: zoomTo,
     '+': () => zoomBy(0.5),
     '-': () => zoomBy(2),
     Escape: leave,
   };
-  const boxAt = (event) => (event.target.dataset.row === undefined ? null : rows[event.target.dataset.row].boxes[event.target.dataset.index]);
-  const on = {
-    keydown: (event) => {
-      if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
-      event.preventDefault();
-      if (!state.box && event.key.startsWith('Arrow')) select(all[0], true);
-      else if (state.box || event.key === 'Escape' || event.key === '+' || event.key === '-') keys[event.key]();
-    },
-    pointermove: (event) => select(boxAt(event)),
-    click: (event) => {
-      const box = boxAt(event);
-      select(box);
-      zoomTo(box);
-    },
+  const keydown = (event) => {
+    if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    if (!state.box && event.key !== 'Escape') moveTo(all[0]);
+    else keys[event.key](state.box);
   };
-  const search = (event) => {
-    state.query = event.target.value.toLowerCase();
-    const matches = state.query ? all.filter((box) => box.name.toLowerCase().includes(state.query)) : [];
-    found.textContent = state.query ? `${count(matches.length, options.noun)}, ${percent(covered(matches), options.whole)} of the time` : '';
-    draw();
+  const boxAt = ({ target: { dataset } }) => dataset.row && rows[dataset.row].boxes[dataset.index];
+  const point = (event) => select(boxAt(event));
+  const clicked = (event) => {
+    select(boxAt(event));
+    zoomTo(boxAt(event));
   };
   redrawn(host, (width) => {
     state.width = width;
     draw();
   });
-  const button = (label, title, run) => el('button', { type: 'button', 'aria-label': title, title, on: { click: run } }, label);
-  return el('div', {},
-    el('div', { class: 'tools' },
-      el('input', { type: 'search', placeholder: 'Search names', 'aria-label': `Search the ${options.label}`, on: { input: search } }), found,
-      el('span', { class: 'buttons' }, button('+', 'Zoom in', () => zoomBy(0.5)), button('−', 'Zoom out', () => zoomBy(2)),
-        button('Whole', 'Show the whole', () => { state.back = []; view(0, options.whole, false); }))),
+  const showAll = () => {
+    state.back = [];
+    view(0, options.whole, false);
+  };
+  return el('div', boxTools(options, all, { zoomBy, showAll, search: (query) => { state.query = query; draw(); } }),
     host, readout, kindLegend(all));
+}
+
+// Of the boxes above (-1) or below (1) `box` the one that shares most with it.
+function neighbour(rows, box, by, nearest) {
+  const middle = ({ x, w }) => x + w / 2;
+  const best = (boxes, value) => boxes.reduce((found, other) => (value(other) > value(found) ? other : found));
+  for (let row = box.row + by; row >= 0 && row < rows.length; row += by) {
+    const { boxes } = rows[row];
+    const over = boxes.filter(({ x, w }) => x < box.x + box.w && x + w > box.x);
+    if (over.length) return best(over, ({ w }) => w);
+    if (!nearest) return null;
+    if (boxes.length) return best(boxes, (other) => -Math.abs(middle(other) - middle(box)));
+  }
+  return null;
+}
+
+// The line above the chart: search and zoom.
+function boxTools(options, all, { zoomBy, showAll, search }) {
+  const found = el('span.found', { role: 'status' });
+  const input = (event) => {
+    const query = event.target.value.toLowerCase();
+    const matches = query ? all.filter((box) => box.name.toLowerCase().includes(query)) : [];
+    const share = percent(covered(matches), options.whole);
+    found.textContent = query ? `${count(matches.length, options.noun)}, ${share} of the time` : '';
+    search(query);
+  };
+  const button = (text, title, click) => el('button', { type: 'button', 'aria-label': title, title, on: { click } }, text);
+  const label = `Search the ${options.label}`;
+  return el('div.tools',
+    el('input', { type: 'search', placeholder: 'Search names', 'aria-label': label, on: { input } }),
+    found,
+    el('span.buttons', button('+', 'Zoom in', () => zoomBy(0.5)), button('−', 'Zoom out', () => zoomBy(2)),
+      button('Whole', 'Show the whole', showAll)));
 }
 
 function kindLegend(boxes) {
   const kinds = new Map();  // colour -> names
   for (const { kind: [name, label] } of boxes) kinds.set(name, (kinds.get(name) || new Set()).add(label));
-  return kinds.size < 2 ? null : el('ul', { class: 'legend' }, [...kinds].map(([name, labels]) => el('li', {}, swatch(name), ' ', [...labels].join(', '))));
+  const items = [...kinds].map(([name, labels]) => el('li', swatch(name), ' ', [...labels].join(', ')));
+  return items.length > 1 && el('ul.legend', items);
 }
+
+const HIGH = 18;  // of a row
 
 function drawBoxes(state, rows, options, on) {
   const { from, to, width } = state;
-  const high = 18;
-  const scale = width / (to - from);
-  let y = options.axis ? 20 : 0;
-  const svg = shape('svg', { class: 'boxes', role: 'application', tabindex: 0, 'aria-label': `${options.label}. Arrow keys move, Enter zooms in, Escape zooms out.`, on });
-  const grid = shape('g', {});
+  const svg = shape('svg.boxes', { role: 'application', tabindex: 0, on,
+    'aria-label': `${options.label}. Arrow keys move, Enter zooms in, Escape zooms out.` });
+  const grid = shape('g');
   svg.append(grid);
+  let y = options.axis ? 20 : 0;
   for (const row of rows) {
     if (row.title) {
-      svg.append(shape('text', { class: 'lane', x: 2, y: y + 15 }, fitted(row.title, width)));
+      svg.append(shape('text.lane', { x: 2, y: y + 15 }, fitted(row.title, width)));
       y += 20;
     }
-    let drawn = -1;  // boxes that end in the same pixel as the last one are not drawn
-    for (const box of row.boxes) {
-      const left = Math.max(0, (box.x - from) * scale);
-      const wide = Math.min(width, (box.x + box.w - from) * scale) - left;
-      if (wide < 0 || left >= width || left + wide < drawn + 0.5) continue;
-      drawn = Math.max(left + wide, left + 0.5);
-      const match = state.query ? (box.name.toLowerCase().includes(state.query) ? ' match' : ' dim') : '';
-      const chosen = box === state.box ? ' selected' : '';
-      svg.append(shape('rect', { class: `box ${colour(box.kind[0])}${match}${chosen}${wide < 4 ? ' thin' : ''}`, x: left, y, width: Math.max(0.5, wide - 0.5), height: high - 1.5,
-        'data-row': box.row, 'data-index': box.index }));
-      const text = fitted(box.name, wide);
-      if (text) svg.append(shape('text', { class: `name${match}`, x: left + 4, y: y + 12.5 }, text));
-    }
-    y += high;
+    svg.append(...drawRow(state, row, y, width / (to - from)));
+    y += HIGH;
   }
   if (options.axis) {
     for (const tick of ticks(from, to, Math.max(2, width / 130))) {
-      const x = (tick - from) * scale;
-      grid.append(shape('line', { class: 'grid', x1: x, x2: x, y1: 18, y2: y }),
-        shape('text', { class: `tick ${x < 30 ? '' : x > width - 30 ? 'end' : 'middle'}`, x, y: 12 }, tick === 0 ? '0' : duration(tick)));
+      const x = ((tick - from) * width) / (to - from);
+      const text = tick === 0 ? '0' : duration(tick);
+      grid.append(shape('path.grid', { d: `M${x} 18V${y}` }), bottomTick(x, 12, width, text));
     }
   }
   svg.setAttribute('viewBox', `0 0 ${width} ${y}`);
   return svg;
+}
+
+function drawRow({ from, width, query, box: chosen }, row, y, scale) {
+  const shapes = [];
+  let drawn = -1;  // boxes that end in the same pixel as the last one are not drawn
+  for (const box of row.boxes) {
+    const left = Math.max(0, (box.x - from) * scale);
+    const right = Math.min(width, (box.x + box.w - from) * scale);
+    if (right < left || left >= width || right < drawn + 0.5) continue;
+    drawn = Math.max(right, left + 0.5);
+    const wide = right - left;
+    const found = !query ? '' : box.name.toLowerCase().includes(query) ? '.match' : '.dim';
+    const look = `${found}${box === chosen ? '.selected' : ''}${wide < 4 ? '.thin' : ''}`;
+    shapes.push(shape(`rect.box.${colour(box.kind[0])}${look}`, { x: left, y, width: Math.max(0.5, wide - 0.5),
+      height: HIGH - 1.5, 'data-row': box.row, 'data-index': box.index }));
+    const text = fitted(box.name, wide);
+    if (text) shapes.push(shape(`text.name${found}`, { x: left + 4, y: y + 12.5 }, text));
+  }
+  return shapes;
 }
 
 function timelineChart(data) {
@@ -196,10 +219,15 @@ function timelineChart(data) {
       const [name, x, w, busy] = row.boxes.slice(i, i + 4);
       boxes.push({ x, w, name: data.names[name], busy });
     }
-    return { title: row.depth === 0 ? data.names[row.lane] : null, lane: data.names[row.lane], boxes };
+    const lane = data.names[row.lane];
+    return { title: row.depth === 0 && lane, lane, boxes };
   });
-  return boxesChart({ label: 'timeline', noun: 'span', whole: data.us || 1, axis: true, nearest: true, rows,
-    describe: (box) => `${box.name}: ${box.busy ? `${duration(box.busy)} within ` : ''}${duration(box.w)}, from ${duration(box.x)} (${rows[box.row].lane})` });
+  const describe = ({ name, busy, x, w, row }) => {
+    const within = busy ? `${duration(busy)} within ` : '';
+    return `${name}: ${within}${duration(w)}, from ${duration(x)} (${rows[row].lane})`;
+  };
+  const whole = data.us || 1;
+  return boxesChart({ label: 'timeline', noun: 'span', whole, axis: true, nearest: true, rows, describe });
 }
 
 function flameChart(data) {

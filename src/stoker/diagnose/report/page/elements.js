@@ -2,17 +2,26 @@
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-function fill(node, attributes, children) {
-  for (const [name, value] of Object.entries(attributes || {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name === 'on') for (const [event, run] of Object.entries(value)) node.addEventListener(event, run);
-    else node.setAttribute(name, value === true ? '' : value);
+// el('p.note', {id: 'x', on: {click: run}}, 'text', child, [children]); the attributes may be left out.
+function made(node, classes, parts) {
+  const given = parts[0] !== undefined && parts[0] !== null && Object.getPrototypeOf(parts[0]) === Object.prototype;
+  const { on, ...attributes } = given ? parts.shift() : {};
+  if (classes.length) node.setAttribute('class', classes.join(' '));
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? '' : value);
   }
-  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined).map((child) => (child instanceof Node ? child : String(child))));
+  for (const [event, run] of Object.entries(on || {})) node.addEventListener(event, run);
+  node.append(...parts.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
-const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-const shape = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+function el(tag, ...parts) {
+  const [name, ...classes] = tag.split('.');
+  return made(document.createElement(name), classes, parts);
+}
+function shape(tag, ...parts) {
+  const [name, ...classes] = tag.split('.');
+  return made(document.createElementNS(SVG, name), classes, parts);
+}
 
 // Three significant digits, as in the text that the program makes.
 function digits(value) {
@@ -45,45 +54,11 @@ const bytes = (value) => scaled(value, ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'], 10
 const flops = (value) => scaled(value, ['FLOP', 'kFLOP', 'MFLOP', 'GFLOP', 'TFLOP', 'PFLOP'], 1000);
 const percent = (part, whole) => `${digits(whole > 0 ? (100 * part) / whole : 0)} %`;
 const tenths = (value) => `${(value / 10).toFixed(1)} %`;
-const count = (number, noun) => `${number.toLocaleString('en-US')} ${noun}${number === 1 ? '' : 's'}`;
-
-// About `most` round values from `from` to `to`.
-function ticks(from, to, most) {
-  const rough = (to - from) / Math.max(1, most);
-  if (!(rough > 0)) return [from];
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
-  const values = [];
-  for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-6; i += 1) values.push(i * step);
-  return values;
-}
-
-const COLOURS = new Set(['wait', 'copy', 'forward', 'backward', 'optimizer', 'step', 'communication', 'sync', 'evaluate',
-  'checkpoint', 'unmeasured', 'read', 'entropy', 'pixels', 'augment', 'blocked', 'compute', 'non-compute', 'idle']);
-const colour = (name) => `c-${COLOURS.has(name) ? name : 'other'}`;
-const swatch = (name) => shape('svg', { class: 'swatch', viewBox: '0 0 14 14', 'aria-hidden': 'true' },
-  shape('rect', { class: colour(name), width: 14, height: 14, rx: 2 }), textures(name, 0, 0, 14, 14));
-
-// A second mark beside colour for the phases whose colours are close to others: lines drawn over the rectangle.
-function textures(name, x, y, width, height) {
-  const lines = { unmeasured: [1, 1], blocked: [1, 1], idle: [1, 1], sync: [1, 0], checkpoint: [0, 1] }[name];
-  if (!lines || width < 1 || height < 1) return null;
-  const [dx, dy] = lines;
-  let path = '';
-  if (dx && dy) {
-    for (let at = -height + 4; at < width; at += 5) {
-      const left = Math.max(at, 0);
-      const right = Math.min(at + height, width);
-      path += `M${x + left} ${y + height - (left - at)}L${x + right} ${y + height - (right - at)}`;
-    }
-  } else if (dx) for (let at = 3; at < height; at += 4) path += `M${x} ${y + at}h${width}`;
-  else for (let at = 3; at < width; at += 4) path += `M${x + at} ${y}v${height}`;
-  return shape('path', { class: 'texture', d: path });
-}
+const count = (number, noun, nouns = `${noun}s`) => `${number.toLocaleString('en-US')} ${number === 1 ? noun : nouns}`;
 
 // Copies `text`; where the browser refuses, it is selected, so that Ctrl-C copies it.
 function copyButton(label, text, source) {
-  const button = el('button', { class: 'copy', type: 'button' }, label);
+  const button = el('button.copy', { type: 'button' }, label);
   const say = (result) => {
     button.textContent = result;
     announce(result);
@@ -104,17 +79,5 @@ function copyButton(label, text, source) {
   return button;
 }
 
-const live = el('p', { class: 'hidden', role: 'status' });
+const live = el('p.hidden', { role: 'status' });
 const announce = (text) => { live.textContent = text; };
-
-// Runs `draw(width)` now and whenever the width of `host` changes.
-function redrawn(host, draw) {
-  let width = 0;
-  new ResizeObserver((entries) => {
-    const now = Math.floor(entries[0].contentRect.width);
-    if (now > 0 && now !== width) {
-      width = now;
-      draw(width);
-    }
-  }).observe(host);
-}

@@ -1,80 +1,60 @@
 // ---- Curves: memory over time, batches ready over steps. ----
 
 const LINES = ['forward', 'wait', 'optimizer', 'communication', 'backward', 'copy', 'evaluate', 'other'];
+const FRAME = { left: 62, right: 6, head: 8, height: 150 };
 
-// options: {label, series: [{name, points: [[x, y], ...], stepped}], xText(x), yText(y), xName, top, yTicks}
+// options: {label, series: [{name, points: [[x, y], ...], stepped}], xName, xTick(x), xText(x), yText(y), yTicks(top),
+// top}
 function linesChart(options) {
-  const xs = [...new Set(options.series.flatMap((series) => series.points.map((point) => point[0])))].sort((a, b) => a - b);
-  const highest = Math.max(options.top || 0, ...options.series.flatMap((series) => series.points.map((point) => point[1]))) || 1;
+  const { series } = options;
+  const xs = [...new Set(series.flatMap(({ points }) => points.map((point) => point[0])))].sort((a, b) => a - b);
+  const highest = Math.max(options.top || 0, ...series.flatMap(({ points }) => points.map((point) => point[1]))) || 1;
   const marks = options.yTicks(highest * 1.04);
   const top = marks.length > 1 && marks.at(-1) < highest ? marks.at(-1) + marks[1] - marks[0] : highest;
-  const valueAt = (series, x) => series.points.findLast((point) => point[0] <= x)?.[1];
-  const hint = 'Point at the chart, or press the arrow keys, to read it.';
-  const readout = el('p', { class: 'readout' }, hint);
-  const host = el('div', { class: 'chart' });
-  let at = -1;
-  let picture = null;
-  const frame = { left: 62, right: 6, head: 8, height: 150 };
-  const xOf = (x, width) => frame.left + ((x - xs[0]) / (xs.at(-1) - xs[0] || 1)) * (width - frame.left - frame.right);
-  const select = (index) => {
-    at = index;
-    const values = at < 0 ? [] : options.series.map((series) => [series.name, valueAt(series, xs[at])]).filter((pair) => pair[1] !== undefined);
-    readout.textContent = at < 0 ? hint : `${options.xText(xs[at])}: ${values.map(([name, value]) => `${name} ${options.yText(value)}`).join(', ')}`;
-    if (!picture) return;
-    picture.setAttribute('aria-valuenow', at + 1);
-    picture.setAttribute('aria-valuetext', readout.textContent);
-    const cursor = picture.querySelector('.cursor');
-    cursor.toggleAttribute('hidden', at < 0);
-    if (at >= 0) for (const end of ['x1', 'x2']) cursor.setAttribute(end, xOf(xs[at], picture.viewBox.baseVal.width));
+  const range = xs.at(-1) - xs[0] || 1;
+  const scale = (width) => (x) => FRAME.left + ((x - xs[0]) / range) * (width - FRAME.left - FRAME.right);
+  const text = (index) => {
+    const values = series.map(({ name, points }) => [name, points.findLast((point) => point[0] <= xs[index])?.[1]]);
+    const known = values.filter((pair) => pair[1] !== undefined);
+    return `${options.xText(xs[index])}: ${known.map(([name, y]) => `${name} ${options.yText(y)}`).join(', ')}`;
   };
-  const on = {
-    keydown: (event) => {
-      const to = { ArrowLeft: Math.max(0, at - 1), ArrowRight: Math.min(xs.length - 1, at + 1), Home: 0, End: xs.length - 1, Escape: -1 }[event.key];
-      if (to === undefined) return;
-      event.preventDefault();
-      select(to);
-    },
-    pointermove: (event) => {
+  const reader = chartReader('Point at the chart, or press the arrow keys, to read it.', () => xs.length, text,
+    (picture, index) => {
+      const x = index < 0 ? -10 : scale(picture.viewBox.baseVal.width)(xs[index]);
+      picture.querySelector('.cursor').setAttribute('d', `M${x} ${FRAME.head}v${FRAME.height}`);
+    });
+  redrawn(reader.host, (width) => {
+    const picture = drawLines(width, { ...options, xs, top, x: scale(width) }, reader);
+    picture.addEventListener('pointermove', (event) => {
       const box = picture.getBoundingClientRect();
-      const x = ((event.clientX - box.left) / box.width) * picture.viewBox.baseVal.width;
-      const off = (value) => Math.abs(xOf(value, picture.viewBox.baseVal.width) - x);
-      select(xs.reduce((best, value, i) => (off(value) < off(xs[best]) ? i : best), 0));
-    },
-    pointerleave: () => select(-1),
-  };
-  redrawn(host, (width) => {
-    picture = drawLines(width, options, frame, xs, top, xOf, on);
-    host.replaceChildren(picture);
-    select(at);
+      const at = ((event.clientX - box.left) / box.width) * width;
+      const off = xs.map((x) => Math.abs(scale(width)(x) - at));
+      reader.select(off.indexOf(Math.min(...off)));
+    });
+    reader.show(picture);
   });
-  const legend = el('ul', { class: 'legend' }, options.series.map((series, i) => el('li', {},
-    shape('svg', { class: 'stroke', viewBox: '0 0 26 10', 'aria-hidden': 'true' }, shape('path', { class: `line l-${LINES[i]}`, d: 'M1 5h24' })), ' ', series.name)));
-  return el('div', {}, host, readout, legend);
+  const stroke = (i) => shape('svg.stroke', { viewBox: '0 0 26 10', 'aria-hidden': 'true' },
+    shape(`path.line.l-${LINES[i]}`, { d: 'M1 5h24' }));
+  const legend = el('ul.legend', series.map(({ name }, i) => el('li', stroke(i), ' ', name)));
+  return el('div', reader.host, reader.readout, legend);
 }
 
-function drawLines(width, options, frame, xs, top, xOf, on) {
-  const { left, right, head, height } = frame;
+function drawLines(width, { label, series, xs, x, top, xName, xTick, yText, yTicks }, reader) {
+  const { left, right, head, height } = FRAME;
   const y = (value) => head + height * (1 - value / top);
-  const svg = shape('svg', { viewBox: `0 0 ${width} ${head + height + 38}`, role: 'slider', tabindex: 0, 'aria-label': options.label,
-    'aria-valuemin': 0, 'aria-valuemax': xs.length, on });
-  for (const tick of options.yTicks(top)) {
-    svg.append(shape('line', { class: 'grid', x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
-      shape('text', { class: 'tick end', x: left - 6, y: y(tick) + 4 }, tick === 0 ? '0' : options.yText(tick)));
+  const svg = reader.svg(width, head + height + 38, label);
+  for (const tick of yTicks(top)) svg.append(...leftTick(left, width - right, y(tick), tick === 0 ? '0' : yText(tick)));
+  for (const tick of ticks(xs[0], xs.at(-1), Math.floor(width / 110)).filter((value) => xTick(value) !== null)) {
+    svg.append(bottomTick(x(tick), head + height + 16, width, xTick(tick)));
   }
-  for (const tick of ticks(xs[0], xs.at(-1), Math.floor(width / 110))) {
-    const x = xOf(tick, width);
-    svg.append(shape('text', { class: `tick ${x > width - 40 ? 'end' : 'middle'}`, x, y: head + height + 16 }, options.xTick(tick)));
-  }
-  svg.append(shape('text', { class: 'tick middle', x: (left + width) / 2, y: head + height + 34 }, options.xName));
-  options.series.forEach((series, i) => {
-    let path = '';
-    series.points.forEach(([x, value], j) => {
-      path += j === 0 ? `M${xOf(x, width)} ${y(value)}` : series.stepped ? `H${xOf(x, width)}V${y(value)}` : `L${xOf(x, width)} ${y(value)}`;
-    });
-    svg.append(shape('path', { class: `line l-${LINES[i]}`, d: path }));
+  svg.append(shape('text.tick.middle', { x: (left + width) / 2, y: head + height + 34 }, xName));
+  series.forEach(({ points, stepped }, i) => {
+    const to = (point) => (stepped ? `H${x(point[0])}V${y(point[1])}` : `L${x(point[0])} ${y(point[1])}`);
+    const [first, ...others] = points;
+    svg.append(shape(`path.line.l-${LINES[i]}`, { d: `M${x(first[0])} ${y(first[1])}${others.map(to).join('')}` }));
   });
-  svg.append(shape('line', { class: 'cursor', hidden: true, y1: head, y2: head + height }),
-    shape('rect', { class: 'catch', x: left, y: 0, width: Math.max(1, width - left - right), height: head + height }));
+  const all = { x: left, y: 0, width: Math.max(1, width - left), height: head + height };
+  svg.append(shape('path.cursor'), shape('rect.catch', all));
   return svg;
 }
 
@@ -83,21 +63,34 @@ function byteTicks(top) {
   const unit = 1024 ** Math.max(0, Math.floor(Math.log(top) / Math.log(1024)));
   return ticks(0, top / unit, 4).map((value) => value * unit);
 }
+const stepTick = (step) => (Number.isInteger(step) ? step.toLocaleString('en-US') : null);
 
 function memoryChart(memory) {
   const byTime = memory.x === 'us';
-  return linesChart({ label: 'Memory', xName: byTime ? 'time of the profile' : 'step', yText: bytes, yTicks: byteTicks,
+  return linesChart({
+    label: 'Memory',
     series: memory.curves.map((curve) => ({ ...curve, stepped: byTime })),
-    xTick: (x) => (x === 0 ? '0' : byTime ? duration(x) : x.toLocaleString('en-US')),
-    xText: (x) => (byTime ? `After ${duration(x)}` : `Step ${x}`) });
+    xName: byTime ? 'time of the profile' : 'step',
+    xTick: byTime ? (us) => (us === 0 ? '0' : duration(us)) : stepTick,
+    xText: byTime ? (us) => `After ${duration(us)}` : (step) => `Step ${step}`,
+    yText: bytes,
+    yTicks: byteTicks,
+  });
 }
 
-function queueChart(queue) {
-  const last = queue.bars.at(-1);
-  const points = (column) => [...queue.bars.map((bar) => [bar[0], bar[column]]), [last[1] + 1, last[column]]];
-  const joined = queue.bars.some((bar) => bar[0] !== bar[1]);
-  const series = joined ? [{ name: 'ready, mean', points: points(2), stepped: true }, { name: 'lowest', points: points(3), stepped: true }]
-    : [{ name: 'ready', points: points(2), stepped: true }];
-  return linesChart({ label: 'Finished batches in the queue', series, xName: 'step', top: queue.capacity || 0, yText: digits,
-    yTicks: (top) => ticks(0, top, 4).filter(Number.isInteger), xTick: (x) => x.toLocaleString('en-US'), xText: (x) => `Step ${x}` });
+function queueChart({ bars, capacity }) {
+  const last = bars.at(-1);
+  const points = (at) => [...bars.map((bar) => [bar[0], bar[at]]), [last[1] + 1, last[at]]];
+  const curve = (name, at) => ({ name, stepped: true, points: points(at) });
+  const joined = bars.some((bar) => bar[0] !== bar[1]);
+  return linesChart({
+    label: 'Finished batches in the queue',
+    series: joined ? [curve('ready, mean', 2), curve('lowest', 3)] : [curve('ready', 2)],
+    xName: 'step',
+    xTick: stepTick,
+    xText: (step) => `Step ${step}`,
+    yText: digits,
+    yTicks: (top) => ticks(0, top, 4).filter(Number.isInteger),
+    top: capacity || 0,
+  });
 }
