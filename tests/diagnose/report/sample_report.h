@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "stoker/diagnose/report/report.h"
+#include "stoker/diagnose/report/html_report.h"
 
 namespace stoker {
 

@@ -28,7 +28,7 @@ class Names {
     std::size_t index(const std::string& name) {
         const auto [at, is_new] = index_.try_emplace(name, index_.size());
         if (is_new) {
-            list_.push_back(clipped_text(name, kMostNameBytes));
+            list_.push_back(shown_text(name));
         }
         return at->second;
     }
@@ -131,7 +131,7 @@ Json memory_data(const Report& report) {
         for (const MemoryPoint& point : thinned(curve.points, kMostPoints)) {
             points.push_back({tenths(point.us), point.bytes});
         }
-        curves.push_back({{"name", clipped_text(curve.name, kMostNameBytes)}, {"points", std::move(points)}});
+        curves.push_back({{"name", shown_text(curve.name)}, {"points", std::move(points)}});
     }
     const bool by_time = !curves.empty();
     if (!by_time) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "stoker/diagnose/report/report.h"
+#include "stoker/diagnose/report/html_report.h"
 #include "stoker/diagnose/report/units.h"
 
 namespace stoker {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stoker/diagnose/report/report.h"
+#include "stoker/diagnose/report/html_report.h"
 
 namespace stoker {
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/pluralize.h"
+#include "stoker/base/printable.h"
 #include "stoker/base/utf8.h"
 #include "stoker/diagnose/diagnose.h"
 #include "stoker/diagnose/report/facts.h"
@@ -21,12 +22,24 @@ constexpr std::size_t kMostProblems = 50;
 constexpr std::size_t kMostRecipeKeys = 400;
 constexpr std::size_t kMostRanks = 256;
 
+std::string clipped(std::string_view text, std::size_t most) {
+    if (text.size() <= most) {
+        return std::string(text);
+    }
+    std::size_t end = 0;
+    for (std::size_t next = 0; next <= most; next += std::max<std::size_t>(1, utf8_sequence(text.substr(next)))) {
+        end = next;
+    }
+    return std::string(text.substr(0, end)) + "…";
+}
+
 std::string sentence(std::string_view text) {
-    return clipped_text(text, kMostTextBytes);
+    return shown_text(text, kMostTextBytes);
 }
 
 Json fix_data(const Fix& fix) {
-    return {{"recipe", sentence(recipe_lines(fix))}, {"set", sentence(set_options(fix))}, {"code", sentence(fix.code)}};
+    const auto block = [](std::string_view text) { return printable_lines(clipped(text, kMostTextBytes)); };
+    return {{"recipe", block(recipe_lines(fix))}, {"set", block(set_options(fix))}, {"code", block(fix.code)}};
 }
 
 bool has_fix(const Finding& finding) {
@@ -36,7 +49,7 @@ bool has_fix(const Finding& finding) {
 Json facts_data(const std::vector<Fact>& facts) {
     Json out = Json::array();
     for (const Fact& fact : facts) {
-        out.push_back({clipped_text(fact.name, kMostNameBytes), clipped_text(fact.text, kMostNameBytes)});
+        out.push_back({shown_text(fact.name), shown_text(fact.text)});
     }
     return out;
 }
@@ -55,7 +68,7 @@ Json finding_data(const Finding& finding, bool several_ranks) {
     if (several_ranks) {
         where += fmt::format("{}rank {}", where.empty() ? "" : ", ", finding.rank);
     }
-    return {{"rule", clipped_text(finding.rule, kMostNameBytes)},
+    return {{"rule", shown_text(finding.rule)},
             {"severity", severity_name(finding.severity)},
             {"text", sentence(finding.text)},
             {"where", where},
@@ -131,15 +144,8 @@ Json recipe_data(const RunRecords& records) {
 
 }  // namespace
 
-std::string clipped_text(std::string_view text, std::size_t most) {
-    if (text.size() <= most) {
-        return std::string(text);
-    }
-    std::size_t end = 0;
-    for (std::size_t next = 0; next <= most; next += std::max<std::size_t>(1, utf8_sequence(text.substr(next)))) {
-        end = next;
-    }
-    return std::string(text.substr(0, end)) + "…";
+std::string shown_text(std::string_view text, std::size_t most) {
+    return printable(clipped(text, most));
 }
 
 Json page_data(const Report& report) {
@@ -149,10 +155,10 @@ Json page_data(const Report& report) {
     for (const FactGroup& group : fact_groups(report.records)) {
         groups.push_back({{"title", group.title}, {"facts", facts_data(group.facts)}});
     }
-    return {{"title", clipped_text(report.title, kMostNameBytes)},
+    return {{"title", shown_text(report.title)},
             {"kind", report.records.kind},
             {"verdict",
-             {{"rule", clipped_text(report.diagnosis.verdict.rule, kMostNameBytes)},
+             {{"rule", shown_text(report.diagnosis.verdict.rule)},
               {"text", sentence(report.diagnosis.verdict.text)},
               {"severity", healthy ? "healthy" : std::string(severity_name(findings.front().severity))}}},
             {"action", action_data(report.diagnosis)},

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "stoker/diagnose/report/report.h"
+#include "stoker/diagnose/report/html_report.h"
 
 namespace stoker {
 
@@ -21,9 +21,10 @@ nlohmann::ordered_json flame_data(const Report& report);
 nlohmann::ordered_json memory_data(const Report& report);
 nlohmann::ordered_json operators_data(const Report& report);
 
-// `text` cut to `most` bytes, at a whole character, with an ellipsis.
-std::string clipped_text(std::string_view text, std::size_t most);
+// Foreign text as it is shown: one line, with control characters and those that change the order of the text around
+// them as \\u202e, and cut to `most` bytes (more or less), at a whole character, with an ellipsis.
 inline constexpr std::size_t kMostNameBytes = 400;
+std::string shown_text(std::string_view text, std::size_t most = kMostNameBytes);
 
 // JSON that can stand between <script> tags: ASCII, and no '<'.
 std::string script_json(const nlohmann::ordered_json& json);

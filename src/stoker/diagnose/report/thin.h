@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "stoker/diagnose/report/report.h"
+#include "stoker/diagnose/report/html_report.h"
 #include "stoker/trace/records.h"
 
 namespace stoker {

@@ -33,7 +33,7 @@ const promise = ({ gain, gain_range: range, confidence }) => gain
 // The interval of a predicted gain: a line from low to high with a dot at the expected factor. The tick is 1, no gain.
 function gainPicture([low, expected, high]) {
   const most = Math.max(high, 1.5) * 1.05;
-  const x = (value) => 4 + ((Math.min(Math.max(value, 0.8), most) - 0.8) / (most - 0.8)) * 112;
+  const x = (value) => 4 + ((Math.min(Math.max(value, 0.9), most) - 0.9) / (most - 0.9)) * 112;
   return shape('svg.gain', { viewBox: '0 0 120 14', 'aria-hidden': 'true' },
     shape('path.track', { d: `M${x(1)} 1v12M${x(1)} 7H116` }),
     shape('path.range', { d: `M${x(low)} 7H${x(high)}` }),
@@ -77,7 +77,7 @@ function ranksTable({ ranks }) {
   const longest = (rank) => Math.max(0, ...rank.bars.map((bar) => bar[3]));
   const rows = ranks.map((rank) => [`rank ${rank.rank}`, rank.steps.toLocaleString('en-US'), duration(rank.median_us),
     duration(longest(rank)), ...phases.map((phase) => tenths(share(rank, phase)))]);
-  return section('ranks', 'Ranks side by side', table('Ranks',
+  return section('ranks', 'Ranks side by side', table('',
     ['rank', '#steps', '#median step', '#longest step', ...phases.map((phase) => `#${phase}`)], rows));
 }
 

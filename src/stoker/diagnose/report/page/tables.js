@@ -11,7 +11,7 @@ function rowOf(headings, cells) {
 function table(caption, headings, rows, foot) {
   const head = headings.map((name) => el(isNumber(name) ? 'th.number' : 'th', { scope: 'col' }, name.replace('#', '')));
   return el('div.wide', el('table',
-    el('caption', caption),
+    caption && el('caption', caption),
     el('thead', el('tr', head)),
     el('tbody', rows.map((cells) => rowOf(headings, cells))),
     foot && el('tfoot', rowOf(headings, foot))));

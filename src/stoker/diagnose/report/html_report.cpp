@@ -1,5 +1,5 @@
 // The page's text lies around its data. Nothing else is put into it, so nothing else needs escaping.
-#include "stoker/diagnose/report/report.h"
+#include "stoker/diagnose/report/html_report.h"
 
 #include <nlohmann/json.hpp>
 

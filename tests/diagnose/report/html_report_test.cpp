@@ -1,5 +1,5 @@
 // The page as text: foreign text stays data, sizes are bounded, and the JSON in it says what the records say.
-#include "stoker/diagnose/report/report.h"
+#include "stoker/diagnose/report/html_report.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +12,7 @@ namespace stoker {
 namespace {
 
 using nlohmann::json;
+using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -44,7 +45,12 @@ TEST(Report, ForeignTextIsDataOnly) {
     for (const char c : data) {
         ASSERT_TRUE(c >= 0x20 && c < 0x7f) << static_cast<int>(c);
     }
-    EXPECT_THAT(json::parse(data)["title"].get<std::string>(), HasSubstr("</script><img src=x"));
+    const json page = json::parse(data);
+    EXPECT_THAT(page["title"], HasSubstr("</script><img src=x"));
+    EXPECT_THAT(page["title"], HasSubstr(R"(\u2028\u202egpj.\xff)")) << "what would turn the text around is shown";
+    EXPECT_THAT(page["findings"][1]["text"], HasSubstr(R"(\u202egpj.)"));
+    EXPECT_THAT(page["timeline"]["names"], Contains(HasSubstr(R"(\u202egpj.)")));
+    EXPECT_EQ(page["findings"][1]["fix"]["code"], "if step % 50 == 0:\n    print(loss.item())");
 }
 
 TEST(Report, OpensNoNetworkAndRunsOurScriptOnly) {
