@@ -1,9 +1,12 @@
 // stoker-engine: the commands that need LibTorch. `stoker` starts it with its own arguments (cli/engine_exec.h).
 #include <link.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/engine_exec.h"
 #include "cli/program.h"
@@ -15,15 +18,23 @@ using namespace stoker::cli;
 
 Command add_bench_commands(CLI::App& app) {
     app.require_subcommand(1);
-    CLI::App* ladder_app = app.add_subcommand(kLadder.name, kLadder.summary);
-    Command ladder = add_bench_ladder(*ladder_app);
-    Command step = add_bench_step(*app.add_subcommand(kStep.name, kStep.summary));
-    return [ladder, step, ladder_app] { return ladder_app->parsed() ? ladder() : step(); };
+    using Bench = std::pair<CLI::App*, Command>;
+    const auto add = [&app](const CommandName& name, Command (*command)(CLI::App&)) {
+        CLI::App* sub = app.add_subcommand(name.name, name.summary);
+        return Bench(sub, command(*sub));
+    };
+    const std::vector<Bench> benches = {add(kLadder, add_bench_ladder), add(kStep, add_bench_step),
+                                        add(kTechniques, add_bench_techniques), add(kOverhead, add_bench_overhead)};
+    return [benches] {
+        const auto parsed = [](const Bench& bench) { return bench.first->parsed(); };
+        return std::ranges::find_if(benches, parsed)->second();
+    };
 }
 
 constexpr Entry kCommands[] = {
     {kTrain.name, kTrain.summary, add_train},          {kEval.name, kEval.summary, add_eval},
     {kPredict.name, kPredict.summary, add_predict},    {kExport.name, kExport.summary, add_export},
+    {kTune.name, kTune.summary, add_tune},             {kTrial.name, kTrial.summary, add_trial},
     {kBench.name, kBench.summary, add_bench_commands},
 };
 

@@ -24,12 +24,13 @@ ARROWS = {
     "pipeline": ["formats", "codecs", "ops", "recipe"],
     "pack": ["pipeline"],
     "diagnose": ["trace", "track"],  # records -> findings
+    "tune": ["diagnose"],  # trials, paired measurement, search
     # LibTorch begins here.
     "bridge": ["pipeline"],
     "models": ["bridge", "fused"],
     "dist": ["bridge"],
     "train": ["models", "dist", "track", "monitor"],
-    "engine": ["train", "pack", "cli"],  # the program stoker-engine
+    "engine": ["train", "pack", "tune", "cli"],  # the program stoker-engine
     "cli": ["pipeline", "pack", "track", "diagnose", "monitor"],  # the program stoker
 }
 # Sub-folders: which others of the same folder each may include; "." is the folder itself. Where "." is not listed, its
@@ -54,7 +55,7 @@ SUB_ARROWS = {
     "train": {".": ["run", "step"], "run": ["step"], "step": []},
     "cli": {"terminal": ["."], "commands": [".", "bench", "terminal"], "bench": [".", "terminal"],
             "top": [".", "terminal"]},
-    "engine": {"commands": ["."], "bench": ["."]},
+    "engine": {"commands": [".", "tune"], "bench": [".", "tune"], "tune": ["."]},
 }
 TORCH_FOLDERS = {"bridge", "models", "dist", "train", "engine"}
 

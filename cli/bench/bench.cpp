@@ -13,11 +13,15 @@ Command add_bench(CLI::App& app) {
     Command storage = add_bench_storage(*storage_app);
     app.add_subcommand(kLadder.name, kLadder.summary);  // listed in --help; main.cpp starts the engine for these
     app.add_subcommand(kStep.name, kStep.summary);
+    app.add_subcommand(kTechniques.name, kTechniques.summary);
+    app.add_subcommand(kOverhead.name, kOverhead.summary);
     example(app,
             "  stoker bench pipeline --data data/train\n"
             "  stoker bench storage --peer\n"
             "  stoker bench ladder --data synth:digits\n"
-            "  stoker bench step --model resnet18 --peer");
+            "  stoker bench step --model resnet18 --peer\n"
+            "  stoker bench techniques recipes/digits.toml\n"
+            "  stoker bench overhead");
     return [pipeline, storage, storage_app] { return storage_app->parsed() ? storage() : pipeline(); };
 }
 

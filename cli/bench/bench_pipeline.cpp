@@ -9,7 +9,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "cli/bench/bench_stats.h"
 #include "cli/bench/other_load.h"
 #include "cli/bench/python_peer.h"
 #include "cli/command.h"
@@ -21,6 +20,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/process_memory.h"
+#include "stoker/base/statistics.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/formats/open.h"
 #include "stoker/pipeline/loader.h"

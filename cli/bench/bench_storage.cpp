@@ -15,7 +15,6 @@
 #include <span>
 #include <vector>
 
-#include "cli/bench/bench_stats.h"
 #include "cli/bench/other_load.h"
 #include "cli/bench/python_peer.h"
 #include "cli/bench/storage_data.h"
@@ -27,6 +26,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/statistics.h"
 #include "stoker/formats/open.h"
 #include "stoker/pipeline/sampling/permutation.h"
 

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/bench/bench_stats.h"
 #include "cli/bench/other_load.h"
 #include "cli/bench/python_peer.h"
 #include "cli/commands/mnist_files.h"
@@ -19,6 +18,7 @@
 #include "engine/commands.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
+#include "stoker/base/statistics.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/cuda/cuda_device.h"
 #include "stoker/train/trainer.h"

@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cli/bench/bench_stats.h"
 #include "cli/bench/other_load.h"
 #include "cli/bench/python_peer.h"
 #include "cli/terminal/print.h"
@@ -21,6 +20,7 @@
 #include "engine/commands.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/statistics.h"
 #include "stoker/models/init.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/step/step.h"

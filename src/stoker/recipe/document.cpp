@@ -93,31 +93,62 @@ Place Place::inner(std::string inner_key, int inner_line) const {
     return {.origin = origin, .line = line > 0 ? inner_line : 0, .key = std::move(inner_key)};
 }
 
-TomlTable parse_toml(std::string_view text, const std::string& origin, bool has_lines) {
+namespace {
+
+// Checks the size of the text before parsing.
+toml::table parse_checked(std::string_view text, const Origin& origin) {
     if (text.size() > kMaxTomlBytes) {
-        throw InvalidArgument({.where = origin,
+        throw InvalidArgument({.where = origin.name,
                                .expected = fmt::format("TOML text of at most {} bytes", kMaxTomlBytes),
                                .got = fmt::format("{} bytes", text.size())});
     }
     const auto dots = static_cast<std::size_t>(std::ranges::count(text, '.'));
     if (dots > kMaxTomlDots) {
-        throw InvalidArgument({.where = origin,
+        throw InvalidArgument({.where = origin.name,
                                .expected = fmt::format("TOML text with at most {} dots", kMaxTomlDots),
                                .got = fmt::format("{}", dots)});
     }
     try {
-        const toml::table table = toml::parse(text, std::string_view{});
-        return copy_table(table, {origin, has_lines}, 0);
+        return toml::parse(text, std::string_view{});
     } catch (const toml::parse_error& error) {
         std::string_view reason = error.description();
         constexpr std::string_view kPrefix = "Error while parsing ";
         if (reason.starts_with(kPrefix)) {
             reason.remove_prefix(kPrefix.size());
         }
-        throw InvalidArgument({.where = Origin{origin, has_lines}.at(line_of(error.source())),
+        throw InvalidArgument({.where = origin.at(line_of(error.source())),
                                .expected = "TOML",
                                .got = fmt::format("text that is not: {}", reason)});
     }
+}
+
+// toml++ counts lines and code points from 1.
+std::size_t offset_of(std::string_view text, const toml::source_position& position) {
+    std::size_t at = 0;
+    for (auto line = position.line; line > 1; --line) {
+        at = std::min(text.find('\n', at), text.size() - 1) + 1;
+    }
+    for (auto column = position.column; column > 1 && at < text.size(); --column) {
+        do {
+            ++at;
+        } while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+    }
+    return at;
+}
+
+}  // namespace
+
+TomlTable parse_toml(std::string_view text, const std::string& origin, bool has_lines) {
+    return copy_table(parse_checked(text, {origin, has_lines}), {origin, has_lines}, 0);
+}
+
+std::optional<TomlSpan> find_toml_value(std::string_view text, std::string_view key, const std::string& origin) {
+    const toml::table table = parse_checked(text, {origin, true});
+    const toml::node* node = table.at_path(key).node();
+    if (node == nullptr) {
+        return std::nullopt;
+    }
+    return TomlSpan{.begin = offset_of(text, node->source().begin), .end = offset_of(text, node->source().end)};
 }
 
 std::optional<double> exact_number(const TomlValue& value) {

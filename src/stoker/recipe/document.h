@@ -52,6 +52,16 @@ inline constexpr std::size_t kMaxTomlDots = 4096;
 // Throws InvalidArgument with `origin`, and with the line if `has_lines`, for text that is not TOML.
 TomlTable parse_toml(std::string_view text, const std::string& origin, bool has_lines = true);
 
+// The bytes [begin, end) of a value in its text. A table is where it is opened: "[data]", "{...}", or a dotted key.
+struct TomlSpan {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+};
+
+// Where the value of a dotted key stands, such as "data.workers", whose parts are bare keys. Empty where there is none.
+// Throws as parse_toml.
+std::optional<TomlSpan> find_toml_value(std::string_view text, std::string_view key, const std::string& origin);
+
 // The value as a finite double: a float, or an integer of magnitude up to kMaxExactInteger. Empty for anything else.
 std::optional<double> exact_number(const TomlValue& value);
 

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "stoker/trace/accounting.h"
+
 namespace stoker {
 
 std::string_view phase_name(Phase phase) {
@@ -26,6 +28,9 @@ double StepRecord::share(Phase phase) const {
 }
 
 Phase Account::enter(Phase phase) {
+    if (!accounting()) {
+        return std::exchange(current_, phase);
+    }
     const auto now = Clock::now();
     step_.times[static_cast<std::size_t>(current_)] += now - since_;
     since_ = now;

@@ -1,0 +1,274 @@
+// stoker bench overhead: what the account of a run costs. One run trains while the account is switched off and on in
+// blocks of equal length, in the order off on on off or on off off on, drawn at random. Each half of four blocks is a
+// pair; throughput is taken by the clock from the first step of a block to the last. The same with a switch that does
+// nothing is the control.
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/bench/other_load.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/table.h"
+#include "engine/commands.h"
+#include "engine/tune/trial_data.h"
+#include "stoker/base/cpu_cores.h"
+#include "stoker/base/rng.h"
+#include "stoker/base/statistics.h"
+#include "stoker/trace/accounting.h"
+#include "stoker/train/trainer.h"
+
+namespace stoker::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+struct Options {
+    double seconds = 60;
+    std::vector<double> steps = {1, 10, 100};  // milliseconds
+    std::string device = "auto";
+    bool json = false;
+};
+
+constexpr double kLimit = 0.01;         // the cost that is claimed: the whole interval lies below
+constexpr double kBlockSeconds = 0.05;  // or a few steps, if they are longer
+constexpr int kLeastSteps = 2;
+constexpr int kWarmUpSteps = 10;
+constexpr double kCalibrationSeconds = 1;
+
+// Runs until `seconds` are over, and calls `set` before each block.
+class Blocks {
+  public:
+    Blocks(double seconds, int steps, std::function<void(bool)> set)
+        : seconds_(seconds), steps_(steps), set_(std::move(set)) {}
+
+    // After each step. False once the time is over.
+    bool step(const at::Device& device) {
+        if (warm_up_ > 0) {
+            if (--warm_up_ == 0) {
+                synchronize(device);
+                first_ = Clock::now();
+                begin();
+            }
+            return true;
+        }
+        if (++done_ < steps_) {
+            return true;
+        }
+        synchronize(device);
+        finish();
+        if (std::chrono::duration<double>(Clock::now() - first_).count() > seconds_) {
+            set_(true);
+            return false;
+        }
+        begin();
+        return true;
+    }
+
+    // Of the time with the account to the time without, pair by pair.
+    const std::vector<double>& ratios() const { return ratios_; }
+
+  private:
+    // Blocks come in fours: off on on off, or on off off on.
+    bool on() const { return on_first_ != (block_ == 1 || block_ == 2); }
+
+    void begin() {
+        if (block_ == 0) {
+            on_first_ = rng_.next() % 2 == 0;
+        }
+        set_(on());
+        done_ = 0;
+        start_ = Clock::now();
+    }
+
+    void finish() {
+        times_[on() ? 1 : 0] = std::chrono::duration<double>(Clock::now() - start_).count();
+        if (block_ % 2 == 1) {
+            ratios_.push_back(times_[1] / times_[0]);
+        }
+        block_ = (block_ + 1) % 4;
+    }
+
+    double seconds_;
+    int steps_;
+    std::function<void(bool)> set_;
+    Rng rng_{RngKey{.seed = 1}};
+    Clock::time_point first_ = {};
+    Clock::time_point start_ = {};
+    std::array<double, 2> times_ = {};  // off, on
+    std::vector<double> ratios_;
+    int warm_up_ = kWarmUpSteps;
+    int done_ = 0;
+    int block_ = 0;
+    bool on_first_ = false;
+};
+
+// Trains an MLP on drawn digits. The time of a step is about proportional to the batch.
+Recipe recipe_of(const Options& options, std::int64_t batch) {
+    return endless(parse_recipe(fmt::format("device = \"{}\"\n[data]\ntrain = \"synth:digits?count={}\"\n"
+                                            "batch_size = {}\nworkers = 1\ncache = \"ram\"\n"
+                                            "train_ops = [{{op = \"normalize\", preset = \"mnist\"}}]\n",
+                                            options.device, std::max<std::int64_t>(4 * batch, 4096), batch),
+                                "bench overhead"));
+}
+
+void train(const Recipe& recipe, const std::atomic<int>& stop, const std::function<bool(const at::Device&)>& step) {
+    RecipeData data = open_train_data(recipe.data);
+    Trainer trainer(recipe, std::move(data));
+    std::atomic<int> end = 0;
+    trainer.fit({.on_step =
+                     [&](const Progress&) {
+                         if (stop != 0 || !step(trainer.device())) {
+                             end = SIGTERM;
+                         }
+                     },
+                 .interrupt = &end});
+    if (stop != 0) {
+        throw Interrupted{stop};
+    }
+}
+
+// The batch size whose step takes `milliseconds`.
+std::int64_t calibrate(const Options& options, double milliseconds, const std::atomic<int>& stop) {
+    std::int64_t batch = 64;
+    for (int round = 0; round < 3; ++round) {
+        int steps = 0;
+        int warm_up = kWarmUpSteps;
+        Clock::time_point start;
+        double passed = 0;
+        train(recipe_of(options, batch), stop, [&](const at::Device& device) {
+            synchronize(device);
+            if (warm_up-- > 0) {
+                start = Clock::now();
+                return true;
+            }
+            ++steps;
+            passed = std::chrono::duration<double>(Clock::now() - start).count();
+            return passed < kCalibrationSeconds;
+        });
+        const double factor = milliseconds / (1000 * passed / steps);
+        batch = std::max<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(batch) * factor), 1);
+    }
+    return batch;
+}
+
+// Keeps every core busy while it lives.
+class BusyCores {
+  public:
+    explicit BusyCores(bool busy) {
+        for (int i = 0; busy && i < cpu_cores().usable; ++i) {
+            threads_.emplace_back([](const std::stop_token& stop) {
+                while (!stop.stop_requested()) {
+                }
+            });
+        }
+    }
+
+  private:
+    std::vector<std::jthread> threads_;
+};
+
+struct Row {
+    double milliseconds = 0;  // of a step, as wanted
+    bool busy = false;        // other threads keep all cores busy
+    std::int64_t batch = 0;
+    Estimate cost = {};     // share of the time: 0.002 is 0.2 %
+    Estimate control = {};  // the same without a difference
+    std::size_t pairs = 0;
+};
+
+Estimate share(const Estimate& ratio) {
+    return {.low = ratio.low - 1, .median = ratio.median - 1, .high = ratio.high - 1};
+}
+
+std::vector<double> ratios_of(const Options& options, Row& row, const std::atomic<int>& stop,
+                              const std::function<void(bool)>& set) {
+    const int steps = std::max(static_cast<int>(1000 * kBlockSeconds / row.milliseconds), kLeastSteps);
+    Blocks blocks(options.seconds, steps, set);
+    const BusyCores cores(row.busy);
+    train(recipe_of(options, row.batch), stop, [&](const at::Device& device) { return blocks.step(device); });
+    return blocks.ratios();
+}
+
+void measure(const Options& options, Row& row, const std::atomic<int>& stop) {
+    print_stderr("steps of {} ms{}, batches of {}\n", row.milliseconds, row.busy ? ", all cores busy" : "", row.batch);
+    const std::vector<double> ratios = ratios_of(options, row, stop, set_accounting);
+    row.pairs = ratios.size();
+    row.cost = share(bootstrap_median(ratios));
+    row.control = share(bootstrap_median(ratios_of(options, row, stop, [](bool) {})));
+}
+
+std::string percent(const Estimate& estimate) {
+    return fmt::format("{:+.2f} % [{:+.2f}, {:+.2f}]", 100 * estimate.median, 100 * estimate.low, 100 * estimate.high);
+}
+
+void print_json(const std::vector<Row>& rows) {
+    const auto json = [](const Estimate& estimate) {
+        return Json{{"median", estimate.median}, {"interval", {estimate.low, estimate.high}}};
+    };
+    Json list = Json::array();
+    for (const Row& row : rows) {
+        list.push_back({{"step_ms", row.milliseconds},
+                        {"all_cores_busy", row.busy},
+                        {"batch_size", row.batch},
+                        {"pairs", row.pairs},
+                        {"account", json(row.cost)},
+                        {"control", json(row.control)},
+                        {"below_1_percent", row.cost.high < kLimit}});
+    }
+    print_document({{"rows", list}});
+}
+
+void print_table(const std::vector<Row>& rows) {
+    Table table;
+    table.column("step");
+    table.column("cores", Table::Align::left);
+    table.column("pairs");
+    table.column("account");
+    table.column("control: no difference");
+    table.column("", Table::Align::left);
+    for (const Row& row : rows) {
+        table.row({fmt::format("{} ms", row.milliseconds), row.busy ? "all busy" : "free", fmt::to_string(row.pairs),
+                   percent(row.cost), percent(row.control),
+                   row.cost.high < kLimit ? "below 1 %" : "not shown to be below 1 %"});
+    }
+    print_lines(table.text());
+    print_stdout("Shares of the time of a step: medians of pairs with 95 % intervals.\n");
+}
+
+int run(const Options& options) {
+    return run_interruptible([&](const std::atomic<int>& stop) {
+        std::vector<Row> rows;
+        for (const double milliseconds : options.steps) {
+            const std::int64_t batch = calibrate(options, milliseconds, stop);
+            rows.push_back({.milliseconds = milliseconds, .batch = batch});
+            rows.push_back({.milliseconds = milliseconds, .busy = true, .batch = batch});
+        }
+        for (Row& row : rows) {
+            measure(options, row, stop);
+        }
+        options.json ? print_json(rows) : print_table(rows);
+        return 0;
+    });
+}
+
+}  // namespace
+
+Command add_bench_overhead(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    add_number(app, "--seconds", options->seconds, "seconds of each measurement", 0.1, 3600.0);
+    app.add_option("--steps", options->steps, "lengths of the steps in milliseconds")
+        ->capture_default_str()
+        ->delimiter(',')
+        ->check(CLI::Range(0.1, 10'000.0));
+    app.add_option("--device", options->device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+    app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
+    example(app,
+            "  stoker bench overhead --seconds 60\n"
+            "The account is switched off and on in turns within one run. The control switches nothing.");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,53 @@
+// stoker-engine trial: the child process of `tune` and `bench techniques` (engine/tune/trial_server.h). Hidden: it
+// talks to TrialProcess, not to people.
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/terminal/print.h"
+#include "engine/commands.h"
+#include "engine/tune/trial_data.h"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+    std::string recipe;
+    std::vector<std::string> sets;
+    std::int64_t samples = 0;
+    bool probe = false;
+    bool single_tensor = false;
+};
+
+int run(const Options& options) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    try {
+        const TrialOptions trial{
+            .recipe = read_recipe(options.recipe, options.sets),
+            .samples = options.samples,
+            .probe = options.probe,
+            .kernel = options.single_tensor ? OptimizerKernel::single_tensor : OptimizerKernel::fused};
+        return options.probe ? serve_probes(trial) : serve_training(trial);
+    } catch (const std::exception& error) {
+        using Json = nlohmann::json;
+        answer(Json{{"error", error.what()}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+        return 1;
+    }
+}
+
+}  // namespace
+
+Command add_trial(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    app.group("");
+    app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
+    add_set_option(app, options->sets, "data.workers=4");
+    add_number(app, "--samples", options->samples, "use at most so many samples; 0: all", 0, std::int64_t{1} << 40);
+    app.add_flag("--probe", options->probe, "costs one by one instead of training");
+    app.add_flag("--single-tensor", options->single_tensor, "an optimizer without fused kernels");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

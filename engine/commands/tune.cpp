@@ -1,0 +1,235 @@
+// stoker tune: searches a faster recipe (tune/tuner.h) and writes it. Ctrl-C ends the search and keeps what was found.
+#include "stoker/tune/tuner.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/terminal/output_path.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/table.h"
+#include "cli/terminal/temp_folder.h"
+#include "engine/commands.h"
+#include "engine/tune/open_trial.h"
+#include "engine/tune/pack_sample.h"
+#include "stoker/base/file.h"
+#include "stoker/base/parse_number.h"
+#include "stoker/base/pluralize.h"
+#include "stoker/recipe/recipe_edit.h"
+#include "stoker/recipe/values.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Options {
+    std::string recipe;
+    std::vector<std::string> sets;
+    std::string output = "tuned.toml";
+    std::string budget = "5min";
+    std::vector<std::string> allow;
+    std::string pack;  // a folder; empty: packing is only suggested
+    bool json = false;
+};
+
+double parse_budget(const std::string& text) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    const auto number = parse_number<int>(text.substr(0, digits));
+    const std::string unit = text.substr(digits);
+    const double seconds = unit == "s" || unit.empty() ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+    if (!number || *number <= 0 || seconds == 0) {
+        throw InvalidArgument({.where = "--budget",
+                               .expected = "a time such as 90s, 5min or 1h",
+                               .got = fmt::format("\"{}\"", text)});
+    }
+    return *number * seconds;
+}
+
+// "data.workers=4" of a --set.
+RecipeEdit edit_of_set(const std::string& set, const Recipe& recipe) {
+    const std::string key = set.substr(0, set.find('='));
+    return {.key = key, .value = find_schema_key(key)->write(recipe), .comment = "set by --set"};
+}
+
+std::string gain_text(const Estimate& gain) {
+    return fmt::format("{:.2f}x [{:.2f}, {:.2f}]", gain.median, gain.low, gain.high);
+}
+
+// The last comment belongs to the values that hold in the end.
+std::vector<RecipeEdit> edits_of(const Options& options, const Recipe& recipe, const TuneResult& result) {
+    std::vector<RecipeEdit> edits;
+    for (const std::string& set : options.sets) {
+        edits.push_back(edit_of_set(set, recipe));
+    }
+    for (const TriedChange& kept : result.kept) {
+        for (std::size_t i = 0; i < kept.change.size(); ++i) {
+            edits.push_back({.key = kept.change[i].key,
+                             .value = kept.change[i].value,
+                             .comment = fmt::format("stoker tune: {} with {}; was {}", gain_text(*kept.measured),
+                                                    text_of(kept.change), kept.before[i])});
+        }
+    }
+    return edits;
+}
+
+// Packs all of the data for a change that was kept, and names the result in the change.
+void pack_kept(const Options& options, const Recipe& recipe, TuneResult& result) {
+    for (TriedChange& kept : result.kept) {
+        if (!kept.pack_codec.empty()) {
+            print_stderr("packing {} with --codec {} into {}\n", recipe.data.train, kept.pack_codec, options.pack);
+            const auto packed = pack_part(recipe, kept.pack_codec, 0, options.pack);
+            kept.change = {{"data.train", toml_string(packed.value().path.string())}};
+        }
+    }
+}
+
+std::string pack_command(const Recipe& recipe, const TriedChange& change) {
+    const std::string name = fs::path(recipe.data.train).filename().string();
+    return fmt::format("stoker pack {} {}.stk --codec {}", recipe.data.train, name.empty() ? "train" : name,
+                       change.pack_codec);
+}
+
+Json value_of(const std::string& toml) {
+    Json value = Json::parse(toml, nullptr, /*allow_exceptions=*/false);
+    return value.is_discarded() ? Json(toml) : value;
+}
+
+Json document_of(const Recipe& recipe, const TriedChange& tried) {
+    Json change = Json::object();
+    for (const RecipeChange& each : tried.change) {
+        change[each.key] = value_of(each.value);
+    }
+    Json document = {{"change", change}, {"predicted", tried.predicted}, {"measured", nullptr}, {"interval", nullptr}};
+    if (tried.measured) {
+        document["measured"] = tried.measured->median;
+        document["interval"] = {tried.measured->low, tried.measured->high};
+    }
+    if (!tried.reason.empty()) {
+        document["reason"] = tried.reason;
+    }
+    if (!tried.pack_codec.empty()) {
+        document["command"] = pack_command(recipe, tried);
+    }
+    return document;
+}
+
+void print_json(const Recipe& recipe, const std::string& output, const TuneResult& result) {
+    const auto list = [&recipe](const std::vector<TriedChange>& changes) {
+        Json documents = Json::array();
+        for (const TriedChange& change : changes) {
+            documents.push_back(document_of(recipe, change));
+        }
+        return documents;
+    };
+    print_document({{"baseline", result.baseline},
+                    {"tuned", result.tuned},
+                    {"kept", list(result.kept)},
+                    {"rolled_back", list(result.rolled_back)},
+                    {"suggested", list(result.suggested)},
+                    {"recipe", output},
+                    {"seconds", result.seconds},
+                    {"interrupted", result.interrupted}});
+}
+
+void add_rows(Table& table, const Recipe& recipe, const std::vector<TriedChange>& changes, const std::string& outcome) {
+    for (const TriedChange& tried : changes) {
+        table.row({tried.pack_codec.empty() ? text_of(tried.change) : pack_command(recipe, tried),
+                   fmt::format("{:.2f}x", tried.predicted),
+                   tried.measured ? fmt::format("{:.2f}x", tried.measured->median) : "",
+                   tried.measured ? fmt::format("{:.2f} to {:.2f}", tried.measured->low, tried.measured->high) : "",
+                   tried.reason.empty() ? outcome : fmt::format("{}: {}", outcome, tried.reason)});
+    }
+}
+
+void print_table(const Recipe& recipe, const std::string& output, const TuneResult& result) {
+    Table table;
+    table.column("change", Table::Align::left);
+    table.column("predicted");
+    table.column("measured");
+    table.column("95 % interval");
+    table.column("outcome", Table::Align::left);
+    add_rows(table, recipe, result.kept, "kept");
+    add_rows(table, recipe, result.suggested, "suggested");
+    add_rows(table, recipe, result.rolled_back, "rolled back");
+    print_lines(table.text());
+    print_stdout("{:.1f} -> {:.1f} images/s, {:.2f}x, in {:.0f} s; {}\n", result.baseline, result.tuned,
+                 result.tuned / result.baseline, result.seconds,
+                 result.kept.empty() ? "nothing to change" : fmt::format("written to {}", output));
+}
+
+std::optional<PackedSample> pack_for_trial(const Recipe& recipe, const std::string& codec, std::int64_t samples,
+                                           const fs::path& folder) {
+    try {
+        const auto packed = pack_part(recipe, codec, samples, folder);
+        return packed ? std::optional(PackedSample{.path = packed->path.string(),
+                                                   .bytes_per_sample = packed->bytes_per_sample})
+                      : std::nullopt;
+    } catch (const Interrupted&) {
+        throw TrialStopped();
+    } catch (const Error& error) {
+        throw TrialFailed(error.what());
+    }
+}
+
+int run(const Options& options) {
+    const Allowed allowed = parse_allowed(options.allow);
+    const double budget = parse_budget(options.budget);
+    const std::string text = read_text(options.recipe);
+    const Recipe recipe = read_recipe(options.recipe, options.sets);
+    require_writable_file(options.output);
+    if (!options.pack.empty()) {
+        require_writable_folder(options.pack);
+    }
+    return run_interruptible([&](const std::atomic<int>& stop) {
+        announce_interrupt("stoker: ending the search; what was found is kept");
+        const TempFolder folder("stoker-tune");
+        const TuneOptions tune_options{
+            .budget_seconds = budget,
+            .allowed = allowed,
+            .keep_packed = !options.pack.empty(),
+            .pack_sample = [&](const std::string& codec,
+                               std::int64_t samples) { return pack_for_trial(recipe, codec, samples, folder.path()); },
+            .on_progress = [](const std::string& line) { print_stderr("{}\n", line); }};
+        TuneResult result;
+        try {
+            result = tune(recipe, options.sets, tune_options, trial_opener(options.recipe, stop));
+        } catch (const TrialStopped&) {
+            throw Interrupted{stop};  // before there was anything to keep
+        }
+        pack_kept(options, recipe, result);
+        write_file(options.output, edit_recipe(text, edits_of(options, recipe, result), options.recipe));
+        options.json ? print_json(recipe, options.output, result) : print_table(recipe, options.output, result);
+        return result.interrupted ? 128 + stop : 0;
+    });
+}
+
+}  // namespace
+
+Command add_tune(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
+    add_set_option(app, options->sets, "device=cpu");
+    app.add_option("-o,--output", options->output, "the recipe to write")->capture_default_str()->type_name("FILE");
+    app.add_option("--budget", options->budget, "the time for the search, such as 90s, 5min or 1h")
+        ->capture_default_str()
+        ->type_name("TIME");
+    app.add_option("--allow", options->allow,
+                   "what may change although the model then learns differently: precision, decode, batch_size")
+        ->type_name("WHAT")
+        ->delimiter(',');
+    app.add_option("--pack", options->pack,
+                   "where packing the data helps, pack all of it into this folder; otherwise it is only suggested")
+        ->type_name("DIR");
+    app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
+    example(app,
+            "  stoker tune recipes/digits.toml -o tuned.toml --budget 2min\n"
+            "  stoker tune recipe.toml --allow precision,decode --pack packed\n"
+            "The learning stays the same unless --allow says otherwise. Ctrl-C ends the search and keeps what was found.");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

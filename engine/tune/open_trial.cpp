@@ -1,0 +1,28 @@
+#include "engine/tune/open_trial.h"
+
+#include <memory>
+
+#include "cli/engine_exec.h"
+#include "cli/terminal/subprocess.h"
+#include "stoker/tune/trial_process.h"
+
+namespace stoker::cli {
+
+OpenTrial trial_opener(const std::string& recipe_path, const std::atomic<int>& stop) {
+    return [recipe_path, &stop](const TrialSpec& spec) -> std::unique_ptr<Trial> {
+        std::vector<std::string> command = {program_path().string(), kTrial.name, recipe_path};
+        for (const std::string& set : spec.sets) {
+            command.insert(command.end(), {"--set", set});
+        }
+        command.insert(command.end(), {"--samples", std::to_string(spec.samples)});
+        if (spec.probe) {
+            command.emplace_back("--probe");
+        }
+        if (spec.single_tensor) {
+            command.emplace_back("--single-tensor");
+        }
+        return std::make_unique<TrialProcess>(std::move(command), stop);
+    };
+}
+
+}  // namespace stoker::cli

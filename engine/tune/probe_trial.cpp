@@ -1,0 +1,162 @@
+// Costs of a recipe one by one: the step on a held batch, the loader without steps, reading without decoding.
+#include <ATen/Parallel.h>
+#include <fcntl.h>
+
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "engine/tune/trial_data.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/train/run/evaluate.h"
+#include "stoker/train/run/run_setup.h"
+#include "stoker/train/run/train_plan.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr int kWarmUpSteps = 5;       // a graph is captured in the fourth step
+constexpr std::int64_t kFetchStride = 7919;  // a prime, so that reading jumps through the data
+
+class Probe {
+  public:
+    explicit Probe(const TrialOptions& options)
+        : plan_(plan_training(endless(options.recipe), open_trial_data(options), nullptr, false,
+                              std::make_shared<Group>())),
+          optimizer_(plan_.model->trainable_parameters(), plan_.recipe.optimizer, options.kernel),
+          step_(*plan_.model, optimizer_, account_, plan_.device, step_options(plan_.recipe, plan_.device),
+                plan_.group.get()),
+          watch_(*plan_.train_loader, plan_.device) {}
+
+    void run() {
+        answer(to_json(facts_of(plan_.data, *plan_.train_loader, plan_.device, step_.compiled())));
+        batch_ = next();
+        plan_.train_loader->set_workers(0);  // they would take the cores of the step
+        while (const std::optional<TrialRequest> request = read_request()) {
+            answer(to_json(measure(*request)));
+        }
+    }
+
+  private:
+    Measurement measure(const TrialRequest& request) {
+        if (request.name == "step") {
+            return steps(request);
+        }
+        return request.name == "load" ? loads(request) : fetches(request);
+    }
+
+    std::shared_ptr<Batch> next() {
+        std::shared_ptr<Batch> batch;
+        while (batch == nullptr) {  // null marks the end of an epoch
+            batch = next_batch(*plan_.train_loader, [](std::span<const BadSample>) {});
+        }
+        return batch;
+    }
+
+    Measurement steps(const TrialRequest& request) {
+        at::set_num_threads(request.count);
+        DeviceCopier copier(plan_.device);
+        const auto step = [&] {
+            step_.run(copier.copy(batch_), plan_.recipe.optimizer.lr);
+            if (++unread_ >= 50) {  // as often as training does
+                step_.take_losses();
+                unread_ = 0;
+            }
+        };
+        for (int i = 0; i < kWarmUpSteps; ++i) {
+            step();
+        }
+        watch_.begin();
+        while (watch_.seconds() < request.seconds) {
+            step();
+            watch_.add(batch_->size());
+        }
+        return watch_.end();
+    }
+
+    // With a cache the first pass over the data fills it and is not counted.
+    Measurement loads(const TrialRequest& request) {
+        Loader& loader = *plan_.train_loader;
+        loader.set_workers(request.count);
+        const bool cached = plan_.recipe.data.cache != "none" && !warm_;
+        const std::int64_t skipped = cached ? loader.batches_per_epoch() + 1 : plan_.recipe.data.prefetch + 1;
+        for (std::int64_t i = 0; i < skipped; ++i) {
+            next();
+        }
+        warm_ = true;
+        watch_.begin();
+        while (watch_.seconds() < request.seconds) {
+            watch_.add(next()->size());
+        }
+        const Measurement done = watch_.end();
+        loader.set_workers(0);
+        return done;
+    }
+
+    void drop_from_page_cache(std::int64_t index) const {
+        std::filesystem::path path = plan_.data.train->path();
+        if (std::filesystem::is_directory(path)) {
+            path /= plan_.data.train->key(index);
+        }
+        const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        if (file.get() >= 0) {
+            posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+        }
+    }
+
+    Measurement fetches(const TrialRequest& request) {
+        const Dataset& dataset = *plan_.data.train;
+        const int threads = std::max(request.count, 1);
+        std::mutex mutex;
+        std::int64_t taken = 0;
+        watch_.begin();
+        const auto read = [&] {
+            Sample sample;
+            for (;;) {
+                std::int64_t index = 0;
+                {
+                    const std::lock_guard lock(mutex);
+                    if (watch_.seconds() >= request.seconds || taken >= dataset.size()) {
+                        return;
+                    }
+                    index = (taken++ * kFetchStride + fetched_) % dataset.size();
+                    watch_.add(1);
+                }
+                drop_from_page_cache(index);
+                try {
+                    dataset.read(index, sample);
+                } catch (const DataError&) {  // a bad sample takes its time, too
+                }
+            }
+        };
+        {
+            std::vector<std::jthread> readers;
+            for (int i = 0; i < threads; ++i) {
+                readers.emplace_back(read);
+            }
+        }
+        fetched_ += taken;
+        return watch_.end();
+    }
+
+    TrainPlan plan_;
+    Account account_;
+    Optimizer optimizer_;
+    Step step_;
+    Stopwatch watch_;
+    std::shared_ptr<Batch> batch_;
+    int unread_ = 0;  // losses
+    bool warm_ = false;
+    std::int64_t fetched_ = 0;
+};
+
+}  // namespace
+
+int serve_probes(const TrialOptions& options) {
+    Probe(options).run();
+    return 0;
+}
+
+}  // namespace stoker::cli

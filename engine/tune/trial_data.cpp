@@ -1,0 +1,131 @@
+#include "engine/tune/trial_data.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+
+#include "cli/terminal/print.h"
+#include "stoker/base/cpu_cores.h"
+#include "stoker/base/memory_limit.h"
+#include "stoker/base/process_memory.h"
+#include "stoker/bridge/torch_cuda.h"
+#include "stoker/cuda/cuda_device.h"
+#include "stoker/formats/subset.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr std::int64_t kEpochs = std::int64_t{1} << 30;
+
+double process_cpu_seconds() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+template <typename Times>
+void subtract(Times& times, const Times& before) {
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        times[i] -= before[i];
+    }
+}
+
+std::optional<std::int64_t> device_bytes(const at::Device& device) {
+    return device.is_cuda() ? std::optional(torch_cuda().memory(device).peak_allocated) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<TrialRequest> read_request() {
+    std::string line;
+    TrialRequest request;
+    if (!std::getline(std::cin, line) || !(std::istringstream(line) >> request.name >> request.seconds >> request.count)) {
+        return std::nullopt;
+    }
+    return request;
+}
+
+void answer(const std::string& line) {
+    write_stdout(line + "\n");
+    std::fflush(stdout);
+}
+
+Recipe endless(Recipe recipe) {
+    recipe.train.epochs = kEpochs;
+    recipe.train.stop_at_nan = false;
+    return recipe;
+}
+
+RecipeData open_trial_data(const TrialOptions& options) {
+    RecipeData data = open_train_data(options.recipe.data);
+    data.val = nullptr;
+    const std::int64_t size = data.train->size();
+    if (options.samples > 0 && options.samples < size && data.train_parts.size() == 1) {
+        std::vector<std::int64_t> indices;
+        for (std::int64_t i = 0; i < options.samples; ++i) {
+            indices.push_back(i * size / options.samples);
+        }
+        data.train = std::make_shared<Subset>(data.train, std::move(indices));
+        data.train_parts = {data.train->size()};
+    }
+    return data;
+}
+
+TrialFacts facts_of(const RecipeData& data, const Loader& loader, const at::Device& device, std::string compiled) {
+    const auto* subset = dynamic_cast<const Subset*>(data.train.get());
+    const Dataset& all = subset != nullptr ? *subset->dataset() : *data.train;
+    const CpuCores cores = cpu_cores();
+    const double shared = cores.quota > 0 ? std::min<double>(cores.affinity, cores.quota) : cores.affinity;
+    return {.device = device.str(),
+            .samples = all.size(),
+            .trial_samples = data.train->size(),
+            .data_bytes = all.bytes(),
+            .workers = loader.workers(),
+            .threads = at::get_num_threads(),
+            .cores = shared / cores.ranks_on_host,
+            .format = std::string(all.format()),
+            .compiled = std::move(compiled),
+            .memory_left = static_cast<double>(memory_left())};
+}
+
+void synchronize(const at::Device& device) {
+    if (!device.is_cpu()) {
+        c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+    }
+}
+
+void Stopwatch::begin(const StepRecord& account) {
+    synchronize(device_);
+    account_ = account;
+    workers_ = loader_.stats().workers;
+    cpu_seconds_ = process_cpu_seconds();
+    images_ = 0;
+    steps_ = 0;
+    begin_ = Clock::now();
+}
+
+Measurement Stopwatch::end(const StepRecord& account) const {
+    synchronize(device_);
+    Measurement done{.images = images_,
+                     .steps = steps_,
+                     .seconds = seconds(),
+                     .cpu_seconds = process_cpu_seconds() - cpu_seconds_,
+                     .peak_rss_mb = peak_rss_mb(),
+                     .device_bytes = device_bytes(device_),
+                     .host = account,
+                     .workers = loader_.stats().workers,
+                     .cached_bytes = loader_.stats().cached_bytes};
+    subtract(done.host.times, account_.times);
+    subtract(done.workers.times, workers_.times);
+    done.workers.samples -= workers_.samples;
+    return done;
+}
+
+}  // namespace stoker::cli

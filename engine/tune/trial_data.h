@@ -1,0 +1,54 @@
+// What both kinds of trials share: opening the data, facts, and differences of counters.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+#include "engine/tune/trial_server.h"
+#include "stoker/bridge/device.h"
+#include "stoker/pipeline/recipe_data.h"
+#include "stoker/tune/measurement.h"
+
+namespace stoker::cli {
+
+// The recipe of a run that never ends by itself.
+Recipe endless(Recipe recipe);
+
+// The training data, or `options.samples` of them.
+RecipeData open_trial_data(const TrialOptions& options);
+
+TrialFacts facts_of(const RecipeData& data, const Loader& loader, const at::Device& device, std::string compiled);
+
+// Waits until the device has done its work.
+void synchronize(const at::Device& device);
+
+// Measures from construction (or `begin`) on.
+class Stopwatch {
+  public:
+    Stopwatch(const Loader& loader, const at::Device& device) : loader_(loader), device_(device) {}
+
+    void begin(const StepRecord& account = {});
+    void add(std::int64_t images) {
+        images_ += images;
+        ++steps_;
+    }
+    double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+    std::int64_t steps() const { return steps_; }
+    Measurement end(const StepRecord& account = {}) const;
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    const Loader& loader_;
+    at::Device device_;
+    Clock::time_point begin_ = {};
+    double cpu_seconds_ = 0;
+    StepRecord account_ = {};
+    StageTimes workers_ = {};
+    std::int64_t images_ = 0;
+    std::int64_t steps_ = 0;
+};
+
+void answer(const std::string& line);
+
+}  // namespace stoker::cli

@@ -1,0 +1,61 @@
+// Predicts the rate of training from costs that are measured one by one: the step on a held batch, the loader alone,
+// reading alone. On a GPU they overlap, so the slowest one decides (DS-Analyzer). On a CPU they share the cores, so the
+// CPU time of a sample bounds the rate as well (Plumber).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace stoker {
+
+// The training step of a batch that is already there. Seconds are of one sample.
+struct StepCost {
+    int threads = 1;  // LibTorch's
+    double seconds = 0;
+    double cpu_seconds = 0;
+};
+
+// The loader without a step. Seconds are of one sample.
+struct LoadCost {
+    int workers = 1;  // 0: the caller's thread
+    double seconds = 0;
+    double cpu_seconds = 0;
+};
+
+struct Costs {
+    double cores = 1;        // that the process may use
+    bool on_device = false;  // the step runs on a GPU and needs no cores
+    // At least one of each, ascending by threads and by workers. With a second entry, for as many as there are cores,
+    // the prediction knows how threads scale and what sharing the cores costs.
+    std::vector<StepCost> step = {};
+    std::vector<LoadCost> load = {};
+    std::optional<double> fetch_rate = {};  // samples a second that storage delivers, where they are not in memory
+};
+
+struct Setting {
+    int workers = 1;
+    int threads = 1;
+};
+
+// Samples a second of the step alone with so many threads, and of the loader alone with so many workers.
+double step_rate(const Costs& costs, int threads);
+double load_rate(const Costs& costs, int workers);
+
+// Samples a second of training.
+double predict_rate(const Costs& costs, const Setting& setting);
+
+// The same, corrected by what training was measured to reach in another setting: costs that were measured one by one
+// leave out what both settings have in common, such as reading losses.
+struct Observed {
+    Setting setting = {};
+    double rate = 0;
+};
+double predict_rate(const Costs& costs, const Setting& setting, const Costs& observed_costs, const Observed& observed);
+
+// The loader's costs if the share `hits` of the samples comes from a cache.
+std::vector<LoadCost> with_cache(const std::vector<LoadCost>& missed, const std::vector<LoadCost>& hit, double hits);
+
+// Amdahl's law: the factor of throughput if the part of the time `share` in [0, 1] becomes `speedup` times as fast.
+double amdahl(double share, double speedup);
+
+}  // namespace stoker

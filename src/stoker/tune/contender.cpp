@@ -1,0 +1,24 @@
+#include "stoker/tune/contender.h"
+
+namespace stoker {
+
+PairedResult compare(Contender& a, Contender& b, double seconds, const PairedOptions& options,
+                     const std::function<bool()>& out_of_time) {
+    const auto rate = [seconds](Contender& contender) { return contender.measure(seconds).rate(); };
+    try {
+        return compare_paired([&] { return rate(a); }, [&] { return rate(b); }, options, out_of_time);
+    } catch (const TrialFailed&) {
+        if (out_of_time()) {
+            throw;
+        }
+        a.close();
+        b.close();
+    }
+    const auto alone = [&rate](Contender& contender, Contender& other) {
+        other.close();
+        return rate(contender);
+    };
+    return compare_paired([&] { return alone(a, b); }, [&] { return alone(b, a); }, options, out_of_time);
+}
+
+}  // namespace stoker

@@ -1,0 +1,29 @@
+// Compares two trials by measuring them in turns: what changes on the machine meanwhile changes both.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "stoker/base/statistics.h"
+
+namespace stoker {
+
+struct PairedOptions {
+    double margin = 0.02;  // a gain below this does not count
+    int least = 5;         // pairs; three where the difference is large
+    int most = 15;
+};
+
+struct PairedResult {
+    Estimate ratio = {};  // of b's rate to a's
+    Decision decision = Decision::open;
+    std::vector<double> a = {};  // rates, pair by pair
+    std::vector<double> b = {};
+};
+
+// Each call of `a` and `b` measures for a while and returns a rate. The order alternates: a b, b a, a b. Ends when the
+// interval is decided, when `out_of_time` returns true, or after `most` pairs.
+PairedResult compare_paired(const std::function<double()>& a, const std::function<double()>& b,
+                            const PairedOptions& options, const std::function<bool()>& out_of_time);
+
+}  // namespace stoker

@@ -1,0 +1,50 @@
+#include "stoker/tune/prober.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stoker {
+namespace {
+
+// 1 and the number of cores.
+std::vector<int> counts_up_to(double cores) {
+    const int all = std::max(static_cast<int>(std::floor(cores)), 1);
+    return all == 1 ? std::vector<int>{1} : std::vector<int>{1, all};
+}
+
+double per_image(double seconds, const Measurement& measured) {
+    return seconds / static_cast<double>(std::max<std::int64_t>(measured.images, 1));
+}
+
+}  // namespace
+
+ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const ProbeOptions& options) {
+    TrialSpec probed = spec;
+    probed.probe = true;
+    probed.samples = options.samples;
+    const std::unique_ptr<Trial> trial = open(probed);
+    const TrialFacts& facts = trial->facts();
+    ProbeResult result{.costs = {.cores = facts.cores, .on_device = facts.device != "cpu"}};
+    const std::vector<int> counts = counts_up_to(facts.cores);
+    if (part != Part::loader) {
+        for (const int threads : result.costs.on_device ? std::vector<int>{facts.threads} : counts) {
+            const Measurement step = trial->ask("step", options.seconds, threads);
+            result.costs.step.push_back({.threads = threads,
+                                         .seconds = per_image(step.seconds, step),
+                                         .cpu_seconds = per_image(step.cpu_seconds, step)});
+        }
+    }
+    if (part != Part::step) {
+        for (const int workers : counts) {
+            const Measurement load = trial->ask("load", options.seconds, workers);
+            result.costs.load.push_back({.workers = workers,
+                                         .seconds = per_image(load.seconds, load),
+                                         .cpu_seconds = per_image(load.cpu_seconds, load)});
+            result.cached_bytes =
+                static_cast<double>(load.cached_bytes) / static_cast<double>(std::max<std::int64_t>(facts.trial_samples, 1));
+        }
+    }
+    return result;
+}
+
+}  // namespace stoker

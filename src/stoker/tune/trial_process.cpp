@@ -1,0 +1,156 @@
+// A socket pair instead of two pipes: writing to a child that has ended is an error, not SIGPIPE.
+#include "stoker/tune/trial_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kPollMilliseconds = 100;
+constexpr std::size_t kMostBytes = 1 << 16;  // of a line
+
+pid_t spawn(std::vector<std::string>& command, int socket) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    // A group of its own: Ctrl-C reaches the parent alone, which ends its trials.
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    std::vector<char*> words;
+    for (std::string& word : command) {
+        words.push_back(word.data());
+    }
+    words.push_back(nullptr);
+    pid_t child = -1;
+    const int error = posix_spawn(&child, words[0], &actions, &attributes, words.data(), environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+        throw errno_error(command.front(), "a program that can be run", error);
+    }
+    return child;
+}
+
+// The reason in {"error": reason}; empty for other lines.
+std::string reason_of(const std::string& line) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    return json.is_object() && json.contains("error") && json["error"].is_string() ? json["error"].get<std::string>()
+                                                                                    : "";
+}
+
+}  // namespace
+
+TrialProcess::TrialProcess(std::vector<std::string> command, const std::atomic<int>& stop, double limit_seconds)
+    : stop_(stop), limit_seconds_(limit_seconds) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        throw errno_error(command.front(), "a socket for its answers");
+    }
+    socket_ = Descriptor(ends[0]);
+    const Descriptor childs(ends[1]);
+    child_ = spawn(command, childs.get());
+    try {
+        facts_ = parse_trial_facts(read_line(limit_seconds_));
+    } catch (...) {
+        end();
+        throw;
+    }
+}
+
+TrialProcess::~TrialProcess() {
+    end();
+}
+
+void TrialProcess::end() {
+    if (child_ > 0) {
+        kill(child_, SIGKILL);
+        while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+        }
+        child_ = -1;
+    }
+}
+
+Measurement TrialProcess::ask(const std::string& request, double seconds, int count) {
+    const std::string line = fmt::format("{} {} {}\n", request, seconds, count);
+    if (child_ < 0) {
+        throw TrialFailed("the trial has ended");
+    }
+    if (send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) != std::ssize(line)) {
+        fail_ended();
+    }
+    return parse_measurement(read_line(seconds + limit_seconds_));
+}
+
+std::string TrialProcess::read_line(double limit_seconds) {
+    const auto begin = Clock::now();
+    for (;;) {
+        if (const std::size_t end_of_line = unread_.find('\n'); end_of_line != std::string::npos) {
+            std::string line = unread_.substr(0, end_of_line);
+            unread_.erase(0, end_of_line + 1);
+            if (std::string reason = reason_of(line); !reason.empty()) {
+                end();
+                throw TrialFailed(reason);
+            }
+            return line;
+        }
+        if (stop_ != 0) {
+            end();
+            throw TrialStopped();
+        }
+        if (std::chrono::duration<double>(Clock::now() - begin).count() > limit_seconds) {
+            end();
+            throw TrialFailed(fmt::format("no answer within {:.0f} s", limit_seconds));
+        }
+        pollfd readable{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+        if (poll(&readable, 1, kPollMilliseconds) <= 0) {
+            continue;
+        }
+        char block[4096];
+        const ssize_t received = recv(socket_.get(), block, sizeof block, 0);
+        if (received < 0 && errno == EINTR) {
+            continue;
+        }
+        if (received <= 0 || unread_.size() > kMostBytes) {
+            fail_ended();
+        }
+        unread_.append(block, static_cast<std::size_t>(received));
+    }
+}
+
+void TrialProcess::fail_ended() {
+    if (stop_ != 0) {  // it was sent the same signal
+        end();
+        throw TrialStopped();
+    }
+    int status = 0;
+    kill(child_, SIGKILL);  // has no effect on a child that has ended, which waitpid has not seen yet
+    while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+    }
+    child_ = -1;
+    if (WIFSIGNALED(status)) {
+        const int signal = WTERMSIG(status);
+        throw TrialFailed(signal == SIGKILL ? "it was killed, most probably because memory ran out"
+                                            : fmt::format("it ended by signal {}", signal));
+    }
+    throw TrialFailed(fmt::format("it ended with exit status {}", WEXITSTATUS(status)));
+}
+
+}  // namespace stoker

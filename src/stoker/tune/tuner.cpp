@@ -1,0 +1,321 @@
+#include "stoker/tune/tuner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "stoker/recipe/schema.h"
+#include "stoker/tune/contender.h"
+#include "stoker/tune/settings.h"
+
+namespace stoker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kWorthTrying = 1.02;   // predicted factors below this are tried only to correct the prediction
+constexpr double kExplored = 0.95;      // neighbours down to this
+constexpr int kMostExplored = 3;        // so many in a row without a gain
+constexpr double kBaselineSeconds = 1.5;
+constexpr double kPassSeconds = 2;      // the samples of a cached trial are loaded in about this time
+constexpr std::int64_t kLeastBatches = 8;
+constexpr double kCacheShare = 0.5;     // of the free memory that a cache may take
+constexpr double kDefaultCacheBytes = 4.0 * (1 << 30);
+
+class Tuner {
+  public:
+    Tuner(const Recipe& recipe, const std::vector<std::string>& sets, const TuneOptions& options, const OpenTrial& open)
+        : recipe_(recipe), given_sets_(sets), options_(options), open_(open) {}
+
+    TuneResult run() {
+        measure_baseline();
+        try {
+            probe_baseline();
+            while (!out_of_time() && try_next()) {
+            }
+        } catch (const TrialStopped&) {
+            result_.interrupted = true;
+        }
+        result_.tuned = rate_;
+        result_.seconds = seconds();
+        return std::move(result_);
+    }
+
+  private:
+    // What may be tried next.
+    struct Candidate {
+        std::vector<RecipeChange> change;
+        Setting setting;
+        Variant* variant = nullptr;  // null: another number of workers or threads
+        double predicted = 1;        // factor; of a variant without costs the most that it can bring
+    };
+
+    double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+    bool out_of_time() const { return seconds() > options_.budget_seconds; }
+    void note(const std::string& line) const {
+        if (options_.on_progress) {
+            options_.on_progress(line);
+        }
+    }
+
+    TrialSpec spec_with(const std::vector<RecipeChange>& change) const {
+        TrialSpec spec{.sets = given_sets_, .samples = samples_};
+        for (const auto* changes : {&kept_, &change}) {
+            const std::vector<std::string> sets = sets_of(*changes);
+            spec.sets.insert(spec.sets.end(), sets.begin(), sets.end());
+        }
+        return spec;
+    }
+
+    void measure_baseline() {
+        note("measuring the recipe as it is");
+        current_ = std::make_unique<Contender>(open_, spec_with({}));
+        facts_ = current_->facts();
+        const Measurement first = current_->measure(kBaselineSeconds);
+        slice_seconds_ = slice_for(first);
+        rate_ = first.rate();
+        result_.baseline = rate_;
+        setting_ = {.workers = facts_.workers, .threads = facts_.threads};
+        observed_ = {.setting = setting_, .rate = rate_};
+        variants_ = variants_of(recipe_, facts_, options_.allowed);
+    }
+
+    // Enough steps that one more or less does not matter.
+    static double slice_for(const Measurement& measured) {
+        constexpr double kSteps = 8;
+        const double step = measured.seconds / static_cast<double>(std::max<std::int64_t>(measured.steps, 1));
+        return std::clamp(kSteps * step, 0.6, 6.0);
+    }
+
+    void probe_baseline() {
+        note(fmt::format("{:.1f} images/s; measuring step and loader one by one", rate_));
+        costs_ = probe(open_, spec_with({}), Part::both, {.seconds = slice_seconds_}).costs;
+        if (facts_.data_bytes > facts_.memory_left) {
+            const std::unique_ptr<Trial> trial = open_({.sets = spec_with({}).sets, .probe = true});
+            costs_.fetch_rate = trial->ask("fetch", slice_seconds_, facts_.workers).rate();
+        }
+        observed_costs_ = costs_;
+    }
+
+    double predicted(const Costs& costs, const Setting& setting) const {
+        return predict_rate(costs, setting, observed_costs_, observed_) / observed_.rate;
+    }
+
+    std::vector<Candidate> candidates() {
+        std::vector<Candidate> all;
+        for (const Setting& setting : settings_to_try(costs_, facts_.device != "cpu")) {
+            if (!was_tried(setting)) {
+                all.push_back({.change = changes_to(setting), .setting = setting, .predicted = predicted(costs_, setting)});
+            }
+        }
+        for (Variant& variant : variants_) {
+            if (variant.tried || !variant.refused.empty() || (!variant.pack_codec.empty() && !options_.pack_sample)) {
+                continue;
+            }
+            const Costs costs = variant.costs ? with_variant(costs_, variant) : without_part(costs_, variant.part);
+            all.push_back({.change = variant.change,
+                           .setting = setting_,
+                           .variant = &variant,
+                           .predicted = predicted(costs, setting_)});
+        }
+        return all;
+    }
+
+    bool was_tried(const Setting& setting) const {
+        return std::ranges::any_of(tried_, [&](const Setting& other) {
+            return other.workers == setting.workers && other.threads == setting.threads;
+        });
+    }
+
+    std::vector<RecipeChange> changes_to(const Setting& setting) const {
+        std::vector<RecipeChange> change;
+        if (setting.workers != setting_.workers) {
+            change.push_back({"data.workers", fmt::to_string(setting.workers)});
+        }
+        if (setting.threads != setting_.threads) {
+            change.push_back({"train.threads", fmt::to_string(setting.threads)});
+        }
+        return change;
+    }
+
+    // False once nothing is left that could help.
+    bool try_next() {
+        std::vector<Candidate> all = candidates();
+        std::erase_if(all, [&](const Candidate& candidate) {
+            const bool explored = candidate.variant == nullptr && explored_ < kMostExplored;
+            return candidate.predicted < (explored ? kExplored : kWorthTrying);
+        });
+        if (all.empty()) {
+            return false;
+        }
+        const auto best = std::ranges::max_element(all, {}, &Candidate::predicted);
+        if (best->variant != nullptr && !best->variant->costs) {
+            probe_variant(*best->variant);
+        } else {
+            try_candidate(*best);
+        }
+        return true;
+    }
+
+    // Samples whose cached pixels, or packed records, stand for the whole data set.
+    std::int64_t sample_count() const {
+        const auto fast = static_cast<std::int64_t>(kPassSeconds * load_rate(costs_, static_cast<int>(costs_.cores)));
+        return std::min(facts_.samples, std::max(fast, kLeastBatches * recipe_.data.batch_size));
+    }
+
+    void probe_variant(Variant& variant) {
+        note(fmt::format("measuring the costs of {}", name_of(variant)));
+        try {
+            if (!variant.pack_codec.empty() && !pack(variant)) {
+                variant.refused = "the data cannot be packed so";
+                return;
+            }
+            const bool cache = has_cache(variant.change);
+            const ProbeResult found =
+                probe(open_, spec_with(variant.change), variant.part,
+                      {.seconds = slice_seconds_, .samples = cache ? sample_count() : std::int64_t{0}});
+            variant.costs = found.costs;
+            if (cache) {
+                fit_cache(variant, found.cached_bytes);
+            }
+        } catch (const TrialFailed& error) {
+            variant.refused = error.what();
+            result_.rolled_back.push_back(
+                {.change = variant.change, .pack_codec = variant.pack_codec, .reason = error.what()});
+        }
+    }
+
+    static bool has_cache(const std::vector<RecipeChange>& change) {
+        return std::ranges::any_of(change, [](const RecipeChange& each) { return each.key == "data.cache"; });
+    }
+
+    static std::string name_of(const Variant& variant) {
+        return variant.pack_codec.empty() ? text_of(variant.change) : "packing with --codec " + variant.pack_codec;
+    }
+
+    bool pack(Variant& variant) const {
+        const std::optional<PackedSample> packed = options_.pack_sample(variant.pack_codec, sample_count());
+        if (packed) {
+            variant.change = {{"data.train", fmt::format("\"{}\"", packed->path)}};
+        }
+        return packed.has_value();
+    }
+
+    // A cache that cannot hold all samples is not tried: with a random order it helps too little.
+    void fit_cache(Variant& variant, double sample_bytes) const {
+        constexpr double kRoom = 1.25;  // validation data has its share
+        const double bytes = kRoom * sample_bytes * static_cast<double>(facts_.samples);
+        if (bytes > kCacheShare * facts_.memory_left) {
+            variant.refused = fmt::format("the cache would take {:.1f} GiB", bytes / (1 << 30));
+        } else if (bytes > kDefaultCacheBytes) {
+            variant.change.push_back({"data.cache_bytes", fmt::format("\"{:.0f}GiB\"", std::ceil(bytes / (1 << 30)))});
+        }
+    }
+
+    void try_candidate(const Candidate& candidate) {
+        mark_tried(candidate);
+        TriedChange tried{.change = candidate.change,
+                          .before = values_before(candidate.change),
+                          .pack_codec = candidate.variant != nullptr ? candidate.variant->pack_codec : "",
+                          .predicted = candidate.predicted};
+        note(fmt::format("{}: predicted {:.2f}x",
+                         candidate.variant != nullptr ? name_of(*candidate.variant) : text_of(candidate.change),
+                         candidate.predicted));
+        TrialSpec spec = spec_with(candidate.change);
+        const std::int64_t samples = has_cache(candidate.change) ? sample_count() : samples_;
+        spec.samples = tried.pack_codec.empty() ? samples : 0;
+        auto contender = std::make_unique<Contender>(open_, spec);
+        PairedResult pairs;
+        try {
+            pairs = compare(*current_, *contender, slice_seconds_, options_.paired, [this] { return out_of_time(); });
+        } catch (const TrialFailed& error) {
+            tried.reason = error.what();
+            result_.rolled_back.push_back(std::move(tried));
+            explored_ += candidate.predicted < kWorthTrying ? 1 : 0;
+            return;
+        }
+        tried.measured = pairs.ratio;
+        const bool better = pairs.decision == Decision::better ||
+                            (pairs.decision == Decision::open && pairs.ratio.low > 1 &&
+                             pairs.ratio.median > 1 + options_.paired.margin);
+        note(fmt::format("  measured {:.2f}x [{:.2f}, {:.2f}]", pairs.ratio.median, pairs.ratio.low, pairs.ratio.high));
+        if (!better) {
+            tried.reason = pairs.ratio.high < 1 ? "slower" : "no gain";
+            result_.rolled_back.push_back(std::move(tried));
+            explored_ += candidate.predicted < kWorthTrying ? 1 : 0;
+        } else if (!tried.pack_codec.empty() && !options_.keep_packed) {
+            result_.suggested.push_back(std::move(tried));
+        } else {
+            keep(candidate, std::move(tried), std::move(contender), samples, pairs);
+        }
+    }
+
+    void mark_tried(const Candidate& candidate) {
+        if (candidate.variant != nullptr) {
+            candidate.variant->tried = true;
+        } else {
+            tried_.push_back(candidate.setting);
+        }
+    }
+
+    // As TOML; of the recipe with what was kept.
+    std::vector<std::string> values_before(const std::vector<RecipeChange>& change) const {
+        std::vector<std::string> values;
+        for (const RecipeChange& each : change) {
+            const auto kept = std::ranges::find(kept_, each.key, &RecipeChange::key);
+            values.push_back(kept != kept_.end() ? kept->value : find_schema_key(each.key)->write(recipe_));
+        }
+        return values;
+    }
+
+    void keep(const Candidate& candidate, TriedChange tried, std::unique_ptr<Contender> contender, std::int64_t samples,
+              const PairedResult& pairs) {
+        for (const RecipeChange& each : candidate.change) {
+            std::erase_if(kept_, [&](const RecipeChange& other) { return other.key == each.key; });
+            kept_.push_back(each);
+        }
+        current_ = std::move(contender);
+        samples_ = samples;
+        tried_.push_back(setting_);
+        if (candidate.variant != nullptr) {
+            costs_ = with_variant(costs_, *candidate.variant);
+            tried_.clear();  // with other costs another number of workers may be better
+        }
+        setting_ = candidate.setting;
+        rate_ *= pairs.ratio.median;
+        observed_ = {.setting = setting_, .rate = median(pairs.b)};
+        observed_costs_ = costs_;
+        tried_.push_back(setting_);
+        explored_ = 0;
+        result_.kept.push_back(std::move(tried));
+    }
+
+    const Recipe& recipe_;
+    const std::vector<std::string>& given_sets_;
+    const TuneOptions& options_;
+    const OpenTrial& open_;
+    const Clock::time_point begin_ = Clock::now();
+    TuneResult result_;
+    std::unique_ptr<Contender> current_;
+    TrialFacts facts_;  // of the recipe as it was given
+    double slice_seconds_ = 1;
+    double rate_ = 0;  // of the recipe with what was kept
+    Setting setting_;
+    Costs costs_;
+    Observed observed_;      // the newest measurement, and the costs that belong to it
+    Costs observed_costs_;
+    std::vector<Variant> variants_;
+    std::vector<RecipeChange> kept_;
+    std::vector<Setting> tried_;
+    std::int64_t samples_ = 0;  // of each trial; 0: all
+    int explored_ = 0;
+};
+
+}  // namespace
+
+TuneResult tune(const Recipe& recipe, const std::vector<std::string>& sets, const TuneOptions& options,
+                const OpenTrial& open) {
+    return Tuner(recipe, sets, options, open).run();
+}
+
+}  // namespace stoker

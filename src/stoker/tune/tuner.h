@@ -1,0 +1,63 @@
+// Finds a faster recipe: predicts what each change would gain, applies the best, compares it with what is there in a
+// paired measurement, and keeps it or rolls it back, until nothing helps or the time is spent.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stoker/base/statistics.h"
+#include "stoker/recipe/recipe.h"
+#include "stoker/tune/paired.h"
+#include "stoker/tune/prober.h"
+#include "stoker/tune/trial.h"
+#include "stoker/tune/variants.h"
+
+namespace stoker {
+
+// A packed sample of the training data.
+struct PackedSample {
+    std::string path;
+    std::string target_name;           // "train.stk"
+    double bytes_per_sample = 0;
+};
+
+struct TuneOptions {
+    double budget_seconds = 300;
+    Allowed allowed = {};
+    bool keep_packed = false;  // packing may be kept; otherwise it is a suggestion
+    PairedOptions paired = {};
+    // Packs `samples` samples with a codec; empty where the data cannot be packed so. Null: packing is not tried.
+    std::function<std::optional<PackedSample>(const std::string& codec, std::int64_t samples)> pack_sample = nullptr;
+    // One line on what is being done.
+    std::function<void(const std::string& line)> on_progress = nullptr;
+};
+
+// A change that was tried. Factors of throughput, against the recipe with all changes that were kept before.
+struct TriedChange {
+    std::vector<RecipeChange> change;
+    std::vector<std::string> before = {};  // the values of the changed keys, as TOML
+    std::string pack_codec = {};  // not empty: packing the data with this codec
+    double predicted = 1;
+    std::optional<Estimate> measured = {};  // empty: it failed
+    std::string reason = {};                // why it was rolled back; empty: it was kept
+};
+
+struct TuneResult {
+    double baseline = 0;  // images per second
+    double tuned = 0;
+    std::vector<TriedChange> kept = {};
+    std::vector<TriedChange> rolled_back = {};
+    std::vector<TriedChange> suggested = {};  // packing that would help, without TuneOptions::keep_packed
+    double seconds = 0;
+    bool interrupted = false;
+};
+
+// Throws TrialFailed if the recipe itself cannot be measured, and TrialStopped if it was stopped before that.
+TuneResult tune(const Recipe& recipe, const std::vector<std::string>& sets, const TuneOptions& options,
+                const OpenTrial& open);
+
+}  // namespace stoker

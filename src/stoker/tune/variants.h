@@ -1,0 +1,51 @@
+// What tuning may change besides the numbers of workers and threads: each variant changes the costs of the loader or of
+// the step, which a probe measures.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stoker/diagnose/finding.h"
+#include "stoker/diagnose/predict.h"
+#include "stoker/recipe/recipe.h"
+#include "stoker/tune/trial.h"
+
+namespace stoker {
+
+// What tuning may change although the model learns differently. Everything else gives the same samples in the same
+// order to the same model.
+struct Allowed {
+    bool precision = false;
+    bool decode = false;
+    bool batch_size = false;
+};
+// Reads the names of the members. Throws InvalidArgument for another name.
+Allowed parse_allowed(const std::vector<std::string>& names);
+
+enum class Part : std::uint8_t { loader, step, both };
+
+struct Variant {
+    std::vector<RecipeChange> change;
+    Part part = Part::loader;             // whose costs it changes
+    std::string pack_codec = {};          // not empty: the data is packed with this codec
+    std::optional<Costs> costs = {};      // measured by a probe; of the changed part only
+    std::string refused = {};             // why it cannot be tried
+    bool tried = false;
+};
+
+// The variants of a recipe, as far as they change it.
+std::vector<Variant> variants_of(const Recipe& recipe, const TrialFacts& facts, const Allowed& allowed);
+
+// The costs with the changed part taken from the variant.
+Costs with_variant(Costs costs, const Variant& variant);
+
+// The costs if the changed part took no time: no variant can do better.
+Costs without_part(Costs costs, Part part);
+
+// "data.workers=4", for TrialSpec.
+std::vector<std::string> sets_of(const std::vector<RecipeChange>& change);
+// "data.workers = 4, data.cache = \"ram\""
+std::string text_of(const std::vector<RecipeChange>& change);
+
+}  // namespace stoker

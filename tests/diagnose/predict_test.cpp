@@ -1,0 +1,85 @@
+// Predictions from made-up costs with known answers.
+#include "stoker/diagnose/predict.h"
+
+#include <gtest/gtest.h>
+
+namespace stoker {
+namespace {
+
+// Two cores; a sample takes the loader 10 ms of CPU, the step 4 ms on one thread and 2 ms on two.
+Costs two_cores() {
+    return {.cores = 2,
+            .step = {{.threads = 1, .seconds = 0.004, .cpu_seconds = 0.004},
+                     {.threads = 2, .seconds = 0.002, .cpu_seconds = 0.004}},
+            .load = {{.workers = 1, .seconds = 0.010, .cpu_seconds = 0.010},
+                     {.workers = 2, .seconds = 0.005, .cpu_seconds = 0.010}}};
+}
+
+TEST(Predict, WithoutWorkersTheTimesAddUp) {
+    EXPECT_NEAR(predict_rate(two_cores(), {.workers = 0, .threads = 1}), 1 / 0.014, 1e-6);
+    EXPECT_NEAR(predict_rate(two_cores(), {.workers = 0, .threads = 2}), 1 / 0.012, 1e-6);
+}
+
+TEST(Predict, OneWorkerIsTheLoadersRate) {
+    EXPECT_NEAR(predict_rate(two_cores(), {.workers = 1, .threads = 1}), 100, 1e-6);
+}
+
+TEST(Predict, OnACpuBothShareTheCores) {
+    EXPECT_NEAR(predict_rate(two_cores(), {.workers = 2, .threads = 2}), 2 / 0.014, 1e-6);
+    EXPECT_NEAR(predict_rate(two_cores(), {.workers = 8, .threads = 2}), 2 / 0.014, 1e-6);
+}
+
+TEST(Predict, OnAGpuTheyOverlap) {
+    Costs costs = two_cores();
+    costs.on_device = true;
+    EXPECT_NEAR(predict_rate(costs, {.workers = 2, .threads = 2}), 200, 1e-6);
+    costs.step = {{.threads = 1, .seconds = 0.008, .cpu_seconds = 0.001}};
+    EXPECT_NEAR(predict_rate(costs, {.workers = 2, .threads = 1}), 125, 1e-6);
+}
+
+TEST(Predict, ThreadsFollowAmdahl) {
+    Costs costs = two_cores();
+    costs.cores = 4;
+    costs.step = {{.threads = 1, .seconds = 0.004, .cpu_seconds = 0.004},
+                  {.threads = 4, .seconds = 0.0025, .cpu_seconds = 0.006}};
+    // 2 ms do not scale and 2 ms do.
+    EXPECT_NEAR(step_rate(costs, 2), 1 / 0.003, 1e-6);
+    EXPECT_NEAR(step_rate(costs, 4), 1 / 0.0025, 1e-6);
+}
+
+TEST(Predict, MoreWorkersHelpBeyondTheCoresOnlyWhereTheyWait) {
+    Costs waiting = two_cores();
+    waiting.load = {{.workers = 1, .seconds = 0.010, .cpu_seconds = 0.001},
+                    {.workers = 2, .seconds = 0.005, .cpu_seconds = 0.001}};
+    EXPECT_NEAR(load_rate(waiting, 4), 400, 1e-6);
+    EXPECT_NEAR(load_rate(two_cores(), 4), 200, 1e-6);
+}
+
+TEST(Predict, StorageIsALimit) {
+    Costs costs = two_cores();
+    costs.fetch_rate = 50;
+    EXPECT_NEAR(predict_rate(costs, {.workers = 2, .threads = 2}), 50, 1e-6);
+}
+
+TEST(Predict, WhatWasObservedCorrectsBothAlike) {
+    const Costs costs = two_cores();
+    const Observed observed{.setting = {.workers = 0, .threads = 2}, .rate = 0.9 / 0.012};
+    EXPECT_NEAR(predict_rate(costs, {.workers = 1, .threads = 2}, costs, observed), 90, 1e-6);
+}
+
+TEST(Predict, ACacheThatHoldsHalf) {
+    const std::vector<LoadCost> hit = {{.workers = 1, .seconds = 0.002, .cpu_seconds = 0.002}};
+    const std::vector<LoadCost> half = with_cache(two_cores().load, hit, 0.5);
+    ASSERT_EQ(half.size(), 1);
+    EXPECT_NEAR(half[0].seconds, 0.006, 1e-9);
+    EXPECT_NEAR(half[0].cpu_seconds, 0.006, 1e-9);
+}
+
+TEST(Predict, Amdahl) {
+    EXPECT_NEAR(amdahl(0.5, 2), 1 / 0.75, 1e-9);
+    EXPECT_NEAR(amdahl(0, 10), 1, 1e-9);
+    EXPECT_NEAR(amdahl(0.8, 1e12), 5, 1e-6);
+}
+
+}  // namespace
+}  // namespace stoker
