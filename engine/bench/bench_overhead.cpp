@@ -11,6 +11,7 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/table.h"
+#include "cli/terminal/temp_folder.h"
 #include "engine/commands.h"
 #include "engine/tune/trial_data.h"
 #include "stoker/base/cpu_cores.h"
@@ -33,8 +34,9 @@ struct Options {
 };
 
 constexpr double kLimit = 0.01;         // the cost that is claimed: the whole interval lies below
-constexpr double kBlockSeconds = 0.05;  // or a few steps, if they are longer
+constexpr double kBlockSeconds = 0.25;
 constexpr int kLeastSteps = 2;
+constexpr int kMostSteps = 50;  // after so many steps losses are read and records written
 constexpr int kWarmUpSteps = 10;
 constexpr double kCalibrationSeconds = 1;
 
@@ -115,10 +117,11 @@ Recipe recipe_of(const Options& options, std::int64_t batch) {
 }
 
 void train(const Recipe& recipe, const std::atomic<int>& stop, const std::function<bool(const at::Device&)>& step) {
-    RecipeData data = open_train_data(recipe.data);
-    Trainer trainer(recipe, std::move(data));
+    const TempFolder folder("stoker-overhead");
+    Trainer trainer(recipe, open_train_data(recipe.data));
     std::atomic<int> end = 0;
-    trainer.fit({.on_step =
+    trainer.fit({.out = folder.path() / "run",  // the records are written, too
+                 .on_step =
                      [&](const Progress&) {
                          if (stop != 0 || !step(trainer.device())) {
                              end = SIGTERM;
@@ -185,7 +188,7 @@ Estimate share(const Estimate& ratio) {
 
 std::vector<double> ratios_of(const Options& options, Row& row, const std::atomic<int>& stop,
                               const std::function<void(bool)>& set) {
-    const int steps = std::max(static_cast<int>(1000 * kBlockSeconds / row.milliseconds), kLeastSteps);
+    const int steps = std::clamp(static_cast<int>(1000 * kBlockSeconds / row.milliseconds), kLeastSteps, kMostSteps);
     Blocks blocks(options.seconds, steps, set);
     const BusyCores cores(row.busy);
     train(recipe_of(options, row.batch), stop, [&](const at::Device& device) { return blocks.step(device); });

@@ -220,7 +220,8 @@ Command add_tune(CLI::App& app) {
     app.add_option("--allow", options->allow,
                    "what may change although the model then learns differently: precision, decode, batch_size")
         ->type_name("WHAT")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->check(CLI::IsMember({"precision", "decode", "batch_size"}));
     app.add_option("--pack", options->pack,
                    "where packing the data helps, pack all of it into this folder; otherwise it is only suggested")
         ->type_name("DIR");

@@ -11,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/rng.h"
+#include "stoker/trace/accounting.h"
 #include "stoker/trace/records_json.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/resume_checks.h"
@@ -272,7 +273,7 @@ void TrainLoop::record_facts() {
 
 // With several ranks every call ends an interval, because all of them must take part.
 void TrainLoop::record_interval(std::span<const StepResult> steps, std::chrono::nanoseconds sync, bool last) {
-    if (steps.empty()) {
+    if (steps.empty() || !accounting()) {
         return;
     }
     const bool alone = plan_.group->alone();

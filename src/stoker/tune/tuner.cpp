@@ -90,7 +90,7 @@ class Tuner {
     void probe_baseline() {
         note(fmt::format("{:.1f} images/s; measuring step and loader one by one", rate_));
         costs_ = probe(open_, spec_with({}), Part::both, {.seconds = slice_seconds_}).costs;
-        if (facts_.data_bytes > facts_.memory_left) {
+        if (static_cast<double>(facts_.data_bytes) > facts_.memory_left) {
             const std::unique_ptr<Trial> trial = open_({.sets = spec_with({}).sets, .probe = true});
             costs_.fetch_rate = trial->ask("fetch", slice_seconds_, facts_.workers).rate();
         }

@@ -1,0 +1,219 @@
+# `stoker tune` and its trials: it finds planted bottlenecks, keeps the user's text, and always cleans up.
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import PROGRAM
+
+# Large photos, a small model, and one thread for everything: the loader is the bottleneck.
+OPS = '{op = "resize", size = 32}, {op = "center_crop", size = 32}, {op = "normalize", preset = "imagenet"}'
+SLOW = f"""# My recipe.
+seed = 3
+device = "cpu"
+[data]
+train = "PHOTOS"  # in eight classes
+batch_size = 8
+workers = 0  # to be tuned
+train_ops = [{OPS}]
+val_ops = [{OPS}]
+[model]
+name = "mlp"
+"""
+
+
+@pytest.fixture
+def slow(tmp_path, drawn):
+    path = tmp_path / "slow.toml"
+    path.write_text(SLOW.replace("PHOTOS", str(drawn)))
+    return path
+
+
+def trials_of(pid):
+    """The ids of the running children of a process."""
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [int(each) for each in found.split()]
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def engine():
+    for path in (PROGRAM.parent / "stoker-engine", PROGRAM.parent.parent / "libexec/stoker/stoker-engine"):
+        if path.exists():
+            return path
+    pytest.skip("needs stoker-engine")
+
+
+class Trial:
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [str(engine()), "trial", *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.facts = self.read()
+
+    def read(self):
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, request):
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.process.pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(timeout=20)
+
+
+def test_a_trial_measures_on_request_and_sleeps_between(slow, tmp_path):
+    with Trial(slow, "--set", "data.workers=1") as trial:
+        assert trial.facts["samples"] == 24 and trial.facts["workers"] == 1
+        first = trial.ask("measure 0.3 0")
+        assert first["images"] == first["steps"] * 8 and first["seconds"] >= 0.3
+        # The account covers the measured time, and the workers' clocks the samples.
+        assert abs(sum(first["host_ns"]) / 1e9 / first["seconds"] - 1) < 0.05
+        assert first["workers_samples"] > 0 and first["cpu_seconds"] > 0 and first["peak_rss_mb"] > 50
+        time.sleep(0.5)  # the ring fills up
+        before = trial.cpu_seconds()
+        time.sleep(1)
+        assert trial.cpu_seconds() - before <= 0.03
+        assert trial.ask("measure 0.1 0")["images"] > 0
+    assert trial.process.returncode == 0
+    assert not (tmp_path / "runs").exists()  # it leaves no run folder
+
+
+def test_a_probe_measures_costs_one_by_one(slow):
+    with Trial(slow, "--probe", "--set", "data.workers=1") as trial:
+        step = trial.ask("step 0.2 1")
+        load = trial.ask("load 0.2 1")
+        fetch = trial.ask("fetch 0.2 1")
+    rate = lambda measured: measured["images"] / measured["seconds"]
+    assert rate(step) > 3 * rate(load)
+    assert 0 < fetch["images"] <= 24 and rate(fetch) > rate(load)
+
+
+def test_a_cached_trial_measures_the_warm_cache(slow):
+    with Trial(slow) as plain, Trial(slow, "--set", "data.cache=ram", "--samples", 16) as cached:
+        assert cached.facts["samples"] == 24 and cached.facts["trial_samples"] == 16
+        slow_one, fast_one = plain.ask("measure 0.3 0"), cached.ask("measure 0.3 0")
+    assert fast_one["cached_bytes"] > 0
+    assert fast_one["images"] / fast_one["seconds"] > 2 * slow_one["images"] / slow_one["seconds"]
+
+
+def test_a_trial_says_why_it_failed(slow):
+    with Trial(slow, "--set", "data.train=/no/such/data") as trial:
+        assert "/no/such/data" in trial.facts["error"] and "\n" not in trial.facts["error"]
+    assert trial.process.returncode == 1
+
+
+def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
+    done = stoker("tune", slow, "-o", "tuned.toml", "--budget", "60s", "--json").json()
+    assert done["tuned"] > 1.5 * done["baseline"] > 0
+    kept = {key: value for change in done["kept"] for key, value in change["change"].items()}
+    assert kept.get("data.cache") == "ram" or kept.get("data.workers", 0) >= 1
+    assert set(kept) <= {"data.workers", "data.cache", "train.threads"}  # the learning is the same
+    for change in done["kept"]:
+        low, high = change["interval"]
+        assert 1 < low <= change["measured"] <= high and change["predicted"] > 0.9
+    text = (tmp_path / "tuned.toml").read_text()
+    assert text.startswith("# My recipe.\nseed = 3\n") and "# in eight classes" in text
+    assert re.search(r"^# stoker tune: [\d.]+x \[[\d.]+, [\d.]+\] with data\.", text, re.MULTILINE)
+    for key, value in kept.items():
+        assert re.search(rf"^{key.split('.')[1]} = {json.dumps(value)}", text, re.MULTILINE)
+    assert not list(tmp_path.glob("runs*"))
+    stoker("train", "tuned.toml", "--set", "train.epochs=1", "--json")
+
+
+def test_the_table_and_a_rejected_change(stoker, slow):
+    done = stoker("tune", slow, "--set", "data.workers=1", "--budget", "25s")
+    assert re.search(r"change +predicted +measured +95 % interval +outcome", done.out)
+    assert re.search(r"images/s, [\d.]+x, in \d+ s", done.out)
+
+
+def test_ctrl_c_keeps_what_was_found_and_ends_the_trials(slow, tmp_path):
+    process = subprocess.Popen(
+        [str(PROGRAM), "tune", str(slow), "--budget", "10min", "--json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if "predicted" in line:
+            break
+    trials = trials_of(process.pid)
+    assert trials
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert json.loads(out)["interrupted"] is True
+    assert (tmp_path / "tuned.toml").exists()
+    assert not any(is_running(trial) for trial in trials)
+
+
+def test_trials_end_with_a_killed_parent(slow, tmp_path):
+    process = subprocess.Popen(
+        [str(PROGRAM), "tune", str(slow)], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    for line in process.stderr:
+        if "one by one" in line:
+            break
+    trials = trials_of(process.pid)
+    assert trials
+    process.kill()
+    process.communicate()
+    deadline = time.time() + 20
+    while any(is_running(trial) for trial in trials) and time.time() < deadline:
+        time.sleep(0.05)
+    assert not any(is_running(trial) for trial in trials)
+
+
+def test_wrong_usage(stoker, slow, tmp_path):
+    assert "batch_size" in stoker("tune", slow, "--allow", "ops", status=2).err
+    assert "90s, 5min or 1h" in stoker("tune", slow, "--budget", "soon", status=1).err
+    assert "no/such/data" in stoker("tune", slow, "--set", "data.train=no/such/data", status=1).err
+    assert not (tmp_path / "tuned.toml").exists()
+
+
+def test_techniques(stoker, slow):
+    document = stoker(
+        "bench", "techniques", slow, "--seconds", "0.1", "--pairs", "3", "--samples", "24", "--json"
+    ).json()
+    rows = {row["name"]: row for row in document["techniques"]}
+    assert document["device"] == "cpu" and document["plain"]["images_per_second"] > 0
+    for name in ("pinned memory", "copy stream"):
+        assert rows[name]["alone"] is None and rows[name]["why_not"] == "needs a GPU"
+    assert rows["channels_last"]["why_not"] == "needs a model with convolutions"
+    assert rows["cache"]["alone"]["factor"] > 1.5 and rows["cache"]["added"]["factor"] > 1.5
+    for name in ("workers", "prefetch", "packed format", "dct", "precision", "fused optimizer", "accumulation"):
+        low, high = rows[name]["alone"]["interval"]
+        assert low <= rows[name]["alone"]["factor"] <= high and rows[name]["alone"]["peak_rss_mb"] > 50, name
+
+
+def test_overhead(stoker):
+    document = stoker("bench", "overhead", "--seconds", "1", "--steps", "2", "--device", "cpu", "--json").json()
+    free, busy = document["rows"]
+    assert not free["all_cores_busy"] and busy["all_cores_busy"]
+    for row in (free, busy):
+        assert row["step_ms"] == 2 and row["pairs"] >= 3 and row["batch_size"] >= 1
+        for part in ("account", "control"):
+            low, high = row[part]["interval"]
+            assert low <= row[part]["median"] <= high and -0.9 < row[part]["median"] < 5
+        assert row["below_1_percent"] == (row["account"]["interval"][1] < 0.01)

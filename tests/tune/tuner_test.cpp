@@ -1,0 +1,190 @@
+// The search on a made-up machine whose rates are known: what it keeps, what it rolls back, and how it ends.
+#include "stoker/tune/tuner.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <map>
+
+namespace stoker {
+namespace {
+
+// A machine with two cores. A sample costs the loader `load` and the step `step` seconds of CPU.
+struct Machine {
+    double load = 0.010;
+    double step = 0.004;
+    double cached_load = 0.001;
+    double channels_last_step = 0.008;
+    double noise = 0.01;
+    std::string fails = {};  // a --set that a trial refuses
+    int stops_after = 1000;  // trials
+    std::vector<TrialSpec> opened = {};
+    int measured = 0;
+};
+
+class FakeTrial final : public Trial {
+  public:
+    FakeTrial(Machine& machine, const TrialSpec& spec) : machine_(machine) {
+        for (const std::string& set : spec.sets) {
+            values_[set.substr(0, set.find('='))] = set.substr(set.find('=') + 1);
+        }
+        facts_ = {.samples = 5000, .trial_samples = 1000, .workers = number("data.workers", 0),
+                  .threads = number("train.threads", 2), .cores = 2, .format = "image_folder", .memory_left = 1e10};
+    }
+
+    const TrialFacts& facts() const override { return facts_; }
+
+    Measurement ask(const std::string& request, double seconds, int count) override {
+        const double load = values_.contains("data.cache") ? machine_.cached_load : machine_.load;
+        const double step = values_["train.channels_last"] == "false" ? machine_.channels_last_step : machine_.step;
+        double rate = 0;
+        double cpu = load + step;
+        if (request == "step") {
+            rate = count / step;
+            cpu = step;
+        } else if (request == "load") {
+            rate = std::max(count, 1) / load;
+            cpu = load;
+        } else {
+            const int workers = facts_.workers;
+            rate = workers == 0 ? 1 / (load + step / facts_.threads)
+                                : std::min({workers / load, facts_.threads / step, 2 / (load + step)});
+        }
+        ++machine_.measured;
+        rate *= 1 + machine_.noise * std::sin(7.0 * machine_.measured);
+        return {.images = static_cast<std::int64_t>(1000 * rate * seconds),
+                .steps = 100,
+                .seconds = 1000 * seconds,
+                .cpu_seconds = cpu * 1000 * rate * seconds,
+                .cached_bytes = 1000};
+    }
+
+  private:
+    int number(const std::string& key, int otherwise) const {
+        const auto found = values_.find(key);
+        return found == values_.end() ? otherwise : std::stoi(found->second);
+    }
+
+    Machine& machine_;
+    std::map<std::string, std::string> values_;
+    TrialFacts facts_;
+};
+
+OpenTrial opener(Machine& machine) {
+    return [&machine](const TrialSpec& spec) -> std::unique_ptr<Trial> {
+        machine.opened.push_back(spec);
+        if (static_cast<int>(machine.opened.size()) > machine.stops_after) {
+            throw TrialStopped();
+        }
+        for (const std::string& set : spec.sets) {
+            if (!machine.fails.empty() && set == machine.fails) {
+                throw TrialFailed("no memory");
+            }
+        }
+        return std::make_unique<FakeTrial>(machine, spec);
+    };
+}
+
+Recipe photos() {
+    return parse_recipe("[data]\ntrain = \"photos\"\nworkers = 0\n[model]\nname = \"resnet18\"\n", "photos.toml");
+}
+
+std::vector<std::string> changes_of(const std::vector<TriedChange>& tried) {
+    std::vector<std::string> texts;
+    for (const TriedChange& each : tried) {
+        texts.push_back(text_of(each.change));
+    }
+    return texts;
+}
+
+TEST(Tuner, FindsWorkersAndTheCache) {
+    Machine machine;
+    const TuneResult result = tune(photos(), {}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.kept), testing::Contains(testing::HasSubstr("data.cache")));
+    EXPECT_THAT(changes_of(result.kept), testing::Contains(testing::HasSubstr("data.workers")));
+    // Two cores, and 5 ms of CPU for a sample.
+    EXPECT_NEAR(result.tuned, 400, 40);
+    EXPECT_NEAR(result.baseline, 1 / 0.012, 3);
+    for (const TriedChange& kept : result.kept) {
+        EXPECT_NEAR(kept.predicted / kept.measured->median, 1, 0.15) << text_of(kept.change);
+    }
+}
+
+TEST(Tuner, NeverTouchesWhatChangesTheLearning) {
+    Machine machine;
+    tune(photos(), {}, {}, opener(machine));
+    for (const TrialSpec& spec : machine.opened) {
+        for (const std::string& set : spec.sets) {
+            EXPECT_THAT(set.substr(0, set.find('=')),
+                        testing::AnyOf("data.workers", "train.threads", "data.cache", "data.cache_bytes",
+                                       "train.channels_last"));
+        }
+    }
+}
+
+TEST(Tuner, AHealthyRecipeStaysAsItIs) {
+    Machine machine{.load = 0.0001, .step = 0.020, .cached_load = 0.0001, .channels_last_step = 0.030};
+    Recipe recipe = photos();
+    const TuneResult result = tune(recipe, {"data.workers=1"}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.kept), testing::IsEmpty());
+    EXPECT_EQ(result.tuned, result.baseline);
+}
+
+TEST(Tuner, AFailingTrialIsNotTheEnd) {
+    Machine machine{.fails = "data.cache=\"ram\""};
+    const TuneResult result = tune(photos(), {}, {}, opener(machine));
+    ASSERT_FALSE(result.rolled_back.empty());
+    EXPECT_THAT(result.rolled_back, testing::Contains(testing::Field(&TriedChange::reason, "no memory")));
+    EXPECT_THAT(changes_of(result.kept), testing::Contains(testing::HasSubstr("data.workers")));
+}
+
+TEST(Tuner, ARecipeThatCannotBeMeasuredIsAnError) {
+    Machine machine{.fails = "data.workers=0"};
+    EXPECT_THROW(tune(photos(), {"data.workers=0"}, {}, opener(machine)), TrialFailed);
+}
+
+TEST(Tuner, StoppingKeepsWhatWasFound) {
+    Machine machine{.stops_after = 5};
+    const TuneResult result = tune(photos(), {}, {}, opener(machine));
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_FALSE(result.kept.empty());
+    EXPECT_GT(result.tuned, result.baseline);
+}
+
+TEST(Tuner, EndsWhenTheTimeIsSpent) {
+    Machine machine;
+    const TuneResult result = tune(photos(), {}, {.budget_seconds = 0}, opener(machine));
+    EXPECT_TRUE(result.kept.empty());
+    EXPECT_FALSE(result.interrupted);
+}
+
+TEST(Tuner, PackingIsSuggestedUnlessItMayBeKept) {
+    const auto pack = [](const std::string& codec, std::int64_t) {
+        return codec == "raw" ? std::optional(PackedSample{.path = "sample.stk"}) : std::nullopt;
+    };
+    Machine machine;
+    const OpenTrial open = opener(machine);
+    // What is packed is as cheap as what is cached.
+    const OpenTrial packed = [&](TrialSpec spec) {
+        for (std::string& set : spec.sets) {
+            set = set.starts_with("data.train=") ? "data.cache=\"packed\"" : set;
+        }
+        return open(spec);
+    };
+    machine.fails = "data.cache=\"ram\"";
+    const TuneResult suggested = tune(photos(), {}, {.pack_sample = pack}, packed);
+    ASSERT_EQ(suggested.suggested.size(), 1);
+    EXPECT_EQ(suggested.suggested[0].pack_codec, "raw");
+    const TuneResult kept = tune(photos(), {}, {.keep_packed = true, .pack_sample = pack}, packed);
+    EXPECT_TRUE(kept.suggested.empty());
+    EXPECT_THAT(changes_of(kept.kept), testing::Contains("data.train = \"sample.stk\""));
+}
+
+TEST(Allowed, NamesWhatMayChange) {
+    EXPECT_TRUE(parse_allowed({"precision"}).precision);
+    EXPECT_FALSE(parse_allowed({"precision"}).decode);
+    EXPECT_THROW(parse_allowed({"ops"}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace stoker
