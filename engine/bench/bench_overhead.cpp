@@ -2,6 +2,7 @@
 // blocks of equal length, in the order off on on off or on off off on, drawn at random. Each half of four blocks is a
 // pair; throughput is taken by the clock from the first step of a block to the last. The same with a switch that does
 // nothing is the control.
+#include <csignal>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>

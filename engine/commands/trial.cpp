@@ -32,7 +32,8 @@ int run(const Options& options) {
         return options.probe ? serve_probes(trial) : serve_training(trial);
     } catch (const std::exception& error) {
         using Json = nlohmann::json;
-        answer(Json{{"error", error.what()}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+        const std::string reason = error.what();  // LibTorch's has a backtrace below
+        answer(Json{{"error", reason.substr(0, reason.find('\n'))}}.dump(-1, ' ', false, Json::error_handler_t::replace));
         return 1;
     }
 }

@@ -18,6 +18,7 @@
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/recipe/recipe_edit.h"
+#include "stoker/recipe/schema.h"
 #include "stoker/recipe/values.h"
 
 namespace stoker::cli {

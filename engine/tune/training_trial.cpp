@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <atomic>
-#include <cstdlib>
+#include <csignal>
 
 #include "engine/tune/trial_data.h"
 #include "stoker/train/trainer.h"

@@ -21,7 +21,6 @@ namespace stoker {
 // A packed sample of the training data.
 struct PackedSample {
     std::string path;
-    std::string target_name;           // "train.stk"
     double bytes_per_sample = 0;
 };
 
