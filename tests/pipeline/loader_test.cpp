@@ -296,6 +296,35 @@ TEST(Loader, StatsCountTheWork) {
     }
 }
 
+TEST(Loader, ALogSeesEveryPieceOnce) {
+    for (const int workers : {0, 3}) {
+        WorkLog log;
+        std::int64_t items = 0;
+        StageTimes sum;
+        {
+            Loader loader(std::make_shared<PixelDataset>(40), random_ops(),
+                          {.batch_size = 8, .workers = workers, .epochs = 1});
+            loader.set_workers(0);  // ends what began before the log
+            loader.restore(loader.state());
+            loader.set_log(&log);
+            loader.set_workers(workers);
+            while (loader.next() != nullptr) {
+            }
+        }
+        for (const WorkSpan& span : log.take_spans()) {
+            EXPECT_LE(span.began, span.ended);
+            EXPECT_EQ(span.worker == WorkSpan::kTrainingThread, workers == 0);
+            EXPECT_GE(span.batch, 0);
+            items += span.end - span.begin;
+            sum += span.times;
+        }
+        EXPECT_EQ(items, 40) << workers << " workers";
+        EXPECT_EQ(sum.samples, 40);
+        EXPECT_FALSE(log.take_levels().empty());
+        EXPECT_TRUE(log.take_spans().empty()) << "taken already";
+    }
+}
+
 TEST(Loader, OtherTypesAreTheFloatsRoundedAndThePixelsThemselves) {
     const auto batch_of = [](Layout layout, DType dtype) {
         Loader loader(std::make_shared<PixelDataset>(12), random_ops(),

@@ -57,6 +57,25 @@ TEST(Account, PartsSumToTheWallTime) {
     EXPECT_NEAR(shares, 1.0, 1e-12);
 }
 
+TEST(Account, AListenerHearsEachChangeOfPhase) {
+    struct Heard : PhaseListener {
+        std::string phases;
+        void entered(Phase phase) noexcept override { phases += std::string(phase_name(phase)) + " "; }
+    } heard;
+    Account account;
+    { const PhaseSpan before(account, Phase::copy); }
+    account.listen(&heard);
+    {
+        const PhaseSpan outer(account, Phase::forward);
+        account.cut();
+        const PhaseSpan same(account, Phase::forward);
+        const PhaseSpan inner(account, Phase::backward);
+    }
+    account.listen(nullptr);
+    { const PhaseSpan after(account, Phase::wait); }
+    EXPECT_EQ(heard.phases, "forward backward forward unmeasured ");
+}
+
 // The shortest of several tries, since a busy machine may suspend the thread at any point.
 template <typename Make>
 StepRecord least_of(Make make) {

@@ -230,7 +230,7 @@ void Loader::work(int id, Worker& worker) {
         const auto task = ring_->take(id);
         clock.lap(Stage::blocked);
         if (task) {
-            run_task(*task, worker.scratch, times);
+            run_task(id, *task, worker.scratch, times);
         }
         const std::lock_guard lock(worker.mutex);
         worker.times += times;
@@ -240,7 +240,27 @@ void Loader::work(int id, Worker& worker) {
     }
 }
 
-void Loader::run_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times) {
+void Loader::run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTimes& times) {
+    WorkLog* const log = log_.load(std::memory_order_acquire);
+    if (log == nullptr) {
+        fill_task(task, scratch, times);
+        return;
+    }
+    const auto began = std::chrono::steady_clock::now();
+    StageTimes own;
+    fill_task(task, scratch, own);
+    log->add({.worker = worker,
+              .batch = task.sequence,
+              .begin = task.begin,
+              .end = task.end,
+              .began = began,
+              .ended = std::chrono::steady_clock::now(),
+              .times = own,
+              .ready = ring_->finished()});
+    times += own;
+}
+
+void Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times) {
     std::int64_t item = task.begin;
     std::exception_ptr error;
     try {
@@ -277,7 +297,7 @@ std::shared_ptr<Batch> Loader::next() {
     }
     while (workers_.empty() && !ring_->ready()) {
         if (const auto task = ring_->try_take()) {
-            run_task(*task, own_scratch_, finished_times_);
+            run_task(WorkSpan::kTrainingThread, *task, own_scratch_, finished_times_);
         }
     }
     if (sequence_ >= end_sequence()) {
@@ -289,6 +309,9 @@ std::shared_ptr<Batch> Loader::next() {
     ++sequence_;
     at_epoch_end_ = sequence_ % batches_per_epoch() == 0;
     std::shared_ptr<Batch> batch = ring_->pop();
+    if (WorkLog* const log = log_.load(std::memory_order_acquire)) {
+        log->taken(ring_->finished());
+    }
     if (batch != nullptr && !batch->bad_samples().empty()) {
         count_bad_samples(*batch);
     }

@@ -20,6 +20,7 @@
 #include "stoker/pipeline/sampling/batch_sampler.h"
 #include "stoker/pipeline/sampling/sampler.h"
 #include "stoker/pipeline/transforms/transform.h"
+#include "stoker/pipeline/work_log.h"
 #include "stoker/trace/stages.h"
 
 namespace stoker {
@@ -90,6 +91,9 @@ class Loader {
 
     LoaderStats stats() const;
 
+    // Records every piece of work from now on; null: none. The log must outlive this object.
+    void set_log(WorkLog* log) { log_ = log; }
+
   private:
     // Buffers that a thread reuses for every sample.
     struct WorkerScratch {
@@ -120,7 +124,8 @@ class Loader {
     void open_batch(Batch& batch, std::int64_t sequence) const;
     void prefetch_until(std::int64_t end);
     void prefetch_batch(std::int64_t sequence) const;
-    void run_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times);
+    void run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTimes& times);
+    void fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times);
     void fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& scratch,
                          StageTimes& times);
     std::optional<BadSample> try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place,
@@ -148,6 +153,7 @@ class Loader {
     std::mutex bad_mutex_;       // guards recorded_bad_, and the batches' lists of bad samples while they are filled
     std::unordered_map<std::int64_t, BadSample> recorded_bad_;  // by index
     std::atomic<bool> any_bad_ = false;                         // recorded_bad_ is not empty
+    std::atomic<WorkLog*> log_ = nullptr;
     StageTimes finished_times_;    // of workers that have ended, and of the caller's thread
     std::mutex prefetch_mutex_;    // guards prefetched_
     std::int64_t prefetched_ = 0;  // the first batch not yet passed to Dataset::prefetch

@@ -134,6 +134,11 @@ bool BatchRing::ready() const {
     return stopped_ || first_open_ >= end_ || front_ready();
 }
 
+std::int64_t BatchRing::finished() const {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::find_if_not(open_, &OpenBatch::finished) - open_.begin();
+}
+
 void BatchRing::give_back(std::unique_ptr<Batch> batch) {
     const std::lock_guard lock(mutex_);
     if (static_cast<std::int64_t>(free_.size()) <= depth_) {

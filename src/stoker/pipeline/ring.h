@@ -53,6 +53,8 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     std::int64_t ready_at_pop() const { return ready_at_pop_; }
     // True if pop would not wait.
     bool ready() const;
+    // Finished batches that the consumer can take without waiting.
+    std::int64_t finished() const;
 
     // Wakes all threads; take and pop return nothing from then on.
     void stop();

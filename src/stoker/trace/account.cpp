@@ -34,6 +34,9 @@ Phase Account::enter(Phase phase) {
     const auto now = Clock::now();
     step_.times[static_cast<std::size_t>(current_)] += now - since_;
     since_ = now;
+    if (listener_ != nullptr && phase != current_) {
+        listener_->entered(phase);
+    }
     return std::exchange(current_, phase);
 }
 

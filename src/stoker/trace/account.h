@@ -39,6 +39,13 @@ struct StepRecord {
     double share(Phase phase) const;  // of total(), in [0, 1]
 };
 
+// Is called at every change of phase, on the training thread: a profiler opens its ranges here.
+class PhaseListener {
+  public:
+    virtual ~PhaseListener() = default;
+    virtual void entered(Phase phase) noexcept = 0;
+};
+
 // Used by the training thread only. The clock runs from construction (or `restore`) on.
 class Account {
   public:
@@ -54,11 +61,15 @@ class Account {
     const StepRecord& sum() const { return sum_; }
     void restore(const StepRecord& sum);
 
+    // Null: none. The listener's own time counts to the phase that begins.
+    void listen(PhaseListener* listener) { listener_ = listener; }
+
   private:
     Clock::time_point since_ = Clock::now();
     Phase current_ = Phase::unmeasured;
     StepRecord step_;
     StepRecord sum_;
+    PhaseListener* listener_ = nullptr;
 };
 
 // Enters `phase` for the lifetime of this object, then returns to the phase that was running.
