@@ -17,6 +17,7 @@ inline constexpr CommandName kEval = {"eval", "evaluate a checkpoint on the vali
 inline constexpr CommandName kPredict = {"predict", "predict the classes of images with a trained model: CSV or JSON"};
 inline constexpr CommandName kExport = {"export",
                                         "write a trained model for other programs: safetensors or TorchScript"};
+inline constexpr CommandName kProfile = {"profile", "profile a few training steps: what holds them up, and where"};
 inline constexpr CommandName kStep = {"step", "time one training step of a model; --peer: Python PyTorch too"};
 inline constexpr CommandName kBench = {"bench", "benchmarks: input pipeline, storage, training step, MNIST ladder"};
 inline constexpr CommandName kTune = {"tune", "find a faster recipe: predict, apply, measure, keep or roll back"};

@@ -12,6 +12,7 @@ constexpr Entry kCommands[] = {
     {kEval.name, kEval.summary, engine_command},
     {kPredict.name, kPredict.summary, engine_command},
     {kExport.name, kExport.summary, engine_command},
+    {kProfile.name, kProfile.summary, engine_command},
     {kTune.name, kTune.summary, engine_command},
     {"launch", "start a command as several processes that train together", add_launch},
     {"inspect", "summarise a data set; --verify decodes every sample", add_inspect},

@@ -9,6 +9,7 @@ Command add_train(CLI::App& app);
 Command add_eval(CLI::App& app);
 Command add_predict(CLI::App& app);
 Command add_export(CLI::App& app);
+Command add_profile(CLI::App& app);
 Command add_tune(CLI::App& app);
 Command add_trial(CLI::App& app);
 

@@ -30,7 +30,8 @@ ARROWS = {
     "models": ["bridge", "fused"],
     "dist": ["bridge"],
     "train": ["models", "dist", "track", "monitor"],
-    "engine": ["train", "pack", "tune", "cli"],  # the program stoker-engine
+    "profile": ["train", "diagnose"],  # Kineto, tables and exports
+    "engine": ["profile", "pack", "tune", "cli"],  # the program stoker-engine
     "cli": ["pipeline", "pack", "track", "diagnose", "monitor"],  # the program stoker
 }
 # Sub-folders: which others of the same folder each may include; "." is the folder itself. Where "." is not listed, its
@@ -57,7 +58,7 @@ SUB_ARROWS = {
             "top": [".", "terminal"]},
     "engine": {"commands": [".", "tune"], "bench": [".", "tune"], "tune": ["."]},
 }
-TORCH_FOLDERS = {"bridge", "models", "dist", "train", "engine"}
+TORCH_FOLDERS = {"bridge", "models", "dist", "train", "profile", "engine"}
 
 # Headers of LibTorch that cost about a gigabyte and ten seconds a file are for these files alone.
 # Everything else includes single operators (<ATen/ops/add.h>) and <ATen/core/Tensor.h>.

@@ -1,0 +1,136 @@
+// stoker profile: trains a few steps of a recipe under LibTorch's profiler, says what holds them up, and writes the
+// profile in the formats of other tools.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fmt/format.h>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "cli/terminal/output_path.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/signals.h"
+#include "engine/commands.h"
+#include "engine/commands/profile_report.h"
+#include "stoker/base/error.h"
+#include "stoker/base/pluralize.h"
+#include "stoker/diagnose/diagnose.h"
+#include "stoker/pipeline/recipe_data.h"
+#include "stoker/profile/profile_files.h"
+#include "stoker/profile/profile_run.h"
+#include "stoker/recipe/recipe.h"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+    std::string recipe;
+    std::vector<std::string> sets;
+    std::string out;
+    ProfileSchedule schedule;
+    bool stacks = false;
+    OperatorTableOptions table;
+    bool json = false;
+};
+
+// data.train, data.mix and data.val.
+std::vector<std::string> all_data(const DataRecipe& recipe) {
+    std::vector<std::string> all = training_sets(recipe);
+    all.push_back(recipe.val);
+    return all;
+}
+
+ProfiledRun run_steps(const Options& options, const Recipe& recipe, Trainer& trainer) {
+    ProgressBar progress;
+    const std::int64_t total = options.schedule.steps();
+    std::int64_t done = 0;
+    const bool prints = trainer.group().first();
+    const auto on_step = [&](const Progress& at) {
+        ++done;
+        if (prints && progress.due("profiling")) {
+            progress.update({.label = "profiling",
+                             .done = done,
+                             .total = total,
+                             .amount = static_cast<double>(done * recipe.data.batch_size),
+                             .unit = "images",
+                             .rate = at.images_per_second});
+        }
+    };
+    ProfiledRun run = profile_run(
+        trainer, recipe,
+        {.schedule = options.schedule, .stacks = options.stacks, .on_step = on_step, .interrupt = &catch_signals()});
+    progress.clear();
+    return run;
+}
+
+int profile(const Options& options, const std::shared_ptr<Group>& group) {
+    const Recipe recipe = recipe_to_profile(read_recipe(options.recipe, options.sets), options.schedule);
+    const std::filesystem::path out = options.out.empty() ? "profiles/" + recipe.name : options.out;
+    if (group->first()) {
+        require_outside_data(out, all_data(recipe.data));
+        require_writable_folder(out);
+        remove_traces(out);
+    }
+    Trainer trainer(recipe, /*resumes=*/false, group);
+    if (group->first()) {
+        print_stderr("{}: {} without the profiler, then {} with it, on {}; step: {}\n", options.recipe,
+                     pluralize(options.schedule.wait, "step"), pluralize(options.schedule.active, "step"),
+                     trainer.device().str(), trainer.compiled());
+    }
+    const ProfiledRun run = run_steps(options, recipe, trainer);
+    if (run.result.interrupted) {
+        print_stderr("stoker: stopped by signal {} before the profile was complete; nothing is written\n",
+                     run.result.signal);
+        return 128 + run.result.signal;
+    }
+    std::vector<ProfileFile> files{write_trace(out, run.profile, {})};
+    if (!group->first()) {
+        return 0;
+    }
+    std::ranges::move(write_tables(out, run.profile, recipe.name), std::back_inserter(files));
+    print_lines(profile_report(run, options.table, files));
+    return 0;
+}
+
+int run(const Options& options) {
+    std::signal(SIGPIPE, SIG_IGN);
+    const std::shared_ptr<Group> group = join_group();
+    try {
+        return profile(options, group);
+    } catch (const RankLost&) {
+        group->leave("");
+        throw;
+    } catch (const std::exception& error) {
+        if (!group->leave(error.what())) {
+            return 1;  // another rank prints the same error
+        }
+        throw;
+    }
+}
+
+}  // namespace
+
+Command add_profile(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    constexpr std::int64_t kMost = 1'000'000;
+    app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
+    add_set_option(app, options->sets, "data.workers=4");
+    app.add_option("-o,--out", options->out, "the folder for all files (default: profiles/<recipe>)")->type_name("DIR");
+    add_number(app, "--steps", options->schedule.active, "steps to record", 1, kMost);
+    add_number(app, "--wait", options->schedule.wait, "steps before that, without the profiler", 0, kMost);
+    add_number(app, "--warmup", options->schedule.warmup, "steps between, with the profiler, not recorded", 0, kMost);
+    add_number(app, "--repeat", options->schedule.repeat, "how often to wait, warm up and record", 1, 1000);
+    app.add_flag("--stacks", options->stacks, "record which line and module of TorchScript code called each operator");
+    add_operator_table_options(app, options->table);
+    app.add_flag("--json", options->json, "one JSON document on stdout instead of the text");
+    example(app,
+            "  stoker profile recipes/cifar10_resnet18.toml -o profiles/cifar10\n"
+            "  stoker profile recipes/digits.toml --set train.compile=none --sort memory --group-by shape\n"
+            "The folder holds a trace for ui.perfetto.dev, TensorBoard and HolisticTraceAnalysis, call stacks for\n"
+            "speedscope, flamegraph.pl and snakeviz, and tables of operators and memory (docs/profile.md).");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

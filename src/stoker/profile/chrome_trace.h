@@ -1,0 +1,23 @@
+// A profile as Chrome JSON with the conventions of torch.profiler, which Perfetto, HolisticTraceAnalysis and
+// torch-tb-profiler read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "stoker/profile/profile.h"
+#include "stoker/trace/records.h"
+
+namespace stoker {
+
+// Times are microseconds from `baseTimeNanoseconds`, the start of the first window. Besides torch.profiler's events:
+// what each thread of the loader did (category "loader"), and the finished batches in its ring as a counter.
+//
+// Perfetto drops a slice that overlaps another of its thread without lying within it, so ranges, the loader's threads
+// and the ranges of a GPU have thread numbers of their own, and what still overlaps gets another number.
+std::string chrome_trace(const Profile& profile, const DeviceFacts& device = {});
+
+// "<host>_<process>.<nanoseconds since 1970>.pt.trace.json.gz", the name that torch-tb-profiler looks for.
+std::string trace_file_name(const Profile& profile);
+
+}  // namespace stoker

@@ -1,0 +1,84 @@
+#include "stoker/profile/flops.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace stoker {
+namespace {
+
+using Shape = std::vector<std::uint64_t>;
+
+// The inputs' shapes; an input that is no tensor has none. Empty for text that is not a list of lists of numbers.
+std::vector<Shape> shapes_of(const std::string& text) {
+    try {
+        return nlohmann::json::parse(text).get<std::vector<Shape>>();
+    } catch (const nlohmann::json::exception&) {
+        return {};
+    }
+}
+
+std::uint64_t product(const Shape& shape) {
+    std::uint64_t product = 1;
+    for (const std::uint64_t size : shape) {
+        product *= size;
+    }
+    return product;
+}
+
+// Two for each weight that meets each position of the output. `output` is (N, out, ...), `weight` (out, in / groups,
+// k...).
+std::uint64_t convolution(const Shape& output, const Shape& weight) {
+    if (output.size() < 3 || weight.size() != output.size() || weight[0] == 0) {
+        return 0;
+    }
+    return 2 * product(output) / weight[0] * product(weight);
+}
+
+// The gradients of input and weight cost as much as the forward each. Where the input needs none, as in a network's
+// first layer, LibTorch does not say so in the shapes; the caller's count is then too high by that half.
+std::uint64_t convolution_backward(const std::vector<Shape>& shapes) {
+    return shapes.size() < 3 ? 0 : 2 * convolution(shapes[0], shapes[2]);
+}
+
+// Scores and their product with the values: (batch, heads, queries, width) with (batch, heads, keys, width).
+std::uint64_t attention(const std::vector<Shape>& shapes) {
+    if (shapes.size() < 3 || shapes[0].size() != 4 || shapes[1].size() != 4 || shapes[2].size() != 4) {
+        return 0;
+    }
+    const Shape& query = shapes[0];
+    const std::uint64_t pairs = query[0] * query[1] * query[2] * shapes[1][2];
+    return 2 * pairs * (query[3] + shapes[2][3]);
+}
+
+}  // namespace
+
+std::uint64_t counted_flops(const ProfileEvent& event) {
+    if (event.shapes.empty()) {
+        return 0;
+    }
+    if (event.name == "aten::convolution_backward") {
+        return convolution_backward(shapes_of(event.shapes));
+    }
+    if (event.name == "aten::scaled_dot_product_attention") {
+        return attention(shapes_of(event.shapes));
+    }
+    return 0;
+}
+
+std::vector<std::uint64_t> flops_of(const Profile& profile, std::span<const EventNode> nodes) {
+    std::vector<std::uint64_t> flops(nodes.size());
+    std::vector<bool> counted(nodes.size());  // this node or one that called it
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const ProfileEvent& event = profile.events[nodes[i].event];
+        if (nodes[i].parent != EventNode::kNone && counted[static_cast<std::size_t>(nodes[i].parent)]) {
+            counted[i] = true;
+            continue;
+        }
+        flops[i] = event.flops > 0 ? event.flops : counted_flops(event);
+        counted[i] = flops[i] > 0;
+    }
+    return flops;
+}
+
+}  // namespace stoker

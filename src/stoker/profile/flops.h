@@ -1,0 +1,21 @@
+// Floating-point operations of a profile's ops: LibTorch's count where it has one, and ours for the ops that it leaves
+// out. A multiply and an add are two.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "stoker/profile/event_tree.h"
+#include "stoker/profile/profile.h"
+
+namespace stoker {
+
+// Of the op with these inputs, from its name and shapes, for the ops that LibTorch does not count: the gradients of a
+// convolution, a convolution called without conv2d, and attention. 0 for all others, and without shapes.
+std::uint64_t counted_flops(const ProfileEvent& event);
+
+// By node. An op within one that has a count has none, so that the sum over all nodes counts everything once.
+std::vector<std::uint64_t> flops_of(const Profile& profile, std::span<const EventNode> nodes);
+
+}  // namespace stoker

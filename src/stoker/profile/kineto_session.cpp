@@ -1,0 +1,157 @@
+#include "stoker/profile/kineto_session.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+#include <torch/csrc/profiler/collection.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+namespace kineto = torch::autograd::profiler;
+namespace impl = torch::profiler::impl;
+using Activity = libkineto::ActivityType;
+
+impl::ProfilerConfig config_of(const KinetoOptions& options) {
+    impl::ExperimentalConfig experimental;
+    experimental.expose_kineto_event_metadata = true;  // grids, streams, bytes of copies
+    return impl::ProfilerConfig(impl::ProfilerState::KINETO, options.shapes, options.memory, options.stacks,
+                                options.flops, options.modules, experimental);
+}
+
+std::set<impl::ActivityType> activities_of(const KinetoOptions& options) {
+    std::set<impl::ActivityType> activities{impl::ActivityType::CPU};
+    if (options.cuda) {
+        activities.insert(impl::ActivityType::CUDA);
+    }
+    return activities;
+}
+
+EventKind kind_of(const kineto::KinetoEvent& event) {
+    switch (static_cast<Activity>(event.activityType())) {
+        case Activity::USER_ANNOTATION:
+            return EventKind::range;
+        case Activity::GPU_USER_ANNOTATION:
+            return EventKind::gpu_range;
+        case Activity::GPU_MEMCPY:
+            return EventKind::copy;
+        case Activity::GPU_MEMSET:
+            return EventKind::fill;
+        case Activity::CONCURRENT_KERNEL:
+            return EventKind::kernel;
+        case Activity::CUDA_RUNTIME:
+        case Activity::CUDA_DRIVER:
+            return EventKind::runtime;
+        case Activity::CUDA_SYNC:
+        case Activity::CUDA_EVENT:
+            return EventKind::sync;
+        case Activity::OVERHEAD:
+            return EventKind::overhead;
+        default:
+            return EventKind::op;
+    }
+}
+
+ProfileEvent event_of(const kineto::KinetoEvent& event) {
+    ProfileEvent out{.name = event.name(),
+                     .kind = kind_of(event),
+                     .start_ns = static_cast<std::int64_t>(event.startNs()),
+                     .end_ns = static_cast<std::int64_t>(event.endNs()),
+                     .thread = event.deviceResourceId(),
+                     .device = event.deviceIndex(),
+                     .id = event.correlationId(),
+                     .op = event.linkedCorrelationId(),
+                     .sequence = event.sequenceNr(),
+                     .forward_thread = static_cast<std::int64_t>(event.fwdThreadId()),
+                     .flops = event.flops(),
+                     .metadata = event.metadataJson()};
+    if (event.hasShapes() && !event.shapes().empty()) {
+        const auto shapes = event.shapes();
+        std::string text;
+        for (const std::vector<std::int64_t>& shape : shapes) {
+            text += fmt::format("{}[{}]", text.empty() ? "" : ", ", fmt::join(shape, ", "));
+        }
+        out.shapes = fmt::format("[{}]", text);
+    }
+    if (event.hasTypes() && !event.dtypes().empty()) {
+        out.types = fmt::format("[\"{}\"]", fmt::join(event.dtypes(), "\", \""));
+    }
+    if (event.hasStack() && !event.stack().empty()) {
+        out.place = event.stack().front();
+    }
+    if (event.hasModuleHierarchy()) {
+        out.module = fmt::format("{}", fmt::join(event.moduleHierarchy(), "."));
+    }
+    return out;
+}
+
+// Allocations are in the tree of events only.
+void add_memory(const kineto::experimental_event_t& event, std::vector<MemoryEvent>& memory) {
+    std::vector<const impl::Result*> waiting{event.get()};
+    while (!waiting.empty()) {
+        const impl::Result& result = *waiting.back();
+        waiting.pop_back();
+        if (result.tag() == impl::EventType::Allocation) {
+            const auto& fields = std::get<impl::ExtraFields<impl::EventType::Allocation>>(result.extra_fields_);
+            memory.push_back({.device = fields.device().is_cpu() ? "cpu" : fields.device().str(),
+                              .at_ns = result.start_time_ns_,
+                              .thread = result.kineto_info_.resource,
+                              .bytes = fields.alloc_size_,
+                              .allocated = static_cast<std::int64_t>(fields.total_allocated_),
+                              .reserved = static_cast<std::int64_t>(fields.total_reserved_),
+                              .address = reinterpret_cast<std::uint64_t>(fields.ptr_)});
+        }
+        for (const auto& child : result.children_) {
+            waiting.push_back(child.get());
+        }
+    }
+}
+
+}  // namespace
+
+KinetoSession::~KinetoSession() {
+    if (running_) {
+        try {
+            kineto::disableProfiler();
+        } catch (const std::exception&) {  // an error is about to be thrown, or has been
+        }
+    }
+}
+
+void KinetoSession::prepare() {
+    kineto::prepareProfiler(config_of(options_), activities_of(options_));
+    prepared_ = true;
+}
+
+void KinetoSession::start() {
+    if (!prepared_) {
+        prepare();
+    }
+    // No scopes: all of them, user ranges included.
+    kineto::enableProfiler(config_of(options_), activities_of(options_));
+    prepared_ = false;
+    running_ = true;
+}
+
+void KinetoSession::stop(Profile& profile) {
+    running_ = false;
+    const std::unique_ptr<kineto::ProfilerResult> result = kineto::disableProfiler();
+    for (const kineto::KinetoEvent& event : result->events()) {
+        if (!event.isHiddenEvent() && event.name() != "[memory]") {
+            profile.events.push_back(event_of(event));
+        }
+    }
+    const std::size_t before = profile.memory.size();
+    for (const kineto::experimental_event_t& event : result->event_tree()) {
+        add_memory(event, profile.memory);
+    }
+    std::ranges::stable_sort(profile.memory.begin() + static_cast<std::ptrdiff_t>(before), profile.memory.end(), {},
+                             &MemoryEvent::at_ns);
+}
+
+}  // namespace stoker

@@ -1,0 +1,57 @@
+#include "stoker/profile/profile_files.h"
+
+#include <array>
+#include <span>
+#include <string_view>
+#include <system_error>
+
+#include "stoker/base/buffer.h"
+#include "stoker/base/file.h"
+#include "stoker/io/gzip.h"
+#include "stoker/profile/chrome_trace.h"
+#include "stoker/profile/event_tree.h"
+#include "stoker/profile/key_averages.h"
+#include "stoker/profile/profile_tables.h"
+#include "stoker/profile/stack_exports.h"
+#include "stoker/profile/stacks.h"
+
+namespace stoker {
+
+void remove_traces(const std::filesystem::path& folder) {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+        if (entry.path().filename().string().ends_with(".pt.trace.json.gz")) {
+            std::filesystem::remove(entry.path(), none);
+        }
+    }
+}
+
+ProfileFile write_trace(const std::filesystem::path& folder, const Profile& profile, const DeviceFacts& device) {
+    const std::string text = chrome_trace(profile, device);
+    const std::array<std::span<const std::byte>, 1> pieces{std::as_bytes(std::span(text))};
+    const Buffer packed = gzip(pieces);
+    const std::array<std::span<const std::byte>, 1> bytes{packed.bytes()};
+    const std::filesystem::path path = folder / trace_file_name(profile);
+    write_file(path, bytes, /*sync=*/false);
+    return {.path = path, .purpose = "timeline, for ui.perfetto.dev, TensorBoard and HolisticTraceAnalysis"};
+}
+
+std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const Profile& profile,
+                                      const std::string& name) {
+    const std::vector<EventNode> nodes = event_tree(profile);
+    const std::vector<ThreadStacks> stacks = thread_stacks(profile, nodes);
+    std::vector<ProfileFile> files;
+    const auto write = [&](std::string_view file, const std::string& text, std::string purpose) {
+        write_file(folder / file, text);
+        files.push_back({.path = folder / file, .purpose = std::move(purpose)});
+    };
+    write("operators.json", operators_json(profile, key_averages(profile, nodes, GroupBy::shape)),
+          "time, memory and FLOPs of each operator and shape");
+    write("memory.json", memory_json(profile), "allocated memory over time");
+    write("speedscope.json", speedscope_json(stacks, name), "call stacks, for speedscope.app");
+    write("stacks.txt", collapsed_stacks(stacks), "call stacks, for flamegraph.pl");
+    write("profile.pstats", pstats_file(stacks), "call stacks, for snakeviz and pstats");
+    return files;
+}
+
+}  // namespace stoker

@@ -1,0 +1,28 @@
+// Writes a profile's files into a folder.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "stoker/profile/profile.h"
+#include "stoker/trace/records.h"
+
+namespace stoker {
+
+struct ProfileFile {
+    std::filesystem::path path;
+    std::string purpose;  // "Chrome trace: open it in ui.perfetto.dev"
+};
+
+// Removes the traces of earlier profiles from `folder`, so that tools that read a whole folder find one run.
+void remove_traces(const std::filesystem::path& folder);
+
+// The trace of this rank. Throws IoError.
+ProfileFile write_trace(const std::filesystem::path& folder, const Profile& profile, const DeviceFacts& device);
+
+// operators.json, memory.json, speedscope.json, stacks.txt and profile.pstats. `name` is the recipe's. Throws IoError.
+std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const Profile& profile,
+                                      const std::string& name);
+
+}  // namespace stoker

@@ -1,0 +1,32 @@
+// Trains some steps of a recipe under the profiler. Nothing is written: no checkpoint and no run folder.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "stoker/profile/profile.h"
+#include "stoker/profile/profile_schedule.h"
+#include "stoker/trace/records.h"
+#include "stoker/train/trainer.h"
+
+namespace stoker {
+
+struct ProfileRunOptions {
+    ProfileSchedule schedule = {};
+    bool stacks = false;  // of TorchScript code, with its modules
+    std::function<void(const Progress&)> on_step = nullptr;
+    const std::atomic<int>* interrupt = nullptr;  // a value other than 0: stop after this step
+};
+
+struct ProfiledRun {
+    Profile profile = {};
+    TrainResult result = {};  // `interrupted` only where `interrupt` asked for it
+};
+
+// The recipe with enough epochs for the schedule.
+Recipe recipe_to_profile(Recipe recipe, const ProfileSchedule& schedule);
+
+// `trainer` was made from a recipe_to_profile. Throws what Trainer::fit throws.
+ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRunOptions& options);
+
+}  // namespace stoker

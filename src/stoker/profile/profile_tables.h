@@ -1,0 +1,25 @@
+// A profile's tables as JSON, and what it adds to the records that the rules read.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "stoker/profile/key_averages.h"
+#include "stoker/profile/profile.h"
+#include "stoker/trace/records.h"
+
+namespace stoker {
+
+// {"steps", "span_us", "flops", "operators": [{"name", "shapes", "stack", "place", "count", "self_us", "total_us",
+// "device_us", "self_bytes", "flops"}...]}
+std::string operators_json(const Profile& profile, std::span<const OperatorStats> rows);
+
+// {"devices": [{"device", "peak_bytes", "points": [[us, allocated, reserved]...]}...]}, microseconds from the start of
+// the first window. On the host `allocated` counts from there, too.
+std::string memory_json(const Profile& profile);
+
+// Operators by name, shapes and place; copies, waits for the device and collectives by kind. The breakdown of a GPU's
+// time is left to the trace's reader.
+ProfileEntry profile_entry(const Profile& profile, std::span<const EventNode> nodes);
+
+}  // namespace stoker

@@ -1,0 +1,123 @@
+#include "stoker/profile/step_profiler.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+// The name under which torch-tb-profiler looks for the time of a loader, among ops.
+constexpr std::string_view kLoaderName = "enumerate(DataLoader)#Loader.__next__";
+
+std::int64_t system_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+std::int64_t steady_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+}  // namespace
+
+StepProfiler::StepProfiler(Account& account, Loader& loader, const StepProfilerOptions& options)
+    : account_(account), loader_(loader), options_(options), session_(options.kineto) {
+    profile_.training_thread = gettid();
+    account_.listen(this);
+}
+
+StepProfiler::~StepProfiler() {
+    account_.listen(nullptr);
+    loader_.set_log(nullptr);
+    inner_.reset();
+    phase_.reset();
+    step_.reset();
+}
+
+void StepProfiler::begin() {
+    prepare_next();
+}
+
+bool StepProfiler::step_done() {
+    inner_.reset();
+    phase_.reset();
+    step_.reset();
+    ++steps_;
+    const ProfileSchedule& schedule = options_.schedule;
+    const bool ends = schedule.at(steps_) != ProfileSchedule::Action::record || steps_ % schedule.cycle() == 0;
+    if (session_.running() && ends) {
+        stop();
+    }
+    prepare_next();
+    return steps_ >= schedule.steps();
+}
+
+// Brings the session into the state that the next step needs.
+void StepProfiler::prepare_next() {
+    const ProfileSchedule& schedule = options_.schedule;
+    const ProfileSchedule::Action action = schedule.at(steps_);
+    if (action == ProfileSchedule::Action::warm_up && steps_ % schedule.cycle() == schedule.wait) {
+        session_.prepare();
+    }
+    if (action == ProfileSchedule::Action::record) {
+        if (!session_.running()) {
+            start();
+        }
+        step_.emplace(fmt::format("ProfilerStep#{}", steps_ + 1));
+    }
+}
+
+void StepProfiler::start() {
+    loader_.set_log(&log_);
+    session_.start();
+    first_step_ = steps_ + 1;
+    profile_.windows.push_back({.begin_ns = system_ns(), .first_step = first_step_});
+}
+
+void StepProfiler::stop() {
+    loader_.set_log(nullptr);
+    profile_.windows.back().end_ns = system_ns();
+    profile_.windows.back().last_step = steps_;
+    session_.stop(profile_);
+    profile_.steady_offset_ns = system_ns() - steady_ns();
+}
+
+Profile StepProfiler::finish() {
+    inner_.reset();
+    phase_.reset();
+    step_.reset();
+    if (session_.running()) {
+        stop();
+    }
+    profile_.work = log_.take_spans();
+    profile_.ring = log_.take_levels();
+    std::ranges::stable_sort(profile_.ring, {}, &RingLevel::at);
+    return std::exchange(profile_, {});
+}
+
+void StepProfiler::entered(Phase phase) noexcept {
+    inner_.reset();
+    phase_.reset();
+    if (session_.running()) {
+        open_phase(phase);
+    }
+}
+
+void StepProfiler::open_phase(Phase phase) {
+    if (phase == Phase::unmeasured) {
+        return;
+    }
+    phase_.emplace(phase_name(phase));
+    if (phase == Phase::wait) {
+        inner_.emplace(kLoaderName, RecordedRange::Scope::op);
+    } else if (phase == Phase::optimizer) {
+        inner_.emplace(fmt::format("Optimizer.step#{}.step", options_.optimizer));
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,61 @@
+// Profiles steps of a run by a schedule: starts and stops Kineto between steps, opens a range for each step and each
+// phase of the account, and collects the loader's work.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "stoker/pipeline/loader.h"
+#include "stoker/profile/kineto_session.h"
+#include "stoker/profile/profile_schedule.h"
+#include "stoker/profile/recorded_range.h"
+#include "stoker/trace/account.h"
+
+namespace stoker {
+
+struct StepProfilerOptions {
+    ProfileSchedule schedule = {};
+    KinetoOptions kineto = {};
+    std::string optimizer = "SGD";  // torch.optim's name
+};
+
+// All calls come from the training thread.
+class StepProfiler final : private PhaseListener {
+  public:
+    // Both must outlive this object.
+    StepProfiler(Account& account, Loader& loader, const StepProfilerOptions& options);
+    StepProfiler(const StepProfiler&) = delete;
+    StepProfiler& operator=(const StepProfiler&) = delete;
+    ~StepProfiler() override;
+
+    // Before the first step.
+    void begin();
+    // After each step. True once the schedule has no more steps.
+    bool step_done();
+    // Ends a recording that is still going on, where a run ends early, and returns everything.
+    Profile finish();
+
+  private:
+    void entered(Phase phase) noexcept override;
+    void open_phase(Phase phase);
+    void prepare_next();
+    void start();
+    void stop();
+
+    Account& account_;
+    Loader& loader_;
+    const StepProfilerOptions options_;
+    KinetoSession session_;
+    WorkLog log_;
+    Profile profile_;
+    std::int64_t steps_ = 0;
+    std::int64_t first_step_ = 0;  // of the window that is open
+    // Inner ranges are closed first.
+    std::optional<RecordedRange> step_;
+    std::optional<RecordedRange> phase_;
+    std::optional<RecordedRange> inner_;
+};
+
+}  // namespace stoker
