@@ -62,6 +62,8 @@ bool TrainLoop::run(const FitOptions& options) {
     }
     if (stopped && !options.out.empty()) {
         save();
+    } else if (stopped && options.on_record) {
+        record_losses(/*last=*/true);
     }
     account_.cut();
     return !stopped;
@@ -266,7 +268,7 @@ void TrainLoop::record_losses(bool last) {
 }
 
 void TrainLoop::record_facts() {
-    if (recorder_.recording()) {
+    if (recorder_.recording() || recorder_.heard()) {
         recorder_.records(to_json_line(run_facts(plan_, step_, optimizer_), steps_) + "\n");
     }
 }

@@ -38,6 +38,7 @@ Trainer::Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> m
 
 TrainResult Trainer::fit(const FitOptions& options) {
     recorder_.set_folder(plan_.group->first() ? options.out : std::filesystem::path());
+    recorder_.listen(options.on_record);
     std::optional<std::int64_t> first;  // the step that the run starts after
     try {
         return with_stoker_errors([&] {
@@ -76,6 +77,7 @@ void Trainer::start(const FitOptions& options) {
         if (!options.resume.empty()) {
             throw InvalidArgument({.where = "resume", .expected = "a run folder to resume in", .got = "none"});
         }
+        loop_.record_facts();
         return;
     }
     const std::string checkpoint = plan_.group->broadcast(recorder_.find_start(options.resume).string());

@@ -125,11 +125,23 @@ void RunRecorder::begin(std::int64_t step) {
     events_.emplace(EventFileOptions{.folder = folder_->path(), .first_step = step + 1});
 }
 
+void RunRecorder::write(const std::string& line) {
+    if (events_) {
+        folder_->metric(line);
+    }
+    if (on_record_) {
+        on_record_(line);
+    }
+}
+
 void RunRecorder::step(const StepResult& result, double loss) {
+    if (!events_ && !on_record_) {
+        return;
+    }
+    write(json_line(result, loss));
     if (!events_) {
         return;
     }
-    folder_->metric(json_line(result, loss));
     const StepLine line{.step = result.step,
                         .epoch = result.epoch,
                         .samples = result.samples,
@@ -141,10 +153,10 @@ void RunRecorder::step(const StepResult& result, double loss) {
 }
 
 void RunRecorder::epoch(const EpochResult& result, std::int64_t step) {
+    write(json_line(result, step));
     if (!events_) {
         return;
     }
-    folder_->metric(json_line(result, step));
     const EpochLine line{.epoch = result.epoch,
                          .step = step,
                          .seconds = result.seconds,
@@ -158,8 +170,8 @@ void RunRecorder::epoch(const EpochResult& result, std::int64_t step) {
 }
 
 void RunRecorder::records(const std::string& lines) {
-    if (events_ && !lines.empty()) {
-        folder_->metric(lines.substr(0, lines.size() - 1));
+    if (!lines.empty()) {
+        write(lines.substr(0, lines.size() - 1));
     }
 }
 

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "stoker/track/event_file.h"
 #include "stoker/train/run/quarantine.h"
@@ -22,6 +24,10 @@ class RunRecorder {
     bool has_folder() const { return folder_.has_value(); }
     // Why the folder could not be locked against other processes; empty if it is locked.
     std::string lock_problem() const { return folder_ ? folder_->lock_problem() : ""; }
+    // Is called with every line of metrics.jsonl, also where there is no folder; null: nobody.
+    void listen(std::function<void(const std::string& line)> on_record) { on_record_ = std::move(on_record); }
+    bool heard() const { return on_record_ != nullptr; }
+
     // True between `create` or `resume` and `finish` or `fail`.
     bool recording() const { return events_.has_value(); }
 
@@ -59,12 +65,14 @@ class RunRecorder {
 
   private:
     void begin(std::int64_t step);
+    void write(const std::string& line);
     void flush();
     void draw_curves();
 
     std::optional<RunFolder> folder_;
     std::optional<EventFile> events_;  // while recording
     Quarantine quarantine_;
+    std::function<void(const std::string&)> on_record_;
 };
 
 }  // namespace stoker
