@@ -65,6 +65,10 @@ ProfiledRun run_steps(const Options& options, const Recipe& recipe, Trainer& tra
     return run;
 }
 
+DeviceFacts device_of(const ProfiledRun& run) {
+    return run.records.ranks.front().facts.device;
+}
+
 int profile(const Options& options, const std::shared_ptr<Group>& group) {
     const Recipe recipe = recipe_to_profile(read_recipe(options.recipe, options.sets), options.schedule);
     const std::filesystem::path out = options.out.empty() ? "profiles/" + recipe.name : options.out;
@@ -85,12 +89,17 @@ int profile(const Options& options, const std::shared_ptr<Group>& group) {
                      run.result.signal);
         return 128 + run.result.signal;
     }
-    std::vector<ProfileFile> files{write_trace(out, run.profile, {})};
+    std::vector<ProfileFile> files{write_trace(out, run.profile, device_of(run))};
     if (!group->first()) {
         return 0;
     }
-    std::ranges::move(write_tables(out, run.profile, recipe.name), std::back_inserter(files));
-    print_lines(profile_report(run, options.table, files));
+    std::ranges::move(write_tables(out, run, recipe.name), std::back_inserter(files));
+    const Diagnosis diagnosis = diagnose(run.records);
+    if (options.json) {
+        print_lines(to_json(run.records, diagnosis) + "\n");
+    } else {
+        print_lines(profile_report(run, diagnosis, options.table, files));
+    }
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/diagnose/finding.h"
 #include "stoker/profile/key_averages.h"
 #include "stoker/profile/profile_files.h"
 #include "stoker/profile/profile_run.h"
@@ -23,7 +24,7 @@ void add_operator_table_options(CLI::App& app, OperatorTableOptions& options);
 // "operators of 10 steps", one a row. Columns without a value in any row are left out.
 std::string operator_table(const Profile& profile, const OperatorTableOptions& options);
 
-std::string profile_report(const ProfiledRun& run, const OperatorTableOptions& options,
+std::string profile_report(const ProfiledRun& run, const Diagnosis& diagnosis, const OperatorTableOptions& options,
                            std::span<const ProfileFile> files);
 
 }  // namespace stoker::cli

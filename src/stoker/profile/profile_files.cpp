@@ -1,5 +1,8 @@
 #include "stoker/profile/profile_files.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <array>
 #include <span>
 #include <string_view>
@@ -36,8 +39,9 @@ ProfileFile write_trace(const std::filesystem::path& folder, const Profile& prof
     return {.path = path, .purpose = "timeline, for ui.perfetto.dev, TensorBoard and HolisticTraceAnalysis"};
 }
 
-std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const Profile& profile,
+std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const ProfiledRun& run,
                                       const std::string& name) {
+    const Profile& profile = run.profile;
     const std::vector<EventNode> nodes = event_tree(profile);
     const std::vector<ThreadStacks> stacks = thread_stacks(profile, nodes);
     std::vector<ProfileFile> files;
@@ -45,6 +49,8 @@ std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const
         write_file(folder / file, text);
         files.push_back({.path = folder / file, .purpose = std::move(purpose)});
     };
+    write("metrics.jsonl", fmt::format("{}\n", fmt::join(run.lines, "\n")),
+          "records of every step, for stoker diagnose");
     write("operators.json", operators_json(profile, key_averages(profile, nodes, GroupBy::shape)),
           "time, memory and FLOPs of each operator and shape");
     write("memory.json", memory_json(profile), "allocated memory over time");

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stoker/profile/profile.h"
+#include "stoker/profile/profile_run.h"
 #include "stoker/trace/records.h"
 
 namespace stoker {
@@ -21,8 +21,9 @@ void remove_traces(const std::filesystem::path& folder);
 // The trace of this rank. Throws IoError.
 ProfileFile write_trace(const std::filesystem::path& folder, const Profile& profile, const DeviceFacts& device);
 
-// operators.json, memory.json, speedscope.json, stacks.txt and profile.pstats. `name` is the recipe's. Throws IoError.
-std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const Profile& profile,
+// metrics.jsonl, operators.json, memory.json, speedscope.json, stacks.txt and profile.pstats. `name` is the recipe's.
+// Throws IoError.
+std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const ProfiledRun& run,
                                       const std::string& name);
 
 }  // namespace stoker

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "stoker/profile/profile.h"
 #include "stoker/profile/profile_schedule.h"
@@ -20,7 +22,10 @@ struct ProfileRunOptions {
 
 struct ProfiledRun {
     Profile profile = {};
-    TrainResult result = {};  // `interrupted` only where `interrupt` asked for it
+    // For the rules: the steps without the profiler, where there are enough of them, and what the profile adds.
+    RunRecords records = {};
+    std::vector<std::string> lines = {};  // of metrics.jsonl, all steps
+    TrainResult result = {};              // `interrupted` only where `interrupt` asked for it
 };
 
 // The recipe with enough epochs for the schedule.
