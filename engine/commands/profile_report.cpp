@@ -79,7 +79,7 @@ void add_operator_table_options(CLI::App& app, OperatorTableOptions& options) {
     add_number(app, "--rows", options.rows, "rows of that table to print", 0, 100'000);
 }
 
-std::string operator_table(const Profile& profile, const OperatorTableOptions& options) {
+std::string operator_table(const Profile& profile, const OperatorTableOptions& options, bool fused) {
     constexpr std::size_t kWidest = 60;
     const std::vector<EventNode> nodes = event_tree(profile);
     std::vector<OperatorStats> rows = key_averages(profile, nodes, *group_by(options.group_by));
@@ -125,7 +125,10 @@ std::string operator_table(const Profile& profile, const OperatorTableOptions& o
         table.row(cells);
     }
     if (rows.empty()) {
-        return "\nno operator of LibTorch ran in the recorded steps\n";
+        return fused
+                   ? "\nno operator of LibTorch ran: the step is fused (--set train.compile=none profiles it operator "
+                     "by operator)\n"
+                   : "\nno operator of LibTorch ran in the recorded steps\n";
     }
     std::string text = fmt::format("\noperators of {}\n{}", pluralize(recorded_steps(profile), "step"), table.text());
     if (shown < rows.size()) {
@@ -136,8 +139,8 @@ std::string operator_table(const Profile& profile, const OperatorTableOptions& o
 
 std::string profile_report(const ProfiledRun& run, const Diagnosis& diagnosis, const OperatorTableOptions& options,
                            std::span<const ProfileFile> files) {
-    std::string text =
-        findings_text(diagnosis) + account_report(run.result) + operator_table(run.profile, options) + "\n";
+    std::string text = findings_text(diagnosis) + account_report(run.result) +
+                       operator_table(run.profile, options, run.result.compiled == "fused") + "\n";
     for (const ProfileFile& file : files) {
         text += fmt::format("{}: {}\n", file.path.string(), file.purpose);
     }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <optional>
 
 #include "cli/terminal/accuracy.h"
 #include "cli/terminal/advice.h"
@@ -20,6 +21,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/pipeline/recipe_data.h"
+#include "stoker/profile/nvtx_ranges.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/recipe/values.h"
 #include "stoker/train/step/schedule.h"
@@ -357,6 +359,10 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     const bool resumes =
         !options.resume.empty() && find_checkpoint(options.resume == "auto" ? out : options.resume).has_value();
     Trainer trainer(recipe, resumes, group);
+    std::optional<NvtxRanges> ranges;
+    if (nvtx_listens()) {
+        ranges.emplace(trainer.account());
+    }
     const FitOptions fit{.out = out, .resume = options.resume, .interrupt = &catch_signals(), .save = &saves};
     TrainResult result;
     if (group->first()) {  // only rank 0 prints

@@ -51,6 +51,7 @@ std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const
     };
     write("metrics.jsonl", fmt::format("{}\n", fmt::join(run.lines, "\n")),
           "records of every step, for stoker diagnose");
+    write("recipe.toml", run.recipe, "the recipe as it was profiled");
     write("operators.json", operators_json(profile, key_averages(profile, nodes, GroupBy::shape)),
           "time, memory and FLOPs of each operator and shape");
     write("memory.json", memory_json(profile), "allocated memory over time");

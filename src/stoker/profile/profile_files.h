@@ -21,8 +21,8 @@ void remove_traces(const std::filesystem::path& folder);
 // The trace of this rank. Throws IoError.
 ProfileFile write_trace(const std::filesystem::path& folder, const Profile& profile, const DeviceFacts& device);
 
-// metrics.jsonl, operators.json, memory.json, speedscope.json, stacks.txt and profile.pstats. `name` is the recipe's.
-// Throws IoError.
+// metrics.jsonl, recipe.toml, operators.json, memory.json, speedscope.json, stacks.txt and profile.pstats. `name` is
+// the recipe's. Throws IoError.
 std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const ProfiledRun& run,
                                       const std::string& name);
 

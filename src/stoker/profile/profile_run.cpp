@@ -38,14 +38,24 @@ void keep_plain_steps(const ProfileSchedule& schedule, std::vector<StepEntry>& s
     }
 }
 
-RunRecords records_of(const std::vector<std::string>& lines, const Recipe& recipe) {
+StepRecord sum_of(const std::vector<StepEntry>& steps) {
+    StepRecord sum;
+    for (const StepEntry& step : steps) {
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            sum.times[i] += step.host.times[i];
+        }
+    }
+    return sum;
+}
+
+RunRecords records_of(const std::vector<std::string>& lines, const std::string& recipe) {
     RunRecords records;
     for (const std::string& line : lines) {
         if (const std::string problem = add_record(line, records); !problem.empty()) {
             throw InternalError({.where = "profile", .expected = "records of the run", .got = problem});
         }
     }
-    records.recipe = recipe_keys(recipe_to_toml(recipe), "the recipe");
+    records.recipe = recipe_keys(recipe, "the recipe");
     if (records.ranks.empty()) {
         records.ranks.emplace_back();
     }
@@ -97,10 +107,12 @@ ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRun
     if (!trainer.group().alone()) {
         run.profile.backend = trainer.device().is_cuda() ? "nccl" : "gloo";
     }
-    run.records = records_of(run.lines, recipe);
+    run.recipe = recipe_to_toml(recipe);
+    run.records = records_of(run.lines, run.recipe);
     for (RankRecords& rank : run.records.ranks) {
         keep_plain_steps(options.schedule, rank.steps);
         if (rank.facts.rank == run.profile.rank) {
+            run.result.account = sum_of(rank.steps);
             rank.profile = profile_entry(run.profile, event_tree(run.profile));
         }
     }

@@ -25,7 +25,8 @@ struct ProfiledRun {
     // For the rules: the steps without the profiler, where there are enough of them, and what the profile adds.
     RunRecords records = {};
     std::vector<std::string> lines = {};  // of metrics.jsonl, all steps
-    TrainResult result = {};              // `interrupted` only where `interrupt` asked for it
+    std::string recipe = {};              // TOML
+    TrainResult result = {};  // its account is of the steps in `records`; `interrupted`: `interrupt` asked for it
 };
 
 // The recipe with enough epochs for the schedule.
