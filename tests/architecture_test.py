@@ -23,7 +23,7 @@ ARROWS = {
     "fused": ["base"],
     "pipeline": ["formats", "codecs", "ops", "recipe"],
     "pack": ["pipeline"],
-    "diagnose": ["trace", "track"],  # records -> findings
+    "diagnose": ["trace", "track", "io"],  # records -> findings; traces -> records
     "tune": ["diagnose"],  # trials, paired measurement, search
     # LibTorch begins here.
     "bridge": ["pipeline"],
@@ -51,7 +51,7 @@ SUB_ARROWS = {
         "webdataset": [".", "arrays"],
     },
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"]},
-    "diagnose": {"report": ["."], "rules": ["."]},
+    "diagnose": {"report": ["."], "rules": ["."], "trace": ["."]},
     "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": []},
     "train": {".": ["run", "step"], "run": ["step"], "step": []},
     "cli": {"terminal": ["."], "commands": [".", "bench", "terminal"], "bench": [".", "terminal"],

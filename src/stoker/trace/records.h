@@ -86,6 +86,7 @@ struct SyncEntry {
     std::string place = {};  // "train.py:41", "aten::item", "losses"
     std::int64_t count = 0;
     double us = 0;
+    std::optional<double> idle_us = {};  // for which the GPU had nothing to do, during it and until its next work
 };
 
 // What one process and its host did over some steps: differences of counters.
@@ -123,10 +124,21 @@ struct EvaluationEntry {
 struct OperatorEntry {
     std::string name = {};  // "aten::addmm"
     std::int64_t count = 0;
-    double self_us = 0;       // host time without the operators that it calls
-    double device_us = 0;     // of the kernels that it launched
+    double self_us = 0;    // host time without the operators that it calls
+    double device_us = 0;  // of the kernels that it launched
+    std::int64_t kernels = 0;
     std::string shapes = {};  // "[[256, 784], [784, 128]]"; empty: not recorded
+    std::string types = {};   // "["float", "float"]"
+    std::string range = {};   // the innermost named range around it: "Optimizer.step#SGD.step"
     std::string place = {};   // where it was called, if the stack was recorded: "train.py:41"
+};
+
+// Operators in a row that something faster could replace, summed over their occurrences at one place.
+struct SequenceEntry {
+    std::string kind = {};   // "indexing loop", "conv bias before batch norm", "filled on the host, then copied"
+    std::int64_t count = 0;  // iterations of loops; occurrences of the others
+    double us = 0;           // host time of the operators; of "conv bias", the GPU's time for adding the bias
+    std::string place = {};
 };
 
 // Host-device copies of one kind.
@@ -176,7 +188,10 @@ struct ProfileEntry {
     std::vector<CopyEntry> copies = {};
     std::vector<SyncEntry> syncs = {};
     std::vector<CollectiveEntry> collectives = {};
+    std::vector<SequenceEntry> sequences = {};
     std::optional<GpuEntry> gpu = {};
+    // The GPU's idle time by what the training thread did meanwhile: time that a faster host wins.
+    std::optional<PhaseTimes> idle_during = {};
 };
 
 // Everything that is known of one rank.

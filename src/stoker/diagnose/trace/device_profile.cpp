@@ -1,0 +1,171 @@
+#include "stoker/diagnose/trace/device_profile.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "stoker/diagnose/trace/gpu_breakdown.h"
+#include "stoker/diagnose/trace/phases.h"
+
+namespace stoker {
+namespace {
+
+bool is_device_work(EventKind kind) {
+    return kind == EventKind::kernel || kind == EventKind::memcpy || kind == EventKind::memset ||
+           kind == EventKind::device_other;
+}
+
+// "Memcpy HtoD (Pageable -> Device)" -> "HtoD".
+std::string copy_kind(std::string_view name) {
+    constexpr std::array<std::string_view, 4> kKinds = {"HtoD", "DtoH", "DtoD", "PtoP"};
+    for (const std::string_view kind : kKinds) {
+        if (name.find(kind) != std::string_view::npos) {
+            return std::string(kind);
+        }
+    }
+    return "other";
+}
+
+// "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)" -> "nccl:all_reduce".
+std::string collective_name(std::string_view kernel) {
+    const std::size_t begin = kernel.find('_');
+    std::string name = "nccl:";
+    if (begin == std::string_view::npos) {
+        return name + "collective";
+    }
+    const std::string_view word = kernel.substr(begin + 1, kernel.find('_', begin + 1) - begin - 1);
+    for (std::size_t i = 0; i < word.size(); ++i) {
+        const auto c = static_cast<unsigned char>(word[i]);
+        if (i > 0 && std::isupper(c) != 0 && std::islower(static_cast<unsigned char>(word[i - 1])) != 0) {
+            name += '_';
+        }
+        name += static_cast<char>(std::tolower(c));
+    }
+    return name;
+}
+
+struct Collector {
+    const TraceEvents& trace;
+    const HostWalk& host;
+    std::vector<TimeRange> compute = {};   // joined
+    std::vector<TimeRange> training = {};  // joined times of the host's operators
+    std::map<std::tuple<std::string, bool>, CopyEntry> copies = {};
+    std::map<std::tuple<std::string, std::string>, CollectiveEntry> collectives = {};
+    std::vector<double> delays = {};
+
+    void copy(const TraceEvent& event) {
+        const std::string& name = trace.names[event.name];
+        const bool pageable = name.find("Pageable") != std::string::npos;
+        CopyEntry& entry = copies[{copy_kind(name), pageable}];
+        entry.kind = copy_kind(name);
+        entry.pageable = pageable;
+        entry.count += 1;
+        entry.bytes += event.bytes;
+        entry.us += static_cast<double>(event.duration_ns) / 1000;
+        entry.overlapped_us += static_cast<double>(covered_ns(compute, {event.start_ns, event.end_ns()})) / 1000;
+    }
+
+    void collective(const TraceEvent& event, const std::string& name, const std::string& backend, bool on_device) {
+        CollectiveEntry& entry = collectives[{name, backend}];
+        const std::int64_t hidden = covered_ns(on_device ? compute : training, {event.start_ns, event.end_ns()});
+        entry.name = name;
+        entry.backend = backend;
+        entry.on_device = on_device;
+        entry.count += 1;
+        entry.us += static_cast<double>(event.duration_ns) / 1000;
+        entry.exposed_us += static_cast<double>(event.duration_ns - hidden) / 1000;
+    }
+};
+
+// Operators of the training thread and of autograd: what gloo's threads can hide behind.
+std::vector<TimeRange> training_work(const HostWalk& host) {
+    std::vector<TimeRange> work = host.backward;
+    for (const RootOp& root : host.roots) {
+        work.push_back(root.time);
+    }
+    return joined(std::move(work));
+}
+
+template <typename Map, typename Entry>
+void move_values(Map& from, std::vector<Entry>& to) {
+    for (auto& [key, entry] : from) {
+        to.push_back(std::move(entry));
+    }
+}
+
+}  // namespace
+
+bool uses_tensor_cores(std::string_view kernel) {
+    // Names of instructions and of the libraries' kernels that are built on them.
+    constexpr std::array<std::string_view, 22> kParts = {
+        "884",  "1688",  "16816",      "hmma",      "imma",   "gmma",  "tensorop", "tensor_op",
+        "xmma", "nvjet", "flash_fwd",  "flash_bwd", "fmha",   "i8816", "bf16_s",   "f16_s16",
+        "tf32", "mma_",  "cutlass_80", "_tcgen05",  "h16832", "sm90_"};
+    return std::ranges::any_of(kParts, [&](std::string_view part) { return kernel.find(part) != kernel.npos; });
+}
+
+std::vector<TimeRange> idle_gaps(const std::vector<TimeRange>& busy, const TimeRange& window) {
+    std::vector<TimeRange> gaps;
+    for (std::size_t i = 1; i < busy.size(); ++i) {
+        const TimeRange gap{std::max(busy[i - 1].end, window.start), std::min(busy[i].start, window.end)};
+        if (gap.start < gap.end) {
+            gaps.push_back(gap);
+        }
+    }
+    return gaps;
+}
+
+DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, const TimeRange& window) {
+    DeviceProfile profile;
+    std::vector<TimeRange> compute;
+    for (std::size_t i = 0; i < trace.events.size(); ++i) {
+        const TraceEvent& event = trace.events[i];
+        if (is_device_work(event.kind) && event.duration_ns >= 0) {
+            profile.busy.push_back({event.start_ns, event.end_ns()});
+            if (is_compute_kernel(trace.names[event.name])) {
+                compute.push_back({event.start_ns, event.end_ns()});
+            }
+        }
+    }
+    profile.busy = joined(std::move(profile.busy));
+    Collector collector{
+        .trace = trace, .host = host, .compute = joined(std::move(compute)), .training = training_work(host)};
+    std::set<int> devices;
+    for (std::size_t i = 0; i < trace.events.size(); ++i) {
+        const TraceEvent& event = trace.events[i];
+        if (event.start_ns < window.start || event.start_ns >= window.end) {
+            continue;
+        }
+        const std::string& name = trace.names[event.name];
+        if (event.kind == EventKind::memcpy) {
+            collector.copy(event);
+        } else if (event.kind == EventKind::kernel) {
+            devices.insert(event.device);
+            const double us = static_cast<double>(event.duration_ns) / 1000;
+            profile.kernels += 1;
+            profile.kernel_us += us;
+            profile.tensor_core_us += uses_tensor_cores(name) ? us : 0;
+            if (is_communication_kernel(name)) {
+                collector.collective(event, collective_name(name), "nccl", true);
+            } else if (const auto launch = host.launch_ns.find(event.correlation); launch != host.launch_ns.end()) {
+                collector.delays.push_back(static_cast<double>(event.start_ns - launch->second) / 1000);
+            }
+        } else if (event.kind == EventKind::annotation && name.starts_with("gloo:")) {
+            collector.collective(event, name, "gloo", !profile.busy.empty());
+        }
+    }
+    move_values(collector.copies, profile.copies);
+    move_values(collector.collectives, profile.collectives);
+    profile.devices = static_cast<int>(devices.size());
+    if (!collector.delays.empty()) {
+        const auto middle = collector.delays.begin() + std::ssize(collector.delays) / 2;
+        std::ranges::nth_element(collector.delays, middle);
+        profile.launch_delay_us = *middle;
+    }
+    return profile;
+}
+
+}  // namespace stoker

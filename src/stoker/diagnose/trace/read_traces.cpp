@@ -1,0 +1,206 @@
+#include "stoker/diagnose/trace/read_traces.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/diagnose/trace/device_profile.h"
+#include "stoker/diagnose/trace/gpu_breakdown.h"
+#include "stoker/diagnose/trace/host_walk.h"
+#include "stoker/diagnose/trace/phases.h"
+#include "stoker/diagnose/trace/sequences.h"
+#include "stoker/diagnose/trace/trace_file.h"
+
+namespace stoker {
+namespace {
+
+double to_us(std::int64_t ns) {
+    return static_cast<double>(ns) / 1000;
+}
+
+// From the first step to the end of the last, or of all events.
+TimeRange window_of(const TraceEvents& trace, const HostWalk& host) {
+    TimeRange window{};
+    bool any = false;
+    const auto include = [&](std::int64_t start, std::int64_t end) {
+        window.start = any ? std::min(window.start, start) : start;
+        window.end = any ? std::max(window.end, end) : end;
+        any = true;
+    };
+    for (const TimeRange& step : host.steps) {
+        include(step.start, step.end);
+    }
+    for (std::size_t i = 0; host.steps.empty() && i < trace.events.size(); ++i) {
+        const TraceEvent& event = trace.events[i];
+        if (event.kind != EventKind::other && event.duration_ns >= 0) {
+            include(event.start_ns, event.end_ns());
+        }
+    }
+    return window;
+}
+
+std::vector<StepEntry> step_entries(const HostWalk& host, const std::vector<PhaseRange>& phases,
+                                    const TimeRange& window) {
+    std::vector<StepEntry> steps;
+    if (host.steps.empty()) {
+        if (window.end > window.start) {
+            steps.push_back({.step = 1, .host = {phase_times(phases, window)}});
+        }
+        return steps;
+    }
+    for (std::size_t i = 0; i < host.steps.size(); ++i) {
+        steps.push_back({.step = host.step_numbers[i], .host = {phase_times(phases, host.steps[i])}});
+    }
+    return steps;
+}
+
+// Waits for the device by place, the longest first. Several calls of one operator are one wait.
+std::vector<SyncEntry> sync_entries(const TraceEvents& trace, const HostWalk& host, const TimeRange& window,
+                                    const std::vector<TimeRange>& gaps) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, SyncEntry> entries;
+    std::set<std::uint32_t> roots;
+    for (const BlockingCall& call : host.blocking) {
+        if (call.copies_to_device || call.time.start < window.start || call.time.end > window.end) {
+            continue;
+        }
+        SyncEntry& entry = entries[{call.name, call.place}];
+        const std::string& name = trace.names[call.name];
+        entry.place = call.place == 0 ? name : fmt::format("{}, {}", host.places[call.place], name);
+        entry.us += to_us(call.time.end - call.time.start);
+        const bool first = roots.insert(call.root).second;
+        entry.count += first ? 1 : 0;
+        // The gap that is open when the host may go on reaches to the next work that it launches.
+        const auto gap = std::ranges::upper_bound(gaps, call.time.end, {}, &TimeRange::end);
+        const std::int64_t idle =
+            gap != gaps.end() && gap->start <= call.time.end ? gap->end - std::max(gap->start, call.time.start) : 0;
+        entry.idle_us = entry.idle_us.value_or(0) + to_us(idle);
+    }
+    std::vector<SyncEntry> sorted;
+    sorted.reserve(entries.size());
+    for (auto& [key, entry] : entries) {
+        sorted.push_back(std::move(entry));
+    }
+    std::ranges::stable_sort(sorted, std::greater<>(), &SyncEntry::us);
+    return sorted;
+}
+
+PhaseTimes idle_by_phase(const std::vector<PhaseRange>& phases, const std::vector<TimeRange>& gaps) {
+    PhaseTimes sum{};
+    for (const TimeRange& gap : gaps) {
+        const PhaseTimes times = phase_times(phases, gap);
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            sum[i] += times[i];
+        }
+    }
+    return sum;
+}
+
+std::optional<GpuEntry> gpu_entry(const TraceEvents& trace, const DeviceProfile& device) {
+    std::optional<GpuEntry> gpu = gpu_breakdown(trace);
+    if (gpu) {
+        gpu->kernels = device.kernels;
+        gpu->kernel_us = device.kernel_us;
+        gpu->tensor_core_us = device.tensor_core_us;
+        gpu->launch_delay_us = device.launch_delay_us;
+    }
+    return gpu;
+}
+
+// "Optimizer.step#AdamW.step" -> "AdamW", and how it updates: one tensor after the other, many at once, in one kernel.
+void optimizer_facts(const std::vector<OperatorEntry>& operators, TrainFacts& facts) {
+    constexpr std::string_view kStep = "Optimizer.step#";
+    std::int64_t single = 0;
+    bool foreach = false;
+    bool fused = false;
+    for (const OperatorEntry& op : operators) {
+        if (!op.range.starts_with(kStep)) {
+            continue;
+        }
+        const std::string_view name = std::string_view(op.range).substr(kStep.size());
+        facts.optimizer = name.substr(0, name.find('.'));
+        foreach
+            = foreach || op.name.starts_with("aten::_foreach_");
+        fused = fused || op.name.starts_with("aten::_fused_");
+        single += op.name.starts_with("aten::") ? op.count : 0;
+    }
+    if (!facts.optimizer.empty()) {
+        facts.optimizer_kernel = fused ? "fused" : foreach ? "foreach" : single > 0 ? "single" : "";
+    }
+}
+
+RunFacts facts_of(const TraceEvents& trace, const HostWalk& host, const DeviceProfile& device) {
+    RunFacts facts{.writer = "torch.profiler",
+                   .rank = trace.rank.value_or(0),
+                   .world_size = std::max(trace.world_size.value_or(1), 1)};
+    if (!device.busy.empty()) {
+        facts.device.type = "cuda";
+        facts.device.count = std::max(device.devices, 1);
+        if (!trace.devices.empty()) {
+            const TraceDevice& first = trace.devices.front();
+            facts.device.name = first.name;
+            facts.device.memory_bytes = first.memory_bytes;
+            facts.device.tensor_cores = first.compute_major ? std::optional(*first.compute_major >= 7) : std::nullopt;
+        }
+    }
+    if (host.single_process_loader) {
+        facts.data.workers = 0;
+    }
+    return facts;
+}
+
+}  // namespace
+
+RankRecords rank_records(const TraceEvents& trace) {
+    const std::vector<HostThread> threads = host_threads(trace);
+    const HostWalk host = walk_host(trace, threads, training_thread(trace, threads));
+    const TimeRange window = window_of(trace, host);
+    const std::vector<PhaseRange> phases = phase_ranges(trace, host, window);
+    DeviceProfile device = profile_device(trace, host, window);
+    const std::vector<TimeRange> gaps = idle_gaps(device.busy, window);
+
+    RankRecords rank{.facts = facts_of(trace, host, device), .steps = step_entries(host, phases, window)};
+    ProfileEntry profile{.span_us = to_us(window.end - window.start), .operators = host.operators};
+    profile.syncs = sync_entries(trace, host, window, gaps);
+    profile.sequences = find_sequences(trace, host, window);
+    profile.gpu = gpu_entry(trace, device);
+    if (profile.gpu) {
+        profile.idle_during = idle_by_phase(phases, gaps);
+    }
+    profile.copies = std::move(device.copies);
+    profile.collectives = std::move(device.collectives);
+    optimizer_facts(profile.operators, rank.facts.train);
+    if (trace.peak_device_bytes && !rank.steps.empty()) {
+        rank.intervals.push_back({.first_step = rank.steps.front().step,
+                                  .last_step = rank.steps.back().step,
+                                  .seconds = profile.span_us / 1e6,
+                                  .device_bytes = trace.peak_device_bytes});
+    }
+    rank.profile = std::move(profile);
+    return rank;
+}
+
+RunRecords read_traces(std::span<const std::filesystem::path> paths) {
+    if (paths.empty()) {
+        throw InvalidArgument({.where = "traces", .expected = "at least one file", .got = "none"});
+    }
+    RunRecords records{.kind = "trace"};
+    std::set<int> ranks;
+    for (const std::filesystem::path& path : paths) {
+        const TraceEvents trace = read_trace_file(path);
+        RankRecords rank = rank_records(trace);
+        while (!ranks.insert(rank.facts.rank).second) {
+            ++rank.facts.rank;
+        }
+        rank.facts.world_size = std::max(rank.facts.world_size, static_cast<int>(paths.size()));
+        records.ranks.push_back(std::move(rank));
+        std::ranges::copy(trace.problems, std::back_inserter(records.problems));
+    }
+    std::ranges::stable_sort(records.ranks, {}, [](const RankRecords& rank) { return rank.facts.rank; });
+    return records;
+}
+
+}  // namespace stoker

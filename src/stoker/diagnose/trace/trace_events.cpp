@@ -1,0 +1,28 @@
+#include "stoker/diagnose/trace/trace_events.h"
+
+namespace stoker {
+
+std::uint32_t TextTable::number(std::string_view text) {
+    const auto found = numbers_.find(text);
+    if (found != numbers_.end()) {
+        return found->second;
+    }
+    const auto next = static_cast<std::uint32_t>(texts_.size());
+    numbers_.emplace(texts_.emplace_back(text), next);
+    return next;
+}
+
+std::optional<std::uint32_t> TextTable::find(std::string_view text) const {
+    const auto found = numbers_.find(text);
+    return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void EventList::push_back(const TraceEvent& event) {
+    if (size_ == blocks_.size() * kBlock) {
+        blocks_.push_back(std::make_unique<TraceEvent[]>(kBlock));
+    }
+    blocks_[size_ / kBlock][size_ % kBlock] = event;
+    ++size_;
+}
+
+}  // namespace stoker
