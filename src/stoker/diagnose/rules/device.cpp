@@ -1,10 +1,379 @@
-// The device is there and does not work: copies that block, syncs, launches, precision.
+// The GPU is there and does not work, or works more slowly than it could: copies, waits, launches, precision, memory.
 #include "stoker/diagnose/rules/rule_families.h"
 
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <set>
+#include <string_view>
+
+#include "stoker/diagnose/rules/lost_time.h"
+#include "stoker/diagnose/rules/run_summary.h"
+
 namespace stoker {
+namespace {
+
+constexpr double kCritical = 0.20;      // of the time: as for the input
+constexpr double kCopyWarn = 0.02;      // of the time
+constexpr double kSyncWarn = 0.03;      // of the time
+constexpr double kLaunchWarn = 0.10;    // of the time, the page's limit for gaps that nothing explains
+constexpr double kShortKernelUs = 100;  // mean: a launch costs 5 to 10 us, so longer kernels hide it
+constexpr double kEligibleWarn = 0.10;  // of the time, in operators that tensor cores could compute
+constexpr double kBusyWarn = 0.5;       // of the time, the limit of Nsight and torch_tb_profiler
+
+Severity severity_of(double share) {
+    return share >= kCritical ? Severity::critical : Severity::warn;
+}
+
+template <typename Judge>
+std::vector<Finding> for_gpus(const RunRecords& records, const Judge& judge) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        if (on_gpu(rank)) {
+            judge(rank, summarize(rank), findings);
+        }
+    }
+    return findings;
+}
+
+const CopyEntry* copy_to_device(const RankRecords& rank, bool pageable) {
+    if (!rank.profile) {
+        return nullptr;
+    }
+    const auto found = std::ranges::find_if(
+        rank.profile->copies, [&](const CopyEntry& copy) { return copy.kind == "HtoD" && copy.pageable == pageable; });
+    return found == rank.profile->copies.end() ? nullptr : &*found;
+}
+
+std::vector<Finding> pageable_copy(const RunRecords& records) {
+    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        constexpr std::int64_t kBlocking = 64 << 10;  // smaller copies do not block the host
+        const CopyEntry* copy = copy_to_device(rank, /*pageable=*/true);
+        const double lost = lost_share(rank, run, Phase::copy);
+        if (copy == nullptr || copy->bytes < kBlocking * copy->count || lost < kCopyWarn) {
+            return;
+        }
+        Finding finding = finding_of("pageable-copy", severity_of(lost), rank, run);
+        finding.text = fmt::format(
+            "The GPU is idle for {:.0f} % of the time while batches are copied from pageable memory, which blocks the "
+            "host. Copy from pinned memory.",
+            100 * lost);
+        finding.evidence = {{"lost_share", lost},
+                            {"copies", static_cast<double>(copy->count)},
+                            {"copy_us", copy->us},
+                            {"copy_bytes", static_cast<double>(copy->bytes)}};
+        finding.fix.code = "DataLoader(..., pin_memory=True); batch = batch.to(device, non_blocking=True)";
+        finding.gain = gain_of_share(lost, 0.5);
+        finding.confidence = 0.85;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> exposed_copy(const RunRecords& records) {
+    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const CopyEntry* copy = copy_to_device(rank, /*pageable=*/false);
+        constexpr double kWarn = 0.05;
+        if (copy == nullptr) {
+            return;
+        }
+        const double exposed = share_of_span(rank, copy->us - copy->overlapped_us);
+        if (exposed < kWarn) {
+            return;
+        }
+        Finding finding = finding_of("copy-not-overlapped", severity_of(exposed), rank, run);
+        finding.text = fmt::format(
+            "Copies to the GPU take {:.0f} % of the time while no kernel runs. Copy the next batch on a stream of its "
+            "own.",
+            100 * exposed);
+        finding.evidence = {{"exposed_share", exposed}, {"copy_us", copy->us}, {"overlapped_us", copy->overlapped_us}};
+        finding.fix.code = "with torch.cuda.stream(copy_stream): next_batch = batch.to(device, non_blocking=True)";
+        finding.gain = gain_of_share(exposed, 0.5);
+        finding.confidence = 0.8;
+        findings.push_back(finding);
+    });
+}
+
+// Of the profile, or of the run's intervals.
+std::vector<SyncEntry> syncs_of(const RankRecords& rank) {
+    if (rank.profile && !rank.profile->syncs.empty()) {
+        return rank.profile->syncs;
+    }
+    std::vector<SyncEntry> syncs;
+    for (const IntervalEntry& interval : rank.intervals) {
+        syncs.insert(syncs.end(), interval.syncs.begin(), interval.syncs.end());
+    }
+    return syncs;
+}
+
+std::vector<Finding> sync_points(const RunRecords& records) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        const RunSummary run = summarize(rank);
+        const std::vector<SyncEntry> syncs = syncs_of(rank);
+        const double lost = lost_to_syncs(rank, run);
+        double count = 0;
+        double us = 0;
+        for (const SyncEntry& sync : syncs) {
+            count += static_cast<double>(sync.count);
+            us += sync.us;
+        }
+        constexpr double kEachStep = 0.5;  // rarer waits are what is recommended
+        if (syncs.empty() || count < kEachStep * steps_of(rank) || lost < kSyncWarn) {
+            continue;
+        }
+        const auto cost = [](const SyncEntry& sync) { return sync.idle_us.value_or(sync.us); };
+        const SyncEntry& worst = *std::ranges::max_element(syncs, {}, cost);
+        Finding finding = finding_of("sync-points", severity_of(lost), rank, run);
+        finding.text = fmt::format(
+            "The host waits for the GPU {:.1f} times in a step, mostly in {}, and the GPU then has nothing to do for "
+            "{:.0f} % of the time. Keep such values on the GPU and read them every 50 steps.",
+            count / steps_of(rank), worst.place, 100 * lost);
+        finding.evidence = {{"syncs_per_step", count / steps_of(rank)},
+                            {"sync_us_per_step", us / steps_of(rank)},
+                            {"lost_share", lost}};
+        if (rank.profile && rank.profile->idle_during) {
+            finding.evidence.push_back({"recoverable_us_per_step", lost * rank.profile->span_us / steps_of(rank)});
+        }
+        finding.fix.code = "total_loss += loss.detach()  # and total_loss.item() every 50 steps only";
+        finding.gain = gain_of_share(lost, 0.4);
+        finding.confidence = 0.8;
+        findings.push_back(finding);
+    }
+    return findings;
+}
+
+double kernel_us(const RankRecords& rank) {
+    const GpuEntry& gpu = *rank.profile->gpu;
+    return gpu.kernels > 0 ? gpu.kernel_us / static_cast<double>(gpu.kernels) : 0;
+}
+
+bool is_launch_bound(const RankRecords& rank, const RunSummary& run) {
+    constexpr double kMinKernels = 20;  // in a step
+    return rank.profile && rank.profile->gpu && lost_to_launches(rank, run) >= kLaunchWarn &&
+           kernel_us(rank) < kShortKernelUs &&
+           static_cast<double>(rank.profile->gpu->kernels) >= kMinKernels * steps_of(rank);
+}
+
+std::vector<Finding> launch_bound(const RunRecords& records) {
+    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        if (!is_launch_bound(rank, run)) {
+            return;
+        }
+        const double lost = lost_to_launches(rank, run);
+        const GpuEntry& gpu = *rank.profile->gpu;
+        Finding finding = finding_of("launch-bound", severity_of(lost), rank, run);
+        finding.text = fmt::format(
+            "The GPU waits for launches for {:.0f} % of the time: {:.0f} kernels in a step, of {:.0f} us each, are "
+            "shorter than the host needs to launch them. Capture the step as a CUDA graph, or use a larger batch.",
+            100 * lost, static_cast<double>(gpu.kernels) / steps_of(rank), kernel_us(rank));
+        finding.evidence = {{"lost_share", lost},
+                            {"kernels_per_step", static_cast<double>(gpu.kernels) / steps_of(rank)},
+                            {"kernel_us", kernel_us(rank)}};
+        if (gpu.launch_delay_us) {
+            finding.evidence.push_back({"launch_delay_us", *gpu.launch_delay_us});
+        }
+        finding.fix = {.recipe = {{"train.compile", "\"auto\""}},
+                       .code = "model = torch.compile(model, mode=\"reduce-overhead\")"};
+        finding.gain = gain_of_share(lost, 0.3);
+        finding.confidence = 0.75;
+        findings.push_back(finding);
+    });
+}
+
+// Matrix products and convolutions: what tensor cores compute.
+bool is_eligible(std::string_view op) {
+    constexpr std::array<std::string_view, 13> kNames = {"aten::mm",
+                                                         "aten::addmm",
+                                                         "aten::bmm",
+                                                         "aten::baddbmm",
+                                                         "aten::matmul",
+                                                         "aten::linear",
+                                                         "aten::conv2d",
+                                                         "aten::conv1d",
+                                                         "aten::conv3d",
+                                                         "aten::cudnn_convolution",
+                                                         "aten::convolution_backward",
+                                                         "aten::_convolution",
+                                                         "aten::miopen_convolution"};
+    return std::ranges::find(kNames, op) != kNames.end();
+}
+
+std::vector<Finding> fp32_on_tensor_cores(const RunRecords& records) {
+    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        if (!rank.profile || !rank.profile->gpu || !rank.facts.device.tensor_cores.value_or(false)) {
+            return;
+        }
+        double eligible = 0;
+        for (const OperatorEntry& op : rank.profile->operators) {
+            eligible += is_eligible(op.name) ? op.device_us : 0;
+        }
+        const double share = share_of_span(rank, eligible);
+        const double tensor_cores = rank.profile->gpu->tensor_core_us;
+        constexpr double kUnused = 0.1;  // of the eligible time
+        if (share < kEligibleWarn || tensor_cores >= kUnused * eligible) {
+            return;
+        }
+        // Devices of compute capability 7 have neither bfloat16 nor TF32.
+        const std::string& name = rank.facts.device.name;
+        const bool half = name.find("V100") != std::string::npos || name.find("T4") != std::string::npos ||
+                          name.find("TITAN") != std::string::npos || name.find("RTX 20") != std::string::npos;
+        Finding finding = finding_of("fp32-on-tensor-cores", severity_of(share / 2), rank, run);
+        finding.text = fmt::format(
+            "Matrix products and convolutions take {:.0f} % of the time in fp32, and the tensor cores are unused. "
+            "Train "
+            "with mixed precision.",
+            100 * share);
+        finding.evidence = {{"eligible_share", share}, {"eligible_us", eligible}, {"tensor_core_us", tensor_cores}};
+        finding.fix = {.recipe = {{"train.precision", half ? "\"fp16\"" : "\"bf16\""}},
+                       .code = half ? "with torch.autocast(\"cuda\", torch.float16): ...  # with torch.amp.GradScaler"
+                                    : "with torch.autocast(\"cuda\", torch.bfloat16): ..."};
+        // Twice as fast at worst where the GPU is the limit; not at all where the host is.
+        const bool host_bound = is_launch_bound(rank, run);
+        finding.gain = {.low = host_bound ? 1.0 : 1 / (1 - share * (1 - 1 / 1.5)),
+                        .expected = 1 / (1 - share * (1 - 1 / 2.5)),
+                        .high = 1 / (1 - share * (1 - 1 / 6.0))};
+        finding.confidence = host_bound ? 0.5 : 0.8;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> memory_headroom(const RunRecords& records) {
+    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        std::int64_t peak = 0;
+        for (const IntervalEntry& interval : rank.intervals) {
+            peak = std::max(peak, interval.device_bytes.value_or(0));
+        }
+        const auto memory = static_cast<double>(rank.facts.device.memory_bytes.value_or(0));
+        if (peak == 0 || memory <= 0) {
+            return;
+        }
+        constexpr double kFull = 0.92;
+        constexpr double kVeryFull = 0.97;
+        constexpr double kUnused = 0.5;
+        const double used = static_cast<double>(peak) / memory;
+        if (used < kFull && used >= kUnused) {
+            return;
+        }
+        const bool full = used >= kFull;
+        Finding finding = finding_of("memory-headroom",
+                                     used >= kVeryFull ? Severity::critical
+                                     : full            ? Severity::warn
+                                                       : Severity::info,
+                                     rank, run);
+        finding.evidence = {{"memory_share", used}, {"peak_bytes", static_cast<double>(peak)}};
+        finding.confidence = 0.6;
+        if (full) {
+            finding.text = fmt::format(
+                "{:.0f} % of the GPU's memory was in use: a slightly larger batch ends the run. Save activations with "
+                "mixed precision or gradient checkpointing.",
+                100 * used);
+            finding.fix = {.recipe = {{"train.accumulate", "2"}},
+                           .code = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"};
+        } else {
+            const double idle = lost_to_launches(rank, run);
+            finding.text =
+                fmt::format("{:.0f} % of the GPU's memory is unused: a larger batch fits.", 100 * (1 - used));
+            finding.fix.code = "DataLoader(..., batch_size=2 * batch_size)  # choose the learning rate again";
+            finding.gain = gain_of_share(idle / 2, 0);
+        }
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> gpu_idle(const RunRecords& records) {
+    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        if (!rank.profile || !rank.profile->idle_during) {
+            return;
+        }
+        double idle = 0;
+        Phase most = Phase::unmeasured;
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            const auto phase = static_cast<Phase>(i);
+            idle += lost_share(rank, run, phase);
+            most = lost_share(rank, run, phase) > lost_share(rank, run, most) ? phase : most;
+        }
+        if (idle <= 1 - kBusyWarn) {
+            return;
+        }
+        constexpr double kInputWarn = 0.05;
+        const bool explained = is_launch_bound(rank, run) || lost_share(rank, run, Phase::wait) >= kInputWarn ||
+                               lost_share(rank, run, Phase::copy) >= kCopyWarn || lost_to_syncs(rank, run) >= kSyncWarn;
+        Finding finding = finding_of("gpu-idle", explained ? Severity::info : Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "The GPU works for {:.0f} % of the time. It is idle mostly while the host is in the phase \"{}\" ({:.0f} "
+            "%): begin there.",
+            100 * (1 - idle), phase_name(most), 100 * lost_share(rank, run, most));
+        finding.evidence = {{"busy_share", 1 - idle}, {"largest_cause_share", lost_share(rank, run, most)}};
+        finding.fix.code = "torch.profiler.profile(..., with_stack=True)  # shows what the host does meanwhile";
+        finding.gain = gain_of_share(lost_share(rank, run, most), 0);
+        finding.confidence = 0.5;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> cudnn_search(const RunRecords& records) {
+    return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        if (!rank.profile) {
+            return;
+        }
+        std::set<std::string_view> sizes;
+        double calls = 0;
+        double kernels = 0;
+        double us = 0;
+        for (const OperatorEntry& op : rank.profile->operators) {
+            if (op.name == "aten::cudnn_convolution") {
+                sizes.insert(op.shapes);
+                calls += static_cast<double>(op.count);
+                kernels += static_cast<double>(op.kernels);
+                us += op.self_us;
+            }
+        }
+        constexpr double kTried = 5;  // kernels in a call; a convolution needs one to three
+        constexpr double kNeeded = 2;
+        constexpr double kWarn = 0.05;
+        const double share = share_of_span(rank, us);
+        if (calls == 0 || kernels < kTried * calls || share < kWarn) {
+            return;
+        }
+        const double saved = share * (1 - kNeeded * calls / kernels);
+        Finding finding = finding_of("cudnn-search", severity_of(saved), rank, run);
+        finding.text = fmt::format(
+            "cuDNN tries algorithms again and again: {:.0f} kernels in each convolution, at {} input sizes. Turn the "
+            "search off, or pad the inputs to a few sizes.",
+            kernels / calls, sizes.size());
+        finding.evidence = {{"kernels_per_convolution", kernels / calls},
+                            {"input_sizes", static_cast<double>(sizes.size())},
+                            {"convolution_share", share}};
+        finding.fix.code = "torch.backends.cudnn.benchmark = False";
+        finding.gain = gain_of_share(saved, 0.5);
+        finding.confidence = 0.7;
+        findings.push_back(finding);
+    });
+}
+
+}  // namespace
 
 std::span<const Rule> device_rules() {
-    return {};
+    static constexpr std::array kRules = {
+        Rule{"pageable-copy", "the GPU is idle for 2 % of the time while batches are copied from pageable memory",
+             "`pin_memory=True` and `non_blocking=True`; Stoker's loader always pins", pageable_copy},
+        Rule{"copy-not-overlapped", "copies from pinned memory take 5 % of the time while no kernel runs",
+             "copy the next batch on a stream of its own", exposed_copy},
+        Rule{"sync-points", "the host waits for the device in each second step or more, which costs 3 % of the time",
+             "keep values on the device, read them every 50 steps", sync_points},
+        Rule{"launch-bound", "the GPU waits for launches for 10 % of the time, and kernels take less than 100 us",
+             "a CUDA graph (`train.compile`), a fused optimizer, a larger batch", launch_bound},
+        Rule{"fp32-on-tensor-cores",
+             "operators that tensor cores could compute take 10 % of the time and do not use them",
+             "mixed precision (`train.precision`)", fp32_on_tensor_cores},
+        Rule{"memory-headroom", "more than 92 % of the GPU's memory is in use (critical from 97 %), or less than 50 %",
+             "checkpointing or mixed precision; or a larger batch", memory_headroom},
+        Rule{"gpu-idle", "the GPU works for less than 50 % of the time; a warning if no other rule explains it",
+             "follow the account of the idle time", gpu_idle},
+        Rule{"cudnn-search", "convolutions launch 5 kernels a call and take 5 % of the time",
+             "`torch.backends.cudnn.benchmark = False`, or few input sizes", cudnn_search},
+    };
+    return kRules;
 }
 
 }  // namespace stoker

@@ -1,10 +1,318 @@
-// What the operators of a profile show.
+// Operators that something faster could replace.
 #include "stoker/diagnose/rules/rule_families.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <string_view>
+
+#include "stoker/diagnose/rules/lost_time.h"
+#include "stoker/diagnose/rules/run_summary.h"
+
 namespace stoker {
+namespace {
+
+constexpr double kWarn = 0.05;  // of the time
+constexpr double kInfo = 0.01;
+
+template <typename Judge>
+std::vector<Finding> for_profiles(const RunRecords& records, const Judge& judge) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        if (rank.profile) {
+            judge(rank, summarize(rank), findings);
+        }
+    }
+    return findings;
+}
+
+Severity severity_of(double share, double warn = kWarn) {
+    return share >= warn ? Severity::warn : Severity::info;
+}
+
+std::string at_place(std::string_view place) {
+    return place.empty() ? std::string() : fmt::format(" at {}", place);
+}
+
+// A size in "[[100, 250], [250, 30]]" that is no multiple of 8; 0 if there is none. Sizes of 1 broadcast.
+std::int64_t odd_size(std::string_view shapes) {
+    const char* at = shapes.data();
+    const char* end = at + shapes.size();
+    while (at < end) {
+        if (*at < '0' || *at > '9') {
+            ++at;
+            continue;
+        }
+        std::int64_t size = 0;
+        for (; at < end && *at >= '0' && *at <= '9' && size < (std::int64_t{1} << 40); ++at) {
+            size = size * 10 + (*at - '0');
+        }
+        if (size > 1 && size % 8 != 0) {
+            return size;
+        }
+    }
+    return 0;
+}
+
+bool is_half(std::string_view types) {
+    return types.find("Half") != std::string_view::npos || types.find("BFloat16") != std::string_view::npos;
+}
+
+std::vector<Finding> odd_sizes(const RunRecords& records) {
+    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        constexpr std::array<std::string_view, 4> kProducts = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"};
+        double us = 0;
+        const OperatorEntry* worst = nullptr;
+        for (const OperatorEntry& op : rank.profile->operators) {
+            if (std::ranges::find(kProducts, op.name) != kProducts.end() && is_half(op.types) && op.device_us > 0 &&
+                odd_size(op.shapes) != 0) {
+                us += op.device_us;
+                worst = worst == nullptr || op.device_us > worst->device_us ? &op : worst;
+            }
+        }
+        const double share = share_of_span(rank, us);
+        if (worst == nullptr || share < kInfo) {
+            return;
+        }
+        const std::int64_t size = odd_size(worst->shapes);
+        Finding finding = finding_of("odd-sizes", severity_of(share), rank, run);
+        finding.text = fmt::format(
+            "Matrix products with sizes that are no multiples of 8, such as {}, take {:.0f} % of the time: tensor "
+            "cores compute them slowly. Pad {} to {}.",
+            worst->shapes, 100 * share, size, (size + 7) / 8 * 8);
+        finding.evidence = {{"share", share}, {"us", us}, {"size", static_cast<double>(size)}};
+        finding.fix.code = fmt::format("nn.Linear(..., {})  # instead of {}", (size + 7) / 8 * 8, size);
+        finding.gain = {.low = 1, .expected = 1 / (1 - share * 0.2), .high = 1 / (1 - share * 0.5)};
+        finding.confidence = 0.6;
+        findings.push_back(finding);
+    });
+}
+
+struct RangeCost {
+    double count = 0;
+    double host_us = 0;
+    double device_us = 0;
+};
+
+// Of the operators within ranges that begin so.
+RangeCost cost_within(const RankRecords& rank, std::string_view range) {
+    RangeCost cost;
+    for (const OperatorEntry& op : rank.profile ? rank.profile->operators : std::vector<OperatorEntry>{}) {
+        if (op.range.starts_with(range)) {
+            cost.count += static_cast<double>(op.count);
+            cost.host_us += op.self_us;
+            cost.device_us += op.device_us;
+        }
+    }
+    return cost;
+}
+
+std::vector<Finding> single_tensor_optimizer(const RunRecords& records) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        const RunSummary run = summarize(rank);
+        const RangeCost cost = cost_within(rank, "Optimizer.step#");
+        constexpr double kManyOperators = 20;  // in a step
+        if (rank.facts.train.optimizer_kernel != "single" ||
+            (rank.profile && cost.count < kManyOperators * steps_of(rank))) {
+            continue;
+        }
+        // The host's time counts where the GPU is idle meanwhile; the kernels' time where it is not.
+        const double host = lost_share(rank, run, Phase::optimizer);
+        const double share = host + (on_gpu(rank) ? share_of_span(rank, cost.device_us) : 0);
+        if (share < kWarn) {
+            continue;
+        }
+        // Python between the operators goes away; of the operators' passes over memory one of about four remains.
+        const double operators =
+            on_gpu(rank) || !rank.profile ? share / 2 : std::min(share, share_of_span(rank, cost.host_us));
+        const double least = rank.profile && !on_gpu(rank) ? share - operators : share / 4;
+        const double most = share - operators / 4;
+        const std::string& name = rank.facts.train.optimizer;
+        Finding finding = finding_of("single-tensor-optimizer", Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "The optimizer takes {:.0f} % of the time, because it updates one tensor after the other. Use the fused "
+            "one.",
+            100 * share);
+        finding.evidence = {{"optimizer_share", share}};
+        if (rank.profile) {
+            finding.evidence.push_back({"operators_per_step", cost.count / steps_of(rank)});
+        }
+        finding.fix.code =
+            fmt::format("torch.optim.{}(model.parameters(), ..., fused=True)", name.empty() ? "AdamW" : name);
+        const Gain bounds = gain_of_share(most, most > 0 ? least / most : 0);
+        finding.gain = bounds;
+        finding.confidence = 0.75;
+        findings.push_back(finding);
+    }
+    return findings;
+}
+
+std::vector<Finding> zeroed_grads(const RunRecords& records) {
+    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const RangeCost cost = cost_within(rank, "Optimizer.zero_grad#");
+        const double share = share_of_span(rank, std::max(cost.host_us, cost.device_us));
+        constexpr double kSilent = 0.001;
+        if (cost.count == 0 || share < kSilent) {
+            return;
+        }
+        Finding finding = finding_of("zeroed-grads", severity_of(share, kInfo), rank, run);
+        finding.text = fmt::format(
+            "optimizer.zero_grad() fills gradients with zeros for {:.1f} % of the time, and the backward pass then "
+            "adds "
+            "to them. Drop them instead.",
+            100 * share);
+        finding.evidence = {{"share", share}, {"operators_per_step", cost.count / steps_of(rank)}};
+        finding.fix.code = "optimizer.zero_grad(set_to_none=True)";
+        // The first accumulation then writes instead of reading and adding: about as much again.
+        const Gain once = gain_of_share(share, 0.8);
+        finding.gain = {.low = once.low, .expected = once.high, .high = gain_of_share(2 * share, 0.8).high};
+        finding.confidence = 0.85;
+        findings.push_back(finding);
+    });
+}
+
+double total_us(const RankRecords& rank, std::string_view op) {
+    double us = 0;
+    for (const OperatorEntry& entry : rank.profile->operators) {
+        us += entry.name == op ? (on_gpu(rank) ? entry.device_us : entry.self_us) : 0;
+    }
+    return us;
+}
+
+// The sequences of a kind, the most costly first, and their sum.
+struct Sequences {
+    const SequenceEntry* worst = nullptr;
+    double count = 0;
+    double us = 0;
+};
+
+Sequences sequences_of(const RankRecords& rank, std::string_view kind) {
+    Sequences found;
+    for (const SequenceEntry& sequence : rank.profile->sequences) {
+        if (sequence.kind == kind) {
+            found.count += static_cast<double>(sequence.count);
+            found.us += sequence.us;
+            found.worst = found.worst == nullptr || sequence.us > found.worst->us ? &sequence : found.worst;
+        }
+    }
+    return found;
+}
+
+std::vector<Finding> conv_bias(const RunRecords& records) {
+    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const Sequences found = sequences_of(rank, "conv bias before batch norm");
+        if (found.worst == nullptr) {
+            return;
+        }
+        const double share = share_of_span(rank, found.us);
+        // Adding a bias and summing its gradient each read the tensor once; batch norm reads it three times.
+        const double norm = total_us(rank, "aten::native_batch_norm") + total_us(rank, "aten::cudnn_batch_norm");
+        const double most = std::max(share, share_of_span(rank, norm / 3));
+        Finding finding = finding_of("conv-bias-before-norm", severity_of(share, kInfo), rank, run);
+        finding.text =
+            fmt::format("{:.0f} convolutions in a step add a bias that the next batch norm subtracts again{}.",
+                        found.count / steps_of(rank), at_place(found.worst->place));
+        finding.evidence = {{"convolutions_per_step", found.count / steps_of(rank)}, {"bias_share", share}};
+        finding.fix.code = "nn.Conv2d(..., bias=False)";
+        finding.gain = {.low = 1, .expected = gain_of_share((share + most) / 2).low, .high = gain_of_share(most).high};
+        finding.confidence = 0.9;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> host_fill(const RunRecords& records) {
+    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const Sequences found = sequences_of(rank, "filled on the host, then copied");
+        const double share = share_of_span(rank, found.us);
+        constexpr double kSilent = 0.005;
+        constexpr double kMuch = 0.02;
+        if (found.worst == nullptr || share < kSilent) {
+            return;
+        }
+        Finding finding = finding_of("filled-on-host", severity_of(share, kMuch), rank, run);
+        finding.text = fmt::format(
+            "{:.1f} tensors in a step are filled on the host and copied to the GPU{}, which takes {:.1f} % of the "
+            "time. Create them on the GPU.",
+            found.count / steps_of(rank), at_place(found.worst->place), 100 * share);
+        finding.evidence = {{"share", share}, {"tensors_per_step", found.count / steps_of(rank)}};
+        finding.fix.code = "torch.zeros(..., device=device)";
+        finding.gain = gain_of_share(share, 0.3);
+        finding.confidence = 0.8;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> indexing_loop(const RunRecords& records) {
+    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const Sequences found = sequences_of(rank, "indexing loop");
+        const double share = share_of_span(rank, found.us);
+        if (found.worst == nullptr || share < kInfo) {
+            return;
+        }
+        // On a GPU the host's loop costs what the GPU is idle for meanwhile, at most.
+        const double lost = on_gpu(rank) ? std::min(share, lost_to_launches(rank, run)) : share;
+        Finding finding = finding_of("indexing-loop", severity_of(lost), rank, run);
+        finding.text = fmt::format(
+            "A loop indexes a tensor element by element{}: {:.0f} times in a step, {:.0f} % of the time. Write it as "
+            "one operation on the whole tensor.",
+            at_place(found.worst->place), found.count / steps_of(rank), 100 * share);
+        finding.evidence = {{"share", share}, {"iterations_per_step", found.count / steps_of(rank)}};
+        finding.fix.code = "y = f(x)  # instead of torch.stack([f(x[i]) for i in range(len(x))])";
+        finding.gain = gain_of_share(lost, 0.6);
+        finding.confidence = 0.75;
+        findings.push_back(finding);
+    });
+}
+
+std::vector<Finding> data_parallel(const RunRecords& records) {
+    return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
+        const auto is_part = [](const OperatorEntry& op) {
+            return op.range.starts_with("DataParallel.forward") || op.name == "DataParallel.forward";
+        };
+        if (rank.facts.device.count < 2 || !std::ranges::any_of(rank.profile->operators, is_part)) {
+            return;
+        }
+        double us = 0;
+        for (const OperatorEntry& op : rank.profile->operators) {
+            const bool moves = op.name == "Broadcast" || op.name == "Scatter" || op.name == "Gather" ||
+                               op.name == "ReduceAddCoalesced" || op.name == "BroadcastBackward";
+            us += moves ? std::max(op.self_us, op.device_us) : 0;
+        }
+        const double share = share_of_span(rank, us);
+        Finding finding = finding_of("data-parallel", Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "One process drives {} GPUs with DataParallel, which copies the model in each step. Use one process for "
+            "each GPU.",
+            rank.facts.device.count);
+        finding.evidence = {{"devices", static_cast<double>(rank.facts.device.count)}, {"copy_share", share}};
+        finding.fix.code = "torch.nn.parallel.DistributedDataParallel(model)  # started with torchrun";
+        finding.gain = gain_of_share(std::max(share, lost_to_launches(rank, run)), 0.3);
+        finding.confidence = 0.85;
+        findings.push_back(finding);
+    });
+}
+
+}  // namespace
 
 std::span<const Rule> operator_rules() {
-    return {};
+    static constexpr std::array kRules = {
+        Rule{"odd-sizes", "fp16 or bf16 matrix products with a size that is no multiple of 8 take 1 % of the time",
+             "pad the size", odd_sizes},
+        Rule{"single-tensor-optimizer", "the optimizer updates one tensor after the other and takes 5 % of the time",
+             "`fused=True`, or `foreach=True`", single_tensor_optimizer},
+        Rule{"zeroed-grads", "`zero_grad` fills gradients with zeros for 0.1 % of the time (a warning from 1 %)",
+             "`set_to_none=True`", zeroed_grads},
+        Rule{"conv-bias-before-norm", "a convolution with a bias feeds a batch norm (a warning from 1 % of the time)",
+             "`bias=False`", conv_bias},
+        Rule{"filled-on-host", "tensors are filled on the host, then copied: 0.5 % of the time (a warning from 2 %)",
+             "create them on the device", host_fill},
+        Rule{"indexing-loop", "ten or more `aten::select` in a row take 1 % of the time (a warning from 5 %)",
+             "one operation on the whole tensor", indexing_loop},
+        Rule{"data-parallel", "DataParallel on more than one GPU", "DistributedDataParallel", data_parallel},
+    };
+    return kRules;
 }
 
 }  // namespace stoker

@@ -1,10 +1,214 @@
 // Communication between ranks, and ranks that are slower than others.
 #include "stoker/diagnose/rules/rule_families.h"
 
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <map>
+
+#include "stoker/diagnose/rules/lost_time.h"
+#include "stoker/diagnose/rules/run_summary.h"
+
 namespace stoker {
+namespace {
+
+constexpr double kCommunicationWarn = 0.10;  // of the time, exposed
+constexpr double kCritical = 0.30;
+
+// Of the time: communication that nothing hides.
+double exposed_share(const RankRecords& rank, const RunSummary& run) {
+    double us = 0;
+    if (rank.profile) {
+        for (const CollectiveEntry& collective : rank.profile->collectives) {
+            us += collective.exposed_us;
+        }
+    }
+    return on_gpu(rank) && rank.profile ? share_of_span(rank, us) : run.of(Phase::communication);
+}
+
+bool uses_gloo_on_gpu(const RankRecords& rank) {
+    return rank.profile && std::ranges::any_of(rank.profile->collectives, [](const CollectiveEntry& collective) {
+               return collective.backend == "gloo" && collective.on_device;
+           });
+}
+
+std::vector<Finding> gloo_on_gpu(const RunRecords& records) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        if (!on_gpu(rank) || !uses_gloo_on_gpu(rank)) {
+            continue;
+        }
+        const RunSummary run = summarize(rank);
+        const double exposed = exposed_share(rank, run);
+        Finding finding =
+            finding_of("gloo-on-gpu", exposed >= kCritical ? Severity::critical : Severity::warn, rank, run);
+        finding.text = fmt::format(
+            "Gradients on GPUs are reduced with gloo, which copies them to the host: {:.0f} % of the time. Use NCCL.",
+            100 * exposed);
+        finding.evidence = {{"exposed_share", exposed}};
+        finding.fix.code = "torch.distributed.init_process_group(\"nccl\")";
+        finding.gain = gain_of_share(exposed, 0.6);
+        finding.confidence = 0.9;
+        findings.push_back(finding);
+    }
+    return findings;
+}
+
+// The rank that communicates least is the one that the others wait for; what it spends is the price of communication.
+std::vector<Finding> communication(const RunRecords& records) {
+    std::vector<Finding> findings;
+    const RankRecords* best = nullptr;
+    double least = 1;
+    for (const RankRecords& rank : records.ranks) {
+        const double share = exposed_share(rank, summarize(rank));
+        if (best == nullptr || share < least) {
+            best = &rank;
+            least = share;
+        }
+    }
+    if (best == nullptr || best->facts.world_size < 2 || least < kCommunicationWarn || uses_gloo_on_gpu(*best)) {
+        return findings;
+    }
+    const RunSummary run = summarize(*best);
+    Finding finding = finding_of("communication", least >= kCritical ? Severity::critical : Severity::warn, *best, run);
+    finding.text = fmt::format(
+        "Communication that no computation hides takes {:.0f} % of the time. Reduce less often, or smaller gradients.",
+        100 * least);
+    finding.evidence = {{"exposed_share", least}, {"ranks", static_cast<double>(best->facts.world_size)}};
+    finding.fix = {.recipe = {{"train.accumulate", "2"}},
+                   .code = "model.register_comm_hook(None, default_hooks.bf16_compress_hook)"};
+    finding.gain = gain_of_share(least, 0.2);
+    finding.confidence = 0.7;
+    findings.push_back(finding);
+    return findings;
+}
+
+double ms_of(std::chrono::nanoseconds time) {
+    return std::chrono::duration<double, std::milli>(time).count();
+}
+
+// A rank's own time in a step, without communication, where ranks wait for each other.
+double own_ms(const StepEntry& step) {
+    return ms_of(step.host.total() - step.host.times[static_cast<std::size_t>(Phase::communication)]);
+}
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + std::ssize(values) / 2;
+    std::ranges::nth_element(values, middle);
+    return *middle;
+}
+
+// Mean own time of each rank in a step. On GPUs the waiting is in the collectives' kernels.
+std::vector<double> own_times(const RunRecords& records) {
+    std::vector<double> times;
+    for (const RankRecords& rank : records.ranks) {
+        double sum = 0;
+        for (const StepEntry& step : rank.steps) {
+            sum += own_ms(step);
+        }
+        if (on_gpu(rank) && rank.profile) {
+            const double exposed = exposed_share(rank, summarize(rank));
+            sum = std::min(sum, rank.profile->span_us / 1e3 * (1 - exposed));
+        }
+        times.push_back(sum / steps_of(rank));
+    }
+    return times;
+}
+
+// How often each rank was the slowest of a step, as a share of the steps that all ranks have.
+double share_of_worst(const RunRecords& records, std::size_t worst) {
+    std::map<std::int64_t, std::vector<double>> steps;
+    for (const RankRecords& rank : records.ranks) {
+        for (const StepEntry& step : rank.steps) {
+            steps[step.step].push_back(own_ms(step));
+        }
+    }
+    double all = 0;
+    double slow = 0;
+    for (const auto& [step, times] : steps) {
+        if (times.size() == records.ranks.size()) {
+            all += 1;
+            slow += std::ranges::max_element(times) - times.begin() == static_cast<std::ptrdiff_t>(worst) ? 1 : 0;
+        }
+    }
+    return all > 0 ? slow / all : 0;
+}
+
+// The phase in which `worst` spends more than the median of the others, and by how much in a step.
+std::pair<Phase, double> cause_of(const RunRecords& records, std::size_t worst) {
+    std::pair<Phase, double> cause{Phase::unmeasured, 0};
+    for (std::size_t phase = 0; phase < kPhases; ++phase) {
+        std::vector<double> others;
+        double own = 0;
+        for (std::size_t i = 0; i < records.ranks.size(); ++i) {
+            double ms = 0;
+            for (const StepEntry& step : records.ranks[i].steps) {
+                ms += ms_of(step.host.times[phase]);
+            }
+            ms /= steps_of(records.ranks[i]);
+            if (i == worst) {
+                own = ms;
+            } else {
+                others.push_back(ms);
+            }
+        }
+        const double excess = own - median(others);
+        if (static_cast<Phase>(phase) != Phase::communication && excess > cause.second) {
+            cause = {static_cast<Phase>(phase), excess};
+        }
+    }
+    return cause;
+}
+
+std::vector<Finding> straggler(const RunRecords& records) {
+    std::vector<Finding> findings;
+    if (records.ranks.size() < 2 ||
+        std::ranges::any_of(records.ranks, [](const RankRecords& rank) { return rank.steps.empty(); })) {
+        return findings;
+    }
+    const std::vector<double> times = own_times(records);
+    const auto worst = static_cast<std::size_t>(std::ranges::max_element(times) - times.begin());
+    std::vector<double> others = times;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(worst));
+    const double usual = median(others);
+    constexpr double kSlower = 1.15;  // than the median of the others
+    constexpr double kMostSteps = 0.6;
+    const RankRecords& rank = records.ranks[worst];
+    const bool device = on_gpu(rank) && rank.profile;
+    if (usual <= 0 || times[worst] < kSlower * usual || (!device && share_of_worst(records, worst) < kMostSteps)) {
+        return findings;
+    }
+    const auto [phase, excess] = cause_of(records, worst);
+    const double lost = 1 - usual / times[worst];
+    Finding finding =
+        finding_of("straggler", lost >= kCritical ? Severity::critical : Severity::warn, rank, summarize(rank));
+    finding.text = fmt::format(
+        "Rank {} needs {:.1f} ms for a step, the others {:.1f} ms, and all wait for it. It loses most in the phase "
+        "\"{}\" ({:.1f} ms).",
+        rank.facts.rank, times[worst], usual, phase_name(phase), excess);
+    finding.evidence = {{"rank", static_cast<double>(rank.facts.rank)},
+                        {"step_ms", times[worst]},
+                        {"other_step_ms", usual},
+                        {"cause_ms", excess}};
+    finding.fix.code =
+        fmt::format("compare rank {}'s host with the others: its load, clocks, storage and data", rank.facts.rank);
+    finding.gain = gain_of_share(lost, 0.6);
+    finding.confidence = 0.8;
+    findings.push_back(finding);
+    return findings;
+}
+
+}  // namespace
 
 std::span<const Rule> rank_rules() {
-    return {};
+    static constexpr std::array kRules = {
+        Rule{"gloo-on-gpu", "gloo reduces tensors of GPUs", "the NCCL backend", gloo_on_gpu},
+        Rule{"communication", "communication that nothing hides takes 10 % of the time, on the rank with the least",
+             "`train.accumulate`, larger buckets, bf16 gradients", communication},
+        Rule{"straggler", "one rank needs 15 % more time of its own than the others, in 60 % of the steps",
+             "the rank and the phase in which it loses are named", straggler},
+    };
+    return kRules;
 }
 
 }  // namespace stoker

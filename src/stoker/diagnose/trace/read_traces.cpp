@@ -124,7 +124,7 @@ void optimizer_facts(const std::vector<OperatorEntry>& operators, TrainFacts& fa
         facts.optimizer = name.substr(0, name.find('.'));
         foreach
             = foreach || op.name.starts_with("aten::_foreach_");
-        fused = fused || op.name.starts_with("aten::_fused_");
+        fused = fused || op.name.starts_with("aten::_fused_") || name.find("Fused") != std::string_view::npos;
         single += op.name.starts_with("aten::") ? op.count : 0;
     }
     if (!facts.optimizer.empty()) {

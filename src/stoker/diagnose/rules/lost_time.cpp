@@ -1,0 +1,62 @@
+#include "stoker/diagnose/rules/lost_time.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace stoker {
+namespace {
+
+double us_of(const PhaseTimes& times, Phase phase) {
+    return std::chrono::duration<double, std::micro>(times[static_cast<std::size_t>(phase)]).count();
+}
+
+double sync_idle_us(const RankRecords& rank) {
+    double us = 0;
+    for (const SyncEntry& sync : rank.profile->syncs) {
+        us += sync.idle_us.value_or(0);
+    }
+    return us;
+}
+
+}  // namespace
+
+bool on_gpu(const RankRecords& rank) {
+    return rank.facts.device.type == "cuda";
+}
+
+double share_of_span(const RankRecords& rank, double us) {
+    return rank.profile && rank.profile->span_us > 0 ? std::clamp(us / rank.profile->span_us, 0.0, 1.0) : 0;
+}
+
+double lost_share(const RankRecords& rank, const RunSummary& run, Phase phase) {
+    if (rank.profile && rank.profile->idle_during) {
+        return share_of_span(rank, us_of(*rank.profile->idle_during, phase));
+    }
+    return run.of(phase);
+}
+
+double lost_to_syncs(const RankRecords& rank, const RunSummary& run) {
+    if (rank.profile && rank.profile->idle_during) {
+        return share_of_span(rank, std::max(sync_idle_us(rank), us_of(*rank.profile->idle_during, Phase::sync)));
+    }
+    return run.of(Phase::sync);
+}
+
+double lost_to_launches(const RankRecords& rank, const RunSummary& run) {
+    if (!rank.profile || !rank.profile->idle_during) {
+        return 0;
+    }
+    double us = 0;
+    for (const Phase phase : {Phase::forward, Phase::backward, Phase::optimizer, Phase::step, Phase::unmeasured}) {
+        us += us_of(*rank.profile->idle_during, phase);
+    }
+    const double in_syncs = us_of(*rank.profile->idle_during, Phase::sync);
+    const double after_syncs = lost_to_syncs(rank, run) * rank.profile->span_us - in_syncs;
+    return share_of_span(rank, std::max(0.0, us - std::max(0.0, after_syncs)));
+}
+
+double steps_of(const RankRecords& rank) {
+    return std::max(1.0, static_cast<double>(rank.steps.size()));
+}
+
+}  // namespace stoker

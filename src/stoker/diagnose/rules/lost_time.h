@@ -1,0 +1,29 @@
+// The share of a rank's time that could be won where the training thread is in a phase. On a GPU that is the time in
+// which the GPU was idle meanwhile: a host that waits while kernels run loses nothing.
+#pragma once
+
+#include <string_view>
+
+#include "stoker/diagnose/finding.h"
+#include "stoker/diagnose/rules/run_summary.h"
+#include "stoker/trace/records.h"
+
+namespace stoker {
+
+bool on_gpu(const RankRecords& rank);
+
+// Of the profile's span, in [0, 1]; 0 without a profile.
+double share_of_span(const RankRecords& rank, double us);
+
+// From the GPU's idle time where a profile has it, else from the account.
+double lost_share(const RankRecords& rank, const RunSummary& run, Phase phase);
+
+// Of waits for the GPU, with the idle time after them until the next work arrives.
+double lost_to_syncs(const RankRecords& rank, const RunSummary& run);
+
+// Of the GPU's idle time while the host worked: launches that came too late. 0 without a GPU's profile.
+double lost_to_launches(const RankRecords& rank, const RunSummary& run);
+
+double steps_of(const RankRecords& rank);  // at least 1
+
+}  // namespace stoker

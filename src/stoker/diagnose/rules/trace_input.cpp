@@ -1,0 +1,64 @@
+// The input of a run that torch.profiler traced: how long the training thread waited for batches. What the worker
+// processes did is not in the trace.
+#include "stoker/diagnose/rules/rule_families.h"
+
+#include <array>
+#include <fmt/format.h>
+
+#include "stoker/diagnose/rules/lost_time.h"
+#include "stoker/diagnose/rules/run_summary.h"
+
+namespace stoker {
+namespace {
+
+// xprof's limits, as for runs of Stoker.
+constexpr double kWarn = 0.05;
+constexpr double kCritical = 0.20;
+
+std::vector<Finding> input_bound(const RunRecords& records) {
+    std::vector<Finding> findings;
+    for (const RankRecords& rank : records.ranks) {
+        const RunSummary run = summarize(rank);
+        const double lost = lost_share(rank, run, Phase::wait);
+        if (records.kind != "trace" || lost < kWarn) {
+            continue;
+        }
+        const bool loads_itself = rank.facts.data.workers == 0;
+        Finding finding = finding_of("input-bound", lost >= kCritical ? Severity::critical : Severity::warn, rank, run);
+        finding.evidence = {{"wait_share", run.of(Phase::wait)}, {"lost_share", lost}};
+        if (loads_itself) {
+            finding.evidence.push_back({"workers", 0});
+            finding.text = fmt::format(
+                "The training thread loads the data itself, which costs {:.0f} % of the time. Let worker processes do "
+                "it.",
+                100 * lost);
+            finding.fix.code =
+                "DataLoader(..., num_workers=len(os.sched_getaffinity(0)), persistent_workers=True, pin_memory=True)";
+            finding.gain = gain_of_share(lost, 0.4);
+            finding.confidence = 0.9;
+        } else {
+            finding.text = fmt::format(
+                "Waiting for the next batch costs {:.0f} % of the time. Raise num_workers while cores are free; else "
+                "make loading cheaper: packed files, smaller images, a cache.",
+                100 * lost);
+            finding.fix.code = "DataLoader(..., num_workers=len(os.sched_getaffinity(0)), prefetch_factor=4)";
+            finding.gain = gain_of_share(lost, 0.2);
+            finding.confidence = 0.7;
+        }
+        findings.push_back(finding);
+    }
+    return findings;
+}
+
+}  // namespace
+
+std::span<const Rule> trace_input_rules() {
+    static constexpr std::array kRules = {
+        Rule{"input-bound",
+             "in a trace of torch.profiler, waiting for the loader costs 5 % of the time (critical: 20 %)",
+             "`num_workers`, one for each core that is free; else cheaper loading", input_bound},
+    };
+    return kRules;
+}
+
+}  // namespace stoker
