@@ -5,6 +5,8 @@
 #include <new>
 
 #include "pipeline/pixel_source.h"
+#include "stoker/base/memory_limit.h"
+#include "stoker/pipeline/cache/cache_room.h"
 #include "support/memory_room.h"
 
 namespace stoker {
@@ -238,6 +240,30 @@ TEST(LoaderErrors, BatchesBeyondTheMemoryLimitAreRefusedAtOnce) {
                                      HasSubstr("lower data.batch_size or data.prefetch"))));
     Loader small(dataset, Transform(), {.batch_size = 100, .workers = 2, .prefetch = 3});
     EXPECT_NE(small.next(), nullptr);
+}
+
+// Otherwise a cache in memory, or another loader, would take it until the first batch is asked for.
+TEST(LoaderErrors, TheMemoryOfBatchesToComeIsClaimed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "sanitizers keep freed memory";
+#endif
+    const auto dataset = std::make_shared<PixelDataset>(4000, 64, 64);
+    const LoaderOptions options{.batch_size = 1000, .workers = 0};  // 2 x 49 MB, allocated by next()
+    const testing::MemoryRoom room(200 * testing::kMiB);
+    {
+        Loader validation(dataset, Transform(), options);
+        EXPECT_THROW(Loader(dataset, Transform(), options), MemoryError);
+        CacheRoom cache;
+        EXPECT_FALSE(cache.take(40 * testing::kMiB)) << "50 MiB stay free beside the batches";
+        const std::shared_ptr<Batch> first = validation.next();
+        const std::shared_ptr<Batch> second = validation.next();
+        const std::shared_ptr<Batch> beyond_the_claim = validation.next();
+        EXPECT_LT(promised_memory(), std::uint64_t{1} << 20) << "all batches are written";
+    }
+    EXPECT_EQ(promised_memory(), 0);
+    CacheRoom cache;
+    EXPECT_TRUE(cache.take(40 * testing::kMiB));
+    EXPECT_NO_THROW(Loader(dataset, Transform(), options));
 }
 
 // The workers' buffers keep the size of the largest sample, unless that was huge.

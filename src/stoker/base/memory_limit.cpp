@@ -116,10 +116,11 @@ class Promised {
     // All of these are called under the lock.
     std::uint64_t left() const {
         const MemoryLimit limit = memory_limit();
-        // The address space counts blocks when they are allocated, the other limits when they are written.
-        const std::uint64_t pending = limit.source == kAddressSource ? 0 : unwritten();
-        const std::uint64_t taken = reserve_of(limit) + claimed_ + pending;
-        return limit.available - std::min(limit.available, taken);
+        return limit.available - std::min(limit.available, reserve_of(limit) + sum(limit));
+    }
+    // The address space counts blocks when they are allocated, the other limits when they are written.
+    std::uint64_t sum(const MemoryLimit& limit) const {
+        return claimed_ + (limit.source == kAddressSource ? 0 : unwritten());
     }
     void claim(std::uint64_t bytes) { claimed_ += bytes; }
     void release(std::uint64_t bytes) { claimed_ -= bytes; }
@@ -189,6 +190,11 @@ std::uint64_t memory_left() {
     return promised().left();
 }
 
+std::uint64_t promised_memory() {
+    const std::lock_guard lock(promised().mutex());
+    return promised().sum(memory_limit());
+}
+
 MemoryError::MemoryError(std::string where, std::uint64_t bytes, std::uint64_t left, const std::string& hint)
     : MemoryError(std::move(where),
                   {.where = {},
@@ -232,9 +238,14 @@ MemoryClaim::MemoryClaim(std::uint64_t bytes, const std::string& where, const st
 }
 
 MemoryClaim::~MemoryClaim() {
-    if (bytes_ > 0) {
+    shrink_to(0);
+}
+
+void MemoryClaim::shrink_to(std::uint64_t bytes) {
+    if (bytes < bytes_) {
         const std::lock_guard lock(promised().mutex());
-        promised().release(bytes_);
+        promised().release(bytes_ - bytes);
+        bytes_ = bytes;
     }
 }
 

@@ -37,6 +37,9 @@ void set_memory_limit(std::int64_t bytes);
 // what is available.
 std::uint64_t memory_left();
 
+// Memory that is allocated or claimed but not used yet, which memory_limit() counts as available.
+std::uint64_t promised_memory();
+
 // More memory was needed than is left.
 class MemoryError : public IoError {
   public:
@@ -64,6 +67,10 @@ class MemoryClaim {
     MemoryClaim(const MemoryClaim&) = delete;
     MemoryClaim& operator=(const MemoryClaim&) = delete;
     ~MemoryClaim();
+
+    // Ends the claim to all but `bytes`: the others are allocated now. A smaller claim stays as it is.
+    void shrink_to(std::uint64_t bytes);
+    std::uint64_t bytes() const { return bytes_; }
 
   private:
     std::uint64_t bytes_;

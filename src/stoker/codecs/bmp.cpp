@@ -281,10 +281,10 @@ void BmpDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
         decode_bmp_runs(bytes, layout.offset, layout.compression == kRle4, layout.height, layout.width, indices_);
         sink.start(box.height, box.width, 3);
         for (int y = 0; y < box.height; ++y) {
-            const std::uint8_t* from = indices_.data() + stored_row(y) * static_cast<std::size_t>(layout.width) + left;
+            const std::byte* from = indices_.data() + stored_row(y) * static_cast<std::size_t>(layout.width) + left;
             std::uint8_t* to = sink.row(y);
             for (int x = 0; x < box.width; ++x) {
-                const Color& color = palette.at(from[x], layout.offset);
+                const Color& color = palette.at(std::to_integer<std::size_t>(from[x]), layout.offset);
                 to = std::copy(color.begin(), color.end(), to);
             }
         }

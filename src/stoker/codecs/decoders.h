@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "stoker/base/buffer.h"
 #include "stoker/base/image.h"
 #include "stoker/codecs/codec.h"
 
@@ -47,7 +48,7 @@ class BmpDecoder {
     void decode(std::span<const std::byte> bytes, RowSink& sink);
 
   private:
-    std::vector<std::uint8_t> indices_;  // of a run-length encoded image, whose lowest row comes first
+    Buffer indices_;  // of a run-length encoded image, whose lowest row comes first
 };
 
 // PBM, PGM and PPM, as text (P1, P2, P3) and binary (P4, P5, P6), with 1, 8 or 16 bits per sample. Parsed without a

@@ -47,6 +47,13 @@ std::vector<FieldSpec> image_fields(const ImageSlot& slot) {
             {.name = std::string(kKeyField), .ragged = true}};
 }
 
+// Of the images of a batch; no more than 2^62.
+std::uint64_t image_bytes(const std::vector<FieldSpec>& fields, std::int64_t capacity) {
+    constexpr double kMost = 0x1p62;
+    const double bytes = static_cast<double>(capacity) * static_cast<double>(fields.front().sample_bytes());
+    return static_cast<std::uint64_t>(std::min(bytes, kMost));
+}
+
 // Samples per task: small enough that all workers share a batch, large enough that claiming tasks costs nothing.
 std::int64_t task_grain(std::int64_t batch, int workers) {
     return std::clamp<std::int64_t>(batch / (4 * std::int64_t{std::max(workers, 1)}), 1, 32);
@@ -106,7 +113,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     fields_ = image_fields(place_);
     const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());
     place_.pixels.streamed = fields_.front().sample_bytes() >= kStreamBytes / capacity;
-    require_ring();
+    ring_claim_ = claim_ring();
     cache_ = make_sample_cache(dataset_->size(), options_.cache);
     try {
         start(0);
@@ -116,15 +123,17 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     }
 }
 
-// Batches are allocated when they are needed. Too many of them are refused before the first one.
-void Loader::require_ring() const {
+// Batches are allocated when they are needed. Their memory is claimed before, so that too many of them are refused at
+// once, and a cache does not take the memory of a loader that begins later.
+std::shared_ptr<MemoryClaim> Loader::claim_ring() const {
     const std::int64_t batches = (options_.workers == 0 ? 1 : options_.prefetch) + 1;
-    const double bytes = static_cast<double>(batches) * static_cast<double>(batch_sampler_.max_slice()) *
-                         static_cast<double>(fields_.front().sample_bytes());
-    constexpr double kMost = 0x1p62;
-    require_memory(static_cast<std::uint64_t>(std::min(bytes, kMost)), "data.batch_size",
-                   fmt::format("these are {} batches of {}: lower data.batch_size or data.prefetch", batches,
-                               pluralize(batch_sampler_.max_slice(), "image")));
+    const std::uint64_t bytes = image_bytes(fields_, batch_sampler_.max_slice());
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
+    const auto count = static_cast<std::uint64_t>(batches);
+    return std::make_shared<MemoryClaim>(
+        bytes > kMost / count ? kMost : count * bytes, "data.batch_size",
+        fmt::format("these are {} batches of {}: lower data.batch_size or data.prefetch", batches,
+                    pluralize(batch_sampler_.max_slice(), "image")));
 }
 
 std::int64_t Loader::end_sequence() const {
@@ -135,6 +144,7 @@ std::int64_t Loader::end_sequence() const {
 
 Loader::~Loader() {
     stop();
+    ring_claim_->shrink_to(0);  // batches that are still held keep the ring and its claim
 }
 
 void Loader::start(std::int64_t sequence) {
@@ -143,7 +153,9 @@ void Loader::start(std::int64_t sequence) {
     prefetch_until(sequence + 1);
     at_epoch_end_ = false;
     ring_ = std::make_shared<BatchRing>(
-        [fields = fields_, capacity = batch_sampler_.max_slice(), allocator = options_.allocator] {
+        [fields = fields_, capacity = batch_sampler_.max_slice(), allocator = options_.allocator, claim = ring_claim_] {
+            const std::uint64_t bytes = image_bytes(fields, capacity);
+            claim->shrink_to(claim->bytes() - std::min(claim->bytes(), bytes));
             return std::make_unique<Batch>(fields, capacity, *allocator);
         },
         [this](Batch& batch, std::int64_t number) { open_batch(batch, number); }, sequence, end_sequence());

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "stoker/base/memory_limit.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/pipeline/batch.h"
 #include "stoker/pipeline/cache/sample_cache.h"
@@ -114,7 +115,7 @@ class Loader {
         std::span<std::int64_t> indices;
     };
 
-    void require_ring() const;
+    std::shared_ptr<MemoryClaim> claim_ring() const;
     std::int64_t end_sequence() const;
     void start(std::int64_t sequence);
     void stop();
@@ -147,6 +148,7 @@ class Loader {
     std::vector<FieldSpec> fields_;
     ImageSlot place_;  // the target of every image, without its address
     std::unique_ptr<SampleCache> cache_;
+    std::shared_ptr<MemoryClaim> ring_claim_;  // for batches that are not allocated yet
     std::shared_ptr<BatchRing> ring_;
     std::vector<std::unique_ptr<Worker>> workers_;
     WorkerScratch own_scratch_;  // of the caller's thread, for workers = 0

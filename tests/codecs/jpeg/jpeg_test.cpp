@@ -7,8 +7,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "codecs/fixtures.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/codecs/encode.h"
+#include "support/memory_room.h"
 
 namespace stoker {
 namespace {
@@ -266,6 +271,32 @@ TEST(JpegTest, EncoderRefusesWhatItCannotWrite) {
     EXPECT_THROW(encode_jpeg(picture(4, 4, 4).view()), InvalidArgument);
     EXPECT_THROW(encode_jpeg(Image(0, 4, 3).view()), InvalidArgument);
     EXPECT_THROW(encode_jpeg(Image(1, 70000, 3).view()), InvalidArgument);
+}
+
+// What libjpeg has written is used memory and no longer claimed, or workers would refuse images that fit.
+TEST(JpegTest, CoefficientsAreNotCountedTwice) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "sanitizers keep freed memory";
+#endif
+    const Bytes jpeg = encode_jpeg(picture(4096, 4096).view(), {.progressive = true});
+    constexpr std::int64_t kCoefficients = 48 * kMiB;  // 4:2:0
+    JpegDecoder decoder;
+    RowByRow rows;
+    const MemoryRoom room(400 * kMiB);
+    std::uint64_t least = memory_left();
+    const std::uint64_t before = least;
+    std::atomic<bool> done = false;
+    std::thread watch([&] {
+        while (!done) {
+            least = std::min(least, memory_left());
+        }
+    });
+    decoder.decode(jpeg, rows);
+    done = true;
+    watch.join();
+    EXPECT_TRUE(rows.complete());
+    EXPECT_GE(before - least, kCoefficients * 9 / 10) << "they are counted";
+    EXPECT_LE(before - least, kCoefficients * 5 / 4) << "but once";
 }
 
 }  // namespace

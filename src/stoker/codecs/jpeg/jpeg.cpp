@@ -2,7 +2,6 @@
 // libjpeg. Both return the same pixels.
 #include "stoker/codecs/jpeg/jpeg.h"
 
-#include "stoker/base/memory_limit.h"
 #include "stoker/codecs/jpeg/jpeg_blocks.h"
 
 namespace stoker {
@@ -67,11 +66,14 @@ bool JpegDecoder::decode_baseline(const Region& region, RowSink& sink) {
 void JpegDecoder::decode_with_libjpeg(const Box& box, RowSink& sink) {
     jpeg_decompress_struct& codec = reader_.codec();
     const bool cmyk = codec.num_components == 4;
-    const MemoryClaim claim(jpeg_has_multiple_scans(&codec) != FALSE ? coefficient_bytes(codec) : 0);
+    if (jpeg_has_multiple_scans(&codec) != FALSE) {
+        reader_.claim_coefficients();
+    }
     codec.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
     codec.dct_method = JDCT_ISLOW;
     codec.do_fancy_upsampling = TRUE;
     reader_.run([&codec] { jpeg_start_decompress(&codec); });
+    reader_.end_claim();
     if (cmyk) {
         cmyk_.resize(std::size_t{4} * codec.output_width);
     }

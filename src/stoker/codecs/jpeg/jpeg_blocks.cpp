@@ -49,14 +49,6 @@ bool read_quant_tables(const jpeg_decompress_struct& codec, JpegFrame& frame) {
     return true;
 }
 
-std::uint64_t coefficient_bytes(const jpeg_decompress_struct& codec) {
-    std::uint64_t blocks = 0;
-    for (int c = 0; c < codec.num_components; ++c) {
-        blocks += std::uint64_t{codec.comp_info[c].width_in_blocks} * codec.comp_info[c].height_in_blocks;
-    }
-    return blocks * kBlockSize * sizeof(std::int16_t);
-}
-
 JpegBlocks read_blocks(JpegReader& reader, const JpegFrame& frame) {
     jpeg_decompress_struct& codec = reader.codec();
     JpegBlocks result{.frame = frame, .blocks = {}};

@@ -15,9 +15,6 @@ bool read_frame(const jpeg_decompress_struct& codec, JpegFrame& frame);
 // Reads the quantisation tables that libjpeg has seen so far. Returns false if one is missing.
 bool read_quant_tables(const jpeg_decompress_struct& codec, JpegFrame& frame);
 
-// Bytes of all coefficients of an opened JPEG. libjpeg holds them in memory for a JPEG of several scans.
-std::uint64_t coefficient_bytes(const jpeg_decompress_struct& codec);
-
 struct JpegBlocks {
     JpegFrame frame;
     std::vector<std::int16_t> blocks[3];  // (blocks_high, blocks_wide, 8, 8), natural order

@@ -12,6 +12,21 @@
 #include "stoker/codecs/region.h"
 
 namespace stoker {
+namespace {
+
+std::uint64_t component_bytes(const jpeg_component_info& component) {
+    return std::uint64_t{component.width_in_blocks} * component.height_in_blocks * sizeof(JBLOCK);
+}
+
+}  // namespace
+
+std::uint64_t coefficient_bytes(const jpeg_decompress_struct& codec) {
+    std::uint64_t bytes = 0;
+    for (int c = 0; c < codec.num_components; ++c) {
+        bytes += component_bytes(codec.comp_info[c]);
+    }
+    return bytes;
+}
 
 // Called by libjpeg. It may longjmp out of any of these, so they have no objects with destructors.
 struct JpegReader::Callbacks {
@@ -32,10 +47,11 @@ struct JpegReader::Callbacks {
         codec->src->bytes_in_buffer -= static_cast<std::size_t>(count);
     }
 
-    static void check_scan_count(j_common_ptr codec) {
+    static void watch_scans(j_common_ptr codec) {
         if (reinterpret_cast<j_decompress_ptr>(codec)->input_scan_number > kMaxJpegScans) {
             JpegGuard::fail(codec, JpegFault::too_many_scans);
         }
+        static_cast<JpegReader*>(codec->client_data)->shrink_claim();
     }
 
     // After construction, libjpeg allocates permanent memory only for quantisation and Huffman tables. We allocate them
@@ -86,7 +102,7 @@ JpegReader::JpegReader() {
     source_.resync_to_restart = jpeg_resync_to_restart;
     source_.term_source = Callbacks::ignore;
     codec_.src = &source_;
-    progress_.progress_monitor = Callbacks::check_scan_count;
+    progress_.progress_monitor = Callbacks::watch_scans;
     codec_.progress = &progress_;
 }
 
@@ -103,7 +119,30 @@ void JpegReader::read_header(std::span<const std::byte> bytes) {
     check_image_size("jpeg", codec_.image_height, codec_.image_width);
 }
 
+void JpegReader::claim_coefficients() {
+    unwritten_.fill(1);
+    claim_.emplace(coefficient_bytes(codec_));
+}
+
+// The first scan of a component writes all its coefficients, row by row; later scans refine them.
+void JpegReader::shrink_claim() {
+    if (!claim_) {
+        return;
+    }
+    const double left = 1 - static_cast<double>(codec_.input_iMCU_row) / static_cast<double>(codec_.total_iMCU_rows);
+    for (int i = 0; i < codec_.comps_in_scan; ++i) {
+        double& share = unwritten_.at(static_cast<std::size_t>(codec_.cur_comp_info[i]->component_index));
+        share = std::min(share, left);
+    }
+    double bytes = 0;
+    for (int c = 0; c < codec_.num_components; ++c) {
+        bytes += unwritten_.at(static_cast<std::size_t>(c)) * static_cast<double>(component_bytes(codec_.comp_info[c]));
+    }
+    claim_->shrink_to(static_cast<std::uint64_t>(bytes));
+}
+
 void JpegReader::close() {
+    end_claim();
     jpeg_abort_decompress(&codec_);
     std::fill(std::begin(codec_.quant_tbl_ptrs), std::end(codec_.quant_tbl_ptrs), nullptr);
     std::fill(std::begin(codec_.dc_huff_tbl_ptrs), std::end(codec_.dc_huff_tbl_ptrs), nullptr);

@@ -24,7 +24,7 @@ bool CacheRoom::measure(std::int64_t bytes) {
     }
     const MemoryLimit limit = memory_limit();
     const std::uint64_t kept = std::min(limit.total / 4, kMostKept);
-    if (limit.available < kept + static_cast<std::uint64_t>(kStep + bytes)) {
+    if (limit.available < kept + promised_memory() + static_cast<std::uint64_t>(kStep + bytes)) {
         full_ = true;
         why_ = fmt::format("{}, and {} stay free for the rest of the run", memory_text(),
                            byte_text(static_cast<std::int64_t>(kept)));

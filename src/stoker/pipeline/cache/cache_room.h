@@ -1,5 +1,6 @@
 // Stops a cache in memory before the process reaches its memory limit. What else runs in the process, and beside it
-// under the same limit, is counted, because free memory is measured while the cache grows.
+// under the same limit, is counted, because free memory is measured while the cache grows; so is what loaders have
+// claimed for their batches.
 #pragma once
 
 #include <atomic>
