@@ -2,6 +2,7 @@
 
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -10,8 +11,43 @@
 
 namespace stoker::cli {
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Figures, such as a row of a matrix.
+bool is_row(const Json& value) {
+    return value.is_array() &&
+           std::ranges::all_of(value, [](const Json& item) { return item.is_number() || item.is_null(); });
+}
+
+std::string on_one_line(const Json& value) {
+    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// As dump(2), but with a row of figures on one line.
+void append_document(const Json& value, std::size_t depth, std::string& text) {
+    if (!value.is_structured() || value.empty() || is_row(value)) {
+        text += on_one_line(value);
+        return;
+    }
+    const std::string indent(2 * depth, ' ');
+    char separator = value.is_array() ? '[' : '{';
+    for (const auto& [key, item] : value.items()) {
+        text += separator + ("\n  " + indent);
+        text += value.is_array() ? "" : on_one_line(key) + ": ";
+        append_document(item, depth + 1, text);
+        separator = ',';
+    }
+    text += "\n" + indent + (value.is_array() ? ']' : '}');
+}
+
+}  // namespace
+
 void print_document(const nlohmann::ordered_json& document) {
-    print_lines(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    std::string text;
+    append_document(document, 0, text);
+    print_lines(text + "\n");
 }
 
 void print_lines(std::string_view text) {

@@ -26,8 +26,7 @@ class Table {
     std::vector<std::vector<std::string>> rows_;
 };
 
-// `text` made printable. Text wider than `max_width` columns is shortened in the middle. East Asian letters are two
-// columns wide, combining accents none.
+// `text` made printable. Text wider than `max_width` columns is shortened in the middle.
 std::string for_terminal(std::string_view text, std::size_t max_width);
 
 // The same for texts that are compared: what they all begin and end with is left out first, and texts that would read

@@ -102,7 +102,7 @@ std::string matrix_table(const Matrix& matrix, const std::vector<std::string>& n
 
 std::string small_text(const Matrix& matrix, const std::vector<std::string>& names) {
     std::string text = matrix_table(matrix, names, false);
-    if (text.find('\n') > kWidest) {
+    if (display_width(std::string_view(text).substr(0, text.find('\n'))) > kWidest) {
         text = matrix_table(matrix, names, true);
     }
     std::vector<std::string> pairs;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/terminal/advice.h"
 #include "cli/terminal/print.h"
 #include "engine/commands.h"
 #include "engine/commands/checkpoint_argument.h"
@@ -61,8 +62,9 @@ int run(const Options& options) {
         print_stderr("{}: this is the data that the model was trained on\n", shown_url(recipe.data.val));
     }
     ProgressBar progress;
-    const Evaluation evaluation = evaluate_weights(recipe, read_model(checkpoint), classes,
-                                                   [&](const EvaluationProgress& at) { show_progress(progress, at); });
+    const Evaluation evaluation = evaluate_weights(
+        recipe, read_model(checkpoint), classes, [&](const EvaluationProgress& at) { show_progress(progress, at); },
+        print_advice);
     progress.clear();
     require_finite(evaluation, checkpoint);
     if (options.json) {

@@ -23,6 +23,7 @@ std::map<std::string, std::vector<Input>> pickle_seeds();
 std::vector<std::vector<std::byte>> tars();
 std::vector<std::vector<std::byte>> tar_indices();
 std::vector<std::vector<std::byte>> remote_texts();
+std::vector<std::vector<std::byte>> url_names();
 
 // Values of LMDB records.
 std::vector<std::vector<std::byte>> lmdb_records();

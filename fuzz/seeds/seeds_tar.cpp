@@ -56,4 +56,15 @@ std::vector<std::vector<std::byte>> remote_texts() {
     return inputs;
 }
 
+std::vector<std::vector<std::byte>> url_names() {
+    std::vector<std::vector<std::byte>> inputs;
+    for (const std::string_view text :
+         {"https://user:word@host:8080/a b/c.tar?token=1&part=2#f", "https://[::1]:80/a@b?X-Amz-Date=1",
+          "https://user:pa/ss@host/a", "s3://KEY:SEC/RET@bucket/a?b#c", "https://...@host/x.tar?...", "data/a?b#c@d",
+          "pa@ss:word"}) {
+        inputs.emplace_back(as_bytes(text).begin(), as_bytes(text).end());
+    }
+    return inputs;
+}
+
 }  // namespace stoker::fuzz

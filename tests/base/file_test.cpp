@@ -4,16 +4,21 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <fstream>
 #include <new>
 #include <thread>
@@ -271,6 +276,37 @@ TEST(WriteFile, StepsAroundAnotherProcesssTemporaryFile) {
     write_file(directory / "f", "ours");
     EXPECT_EQ(read_text(directory / "f"), "ours");
     EXPECT_EQ(read_text(directory / taken), "not ours");
+}
+
+// Makes linkat(2) fail on this thread, as on a file system without hard links.
+bool refuse_links() {
+    sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_linkat, 0, 1),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog program{.len = std::size(steps), .filter = steps};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(WriteFile, NeedsNoHardLinks) {
+    const TempDir directory;
+    bool refused = false;
+    std::string error;
+    std::thread([&] {
+        refused = refuse_links();
+        try {
+            write_file(directory / "file", "first");
+            write_file(directory / "file", "second");
+        } catch (const Error& thrown) {
+            error = thrown.what();
+        }
+    }).join();
+    if (!refused) {
+        GTEST_SKIP() << "needs seccomp";
+    }
+    EXPECT_EQ(error, "");
+    EXPECT_EQ(read_text(directory / "file"), "second");
+    EXPECT_EQ(list_folder(directory.path()).size(), 1u) << "no temporary file is left";
 }
 
 TEST(WriteFile, SaysWhereItCannotWrite) {

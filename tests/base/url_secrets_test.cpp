@@ -36,7 +36,8 @@ TEST(UrlSecrets, OfFiles) {
 TEST(UrlSecrets, ASignatureDoesNotNameAnotherObject) {
     EXPECT_EQ(unsigned_url("https://u:p@host/x?X-Amz-Signature=1&file=a&X-Amz-Date=2&part=3"),
               "https://host/x?file=a&part=3");
-    EXPECT_EQ(unsigned_url("https://host/x?sig=1&Token=2"), "https://host/x");
+    EXPECT_EQ(unsigned_url("https://host/x?sig=1&Token=2&auth_token=3&JWT=4"), "https://host/x");
+    EXPECT_EQ(unsigned_url("https://host/x?key=a/b.tar&code=7"), "https://host/x?key=a/b.tar&code=7");
     EXPECT_EQ(unsigned_url("https://host/x?file=a"), "https://host/x?file=a");
     EXPECT_NE(unsigned_url("https://host/x?file=a"), unsigned_url("https://host/x?file=b"));
 }

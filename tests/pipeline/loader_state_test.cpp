@@ -98,8 +98,10 @@ class LabelledDataset : public NamedDataset {
         return fmt::format("cat/{:04}{}", index, index == renamed_ ? "b" : "");
     }
     std::optional<std::int64_t> label(std::int64_t index) const override {
-        return index / 1000 ^ (index == relabelled_ ? 1 : 0);
+        return index == bad ? std::nullopt : std::optional(index / 1000 ^ (index == relabelled_ ? 1 : 0));
     }
+
+    std::int64_t bad = -1;  // a sample whose label cannot be read
 
   private:
     std::int64_t renamed_;
@@ -113,6 +115,14 @@ TEST(LoaderState, KnowsOtherSamplesByEveryKeyAndLabel) {
     for (const std::int64_t index : {0, 1, 17, 998, 1999}) {
         EXPECT_NE(data_identity(LabelledDataset(index)), identity) << index;
         EXPECT_NE(data_identity(LabelledDataset(-1, index)), identity) << index;
+    }
+    for (const std::int64_t bad : {0, 31, 32, 1999}) {
+        LabelledDataset damaged;
+        LabelledDataset other(-1, 17);
+        damaged.bad = other.bad = bad;
+        EXPECT_NE(data_identity(damaged), 0u) << bad;
+        EXPECT_NE(data_identity(damaged), identity) << bad;
+        EXPECT_NE(data_identity(damaged), data_identity(other)) << bad;
     }
     EXPECT_EQ(data_identity(NamedDataset({"a", "b"})), 0u) << "labels are not known";
     const LoaderState old{.keys = 2, .order = ""};  // as written before there was an identity

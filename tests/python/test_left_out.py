@@ -112,7 +112,7 @@ def test_a_name_with_the_signs_of_a_pattern_is_a_file(here):
         (["train/a/0.png", "other.jpg"], "[other.jpg] expected an image or a folder of images, but it does not exist"),
         (["x/*.jpg"], "[x/*.jpg] expected files that match the pattern, got none"),
         (["train/*.jpg"], "[train/*.jpg] expected files that match the pattern, got none"),
-        (["r.toml"], "[r.toml] expected images: .jpg, "),
+        (["r.toml"], "[r.toml] expected images: .jpg, .jpeg, .png, .webp, .bmp, .ppm, .pgm, .pbm or .pnm files"),
         (["synth:digits", "train"], "[synth:digits] expected images and folders of images, where several paths"),
     ],
 )

@@ -121,12 +121,13 @@ std::string entry_text(int folder, const std::filesystem::path& name, int code) 
     return special ? type_text(entry.st_mode) : "a file that cannot be opened: " + errno_text(code);
 }
 
-// A new file beside its target, removed unless it was renamed. Where the file system allows it (O_TMPFILE) the file has
-// no name until it is complete, so a killed process leaves nothing. Names are taken with O_EXCL or link, because
-// threads of one process, and processes on hosts that share a file system, may write the same target.
+// A new file beside its target, removed unless it was renamed. Names are taken with O_EXCL or link, because threads of
+// one process, and processes on hosts that share a file system, may write the same target.
 class TemporaryFile {
   public:
-    explicit TemporaryFile(const std::filesystem::path& target) : file_(create(target)) {}
+    // With `nameless`, and where the file system allows it (O_TMPFILE), the file has no name until it is complete, so a
+    // killed process leaves nothing.
+    TemporaryFile(const std::filesystem::path& target, bool nameless) : file_(create(target, nameless)) {}
     TemporaryFile(const TemporaryFile&) = delete;
     TemporaryFile& operator=(const TemporaryFile&) = delete;
     ~TemporaryFile() {
@@ -136,14 +137,16 @@ class TemporaryFile {
     }
     int get() const { return file_.get(); }
 
-    void rename_to(const std::filesystem::path& target) {
-        if (name_.empty()) {
-            link(target);
+    // Returns false if the file has no name and the file system gives it none, which only shows here.
+    bool rename_to(const std::filesystem::path& target) {
+        if (name_.empty() && !link(target)) {
+            return false;
         }
         if (::rename(name_.c_str(), target.c_str()) != 0) {
             fail(target, "a name to write to");
         }
         name_.clear();
+        return true;
     }
 
   private:
@@ -152,24 +155,24 @@ class TemporaryFile {
     }
 
     // Gives the nameless file a name, which `rename` needs to replace the target.
-    void link(const std::filesystem::path& target) {
+    bool link(const std::filesystem::path& target) {
         const std::string file = fmt::format("/proc/self/fd/{}", file_.get());
         for (int number = 0;; ++number) {
             const std::string name = temporary_name(target, number);
             if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
                 name_ = name;
-                return;
+                return true;
             }
             if (errno != EEXIST) {
-                fail(target, "a name to write to");
+                return false;
             }
         }
     }
 
-    Descriptor create(const std::filesystem::path& target) {
+    Descriptor create(const std::filesystem::path& target, bool nameless) {
         static const bool has_proc = ::access("/proc/self/fd", X_OK) == 0;
         const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : ".";
-        if (Descriptor file(has_proc ? open_file(folder, O_WRONLY | O_TMPFILE) : -1); file.get() >= 0) {
+        if (Descriptor file(nameless && has_proc ? open_file(folder, O_WRONLY | O_TMPFILE) : -1); file.get() >= 0) {
             return file;
         }
         for (int number = 0;; ++number) {
@@ -270,6 +273,10 @@ void File::will_need(std::uint64_t offset, std::uint64_t size) const {
     }
 }
 
+std::string File::descriptor_path() const {
+    return fmt::format("/proc/self/fd/{}", file_.get());
+}
+
 bool File::scarce() const {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
@@ -366,16 +373,20 @@ std::string read_text(const std::filesystem::path& path) {
 }
 
 void write_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> pieces, bool sync) {
-    TemporaryFile file(path);
-    for (const auto piece : pieces) {
-        if (write_bytes(file.get(), piece) < piece.size()) {
-            fail(path, "room to write");
+    for (const bool nameless : {true, false}) {
+        TemporaryFile file(path, nameless);
+        for (const auto piece : pieces) {
+            if (write_bytes(file.get(), piece) < piece.size()) {
+                fail(path, "room to write");
+            }
+        }
+        if (sync) {
+            sync_file(file.get(), path);
+        }
+        if (file.rename_to(path)) {
+            break;
         }
     }
-    if (sync) {
-        sync_file(file.get(), path);
-    }
-    file.rename_to(path);
     if (sync) {
         sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
     }

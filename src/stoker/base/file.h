@@ -84,6 +84,10 @@ class File {
     // are ignored here; the later read reports them.
     void will_need(std::uint64_t offset, std::uint64_t size) const;
 
+    // A path for libraries that open files by name: it leads to this file while it is open, even if its own name refers
+    // to another file by now. Needs /proc.
+    std::string descriptor_path() const;
+
     // True if half of the file descriptors that the process may have are in use: a caller that can do without this file
     // should close it. A new descriptor gets the lowest free number, so its number says how many are in use.
     bool scarce() const;

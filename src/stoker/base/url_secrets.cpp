@@ -51,9 +51,10 @@ Parts split(std::string_view url) {
     return parts;
 }
 
-// Of Amazon, Google, CloudFront and Azure, and common names of tokens.
+// Of Amazon, Google, CloudFront and Azure, and common names of tokens. Not `key` and `code`: they may as well name an
+// object, and two objects must not have one name. A token that stays costs only a new entry in a cache.
 bool is_signature(std::string_view parameter) {
-    constexpr std::array<std::string_view, 21> kNames = {"awsaccesskeyid",
+    constexpr std::array<std::string_view, 23> kNames = {"awsaccesskeyid",
                                                          "googleaccessid",
                                                          "key-pair-id",
                                                          "signature",
@@ -66,6 +67,8 @@ bool is_signature(std::string_view parameter) {
                                                          "skt",
                                                          "token",
                                                          "auth",
+                                                         "auth_token",
+                                                         "jwt",
                                                          "access_token",
                                                          "api_key",
                                                          "apikey",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <string_view>
 
 #include "stoker/base/ascii.h"
@@ -13,7 +14,6 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kExtensions[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm", ".pbm", ".pnm"};
 constexpr std::string_view kUnsupportedExtensions[] = {".tif",  ".tiff", ".gif", ".heic",
                                                        ".heif", ".avif", ".jxl", ".jp2"};
 
@@ -39,8 +39,13 @@ bool is_pnm(std::string_view text) {
 
 }  // namespace
 
+std::string image_endings() {
+    const std::span<const std::string_view> all(kImageEndings);
+    return fmt::format("{} or {}", fmt::join(all.first(all.size() - 1), ", "), all.back());
+}
+
 bool is_image_name(std::string_view name) {
-    return ends_with_any(name, kExtensions);
+    return ends_with_any(name, kImageEndings);
 }
 
 bool is_unsupported_image_name(std::string_view name) {

@@ -11,7 +11,14 @@
 
 namespace stoker {
 
-// .jpg, .jpeg, .png, .webp, .bmp, .ppm, .pgm, .pbm or .pnm, in any case.
+// Of images that Stoker decodes, in lower case.
+inline constexpr std::string_view kImageEndings[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp",
+                                                     ".ppm", ".pgm",  ".pbm", ".pnm"};
+
+// ".jpg, .jpeg, ... or .pnm", for messages.
+std::string image_endings();
+
+// True for a name with one of kImageEndings, in any case.
 bool is_image_name(std::string_view name);
 
 // True for image formats that Stoker has no codec for: .tif, .tiff, .gif, .heic, .heif, .avif, .jxl, .jp2.

@@ -188,7 +188,7 @@ const Mistake* mistake_of(const fs::path& path) {
         {{"ubyte", "ubyte.gz", "_batch", "_batch.bin", "_batch_1", "_batch_1.bin"},
          "one file of a data set",
          "give the folder that holds it"},
-        {{".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm", ".pbm", ".pnm"},
+        {{std::begin(kImageEndings), std::end(kImageEndings)},
          "one image",
          "give the folder that has a subfolder of images for each class"},
         {{".gif", ".tif", ".tiff", ".heic", ".avif", ".svg"},

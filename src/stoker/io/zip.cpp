@@ -174,7 +174,9 @@ void ZipFile::read_directory() {
         Found found = read_entry(at, directory.offset + directory.size);
         place_data(found, at, directory.offset);
         at = found.next;
-        if (!found.entry.name.ends_with('/')) {
+        if (found.entry.name.ends_with('/')) {
+            ++folders_;
+        } else {
             entries_.push_back(std::move(found.entry));
             headers.push_back(found.header);
         }

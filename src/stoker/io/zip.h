@@ -32,8 +32,8 @@ bool is_zip(std::span<const std::byte> bytes);
 class ZipFile {
   public:
     // Maps the file and checks the central directory and the members' own headers: everything lies within the file, and
-    // no two members overlap or have the same name. Entries of folders are skipped. Throws DataError, or Unsupported
-    // for encrypted members and archives of several files.
+    // no two members overlap or have the same name. Entries of folders are only counted. Throws DataError, or
+    // Unsupported for encrypted members and archives of several files.
     explicit ZipFile(const std::filesystem::path& path);
     // The same for bytes in memory, which must outlive this object.
     explicit ZipFile(std::span<const std::byte> bytes);
@@ -42,6 +42,9 @@ class ZipFile {
 
     // In the order of the directory.
     const std::vector<ZipEntry>& entries() const { return entries_; }
+
+    // How many entries of folders there are, whose names end with a slash.
+    std::size_t folders() const { return folders_; }
 
     // Null if there is no member of that name.
     const ZipEntry* find(std::string_view name) const;
@@ -83,6 +86,7 @@ class ZipFile {
     MappedFile map_;
     std::span<const std::byte> bytes_;
     std::vector<ZipEntry> entries_;
+    std::size_t folders_ = 0;
     std::vector<std::uint32_t> by_name_;  // numbers of entries, sorted by their names
 };
 

@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/formats/arrays/safetensors.h"
 #include "stoker/formats/pt2/pt2_check.h"
+#include "stoker/formats/pt2/pt2_graph.h"
 #include "stoker/io/zip.h"
 #include "stoker/models/exported_model.h"
 #include "stoker/models/imported_model.h"
@@ -76,14 +78,17 @@ void require_trusted(const ZipFile& zip, const std::string& path, bool compiled)
 
 ExportedFile read_exported_file(const std::string& path) {
     open_imported_model("model.export", path);  // for its error, which names the key
-    const ZipFile zip(path);
-    const Buffer description = with_place({.path = path}, [&] { return member(zip, path, "stoker.json"); });
+    ExportedFile file;
+    file.zip = std::make_unique<ZipFile>(path);
+    const ZipFile& zip = *file.zip;
+    const auto of_file = [&](const auto& call) {
+        return with_place({.path = path}, [&] { return with_memory_place(path, call); });
+    };
+    const Buffer description = of_file([&] { return member(zip, path, "stoker.json"); });
     const Buffer weights = member(zip, path, "weights.safetensors");
     const std::vector<NamedTensor> tensors = tensors_of(weights, path);
-    ExportedFile file;
     try {
-        const auto* text = reinterpret_cast<const char*>(description.data());
-        const Json json = Json::parse(text, text + description.size());
+        const Json json = of_file([&] { return parse_unambiguous_json(description.bytes(), "stoker.json"); });
         if (json.at("version").get<int>() != kVersion) {
             throw Unsupported({.where = path,
                                .expected = fmt::format("version {} of an exported model", kVersion),
@@ -112,7 +117,7 @@ ExportedFile read_exported_file(const std::string& path) {
             {.path = path},
             {.where = "model.export", .expected = "a stoker.json that export_training wrote", .got = error.what()});
     }
-    with_place({.path = path}, [&] { require_trusted(zip, path, file.compiled); });
+    of_file([&] { require_trusted(zip, path, file.compiled); });
     return file;
 }
 

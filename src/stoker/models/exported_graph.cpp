@@ -45,15 +45,15 @@ struct ExportedGraph::Runner {
     std::optional<torch::inductor::AOTIModelPackageLoader> compiled;
 };
 
-ExportedGraph::ExportedGraph(const std::string& path, const std::string& name, bool compiled)
+ExportedGraph::ExportedGraph(const File& file, const std::string& path, const std::string& name, bool compiled)
     : runner_(std::make_unique<Runner>()) {
     const QuietLog quiet;
     try {
         if (compiled) {
             dlopen("libtorch.so", RTLD_NOW | RTLD_GLOBAL);  // an empty library that compiled ones depend on
-            runner_->compiled.emplace(path, name);
+            runner_->compiled.emplace(file.descriptor_path(), name);
         } else {
-            runner_->interpreted.emplace(path, name);
+            runner_->interpreted.emplace(file.descriptor_path(), name);
         }
     } catch (const c10::Error& error) {
         refuse(path, name, error.what_without_backtrace());

@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "stoker/base/file.h"
+
 namespace stoker {
 
 class ExportedGraph {
   public:
-    // Loads a graph of a file that read_exported_file (exported_model.h) has accepted: a file may run native code as
-    // soon as it is opened here. Throws DataError if the graph `name` cannot be loaded.
-    ExportedGraph(const std::string& path, const std::string& name, bool compiled);
+    // Loads a graph of a file that read_exported_file (exported_model.h) has accepted and still has open: a file may
+    // run native code as soon as LibTorch opens it, and `path`, for messages, may name another one by now. Throws
+    // DataError if the graph `name` cannot be loaded.
+    ExportedGraph(const File& file, const std::string& path, const std::string& name, bool compiled);
     ExportedGraph(ExportedGraph&&) noexcept;
     ~ExportedGraph();
 

@@ -58,8 +58,8 @@ ExportedModel::ExportedModel(const std::string& path, const Shape& input, const 
     : path_(path),
       device_(file.device),
       smallest_batch_(file.smallest_batch),
-      train_(path, "train", file.compiled),
-      eval_(path, "eval", file.compiled) {
+      train_(*file.zip->file(), path, "train", file.compiled),
+      eval_(*file.zip->file(), path, "eval", file.compiled) {
     if (file.input != input) {
         throw InvalidArgument(
             {.where = "model.export",

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "stoker/io/zip.h"
 #include "stoker/models/exported_graph.h"
 #include "stoker/models/model.h"
 
@@ -14,6 +16,7 @@ namespace stoker {
 // The parts of a .pt2 file that are not graphs: a description of the model and its initial weights, both written by
 // python/stoker/export.py.
 struct ExportedFile {
+    std::unique_ptr<const ZipFile> zip;  // still open, so that LibTorch loads the file that was checked
     bool compiled = false;
     std::string device;  // "cpu" or "cuda", which the graphs were exported for
     Shape input;         // (C, H, W)

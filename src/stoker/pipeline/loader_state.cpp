@@ -39,18 +39,19 @@ std::int64_t label_or_none(const Dataset& dataset, std::int64_t index) {
     return dataset.label(index).value_or(std::numeric_limits<std::int64_t>::min());
 }
 
+// True if one of the evenly spread samples has a label: a damaged sample may have none.
 bool knows_labels(const Dataset& dataset) {
     const std::int64_t size = dataset.size();
     for (std::int64_t index = 0; index < size; index += sample_stride(size)) {
         try {
-            if (!dataset.label(index)) {
-                return false;
+            if (dataset.label(index)) {
+                return true;
             }
         } catch (const DataError&) {
-            continue;  // a damaged sample
+            continue;
         }
     }
-    return size > 0;
+    return false;
 }
 
 std::uint64_t hash_samples(const Dataset& dataset, std::int64_t begin, std::int64_t end) {

@@ -25,9 +25,11 @@ namespace {
 constexpr std::uint16_t kModelDraws = 0xFFFF;   // no op of the data has this number
 constexpr std::size_t kStepsBetweenReads = 50;  // of the losses, each of which waits for the device
 
-// What the ranks vote on after a step: the largest vote counts, so stopping comes before saving.
-constexpr int kSaveVote = 1;
-constexpr int kStopVote = 1;  // plus the signal
+// What the ranks vote on after a step: the number of a request for a checkpoint, or kStopVote plus the signal. The
+// largest vote counts, so stopping comes before saving.
+constexpr int kStopVote = 1 << 24;
+// A signal to all ranks reaches each of them within this time.
+constexpr std::chrono::seconds kSignalSpread{10};
 
 std::int64_t batch_bytes(const Batch& batch) {
     return static_cast<std::int64_t>(batch.field(kImageField).bytes() + batch.field(kLabelField).bytes());
@@ -50,8 +52,7 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
 
 bool TrainLoop::run(const FitOptions& options) {
     account_.restore(account_.sum());
-    saves_seen_ = 0;
-    save_wanted_ = false;
+    requests_ = {};
     if (steps_ == 0) {  // a new run, perhaps in another folder
         saved_steps_ = -1;
         saved_epochs_ = -1;
@@ -227,7 +228,13 @@ std::optional<Evaluation> TrainLoop::evaluate_epoch(const FitOptions& options) {
     for (;;) {
         {
             const PhaseSpan span(account_, Phase::evaluate);
-            const auto stop = [&] { return interrupted(options) || (save_wanted_ && !saved()); };
+            const auto stop = [&] {
+                if (interrupted(options) || (save_wanted() && !saved())) {
+                    return true;
+                }
+                save_on_request(options);  // of a state that is saved already
+                return false;
+            };
             if (auto evaluation = evaluate(stop, options.on_evaluation)) {
                 return evaluation;
             }
@@ -323,21 +330,35 @@ std::vector<double> TrainLoop::val_losses() const {
 
 bool TrainLoop::interrupted(const FitOptions& options) {
     const int stop = options.interrupt == nullptr ? 0 : options.interrupt->load();
-    const int saves = options.save == nullptr ? 0 : options.save->load();
-    const bool asked = saves != std::exchange(saves_seen_, saves) && !options.out.empty();
-    const int vote = ranks_.vote(stop != 0 ? kStopVote + stop : asked ? kSaveVote : 0);
+    const int vote = ranks_.vote(stop != 0 ? kStopVote + stop : own_request(options));
     signal_ = std::max(vote - kStopVote, 0);
-    save_wanted_ = save_wanted_ || vote == kSaveVote;
+    requests_.newest = signal_ == 0 ? std::max(requests_.newest, vote) : requests_.newest;
     return signal_ != 0;
 }
 
+// The number of this rank's newest request for a checkpoint. All ranks count, because srun sends a signal to each of
+// them: the n-th signal of any rank asks for the n-th checkpoint, whenever it reaches the others. A rank that was not
+// sent the signal catches up later.
+int TrainLoop::own_request(const FitOptions& options) {
+    if (options.save == nullptr || options.out.empty()) {
+        return 0;
+    }
+    if (std::chrono::steady_clock::now() - requests_.answered_at > kSignalSpread) {
+        requests_.not_sent = std::max(requests_.not_sent, requests_.answered - requests_.seen);
+    }
+    requests_.seen = options.save->load();
+    return requests_.seen + requests_.not_sent;
+}
+
 void TrainLoop::save_on_request(const FitOptions& options) {
-    if (!std::exchange(save_wanted_, false)) {
+    if (!save_wanted()) {
         return;
     }
     if (!saved()) {
         save();
     }
+    requests_.answered = requests_.newest;
+    requests_.answered_at = std::chrono::steady_clock::now();
     if (options.on_save) {
         options.on_save(steps_);
     }

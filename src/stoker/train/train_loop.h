@@ -2,6 +2,7 @@
 // interrupts. Every moment of the training thread belongs to a phase of the account or counts as unmeasured.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -76,16 +77,27 @@ class TrainLoop {
     std::optional<double> known_loss() const;
     void record_interval(std::span<const StepResult> steps, std::chrono::nanoseconds sync, bool last);
     bool interrupted(const FitOptions& options);
+    int own_request(const FitOptions& options);
     std::vector<double> val_losses() const;
     [[noreturn]] void refuse_loss(const StepResult& step, double loss) const;
     void save();
     void save_on_request(const FitOptions& options);
+    bool save_wanted() const { return requests_.newest > requests_.answered; }
     void write_checkpoint();
     bool saved() const { return saved_steps_ == steps_ && saved_epochs_ == std::ssize(epochs_); }
     std::vector<NamedTensor> optimizer_tensors() const;
     std::vector<NamedTensor> ema_tensors();
     RunState state() const;
     void restore(RunState state);
+
+    // Requests for a checkpoint (FitOptions::save), by number.
+    struct SaveRequests {
+        int seen = 0;      // by this rank
+        int not_sent = 0;  // to this rank, but to others
+        int newest = 0;    // of all ranks
+        int answered = 0;
+        std::chrono::steady_clock::time_point answered_at = {};
+    };
 
     TrainPlan& plan_;
     RunRecorder& recorder_;
@@ -103,8 +115,7 @@ class TrainLoop {
     std::int64_t bad_samples_ = 0;     // bad samples of this rank since then
     std::optional<double> loss_;       // of the last step of the last record_losses
     int signal_ = 0;
-    int saves_seen_ = 0;             // the value of FitOptions::save that was answered last
-    bool save_wanted_ = false;       // by a rank, and not done yet
+    SaveRequests requests_;
     std::int64_t saved_steps_ = -1;  // steps and finished epochs in the newest checkpoint
     std::int64_t saved_epochs_ = -1;
     const char* unsavable_ = nullptr;  // why the state belongs to no step; null: it belongs to the last one

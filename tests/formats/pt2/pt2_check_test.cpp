@@ -11,6 +11,7 @@
 #include "formats/pt2/pt2_support.h"
 #include "stoker/base/error.h"
 #include "stoker/formats/pt2/pt2_operators.h"
+#include "support/memory_room.h"
 
 namespace stoker {
 namespace {
@@ -149,11 +150,22 @@ TEST(Pt2Check, RefusesWhatAnotherReaderReadsOtherwise) {
     EXPECT_THAT(refusal_of_graph(replaced(pt2_graph(), R"("target": )", R"("target": "delegate", "target": )")),
                 HasSubstr("\"target\" twice"));
     EXPECT_THAT(refusal({{"net/models/train.json", pt2_graph(), true}}), HasSubstr("compression"));
+    EXPECT_THAT(refusal({{"net/extra/", ""}}), HasSubstr("an entry of a folder"));
     // A second directory in the comment of the first, which LibTorch's reader takes although it has bytes after it.
     std::string file = zip(pt2_members());
     std::string other = zip(pt2_members({{"net/models/train.json", pt2_graph("delegate")}}));
     file.replace(file.size() - 2, 2, little_endian(other.size() + 1, 2));
     EXPECT_THAT(refusal_of(file + other + "x"), HasSubstr("ends with its directory"));
+}
+
+// Parsed JSON takes far more memory than its text.
+TEST(Pt2Check, RefusesTextsBeyondTheMemoryLimit) {
+    const std::string spaces(std::size_t{2} << 20, ' ');
+    const std::string file = zip(pt2_members({{"net/models/eval.json", pt2_graph() + spaces}}));
+    EXPECT_EQ(refusal_of(file), "");
+    const MemoryRoom room(60 * kMiB);
+    EXPECT_THAT(refusal_of(file),
+                AllOf(HasSubstr("[net/models/eval.json]"), HasSubstr("80.0 MiB"), HasSubstr("data.memory allows")));
 }
 
 // nativert takes the memory of these tensors as large as their sizes say.

@@ -19,7 +19,7 @@ inline std::string pt2_graph(const std::string& target = "torch.ops.aten.add.Ten
            argument +
            R"(}], "outputs": [{"as_tensor": {"name": "y"}}], "metadata": {}}], "tensor_values": {"w": {"dtype": 7,)"
            R"("sizes": [{"as_int": 2}, {"as_int": 3}], "strides": [{"as_int": 3}, {"as_int": 1}],)"
-           R"("storage_offset": {"as_int": 0}, "layout": 7}}}, "signature": {"input_specs": [)"
+           R"("storage_offset": {"as_int": 0}, "layout": 7, "device": {"type": "cpu"}}}}, "signature": {"input_specs": [)"
            R"({"buffer": {"arg": {"name": "w"}, "buffer_name": "c", "persistent": true}},)"
            R"({"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],)"
            R"("output_specs": [{"user_output": {"arg": {"as_tensor": {"name": "y"}}}}]},)"
@@ -29,7 +29,7 @@ inline std::string pt2_graph(const std::string& target = "torch.ops.aten.add.Ten
 inline std::string pt2_config(const std::string& pickle = "false", const std::string& member = "weight_0") {
     return R"({"config": {"c": {"path_name": ")" + member + R"(", "is_param": false, "use_pickle": )" + pickle +
            R"(, "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 2}, {"as_int": 3}], "strides": [{"as_int": 3},)"
-           R"({"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7}}}})";
+           R"({"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7, "device": {"type": "cpu"}}}}})";
 }
 
 // The members of a file that is accepted; `changed` replaces members of the same names and adds others.

@@ -211,6 +211,32 @@ TEST(SaveRequest, DuringAnEvaluationIsAnsweredAtOnce) {
     EXPECT_EQ(figures(result.epochs), figures(whole.result.epochs));
 }
 
+// The state is saved already, so nothing but an answer is due, and the evaluation does not begin again.
+TEST(SaveRequest, ASecondOneDuringAnEvaluationDoesNotWaitForItsEnd) {
+    const TempDir folder;
+    std::atomic<int> saves = 0;
+    std::vector<std::int64_t> saved;
+    std::vector<std::int64_t> samples;  // evaluated before each checkpoint
+    EvaluationProgress at;
+    Recipe recipe = every(5, true);
+    recipe.data.batch_size = 10;  // 4 batches of validation data
+    Trainer trainer(recipe, small_data());
+    trainer.fit({.out = folder / "run",
+                 .on_evaluation =
+                     [&](const EvaluationProgress& progress) {
+                         at = progress;
+                         saves = std::min(saves + 1, 2);
+                     },
+                 .on_save =
+                     [&](std::int64_t step) {
+                         saved.push_back(step);
+                         samples.push_back(at.samples);
+                     },
+                 .save = &saves});
+    EXPECT_EQ(saved, (std::vector<std::int64_t>{10, 10}));
+    EXPECT_EQ(samples, (std::vector<std::int64_t>{10, 10}));
+}
+
 // Validation data with other sizes or labels.
 class OtherSquares final : public Dataset {
   public:

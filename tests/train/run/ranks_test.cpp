@@ -14,6 +14,7 @@ namespace {
 using ::testing::AllOf;
 using testing::as_ranks;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::small_recipe;
 using testing::SquareDataset;
@@ -173,6 +174,31 @@ TEST(RanksResume, AnInterruptOnOneStopsAll) {
     }
     train(recipe, 2, dir.path() / "run", "auto");
     EXPECT_EQ(testing::metrics_of(dir.path() / "run"), testing::metrics_of(dir.path() / "whole"));
+}
+
+// srun sends a signal to every rank, and each notices it at a step of its own.
+TEST(RanksSaveRequest, OfAllRanksIsOne) {
+    const TempDir dir;
+    Recipe recipe = small_recipe(3);
+    recipe.optimizer.name = "sgd";
+    std::vector<std::int64_t> saved;
+    EXPECT_THAT(as_ranks(2,
+                         [&](const auto& group) {
+                             Trainer trainer(recipe, odd_data(), nullptr, OptimizerKernel::fused, false, group);
+                             std::atomic<int> saves = 0;
+                             FitOptions fit{.out = dir.path() / "run", .save = &saves};
+                             std::int64_t steps = 0;
+                             fit.on_step = [&](const Progress&) {
+                                 ++steps;
+                                 saves = steps >= 10 ? 2 : steps >= (group->first() ? 3 : 5) ? 1 : 0;
+                             };
+                             if (group->first()) {
+                                 fit.on_save = [&](std::int64_t step) { saved.push_back(step); };
+                             }
+                             trainer.fit(fit);
+                         }),
+                Each(""));
+    EXPECT_THAT(saved, ElementsAre(4, 11)) << "a vote counts one step later";
 }
 
 // Each rank trains with its own running statistics; rank 0's are evaluated and saved.

@@ -18,6 +18,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/base/user_cache.h"
 #include "stoker/formats/folder/left_out.h"
+#include "stoker/formats/image_kind.h"
 
 namespace stoker {
 namespace {
@@ -34,11 +35,12 @@ std::int64_t now_ns() {
 }
 
 [[noreturn]] void refuse(const std::string& root, std::string got, std::string hint) {
-    throw DataError({.path = root}, {.where = "image_folder",
-                                     .expected = "one subfolder of .jpg, .png, .webp, .bmp, .ppm, .pgm or .pbm images "
-                                                 "for each class, such as cat/001.jpg",
-                                     .got = std::move(got),
-                                     .hint = std::move(hint)});
+    throw DataError(
+        {.path = root},
+        {.where = "image_folder",
+         .expected = fmt::format("one subfolder of {} images for each class, such as cat/001.jpg", image_endings()),
+         .got = std::move(got),
+         .hint = std::move(hint)});
 }
 
 std::size_t images_in(const std::vector<WalkedFolder>& folders) {

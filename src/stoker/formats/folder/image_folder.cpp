@@ -82,7 +82,7 @@ ImageFileList::ImageFileList(std::vector<std::string> paths)
     left_out_ = left_out.text();
     if (names_.empty()) {
         throw DataError({.path = path()}, {.where = "data",
-                                           .expected = "images: .jpg, .jpeg, .png, .webp, .bmp, .ppm or .pgm files",
+                                           .expected = fmt::format("images: {} files", image_endings()),
                                            .got = "none",
                                            .hint = left_out_});
     }

@@ -76,6 +76,9 @@ void require_one_directory(const ZipFile& zip) {
 }
 
 void require_members(const ZipFile& zip, const std::string& folder) {
+    if (zip.folders() > 0) {
+        damaged("members that are files", "an entry of a folder");
+    }
     std::set<std::string> names;
     for (const ZipEntry& entry : zip.entries()) {
         const std::string_view name = std::string_view(entry.name).substr(folder.size());
@@ -94,7 +97,7 @@ Json read_json(const ZipFile& zip, const std::string& name) {
     if (entry == nullptr) {
         damaged("a member " + in_quotes(name), "none");
     }
-    return parse_unambiguous_json(zip.stored(*entry));
+    return parse_unambiguous_json(zip.stored(*entry), name);
 }
 
 StoredTensors stored_tensors(const ZipFile& zip, const std::string& folder, std::string_view graph) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/formats/pt2/pt2_operators.h"
 
 namespace stoker {
@@ -205,7 +206,9 @@ void refuse_native(const std::string& found) {
                                    .hint = "set STOKER_TRUST_NATIVE=1 if you trust its author"});
 }
 
-Json parse_unambiguous_json(std::span<const std::byte> text) {
+Json parse_unambiguous_json(std::span<const std::byte> text, const std::string& name) {
+    constexpr std::uint64_t kParsedRatio = 40;  // the most memory of parsed JSON for a byte of its text
+    require_memory(kParsedRatio * text.size(), name);
     std::vector<std::set<std::string>> keys;  // of the open objects
     const auto on_event = [&](int, Json::parse_event_t event, Json& value) {
         if (event == Json::parse_event_t::object_start) {

@@ -20,9 +20,11 @@ AddressKind kind_of_v4(std::span<const std::uint8_t, 4> ip) {
     if (ip[0] == 169 && ip[1] == 254) {
         return AddressKind::link_local;
     }
-    const bool shared = ip[0] == 100 && (ip[1] & 0xc0) == 64;  // carrier-grade NAT
-    const bool local =
-        ip[0] == 10 || (ip[0] == 172 && (ip[1] & 0xf0) == 16) || (ip[0] == 192 && ip[1] == 168) || shared;
+    const bool shared = ip[0] == 100 && (ip[1] & 0xc0) == 64;         // carrier-grade NAT
+    const bool protocols = ip[0] == 192 && ip[1] == 0 && ip[2] == 0;  // of the IETF, such as DS-Lite
+    const bool benchmark = ip[0] == 198 && (ip[1] & 0xfe) == 18;      // networks of test laboratories
+    const bool local = ip[0] == 10 || (ip[0] == 172 && (ip[1] & 0xf0) == 16) || (ip[0] == 192 && ip[1] == 168) ||
+                       shared || protocols || benchmark;
     return local ? AddressKind::private_network : AddressKind::global;
 }
 
@@ -41,7 +43,9 @@ AddressKind kind_of_v6(const Bytes& ip) {
         return AddressKind::link_local;
     }
     const bool site = ip[0] == 0xfe && (ip[1] & 0xc0) == 0xc0;
-    return (ip[0] & 0xfe) == 0xfc || site ? AddressKind::private_network : AddressKind::global;
+    constexpr std::array<std::uint8_t, 6> kLocalNat64 = {0, 0x64, 0xff, 0x9b, 0, 1};
+    const bool nat64 = std::equal(kLocalNat64.begin(), kLocalNat64.end(), ip.begin());
+    return (ip[0] & 0xfe) == 0xfc || site || nat64 ? AddressKind::private_network : AddressKind::global;
 }
 
 }  // namespace

@@ -150,13 +150,16 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
 }
 
 Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const std::vector<std::string>& classes,
-                            const OnEvaluation& on_batch) {
+                            const OnEvaluation& on_batch, const std::function<void(const Dataset&)>& on_data) {
     return with_stoker_errors([&] {
         Recipe recipe = given;
         if (!recipe.model.classes && !classes.empty()) {  // the data may have fewer
             recipe.model.classes = static_cast<std::int64_t>(classes.size());
         }
         RecipeData data = open_val_data(recipe.data);
+        if (on_data) {
+            on_data(*data.val);
+        }
         if (!classes.empty()) {
             data.val = match_classes(classes, "the checkpoint", data.val);
         }

@@ -56,8 +56,9 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
 // Evaluates the recipe's model with these weights on the recipe's validation data. Training data is opened only where
 // the validation data is a part of it. Up to 1000 classes have a confusion matrix. `classes`: those that the model was
 // trained on, which the data's are matched with by name; empty: not known. Throws InvalidArgument where the data has
-// others.
+// others. `on_data` is called with the validation data before the evaluation.
 Evaluation evaluate_weights(const Recipe& recipe, const ModelFile& weights,
-                            const std::vector<std::string>& classes = {}, const OnEvaluation& on_batch = nullptr);
+                            const std::vector<std::string>& classes = {}, const OnEvaluation& on_batch = nullptr,
+                            const std::function<void(const Dataset&)>& on_data = nullptr);
 
 }  // namespace stoker
