@@ -4,27 +4,23 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <fstream>
 #include <new>
 #include <thread>
 
 #include "stoker/base/error.h"
 #include "support/page_cache.h"
+#include "support/refused_call.h"
 #include "support/temp_dir.h"
 
 namespace stoker {
@@ -278,22 +274,12 @@ TEST(WriteFile, StepsAroundAnotherProcesssTemporaryFile) {
     EXPECT_EQ(read_text(directory / taken), "not ours");
 }
 
-// Makes linkat(2) fail on this thread, as on a file system without hard links.
-bool refuse_links() {
-    sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_linkat, 0, 1),
-                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const sock_fprog program{.len = std::size(steps), .filter = steps};
-    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 TEST(WriteFile, NeedsNoHardLinks) {
     const TempDir directory;
     bool refused = false;
     std::string error;
     std::thread([&] {
-        refused = refuse_links();
+        refused = stoker::testing::refuse_call(__NR_linkat, EPERM);
         try {
             write_file(directory / "file", "first");
             write_file(directory / "file", "second");

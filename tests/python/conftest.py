@@ -7,7 +7,9 @@ import signal
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("STOKER_BIN", ROOT / "build/release/bin/stoker")).resolve()
@@ -105,3 +107,30 @@ def drawn(program, tmp_path_factory):
     folder = tmp_path_factory.mktemp("drawn")
     run_program("synth", "photos", "photos", "--count", "24", cwd=folder)
     return folder / "photos"
+
+
+# For images of one channel.
+MNIST_OPS = """train_ops = [{op = "normalize", preset = "mnist"}]
+val_ops = [{op = "normalize", preset = "mnist"}]"""
+
+
+def small_recipe(train, val="", *lines):
+    """One epoch on few images, on one CPU thread. `lines`: more keys of [data]."""
+    data = "\n".join([f'val = "{val}"'] * bool(val) + list(lines))
+    return (
+        f'seed = 3\ndevice = "cpu"\n[data]\ntrain = "{train}"\n{data}\nbatch_size = 8\nworkers = 1\n'
+        "[model]\nhidden = [8]\n[train]\nepochs = 1\nthreads = 1\n"
+    )
+
+
+def draw_noise(path, seed=0, levels=(0, 256), size=16):
+    """An image file of random pixels."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(*levels, (size, size, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture
+def here(trained, tmp_path):
+    """A copy of the folder that the module's fixture `trained` has made, for tests that change it."""
+    return shutil.copytree(trained, tmp_path / "copy")

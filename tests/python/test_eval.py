@@ -1,43 +1,31 @@
 # `stoker eval`: the confusion matrix, and classes of other data that are matched by name.
 import csv
+import json
 import shutil
 
 import numpy as np
 import pytest
-from conftest import run_program
-from PIL import Image
+from conftest import draw_noise, run_program, small_recipe
 from torchvision.datasets import ImageFolder
 
 SIZE = 8
 CLASSES = ["ash", "beech", "cedar", "date"]
 
 
-def draw(folder, classes, count, seed):
-    random = np.random.default_rng(seed)
-    for name in classes:
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        level = 40 * CLASSES.index(name)
+def draw(folder, count, seed):
+    for label, name in enumerate(CLASSES):
         for i in range(count):
-            pixels = random.integers(level, level + 120, (SIZE, SIZE, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / name / f"{i:03}.png")
+            draw_noise(folder / name / f"{i:03}.png", [seed, label, i], (40 * label, 40 * label + 120), SIZE)
 
 
 @pytest.fixture(scope="module")
 def trained(program, tmp_path_factory):
     here = tmp_path_factory.mktemp("trained")
-    draw(here / "train", CLASSES, 12, 1)
-    draw(here / "val", CLASSES, 10, 2)
-    (here / "r.toml").write_text(
-        'device = "cpu"\n[data]\ntrain = "train"\nval = "val"\nbatch_size = 8\nworkers = 1\n'
-        "[train]\nepochs = 2\nthreads = 1\n"
-    )
+    draw(here / "train", 12, 1)
+    draw(here / "val", 10, 2)
+    (here / "r.toml").write_text(small_recipe("train", "val"))
     run_program("train", "r.toml", "--out", "run", cwd=here)
     return here
-
-
-@pytest.fixture
-def here(trained, tmp_path):
-    return shutil.copytree(trained, tmp_path / "copy")
 
 
 def matrix_of_predictions(here):
@@ -58,6 +46,8 @@ def test_the_confusion_matrix_counts_predictions(here):
     assert report["confusion"] == expected.tolist()
     assert report["class_accuracy"] == pytest.approx((expected.diagonal() / 10).tolist())
     assert report["val_accuracy"] == pytest.approx(expected.trace() / 40)
+    rows = [f"    {json.dumps(row, separators=(',', ':'))}" for row in expected.tolist()]
+    assert ",\n".join(rows) in evaluate(here, "--json").out
     lines = evaluate(here).out.splitlines()
     at = lines.index("") + 1
     assert lines[at].split() == ["class", "\\", "predicted", *CLASSES, "samples", "accuracy"]
@@ -77,15 +67,27 @@ def test_wide_tables_number_their_columns(here):
     assert max(map(len, lines[at : at + 5])) <= 80
 
 
+def test_the_width_is_counted_in_columns(here):
+    """The table of these names is 76 columns wide, and 92 bytes."""
+    names = ["白蜡树木", "山毛榉树", "雪松木材", "枣椰子树"]
+    for old, new in zip(CLASSES, names, strict=True):
+        for folder in ("train", "val"):
+            (here / folder / old).rename(here / folder / new)
+    run_program("train", "r.toml", "--out", "wide", cwd=here)
+    lines = run_program("eval", "wide", cwd=here).out.splitlines()
+    at = lines.index("") + 1
+    assert lines[at].split() == ["class", "\\", "predicted", *sorted(names), "samples", "accuracy"]
+    columns = [sum(2 if ord(letter) > 0x2E80 else 1 for letter in line) for line in lines[at : at + 5]]
+    assert columns[0] == 76 and max(columns) <= 80
+
+
 def test_many_classes_are_listed_from_the_worst(stoker, tmp_path):
     random = np.random.default_rng(3)
     images, labels = random.integers(0, 256, (60, 4, 4), dtype=np.uint8), np.arange(60) % 30
     names = np.array([f"class-{i}" for i in range(30)])
     np.savez(tmp_path / "d.npz", images=images, labels=labels, classes=names)
     np.savez(tmp_path / "v.npz", images=images[:40], labels=labels[:40], classes=names)  # some classes once
-    (tmp_path / "r.toml").write_text(
-        'device = "cpu"\n[data]\ntrain = "d.npz"\nval = "v.npz"\n[train]\nepochs = 1\nthreads = 1\n'
-    )
+    (tmp_path / "r.toml").write_text(small_recipe("d.npz", "v.npz"))
     stoker("train", "r.toml", "--out", "run")
     out = stoker("eval", "run").out
     worst, pairs = out.split("\n\n")[1:]

@@ -10,28 +10,11 @@ import unicodedata
 from xml.etree import ElementTree
 
 import pytest
-from conftest import PROGRAM
+from conftest import MNIST_OPS, PROGRAM, small_recipe
 
 CLASSES = [b"\x1b[31mred", b"a\nb\r", b"=1+2", b"bad\xff\xc2\x9b31m", "x\u202egpj.\u2066".encode(), b"plain"]
 FILES = [b"\x1b]0;title\x07.png", b"new\nline.png", b"\xe9.png", "\u202e\u2028.png".encode()]
 BAD = b"bad\x1b[2J\n\xff.png"
-RECIPE = """
-seed = 3
-device = "cpu"
-[data]
-train = "{train}"
-val = "{train}"
-batch_size = 8
-workers = 1
-bad_samples = 10
-train_ops = [{{op = "normalize", preset = "mnist"}}]
-val_ops = [{{op = "normalize", preset = "mnist"}}]
-[model]
-hidden = [8]
-[train]
-epochs = 1
-threads = 1
-"""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +31,7 @@ def here(tmp_path_factory):
             shutil.copy(image, folder + b"/" + file)
         with open(folder + b"/" + BAD, "wb") as bad:
             bad.write(b"\x89PNG\r\n\x1a\n\x1b[31m")
-    (path / "recipe.toml").write_text(RECIPE.format(train="hostile.d"))
+    (path / "recipe.toml").write_text(small_recipe("hostile.d", "hostile.d", "bad_samples = 10", MNIST_OPS))
     return path
 
 

@@ -1,48 +1,28 @@
 # What commands say of images that they leave out, and the ways to name images for `stoker predict`.
 import csv
 import os
-import shutil
 
-import numpy as np
 import pytest
-from conftest import run_program
-from PIL import Image
-
-SIZE = 16
-
-
-def draw(path, level=0):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = np.random.default_rng(level).integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(path)
-
+from conftest import draw_noise, run_program, small_recipe
 
 @pytest.fixture(scope="module")
 def trained(program, tmp_path_factory):
     """The folder train/ with classes a and b, and a run of it."""
     here = tmp_path_factory.mktemp("trained")
     for i in range(8):
-        draw(here / "train" / "ab"[i % 2] / f"{i}.png", i)
-    (here / "r.toml").write_text(
-        'device = "cpu"\n[data]\ntrain = "train"\nbatch_size = 4\nworkers = 1\n[model]\nhidden = [4]\n'
-        "[train]\nepochs = 1\nthreads = 1\n"
-    )
+        draw_noise(here / "train" / "ab"[i % 2] / f"{i}.png", i)
+    (here / "r.toml").write_text(small_recipe("train"))
     run_program("train", "r.toml", "--out", "run", cwd=here)
     return here
-
-
-@pytest.fixture
-def here(trained, tmp_path):
-    return shutil.copytree(trained, tmp_path / "copy")
 
 
 @pytest.fixture
 def mixed(here):
     """Class folders with images below them, and beside them what has no class or no decoder."""
     for name in ("mixed/a/1.png", "mixed/a/more/2.png", "mixed/b/3.png", "mixed/top.png", "mixed/up.png"):
-        draw(here / name)
-    draw(here / "mixed/a/4.gif")
-    draw(here / "mixed/5.tiff")
+        draw_noise(here / name)
+    draw_noise(here / "mixed/a/4.gif")
+    draw_noise(here / "mixed/5.tiff")
     (here / "mixed/notes.txt").write_text("no image")
     return here
 
@@ -74,6 +54,9 @@ def test_each_command_says_what_it_leaves_out(mixed):
     share = ["--set", "data.train=mixed", "--set", "data.val=50%", "--out", "share"]
     assert run_program("train", "r.toml", *share, cwd=mixed).err.count(LINE) == 1
     assert "left out" not in run_program("pack", "train", "y.stk", cwd=mixed).err
+    for options in ([], ["--json"]):
+        assert run_program("eval", "run", "mixed", *options, cwd=mixed).err.count(LINE) == 1
+    assert "left out" not in run_program("eval", "run", "train", cwd=mixed).err
 
 
 def test_predict_leaves_out_only_what_it_cannot_decode(mixed):
@@ -101,7 +84,7 @@ def test_predict_takes_files_folders_and_patterns(mixed):
 
 
 def test_a_name_with_the_signs_of_a_pattern_is_a_file(here):
-    draw(here / "a[1].png")
+    draw_noise(here / "a[1].png")
     assert keys(predict(here, "a[1].png")) == ["a[1].png"]
 
 

@@ -11,26 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from conftest import PROGRAM, run_program
-
-RECIPE = """
-seed = 5
-device = "cpu"
-[data]
-train = "{url}"
-val = "synth:digits?count=30"
-batch_size = 8
-workers = 1
-cache = "disk"
-cache_dir = "kept"
-train_ops = [{{op = "normalize", preset = "mnist"}}]
-val_ops = [{{op = "normalize", preset = "mnist"}}]
-[model]
-hidden = [8]
-[train]
-epochs = 1
-threads = 1
-"""
+from conftest import MNIST_OPS, PROGRAM, run_program, small_recipe
 
 
 class Server:
@@ -151,7 +132,7 @@ def test_a_run_keeps_secrets(serve, stoker, tmp_path):
     url = f"http://HIDDENuser:HIDDENpw@{server.host}/x.stk?token=HIDDEN1"
     (tmp_path / "recipe").mkdir()
     recipe = tmp_path / "recipe/r.toml"
-    recipe.write_text(RECIPE.format(url=url))
+    recipe.write_text(small_recipe(url, "synth:digits?count=30", 'cache = "disk"', 'cache_dir = "kept"', MNIST_OPS))
     without_secrets(stoker("train", recipe, "--out", "run"))
     without_secrets(stoker("runs", "list", "run", "--json"))
     without_secrets(stoker("eval", "run"))  # needs no training data

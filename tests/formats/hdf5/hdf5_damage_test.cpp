@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "formats/hdf5/hdf5_support.h"
 #include "stoker/base/error.h"
@@ -14,7 +15,9 @@
 #include "stoker/formats/hdf5/hdf5.h"
 #include "stoker/formats/hdf5/hdf5_bytes.h"
 #include "stoker/formats/hdf5/hdf5_info.h"
+#include "stoker/formats/hdf5/hdf5_library.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
+#include "support/refused_call.h"
 #include "support/temp_dir.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -267,6 +270,79 @@ TEST(Hdf5Damage, HugeShapesAreRefused) {
         file.add("labels", H5T_STD_I64LE, {1 << 30}, {.storage = Storage::chunked, .chunk = {100}}, [](hid_t) {});
     }
     EXPECT_THAT(result_of(dir / "a.h5"), HasSubstr("expected no more than a file of"));
+}
+
+// Makes the `nth` B-tree node of this type (0: of groups, 1: of chunks) the parent of itself.
+std::string with_own_child(std::string content, char type, int nth, std::size_t key_bytes) {
+    const std::string node{'T', 'R', 'E', 'E', type};
+    std::size_t at = content.find(node);
+    for (; nth > 0 && at != std::string::npos; --nth) {
+        at = content.find(node, at + 1);
+    }
+    EXPECT_NE(at, std::string::npos);
+    content.at(at + 5) = '\1';  // its level
+    for (std::size_t i = 0; i < 8; ++i) {
+        content.at(at + 24 + key_bytes + i) = static_cast<char>(at >> (8 * i));
+    }
+    return content;
+}
+
+// libhdf5 1.10 overflows the stack on both.
+TEST(Hdf5Damage, ANodeThatIsItsOwnChildIsRefused) {
+    const TempDir dir;
+    {
+        H5Writer file(dir / "a.h5");
+        file.add_bytes("train/images", {8, 6, 4}, steps(8 * 24));
+        file.add_integers("train/labels", {0, 1, 0, 1, 0, 1, 0, 1}, H5T_STD_I64LE,
+                          {.storage = Storage::chunked, .chunk = {2}});
+        file.add_bytes("test/images", {2, 6, 4}, steps(2 * 24));
+        must(H5Lcreate_hard(file.file(), "/", file.file(), "train/back", H5P_DEFAULT, H5P_DEFAULT));
+        must(H5Lcreate_soft("/train/images", file.file(), "link", H5P_DEFAULT, H5P_DEFAULT));
+    }
+    const std::string sound = read_text(dir / "a.h5");
+    EXPECT_EQ(result_of(dir / "a.h5"), "");
+    for (const int nth : {0, 1, 2}) {
+        put(dir / "a.h5", with_own_child(sound, '\0', nth, 8));
+        EXPECT_THAT(result_of(dir / "a.h5"), HasSubstr("expected each B-tree node once, got the same node twice"));
+    }
+    put(dir / "a.h5", with_own_child(sound, '\1', 0, 8 + 16));
+    EXPECT_THAT(result_of(dir / "a.h5"), HasSubstr("expected each B-tree node once, got the same node twice"));
+}
+
+// Groups with links in their headers lead to groups with trees.
+TEST(Hdf5Damage, GroupsBelowCompactLinksAreChecked) {
+    const TempDir dir;
+    {
+        H5Writer file(dir / "a.h5", {.version_18 = true});
+        file.add_bytes("train/images", {8, 6, 4}, steps(8 * 24));
+    }
+    {
+        const Hdf5Id file = open_hdf5(dir / "a.h5");
+        Hdf5Bytes bytes(dir / "a.h5");
+        bytes.set_superblock(read_superblock(file, bytes.path()));
+        const Hdf5GroupLinks root = read_group_links(bytes, hdf5_header_of(file, bytes.path()));
+        EXPECT_FALSE(root.tree);
+        ASSERT_EQ(root.headers.size(), 1u);
+        EXPECT_EQ(read_group_links(bytes, root.headers[0]).headers.size(), 1u) << "images";
+    }
+    EXPECT_EQ(result_of(dir / "a.h5"), "");
+}
+
+TEST(Hdf5Damage, AFailingDiskIsSaidInWords) {
+    const TempDir dir;
+    H5Writer(dir / "a.h5").add_bytes("images", {8, 6, 4}, steps(8 * 24));
+    std::string error;
+    std::thread([&] {
+        if (refuse_call(__NR_pread64, EIO)) {
+            try {
+                open_hdf5(dir / "a.h5");
+            } catch (const IoError& thrown) {
+                error = thrown.what();
+            }
+        }
+    }).join();
+    EXPECT_THAT(error, ::testing::AllOf(HasSubstr("a.h5] expected an HDF5 file, but "),
+                                        ::testing::Not(HasSubstr("errno")), ::testing::Not(HasSubstr("time"))));
 }
 
 }  // namespace

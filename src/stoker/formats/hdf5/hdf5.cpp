@@ -13,6 +13,7 @@
 #include "stoker/formats/hdf5/hdf5_bytes.h"
 #include "stoker/formats/hdf5/hdf5_chunks.h"
 #include "stoker/formats/hdf5/hdf5_columns.h"
+#include "stoker/formats/hdf5/hdf5_groups.h"
 #include "stoker/formats/hdf5/hdf5_info.h"
 #include "stoker/formats/hdf5/hdf5_library.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
@@ -30,6 +31,11 @@ bool is_keys(std::string_view name) {
 std::vector<std::string> without_keys(std::vector<std::string> names) {
     std::erase_if(names, is_keys);
     return names;
+}
+
+std::vector<std::string> checked_list(const Hdf5Id& file, const Hdf5Bytes& bytes) {
+    require_sound_groups(bytes, hdf5_header_of(file, bytes.path()));
+    return list_hdf5(file, bytes.path());
 }
 
 Shape image_shape(const Hdf5Info& info) {
@@ -52,8 +58,8 @@ Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames&
     : path_(path), split_(split) {
     auto bytes = std::make_unique<Hdf5Bytes>(path);
     Opening opening{.file = open_hdf5(path)};
-    opening.names = list_hdf5(opening.file, path);
     bytes->set_superblock(read_superblock(opening.file, path));
+    opening.names = checked_list(opening.file, *bytes);
     file_ = std::move(bytes);
     const bool named = !fields.image.empty() && !fields.label.empty();
     const std::vector<std::string> candidates = named ? opening.names : without_keys(opening.names);
@@ -176,7 +182,10 @@ bool is_hdf5_name(std::string_view name) {
 }
 
 bool hdf5_has_splits(const std::string& path) {
-    return fields_have_splits(without_keys(list_hdf5(open_hdf5(path), path)));
+    Hdf5Bytes bytes(path);
+    const Hdf5Id file = open_hdf5(path);
+    bytes.set_superblock(read_superblock(file, path));
+    return fields_have_splits(without_keys(checked_list(file, bytes)));
 }
 
 }  // namespace stoker

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/file.h"
@@ -92,8 +93,9 @@ class Hdf5Cursor {
 // number of an object in it (4 bytes). Throws DataError if there is no such object or it is shorter.
 std::span<const std::byte> read_sequence(const Hdf5Bytes& file, std::span<const std::byte> record, Buffer& storage);
 
-// ---- Two messages of an object header (hdf5_header.cpp): where the chunk index begins, which the library does not
-// report, and where an attribute's values lie, because the library crashes on damaged ones of variable length. ----
+// ---- Messages of an object header (hdf5_header.cpp): where the chunk index begins, which the library does not report,
+// where an attribute's values lie, because the library crashes on damaged ones of variable length, and a group's links,
+// because it crashes on damaged trees of them. ----
 
 // The address of the version 1 B-tree that lists a dataset's chunks; undefined (all ones) if none was written yet.
 // `header`: address of the dataset's object header. Empty for a layout message of version 4 or later, which has other
@@ -103,5 +105,13 @@ std::optional<std::uint64_t> find_chunk_tree(const Hdf5Bytes& file, std::uint64_
 // Where the values of an attribute begin, up to the end of the header's block. Empty if the header has no attribute of
 // that name, or if the attributes lie elsewhere, as they do beyond 8 attributes in newer files.
 std::optional<ByteRange> find_attribute(const Hdf5Bytes& file, std::uint64_t header, std::string_view name);
+
+struct Hdf5GroupLinks {
+    std::optional<std::uint64_t> tree;   // address of the version 1 B-tree of the group's links
+    std::vector<std::uint64_t> headers;  // addresses of the objects that the header itself links to
+};
+
+// Both are empty for a dataset. Throws DataError for a damaged header.
+Hdf5GroupLinks read_group_links(const Hdf5Bytes& file, std::uint64_t header);
 
 }  // namespace stoker

@@ -13,6 +13,7 @@
 #include "stoker/base/memory_limit.h"
 #include "stoker/formats/array.h"
 #include "stoker/formats/hdf5/hdf5_bytes.h"
+#include "stoker/formats/hdf5/hdf5_index.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
 #include "stoker/io/gzip.h"
 
@@ -31,10 +32,12 @@ void check_bytes(const Hdf5Bytes& file, const std::string& name, std::uint64_t b
     }
 }
 
-// The library reads a whole chunk, whose stated size may be 4 GiB, before it returns a part of it.
-void require_chunk(const Hdf5Bytes& file, const Hdf5Info& info) {
+// The library reads a whole chunk, whose stated size may be 4 GiB, before it returns a part of it, and it crashes on a
+// damaged index.
+void require_chunks(const Hdf5Bytes& file, const Hdf5Info& info) {
     if (info.layout == Hdf5Layout::chunked) {
         require_memory(hdf5_shape_bytes(info, info.chunk, file.path()), info.name);
+        require_sound_chunk_tree(file, info);
     }
 }
 
@@ -120,7 +123,7 @@ std::vector<std::int64_t> read_labels(const Hdf5Bytes& file, const Hdf5Id& datas
                          .got = fmt::format("{} of ({})", info.type_name, fmt::join(info.shape, ", "))});
     }
     check_bytes(file, info.name, hdf5_shape_bytes(info, info.shape, file.path()));
-    require_chunk(file, info);
+    require_chunks(file, info);
     ArrayView part{.name = info.name, .type = info.type, .shape = info.shape, .bytes = {}};
     Buffer numbers;
     std::vector<std::int64_t> labels;
@@ -164,7 +167,7 @@ std::vector<std::string> read_strings(const Hdf5Bytes& file, Hdf5Id dataset, con
         }
         return texts;
     }
-    require_chunk(file, info);
+    require_chunks(file, info);
     const Hdf5Lock lock;
     const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, file.path(), kText);
     const Hdf5Id space(H5Dget_space(dataset.get()), H5Sclose, file.path(), kText);
@@ -189,9 +192,7 @@ std::optional<std::vector<std::string>> read_string_attribute(const Hdf5Bytes& f
         return fixed_strings(file, name, type, space,
                              [&](hid_t memory, void* out) { return H5Aread(attribute.get(), memory, out); });
     }
-    H5O_info_t info{};
-    check_hdf5(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC), file.path(), name);
-    return variable_strings(file, name, info.addr,
+    return variable_strings(file, name, hdf5_header_of(object, file.path()),
                             check_hdf5(H5Sget_simple_extent_npoints(space.get()), file.path(), name));
 }
 

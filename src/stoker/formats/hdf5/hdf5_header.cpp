@@ -10,9 +10,11 @@
 namespace stoker {
 namespace {
 
+constexpr std::uint64_t kLinkMessage = 0x06;
 constexpr std::uint64_t kLayoutMessage = 0x08;
 constexpr std::uint64_t kAttributeMessage = 0x0c;
 constexpr std::uint64_t kContinuationMessage = 0x10;
+constexpr std::uint64_t kSymbolTableMessage = 0x11;
 constexpr std::uint64_t kChunkedClass = 2;
 constexpr std::size_t kMaxBlocks = 1000;  // real files have a few
 constexpr const char* kHeader = "an object header";
@@ -91,6 +93,18 @@ std::optional<ByteRange> read_attribute(const Hdf5Bytes& file, Hdf5Cursor& curso
     return ByteRange{.offset = cursor.offset(), .size = cursor.left()};
 }
 
+// `cursor`: at a link message. The address of the object header that a hard link names; empty for other links.
+std::optional<std::uint64_t> read_link(Hdf5Cursor& cursor) {
+    constexpr std::uint64_t kHardLink = 0;
+    cursor.skip(1);  // version
+    const std::uint64_t flags = cursor.number(1);
+    const std::uint64_t kind = (flags & 0x08) != 0 ? cursor.number(1) : kHardLink;
+    cursor.skip((flags & 0x04) != 0 ? 8 : 0);  // creation order
+    cursor.skip((flags & 0x10) != 0 ? 1 : 0);  // the name's character set
+    cursor.skip(cursor.number(1 << (flags & 3)));
+    return kind == kHardLink ? std::optional(cursor.address()) : std::nullopt;
+}
+
 void add_block(const Hdf5Bytes& file, std::deque<Block>& blocks, const Block& block) {
     if (blocks.size() == kMaxBlocks || std::ranges::find(blocks, block.offset, &Block::offset) != blocks.end()) {
         file.damaged(block.offset, fmt::format("a header of at most {} different blocks", kMaxBlocks),
@@ -151,6 +165,21 @@ std::optional<ByteRange> find_attribute(const Hdf5Bytes& file, std::uint64_t hea
         return found.has_value();
     });
     return found;
+}
+
+Hdf5GroupLinks read_group_links(const Hdf5Bytes& file, std::uint64_t header) {
+    Hdf5GroupLinks links;
+    find_message(file, header, kSymbolTableMessage, [&](Hdf5Cursor cursor) {
+        links.tree = cursor.address();
+        return true;
+    });
+    find_message(file, header, kLinkMessage, [&](Hdf5Cursor cursor) {
+        if (const auto linked = read_link(cursor)) {
+            links.headers.push_back(*linked);
+        }
+        return false;
+    });
+    return links;
 }
 
 }  // namespace stoker

@@ -101,6 +101,20 @@ hsize_t count_chunks(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Id&
     return count;
 }
 
+// Empty if the index is of another kind.
+std::optional<std::vector<Hdf5Chunk>> read_chunk_tree(const Hdf5Bytes& file, const Hdf5Info& info) {
+    const auto tree = find_chunk_tree(file, info.header);
+    if (!tree) {
+        return std::nullopt;
+    }
+    const Hdf5Grid grid(info, file.path());
+    TreeWalk walk(file, info, grid);
+    if (!file.is_undefined(*tree)) {
+        walk.visit(*tree, -1);
+    }
+    return std::move(walk.chunks);
+}
+
 std::vector<Hdf5Chunk> in_order(std::vector<Hdf5Chunk> chunks, const Hdf5Bytes& file) {
     std::ranges::sort(chunks, {}, &Hdf5Chunk::cell);
     const auto twice = std::ranges::adjacent_find(chunks, {}, &Hdf5Chunk::cell);
@@ -134,13 +148,8 @@ std::optional<std::uint64_t> Hdf5Grid::cell(const Shape& first) const {
 
 std::optional<std::vector<Hdf5Chunk>> read_chunk_index(const Hdf5Bytes& file, const Hdf5Id& dataset,
                                                        const Hdf5Info& info) {
-    const Hdf5Grid grid(info, file.path());
-    if (const auto tree = find_chunk_tree(file, info.header)) {
-        TreeWalk walk(file, info, grid);
-        if (!file.is_undefined(*tree)) {
-            walk.visit(*tree, -1);
-        }
-        return in_order(std::move(walk.chunks), file);
+    if (auto chunks = read_chunk_tree(file, info)) {
+        return in_order(std::move(*chunks), file);
     }
     const hsize_t count = count_chunks(file, dataset, space_of(file, dataset));
     if (count > kMaxAsked || file.superblock().base != 0) {
@@ -170,6 +179,10 @@ std::vector<Hdf5Chunk> ask_chunk_index(const Hdf5Bytes& file, const Hdf5Id& data
         check_chunk(file, info, grid, chunks.back());
     }
     return in_order(std::move(chunks), file);
+}
+
+void require_sound_chunk_tree(const Hdf5Bytes& file, const Hdf5Info& info) {
+    read_chunk_tree(file, info);
 }
 
 }  // namespace stoker

@@ -51,4 +51,8 @@ std::optional<std::vector<Hdf5Chunk>> read_chunk_index(const Hdf5Bytes& file, co
 // wrong offsets in a file with a user block.
 std::vector<Hdf5Chunk> ask_chunk_index(const Hdf5Bytes& file, const Hdf5Id& dataset, const Hdf5Info& info);
 
+// Checks the B-tree of version 1 of a chunked dataset that the library will read, if it has one. Throws as
+// read_chunk_index does.
+void require_sound_chunk_tree(const Hdf5Bytes& file, const Hdf5Info& info);
+
 }  // namespace stoker

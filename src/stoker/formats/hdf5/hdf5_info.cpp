@@ -172,9 +172,7 @@ Hdf5Info read_hdf5_info(const Hdf5Id& dataset, const std::string& name, const Hd
     info.name = name;
     const Hdf5Id type(H5Dget_type(dataset.get()), H5Tclose, path, kType);
     const Hdf5Id creation(H5Dget_create_plist(dataset.get()), H5Pclose, path, kLayout);
-    H5O_info_t object{};
-    check_hdf5(H5Oget_info2(dataset.get(), &object, H5O_INFO_BASIC), path, kLayout);
-    info.header = object.addr;
+    info.header = hdf5_header_of(dataset, path);
     read_type(type.get(), file, info);
     info.shape = read_shape(dataset.get(), path);
     read_layout(dataset.get(), creation.get(), path, info);

@@ -1,6 +1,7 @@
 // The library keeps errors on a stack, from the outermost call down to the one that failed first.
 #include "stoker/formats/hdf5/hdf5_library.h"
 
+#include <charconv>
 #include <fmt/format.h>
 #include <utility>
 
@@ -27,6 +28,19 @@ herr_t first_error(unsigned number, const H5E_error2_t* error, void* data) noexc
         found = {error->desc, error->func_name};
     }
     return 0;
+}
+
+// The library writes a failed system call as "file read failed: time = ..., errno = 5, error message = ...". Returns
+// its errno, or 0 for another reason.
+int system_error_in(std::string_view reason) {
+    constexpr std::string_view kErrno = "errno = ";
+    const std::size_t at = reason.find(kErrno);
+    int code = 0;
+    if (at != std::string_view::npos) {
+        const std::string_view digits = reason.substr(at + kErrno.size());
+        std::from_chars(digits.data(), digits.data() + digits.size(), code);
+    }
+    return code;
 }
 
 struct Listing {
@@ -101,7 +115,11 @@ std::string hdf5_reason() {
 }
 
 void fail_hdf5(const std::string& path, std::string_view expected) {
-    throw DataError({.path = path}, {.where = "hdf5", .expected = std::string(expected), .got = hdf5_reason()});
+    const std::string reason = hdf5_reason();
+    if (const int code = system_error_in(reason); code != 0) {
+        throw errno_error(path, std::string(expected), code);
+    }
+    throw DataError({.path = path}, {.where = "hdf5", .expected = std::string(expected), .got = reason});
 }
 
 Hdf5Id open_hdf5(const std::string& path) {
@@ -109,6 +127,13 @@ Hdf5Id open_hdf5(const std::string& path) {
     const Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, path, "a property list");
     check_hdf5(H5Pset_file_locking(access.get(), false, true), path, "to do without file locks");
     return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose, path, "an HDF5 file"};
+}
+
+std::uint64_t hdf5_header_of(const Hdf5Id& object, const std::string& path) {
+    const Hdf5Lock lock;
+    H5O_info_t info{};
+    check_hdf5(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC), path, "an object header");
+    return info.addr;
 }
 
 std::vector<std::string> list_hdf5(const Hdf5Id& file, const std::string& path) {

@@ -69,6 +69,9 @@ Status check_hdf5(Status status, const std::string& path, std::string_view expec
 // Opens a file for reading, without the library's file lock, which fails on many network and read-only file systems.
 Hdf5Id open_hdf5(const std::string& path);
 
+// The address of the object's header; of a file: its root group's.
+std::uint64_t hdf5_header_of(const Hdf5Id& object, const std::string& path);
+
 // The names of all datasets, such as "group/name", sorted. Links to other files and dangling links are not followed.
 // Throws Unsupported beyond 10,000 datasets: a file with one array for each image.
 std::vector<std::string> list_hdf5(const Hdf5Id& file, const std::string& path);
