@@ -17,7 +17,7 @@ sys.path[:0] = [str(Path(__file__).parent)]
 
 from scenarios import SCENARIOS, Data, compile_shim
 
-PROGRAM = Path(os.environ.get("STOKER_BIN", "build/release/bin/stoker")).resolve()
+PROGRAM = Path(os.environ.get("STOKER_BIN", "build/release/bin/stoker")).absolute()
 ATTEMPTS = 3
 TIMEOUT = 300
 

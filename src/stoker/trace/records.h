@@ -34,7 +34,7 @@ struct DataFacts {
     std::string path = {};
     std::string format = {};   // "image folder", "stk", ...
     std::string codec = {};    // of the first sample: "jpeg", "png", "dct", ...; empty: no encoded images
-    std::string storage = {};  // memory | ssd | disk | network; empty: unknown
+    std::string storage = {};  // what it lies on (storage_name in monitor/storage.h); empty: unknown
     std::optional<std::int64_t> samples = {};
     std::optional<double> sample_bytes = {};  // stored bytes of a sample, mean over a few
     std::optional<double> image_bytes = {};   // bytes of a sample in the batch

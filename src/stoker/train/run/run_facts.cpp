@@ -3,12 +3,14 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/io/byte_file.h"
+#include "stoker/monitor/storage.h"
 #include "stoker/train/run/run_setup.h"
 
 namespace stoker {
@@ -50,6 +52,20 @@ void probe_samples(const Dataset& dataset, DataFacts& facts) {
     }
 }
 
+// What the first file or folder that data.train names lies on; empty if that is not known.
+std::string storage_of_data(const std::string& train) {
+    if (is_remote(train)) {
+        return storage_name(StorageKind::network);
+    }
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::canonical(train, error);
+    if (error) {
+        return "";  // a pattern of shards, or data that Stoker draws
+    }
+    const StorageKind kind = storage_of(path).kind;
+    return kind == StorageKind::unknown ? "" : storage_name(kind);
+}
+
 DataFacts data_facts(const TrainPlan& plan) {
     const DataRecipe& recipe = plan.recipe.data;
     const Loader& loader = *plan.train_loader;
@@ -59,6 +75,7 @@ DataFacts data_facts(const TrainPlan& plan) {
     }
     DataFacts facts{.path = recipe.train,
                     .format = std::string(plan.data.train->format()),
+                    .storage = storage_of_data(recipe.train),
                     .samples = plan.data.train->size(),
                     .image_bytes = image_bytes,
                     .workers = loader.workers(),
