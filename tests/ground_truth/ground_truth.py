@@ -96,6 +96,74 @@ def judge(scenario, seed, data, shim, keep=None):
     return None, document
 
 
+def speed(done):
+    """Samples a second over the whole run, evaluations and checkpoints included."""
+    report = json.loads(done.stdout)
+    samples = sum(epoch["images_per_second"] * epoch["seconds"] for epoch in report["epochs"])
+    return samples / report["account"]["seconds"]
+
+
+def fixed(plan, fix, folder):
+    """The words of `stoker train` that apply a fix; None where it is no recipe change and no packing."""
+    if fix["recipe"]:
+        values = ((key, "true" if value is True else value) for key, value in fix["recipe"].items())
+        return [word for key, value in values for word in ("--set", f"{key}={value}")]
+    words = (fix["code"] or "").split()
+    if words[:2] == ["stoker", "pack"]:
+        codec = words[words.index("--codec"):] if "--codec" in words else []
+        packed = run("pack", str(plan.train), "packed.stk", *codec, cwd=folder)
+        return ["--set", "data.train=packed.stk"] if packed.returncode == 0 else None
+    return None
+
+
+def gain_of(scenario, seed, data, shim):
+    """(predicted, measured) gain of the first finding, measured in turns with the unchanged run; None without a fix."""
+    verdict, document = judge(scenario, seed, data, shim)
+    if verdict is None or not above_info(document):
+        return None
+    finding = document["findings"][0]
+    rng = np.random.default_rng([seed, zlib.crc32(scenario.name.encode())])
+    plan = scenario.plan(rng, data)
+    if plan.rank_environment or plan.beside or plan.memory:
+        return None
+    with case_folder(None, "") as folder:
+        (folder / "r.toml").write_text(recipe_of(plan, seed))
+        change = fixed(plan, finding["fix"], folder)
+        if change is None:
+            return None
+        environment = {**plan.environment, "LD_PRELOAD": str(shim)} if plan.environment else {}
+        ratios = []
+        for turn in range(3):
+            before = run("train", "r.toml", "--out", f"a{turn}", "--json", cwd=folder, environment=environment)
+            after = run("train", "r.toml", *change, "--out", f"b{turn}", "--json", cwd=folder, environment=environment)
+            if before.returncode or after.returncode:
+                return f"failed: {before.stderr}{after.stderr}"
+            ratios.append(speed(after) / speed(before))
+    return finding["gain"], float(np.median(ratios))
+
+
+def compare_gains(options, data, shim):
+    """Predicted against measured gains; 1 if fewer than 80 % of the predictions are within 15 %."""
+    near = compared = 0
+    for scenario in SCENARIOS:
+        if scenario.healthy or options.only not in (None, scenario.name):
+            continue
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            found = gain_of(scenario, seed, data, shim)
+            if found is None or isinstance(found, str):
+                print(f"{scenario.name:22} seed {seed}: {found or 'no change to measure'}", flush=True)
+                continue
+            gain, measured = found
+            error = gain["expected"] / measured - 1
+            compared += 1
+            near += abs(error) <= 0.15
+            interval = f"[{gain['low']:.2f}, {gain['high']:.2f}]"
+            print(f"{scenario.name:22} seed {seed}: predicted {gain['expected']:.2f} {interval}, measured {measured:.2f}, "
+                  f"error {100 * error:+.0f} %", flush=True)  # fmt: skip
+    print(f"\nwithin 15 %: {near} of {compared}")
+    return 0 if near >= 0.8 * compared else 1
+
+
 def above_info(document):
     return [f["rule"] for f in document.get("findings", []) if f["severity"] != "info"]
 
@@ -105,6 +173,7 @@ def read_arguments(words):
     parser.add_argument("--seeds", type=int, default=5, help="cases of each scenario (5)")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--only", help="one scenario")
+    parser.add_argument("--gains", action="store_true", help="applies each fix, and compares predicted with measured gain")
     parser.add_argument("--keep", type=Path, help="keeps the runs in this folder")
     parser.add_argument("--markdown", type=Path, help="writes the table into this file")
     options = parser.parse_args(words)
@@ -119,6 +188,8 @@ def main(words):
     rows, right, judged, false_alarms, healthy = [], 0, 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         data, shim = Data(Path(folder)), compile_shim(Path(folder))
+        if options.gains:
+            return compare_gains(options, data, shim)
         for scenario in SCENARIOS:
             if options.only not in (None, scenario.name):
                 continue
