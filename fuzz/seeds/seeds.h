@@ -25,6 +25,9 @@ std::vector<std::vector<std::byte>> tar_indices();
 std::vector<std::vector<std::byte>> remote_texts();
 std::vector<std::vector<std::byte>> url_names();
 
+// Texts of /proc and /sys.
+std::vector<std::vector<std::byte>> counter_texts();
+
 // Values of LMDB records.
 std::vector<std::vector<std::byte>> lmdb_records();
 

@@ -61,6 +61,15 @@ std::string_view take_word(std::string_view& text) {
     return word;
 }
 
+std::optional<std::int64_t> take_count(std::string_view& text, std::int64_t most) {
+    const auto count = take_number<std::int64_t>(text);
+    return count && *count >= 0 && *count <= most ? count : std::nullopt;
+}
+
+std::optional<std::int64_t> bytes_of(std::optional<std::int64_t> count, std::int64_t bytes) {
+    return count && *count >= 0 && *count <= kMostCounted ? std::optional(*count * bytes) : std::nullopt;
+}
+
 std::optional<double> take_decimal(std::string_view& text) {
     const std::string_view word = take_word(text);
     double value = 0;

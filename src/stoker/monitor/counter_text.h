@@ -30,6 +30,15 @@ std::optional<Number> take_number(std::string_view& text) {
     return parse_number<Number>(take_word(text));
 }
 
+// Larger counts are taken for damage: sums of them, and products with sizes of pages and sectors, do not overflow.
+inline constexpr std::int64_t kMostCounted = std::int64_t{1} << 50;
+
+// take_word as a count from 0 to `most`; empty if it is none.
+std::optional<std::int64_t> take_count(std::string_view& text, std::int64_t most = kMostCounted);
+
+// `count` things of `bytes`; empty for a count that is absent or no count.
+std::optional<std::int64_t> bytes_of(std::optional<std::int64_t> count, std::int64_t bytes);
+
 // take_word as a decimal fraction such as "0.52", finite and not negative; empty if it is none.
 std::optional<double> take_decimal(std::string_view& text);
 

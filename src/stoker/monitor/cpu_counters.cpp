@@ -13,7 +13,7 @@ namespace {
 CpuTimes parse_times(std::string_view numbers) {
     std::int64_t values[8] = {};
     for (std::int64_t& value : values) {
-        value = take_number<std::int64_t>(numbers).value_or(0);
+        value = take_count(numbers).value_or(0);
     }
     const auto [user, nice, system, idle, iowait, irq, softirq, steal] = values;
     return {.user = user + nice, .system = system + irq + softirq, .idle = idle, .iowait = iowait, .steal = steal};
@@ -24,7 +24,8 @@ std::optional<double> pressure_value(std::string_view line, std::string_view key
     for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) {
         if (word.starts_with(key)) {
             word.remove_prefix(key.size());
-            return take_decimal(word);
+            const auto value = take_decimal(word);
+            return value && *value <= static_cast<double>(kMostCounted) ? value : std::nullopt;
         }
     }
     return std::nullopt;
@@ -122,7 +123,7 @@ std::optional<Throttling> parse_throttling(std::string_view cpu_stat) {
     if (const auto ns = named_number(cpu_stat, "throttled_time"); !us && ns) {  // v1
         us = *ns / 1000;
     }
-    if (!periods || !throttled || !us || *periods <= 0) {
+    if (!periods || !throttled || !us || *periods <= 0 || *throttled < 0 || *us < 0) {
         return std::nullopt;
     }
     return Throttling{.periods = *periods, .throttled_periods = *throttled, .throttled_us = *us};

@@ -41,8 +41,8 @@ std::optional<DiskCounters> parse_disk(std::string_view line) {
     DiskCounters disk{.name = std::string(take_word(line))};
     std::int64_t values[10] = {};
     for (std::int64_t& value : values) {
-        const auto number = take_number<std::int64_t>(line);
-        if (!number || *number < 0) {
+        const auto number = take_count(line);
+        if (!number) {
             return std::nullopt;
         }
         value = *number;

@@ -26,8 +26,7 @@ std::optional<std::int64_t> resident_bytes(const std::string& path, std::int64_t
     const auto text = read_counter_file(path);
     std::string_view words = text ? std::string_view(*text) : "";
     take_word(words);
-    const auto pages = take_number<std::int64_t>(words);
-    return pages ? std::optional(*pages * page) : std::nullopt;
+    return bytes_of(take_count(words), page);
 }
 
 // The sum over the cores of this process's affinity.
@@ -61,9 +60,7 @@ HostCounters read_host_counters(const std::string& root) {
     counters.rss_bytes = resident_bytes(root + "/proc/self/statm", page);
     counters.cores = core_times(root + "/proc/stat");
     counters.throttling = read_throttling(root);
-    if (const auto pages = number_in(root + "/proc/vmstat", "pswpin")) {
-        counters.swap_in_bytes = *pages * page;
-    }
+    counters.swap_in_bytes = bytes_of(number_in(root + "/proc/vmstat", "pswpin"), page);
     return counters;
 }
 

@@ -6,16 +6,9 @@
 #include "stoker/monitor/counter_text.h"
 
 namespace stoker {
-namespace {
-
-std::optional<std::int64_t> times(std::optional<std::int64_t> count, std::int64_t bytes) {
-    return count ? std::optional(*count * bytes) : std::nullopt;
-}
-
-}  // namespace
 
 void parse_meminfo(std::string_view meminfo, MemoryCounters& counters) {
-    const auto bytes = [&](std::string_view name) { return times(named_number(meminfo, name), 1024); };
+    const auto bytes = [&](std::string_view name) { return bytes_of(named_number(meminfo, name), 1024); };
     counters.total = bytes("MemTotal:");
     counters.available = bytes("MemAvailable:");
     counters.page_cache = bytes("Cached:");
@@ -24,8 +17,8 @@ void parse_meminfo(std::string_view meminfo, MemoryCounters& counters) {
 }
 
 void parse_swapped(std::string_view vmstat, std::int64_t page_bytes, MemoryCounters& counters) {
-    counters.swapped_in = times(named_number(vmstat, "pswpin"), page_bytes);
-    counters.swapped_out = times(named_number(vmstat, "pswpout"), page_bytes);
+    counters.swapped_in = bytes_of(named_number(vmstat, "pswpin"), page_bytes);
+    counters.swapped_out = bytes_of(named_number(vmstat, "pswpout"), page_bytes);
 }
 
 MemoryCounters read_memory(const std::string& root) {

@@ -17,10 +17,11 @@ std::optional<NetworkCounters> parse_interface(std::string_view line) {
     }
     std::string_view name = line.substr(0, colon);
     line.remove_prefix(colon + 1);
+    constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // a fast network sends 2^50 in a day
     std::int64_t values[12] = {};
     for (std::int64_t& value : values) {
-        const auto number = take_number<std::int64_t>(line);
-        if (!number || *number < 0) {
+        const auto number = take_count(line, kMostBytes);
+        if (!number) {
             return std::nullopt;
         }
         value = *number;

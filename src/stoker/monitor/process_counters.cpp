@@ -40,17 +40,17 @@ std::optional<ProcessCounters> parse_process(std::string_view stat, std::int64_t
     }
     std::string_view before = stat.substr(0, open);
     std::string_view after = stat.substr(close + 1);
-    const auto pid = take_number<std::int64_t>(before);
+    const auto pid = take_count(before);
     const std::string_view state = take_word(after);
     skip_words(after, 10);  // ppid to the major faults of children
-    const auto user = take_number<std::int64_t>(after);
-    const auto system = take_number<std::int64_t>(after);
+    const auto user = take_count(after);
+    const auto system = take_count(after);
     skip_words(after, 4);  // the children's times, priority, nice
-    const auto threads = take_number<std::int64_t>(after);
+    const auto threads = take_count(after);
     skip_words(after, 1);
-    const auto start = take_number<std::int64_t>(after);
+    const auto start = take_count(after);
     skip_words(after, 1);  // virtual memory
-    const auto pages = take_number<std::int64_t>(after);
+    const auto pages = take_count(after);
     if (!pid || state.size() != 1 || !user || !system || !threads || !start || !pages) {
         return std::nullopt;
     }
