@@ -75,7 +75,7 @@ int profile(const Options& options, const std::shared_ptr<Group>& group) {
     if (group->first()) {
         require_outside_data(out, all_data(recipe.data));
         require_writable_folder(out);
-        remove_traces(out);
+        prepare_profile_folder(out);
     }
     Trainer trainer(recipe, /*resumes=*/false, group);
     if (group->first()) {

@@ -57,7 +57,9 @@ std::string fix_text(const Fix& fix) {
 std::string findings_text(const Diagnosis& diagnosis) {
     std::string text = diagnosis.verdict.text + "\n";
     for (const Finding& finding : diagnosis.findings) {
-        text += fmt::format("\n{}: {}\n", severity_name(finding.severity), finding.text);
+        if (finding.text != diagnosis.verdict.text) {
+            text += fmt::format("\n{}: {}\n", severity_name(finding.severity), finding.text);
+        }
         if (finding.gain.expected > 1) {
             text += fmt::format("    predicted: {:.2f} times the speed ({:.2f} to {:.2f})\n", finding.gain.expected,
                                 finding.gain.low, finding.gain.high);

@@ -16,7 +16,7 @@
 namespace stoker {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(ProfileSchedule, IsTorchProfilersSchedule) {
     const ProfileSchedule schedule{.wait = 2, .warmup = 1, .active = 2, .repeat = 2};
@@ -84,7 +84,7 @@ TEST_F(Steps, RecordsTheActiveStepsWithTheirPhases) {
             const EventNode& forward = nodes.at(static_cast<std::size_t>(node.parent));
             EXPECT_EQ(profile.events[forward.event].name, "forward");
             const EventNode& step = nodes.at(static_cast<std::size_t>(forward.parent));
-            EXPECT_THAT(profile.events[step.event].name, testing::StartsWith("ProfilerStep#"));
+            EXPECT_THAT(profile.events[step.event].name, ::testing::StartsWith("ProfilerStep#"));
         }
     }
     EXPECT_EQ(multiplied, 2);

@@ -44,7 +44,7 @@ def profiled(program, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trace(profiled):
-    (path,) = (profiled[0] / "out").glob("*.pt.trace.json.gz")
+    (path,) = (profiled[0] / "out/trace").iterdir()
     assert re.fullmatch(r"(.*?)(\.\d+)?\.pt\.trace\.json(?:\.gz)?", path.name), "the name that torch-tb-profiler expects"
     text = gzip.decompress(path.read_bytes()).decode()
     assert re.search(r'"rank":\s+(\d+)', text).group(1) == "0"
@@ -179,7 +179,7 @@ def test_the_table_sorts_and_groups(tmp_path, program):
 def test_an_earlier_trace_is_replaced(tmp_path, program):
     profile(tmp_path)
     profile(tmp_path, "--repeat", 2)
-    (path,) = (tmp_path / "out").glob("*.pt.trace.json.gz")
+    (path,) = (tmp_path / "out/trace").iterdir()
     trace = json.loads(gzip.decompress(path.read_bytes()))
     assert len([e for e in slices(trace) if e["name"].startswith("ProfilerStep#")]) == 2 * STEPS
 
@@ -188,3 +188,17 @@ def test_a_fused_step_says_that_it_runs_no_operators(tmp_path, program):
     report = profile(tmp_path, "--set", "train.compile=auto")
     assert "no operator of LibTorch ran" in report.out
     assert "train.compile=none" in report.out
+
+
+def test_phases_are_nvtx_ranges_while_a_tool_listens(tmp_path, program):
+    listener = program.parent / "libnvtx_listener.so"
+    if not listener.exists():
+        pytest.skip("a build without the CUDA toolkit has no NVTX")
+    (tmp_path / "r.toml").write_text(RECIPE)
+    log = tmp_path / "ranges"
+    env = {"NVTX_INJECTION64_PATH": str(listener), "STOKER_NVTX_LOG": str(log)}
+    run_program("train", "r.toml", "--set", "data.train_ops=[]", "--out", "run", cwd=tmp_path, env=env)
+    lines = log.read_text().splitlines()
+    assert {"wait", "forward", "backward", "optimizer"} <= set(lines)
+    assert lines.count("-") == len(lines) / 2, "each range is closed before the next one opens"
+    assert all((line == "-") == (i % 2 == 1) for i, line in enumerate(lines))

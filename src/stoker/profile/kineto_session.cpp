@@ -1,11 +1,14 @@
 #include "stoker/profile/kineto_session.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/csrc/profiler/collection.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <utility>
@@ -116,6 +119,7 @@ void add_memory(const kineto::experimental_event_t& event, std::vector<MemoryEve
 
 KinetoSession::~KinetoSession() {
     if (running_) {
+        FLAGS_caffe2_log_level = log_level_;
         try {
             kineto::disableProfiler();
         } catch (const std::exception&) {  // an error is about to be thrown, or has been
@@ -123,7 +127,11 @@ KinetoSession::~KinetoSession() {
     }
 }
 
+// Without a GPU Kineto prints an error about that each time. A level that the user set wins.
 void KinetoSession::prepare() {
+    if (!options_.cuda) {
+        setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
+    }
     kineto::prepareProfiler(config_of(options_), activities_of(options_));
     prepared_ = true;
 }
@@ -132,6 +140,7 @@ void KinetoSession::start() {
     if (!prepared_) {
         prepare();
     }
+    log_level_ = std::exchange(FLAGS_caffe2_log_level, c10::GLOG_ERROR);
     // No scopes: all of them, user ranges included.
     kineto::enableProfiler(config_of(options_), activities_of(options_));
     prepared_ = false;
@@ -140,7 +149,12 @@ void KinetoSession::start() {
 
 void KinetoSession::stop(Profile& profile) {
     running_ = false;
+    if (options_.cuda) {  // or the kernels that still run would be missing
+        const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
+        guard.synchronizeDevice(guard.getDevice().index());
+    }
     const std::unique_ptr<kineto::ProfilerResult> result = kineto::disableProfiler();
+    FLAGS_caffe2_log_level = log_level_;
     for (const kineto::KinetoEvent& event : result->events()) {
         if (!event.isHiddenEvent() && event.name() != "[memory]") {
             profile.events.push_back(event_of(event));

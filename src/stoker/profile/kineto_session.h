@@ -35,6 +35,8 @@ class KinetoSession {
     const KinetoOptions options_;
     bool prepared_ = false;
     bool running_ = false;
+    // While it records, LibTorch warns of every release of memory that was allocated before.
+    int log_level_ = 0;
 };
 
 }  // namespace stoker

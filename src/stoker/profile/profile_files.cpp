@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "stoker/base/buffer.h"
+#include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/io/gzip.h"
 #include "stoker/profile/chrome_trace.h"
@@ -20,9 +21,16 @@
 
 namespace stoker {
 
-void remove_traces(const std::filesystem::path& folder) {
+void prepare_profile_folder(const std::filesystem::path& folder) {
+    std::error_code error;
+    std::filesystem::create_directories(folder / kTraceFolder, error);
+    if (error) {
+        throw IoError({.where = (folder / kTraceFolder).string(),
+                       .expected = "a folder that can be made",
+                       .got = errno_text(error.value())});
+    }
     std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder / kTraceFolder, none)) {
         if (entry.path().filename().string().ends_with(".pt.trace.json.gz")) {
             std::filesystem::remove(entry.path(), none);
         }
@@ -34,7 +42,7 @@ ProfileFile write_trace(const std::filesystem::path& folder, const Profile& prof
     const std::array<std::span<const std::byte>, 1> pieces{std::as_bytes(std::span(text))};
     const Buffer packed = gzip(pieces);
     const std::array<std::span<const std::byte>, 1> bytes{packed.bytes()};
-    const std::filesystem::path path = folder / trace_file_name(profile);
+    const std::filesystem::path path = folder / kTraceFolder / trace_file_name(profile);
     write_file(path, bytes, /*sync=*/false);
     return {.path = path, .purpose = "timeline, for ui.perfetto.dev, TensorBoard and HolisticTraceAnalysis"};
 }

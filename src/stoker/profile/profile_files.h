@@ -15,10 +15,13 @@ struct ProfileFile {
     std::string purpose;  // "Chrome trace: open it in ui.perfetto.dev"
 };
 
-// Removes the traces of earlier profiles from `folder`, so that tools that read a whole folder find one run.
-void remove_traces(const std::filesystem::path& folder);
+// The traces lie in `folder`/trace, because HolisticTraceAnalysis takes every JSON file of a folder for a trace.
+inline constexpr const char* kTraceFolder = "trace";
 
-// The trace of this rank. Throws IoError.
+// Makes `folder`, and removes the traces of earlier profiles from it.
+void prepare_profile_folder(const std::filesystem::path& folder);
+
+// The trace of this rank. The folder must be prepared. Throws IoError.
 ProfileFile write_trace(const std::filesystem::path& folder, const Profile& profile, const DeviceFacts& device);
 
 // metrics.jsonl, recipe.toml, operators.json, memory.json, speedscope.json, stacks.txt and profile.pstats. `name` is
