@@ -53,6 +53,27 @@ std::uint64_t attention(const std::vector<Shape>& shapes) {
 
 }  // namespace
 
+std::uint64_t convolution_flops(std::span<const std::int64_t> input, std::span<const std::int64_t> weight,
+                                std::span<const std::int64_t> stride, std::span<const std::int64_t> padding,
+                                std::span<const std::int64_t> dilation) {
+    const auto at = [](std::span<const std::int64_t> values, std::size_t i) {
+        return values.empty() ? 0 : values[std::min(i, values.size() - 1)];
+    };
+    if (input.size() < 3 || weight.size() != input.size()) {
+        return 0;
+    }
+    std::int64_t flops = 2 * input[0] * weight[0] * weight[1];
+    for (std::size_t i = 0; i + 2 < input.size(); ++i) {
+        const std::int64_t kernel = weight[i + 2];
+        const std::int64_t room = input[i + 2] + 2 * at(padding, i) - at(dilation, i) * (kernel - 1) - 1;
+        if (at(stride, i) <= 0 || room < 0) {
+            return 0;
+        }
+        flops *= (room / at(stride, i) + 1) * kernel;
+    }
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(flops, 0));
+}
+
 std::uint64_t counted_flops(const ProfileEvent& event) {
     if (event.shapes.empty()) {
         return 0;

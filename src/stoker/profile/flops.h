@@ -11,8 +11,14 @@
 
 namespace stoker {
 
+// Of a convolution of `input` (N, C, ...) with `weight` (out, C / groups, k...). Each of the other three has a number
+// for each dimension of an image, or one for all. 0 for sizes that do not fit together.
+std::uint64_t convolution_flops(std::span<const std::int64_t> input, std::span<const std::int64_t> weight,
+                                std::span<const std::int64_t> stride, std::span<const std::int64_t> padding,
+                                std::span<const std::int64_t> dilation);
+
 // Of the op with these inputs, from its name and shapes, for the ops that LibTorch does not count: the gradients of a
-// convolution, a convolution called without conv2d, and attention. 0 for all others, and without shapes.
+// convolution, and attention. 0 for all others, and without shapes.
 std::uint64_t counted_flops(const ProfileEvent& event);
 
 // By node. An op within one that has a count has none, so that the sum over all nodes counts everything once.

@@ -12,6 +12,9 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "stoker/profile/flops.h"
 
 namespace stoker {
 namespace {
@@ -19,6 +22,11 @@ namespace {
 namespace kineto = torch::autograd::profiler;
 namespace impl = torch::profiler::impl;
 using Activity = libkineto::ActivityType;
+
+struct RestoreLogLevel {
+    int level;
+    ~RestoreLogLevel() { FLAGS_caffe2_log_level = level; }
+};
 
 impl::ProfilerConfig config_of(const KinetoOptions& options) {
     impl::ExperimentalConfig experimental;
@@ -60,7 +68,25 @@ EventKind kind_of(const kineto::KinetoEvent& event) {
     }
 }
 
-ProfileEvent event_of(const kineto::KinetoEvent& event) {
+// LibTorch's own count of conv2d gives up, with a warning, where padding or dilation is one number for both dimensions.
+std::uint64_t flops_of_event(const kineto::KinetoEvent& event) {
+    const std::string name = event.name();
+    if (name != "aten::conv2d" && name != "aten::convolution") {
+        return event.flops();
+    }
+    constexpr std::size_t kStride = 3;  // the arguments: input, weight, bias, stride, padding, dilation
+    const auto shapes = event.shapes();
+    const auto arguments = event.concreteInputs();
+    const auto numbers = [&](std::size_t i) {
+        return i < arguments.size() && arguments[i].isIntList() ? arguments[i].toIntVector()
+                                                                : std::vector<std::int64_t>();
+    };
+    return shapes.size() < 2
+               ? 0
+               : convolution_flops(shapes[0], shapes[1], numbers(kStride), numbers(kStride + 1), numbers(kStride + 2));
+}
+
+ProfileEvent event_of(const kineto::KinetoEvent& event, const KinetoOptions& options) {
     ProfileEvent out{.name = event.name(),
                      .kind = kind_of(event),
                      .start_ns = static_cast<std::int64_t>(event.startNs()),
@@ -71,7 +97,7 @@ ProfileEvent event_of(const kineto::KinetoEvent& event) {
                      .op = event.linkedCorrelationId(),
                      .sequence = event.sequenceNr(),
                      .forward_thread = static_cast<std::int64_t>(event.fwdThreadId()),
-                     .flops = event.flops(),
+                     .flops = options.flops && event.hasShapes() ? flops_of_event(event) : 0,
                      .metadata = event.metadataJson()};
     if (event.hasShapes() && !event.shapes().empty()) {
         const auto shapes = event.shapes();
@@ -119,7 +145,7 @@ void add_memory(const kineto::experimental_event_t& event, std::vector<MemoryEve
 
 KinetoSession::~KinetoSession() {
     if (running_) {
-        FLAGS_caffe2_log_level = log_level_;
+        const RestoreLogLevel restore{log_level_};
         try {
             kineto::disableProfiler();
         } catch (const std::exception&) {  // an error is about to be thrown, or has been
@@ -149,15 +175,15 @@ void KinetoSession::start() {
 
 void KinetoSession::stop(Profile& profile) {
     running_ = false;
+    const RestoreLogLevel restore{log_level_};
     if (options_.cuda) {  // or the kernels that still run would be missing
         const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
         guard.synchronizeDevice(guard.getDevice().index());
     }
     const std::unique_ptr<kineto::ProfilerResult> result = kineto::disableProfiler();
-    FLAGS_caffe2_log_level = log_level_;
     for (const kineto::KinetoEvent& event : result->events()) {
         if (!event.isHiddenEvent() && event.name() != "[memory]") {
-            profile.events.push_back(event_of(event));
+            profile.events.push_back(event_of(event, options_));
         }
     }
     const std::size_t before = profile.memory.size();
