@@ -34,7 +34,7 @@ struct Options {
     bool json = false;
 };
 
-constexpr double kLimit = 0.01;         // the cost that is claimed: the whole interval lies below
+constexpr double kLimit = 0.01;  // the cost that is claimed: the whole interval lies below
 constexpr double kBlockSeconds = 0.25;
 constexpr int kLeastSteps = 2;
 constexpr int kMostSteps = 50;  // after so many steps losses are read and records written

@@ -49,9 +49,9 @@ struct Technique {
     std::optional<Gain> added = {};
 };
 
-const std::vector<std::string> kPlain = {"data.workers=0",      "data.prefetch=1",           "data.pin_memory=false",
-                                         "data.cache=none",     "train.precision=fp32",      "train.channels_last=false",
-                                         "train.accumulate=1",  "train.compile=none"};
+const std::vector<std::string> kPlain = {"data.workers=0",     "data.prefetch=1",      "data.pin_memory=false",
+                                         "data.cache=none",    "train.precision=fp32", "train.channels_last=false",
+                                         "train.accumulate=1", "train.compile=none"};
 
 class Bench {
   public:
@@ -104,9 +104,9 @@ class Bench {
     std::optional<Gain> measure(Technique& technique, const std::vector<std::string>& sets, bool fused) {
         try {
             Contender contender(open_, spec_of(sets, fused));
-            const PairedResult pairs = compare(plain_, contender, options_.seconds,
-                                               {.margin = 0, .least = options_.pairs, .most = options_.pairs},
-                                               [] { return false; });
+            const PairedResult pairs =
+                compare(plain_, contender, options_.seconds,
+                        {.margin = 0, .least = options_.pairs, .most = options_.pairs}, [] { return false; });
             return gain_of(contender.measure(options_.seconds), pairs.ratio);
         } catch (const TrialFailed& error) {
             technique.why_not = error.what();
@@ -119,8 +119,8 @@ class Bench {
         const std::string gpu = facts_.device == "cpu" ? kNeedsGpu : "";
         const std::string cores = fmt::format("{:.0f}", std::max(facts_.cores, 1.0));
         std::vector<Technique> all = {
-            {.name = "workers", .sets = {"data.workers=" + cores}},
             {.name = "prefetch", .sets = {"data.workers=1", "data.prefetch=3"}},
+            {.name = "workers", .sets = {"data.workers=" + cores}},
             {.name = "pinned memory", .sets = {"data.pin_memory=true"}, .why_not = gpu},
             {.name = "copy stream",
              .why_not = gpu.empty() ? "copies run on the stream of the step; there is no other" : gpu},

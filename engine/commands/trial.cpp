@@ -33,7 +33,8 @@ int run(const Options& options) {
     } catch (const std::exception& error) {
         using Json = nlohmann::json;
         const std::string reason = error.what();  // LibTorch's has a backtrace below
-        answer(Json{{"error", reason.substr(0, reason.find('\n'))}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+        answer(
+            Json{{"error", reason.substr(0, reason.find('\n'))}}.dump(-1, ' ', false, Json::error_handler_t::replace));
         return 1;
     }
 }

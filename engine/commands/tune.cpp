@@ -43,9 +43,8 @@ double parse_budget(const std::string& text) {
     const std::string unit = text.substr(digits);
     const double seconds = unit == "s" || unit.empty() ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
     if (!number || *number <= 0 || seconds == 0) {
-        throw InvalidArgument({.where = "--budget",
-                               .expected = "a time such as 90s, 5min or 1h",
-                               .got = fmt::format("\"{}\"", text)});
+        throw InvalidArgument(
+            {.where = "--budget", .expected = "a time such as 90s, 5min or 1h", .got = fmt::format("\"{}\"", text)});
     }
     return *number * seconds;
 }
@@ -166,8 +165,8 @@ std::optional<PackedSample> pack_for_trial(const Recipe& recipe, const std::stri
                                            const fs::path& folder) {
     try {
         const auto packed = pack_part(recipe, codec, samples, folder);
-        return packed ? std::optional(PackedSample{.path = packed->path.string(),
-                                                   .bytes_per_sample = packed->bytes_per_sample})
+        return packed ? std::optional(
+                            PackedSample{.path = packed->path.string(), .bytes_per_sample = packed->bytes_per_sample})
                       : std::nullopt;
     } catch (const Interrupted&) {
         throw TrialStopped();
@@ -227,10 +226,11 @@ Command add_tune(CLI::App& app) {
                    "where packing the data helps, pack all of it into this folder; otherwise it is only suggested")
         ->type_name("DIR");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
-    example(app,
-            "  stoker tune recipes/digits.toml -o tuned.toml --budget 2min\n"
-            "  stoker tune recipe.toml --allow precision,decode --pack packed\n"
-            "The learning stays the same unless --allow says otherwise. Ctrl-C ends the search and keeps what was found.");
+    example(
+        app,
+        "  stoker tune recipes/digits.toml -o tuned.toml --budget 2min\n"
+        "  stoker tune recipe.toml --allow precision,decode --pack packed\n"
+        "The learning stays the same unless --allow says otherwise. Ctrl-C ends the search and keeps what was found.");
     return [options] { return run(*options); };
 }
 

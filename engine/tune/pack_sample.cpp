@@ -27,8 +27,7 @@ std::shared_ptr<const Dataset> part_of(std::shared_ptr<const Dataset> dataset, s
 
 std::optional<PackedPart> pack_part(const Recipe& recipe, const std::string& codec, std::int64_t samples,
                                     const std::filesystem::path& folder) {
-    const auto dataset =
-        part_of(open_dataset(recipe.data.train, Split::train, open_options(recipe.data)), samples);
+    const auto dataset = part_of(open_dataset(recipe.data.train, Split::train, open_options(recipe.data)), samples);
     const PackOptions options{.fields = {.image = recipe.data.fields.image, .label = recipe.data.fields.label},
                               .transcode = {.codec = parse_pack_codec(codec)},
                               .workers = cpu_cores().usable,

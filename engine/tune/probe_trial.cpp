@@ -17,7 +17,8 @@
 namespace stoker::cli {
 namespace {
 
-constexpr int kWarmUpSteps = 5;       // a graph is captured in the fourth step
+constexpr int kWarmUpSteps = 2;
+constexpr int kWarmUpStepsOnDevice = 5;      // a graph is captured in the fourth step
 constexpr std::int64_t kFetchStride = 7919;  // a prime, so that reading jumps through the data
 
 class Probe {
@@ -65,7 +66,7 @@ class Probe {
                 unread_ = 0;
             }
         };
-        for (int i = 0; i < kWarmUpSteps; ++i) {
+        for (int i = 0; i < (plan_.device.is_cpu() ? kWarmUpSteps : kWarmUpStepsOnDevice); ++i) {
             step();
         }
         watch_.begin();

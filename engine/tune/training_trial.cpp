@@ -11,7 +11,8 @@
 namespace stoker::cli {
 namespace {
 
-constexpr int kWarmUpSteps = 5;  // a graph is captured in the fourth step
+constexpr int kWarmUpSteps = 2;
+constexpr int kWarmUpStepsOnDevice = 5;  // a graph is captured in the fourth step
 
 class TrainingTrial {
   public:
@@ -23,7 +24,7 @@ class TrainingTrial {
 
     void run() {
         answer(to_json(facts_of(data_, trainer_.train_loader(), trainer_.device(), trainer_.compiled())));
-        skipped_ = stored_batches() + kWarmUpSteps;
+        skipped_ = stored_batches() + (trainer_.device().is_cpu() ? kWarmUpSteps : kWarmUpStepsOnDevice);
         if (wait()) {
             trainer_.fit({.on_step = [this](const Progress& at) { step(at); }, .interrupt = &stop_});
         }
@@ -31,7 +32,7 @@ class TrainingTrial {
 
   private:
     // Batches that the loader has ready after a pause; one more is half ready.
-    int stored_batches() const { return trainer_.train_loader().workers() == 0 ? 1 : recipe_.data.prefetch + 1; }
+    int stored_batches() const { return trainer_.train_loader().workers() == 0 ? 0 : recipe_.data.prefetch + 1; }
 
     // False at the end of the requests.
     bool wait() {
@@ -42,9 +43,9 @@ class TrainingTrial {
 
     void step(const Progress& at) {
         const bool cold = recipe_.data.cache != "none" && at.epoch == 1;  // the first pass fills the cache
-        if (skipped_ > 0 || cold) {
+        if (cold || skipped_ > 0) {
             skipped_ -= cold ? 0 : 1;
-            if (skipped_ <= 0 && !cold) {
+            if (skipped_ == 0) {
                 watch_.begin(trainer_.account().sum());
             }
             return;
@@ -53,7 +54,9 @@ class TrainingTrial {
         if (watch_.seconds() >= request_->seconds) {
             answer(to_json(watch_.end(trainer_.account().sum())));
             skipped_ = stored_batches();
-            wait();
+            if (wait() && skipped_ == 0) {
+                watch_.begin(trainer_.account().sum());
+            }
         }
     }
 

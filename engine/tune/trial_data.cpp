@@ -46,7 +46,8 @@ std::optional<std::int64_t> device_bytes(const at::Device& device) {
 std::optional<TrialRequest> read_request() {
     std::string line;
     TrialRequest request;
-    if (!std::getline(std::cin, line) || !(std::istringstream(line) >> request.name >> request.seconds >> request.count)) {
+    if (!std::getline(std::cin, line) ||
+        !(std::istringstream(line) >> request.name >> request.seconds >> request.count)) {
         return std::nullopt;
     }
     return request;

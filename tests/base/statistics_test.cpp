@@ -63,8 +63,7 @@ TEST(Statistics, DecidesWhenTheWholeIntervalIsOnOneSide) {
 TEST(Statistics, EqualContendersAreNotCalledBetter) {
     int better = 0;
     for (int i = 0; i < 200; ++i) {
-        better += decide(bootstrap_median(noisy(1.0, 0.06, 7, static_cast<std::uint64_t>(i))), 0.02) ==
-                          Decision::better
+        better += decide(bootstrap_median(noisy(1.0, 0.06, 7, static_cast<std::uint64_t>(i))), 0.02) == Decision::better
                       ? 1
                       : 0;
     }

@@ -61,10 +61,12 @@ TEST(Predict, StorageIsALimit) {
     EXPECT_NEAR(predict_rate(costs, {.workers = 2, .threads = 2}), 50, 1e-6);
 }
 
-TEST(Predict, WhatWasObservedCorrectsBothAlike) {
+TEST(Predict, AGainIsTheRatioOfTheRates) {
     const Costs costs = two_cores();
-    const Observed observed{.setting = {.workers = 0, .threads = 2}, .rate = 0.9 / 0.012};
-    EXPECT_NEAR(predict_rate(costs, {.workers = 1, .threads = 2}, costs, observed), 90, 1e-6);
+    Costs cached = costs;
+    cached.load = {{.workers = 1, .seconds = 0.001, .cpu_seconds = 0.001}};
+    EXPECT_NEAR(predict_gain(costs, {.workers = 0, .threads = 2}, costs, {.workers = 1, .threads = 2}), 1.2, 1e-6);
+    EXPECT_NEAR(predict_gain(costs, {.workers = 0, .threads = 2}, cached, {.workers = 0, .threads = 2}), 4, 1e-6);
 }
 
 TEST(Predict, ACacheThatHoldsHalf) {

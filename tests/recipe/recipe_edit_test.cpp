@@ -58,8 +58,8 @@ TEST(RecipeEdit, TheResultIsTheRecipeWithTheKeysSet) {
                                            {.key = "data.fields.label", .value = "\"y\""},
                                            {.key = "train.threads", .value = "1", .comment = "c"}};
     const std::string edited = edit_recipe(text, edits, "x");
-    const Recipe expected = parse_recipe(
-        text, "x", {"data.workers=2", "data.cache=ram", "data.fields.label=y", "train.threads=1"});
+    const Recipe expected =
+        parse_recipe(text, "x", {"data.workers=2", "data.cache=ram", "data.fields.label=y", "train.threads=1"});
     EXPECT_EQ(recipe_to_toml(parse_recipe(edited, "x")), recipe_to_toml(expected));
 }
 

@@ -68,7 +68,8 @@ TEST(Paired, EndsWhenTheTimeIsOver) {
     Machine machine(3);
     const PairedResult result = compare_paired([&] { return machine.measure(100); },
                                                [&] { return machine.measure(101); }, {}, [] { return true; });
-    EXPECT_EQ(result.a.size(), 3);
+    EXPECT_EQ(result.a.size(), 1);
+    EXPECT_EQ(result.decision, Decision::open);
 }
 
 }  // namespace

@@ -28,8 +28,13 @@ class FakeTrial final : public Trial {
         for (const std::string& set : spec.sets) {
             values_[set.substr(0, set.find('='))] = set.substr(set.find('=') + 1);
         }
-        facts_ = {.samples = 5000, .trial_samples = 1000, .workers = number("data.workers", 0),
-                  .threads = number("train.threads", 2), .cores = 2, .format = "image_folder", .memory_left = 1e10};
+        facts_ = {.samples = 5000,
+                  .trial_samples = 1000,
+                  .workers = number("data.workers", 0),
+                  .threads = number("train.threads", 2),
+                  .cores = 2,
+                  .format = "image_folder",
+                  .memory_left = 1e10};
     }
 
     const TrialFacts& facts() const override { return facts_; }
@@ -115,9 +120,8 @@ TEST(Tuner, NeverTouchesWhatChangesTheLearning) {
     tune(photos(), {}, {}, opener(machine));
     for (const TrialSpec& spec : machine.opened) {
         for (const std::string& set : spec.sets) {
-            EXPECT_THAT(set.substr(0, set.find('=')),
-                        testing::AnyOf("data.workers", "train.threads", "data.cache", "data.cache_bytes",
-                                       "train.channels_last"));
+            EXPECT_THAT(set.substr(0, set.find('=')), testing::AnyOf("data.workers", "train.threads", "data.cache",
+                                                                     "data.cache_bytes", "train.channels_last"));
         }
     }
 }

@@ -6,10 +6,6 @@
 namespace stoker {
 namespace {
 
-// What is not in both measurements can change a rate by no more than this.
-constexpr double kLeastCorrection = 0.5;
-constexpr double kMostCorrection = 1.25;
-
 // Seconds of a sample as a + b / n, through two measurements with n1 < n2; with one, all of it scales.
 double scaled(double seconds1, int n1, double seconds2, int n2, int n) {
     const double b = (seconds1 - seconds2) / (1.0 / n1 - 1.0 / n2);
@@ -72,10 +68,9 @@ double predict_rate(const Costs& costs, const Setting& setting) {
     return std::min({step, load, costs.cores / cpu});
 }
 
-double predict_rate(const Costs& costs, const Setting& setting, const Costs& observed_costs, const Observed& observed) {
-    const double correction = std::clamp(observed.rate / predict_rate(observed_costs, observed.setting),
-                                         kLeastCorrection, kMostCorrection);
-    return predict_rate(costs, setting) * correction;
+double predict_gain(const Costs& before, const Setting& setting_before, const Costs& after,
+                    const Setting& setting_after) {
+    return predict_rate(after, setting_after) / predict_rate(before, setting_before);
 }
 
 std::vector<LoadCost> with_cache(const std::vector<LoadCost>& missed, const std::vector<LoadCost>& hit, double hits) {

@@ -44,13 +44,9 @@ double load_rate(const Costs& costs, int workers);
 // Samples a second of training.
 double predict_rate(const Costs& costs, const Setting& setting);
 
-// The same, corrected by what training was measured to reach in another setting: costs that were measured one by one
-// leave out what both settings have in common, such as reading losses.
-struct Observed {
-    Setting setting = {};
-    double rate = 0;
-};
-double predict_rate(const Costs& costs, const Setting& setting, const Costs& observed_costs, const Observed& observed);
+// The factor of throughput of a change. What the costs leave out, such as reading losses, mostly cancels out.
+double predict_gain(const Costs& before, const Setting& setting_before, const Costs& after,
+                    const Setting& setting_after);
 
 // The loader's costs if the share `hits` of the samples comes from a cache.
 std::vector<LoadCost> with_cache(const std::vector<LoadCost>& missed, const std::vector<LoadCost>& hit, double hits);

@@ -90,8 +90,8 @@ void insert_line(std::string& text, std::size_t at, const RecipeEdit& edit, cons
     const std::string end = line_break(text);
     const std::string indent = indent_at(text, at);
     const std::string comment = comment_line(edit, end);
-    text.insert(at, (comment.empty() ? "" : indent + comment) +
-                        fmt::format("{}{} = {}{}", indent, name, edit.value, end));
+    text.insert(at,
+                (comment.empty() ? "" : indent + comment) + fmt::format("{}{} = {}{}", indent, name, edit.value, end));
 }
 
 void replace_value(std::string& text, const TomlSpan& span, const RecipeEdit& edit) {

@@ -7,8 +7,8 @@
 namespace stoker {
 
 struct RecipeEdit {
-    std::string key;    // "data.workers", a key of the schema
-    std::string value;  // as TOML: 4, true, "\"ram\""
+    std::string key;           // "data.workers", a key of the schema
+    std::string value;         // as TOML: 4, true, "\"ram\""
     std::string comment = {};  // one line without "#", above the key; empty: none
 };
 

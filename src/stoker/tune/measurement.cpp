@@ -71,16 +71,11 @@ std::string to_json(const Measurement& measurement) {
 }
 
 std::string to_json(const TrialFacts& facts) {
-    return Json{{"device", facts.device},
-                {"device_name", facts.device_name},
-                {"samples", facts.samples},
-                {"trial_samples", facts.trial_samples},
-                {"data_bytes", facts.data_bytes},
-                {"workers", facts.workers},
-                {"threads", facts.threads},
-                {"cores", facts.cores},
-                {"format", facts.format},
-                {"compiled", facts.compiled},
+    return Json{{"device", facts.device},          {"device_name", facts.device_name},
+                {"samples", facts.samples},        {"trial_samples", facts.trial_samples},
+                {"data_bytes", facts.data_bytes},  {"workers", facts.workers},
+                {"threads", facts.threads},        {"cores", facts.cores},
+                {"format", facts.format},          {"compiled", facts.compiled},
                 {"memory_left", facts.memory_left}}
         .dump();
 }

@@ -23,7 +23,7 @@ PairedResult compare_paired(const std::function<double()>& a, const std::functio
     PairedResult result;
     std::vector<double> ratios;
     while (result.decision == Decision::open && ratios.size() < static_cast<std::size_t>(options.most) &&
-           (ratios.size() < kFewPairs || !out_of_time())) {
+           (ratios.empty() || !out_of_time())) {
         const bool a_first = ratios.size() % 2 == 0;
         const double first = a_first ? a() : b();
         const double second = a_first ? b() : a();

@@ -22,7 +22,7 @@ struct PairedResult {
 };
 
 // Each call of `a` and `b` measures for a while and returns a rate. The order alternates: a b, b a, a b. Ends when the
-// interval is decided, when `out_of_time` returns true, or after `most` pairs.
+// interval is decided, after `most` pairs, or when `out_of_time` returns true, but not before the first pair.
 PairedResult compare_paired(const std::function<double()>& a, const std::function<double()>& b,
                             const PairedOptions& options, const std::function<bool()>& out_of_time);
 

@@ -40,8 +40,8 @@ ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const
             result.costs.load.push_back({.workers = workers,
                                          .seconds = per_image(load.seconds, load),
                                          .cpu_seconds = per_image(load.cpu_seconds, load)});
-            result.cached_bytes =
-                static_cast<double>(load.cached_bytes) / static_cast<double>(std::max<std::int64_t>(facts.trial_samples, 1));
+            result.cached_bytes = static_cast<double>(load.cached_bytes) /
+                                  static_cast<double>(std::max<std::int64_t>(facts.trial_samples, 1));
         }
     }
     return result;

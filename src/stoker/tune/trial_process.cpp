@@ -53,7 +53,7 @@ pid_t spawn(std::vector<std::string>& command, int socket) {
 std::string reason_of(const std::string& line) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     return json.is_object() && json.contains("error") && json["error"].is_string() ? json["error"].get<std::string>()
-                                                                                    : "";
+                                                                                   : "";
 }
 
 }  // namespace

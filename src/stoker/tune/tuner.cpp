@@ -13,13 +13,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kWorthTrying = 1.02;   // predicted factors below this are tried only to correct the prediction
-constexpr double kExplored = 0.95;      // neighbours down to this
-constexpr int kMostExplored = 3;        // so many in a row without a gain
+constexpr double kWorthTrying = 1.02;  // predicted factors below this are tried only to correct the prediction
+constexpr double kExplored = 0.95;     // neighbours down to this
+constexpr int kMostExplored = 3;       // so many in a row without a gain
 constexpr double kBaselineSeconds = 1.5;
-constexpr double kPassSeconds = 2;      // the samples of a cached trial are loaded in about this time
+constexpr double kPassSeconds = 2;  // the samples of a cached trial are loaded in about this time
 constexpr std::int64_t kLeastBatches = 8;
-constexpr double kCacheShare = 0.5;     // of the free memory that a cache may take
+constexpr double kCacheShare = 0.5;  // of the free memory that a cache may take
 constexpr double kDefaultCacheBytes = 4.0 * (1 << 30);
 
 class Tuner {
@@ -76,7 +76,6 @@ class Tuner {
         rate_ = first.rate();
         result_.baseline = rate_;
         setting_ = {.workers = facts_.workers, .threads = facts_.threads};
-        observed_ = {.setting = setting_, .rate = rate_};
         variants_ = variants_of(recipe_, facts_, options_.allowed);
     }
 
@@ -94,18 +93,18 @@ class Tuner {
             const std::unique_ptr<Trial> trial = open_({.sets = spec_with({}).sets, .probe = true});
             costs_.fetch_rate = trial->ask("fetch", slice_seconds_, facts_.workers).rate();
         }
-        observed_costs_ = costs_;
     }
 
     double predicted(const Costs& costs, const Setting& setting) const {
-        return predict_rate(costs, setting, observed_costs_, observed_) / observed_.rate;
+        return predict_gain(costs_, setting_, costs, setting);
     }
 
     std::vector<Candidate> candidates() {
         std::vector<Candidate> all;
         for (const Setting& setting : settings_to_try(costs_, facts_.device != "cpu")) {
             if (!was_tried(setting)) {
-                all.push_back({.change = changes_to(setting), .setting = setting, .predicted = predicted(costs_, setting)});
+                all.push_back(
+                    {.change = changes_to(setting), .setting = setting, .predicted = predicted(costs_, setting)});
             }
         }
         for (Variant& variant : variants_) {
@@ -138,22 +137,47 @@ class Tuner {
         return change;
     }
 
-    // False once nothing is left that could help.
+    // The best of those that pass, if any.
+    template <typename Passes>
+    static const Candidate* best_of(const std::vector<Candidate>& all, const Passes& passes) {
+        const Candidate* best = nullptr;
+        for (const Candidate& candidate : all) {
+            if (passes(candidate) && (best == nullptr || candidate.predicted > best->predicted)) {
+                best = &candidate;
+            }
+        }
+        return best;
+    }
+
+    // Tries the best prediction; where none promises a gain, measures the costs of a variant that might, packing last;
+    // then a few neighbours. False once nothing is left.
     bool try_next() {
-        std::vector<Candidate> all = candidates();
-        std::erase_if(all, [&](const Candidate& candidate) {
-            const bool explored = candidate.variant == nullptr && explored_ < kMostExplored;
-            return candidate.predicted < (explored ? kExplored : kWorthTrying);
+        const std::vector<Candidate> all = candidates();
+        const auto known = [](const Candidate& candidate) {
+            return candidate.variant == nullptr || candidate.variant->costs.has_value();
+        };
+        const auto promising = [](const Candidate& candidate) { return candidate.predicted >= kWorthTrying; };
+        const auto packs = [](const Candidate& candidate) {
+            return candidate.variant != nullptr && !candidate.variant->pack_codec.empty();
+        };
+        if (const auto* best = best_of(all, [&](const auto& each) { return known(each) && promising(each); })) {
+            try_candidate(*best);
+            return true;
+        }
+        for (const bool packing : {false, true}) {
+            if (const auto* best = best_of(
+                    all, [&](const auto& each) { return !known(each) && promising(each) && packs(each) == packing; })) {
+                probe_variant(*best->variant);
+                return true;
+            }
+        }
+        const auto* best = best_of(all, [](const Candidate& candidate) {
+            return candidate.variant == nullptr && candidate.predicted >= kExplored;
         });
-        if (all.empty()) {
+        if (best == nullptr || explored_ >= kMostExplored) {
             return false;
         }
-        const auto best = std::ranges::max_element(all, {}, &Candidate::predicted);
-        if (best->variant != nullptr && !best->variant->costs) {
-            probe_variant(*best->variant);
-        } else {
-            try_candidate(*best);
-        }
+        try_candidate(*best);
         return true;
     }
 
@@ -202,11 +226,12 @@ class Tuner {
     }
 
     // A cache that cannot hold all samples is not tried: with a random order it helps too little.
-    void fit_cache(Variant& variant, double sample_bytes) const {
+    void fit_cache(Variant& variant, double sample_bytes) {
         constexpr double kRoom = 1.25;  // validation data has its share
         const double bytes = kRoom * sample_bytes * static_cast<double>(facts_.samples);
         if (bytes > kCacheShare * facts_.memory_left) {
             variant.refused = fmt::format("the cache would take {:.1f} GiB", bytes / (1 << 30));
+            result_.rolled_back.push_back({.change = variant.change, .reason = variant.refused});
         } else if (bytes > kDefaultCacheBytes) {
             variant.change.push_back({"data.cache_bytes", fmt::format("\"{:.0f}GiB\"", std::ceil(bytes / (1 << 30)))});
         }
@@ -235,12 +260,14 @@ class Tuner {
             return;
         }
         tried.measured = pairs.ratio;
+        const bool all_pairs = std::ssize(pairs.a) >= options_.paired.least;
         const bool better = pairs.decision == Decision::better ||
-                            (pairs.decision == Decision::open && pairs.ratio.low > 1 &&
+                            (all_pairs && pairs.decision == Decision::open && pairs.ratio.low > 1 &&
                              pairs.ratio.median > 1 + options_.paired.margin);
         note(fmt::format("  measured {:.2f}x [{:.2f}, {:.2f}]", pairs.ratio.median, pairs.ratio.low, pairs.ratio.high));
         if (!better) {
-            tried.reason = pairs.ratio.high < 1 ? "slower" : "no gain";
+            const bool undecided = pairs.decision == Decision::open && out_of_time();
+            tried.reason = undecided ? "the time was spent" : pairs.ratio.high < 1 ? "slower" : "no gain";
             result_.rolled_back.push_back(std::move(tried));
             explored_ += candidate.predicted < kWorthTrying ? 1 : 0;
         } else if (!tried.pack_codec.empty() && !options_.keep_packed) {
@@ -283,8 +310,6 @@ class Tuner {
         }
         setting_ = candidate.setting;
         rate_ *= pairs.ratio.median;
-        observed_ = {.setting = setting_, .rate = median(pairs.b)};
-        observed_costs_ = costs_;
         tried_.push_back(setting_);
         explored_ = 0;
         result_.kept.push_back(std::move(tried));
@@ -302,8 +327,6 @@ class Tuner {
     double rate_ = 0;  // of the recipe with what was kept
     Setting setting_;
     Costs costs_;
-    Observed observed_;      // the newest measurement, and the costs that belong to it
-    Costs observed_costs_;
     std::vector<Variant> variants_;
     std::vector<RecipeChange> kept_;
     std::vector<Setting> tried_;

@@ -39,7 +39,7 @@ struct TuneOptions {
 struct TriedChange {
     std::vector<RecipeChange> change;
     std::vector<std::string> before = {};  // the values of the changed keys, as TOML
-    std::string pack_codec = {};  // not empty: packing the data with this codec
+    std::string pack_codec = {};           // not empty: packing the data with this codec
     double predicted = 1;
     std::optional<Estimate> measured = {};  // empty: it failed
     std::string reason = {};                // why it was rolled back; empty: it was kept

@@ -47,8 +47,8 @@ void add_step_variants(std::vector<Variant>& variants, const Recipe& recipe, con
                        const Allowed& allowed) {
     const TrainRecipe& train = recipe.train;
     if (has_convolutions(recipe.model)) {
-        variants.push_back({.change = {{"train.channels_last", train.channels_last ? "false" : "true"}},
-                            .part = Part::step});
+        variants.push_back(
+            {.change = {{"train.channels_last", train.channels_last ? "false" : "true"}}, .part = Part::step});
     }
     if (train.compile == "none") {
         variants.push_back({.change = {{"train.compile", "\"auto\""}}, .part = Part::step});
@@ -60,8 +60,8 @@ void add_step_variants(std::vector<Variant>& variants, const Recipe& recipe, con
         variants.push_back({.change = {{"train.precision", "\"bf16\""}}, .part = Part::step});
     }
     if (allowed.batch_size) {
-        variants.push_back({.change = {{"data.batch_size", fmt::to_string(2 * recipe.data.batch_size)}},
-                            .part = Part::both});
+        variants.push_back(
+            {.change = {{"data.batch_size", fmt::to_string(2 * recipe.data.batch_size)}}, .part = Part::both});
     }
     if (facts.device != "cpu" && !recipe.data.pin_memory) {
         variants.push_back({.change = {{"data.pin_memory", "true"}}, .part = Part::both});

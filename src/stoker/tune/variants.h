@@ -27,10 +27,10 @@ enum class Part : std::uint8_t { loader, step, both };
 
 struct Variant {
     std::vector<RecipeChange> change;
-    Part part = Part::loader;             // whose costs it changes
-    std::string pack_codec = {};          // not empty: the data is packed with this codec
-    std::optional<Costs> costs = {};      // measured by a probe; of the changed part only
-    std::string refused = {};             // why it cannot be tried
+    Part part = Part::loader;         // whose costs it changes
+    std::string pack_codec = {};      // not empty: the data is packed with this codec
+    std::optional<Costs> costs = {};  // measured by a probe; of the changed part only
+    std::string refused = {};         // why it cannot be tried
     bool tried = false;
 };
 
