@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-headless-shell")
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 TIMEOUT = 60  # seconds for one answer
 KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
         "ArrowDown": 40}
