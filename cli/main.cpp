@@ -12,6 +12,7 @@ constexpr Entry kCommands[] = {
     {kEval.name, kEval.summary, engine_command},
     {kPredict.name, kPredict.summary, engine_command},
     {kExport.name, kExport.summary, engine_command},
+    {"diagnose", "say what holds up a run, or a torch.profiler trace, and what mends it", add_diagnose},
     {kProfile.name, kProfile.summary, engine_command},
     {kTune.name, kTune.summary, engine_command},
     {"launch", "start a command as several processes that train together", add_launch},

@@ -110,6 +110,7 @@ int main(int count, char** arguments) {
     write_inputs(root / "remote_text", remote_texts());
     write_inputs(root / "url_secrets", url_names());
     write_inputs(root / "counters", counter_texts());
+    write_inputs(root / "trace", traces());
     write_inputs(root / "lmdb_record", lmdb_records());
     write_inputs(root / "lmdb_tree", lmdb_trees());
     for (const auto& seeds : {format_seeds(), pickle_seeds()}) {

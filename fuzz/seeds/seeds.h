@@ -34,4 +34,7 @@ std::vector<std::vector<std::byte>> lmdb_records();
 // Roots, depths and pages, in the layout of fuzz_lmdb_tree.cpp.
 std::vector<std::vector<std::byte>> lmdb_trees();
 
+// Traces of torch.profiler.
+std::vector<Input> traces();
+
 }  // namespace stoker::fuzz

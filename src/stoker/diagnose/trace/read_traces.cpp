@@ -73,10 +73,11 @@ std::vector<SyncEntry> sync_entries(const TraceEvents& trace, const HostWalk& ho
         entry.us += to_us(call.time.end - call.time.start);
         const bool first = roots.insert(call.root).second;
         entry.count += first ? 1 : 0;
-        // The gap that is open when the host may go on reaches to the next work that it launches.
+        // The gap that began while the host waited reaches to the next work that it launches.
         const auto gap = std::ranges::upper_bound(gaps, call.time.end, {}, &TimeRange::end);
-        const std::int64_t idle =
-            gap != gaps.end() && gap->start <= call.time.end ? gap->end - std::max(gap->start, call.time.start) : 0;
+        const bool emptied =
+            gap != gaps.end() && gap->start <= call.time.end && gap->start >= call.time.start;
+        const std::int64_t idle = emptied ? gap->end - gap->start : 0;
         entry.idle_us = entry.idle_us.value_or(0) + to_us(idle);
     }
     std::vector<SyncEntry> sorted;

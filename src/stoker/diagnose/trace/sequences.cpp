@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kMinIterations = 10;
 constexpr std::size_t kNear = 6;  // operators between two iterations
+constexpr std::size_t kCounted = 2;  // batch norm follows a convolution at once, or after counting its batches
 constexpr std::size_t kFar = 32;  // the same, if the number is always the same
 
 bool fills(std::string_view name) {
@@ -58,6 +59,7 @@ class Search {
         }
         loops_.clear();
         before_ = nullptr;
+        convolution_ = nullptr;
     }
 
     std::vector<SequenceEntry> take() {
@@ -120,9 +122,14 @@ class Search {
     void pair(const RootOp& first, const RootOp& second, std::string_view second_name) {
         const TraceEvent& event = trace_.events[first.event];
         const std::string_view name = trace_.names[event.name];
-        if (second_name == "aten::batch_norm" && name.starts_with("aten::conv") &&
-            has_bias(trace_.names[event.shapes])) {
-            count("conv bias before batch norm", first.place, 1, first.bias_us);
+        if (name.starts_with("aten::conv")) {
+            convolution_ = &first;
+            convolution_position_ = position_ - 1;
+        }
+        if (second_name == "aten::batch_norm" && convolution_ != nullptr &&
+            position_ - convolution_position_ <= kCounted &&
+            has_bias(trace_.names[trace_.events[convolution_->event].shapes])) {
+            count("conv bias before batch norm", convolution_->place, 1, convolution_->bias_us);
         } else if (second_name == "aten::to" && second.copies_to_device && fills(name) && !first.launches_kernels) {
             const std::int64_t ns = first.time.end - first.time.start + second.time.end - second.time.start;
             count("filled on the host, then copied", second.place, 1, static_cast<double>(ns) / 1000);
@@ -133,6 +140,8 @@ class Search {
     const HostWalk& host_;
     std::size_t position_ = 0;
     const RootOp* before_ = nullptr;
+    const RootOp* convolution_ = nullptr;  // the last one
+    std::size_t convolution_position_ = 0;
     std::int64_t counted_until_ = 0;
     std::map<std::uint32_t, Loop> loops_ = {};  // by shapes
     std::map<std::pair<std::string, std::uint32_t>, SequenceEntry> found_ = {};

@@ -1,0 +1,119 @@
+// stoker diagnose: what starves the device, and what mends it: for run folders, and for traces of torch.profiler.
+#include "stoker/diagnose/diagnose.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/commands/diagnosis_text.h"
+#include "cli/terminal/print.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/diagnose/run_reader.h"
+#include "stoker/diagnose/trace/read_traces.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+    std::vector<std::string> paths;
+    bool rules = false;
+    bool json = false;
+};
+
+bool is_trace_name(const fs::path& path) {
+    const std::string name = path.filename().string();
+    return name.ends_with(".json") || name.ends_with(".json.gz");
+}
+
+// The traces of a folder, as tensorboard_trace_handler writes them; a file stands for itself.
+std::vector<fs::path> traces_of(const std::vector<std::string>& paths) {
+    std::vector<fs::path> traces;
+    for (const fs::path path : paths) {
+        if (!is_folder(path)) {
+            traces.push_back(path);
+            continue;
+        }
+        std::vector<fs::path> found = list_folder(path);
+        std::erase_if(found, [](const fs::path& file) { return !is_file(file) || !is_trace_name(file); });
+        if (found.empty()) {
+            throw InvalidArgument({.where = path.string(),
+                                   .expected = "a run folder with metrics.jsonl, or traces (.json, .json.gz)",
+                                   .got = "a folder with neither"});
+        }
+        std::ranges::sort(found);
+        traces.insert(traces.end(), found.begin(), found.end());
+    }
+    return traces;
+}
+
+bool is_run(const fs::path& path) {
+    return is_file(path / "metrics.jsonl");
+}
+
+RunRecords read_records(const std::vector<std::string>& paths) {
+    const auto runs = std::ranges::count_if(paths, [](const std::string& path) { return is_run(path); });
+    if (runs == 0) {
+        return read_traces(traces_of(paths));
+    }
+    if (paths.size() > 1) {
+        throw InvalidArgument({.where = "diagnose",
+                               .expected = "one run folder, or traces",
+                               .got = std::to_string(paths.size()) + " paths with a run folder among them",
+                               .hint = "diagnose one run at a time"});
+    }
+    return read_run_records(paths.front());
+}
+
+// The table of docs/diagnosis.md.
+int print_rules() {
+    std::string text = "| rule | fires when | what to do |\n|---|---|---|\n";
+    for (const Rule& rule : rules()) {
+        text += fmt::format("| `{}` | {} | {} |\n", rule.id, rule.signal, rule.prescription);
+    }
+    print_lines(text);
+    return 0;
+}
+
+int run(const Options& options) {
+    if (options.rules) {
+        return print_rules();
+    }
+    if (options.paths.empty()) {
+        throw CLI::RequiredError("PATH");
+    }
+    const RunRecords records = read_records(options.paths);
+    const Diagnosis diagnosis = diagnose(records);
+    if (options.json) {
+        write_stdout(to_json(records, diagnosis) + "\n");
+        return 0;
+    }
+    print_lines(diagnosis_text(records, diagnosis));
+    for (const std::string& problem : records.problems) {
+        print_stderr("stoker: {}\n", problem);
+    }
+    return 0;
+}
+
+}  // namespace
+
+Command add_diagnose(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    auto* paths = app.add_option("path", options->paths,
+                                 "a run folder of Stoker; or traces of torch.profiler (.json, .json.gz), one for each "
+                                 "rank, or a folder of them");
+    auto* rules = app.add_flag("--rules", options->rules, "print the table of all rules as Markdown");
+    app.add_flag("--json", options->json, "one JSON document on stdout instead of the text");
+    paths->excludes(rules);
+    example(app,
+            "  stoker diagnose runs/photos\n"
+            "  stoker diagnose rank0.json.gz rank1.json.gz --json");
+    return [options] { return run(*options); };
+}
+
+}  // namespace stoker::cli

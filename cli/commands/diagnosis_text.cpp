@@ -1,0 +1,122 @@
+#include "cli/commands/diagnosis_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <vector>
+
+#include "stoker/base/pluralize.h"
+
+namespace stoker::cli {
+namespace {
+
+constexpr int kBarWidth = 40;
+
+std::string bar(double share) {
+    std::string text;
+    for (int i = 0; i < static_cast<int>(std::lround(share * kBarWidth)); ++i) {
+        text += "█";
+    }
+    return text;
+}
+
+std::string time_text(double us) {
+    return us >= 1e6   ? fmt::format("{:.2f} s", us / 1e6)
+           : us >= 1e3 ? fmt::format("{:.1f} ms", us / 1e3)
+                       : fmt::format("{:.0f} us", us);
+}
+
+StepRecord sum_of(const RankRecords& rank) {
+    StepRecord sum;
+    for (const StepEntry& step : rank.steps) {
+        for (std::size_t i = 0; i < kPhases; ++i) {
+            sum.times[i] += step.host.times[i];
+        }
+    }
+    return sum;
+}
+
+std::string account_text(const RankRecords& rank) {
+    const StepRecord sum = sum_of(rank);
+    const double us = std::chrono::duration<double, std::micro>(sum.total()).count();
+    std::string text = fmt::format("where the training thread{} spent {}: {} of {}\n",
+                                   rank.facts.world_size > 1 ? fmt::format(" of rank {}", rank.facts.rank) : "",
+                                   time_text(us), pluralize(std::ssize(rank.steps), "step"),
+                                   time_text(us / std::max(1.0, static_cast<double>(rank.steps.size()))));
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        const double share = sum.share(static_cast<Phase>(i));
+        if (sum.times[i].count() > 0) {
+            text +=
+                fmt::format("  {:<13} {:>5.1f} %  {}\n", phase_name(static_cast<Phase>(i)), 100 * share, bar(share));
+        }
+    }
+    return text;
+}
+
+std::string gpu_text(const RankRecords& rank) {
+    if (!rank.profile || !rank.profile->gpu || rank.profile->gpu->span_us() <= 0) {
+        return {};
+    }
+    const GpuEntry& gpu = *rank.profile->gpu;
+    double host = 0;
+    double kernel = 0;
+    double other = 0;
+    for (const GpuEntry::Idle& idle : gpu.idle) {
+        host += idle.host_wait_us;
+        kernel += idle.kernel_wait_us;
+        other += idle.other_us;
+    }
+    const double causes = std::max(host + kernel + other, 1.0);
+    return fmt::format(
+        "GPU{}: busy {:.0f} % of {}: computes {:.0f} %, copies and communicates alone {:.0f} %, idle {:.0f} % (its "
+        "streams waited for the host {:.0f} %, between kernels {:.0f} %, for other causes {:.0f} %)\n",
+        rank.facts.device.name.empty() ? "" : fmt::format(" ({})", rank.facts.device.name), 100 * gpu.busy(),
+        time_text(gpu.span_us()), 100 * gpu.compute_us / gpu.span_us(), 100 * gpu.non_compute_us / gpu.span_us(),
+        100 * gpu.idle_us / gpu.span_us(), 100 * host / causes, 100 * kernel / causes, 100 * other / causes);
+}
+
+std::string number(double value) {
+    return value == std::floor(value) && std::abs(value) < 1e15 ? with_commas(value) : fmt::format("{:.3g}", value);
+}
+
+std::string finding_text(const Finding& finding, std::size_t index, bool ranks) {
+    std::string text = fmt::format("\n{}. {} ({}{}", index, finding.rule, severity_name(finding.severity),
+                                   ranks ? fmt::format(", rank {}", finding.rank) : "");
+    text += fmt::format(", steps {} to {})\n", finding.first_step, finding.last_step);
+    text += "   " + finding.text + "\n";
+    std::vector<std::string> facts;
+    for (const Evidence& fact : finding.evidence) {
+        facts.push_back(fact.name + " " + number(fact.value));
+    }
+    if (!facts.empty()) {
+        text += fmt::format("   evidence  {}\n", fmt::join(facts, ", "));
+    }
+    for (const RecipeChange& change : finding.fix.recipe) {
+        text += fmt::format("   recipe    {} = {}\n", change.key, change.value);
+    }
+    if (!finding.fix.code.empty()) {
+        text += fmt::format("   fix       {}\n", finding.fix.code);
+    }
+    if (finding.gain.high > 1) {
+        text += fmt::format("   gain      {:.2f}x, between {:.2f}x and {:.2f}x (confidence {:.0f} %)\n",
+                            finding.gain.expected, finding.gain.low, finding.gain.high, 100 * finding.confidence);
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string diagnosis_text(const RunRecords& records, const Diagnosis& diagnosis) {
+    std::string text = diagnosis.verdict.text + "\n";
+    for (const RankRecords& rank : records.ranks) {
+        text += "\n" + account_text(rank) + gpu_text(rank);
+    }
+    for (std::size_t i = 0; i < diagnosis.findings.size(); ++i) {
+        text += finding_text(diagnosis.findings[i], i + 1, records.ranks.size() > 1);
+    }
+    return text;
+}
+
+}  // namespace stoker::cli
