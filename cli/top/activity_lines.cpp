@@ -127,7 +127,7 @@ void add_runs(const TopView& view, std::vector<ScreenLine>& lines) {
                              {"loss", 10, Align::right, 3},
                              {"written", 14, Align::right, 1}});
     if (view.runs.empty()) {
-        lines.push_back({.pieces = {{"Run     ", Tone::title}, {"none of Stoker by this user", Tone::dim}}, .rank = 9});
+        lines.push_back({.pieces = {{"Run     ", Tone::title}, {"no training run of this user", Tone::dim}}, .rank = 9});
         return;
     }
     lines.push_back(table.header());
