@@ -75,10 +75,10 @@ int profile(const Options& options, const std::shared_ptr<Group>& group) {
     if (group->first()) {
         require_outside_data(out, all_data(recipe.data));
         require_writable_folder(out);
-        prepare_profile_folder(out);
     }
     Trainer trainer(recipe, /*resumes=*/false, group);
     if (group->first()) {
+        prepare_profile_folder(out);
         print_stderr("{}: {} without the profiler, then {} with it, on {}; step: {}\n", options.recipe,
                      pluralize(options.schedule.wait, "step"), pluralize(options.schedule.active, "step"),
                      trainer.device().str(), trainer.compiled());
