@@ -65,8 +65,10 @@ TrialProcess::TrialProcess(std::vector<std::string> command, const std::atomic<i
         throw errno_error(command.front(), "a socket for its answers");
     }
     socket_ = Descriptor(ends[0]);
-    const Descriptor childs(ends[1]);
-    child_ = spawn(command, childs.get());
+    {
+        const Descriptor childs(ends[1]);  // closed here, so that the child's end is the end of its answers
+        child_ = spawn(command, childs.get());
+    }
     try {
         facts_ = parse_trial_facts(read_line(limit_seconds_));
     } catch (...) {
