@@ -1,0 +1,359 @@
+// Rules about the device, operators, ranks and the input of traces: each fires on a made-up profile with the right
+// numbers, and stays silent on the near miss beside it.
+#include <gmock/gmock.h>
+
+#include <optional>
+#include <string>
+
+#include "stoker/diagnose/diagnose.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::HasSubstr;
+
+// Ten steps of 10 ms on a GPU that is idle for `idle` of the time, by phase of the host.
+RankRecords made(const std::map<Phase, double>& share, const std::map<Phase, double>& idle, bool gpu = true) {
+    RankRecords rank;
+    rank.facts.writer = "torch.profiler";
+    rank.facts.device = {.type = gpu ? "cuda" : "cpu", .memory_bytes = 1000, .tensor_cores = gpu};
+    for (int i = 0; i < 10; ++i) {
+        StepEntry step{.step = i + 1};
+        double rest = 1;
+        for (const auto& [phase, part] : share) {
+            step.host.times[static_cast<std::size_t>(phase)] = std::chrono::nanoseconds(static_cast<long>(1e7 * part));
+            rest -= part;
+        }
+        step.host.times[static_cast<std::size_t>(Phase::forward)] +=
+            std::chrono::nanoseconds(static_cast<long>(1e7 * rest));
+        rank.steps.push_back(step);
+    }
+    ProfileEntry profile{.span_us = 1e5};
+    if (gpu) {
+        profile.gpu = GpuEntry{.compute_us = 9e4, .kernels = 1000, .kernel_us = 9e4, .tensor_core_us = 5e4};
+        profile.idle_during.emplace();
+        for (const auto& [phase, part] : idle) {
+            (*profile.idle_during)[static_cast<std::size_t>(phase)] =
+                std::chrono::nanoseconds(static_cast<long>(1e8 * part));
+        }
+    }
+    rank.profile = profile;
+    return rank;
+}
+
+std::optional<Finding> find(const RankRecords& rank, std::string_view rule, const std::string& kind = "trace") {
+    for (const Finding& finding : diagnose({.kind = kind, .ranks = {rank}}).findings) {
+        if (finding.rule == rule) {
+            EXPECT_EQ(finding.first_step, 2);  // a tenth of the steps is warm-up
+            EXPECT_EQ(finding.last_step, 10);
+            EXPECT_FALSE(finding.fix.code.empty());
+            EXPECT_LE(finding.gain.low, finding.gain.expected);
+            EXPECT_LE(finding.gain.expected, finding.gain.high);
+            return finding;
+        }
+    }
+    return {};
+}
+
+double value(const Finding& finding, std::string_view name) {
+    for (const Evidence& fact : finding.evidence) {
+        if (fact.name == name) {
+            return fact.value;
+        }
+    }
+    ADD_FAILURE() << "no evidence " << name;
+    return 0;
+}
+
+TEST(DeviceRules, AHealthyGpuHasNoFindings) {
+    EXPECT_TRUE(diagnose({.kind = "trace", .ranks = {made({}, {{Phase::forward, 0.05}})}}).findings.empty());
+}
+
+TEST(DeviceRules, WaitingForBatches) {
+    const auto found = find(made({{Phase::wait, 0.4}}, {{Phase::wait, 0.3}}), "input-bound");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->severity, Severity::critical);
+    EXPECT_DOUBLE_EQ(value(*found, "wait_share"), 0.4);
+    EXPECT_DOUBLE_EQ(value(*found, "lost_share"), 0.3);
+    EXPECT_THAT(found->gain.high, DoubleNear(1 / 0.7, 1e-9));
+    // The host waits for 40 % of the time, but the GPU has work meanwhile.
+    EXPECT_FALSE(find(made({{Phase::wait, 0.4}}, {{Phase::wait, 0.04}}), "input-bound"));
+    // On a CPU the wait is the loss. Runs of Stoker have rules of their own.
+    EXPECT_TRUE(find(made({{Phase::wait, 0.06}}, {}, false), "input-bound"));
+    EXPECT_FALSE(find(made({{Phase::wait, 0.04}}, {}, false), "input-bound"));
+    EXPECT_FALSE(find(made({{Phase::wait, 0.4}}, {}, false), "input-bound", "run"));
+}
+
+TEST(DeviceRules, NoWorkersIsSaid) {
+    RankRecords rank = made({{Phase::wait, 0.1}}, {}, false);
+    rank.facts.data.workers = 0;
+    const auto found = find(rank, "input-bound");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->severity, Severity::warn);
+    EXPECT_THAT(found->text, HasSubstr("loads the data itself"));
+}
+
+TEST(DeviceRules, PageableCopies) {
+    RankRecords rank = made({{Phase::copy, 0.2}}, {{Phase::copy, 0.1}});
+    rank.profile->copies = {{.kind = "HtoD", .pageable = true, .count = 10, .bytes = 10 << 20, .us = 1e4}};
+    const auto found = find(rank, "pageable-copy");
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(value(*found, "lost_share"), 0.1);
+    EXPECT_THAT(found->gain.high, DoubleNear(1 / 0.9, 1e-9));
+    RankRecords small = rank;
+    small.profile->copies[0].bytes = 10 << 10;  // does not block the host
+    EXPECT_FALSE(find(small, "pageable-copy"));
+    RankRecords pinned = rank;
+    pinned.profile->copies[0].pageable = false;
+    EXPECT_FALSE(find(pinned, "pageable-copy"));
+    RankRecords hidden = made({{Phase::copy, 0.2}}, {{Phase::copy, 0.01}});
+    hidden.profile->copies = rank.profile->copies;
+    EXPECT_FALSE(find(hidden, "pageable-copy"));
+}
+
+TEST(DeviceRules, CopiesThatNothingHides) {
+    RankRecords rank = made({}, {});
+    rank.profile->copies = {{.kind = "HtoD", .count = 10, .bytes = 1 << 30, .us = 1e4, .overlapped_us = 2e3}};
+    const auto found = find(rank, "copy-not-overlapped");
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(value(*found, "exposed_share"), 0.08);
+    rank.profile->copies[0].overlapped_us = 6e3;
+    EXPECT_FALSE(find(rank, "copy-not-overlapped"));
+}
+
+TEST(DeviceRules, WaitsForTheDevice) {
+    RankRecords rank = made({{Phase::sync, 0.3}}, {{Phase::sync, 0.02}});
+    rank.profile->syncs = {{.place = "train.py:9 (step), aten::item", .count = 10, .us = 3e4, .idle_us = 5e3},
+                           {.place = "aten::nonzero", .count = 10, .us = 1e3, .idle_us = 1e3}};
+    const auto found = find(rank, "sync-points");
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(value(*found, "syncs_per_step"), 2);
+    EXPECT_DOUBLE_EQ(value(*found, "lost_share"), 0.06);
+    EXPECT_DOUBLE_EQ(value(*found, "recoverable_us_per_step"), 600);
+    EXPECT_THAT(found->text, HasSubstr("train.py:9"));
+    RankRecords rare = rank;
+    rare.profile->syncs[0].count = 2;
+    rare.profile->syncs[1].count = 2;
+    EXPECT_FALSE(find(rare, "sync-points"));
+    RankRecords cheap = rank;
+    cheap.profile->syncs[0].idle_us = 1e3;  // the GPU had work
+    EXPECT_FALSE(find(cheap, "sync-points"));
+}
+
+TEST(DeviceRules, LaunchesThatComeTooLate) {
+    RankRecords rank = made({}, {{Phase::forward, 0.2}, {Phase::backward, 0.2}, {Phase::wait, 0.2}});
+    rank.profile->gpu->kernel_us = 2e4;
+    const auto found = find(rank, "launch-bound");
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(value(*found, "lost_share"), 0.4);
+    EXPECT_DOUBLE_EQ(value(*found, "kernel_us"), 20);
+    EXPECT_DOUBLE_EQ(value(*found, "kernels_per_step"), 100);
+    RankRecords long_kernels = rank;
+    long_kernels.profile->gpu->kernels = 250;
+    long_kernels.profile->gpu->kernel_us = 4e4;
+    EXPECT_FALSE(find(long_kernels, "launch-bound"));
+    EXPECT_FALSE(find(made({}, {{Phase::forward, 0.09}}), "launch-bound"));
+    // What follows a wait for the device is the wait's fault.
+    RankRecords after_sync = rank;
+    after_sync.profile->syncs = {{.place = "aten::item", .count = 10, .us = 1e3, .idle_us = 3.5e4}};
+    EXPECT_FALSE(find(after_sync, "launch-bound"));
+}
+
+TEST(DeviceRules, TensorCoresThatAreUnused) {
+    RankRecords rank = made({}, {});
+    rank.profile->operators = {{.name = "aten::mm", .count = 10, .device_us = 5e4}};
+    EXPECT_FALSE(find(rank, "fp32-on-tensor-cores"));  // they are used
+    rank.profile->gpu->tensor_core_us = 0;
+    const auto found = find(rank, "fp32-on-tensor-cores");
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(value(*found, "eligible_share"), 0.5);
+    EXPECT_THAT(found->gain.expected, DoubleNear(1 / (1 - 0.5 * 0.6), 1e-9));
+    EXPECT_EQ(found->fix.recipe.at(0), (RecipeChange{"train.precision", "\"bf16\""}));
+    RankRecords old = rank;
+    old.facts.device.tensor_cores = false;
+    EXPECT_FALSE(find(old, "fp32-on-tensor-cores"));
+    RankRecords little = rank;
+    little.profile->operators[0].device_us = 9e3;
+    EXPECT_FALSE(find(little, "fp32-on-tensor-cores"));
+    RankRecords cpu = rank;
+    cpu.facts.device.type = "cpu";
+    EXPECT_FALSE(find(cpu, "fp32-on-tensor-cores"));
+}
+
+TEST(DeviceRules, Memory) {
+    const auto with = [](std::int64_t bytes) {
+        RankRecords rank = made({}, {});
+        rank.intervals.push_back({.first_step = 1, .last_step = 10, .seconds = 0.1, .device_bytes = bytes});
+        const auto found = find(rank, "memory-headroom");
+        return found ? std::optional(found->severity) : std::nullopt;
+    };
+    EXPECT_EQ(with(980), Severity::critical);
+    EXPECT_EQ(with(930), Severity::warn);
+    EXPECT_EQ(with(910), std::nullopt);
+    EXPECT_EQ(with(510), std::nullopt);
+    EXPECT_EQ(with(490), Severity::info);
+}
+
+TEST(DeviceRules, AnIdleGpu) {
+    RankRecords rank = made({}, {{Phase::forward, 0.4}, {Phase::backward, 0.2}});
+    rank.profile->gpu->kernels = 100;  // long ones, so that launches are not to blame
+    const auto found = find(rank, "gpu-idle");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->severity, Severity::warn);
+    EXPECT_DOUBLE_EQ(value(*found, "busy_share"), 0.4);
+    EXPECT_THAT(found->text, HasSubstr("\"forward\""));
+    EXPECT_FALSE(find(made({}, {{Phase::forward, 0.45}}), "gpu-idle"));
+    EXPECT_EQ(find(made({}, {{Phase::wait, 0.6}}), "gpu-idle")->severity, Severity::info);  // the input explains it
+}
+
+TEST(DeviceRules, CudnnsSearch) {
+    RankRecords rank = made({}, {});
+    rank.profile->operators = {
+        {.name = "aten::cudnn_convolution", .count = 10, .self_us = 2e4, .kernels = 80, .shapes = "[[1]]"},
+        {.name = "aten::cudnn_convolution", .count = 10, .self_us = 2e4, .kernels = 80, .shapes = "[[2]]"}};
+    const auto found = find(rank, "cudnn-search");
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(value(*found, "kernels_per_convolution"), 8);
+    EXPECT_DOUBLE_EQ(value(*found, "input_sizes"), 2);
+    EXPECT_THAT(found->gain.high, DoubleNear(1 / (1 - 0.4 * 0.75), 1e-9));
+    rank.profile->operators[0].kernels = rank.profile->operators[1].kernels = 30;
+    EXPECT_FALSE(find(rank, "cudnn-search"));
+}
+
+TEST(OperatorRules, OddSizes) {
+    RankRecords rank = made({}, {});
+    rank.profile->operators = {{.name = "aten::mm",
+                                .count = 10,
+                                .device_us = 1e4,
+                                .shapes = "[[64, 1000], [1000, 33]]",
+                                .types = R"(["c10::Half", "c10::Half"])"}};
+    const auto found = find(rank, "odd-sizes");
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(value(*found, "size"), 33);
+    EXPECT_THAT(found->text, HasSubstr("33 to 40"));
+    RankRecords even = rank;
+    even.profile->operators[0].shapes = "[[64, 1000], [1000, 32]]";
+    EXPECT_FALSE(find(even, "odd-sizes"));
+    rank.profile->operators[0].types = R"(["float", "float"])";
+    EXPECT_FALSE(find(rank, "odd-sizes"));
+}
+
+TEST(OperatorRules, SingleTensorOptimizer) {
+    RankRecords rank = made({{Phase::optimizer, 0.4}}, {}, false);
+    rank.facts.train.optimizer = "Adam";
+    rank.facts.train.optimizer_kernel = "single";
+    rank.profile->operators = {
+        {.name = "aten::mul_", .count = 1000, .self_us = 2e4, .range = "Optimizer.step#Adam.step"}};
+    const auto found = find(rank, "single-tensor-optimizer");
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(value(*found, "optimizer_share"), 0.4);
+    EXPECT_DOUBLE_EQ(value(*found, "operators_per_step"), 100);
+    // Half of its time is Python between the operators; a quarter of the rest stays.
+    EXPECT_THAT(found->gain.low, DoubleNear(1 / (1 - 0.2), 1e-9));
+    EXPECT_THAT(found->gain.high, DoubleNear(1 / (1 - 0.35), 1e-9));
+    EXPECT_THAT(found->fix.code, HasSubstr("torch.optim.Adam("));
+    RankRecords fused = rank;
+    fused.facts.train.optimizer_kernel = "fused";
+    EXPECT_FALSE(find(fused, "single-tensor-optimizer"));
+    RankRecords small = made({{Phase::optimizer, 0.04}}, {}, false);
+    small.facts.train = rank.facts.train;
+    small.profile->operators = rank.profile->operators;
+    EXPECT_FALSE(find(small, "single-tensor-optimizer"));
+}
+
+TEST(OperatorRules, ZeroedGradients) {
+    RankRecords rank = made({}, {}, false);
+    rank.profile->operators = {
+        {.name = "aten::zero_", .count = 20, .self_us = 2e3, .range = "Optimizer.zero_grad#SGD.zero_grad"}};
+    const auto found = find(rank, "zeroed-grads");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->severity, Severity::warn);
+    EXPECT_DOUBLE_EQ(value(*found, "share"), 0.02);
+    rank.profile->operators[0].self_us = 500;
+    EXPECT_EQ(find(rank, "zeroed-grads")->severity, Severity::info);
+    rank.profile->operators[0].self_us = 50;
+    EXPECT_FALSE(find(rank, "zeroed-grads"));
+}
+
+TEST(OperatorRules, Sequences) {
+    RankRecords rank = made({}, {}, false);
+    rank.profile->sequences = {{.kind = "indexing loop", .count = 640, .us = 2e4, .place = "model.py:3 (forward)"},
+                               {.kind = "conv bias before batch norm", .count = 20, .us = 0}};
+    const auto loop = find(rank, "indexing-loop");
+    ASSERT_TRUE(loop);
+    EXPECT_EQ(loop->severity, Severity::warn);
+    EXPECT_DOUBLE_EQ(value(*loop, "iterations_per_step"), 64);
+    EXPECT_THAT(loop->text, HasSubstr("model.py:3"));
+    EXPECT_EQ(find(rank, "conv-bias-before-norm")->severity, Severity::info);
+    EXPECT_DOUBLE_EQ(value(*find(rank, "conv-bias-before-norm"), "convolutions_per_step"), 2);
+    rank.profile->sequences[0].us = 900;
+    EXPECT_FALSE(find(rank, "indexing-loop"));
+
+    RankRecords gpu = made({}, {});
+    gpu.profile->sequences = {{.kind = "filled on the host, then copied", .count = 10, .us = 3e3}};
+    EXPECT_EQ(find(gpu, "filled-on-host")->severity, Severity::warn);
+    gpu.profile->sequences[0].us = 400;
+    EXPECT_FALSE(find(gpu, "filled-on-host"));
+}
+
+TEST(OperatorRules, DataParallel) {
+    RankRecords rank = made({}, {});
+    rank.profile->operators = {{.name = "Scatter", .count = 10, .self_us = 1e4, .range = "DataParallel.forward"}};
+    EXPECT_FALSE(find(rank, "data-parallel"));  // one GPU
+    rank.facts.device.count = 4;
+    const auto found = find(rank, "data-parallel");
+    ASSERT_TRUE(found);
+    EXPECT_DOUBLE_EQ(value(*found, "copy_share"), 0.1);
+    rank.profile->operators[0].range = "DistributedDataParallel.forward";
+    EXPECT_FALSE(find(rank, "data-parallel"));
+}
+
+TEST(RankRules, GlooOnGpusAndExposedCommunication) {
+    RankRecords rank = made({}, {});
+    rank.facts.world_size = 2;
+    rank.profile->collectives = {
+        {.name = "gloo:all_reduce", .backend = "gloo", .on_device = true, .count = 10, .us = 3e4, .exposed_us = 2e4}};
+    const auto gloo = find(rank, "gloo-on-gpu");
+    ASSERT_TRUE(gloo);
+    EXPECT_DOUBLE_EQ(value(*gloo, "exposed_share"), 0.2);
+    EXPECT_FALSE(find(rank, "communication"));  // said once
+    rank.profile->collectives[0].backend = "nccl";
+    EXPECT_FALSE(find(rank, "gloo-on-gpu"));
+    const auto nccl = find(rank, "communication");
+    ASSERT_TRUE(nccl);
+    EXPECT_DOUBLE_EQ(value(*nccl, "exposed_share"), 0.2);
+    rank.profile->collectives[0].exposed_us = 9e3;
+    EXPECT_FALSE(find(rank, "communication"));
+}
+
+std::vector<Finding> stragglers(const std::vector<RankRecords>& ranks) {
+    std::vector<Finding> found = diagnose({.kind = "run", .ranks = ranks}).findings;
+    std::erase_if(found, [](const Finding& finding) { return finding.rule != "straggler"; });
+    return found;
+}
+
+TEST(RankRules, TheRankThatOthersWaitFor) {
+    // All steps take 10 ms; three ranks spend half of them in communication.
+    std::vector<RankRecords> ranks;
+    for (int i = 0; i < 4; ++i) {
+        ranks.push_back(made(i == 2 ? std::map<Phase, double>{{Phase::backward, 0.6}}
+                                    : std::map<Phase, double>{{Phase::communication, 0.5}, {Phase::backward, 0.2}},
+                             {}, false));
+        ranks.back().facts.rank = i;
+        ranks.back().facts.world_size = 4;
+    }
+    const std::vector<Finding> found = stragglers(ranks);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].rank, 2);
+    EXPECT_DOUBLE_EQ(value(found[0], "step_ms"), 10);
+    EXPECT_DOUBLE_EQ(value(found[0], "other_step_ms"), 5);
+    EXPECT_THAT(found[0].text, HasSubstr("\"backward\" (4.0 ms)"));
+    EXPECT_THAT(found[0].gain.high, DoubleNear(2, 1e-9));
+    ranks[2] = made({{Phase::communication, 0.45}}, {}, false);  // 10 % slower
+    EXPECT_TRUE(stragglers(ranks).empty());
+    EXPECT_TRUE(stragglers({ranks[0]}).empty());
+}
+
+}  // namespace
+}  // namespace stoker
