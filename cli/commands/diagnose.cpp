@@ -12,6 +12,7 @@
 #include "cli/terminal/print.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/diagnose/report/html_report.h"
 #include "stoker/diagnose/run_reader.h"
 #include "stoker/diagnose/trace/read_traces.h"
 
@@ -24,6 +25,7 @@ struct Options {
     std::vector<std::string> paths;
     bool rules = false;
     bool json = false;
+    std::string html;
 };
 
 bool is_trace_name(const fs::path& path) {
@@ -89,6 +91,12 @@ int run(const Options& options) {
     }
     const RunRecords records = read_records(options.paths);
     const Diagnosis diagnosis = diagnose(records);
+    if (!options.html.empty()) {
+        const fs::path path = options.paths.front();
+        const Report report{
+            .title = fs::absolute(path).lexically_normal().filename(), .records = records, .diagnosis = diagnosis};
+        write_file(options.html, report_html(report));
+    }
     if (options.json) {
         write_stdout(to_json(records, diagnosis) + "\n");
         return 0;
@@ -109,9 +117,10 @@ Command add_diagnose(CLI::App& app) {
                                  "rank, or a folder of them");
     auto* rules = app.add_flag("--rules", options->rules, "print the table of all rules as Markdown");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the text");
+    app.add_option("--html", options->html, "also write an HTML page with charts to this file")->type_name("FILE");
     paths->excludes(rules);
     example(app,
-            "  stoker diagnose runs/photos\n"
+            "  stoker diagnose runs/photos --html photos.html\n"
             "  stoker diagnose rank0.json.gz rank1.json.gz --json");
     return [options] { return run(*options); };
 }

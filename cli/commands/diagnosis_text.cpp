@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <numeric>
 #include <vector>
 
 #include "stoker/base/pluralize.h"
@@ -77,15 +78,54 @@ std::string gpu_text(const RankRecords& rank) {
         100 * gpu.idle_us / gpu.span_us(), 100 * host / causes, 100 * kernel / causes, 100 * other / causes);
 }
 
+// What the loader's workers did, over all of the rank's intervals.
+std::string workers_text(const RankRecords& rank) {
+    StageTimes sum;
+    for (const IntervalEntry& interval : rank.intervals) {
+        sum += interval.workers.value_or(StageTimes{});
+    }
+    const auto all = std::accumulate(sum.times.begin(), sum.times.end(), std::chrono::nanoseconds{});
+    if (all.count() == 0) {
+        return {};
+    }
+    const int workers = rank.facts.data.workers.value_or(0);
+    std::string text = fmt::format(
+        "where {} spent {}, for {}\n", workers > 0 ? pluralize(workers, "loader worker") : "the loader",
+        time_text(std::chrono::duration<double, std::micro>(all).count()), pluralize(sum.samples, "sample"));
+    for (std::size_t i = 0; i < kStages; ++i) {
+        const double share = static_cast<double>(sum.times[i].count()) / static_cast<double>(all.count());
+        if (sum.times[i].count() > 0) {
+            text +=
+                fmt::format("  {:<13} {:>5.1f} %  {}\n", stage_name(static_cast<Stage>(i)), 100 * share, bar(share));
+        }
+    }
+    return text;
+}
+
 std::string number(double value) {
     return value == std::floor(value) && std::abs(value) < 1e15 ? with_commas(value) : fmt::format("{:.3g}", value);
 }
 
-std::string finding_text(const Finding& finding, std::size_t index, bool ranks) {
+// A recipe's keys are enough for a run of Stoker; the line for Python is for traces.
+std::string fix_text(const Fix& fix, bool is_run) {
+    std::string text;
+    for (const RecipeChange& change : fix.recipe) {
+        text += fmt::format("   recipe    {} = {}\n", change.key, change.value);
+    }
+    const bool is_command = fix.code.starts_with("stoker ");
+    if (!fix.code.empty() && (!is_run || is_command || fix.recipe.empty())) {
+        text += fmt::format("   {:<9} {}\n", is_command ? "command" : "fix", fix.code);
+    }
+    return text;
+}
+
+std::string finding_text(const Finding& finding, std::size_t index, bool ranks, bool is_run) {
     std::string text = fmt::format("\n{}. {} ({}{}", index, finding.rule, severity_name(finding.severity),
                                    ranks ? fmt::format(", rank {}", finding.rank) : "");
     text += fmt::format(", steps {} to {})\n", finding.first_step, finding.last_step);
-    text += "   " + finding.text + "\n";
+    if (index > 1 || finding.severity == Severity::info) {  // else it is the verdict, which stands above
+        text += "   " + finding.text + "\n";
+    }
     std::vector<std::string> facts;
     for (const Evidence& fact : finding.evidence) {
         facts.push_back(fact.name + " " + number(fact.value));
@@ -93,12 +133,7 @@ std::string finding_text(const Finding& finding, std::size_t index, bool ranks) 
     if (!facts.empty()) {
         text += fmt::format("   evidence  {}\n", fmt::join(facts, ", "));
     }
-    for (const RecipeChange& change : finding.fix.recipe) {
-        text += fmt::format("   recipe    {} = {}\n", change.key, change.value);
-    }
-    if (!finding.fix.code.empty()) {
-        text += fmt::format("   fix       {}\n", finding.fix.code);
-    }
+    text += fix_text(finding.fix, is_run);
     if (finding.gain.high > 1) {
         text += fmt::format("   gain      {:.2f}x, between {:.2f}x and {:.2f}x (confidence {:.0f} %)\n",
                             finding.gain.expected, finding.gain.low, finding.gain.high, 100 * finding.confidence);
@@ -111,10 +146,10 @@ std::string finding_text(const Finding& finding, std::size_t index, bool ranks) 
 std::string diagnosis_text(const RunRecords& records, const Diagnosis& diagnosis) {
     std::string text = diagnosis.verdict.text + "\n";
     for (const RankRecords& rank : records.ranks) {
-        text += "\n" + account_text(rank) + gpu_text(rank);
+        text += "\n" + account_text(rank) + workers_text(rank) + gpu_text(rank);
     }
     for (std::size_t i = 0; i < diagnosis.findings.size(); ++i) {
-        text += finding_text(diagnosis.findings[i], i + 1, records.ranks.size() > 1);
+        text += finding_text(diagnosis.findings[i], i + 1, records.ranks.size() > 1, records.kind == "run");
     }
     return text;
 }

@@ -133,7 +133,7 @@ def no_prefetch(rng, data):
     return Plan(images, f"batch_size = 2\nprefetch = 1\nworkers = {cores()}", CONVNET + epochs(6))
 
 
-def slow_rank(rng, data):
+def straggler(rng, data):
     images = data.images("small", 200, int(rng.integers(80, 120)))
     slow = {"SLOW_UNDER": str(images), "SLOW_US": str(rng.integers(8000, 15000))}
     return Plan(images, "batch_size = 8\nworkers = 1", CONVNET + epochs(3), rank_environment=slow)
@@ -210,7 +210,7 @@ SCENARIOS = [
     Scenario("augment-bound", augment_bound),
     Scenario("many-workers", many_workers, costs_nothing=True),
     Scenario("no-prefetch", no_prefetch),
-    Scenario("slow-rank", slow_rank),
+    Scenario("straggler", straggler),
     Scenario("memory-pressure", memory_pressure),
     Scenario("small-batch", small_batch),
     Scenario("frequent-evaluation", frequent_evaluation),

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <vector>
 
 #include "stoker/diagnose/rules/rule_families.h"
@@ -77,6 +79,11 @@ Json finding_of(const Finding& finding) {
             {"confidence", finding.confidence}};
 }
 
+// A rank that others wait for comes before the reasons why it is slow, which are findings of their own.
+std::tuple<Severity, bool, double> urgency(const Finding& finding) {
+    return {finding.severity, finding.rule == "straggler", finding.gain.expected};
+}
+
 Verdict verdict_of(const std::vector<Finding>& findings) {
     if (findings.empty() || findings.front().severity == Severity::info) {
         return {.rule = "healthy", .text = "Nothing is wrong: no rule found time to win."};
@@ -109,9 +116,7 @@ Diagnosis diagnose(const RunRecords& records) {
         std::vector<Finding> found = rule.judge(records);
         std::ranges::move(found, std::back_inserter(diagnosis.findings));
     }
-    std::ranges::stable_sort(diagnosis.findings, [](const Finding& a, const Finding& b) {
-        return a.severity != b.severity ? a.severity > b.severity : a.gain.expected > b.gain.expected;
-    });
+    std::ranges::stable_sort(diagnosis.findings, std::greater(), urgency);
     diagnosis.verdict = verdict_of(diagnosis.findings);
     return diagnosis;
 }

@@ -1,5 +1,6 @@
 #include "stoker/diagnose/run_reader.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
@@ -22,6 +23,20 @@ void drop_repeated(RankRecords& rank) {
         kept.push_back(std::move(step));
     }
     rank.steps = std::move(kept);
+}
+
+// Rank 0 writes the steps of its own and the intervals of all ranks. The other ranks' steps are the means of these.
+void add_mean_steps(RankRecords& rank) {
+    for (const IntervalEntry& interval : rank.intervals) {
+        constexpr std::int64_t kMost = 1'000'000;  // more is damage
+        const std::int64_t count = interval.last_step - interval.first_step + 1;
+        for (std::int64_t i = 0; i < std::clamp<std::int64_t>(count, 0, kMost); ++i) {
+            StepEntry step{.step = interval.first_step + i};
+            std::ranges::transform(interval.host.times, step.host.times.begin(),
+                                   [&](std::chrono::nanoseconds time) { return time / count; });
+            rank.steps.push_back(step);
+        }
+    }
 }
 
 }  // namespace
@@ -48,6 +63,9 @@ RunRecords read_run_records(const std::filesystem::path& run) {
         records.ranks.emplace_back();
     }
     for (RankRecords& rank : records.ranks) {
+        if (rank.steps.empty()) {
+            add_mean_steps(rank);
+        }
         drop_repeated(rank);
     }
     try {

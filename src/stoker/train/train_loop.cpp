@@ -275,9 +275,7 @@ void TrainLoop::record_losses(bool last) {
 }
 
 void TrainLoop::record_facts() {
-    if (recorder_.recording() || recorder_.heard()) {
-        recorder_.records(to_json_line(run_facts(plan_, step_, optimizer_), steps_) + "\n");
-    }
+    recorder_.records(ranks_.gather_lines(to_json_line(run_facts(plan_, step_, optimizer_), steps_) + "\n"));
 }
 
 // With several ranks every call ends an interval, because all of them must take part.

@@ -51,7 +51,7 @@ class TrainLoop {
     // For a run that fails: records the losses, and saves the state after the last whole step if it is not saved yet.
     // Returns why it could not, or an empty text. Does not throw, and does not wait for other ranks.
     std::string save_after_failure();
-    // Records what the run's host, device, data and settings are.
+    // Records what the host, device, data and settings of every rank are. All ranks must call it.
     void record_facts();
     // Drops the steps that `record_losses` would record.
     void discard_losses();

@@ -327,8 +327,8 @@ TEST(RankRules, GlooOnGpusAndExposedCommunication) {
     EXPECT_FALSE(find(rank, "communication"));
 }
 
-std::vector<Finding> stragglers(const std::vector<RankRecords>& ranks) {
-    std::vector<Finding> found = diagnose({.kind = "run", .ranks = ranks}).findings;
+std::vector<Finding> stragglers(const std::vector<RankRecords>& ranks, const std::string& kind = "trace") {
+    std::vector<Finding> found = diagnose({.kind = kind, .ranks = ranks}).findings;
     std::erase_if(found, [](const Finding& finding) { return finding.rule != "straggler"; });
     return found;
 }
@@ -353,6 +353,21 @@ TEST(RankRules, TheRankThatOthersWaitFor) {
     ranks[2] = made({{Phase::communication, 0.45}}, {}, false);  // 10 % slower
     EXPECT_TRUE(stragglers(ranks).empty());
     EXPECT_TRUE(stragglers({ranks[0]}).empty());
+}
+
+TEST(RankRules, TheTrainersBackwardPassHoldsTheWaitForOthers) {
+    std::vector<RankRecords> ranks;
+    for (int i = 0; i < 2; ++i) {
+        ranks.push_back(made(i == 1 ? std::map<Phase, double>{{Phase::wait, 0.4}, {Phase::backward, 0.4}}
+                                    : std::map<Phase, double>{{Phase::wait, 0.0}, {Phase::backward, 0.8}},
+                             {}, false));
+        ranks.back().facts.rank = i;
+        ranks.back().facts.world_size = 2;
+    }
+    const std::vector<Finding> found = stragglers(ranks, "run");
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].rank, 1);
+    EXPECT_THAT(found[0].text, HasSubstr("\"wait\" (4.0 ms)"));
 }
 
 }  // namespace

@@ -93,13 +93,14 @@ Cause cause_of(const RankRecords& rank, const RunSummary& run) {
 }
 
 // Throughput if the wait vanished as far as cores allow: a CPU shares its cores between loading and training.
-Gain gain_without_wait(const RunSummary& run) {
+// `saved`: core seconds of the workers that the fix saves.
+Gain gain_without_wait(const RunSummary& run, double saved = 0) {
     double floor = 1 - run.of(Phase::wait);
-    if (run.process_cores && run.cores) {
-        floor = std::max(floor, *run.process_cores / *run.cores);
+    if (run.process_cores && run.cores && run.seconds > 0) {
+        floor = std::max(floor, (*run.process_cores - saved / run.seconds) / *run.cores);
     }
     const double best = 1 / std::clamp(floor, 0.05, 1.0);
-    return {.low = 1 + (best - 1) / 2, .expected = 1 + (best - 1) * 0.85, .high = best};
+    return {.low = 1 + (best - 1) / 2, .expected = 1 + (best - 1) * 0.9, .high = best};
 }
 
 Finding begin(std::string_view rule, const RankRecords& rank, const RunSummary& run) {
@@ -198,30 +199,30 @@ std::vector<Finding> storage_bound(const RunRecords& records) {
                 finding.fix.recipe = {{"data.cache", "\"ram\""}, {"data.cache_as", "\"encoded\""}};
             }
             finding.fix.code = fmt::format("stoker pack {} packed.stk", data_path(rank));
-            finding.gain = gain_of_share(run.of(Phase::wait) * read);
+            finding.gain = gain_without_wait(run);
             finding.confidence = 0.8;
         });
 }
 
 std::vector<Finding> decode_bound(const RunRecords& records) {
-    return for_cause(records, Cause::decode, "decode-bound",
-                     [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
-                         const bool jpeg = rank.facts.data.codec == "jpeg";
-                         const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
-                         finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
-                         if (jpeg) {
-                             finding.evidence.push_back({"entropy_share_of_workers", entropy});
-                         }
-                         finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. {}",
-                                                    rank.facts.data.codec.empty() ? "images" : rank.facts.data.codec,
-                                                    100 * decode_share(run), saturation_text(run),
-                                                    jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
-                                                         : "Pack the data as `raw` pixels, or smaller.");
-                         finding.fix.code =
-                             fmt::format("stoker pack {} packed.stk --codec {}", data_path(rank), jpeg ? "dct" : "raw");
-                         finding.gain = gain_of_share(run.of(Phase::wait) * (jpeg ? entropy : decode_share(run)));
-                         finding.confidence = 0.8;
-                     });
+    return for_cause(
+        records, Cause::decode, "decode-bound", [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+            const bool jpeg = rank.facts.data.codec == "jpeg";
+            const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
+            finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
+            if (jpeg) {
+                finding.evidence.push_back({"entropy_share_of_workers", entropy});
+            }
+            finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. {}",
+                                       rank.facts.data.codec.empty() ? "images" : rank.facts.data.codec,
+                                       100 * decode_share(run), saturation_text(run),
+                                       jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
+                                            : "Pack the data as `raw` pixels, or smaller.");
+            finding.fix.code =
+                fmt::format("stoker pack {} packed.stk --codec {}", data_path(rank), jpeg ? "dct" : "raw");
+            finding.gain = gain_without_wait(run, (jpeg ? entropy : decode_share(run)) * run.worker_busy());
+            finding.confidence = 0.8;
+        });
 }
 
 std::vector<Finding> augment_bound(const RunRecords& records) {
@@ -233,7 +234,7 @@ std::vector<Finding> augment_bound(const RunRecords& records) {
                 "costly ops, or store smaller images.",
                 100 * augment_share(run), saturation_text(run));
             finding.fix.code = "train_ops: put crops and resizes before colour and affine ops";
-            finding.gain = gain_of_share(run.of(Phase::wait) * augment_share(run), /*least=*/0.2);
+            finding.gain = gain_without_wait(run, augment_share(run) * run.worker_busy() / 2);
             finding.confidence = 0.7;
         });
 }
@@ -258,9 +259,9 @@ std::vector<Finding> no_prefetch(const RunRecords& records) {
 }
 
 // The trainer waits, and no rule above knows why.
-std::vector<Finding> input_bound(const RunRecords& records) {
+std::vector<Finding> slow_loader(const RunRecords& records) {
     return for_cause(
-        records, Cause::unknown, "input-bound", [](const RankRecords&, const RunSummary& run, Finding& finding) {
+        records, Cause::unknown, "slow-loader", [](const RankRecords&, const RunSummary& run, Finding& finding) {
             finding.text = fmt::format(
                 "The trainer waits for its data for {:.0f} % of its time. `stoker profile` shows each batch "
                 "and worker.",
@@ -333,8 +334,8 @@ std::span<const Rule> input_rules() {
              "crop and resize first, or store smaller images", augment_bound},
         Rule{"no-prefetch", "the trainer waits while the workers are idle, and `data.prefetch` is 1 or 2",
              "`data.prefetch = 4`", no_prefetch},
-        Rule{"input-bound", "the trainer waits for 5 % of its time, and no other rule knows why", "`stoker profile`",
-             input_bound},
+        Rule{"slow-loader", "the trainer waits for 5 % of its time, and no other rule knows why", "`stoker profile`",
+             slow_loader},
         Rule{"cold-cache", "waits of the first epoch are 3 times those of later epochs", "`stoker pack`, or nothing",
              cold_cache},
     };

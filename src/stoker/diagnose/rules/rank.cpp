@@ -87,9 +87,27 @@ double ms_of(std::chrono::nanoseconds time) {
     return std::chrono::duration<double, std::milli>(time).count();
 }
 
-// A rank's own time in a step, without communication, where ranks wait for each other.
-double own_ms(const StepEntry& step) {
-    return ms_of(step.host.total() - step.host.times[static_cast<std::size_t>(Phase::communication)]);
+// Phases in which ranks wait for each other. The trainer reduces gradients within the backward pass, so a rank that
+// computes slowly shows it in the forward pass; a trace tells the two apart.
+bool is_shared(Phase phase, const RunRecords& records) {
+    return phase == Phase::communication || (phase == Phase::backward && records.kind == "run");
+}
+
+// A rank's own time in a step.
+double own_ms(const StepEntry& step, const RunRecords& records) {
+    double ms = 0;
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        ms += is_shared(static_cast<Phase>(i), records) ? 0 : ms_of(step.host.times[i]);
+    }
+    return ms;
+}
+
+double mean_step_ms(const RankRecords& rank) {
+    double sum = 0;
+    for (const StepEntry& step : rank.steps) {
+        sum += ms_of(step.host.total());
+    }
+    return sum / steps_of(rank);
 }
 
 double median(std::vector<double> values) {
@@ -104,7 +122,7 @@ std::vector<double> own_times(const RunRecords& records) {
     for (const RankRecords& rank : records.ranks) {
         double sum = 0;
         for (const StepEntry& step : rank.steps) {
-            sum += own_ms(step);
+            sum += own_ms(step, records);
         }
         if (on_gpu(rank) && rank.profile) {
             const double exposed = exposed_share(rank, summarize(rank));
@@ -120,7 +138,7 @@ double share_of_worst(const RunRecords& records, std::size_t worst) {
     std::map<std::int64_t, std::vector<double>> steps;
     for (const RankRecords& rank : records.ranks) {
         for (const StepEntry& step : rank.steps) {
-            steps[step.step].push_back(own_ms(step));
+            steps[step.step].push_back(own_ms(step, records));
         }
     }
     double all = 0;
@@ -153,7 +171,7 @@ std::pair<Phase, double> cause_of(const RunRecords& records, std::size_t worst) 
             }
         }
         const double excess = own - median(others);
-        if (static_cast<Phase>(phase) != Phase::communication && excess > cause.second) {
+        if (!is_shared(static_cast<Phase>(phase), records) && excess > cause.second) {
             cause = {static_cast<Phase>(phase), excess};
         }
     }
@@ -171,19 +189,21 @@ std::vector<Finding> straggler(const RunRecords& records) {
     std::vector<double> others = times;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(worst));
     const double usual = median(others);
-    constexpr double kSlower = 1.15;  // than the median of the others
+    constexpr double kLost = 0.1;  // of a step
     constexpr double kMostSteps = 0.6;
     const RankRecords& rank = records.ranks[worst];
     const bool device = on_gpu(rank) && rank.profile;
-    if (usual <= 0 || times[worst] < kSlower * usual || (!device && share_of_worst(records, worst) < kMostSteps)) {
+    const double whole = device ? times[worst] : mean_step_ms(rank);
+    const double lost = whole > 0 ? (times[worst] - usual) / whole : 0;
+    if (lost < kLost || (!device && share_of_worst(records, worst) < kMostSteps)) {
         return findings;
     }
     const auto [phase, excess] = cause_of(records, worst);
-    const double lost = 1 - usual / times[worst];
     Finding finding =
         finding_of("straggler", lost >= kCritical ? Severity::critical : Severity::warn, rank, summarize(rank));
     finding.text = fmt::format(
-        "Rank {} needs {:.1f} ms for a step, the others {:.1f} ms, and all wait for it. It loses most in the phase "
+        "Rank {} needs {:.1f} ms of its own in a step, the others {:.1f} ms, and all wait for it. It loses most in the "
+        "phase "
         "\"{}\" ({:.1f} ms).",
         rank.facts.rank, times[worst], usual, phase_name(phase), excess);
     finding.evidence = {{"rank", static_cast<double>(rank.facts.rank)},
@@ -205,7 +225,7 @@ std::span<const Rule> rank_rules() {
         Rule{"gloo-on-gpu", "gloo reduces tensors of GPUs", "the NCCL backend", gloo_on_gpu},
         Rule{"communication", "communication that nothing hides takes 10 % of the time, on the rank with the least",
              "`train.accumulate`, larger buckets, bf16 gradients", communication},
-        Rule{"straggler", "one rank needs 15 % more time of its own than the others, in 60 % of the steps",
+        Rule{"straggler", "one rank needs a tenth of a step more for itself than the others, in 60 % of the steps",
              "the rank and the phase in which it loses are named", straggler},
     };
     return kRules;
