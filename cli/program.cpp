@@ -9,11 +9,13 @@
 #include <new>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cli/terminal/print.h"
 #include "stoker/base/error.h"
 #include "stoker/base/map_damage.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/base/suggest.h"
 #include "stoker/recipe/recipe.h"
 
 namespace stoker::cli {
@@ -40,6 +42,15 @@ int fail(const std::string& message, int status) {
     return status;
 }
 
+// "did you mean ...?" for the first of `words`, which is no command of `app`.
+std::string command_hint(const CLI::App& app, const std::vector<std::string>& words) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands(std::function<bool(const CLI::App*)>())) {
+        names.push_back(command->get_name());
+    }
+    return words.empty() ? "" : nearest_name_hint(words.front(), names);
+}
+
 int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
     std::string command = app.get_name();
     const CLI::App* at = &app;
@@ -51,6 +62,9 @@ int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
     if (at->get_require_subcommand_min() > 0 && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
         const std::vector<std::string> words = app.remaining(/*recurse=*/true);
         problem = words.empty() ? "expected a command" : fmt::format("expected a command, got {}", words.front());
+        if (const std::string hint = command_hint(*at, words); !hint.empty()) {
+            return fail(fmt::format("{}; {}", problem, hint), 2);
+        }
     }
     return fail(fmt::format("{}; try `{} --help`", problem, command), 2);
 }

@@ -168,8 +168,11 @@ void print_schedule_change(const Resumed& resumed, const Recipe& recipe, std::in
     }
 }
 
-void print_resumed(const Resumed& resumed) {
-    if (resumed.finished) {
+void print_resumed(const Resumed& resumed, const Recipe& recipe) {
+    if (resumed.finished && resumed.epochs > recipe.train.epochs) {
+        print_stderr("{}: {} are done, and train.epochs is {}: raise it to continue the run\n", resumed.checkpoint,
+                     pluralize(resumed.epochs, "epoch"), recipe.train.epochs);
+    } else if (resumed.finished) {
         print_stderr("{}: this run finished after {}; raise train.epochs to continue it\n", resumed.checkpoint,
                      pluralize(resumed.epochs, "epoch"));
     } else {
@@ -192,7 +195,7 @@ class TrainReport {
     TrainResult fit(FitOptions options) {
         options.on_warning = [](const std::string& line) { print_stderr("stoker: {}\n", line); };
         options.on_resume = [this](const Resumed& resumed) {
-            print_resumed(resumed);
+            print_resumed(resumed, recipe_);
             print_schedule_change(resumed, recipe_, trainer_.train_loader().batches_per_epoch());
         };
         options.on_step = [this](const Progress& at) { step(at); };

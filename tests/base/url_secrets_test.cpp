@@ -10,6 +10,8 @@ TEST(UrlSecrets, OfMessages) {
     EXPECT_EQ(shown_url("https://host/a#d"), "https://host/a");
     EXPECT_EQ(shown_url("https://u:p@host?x"), "https://host?...");
     EXPECT_EQ(shown_url("https://u:p/w@host/a"), "https://host/a");  // an unescaped '/' in the password
+    EXPECT_EQ(shown_url("https://u:p/w@x@host/a@b"), "https://host/a@b");
+    EXPECT_EQ(shown_url("https://u:p/w@x:y/z@host:1/a"), "https://host:1/a");
     EXPECT_EQ(shown_url("https://u:p/w"), "https:///w");
     EXPECT_EQ(shown_url("https://[::1]:80/a@b"), "https://[::1]:80/a@b");
     EXPECT_EQ(shown_url("https://[::1]/a"), "https://[::1]/a");

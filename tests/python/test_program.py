@@ -35,6 +35,12 @@ def test_the_program_loads_no_libtorch(program, command):
     assert peak_kib(program, *command) < 40_000
 
 
+def test_a_mistyped_command_is_named(stoker):
+    assert stoker("packs", "a", "b", status=2).err == 'stoker: expected a command, got packs; did you mean "pack"?\n'
+    assert "got what; try `stoker --help`" in stoker("what", status=2).err
+    assert 'got lader; did you mean "ladder"?' in stoker("bench", "lader", status=2).err
+
+
 def test_help_lists_all_commands(stoker):
     text = stoker("--help").out
     assert all(f"\n  {command} " in text for command in COMMANDS)

@@ -308,6 +308,8 @@ def test_a_run_that_goes_on_says_so(tmp_path, recipe):
     assert "  optimizer.lr changed from 0.001 to 0.5" in more
     assert "  train.epochs changed from 1 to 2" in more
     assert more.count(" changed from ") == 2
+    fewer = train("--resume", "auto", "--set", "train.epochs=1", cwd=tmp_path).err
+    assert "2 epochs are done, and train.epochs is 1: raise it to continue the run" in fewer
 
 
 def test_other_data_of_the_same_size_is_refused(tmp_path):

@@ -21,7 +21,7 @@ struct Parts {
 
 // Length of user and password with their '@'; 0 if there are none. In a password, '/' should be escaped: where it is
 // not, the authority seems to end there, behind a ':' that no port follows.
-std::size_t user_bytes(std::string_view rest) {
+std::size_t first_user_bytes(std::string_view rest) {
     const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
     if (const std::size_t at = authority.rfind('@'); at != std::string_view::npos) {
         return at + 1;
@@ -31,6 +31,15 @@ std::size_t user_bytes(std::string_view rest) {
                       authority.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
     const std::size_t at = port ? std::string_view::npos : rest.find('@');
     return port ? 0 : at == std::string_view::npos ? authority.size() : at + 1;
+}
+
+// The same where a password has '@', too: what follows may be more of it.
+std::size_t user_bytes(std::string_view rest) {
+    std::size_t bytes = 0;
+    while (const std::size_t more = first_user_bytes(rest.substr(bytes))) {
+        bytes += more;
+    }
+    return bytes;
 }
 
 Parts split(std::string_view url) {
