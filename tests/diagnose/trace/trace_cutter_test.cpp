@@ -82,6 +82,17 @@ TEST(TraceCutter, ReadingResumesAfterDamage) {
     EXPECT_TRUE(parts.complete);
 }
 
+TEST(TraceCutter, AnEventWithoutItsEndCostsOneEvent) {
+    const std::string good = R"({"ph": "X", "args": {"a": [1]}})";
+    for (const char* damage : {R"({"ph": "X", "args": {"a")", R"({"ph": "X"}]]}, "x)", R"({"ph": "X", "args": [[)"}) {
+        const Cut parts = cut(R"({"traceEvents": [)" + good + "," + damage + ",\n" + good + "," + good + "]}");
+        EXPECT_GE(parts.events.size(), 3u) << damage;
+        EXPECT_EQ(parts.events.back(), good) << damage;
+        EXPECT_EQ(parts.broken, 1) << damage;
+        EXPECT_TRUE(parts.complete) << damage;
+    }
+}
+
 TEST(TraceCutter, AnEventBeyondTheLimitIsDropped) {
     const std::string huge(TraceCutter::kMaxPart + 10, 'x');
     const Cut parts = cut(R"({"traceEvents": [{"a": ")" + huge + R"("}, {"ph": 1}], "b": ")" + huge + R"("})");

@@ -113,7 +113,12 @@ TraceCutter::Scan TraceCutter::scan_value() {
                 }
                 --pos_;
             } else if (kind == open) {
+                if (depth > 0 && state_ == State::events && begins_event(pos_ - keep_)) {
+                    return Scan::broken;  // the end of the outer one is missing
+                }
                 ++depth;
+            } else if (kind == control && !is_space(c)) {
+                return Scan::broken;
             } else if (depth == 0 && (kind == close || c == ',')) {
                 return offset() - begin > kMaxPart ? Scan::too_large : Scan::whole;
             } else if (kind == close && --depth == 0) {
@@ -147,12 +152,6 @@ std::optional<std::string> TraceCutter::scan_key() {
     return key;
 }
 
-void TraceCutter::mark_broken() {
-    if (broken_++ == 0) {
-        first_broken_ = offset();
-    }
-}
-
 // The byte `i` behind the kept one; -1 at the end.
 int TraceCutter::at(std::size_t i) {
     while (keep_ + i >= end_) {
@@ -163,9 +162,22 @@ int TraceCutter::at(std::size_t i) {
     return static_cast<unsigned char>(window_[keep_ + i]);
 }
 
-// Moves to the next `{"ph"`, which begins each event that the profiler writes.
-bool TraceCutter::find_event() {
+// Whether `{"ph"`, which begins each event that the profiler writes, stands `i` bytes behind the kept one.
+bool TraceCutter::begins_event(std::size_t i) {
     constexpr std::size_t kMaxSpace = 256;
+    const std::size_t limit = i + kMaxSpace;
+    if (at(i) != '{') {
+        return false;
+    }
+    ++i;
+    while (i < limit && at(i) != -1 && is_space(static_cast<char>(at(i)))) {
+        ++i;
+    }
+    return at(i) == '"' && at(i + 1) == 'p' && at(i + 2) == 'h' && at(i + 3) == '"';
+}
+
+// Moves to the next event. False if there is none.
+bool TraceCutter::find_event() {
     while (true) {
         keep_ = pos_;
         if (at(0) == -1) {
@@ -178,15 +190,19 @@ bool TraceCutter::find_event() {
         }
         pos_ = static_cast<std::size_t>(static_cast<const char*>(found) - window_.data());
         keep_ = pos_;
-        std::size_t i = 1;
-        while (i < kMaxSpace && at(i) != -1 && is_space(static_cast<char>(at(i)))) {
-            ++i;
-        }
-        if (at(i) == '"' && at(i + 1) == 'p' && at(i + 2) == 'h' && at(i + 3) == '"') {
+        if (begins_event(0)) {
             return true;
         }
-        pos_ = keep_ + 1;
+        ++pos_;
     }
+}
+
+// Notes the damage here and goes on with the next event, if there is one.
+void TraceCutter::resume() {
+    if (broken_++ == 0) {
+        first_broken_ = offset();
+    }
+    state_ = find_event() ? State::events : State::after;
 }
 
 std::optional<TraceCutter::Part> TraceCutter::next_member() {
@@ -200,6 +216,10 @@ std::optional<TraceCutter::Part> TraceCutter::next_member() {
         return {};
     }
     std::optional<std::string> key = scan_key();
+    if (!key && has_events_ && peek() != -1) {
+        resume();  // damage looked like the end of the events
+        return {};
+    }
     if (!key) {
         state_ = State::after;
         return {};
@@ -246,10 +266,7 @@ std::optional<TraceCutter::Part> TraceCutter::next_event() {
         state_ = State::after;
         return {};
     }
-    mark_broken();
-    if (scan == Scan::broken && !find_event()) {
-        state_ = State::after;
-    }
+    resume();
     return {};
 }
 

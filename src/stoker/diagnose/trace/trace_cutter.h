@@ -52,8 +52,9 @@ class TraceCutter {
     Scan scan_string();
     std::optional<std::string> scan_key();
     std::string_view kept() const { return {window_.data() + keep_, pos_ - keep_}; }
-    void mark_broken();
+    bool begins_event(std::size_t i);
     bool find_event();
+    void resume();
 
     TraceBytes& bytes_;
     std::vector<char> window_;

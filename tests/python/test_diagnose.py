@@ -1,0 +1,246 @@
+# `stoker diagnose` on traces that torch.profiler writes here: planted bottlenecks are named, healthy loops are left in
+# peace, damaged files give one line. The GPU's part is tested on made traces (tests/diagnose) and against HTA
+# (bench/hta_parity.py).
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from conftest import ROOT
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, schedule
+
+BATCH = 64
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def traced(tmp_path, stoker):
+    """Profiles six steps of `step` and returns the diagnosis."""
+
+    def run(step, name="trace.json", **options):
+        path = tmp_path / name
+        with profile(
+            activities=[ProfilerActivity.CPU],
+            schedule=schedule(wait=1, warmup=2, active=6),
+            on_trace_ready=lambda prof: prof.export_chrome_trace(str(path)),
+            **{"record_shapes": True, **options},
+        ) as prof:
+            for _ in range(9):
+                step()
+                prof.step()
+        return stoker("diagnose", path, "--json").json()
+
+    return run
+
+
+def convnet(bias):
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=bias), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10)
+    )
+
+
+def trainer(model, optimizer, x, y, set_to_none=True):
+    def step(x=x, y=y):
+        optimizer.zero_grad(set_to_none=set_to_none)
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def images(size=32):
+    return torch.randn(BATCH, 3, size, size), torch.randint(0, 10, (BATCH,))
+
+
+def rules(report, above_info=False):
+    return {f["rule"]: f for f in report["findings"] if not above_info or f["severity"] != "info"}
+
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1000
+
+    def __getitem__(self, index):
+        time.sleep(0.001)
+        return torch.zeros(3, 32, 32), index % 10
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+
+
+def test_a_healthy_loop_is_left_in_peace(traced):
+    model = convnet(bias=False)
+    report = traced(trainer(model, sgd(model), *images()))
+    assert report["kind"] == "trace"
+    assert report["verdict"]["rule"] == "healthy"
+    assert rules(report, above_info=True) == {}
+    assert report["ranks"][0]["steps"] == 6
+    account = report["ranks"][0]["account"]
+    assert sum(account.values()) == pytest.approx(1)
+    assert account["backward"] > 0.2 and account["forward"] > 0.1 and account["unmeasured"] < 0.2
+    assert report["ranks"][0]["gpu"] is None
+
+
+def test_a_loader_without_workers(traced):
+    model = convnet(bias=False)
+    train = trainer(model, sgd(model), None, None)
+    batches = iter(torch.utils.data.DataLoader(Slow(), batch_size=BATCH))
+    report = traced(lambda: train(*next(batches)))
+    found = rules(report)["input-bound"]
+    assert report["verdict"]["rule"] == "input-bound" and found["severity"] == "critical"
+    assert found["evidence"]["workers"] == 0
+    assert found["evidence"]["wait_share"] == pytest.approx(report["ranks"][0]["account"]["wait"], abs=1e-6)
+    # 64 sleeps of a millisecond in each step.
+    assert report["ranks"][0]["account"]["wait"] > 0.3
+    assert found["gain"]["low"] <= found["gain"]["expected"] <= found["gain"]["high"]
+    assert "num_workers" in found["fix"]["code"]
+
+
+def test_a_loader_whose_worker_is_too_slow(traced):
+    model = convnet(bias=False)
+    train = trainer(model, sgd(model), None, None)
+    batches = iter(torch.utils.data.DataLoader(Slow(), batch_size=BATCH, num_workers=1))
+    found = rules(traced(lambda: train(*next(batches))))["input-bound"]
+    assert "workers" not in found["evidence"]
+
+
+def test_a_single_tensor_optimizer(traced):
+    model = nn.Sequential(*[nn.Linear(128, 128) for _ in range(40)], nn.Linear(128, 10))
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    found = rules(traced(trainer(model, optimizer, torch.randn(4, 128), torch.zeros(4, dtype=torch.long))))
+    assert found["single-tensor-optimizer"]["severity"] == "warn"
+    assert found["single-tensor-optimizer"]["evidence"]["operators_per_step"] > 300
+    assert "Adam(" in found["single-tensor-optimizer"]["fix"]["code"]
+    fused = torch.optim.Adam(model.parameters(), fused=True)
+    found = rules(traced(trainer(model, fused, torch.randn(4, 128), torch.zeros(4, dtype=torch.long))))
+    assert "single-tensor-optimizer" not in found
+
+
+def test_gradients_that_are_zeroed(traced):
+    model = nn.Sequential(nn.Linear(1500, 1500), nn.Linear(1500, 10))
+    x, y = torch.randn(8, 1500), torch.zeros(8, dtype=torch.long)
+    report = traced(trainer(model, sgd(model), x, y, set_to_none=False))
+    assert rules(report)["zeroed-grads"]["fix"]["code"] == "optimizer.zero_grad(set_to_none=True)"
+    assert "zeroed-grads" not in rules(traced(trainer(model, sgd(model), x, y)))
+
+
+def test_a_loop_over_a_tensor(traced):
+    model = convnet(bias=False)
+    x, y = images(16)
+    train = trainer(model, sgd(model), x, y)
+
+    def step():
+        for _ in range(20):
+            torch.stack([x[i] * 2 for i in range(len(x))])
+        train()
+
+    found = rules(traced(step, with_stack=True))["indexing-loop"]
+    assert found["severity"] == "warn"
+    assert found["evidence"]["iterations_per_step"] == 20 * BATCH
+    assert "test_diagnose.py" in found["text"]
+
+
+def test_a_convolution_with_a_bias_before_batch_norm(traced):
+    model = convnet(bias=True)
+    found = rules(traced(trainer(model, sgd(model), *images())))["conv-bias-before-norm"]
+    assert found["evidence"]["convolutions_per_step"] == 1
+    assert "bias=False" in found["fix"]["code"]
+
+
+def test_gzip_and_plain_are_the_same(traced, tmp_path, stoker):
+    model = convnet(bias=False)
+    plain = traced(trainer(model, sgd(model), *images()))
+    (tmp_path / "trace.json.gz").write_bytes(gzip.compress((tmp_path / "trace.json").read_bytes()))
+    assert stoker("diagnose", "trace.json.gz", "--json").json() == plain
+
+
+def test_several_traces_are_ranks(traced, tmp_path, stoker):
+    fast = convnet(bias=False)
+    traced(trainer(fast, sgd(fast), *images()), name="a.json")
+    slow = trainer(fast, sgd(fast), *images())
+
+    def step():
+        slow()
+        torch.nn.functional.conv2d(torch.zeros(64, 8, 64, 64), torch.zeros(32, 8, 5, 5))
+
+    traced(step, name="b.json")
+    report = stoker("diagnose", "a.json", "b.json", "--json").json()
+    assert [rank["rank"] for rank in report["ranks"]] == [0, 1]
+    assert rules(report)["straggler"]["evidence"]["rank"] == 1
+    (tmp_path / "traces").mkdir()
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).rename(tmp_path / "traces" / name)
+    assert stoker("diagnose", "traces", "--json").json() == report
+
+
+def test_text_begins_with_the_verdict(traced, stoker):
+    model = convnet(bias=False)
+    train = trainer(model, sgd(model), None, None)
+    batches = iter(torch.utils.data.DataLoader(Slow(), batch_size=BATCH))
+    verdict = traced(lambda: train(*next(batches)))["verdict"]["text"]
+    text = stoker("diagnose", "trace.json").out
+    assert text.startswith(verdict + "\n")
+    assert "  wait " in text and "█" in text and "   fix       DataLoader(" in text and "   gain      " in text
+
+
+def test_a_damaged_trace_gives_what_can_be_read(traced, tmp_path, stoker):
+    model = convnet(bias=False)
+    traced(trainer(model, sgd(model), *images()))
+    whole = (tmp_path / "trace.json").read_bytes()
+    (tmp_path / "cut.json").write_bytes(whole[: len(whole) // 2])
+    done = stoker("diagnose", "cut.json", "--json")
+    report = done.json()
+    assert report["ranks"][0]["steps"] >= 1
+    assert len(report["problems"]) == 1 and f"ends at byte {len(whole) // 2}" in report["problems"][0]
+    assert len(stoker("diagnose", "cut.json").err.splitlines()) == 1
+    middle = len(whole) // 2
+    (tmp_path / "hole.json").write_bytes(whole[:middle] + bytes(1000) + whole[middle + 1000 :])
+    problems = stoker("diagnose", "hole.json", "--json").json()["problems"]
+    assert len(problems) == 1 and "damaged event" in problems[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b'{"nodes": []}', bytes(100)])
+def test_what_is_no_trace_is_one_line(tmp_path, stoker, content):
+    (tmp_path / "x.json").write_bytes(content)
+    done = stoker("diagnose", "x.json", status=1)
+    assert done.out == "" and len(done.err.splitlines()) == 1 and "x.json" in done.err and "traceEvents" in done.err
+
+
+def test_wrong_usage(tmp_path, stoker):
+    (tmp_path / "empty").mkdir()
+    assert "metrics.jsonl" in stoker("diagnose", "empty", status=1).err
+    assert "missing.json" in stoker("diagnose", "missing.json", status=1).err
+    stoker("diagnose", status=2)
+
+
+def test_the_table_in_the_docs_is_the_programs(stoker):
+    table = stoker("diagnose", "--rules").out
+    assert table.startswith("| rule |")
+    assert table in (ROOT / "docs/diagnosis.md").read_text(), "paste the output of `stoker diagnose --rules`"
+
+
+def test_a_large_trace_takes_little_memory(traced, tmp_path, program):
+    model = convnet(bias=False)
+    traced(trainer(model, sgd(model), *images()))
+    big = tmp_path / "big.json"
+    subprocess.run([sys.executable, ROOT / "bench/repeat_trace.py", tmp_path / "trace.json", big, "--bytes", "1e8"], check=True)
+    with open(tmp_path / "report.json", "w") as out:
+        process = subprocess.Popen([program, "diagnose", big, "--json"], stdout=out)
+        _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["ranks"][0]["steps"] > 600 and report["problems"] == []
+    assert usage.ru_maxrss * 1024 < 1e8  # the file's size
