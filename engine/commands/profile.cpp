@@ -83,18 +83,20 @@ int profile(const Options& options, const std::shared_ptr<Group>& group) {
                      pluralize(options.schedule.wait, "step"), pluralize(options.schedule.active, "step"),
                      trainer.device().str(), trainer.compiled());
     }
-    const ProfiledRun run = run_steps(options, recipe, trainer);
+    ProfiledRun run = run_steps(options, recipe, trainer);
     if (run.result.interrupted) {
         print_stderr("stoker: stopped by signal {} before the profile was complete; nothing is written\n",
                      run.result.signal);
         return 128 + run.result.signal;
     }
-    std::vector<ProfileFile> files{write_trace(out, run.profile, device_of(run))};
+    const ProfileFile trace = write_trace(out, run.profile, device_of(run));
     if (!group->first()) {
         return 0;
     }
-    std::ranges::move(write_tables(out, run, recipe.name), std::back_inserter(files));
+    add_trace(run.records, run.profile.rank, trace.path);
     const Diagnosis diagnosis = diagnose(run.records);
+    std::vector<ProfileFile> files{write_page(out, run, diagnosis, recipe.name), trace};
+    std::ranges::move(write_tables(out, run, recipe.name), std::back_inserter(files));
     if (options.json) {
         print_lines(to_json(run.records, diagnosis) + "\n");
     } else {

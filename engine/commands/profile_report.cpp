@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/commands/diagnosis_text.h"
 #include "cli/terminal/table.h"
-#include "engine/commands/report.h"
 #include "stoker/base/byte_text.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/profile/event_tree.h"
@@ -42,31 +42,6 @@ std::int64_t recorded_steps(const Profile& profile) {
         steps += window.last_step - window.first_step + 1;
     }
     return steps;
-}
-
-// What to do about a finding: recipe keys to set, or a line of code.
-std::string fix_text(const Fix& fix) {
-    std::string text;
-    for (const RecipeChange& change : fix.recipe) {
-        text += fmt::format("    --set {}={}\n", change.key, change.value);
-    }
-    return text.empty() && !fix.code.empty() ? fmt::format("    {}\n", fix.code) : text;
-}
-
-// The verdict, then the findings with what mends them and what that should bring.
-std::string findings_text(const Diagnosis& diagnosis) {
-    std::string text = diagnosis.verdict.text + "\n";
-    for (const Finding& finding : diagnosis.findings) {
-        if (finding.text != diagnosis.verdict.text) {
-            text += fmt::format("\n{}: {}\n", severity_name(finding.severity), finding.text);
-        }
-        if (finding.gain.expected > 1) {
-            text += fmt::format("    predicted: {:.2f} times the speed ({:.2f} to {:.2f})\n", finding.gain.expected,
-                                finding.gain.low, finding.gain.high);
-        }
-        text += fix_text(finding.fix);
-    }
-    return text;
 }
 
 }  // namespace
@@ -141,7 +116,7 @@ std::string operator_table(const Profile& profile, const OperatorTableOptions& o
 
 std::string profile_report(const ProfiledRun& run, const Diagnosis& diagnosis, const OperatorTableOptions& options,
                            std::span<const ProfileFile> files) {
-    std::string text = findings_text(diagnosis) + account_report(run.result) +
+    std::string text = diagnosis_text(run.records, diagnosis) +
                        operator_table(run.profile, options, run.result.compiled == "fused") + "\n";
     for (const ProfileFile& file : files) {
         text += fmt::format("{}: {}\n", file.path.string(), file.purpose);

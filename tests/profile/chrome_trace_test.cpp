@@ -107,10 +107,10 @@ TEST(ChromeTrace, KinetosArgumentsAreKeptIfTheyAreJson) {
 TEST(ChromeTrace, ForwardAndBackwardAreLinked) {
     Profile profile = made_profile();
     profile.events[4].sequence = 12;
-    ProfileEvent backward = made_event(EventKind::op, "AddmmBackward0", 910, 990, 8);
+    ProfileEvent backward = made_event(ProfiledKind::op, "AddmmBackward0", 910, 990, 8);
     backward.sequence = 12;
     backward.forward_thread = 1;
-    ProfileEvent inner = made_event(EventKind::op, "aten::mm", 920, 930, 9);
+    ProfileEvent inner = made_event(ProfiledKind::op, "aten::mm", 920, 930, 9);
     inner.sequence = 12;
     inner.forward_thread = 1;
     profile.events.push_back(backward);
@@ -154,12 +154,12 @@ TEST(ChromeTrace, WorkersAndTheRingAreInTheTrace) {
 TEST(ChromeTrace, NothingOverlapsOnAThread) {
     Profile profile = made_profile();
     // An op that ends 30 ns after its caller, a kernel within another's time on one stream, ranges across each other.
-    profile.events.push_back(made_event(EventKind::op, "late", 700, 750, 20));
+    profile.events.push_back(made_event(ProfiledKind::op, "late", 700, 750, 20));
     profile.events.back().end_ns += 30;
-    ProfileEvent kernel = made_event(EventKind::kernel, "second", 650, 800, 21);
+    ProfileEvent kernel = made_event(ProfiledKind::kernel, "second", 650, 800, 21);
     kernel.thread = 7;
     profile.events.push_back(kernel);
-    profile.events.push_back(made_event(EventKind::range, "crossing", 400, 700));
+    profile.events.push_back(made_event(ProfiledKind::range, "crossing", 400, 700));
     const Json trace = trace_of(profile);
     EXPECT_EQ(overlaps(trace), std::vector<std::string>{});
     EXPECT_EQ(find(trace, "second")["dur"], 150) << "moved, not cut";

@@ -54,7 +54,7 @@ TEST(EventTree, NestsRangesAndOpsAndSharesOutTimeAndMemory) {
 
 TEST(EventTree, ThreadsDoNotNestInEachOther) {
     Profile profile = made_profile();
-    ProfileEvent other = made_event(EventKind::op, "aten::other", 560, 570, 9);
+    ProfileEvent other = made_event(ProfiledKind::op, "aten::other", 560, 570, 9);
     other.thread = kThread + 1;
     profile.events.push_back(other);
     const auto found = seen(profile);
@@ -64,7 +64,7 @@ TEST(EventTree, ThreadsDoNotNestInEachOther) {
 
 TEST(EventTree, AChildThatEndsLateCostsItsParentNoNegativeTime) {
     Profile profile;
-    profile.events = {made_event(EventKind::op, "outer", 0, 10), made_event(EventKind::op, "inner", 0, 10)};
+    profile.events = {made_event(ProfiledKind::op, "outer", 0, 10), made_event(ProfiledKind::op, "inner", 0, 10)};
     profile.events[1].end_ns += 40;  // the clock's granularity
     profile.events[1].start_ns += 1;
     const auto found = seen(profile);

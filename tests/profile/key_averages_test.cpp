@@ -23,7 +23,7 @@ std::vector<std::string> names(const std::vector<OperatorStats>& rows) {
 // A second addmm of another shape, outside of a linear.
 Profile two_shapes() {
     Profile profile = made_profile();
-    ProfileEvent again = made_event(EventKind::op, "aten::addmm", 860, 890, 5);
+    ProfileEvent again = made_event(ProfiledKind::op, "aten::addmm", 860, 890, 5);
     again.shapes = "[[10], [64, 128], [128, 10]]";
     again.flops = 2 * 64 * 128 * 10;
     profile.events.push_back(again);
@@ -57,8 +57,8 @@ TEST(KeyAverages, GroupsByShapeAndByStack) {
 
 TEST(KeyAverages, ACallWithinItsOwnNameAddsNoTotal) {
     Profile profile;
-    profile.events = {made_event(EventKind::op, "aten::to", 0, 100, 1),
-                      made_event(EventKind::op, "aten::to", 10, 60, 2)};
+    profile.events = {made_event(ProfiledKind::op, "aten::to", 0, 100, 1),
+                      made_event(ProfiledKind::op, "aten::to", 10, 60, 2)};
     const std::vector<OperatorStats> rows = table(profile, GroupBy::name);
     ASSERT_EQ(rows.size(), 1);
     EXPECT_EQ(rows[0].count, 2);

@@ -79,12 +79,12 @@ TEST(KinetoSession, RecordsShapesRangesAndMemory) {
         const ProfileEvent& event = profile.events[node.event];
         if (event.name == "aten::mm") {
             found = true;
-            EXPECT_EQ(event.kind, EventKind::op);
+            EXPECT_EQ(event.kind, ProfiledKind::op);
             EXPECT_EQ(event.shapes, "[[256, 64], [64, 256]]");
             ASSERT_NE(node.parent, EventNode::kNone);
             const ProfileEvent& caller = profile.events[nodes[static_cast<std::size_t>(node.parent)].event];
             EXPECT_EQ(caller.name, "forward");
-            EXPECT_EQ(caller.kind, EventKind::range);
+            EXPECT_EQ(caller.kind, ProfiledKind::range);
             EXPECT_GE(node.self_bytes, 256 * 256 * 4);
         }
     }

@@ -11,7 +11,7 @@ namespace stoker {
 inline constexpr std::int64_t kZero = 1'700'000'000'000'000'000;  // nanoseconds since 1970
 inline constexpr std::int64_t kThread = 4242;
 
-inline ProfileEvent made_event(EventKind kind, std::string name, std::int64_t start_us, std::int64_t end_us,
+inline ProfileEvent made_event(ProfiledKind kind, std::string name, std::int64_t start_us, std::int64_t end_us,
                                std::uint64_t id = 0) {
     return {.name = std::move(name),
             .kind = kind,
@@ -25,15 +25,15 @@ inline ProfileEvent made_event(EventKind kind, std::string name, std::int64_t st
 inline Profile made_profile() {
     Profile profile{.windows = {{.begin_ns = kZero, .end_ns = kZero + 1'000'000, .first_step = 1, .last_step = 1}},
                     .training_thread = kThread};
-    profile.events = {made_event(EventKind::range, "ProfilerStep#1", 0, 1000),
-                      made_event(EventKind::range, "wait", 0, 500),
-                      made_event(EventKind::op, "enumerate(DataLoader)#Loader.__next__", 0, 500, 1),
-                      made_event(EventKind::range, "forward", 500, 900),
-                      made_event(EventKind::op, "aten::linear", 510, 800, 2),
-                      made_event(EventKind::op, "aten::addmm", 550, 750, 3),
-                      made_event(EventKind::op, "aten::relu", 810, 850, 4),
-                      made_event(EventKind::runtime, "cudaLaunchKernel", 600, 610, 77),
-                      made_event(EventKind::kernel, "gemm", 620, 700, 77)};
+    profile.events = {made_event(ProfiledKind::range, "ProfilerStep#1", 0, 1000),
+                      made_event(ProfiledKind::range, "wait", 0, 500),
+                      made_event(ProfiledKind::op, "enumerate(DataLoader)#Loader.__next__", 0, 500, 1),
+                      made_event(ProfiledKind::range, "forward", 500, 900),
+                      made_event(ProfiledKind::op, "aten::linear", 510, 800, 2),
+                      made_event(ProfiledKind::op, "aten::addmm", 550, 750, 3),
+                      made_event(ProfiledKind::op, "aten::relu", 810, 850, 4),
+                      made_event(ProfiledKind::runtime, "cudaLaunchKernel", 600, 610, 77),
+                      made_event(ProfiledKind::kernel, "gemm", 620, 700, 77)};
     profile.events[5].shapes = "[[128], [64, 784], [784, 128]]";
     profile.events[5].flops = 2 * 64 * 784 * 128;
     profile.events[7].op = 3;

@@ -1,5 +1,5 @@
-// What Nsight Systems is to a program: a library that NVTX loads by NVTX_INJECTION64_PATH. This one writes each push and
-// pop of a range into the file that STOKER_NVTX_LOG names.
+// What Nsight Systems is to a program: a library that NVTX loads by NVTX_INJECTION64_PATH. This one writes each push
+// and pop of a range into the file that STOKER_NVTX_LOG names.
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstdio>

@@ -56,7 +56,7 @@ class Steps : public ::testing::Test {
     static std::multiset<std::string> ranges(const Profile& profile) {
         std::multiset<std::string> names;
         for (const ProfileEvent& event : profile.events) {
-            if (event.kind == EventKind::range) {
+            if (event.kind == ProfiledKind::range) {
                 names.insert(event.name);
             }
         }

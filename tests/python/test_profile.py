@@ -62,7 +62,7 @@ def test_says_first_what_matters_and_where_the_files_are(profiled):
     assert "where the training thread spent" in report.out
     assert re.search(r"operators of 4 steps", report.out)
     assert "aten::addmm" in report.out
-    for name in ["metrics.jsonl", "operators.json", "memory.json", "speedscope.json", "stacks.txt", "profile.pstats"]:
+    for name in ["report.html", "metrics.jsonl", "operators.json", "memory.json", "speedscope.json", "stacks.txt", "profile.pstats"]:
         assert f"out/{name}: " in report.out
         assert (here / "out" / name).stat().st_size > 0
     assert sorted(p.name for p in here.iterdir()) == ["out", "r.toml"], "no run folder, no checkpoint"

@@ -25,25 +25,25 @@ std::string json_text(std::string_view text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string_view category_of(EventKind kind) {
+std::string_view category_of(ProfiledKind kind) {
     switch (kind) {
-        case EventKind::op:
+        case ProfiledKind::op:
             return "cpu_op";
-        case EventKind::range:
+        case ProfiledKind::range:
             return "user_annotation";
-        case EventKind::runtime:
+        case ProfiledKind::runtime:
             return "cuda_runtime";
-        case EventKind::kernel:
+        case ProfiledKind::kernel:
             return "kernel";
-        case EventKind::copy:
+        case ProfiledKind::copy:
             return "gpu_memcpy";
-        case EventKind::fill:
+        case ProfiledKind::fill:
             return "gpu_memset";
-        case EventKind::gpu_range:
+        case ProfiledKind::gpu_range:
             return "gpu_user_annotation";
-        case EventKind::sync:
+        case ProfiledKind::sync:
             return "cuda_sync";
-        case EventKind::overhead:
+        case ProfiledKind::overhead:
             break;
     }
     return "overhead";
@@ -55,7 +55,7 @@ std::string arguments_of(const ProfileEvent& event) {
     const auto add = [&](std::string_view name, const std::string& json) {
         members.push_back(fmt::format("\"{}\": {}", name, json));
     };
-    if (on_device(event.kind) || event.kind == EventKind::runtime) {
+    if (on_device(event.kind) || event.kind == ProfiledKind::runtime) {
         // Kineto's own arguments have the same names and more.
         const bool whole = !event.metadata.empty() && nlohmann::json::accept(fmt::format("{{{}}}", event.metadata));
         if (whole && event.metadata.find("\"correlation\"") != std::string::npos) {
@@ -159,9 +159,9 @@ class TraceWriter {
     // GPUs are processes with their numbers, as in Kineto's traces.
     std::pair<std::int64_t, std::int64_t> place_of(const ProfileEvent& event) const {
         if (on_device(event.kind)) {
-            return {event.device, event.thread + (event.kind == EventKind::gpu_range ? kRanges : 0)};
+            return {event.device, event.thread + (event.kind == ProfiledKind::gpu_range ? kRanges : 0)};
         }
-        return {process_, event.thread + (event.kind == EventKind::range ? kRanges : 0)};
+        return {process_, event.thread + (event.kind == ProfiledKind::range ? kRanges : 0)};
     }
 
     void events() {
@@ -179,7 +179,7 @@ class TraceWriter {
             const ProfileEvent& event = profile_.events[i];
             const auto [process, thread] = place_of(event);
             std::int64_t end = event.end_ns;
-            if (event.kind == EventKind::op) {  // rounding: an op ends with its caller at the latest
+            if (event.kind == ProfiledKind::op) {  // rounding: an op ends with its caller at the latest
                 std::vector<std::int64_t>& ends = open[{process, thread}];
                 while (!ends.empty() && ends.back() <= event.start_ns) {
                     ends.pop_back();
@@ -211,20 +211,20 @@ class TraceWriter {
         std::unordered_map<std::int64_t, std::size_t> forwards;  // sequence -> innermost op
         for (std::size_t i = 0; i < profile_.events.size(); ++i) {
             const ProfileEvent& event = profile_.events[i];
-            if (event.kind == EventKind::runtime && event.id != 0) {
+            if (event.kind == ProfiledKind::runtime && event.id != 0) {
                 launches.emplace(event.id, i);
-            } else if (event.kind == EventKind::op && event.sequence >= 0 && event.forward_thread == 0) {
+            } else if (event.kind == ProfiledKind::op && event.sequence >= 0 && event.forward_thread == 0) {
                 forwards.insert_or_assign(event.sequence, i);
             }
         }
         std::uint64_t next = 0;
         for (std::size_t i = 0; i < profile_.events.size(); ++i) {
             const ProfileEvent& event = profile_.events[i];
-            if (on_device(event.kind) && event.kind != EventKind::gpu_range) {
+            if (on_device(event.kind) && event.kind != ProfiledKind::gpu_range) {
                 if (const auto launch = launches.find(event.id); launch != launches.end()) {
                     flow("ac2g", ++next, launch->second, i);
                 }
-            } else if (event.kind == EventKind::op && event.sequence >= 0 && event.forward_thread != 0) {
+            } else if (event.kind == ProfiledKind::op && event.sequence >= 0 && event.forward_thread != 0) {
                 const auto forward = forwards.find(event.sequence);
                 if (forward != forwards.end() && profile_.events[forward->second].end_ns <= event.start_ns) {
                     flow("fwdbwd", ++next, forward->second, i);
@@ -302,7 +302,7 @@ class TraceWriter {
             const std::int64_t host = number % kRanges;
             const std::string who =
                 host == profile_.training_thread ? "training thread" : fmt::format("thread {}", host);
-            thread(process, number, kind == EventKind::range ? who + ": ranges" : who,
+            thread(process, number, kind == ProfiledKind::range ? who + ": ranges" : who,
                    host == profile_.training_thread ? 1 : 2);
         }
         for (const auto& [device, used] : devices) {
@@ -323,7 +323,7 @@ class TraceWriter {
     bool first_ = true;
     TraceLanes lanes_;
     std::vector<std::int64_t> numbers_;  // of the slices, by event
-    std::map<std::pair<std::int64_t, std::int64_t>, EventKind> lanes_used_;
+    std::map<std::pair<std::int64_t, std::int64_t>, ProfiledKind> lanes_used_;
     std::map<std::int64_t, int> worker_threads_;
 };
 

@@ -11,14 +11,14 @@ namespace {
 std::vector<EventNode> host_nodes(std::span<const ProfileEvent> events) {
     std::vector<EventNode> nodes;
     for (std::size_t i = 0; i < events.size(); ++i) {
-        if (events[i].kind == EventKind::op || events[i].kind == EventKind::range) {
+        if (events[i].kind == ProfiledKind::op || events[i].kind == ProfiledKind::range) {
             nodes.push_back({.event = i, .self_ns = events[i].duration_ns()});
         }
     }
     // A range that begins with its op is the outer one.
     std::ranges::stable_sort(nodes, {}, [&](const EventNode& node) {
         const ProfileEvent& event = events[node.event];
-        return std::tuple(event.thread, event.start_ns, -event.end_ns, event.kind == EventKind::op);
+        return std::tuple(event.thread, event.start_ns, -event.end_ns, event.kind == ProfiledKind::op);
     });
     return nodes;
 }
@@ -50,7 +50,7 @@ void add_device_times(std::span<const ProfileEvent> events, std::vector<EventNod
     }
     for (const ProfileEvent& event : events) {
         const bool works =
-            event.kind == EventKind::kernel || event.kind == EventKind::copy || event.kind == EventKind::fill;
+            event.kind == ProfiledKind::kernel || event.kind == ProfiledKind::copy || event.kind == ProfiledKind::fill;
         if (const auto found = by_id.find(event.op); works && event.op != 0 && found != by_id.end()) {
             found->second->device_ns += event.duration_ns();
         }

@@ -48,7 +48,7 @@ std::vector<OperatorStats> key_averages(const Profile& profile, std::span<const 
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         const EventNode& node = nodes[i];
         const ProfileEvent& event = profile.events[node.event];
-        if (event.kind != EventKind::op) {
+        if (event.kind != ProfiledKind::op) {
             continue;
         }
         const std::string shapes = group == GroupBy::shape ? event.shapes : "";

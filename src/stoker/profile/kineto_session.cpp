@@ -43,28 +43,28 @@ std::set<impl::ActivityType> activities_of(const KinetoOptions& options) {
     return activities;
 }
 
-EventKind kind_of(const kineto::KinetoEvent& event) {
+ProfiledKind kind_of(const kineto::KinetoEvent& event) {
     switch (static_cast<Activity>(event.activityType())) {
         case Activity::USER_ANNOTATION:
-            return EventKind::range;
+            return ProfiledKind::range;
         case Activity::GPU_USER_ANNOTATION:
-            return EventKind::gpu_range;
+            return ProfiledKind::gpu_range;
         case Activity::GPU_MEMCPY:
-            return EventKind::copy;
+            return ProfiledKind::copy;
         case Activity::GPU_MEMSET:
-            return EventKind::fill;
+            return ProfiledKind::fill;
         case Activity::CONCURRENT_KERNEL:
-            return EventKind::kernel;
+            return ProfiledKind::kernel;
         case Activity::CUDA_RUNTIME:
         case Activity::CUDA_DRIVER:
-            return EventKind::runtime;
+            return ProfiledKind::runtime;
         case Activity::CUDA_SYNC:
         case Activity::CUDA_EVENT:
-            return EventKind::sync;
+            return ProfiledKind::sync;
         case Activity::OVERHEAD:
-            return EventKind::overhead;
+            return ProfiledKind::overhead;
         default:
-            return EventKind::op;
+            return ProfiledKind::op;
     }
 }
 

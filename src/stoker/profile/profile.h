@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-enum class EventKind : std::uint8_t {
+enum class ProfiledKind : std::uint8_t {
     op,         // of LibTorch, or a range that tools expect as one
     range,      // named by us: a phase, a step
     runtime,    // a call of the CUDA runtime or driver
@@ -23,15 +23,15 @@ enum class EventKind : std::uint8_t {
 };
 
 // True for what runs on a device and not on a thread of the host.
-constexpr bool on_device(EventKind kind) {
-    return kind == EventKind::kernel || kind == EventKind::copy || kind == EventKind::fill ||
-           kind == EventKind::gpu_range || kind == EventKind::sync;
+constexpr bool on_device(ProfiledKind kind) {
+    return kind == ProfiledKind::kernel || kind == ProfiledKind::copy || kind == ProfiledKind::fill ||
+           kind == ProfiledKind::gpu_range || kind == ProfiledKind::sync;
 }
 
 // Times are nanoseconds since 1970.
 struct ProfileEvent {
     std::string name = {};
-    EventKind kind = EventKind::op;
+    ProfiledKind kind = ProfiledKind::op;
     std::int64_t start_ns = 0;
     std::int64_t end_ns = 0;
     std::int64_t thread = 0;          // the system's number; of a device event its stream

@@ -3,18 +3,24 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "stoker/base/buffer.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/diagnose/report/html_report.h"
+#include "stoker/diagnose/trace/read_traces.h"
 #include "stoker/io/gzip.h"
 #include "stoker/profile/chrome_trace.h"
 #include "stoker/profile/event_tree.h"
 #include "stoker/profile/key_averages.h"
+#include "stoker/profile/profile_page.h"
 #include "stoker/profile/profile_tables.h"
 #include "stoker/profile/stack_exports.h"
 #include "stoker/profile/stacks.h"
@@ -45,6 +51,23 @@ ProfileFile write_trace(const std::filesystem::path& folder, const Profile& prof
     const std::filesystem::path path = folder / kTraceFolder / trace_file_name(profile);
     write_file(path, bytes, /*sync=*/false);
     return {.path = path, .purpose = "timeline, for ui.perfetto.dev, TensorBoard and HolisticTraceAnalysis"};
+}
+
+void add_trace(RunRecords& records, int rank, const std::filesystem::path& trace) {
+    RunRecords read = read_traces(std::array{trace});
+    for (RankRecords& entry : records.ranks) {
+        if (entry.facts.rank == rank) {
+            entry.profile = std::move(read.ranks.front().profile);
+        }
+    }
+    std::ranges::move(read.problems, std::back_inserter(records.problems));
+}
+
+ProfileFile write_page(const std::filesystem::path& folder, const ProfiledRun& run, const Diagnosis& diagnosis,
+                       const std::string& name) {
+    const std::filesystem::path path = folder / "report.html";
+    write_file(path, report_html(profile_page(run, diagnosis, name)));
+    return {.path = path, .purpose = "everything on one page, for a browser"};
 }
 
 std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const ProfiledRun& run,

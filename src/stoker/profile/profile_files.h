@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/diagnose/finding.h"
 #include "stoker/profile/profile_run.h"
 #include "stoker/trace/records.h"
 
@@ -23,6 +24,14 @@ void prepare_profile_folder(const std::filesystem::path& folder);
 
 // The trace of this rank. The folder must be prepared. Throws IoError.
 ProfileFile write_trace(const std::filesystem::path& folder, const Profile& profile, const DeviceFacts& device);
+
+// Reads the trace back and adds what the rules need of it to the rank that wrote it: operators, copies, waits, the
+// GPU's time. So a profile and a trace of torch.profiler are judged alike. Throws what read_traces throws.
+void add_trace(RunRecords& records, int rank, const std::filesystem::path& trace);
+
+// report.html: everything on one page. `name` is the recipe's. Throws IoError.
+ProfileFile write_page(const std::filesystem::path& folder, const ProfiledRun& run, const Diagnosis& diagnosis,
+                       const std::string& name);
 
 // metrics.jsonl, recipe.toml, operators.json, memory.json, speedscope.json, stacks.txt and profile.pstats. `name` is
 // the recipe's. Throws IoError.

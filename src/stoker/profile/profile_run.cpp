@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "stoker/base/error.h"
-#include "stoker/profile/event_tree.h"
-#include "stoker/profile/profile_tables.h"
 #include "stoker/profile/step_profiler.h"
 #include "stoker/trace/records_json.h"
 #include "stoker/track/recipe_keys.h"
@@ -36,16 +34,6 @@ void keep_plain_steps(const ProfileSchedule& schedule, std::vector<StepEntry>& s
     if (std::ssize(plain) >= kEnough) {
         steps = std::move(plain);
     }
-}
-
-StepRecord sum_of(const std::vector<StepEntry>& steps) {
-    StepRecord sum;
-    for (const StepEntry& step : steps) {
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            sum.times[i] += step.host.times[i];
-        }
-    }
-    return sum;
 }
 
 RunRecords records_of(const std::vector<std::string>& lines, const std::string& recipe) {
@@ -111,10 +99,6 @@ ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRun
     run.records = records_of(run.lines, run.recipe);
     for (RankRecords& rank : run.records.ranks) {
         keep_plain_steps(options.schedule, rank.steps);
-        if (rank.facts.rank == run.profile.rank) {
-            run.result.account = sum_of(rank.steps);
-            rank.profile = profile_entry(run.profile, event_tree(run.profile));
-        }
     }
     return run;
 }

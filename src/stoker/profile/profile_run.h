@@ -22,11 +22,12 @@ struct ProfileRunOptions {
 
 struct ProfiledRun {
     Profile profile = {};
-    // For the rules: the steps without the profiler, where there are enough of them, and what the profile adds.
+    // For the rules: the steps without the profiler, where there are enough of them. add_trace (profile_files.h) adds
+    // the profile.
     RunRecords records = {};
     std::vector<std::string> lines = {};  // of metrics.jsonl, all steps
     std::string recipe = {};              // TOML
-    TrainResult result = {};  // its account is of the steps in `records`; `interrupted`: `interrupt` asked for it
+    TrainResult result = {};              // `interrupted` only where `interrupt` asked for it
 };
 
 // The recipe with enough epochs for the schedule.

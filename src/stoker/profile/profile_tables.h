@@ -1,4 +1,4 @@
-// A profile's tables as JSON, and what it adds to the records that the rules read.
+// A profile's tables as JSON.
 #pragma once
 
 #include <span>
@@ -6,7 +6,6 @@
 
 #include "stoker/profile/key_averages.h"
 #include "stoker/profile/profile.h"
-#include "stoker/trace/records.h"
 
 namespace stoker {
 
@@ -17,9 +16,5 @@ std::string operators_json(const Profile& profile, std::span<const OperatorStats
 // {"devices": [{"device", "peak_bytes", "points": [[us, allocated, reserved]...]}...]}, microseconds from the start of
 // the first window. On the host `allocated` counts from there, too.
 std::string memory_json(const Profile& profile);
-
-// Operators by name, shapes and place; copies, waits for the device and collectives by kind. The breakdown of a GPU's
-// time is left to the trace's reader.
-ProfileEntry profile_entry(const Profile& profile, std::span<const EventNode> nodes);
 
 }  // namespace stoker

@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 bool is_step(const ProfileEvent& event) {
-    return event.kind == EventKind::range && event.name.starts_with("ProfilerStep#");
+    return event.kind == ProfiledKind::range && event.name.starts_with("ProfilerStep#");
 }
 
 std::string frame_name(std::string name) {
