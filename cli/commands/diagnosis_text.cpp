@@ -106,10 +106,11 @@ std::string number(double value) {
     return value == std::floor(value) && std::abs(value) < 1e15 ? with_commas(value) : fmt::format("{:.3g}", value);
 }
 
-// A recipe's keys are enough for a run of Stoker; the line for Python is for traces.
+// A recipe's keys are for runs of Stoker, and the line of code for programs that a trace comes from.
 std::string fix_text(const Fix& fix, bool is_run) {
     std::string text;
-    for (const RecipeChange& change : fix.recipe) {
+    for (std::size_t i = 0; is_run && i < fix.recipe.size(); ++i) {
+        const RecipeChange& change = fix.recipe[i];
         text += fmt::format("   recipe    {} = {}\n", change.key, change.value);
     }
     const bool is_command = fix.code.starts_with("stoker ");

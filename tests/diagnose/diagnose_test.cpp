@@ -29,10 +29,13 @@ TEST(Diagnose, RulesHaveDifferentNamesAndSayWhatTheyLookAt) {
     }
 }
 
-TEST(Diagnose, EmptyRecordsAreHealthy) {
-    const Diagnosis diagnosis = diagnose({.ranks = {RankRecords{}}});
-    EXPECT_EQ(diagnosis.verdict.rule, "healthy");
-    EXPECT_TRUE(diagnosis.findings.empty());
+TEST(Diagnose, AFewStepsAreNotJudged) {
+    const Diagnosis nothing = diagnose({.ranks = {RankRecords{}}});
+    EXPECT_EQ(nothing.verdict.rule, "too-short");
+    EXPECT_TRUE(nothing.findings.empty());
+    const Diagnosis one = diagnose(records_with(Phase::wait, microseconds(200000)));
+    EXPECT_EQ(one.verdict.rule, "too-short");
+    EXPECT_TRUE(std::ranges::all_of(one.findings, [](const Finding& f) { return f.severity == Severity::info; }));
 }
 
 TEST(Diagnose, TheDocumentHasTheAccountOfEachRank) {

@@ -38,7 +38,7 @@ TEST(HostCounters, AreReadFromFiveFiles) {
                                         CPU_SETSIZE + 1));
     const HostCounters counters = read_host_counters(tree.root());
     EXPECT_EQ(counters.read_bytes, 4096);
-    EXPECT_EQ(counters.rss_bytes, 25 * ::sysconf(_SC_PAGESIZE));
+    EXPECT_EQ(counters.rss_bytes, 22 * ::sysconf(_SC_PAGESIZE));
     EXPECT_EQ(counters.swap_in_bytes, 3 * ::sysconf(_SC_PAGESIZE));
     ASSERT_TRUE(counters.throttling && counters.cores);
     EXPECT_EQ(counters.throttling->throttled_periods, 4);

@@ -95,10 +95,14 @@ TEST(RecordsJson, WrongTypesAndHugeNumbersDoNoHarm) {
     for (const char* line : {R"({"type":"step","schema":1,"step":"x","us":[1],"ready":1.5})",
                              R"({"type":"step","schema":1,"step":1,"us":{"wait":1e300,"copy":-1e300}})",
                              R"({"type":"interval","schema":1,"workers_us":3,"syncs":[1,{"us":"x"}],"seconds":{}})",
-                             R"({"type":"facts","schema":1,"rank":-1,"host":7,"data":{"workers":"many"}})"}) {
+                             R"({"type":"facts","schema":1,"rank":1,"host":7,"data":{"workers":"many"}})"}) {
         RunRecords records;
         EXPECT_EQ(add_record(line, records), "") << line;
         EXPECT_EQ(records.ranks.size(), 1U);
+    }
+    for (const char* rank : {"-1", "100000"}) {
+        RunRecords records;
+        EXPECT_NE(add_record(R"({"type":"facts","schema":1,"rank":)" + std::string(rank) + "}", records), "") << rank;
     }
 }
 

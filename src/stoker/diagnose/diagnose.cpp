@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <vector>
 
 #include "stoker/diagnose/rules/rule_families.h"
+#include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
 namespace {
@@ -79,16 +81,51 @@ Json finding_of(const Finding& finding) {
             {"confidence", finding.confidence}};
 }
 
-// A rank that others wait for comes before the reasons why it is slow, which are findings of their own.
-std::tuple<Severity, bool, double> urgency(const Finding& finding) {
-    return {finding.severity, finding.rule == "straggler", finding.gain.expected};
+// What takes the machine from the run, and a rank that others wait for, come before the reasons that follow from them.
+bool explains_others(const Finding& finding) {
+    constexpr std::array<std::string_view, 4> kFirst = {"other-processes", "cpu-throttled", "cpu-steal", "straggler"};
+    return finding.severity != Severity::info && std::ranges::find(kFirst, finding.rule) != kFirst.end();
 }
 
-Verdict verdict_of(const std::vector<Finding>& findings) {
-    if (findings.empty() || findings.front().severity == Severity::info) {
+std::tuple<bool, Severity, double> urgency(const Finding& finding) {
+    return {explains_others(finding), finding.severity, finding.gain.expected};
+}
+
+bool above_info(const Finding& finding) {
+    return finding.severity != Severity::info;
+}
+
+bool too_short(const RunRecords& records) {
+    return records.kind == "run" &&
+           std::ranges::none_of(records.ranks, [](const RankRecords& rank) { return summarize(rank).long_enough(); });
+}
+
+Verdict verdict_of(const RunRecords& records, const std::vector<Finding>& findings) {
+    if (too_short(records)) {
+        const std::size_t steps = records.ranks.empty() ? 0 : records.ranks.front().steps.size();
+        return {.rule = "too-short",
+                .text = fmt::format("{} recorded: too few to judge. Train for some seconds more.",
+                                    steps == 0   ? "No step was"
+                                    : steps == 1 ? "1 step was"
+                                                 : fmt::format("{} steps were", steps))};
+    }
+    if (findings.empty()) {
         return {.rule = "healthy", .text = "Nothing is wrong: no rule found time to win."};
     }
+    if (!above_info(findings.front())) {
+        return {.rule = "healthy", .text = "Nothing is wrong; below is what could still be gained."};
+    }
     return {.rule = findings.front().rule, .text = findings.front().text};
+}
+
+// What the recipe says already needs no change.
+void drop_known(Fix& fix, const RunRecords& records) {
+    std::erase_if(fix.recipe, [&](const RecipeChange& change) {
+        const auto set = records.recipe.find(change.key);
+        const bool quoted = change.value.starts_with('"');
+        return set != records.recipe.end() &&
+               set->second == (quoted ? change.value.substr(1, change.value.size() - 2) : change.value);
+    });
 }
 
 }  // namespace
@@ -116,8 +153,15 @@ Diagnosis diagnose(const RunRecords& records) {
         std::vector<Finding> found = rule.judge(records);
         std::ranges::move(found, std::back_inserter(diagnosis.findings));
     }
+    const bool is_short = too_short(records);
+    for (Finding& finding : diagnosis.findings) {
+        drop_known(finding.fix, records);
+        if (is_short) {
+            finding.severity = Severity::info;
+        }
+    }
     std::ranges::stable_sort(diagnosis.findings, std::greater(), urgency);
-    diagnosis.verdict = verdict_of(diagnosis.findings);
+    diagnosis.verdict = verdict_of(records, diagnosis.findings);
     return diagnosis;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
@@ -39,6 +40,28 @@ void add_mean_steps(RankRecords& rank) {
     }
 }
 
+// The account of a run that has ended. A killed run has none.
+std::optional<StepRecord> read_total(const std::filesystem::path& run) {
+    if (!is_file(run / kAccountFile)) {
+        return std::nullopt;
+    }
+    const auto json = nlohmann::json::parse(read_text(run / kAccountFile), nullptr, /*allow_exceptions=*/false);
+    const auto account = json.is_object() ? json.find("account") : json.end();
+    if (account == json.end() || !account->is_object() || !account->value("seconds", nlohmann::json()).is_number()) {
+        return std::nullopt;
+    }
+    StepRecord total;
+    const double seconds = std::clamp(account->at("seconds").get<double>(), 0.0, 1e8);
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        const auto share = account->find(phase_name(static_cast<Phase>(i)));
+        if (share != account->end() && share->is_number()) {
+            const double part = std::clamp(share->get<double>(), 0.0, 1.0) * seconds;
+            total.times[i] = std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * part));
+        }
+    }
+    return total;
+}
+
 }  // namespace
 
 RunRecords read_run_records(const std::filesystem::path& run) {
@@ -68,6 +91,7 @@ RunRecords read_run_records(const std::filesystem::path& run) {
         }
         drop_repeated(rank);
     }
+    records.ranks.front().total = read_total(run);
     try {
         records.recipe = recipe_keys(read_text(run / kRecipeFile), kRecipeFile);
     } catch (const Error& error) {

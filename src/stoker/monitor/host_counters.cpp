@@ -21,12 +21,15 @@ std::optional<std::int64_t> number_in(const std::string& path, std::string_view 
     return text ? named_number(*text, name) : std::nullopt;
 }
 
-// statm: "size resident shared ...", in pages.
+// statm: "size resident shared ...", in pages. Shared pages are those of mapped files, which the kernel takes back
+// where memory is short.
 std::optional<std::int64_t> resident_bytes(const std::string& path, std::int64_t page) {
     const auto text = read_counter_file(path);
     std::string_view words = text ? std::string_view(*text) : "";
     take_word(words);
-    return bytes_of(take_count(words), page);
+    const std::optional<std::int64_t> resident = take_count(words);
+    const std::optional<std::int64_t> shared = take_count(words);
+    return resident && shared && *shared <= *resident ? bytes_of(*resident - *shared, page) : std::nullopt;
 }
 
 // The sum over the cores of this process's affinity.

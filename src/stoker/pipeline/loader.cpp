@@ -3,6 +3,8 @@
 #include "stoker/pipeline/loader.h"
 
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 #include <fmt/format.h>
 #include <limits>
 #include <set>
@@ -45,6 +47,12 @@ std::vector<FieldSpec> image_fields(const ImageSlot& slot) {
             {.name = std::string(kLabelField), .dtype = DType::int64},
             {.name = std::string(kIndexField), .dtype = DType::int64},
             {.name = std::string(kKeyField), .ragged = true}};
+}
+
+std::chrono::nanoseconds thread_cpu_time() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 // Of the images of a batch; no more than 2^62.
@@ -242,7 +250,9 @@ void Loader::work(int id, Worker& worker) {
         const auto task = ring_->take(id);
         clock.lap(Stage::blocked);
         if (task) {
+            const std::chrono::nanoseconds before = thread_cpu_time();
             run_task(id, *task, worker.scratch, times);
+            times.cpu += thread_cpu_time() - before;
         }
         const std::lock_guard lock(worker.mutex);
         worker.times += times;

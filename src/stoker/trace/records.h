@@ -18,6 +18,7 @@ inline constexpr int kRecordsSchema = 1;
 // The machine that a rank runs on.
 struct HostFacts {
     std::optional<double> cores = {};  // that the process may use: affinity and the container's quota, e.g. 1.5
+    std::optional<int> affinity = {};  // cores that it may run on; the counters' shares are of these
     std::optional<int> ranks = {};     // processes of this run on the host; they share the cores
     std::optional<std::int64_t> memory_bytes = {};  // that the process may use
 };
@@ -200,6 +201,7 @@ struct RankRecords {
     std::vector<StepEntry> steps = {};  // ascending
     std::vector<IntervalEntry> intervals = {};
     std::vector<EvaluationEntry> evaluations = {};
+    std::optional<StepRecord> total = {};  // the training thread from the run's start, also between epochs
     std::optional<ProfileEntry> profile = {};
 };
 

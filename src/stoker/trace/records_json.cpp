@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace stoker {
 namespace {
@@ -13,7 +14,7 @@ double microseconds(std::chrono::nanoseconds time) {
 }
 
 std::chrono::nanoseconds nanoseconds(double us) {
-    constexpr double kMost = 9e18;  // a century; a damaged file may have any number
+    constexpr double kMost = 1e15;  // eleven days; a damaged file may have any number, and sums must fit
     return std::chrono::nanoseconds(static_cast<std::int64_t>(std::clamp(us * 1000, -kMost, kMost)));
 }
 
@@ -28,7 +29,7 @@ Json json_of(const PhaseTimes& times) {
 }
 
 Json json_of(const StageTimes& times) {
-    Json json = {{"samples", times.samples}};
+    Json json = {{"samples", times.samples}, {"cpu", microseconds(times.cpu)}};
     for (std::size_t i = 0; i < kStages; ++i) {
         json[std::string(stage_name(static_cast<Stage>(i)))] = microseconds(times.times[i]);
     }
@@ -40,6 +41,7 @@ template <typename Facts, typename Visit>
 requires std::is_same_v<std::remove_const_t<Facts>, HostFacts>
 void fields(Facts& facts, Visit visit) {
     visit("cores", facts.cores);
+    visit("affinity", facts.affinity);
     visit("ranks", facts.ranks);
     visit("memory_bytes", facts.memory_bytes);
 }
@@ -143,7 +145,11 @@ struct Reader {
         } else if constexpr (std::is_same_v<T, std::string>) {
             return from.is_string() && (from.get_to(value), true);
         } else if constexpr (std::is_integral_v<T>) {
-            return from.is_number_integer() && (from.get_to(value), true);
+            if (!from.is_number_integer() || !std::in_range<T>(from.get<std::int64_t>())) {
+                return false;
+            }
+            value = from.get<T>();
+            return true;
         } else {
             return from.is_number() && (from.get_to(value), true);
         }
@@ -180,6 +186,9 @@ std::optional<StageTimes> stages_from(const Json& line) {
     const Json& json = part(line, "workers_us");
     StageTimes stages;
     Reader{json}("samples", stages.samples);
+    double cpu = 0;
+    Reader{json}("cpu", cpu);
+    stages.cpu = nanoseconds(cpu);
     for (std::size_t i = 0; i < kStages; ++i) {
         double us = 0;
         Reader{json}(std::string(stage_name(static_cast<Stage>(i))).c_str(), us);
@@ -249,15 +258,20 @@ void add_evaluation(const Json& line, RankRecords& rank) {
     rank.evaluations.push_back(evaluation);
 }
 
-RankRecords& rank_of(const Json& line, RunRecords& records) {
+// Null for a rank that no run has.
+RankRecords* rank_of(const Json& line, RunRecords& records) {
+    constexpr int kMost = 16384;
     int number = 0;
     Reader{line}("rank", number);
+    if (number < 0 || number >= kMost) {
+        return nullptr;
+    }
     const auto found =
         std::ranges::find_if(records.ranks, [&](const RankRecords& rank) { return rank.facts.rank >= number; });
     if (found != records.ranks.end() && found->facts.rank == number) {
-        return *found;
+        return &*found;
     }
-    return *records.ranks.insert(found, RankRecords{.facts = {.rank = number}});
+    return &*records.ranks.insert(found, RankRecords{.facts = {.rank = number}});
 }
 
 std::string line_of(const Json& json) {
@@ -328,15 +342,18 @@ std::string add_record(std::string_view line, RunRecords& records) {
     if (schema != kRecordsSchema) {
         return "schema " + std::to_string(schema) + " and not " + std::to_string(kRecordsSchema);
     }
-    RankRecords& rank = rank_of(json, records);
+    RankRecords* const rank = rank_of(json, records);
+    if (rank == nullptr) {
+        return "a rank that no run has";
+    }
     if (type == "facts") {
-        add_facts(json, rank);
+        add_facts(json, *rank);
     } else if (type == "step") {
-        add_step(json, rank);
+        add_step(json, *rank);
     } else if (type == "interval") {
-        add_interval(json, rank);
+        add_interval(json, *rank);
     } else {
-        add_evaluation(json, rank);
+        add_evaluation(json, *rank);
     }
     return "";
 }

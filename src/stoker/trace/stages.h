@@ -24,6 +24,7 @@ constexpr std::string_view stage_name(Stage stage) {
 
 struct StageTimes {
     std::array<std::chrono::nanoseconds, kStages> times{};
+    std::chrono::nanoseconds cpu{};  // CPU time of the workers
     std::int64_t samples = 0;
 
     std::chrono::nanoseconds& operator[](Stage stage) { return times[static_cast<std::size_t>(stage)]; }
@@ -32,6 +33,7 @@ struct StageTimes {
         for (std::size_t i = 0; i < kStages; ++i) {
             times[i] += other.times[i];
         }
+        cpu += other.cpu;
         samples += other.samples;
         return *this;
     }
@@ -39,6 +41,7 @@ struct StageTimes {
         for (std::size_t i = 0; i < kStages; ++i) {
             times[i] -= other.times[i];
         }
+        cpu -= other.cpu;
         samples -= other.samples;
         return *this;
     }

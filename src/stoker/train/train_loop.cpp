@@ -285,6 +285,7 @@ void TrainLoop::record_interval(std::span<const StepResult> steps, std::chrono::
     }
     const bool alone = plan_.group->alone();
     if (const auto interval = intervals_.add(steps, sync, last || !alone)) {
+        const PhaseSpan span(account_, alone ? Phase::sync : Phase::communication);
         recorder_.records(ranks_.gather_lines(to_json_line(*interval, plan_.group->rank()) + "\n"));
     }
 }

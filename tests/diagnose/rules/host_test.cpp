@@ -50,8 +50,14 @@ TEST(HostRules, AHypervisorThatTakesTime) {
 TEST(HostRules, MemoryPressure) {
     const auto near = with({}, [](IntervalEntry& interval) { interval.rss_bytes = std::int64_t{7800} << 20; });
     EXPECT_EQ(diagnose_rank(near).verdict.rule, "memory-pressure");
-    const auto swapping = with({}, [](IntervalEntry& interval) { interval.swap_in_bytes_per_second = 5e6; });
+    const auto swapping = with({}, [](IntervalEntry& interval) {
+        interval.rss_bytes = std::int64_t{6} << 30;
+        interval.swap_in_bytes_per_second = 5e6;
+    });
+    EXPECT_EQ(diagnose_rank(swapping).verdict.rule, "memory-pressure");
     EXPECT_EQ(diagnose_rank(swapping).findings.front().severity, Severity::critical);
+    const auto others = with({}, [](IntervalEntry& interval) { interval.swap_in_bytes_per_second = 5e6; });
+    EXPECT_EQ(diagnose_rank(others).verdict.rule, "healthy") << "other programs' pages";
     const auto half = with({}, [](IntervalEntry& interval) { interval.rss_bytes = std::int64_t{4} << 30; });
     EXPECT_EQ(diagnose_rank(half).verdict.rule, "healthy");
 }

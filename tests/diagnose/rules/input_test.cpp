@@ -49,6 +49,7 @@ TEST(InputRules, MoreWorkersAreNotAdvisedWhereAllCoresAreBusy) {
 TEST(InputRules, StorageIsSlowWhereReadsUseNoCore) {
     const MadeUpRun run{.share = kWaiting,
                         .stages = {{Stage::read, 0.9}, {Stage::pixels, 0.1}},
+                        .worker_cpu = 0.1,
                         .process_cores = 0.6,
                         .busy_share = 0.3};
     const Diagnosis diagnosis = diagnose_rank(run.rank());
@@ -60,6 +61,30 @@ TEST(InputRules, ReadsThatKeepACoreBusyAreNotTheStorage) {
     const MadeUpRun run{
         .share = kWaiting, .stages = {{Stage::read, 0.9}, {Stage::pixels, 0.1}}, .process_cores = 2, .busy_share = 1};
     EXPECT_NE(diagnose_rank(run.rank()).verdict.rule, "storage-bound");
+}
+
+TEST(InputRules, ReadsFromTheMemoryOfTheCacheAreNotTheStorage) {
+    const MadeUpRun run{.share = kWaiting, .stages = {{Stage::read, 0.9}, {Stage::pixels, 0.1}}, .busy_share = 0.6};
+    EXPECT_NE(diagnose_rank(run.rank()).verdict.rule, "storage-bound");
+}
+
+TEST(InputRules, AGpuThatNeverIdlesIsNotStarved) {
+    // The host ran ahead, waited for batches, and then for the GPU.
+    RankRecords rank =
+        MadeUpRun{
+            .share = {{Phase::wait, 0.45}, {Phase::step, 0.05}, {Phase::sync, 0.5}}, .stages = kDecoding, .workers = 1}
+            .rank();
+    rank.facts.device.type = "cuda";
+    EXPECT_THAT(rules_above_info(diagnose_rank(rank)), IsEmpty());
+}
+
+TEST(InputRules, AQuotaBoundsTheCores) {
+    // Two cores of 64 are granted, and both are used.
+    RankRecords rank =
+        MadeUpRun{.share = kWaiting, .stages = kDecoding, .workers = 1, .process_cores = 2, .busy_share = 0.03}.rank();
+    rank.facts.host.affinity = 64;
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "decode-bound");
+    EXPECT_THAT(diagnose_rank(rank).verdict.text, HasSubstr("more workers will not help"));
 }
 
 TEST(InputRules, AugmentationIsNamedWhereItTakesMost) {

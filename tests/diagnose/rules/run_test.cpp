@@ -20,8 +20,8 @@ RankRecords with_evaluations(double seconds, int count) {
 TEST(RunRules, EvaluationTooOften) {
     const Diagnosis diagnosis = diagnose_rank(with_evaluations(10, 5));
     EXPECT_EQ(diagnosis.verdict.rule, "frequent-evaluation");
-    EXPECT_EQ(diagnosis.findings.front().fix.recipe.front(), (RecipeChange{"train.evaluate_every", "9"}));
-    EXPECT_NEAR(diagnosis.findings.front().gain.high, 1 / 0.6, 0.01) << "a tenth of the time stays";
+    EXPECT_EQ(diagnosis.findings.front().fix.recipe.front(), (RecipeChange{"train.evaluate_every", "5"}));
+    EXPECT_NEAR(diagnosis.findings.front().gain.high, 1 / 0.6, 0.01) << "one evaluation of five stays";
     EXPECT_EQ(diagnose_rank(with_evaluations(2, 5)).verdict.rule, "healthy");
 }
 

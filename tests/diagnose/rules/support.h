@@ -14,6 +14,7 @@ namespace stoker {
 struct MadeUpRun {
     std::map<Phase, double> share = {};   // of each step; empty: forward takes all
     std::map<Stage, double> stages = {};  // of all workers' time, summed over workers; the rest is `blocked`
+    double worker_cpu = 1;                // of the workers' busy time: what a core worked
     int workers = 2;
     int prefetch = 3;
     double cores = 2;
@@ -58,6 +59,7 @@ struct MadeUpRun {
         for (const auto& [stage, part] : stages) {
             times[stage] = nanoseconds_of(all * part);
             blocked -= all * part;
+            times.cpu += nanoseconds_of(all * part * worker_cpu);
         }
         times[Stage::blocked] = nanoseconds_of(std::max(0.0, blocked));
         return times;

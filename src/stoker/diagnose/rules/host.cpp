@@ -115,7 +115,7 @@ std::vector<Finding> memory_pressure(const RunRecords& records) {
         constexpr double kSwap = 1e6;    // bytes a second
         constexpr double kFaults = 200;  // a second: pages that were taken away and read again
         constexpr double kNearLimit = 0.7;
-        const bool thrashes = swap > kSwap || (seconds > 0 && faults / seconds > kFaults && share > kNearLimit);
+        const bool thrashes = share > kNearLimit && (swap > kSwap || (seconds > 0 && faults / seconds > kFaults));
         if (share < kWarn && !thrashes) {
             return;
         }

@@ -49,20 +49,15 @@ double augment_share(const RunSummary& run) {
     return share_of(run, run.worker_seconds(Stage::augment));
 }
 
-// Time within stages in which no core worked for this process: it waited for a disk or the network. Where all cores are
-// busy, waiting for a core cannot be told from it.
-double waiting_seconds(const RunSummary& run) {
-    const double busy = run.seconds * (1 - run.of(Phase::wait)) + run.worker_busy();
-    return run.process_cores ? std::max(0.0, busy - *run.process_cores * run.seconds) : 0;
-}
-
 bool saturated(const RunSummary& run) {
     return run.busy_share && *run.busy_share >= kSaturated;
 }
 
+// The workers wait in reads, without a core. Where all cores are busy, that cannot be told from waiting for a core.
 bool storage_is_slow(const RunSummary& run) {
     const double read = run.worker_seconds(Stage::read);
-    return share_of(run, read) >= kStageShare && !saturated(run) && waiting_seconds(run) >= read / 2;
+    const double off_core = run.worker_busy() - run.worker_cpu();
+    return share_of(run, read) >= kStageShare && !saturated(run) && off_core >= read / 2;
 }
 
 // Workers that the cores can keep busy.
@@ -71,17 +66,20 @@ int useful_workers(const RunSummary& run) {
 }
 
 Cause cause_of(const RankRecords& rank, const RunSummary& run) {
-    if (run.steps == 0 || run.of(Phase::wait) < kWarn) {
+    if (run.steps == 0 || run.input_wait() < kWarn) {
         return Cause::none;
     }
     if (loads_itself(rank)) {
         return Cause::no_workers;
     }
-    if (storage_is_slow(run)) {
-        return Cause::storage;
+    if (!run.workers) {
+        return Cause::unknown;
     }
     if (!workers_are_busy(rank, run)) {
         return rank.facts.data.prefetch.value_or(kShortQueue + 1) <= kShortQueue ? Cause::prefetch : Cause::unknown;
+    }
+    if (storage_is_slow(run)) {
+        return Cause::storage;
     }
     if (rank.facts.data.workers.value_or(0) < useful_workers(run) && run.free_cores().value_or(0) >= kFreeCore) {
         return Cause::few_workers;
@@ -95,7 +93,7 @@ Cause cause_of(const RankRecords& rank, const RunSummary& run) {
 // Throughput if the wait vanished as far as cores allow: a CPU shares its cores between loading and training.
 // `saved`: core seconds of the workers that the fix saves.
 Gain gain_without_wait(const RunSummary& run, double saved = 0) {
-    double floor = 1 - run.of(Phase::wait);
+    double floor = 1 - run.input_wait();
     if (run.process_cores && run.cores && run.seconds > 0) {
         floor = std::max(floor, (*run.process_cores - saved / run.seconds) / *run.cores);
     }
@@ -104,9 +102,8 @@ Gain gain_without_wait(const RunSummary& run, double saved = 0) {
 }
 
 Finding begin(std::string_view rule, const RankRecords& rank, const RunSummary& run) {
-    Finding finding =
-        finding_of(rule, run.of(Phase::wait) >= kCritical ? Severity::critical : Severity::warn, rank, run);
-    finding.evidence = {{"wait_share", run.of(Phase::wait)}};
+    Finding finding = finding_of(rule, run.input_wait() >= kCritical ? Severity::critical : Severity::warn, rank, run);
+    finding.evidence = {{"wait_share", run.input_wait()}};
     if (const auto blocked = run.blocked_share()) {
         finding.evidence.push_back({"workers_idle_share", *blocked});
     }
@@ -132,6 +129,10 @@ std::vector<Finding> for_cause(const RunRecords& records, Cause cause, std::stri
         if (cause_of(rank, run) == cause) {
             findings.push_back(begin(rule, rank, run));
             describe(rank, run, findings.back());
+            constexpr double kWorthIt = 1.05;
+            if (findings.back().gain.high < kWorthIt) {
+                findings.back().severity = Severity::info;
+            }
         }
     }
     return findings;
@@ -151,7 +152,7 @@ std::vector<Finding> no_workers(const RunRecords& records) {
             const int workers = useful_workers(run);
             finding.text = fmt::format(
                 "The training thread loads the data itself, which takes {:.0f} % of its time. Let {} do it.",
-                100 * run.of(Phase::wait), pluralize(workers, "worker"));
+                100 * run.input_wait(), pluralize(workers, "worker"));
             finding.fix = {.recipe = {{"data.workers", fmt::to_string(workers)}},
                            .code = fmt::format("DataLoader(..., num_workers={}, persistent_workers=True)", workers)};
             finding.gain = gain_without_wait(run);
@@ -169,7 +170,7 @@ std::vector<Finding> few_workers(const RunRecords& records) {
             finding.text = fmt::format(
                 "{} cannot keep up: the trainer waits for {:.0f} % of its time while {:.1f} of {:.0f} cores "
                 "are free. Use {}.",
-                pluralize(workers, "loader worker"), 100 * run.of(Phase::wait), *run.free_cores(), *run.cores, useful);
+                pluralize(workers, "loader worker"), 100 * run.input_wait(), *run.free_cores(), *run.cores, useful);
             finding.fix = {.recipe = {{"data.workers", fmt::to_string(useful)}},
                            .code = fmt::format("DataLoader(..., num_workers={})", useful)};
             const double most = static_cast<double>(useful) / workers;
@@ -250,7 +251,7 @@ std::vector<Finding> no_prefetch(const RunRecords& records) {
                 "The trainer waits for {:.0f} % of its time although the workers are idle for {:.0f} % of theirs: a "
                 "queue "
                 "of {} is too short.",
-                100 * run.of(Phase::wait), 100 * run.blocked_share().value_or(0),
+                100 * run.input_wait(), 100 * run.blocked_share().value_or(0),
                 pluralize(*rank.facts.data.prefetch, "batch"));
             finding.fix = {.recipe = {{"data.prefetch", "4"}}, .code = "DataLoader(..., prefetch_factor=4)"};
             finding.gain = gain_without_wait(run);
@@ -265,7 +266,7 @@ std::vector<Finding> slow_loader(const RunRecords& records) {
             finding.text = fmt::format(
                 "The trainer waits for its data for {:.0f} % of its time. `stoker profile` shows each batch "
                 "and worker.",
-                100 * run.of(Phase::wait));
+                100 * run.input_wait());
             finding.evidence.push_back({"read_share_of_workers", share_of(run, run.worker_seconds(Stage::read))});
             finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
             finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
@@ -275,43 +276,50 @@ std::vector<Finding> slow_loader(const RunRecords& records) {
         });
 }
 
+// Mean wait of a step in the first epoch and in the later ones, without the first steps, which fill the pipeline.
+struct EpochWaits {
+    double first = 0;
+    double later = 0;
+    double first_share = 0;  // of the whole time
+};
+
+std::optional<EpochWaits> waits_by_epoch(const RankRecords& rank) {
+    constexpr std::int64_t kStart = 3;
+    double waits[2] = {};
+    double steps[2] = {};
+    double seconds = 0;
+    for (const StepEntry& step : rank.steps) {
+        seconds += std::chrono::duration<double>(step.host.total()).count();
+        if (step.step > kStart) {
+            const std::size_t at = step.epoch > 1 ? 1 : 0;
+            waits[at] += std::chrono::duration<double>(step.host.times[static_cast<std::size_t>(Phase::wait)]).count();
+            ++steps[at];
+        }
+    }
+    if (steps[0] == 0 || steps[1] == 0 || seconds <= 0) {
+        return std::nullopt;
+    }
+    return EpochWaits{.first = waits[0] / steps[0], .later = waits[1] / steps[1], .first_share = waits[0] / seconds};
+}
+
 std::vector<Finding> cold_cache(const RunRecords& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
-        constexpr std::int64_t kFirst = 1;
-        double first = 0;
-        double later = 0;
-        std::int64_t first_steps = 0;
-        std::int64_t later_steps = 0;
-        double seconds = 0;
-        for (const StepEntry& step : rank.steps) {
-            const double wait =
-                std::chrono::duration<double>(step.host.times[static_cast<std::size_t>(Phase::wait)]).count();
-            seconds += std::chrono::duration<double>(step.host.total()).count();
-            (step.epoch <= kFirst ? first : later) += wait;
-            ++(step.epoch <= kFirst ? first_steps : later_steps);
-        }
-        if (records.kind != "run" || first_steps == 0 || later_steps == 0 || first / seconds < kWarn) {
+        const std::optional<EpochWaits> waits = records.kind == "run" ? waits_by_epoch(rank) : std::nullopt;
+        constexpr double kCold = 3;  // times the later waits
+        if (!waits || waits->first_share < kWarn || waits->first < kCold * waits->later ||
+            rank.facts.data.path.starts_with("synth:")) {
             continue;
         }
-        const double early = first / static_cast<double>(first_steps);
-        const double late = later / static_cast<double>(later_steps);
-        constexpr double kCold = 3;  // early waits against late ones
-        if (early < kCold * late) {
-            continue;
-        }
-        Finding finding{.rule = "cold-cache",
-                        .severity = Severity::info,
-                        .text =
-                            "The first epoch waits much longer for its data than the later ones, which find them in "
-                            "memory. A packed data set shortens the first epoch.",
-                        .evidence = {{"first_epoch_wait_ms", 1e3 * early}, {"later_wait_ms", 1e3 * late}},
-                        .rank = rank.facts.rank,
-                        .first_step = rank.steps.front().step,
-                        .last_step = rank.steps.back().step,
-                        .fix = {.code = "stoker pack DATA packed.stk"},
-                        .gain = gain_of_share(first / seconds, 0.2),
-                        .confidence = 0.6};
+        Finding finding = finding_of("cold-cache", Severity::info, rank, summarize(rank));
+        finding.first_step = rank.steps.front().step;
+        finding.text =
+            "The first epoch waits much longer for its data than the later ones, which find them in memory. A packed "
+            "data set shortens the first epoch.";
+        finding.evidence = {{"first_epoch_wait_ms", 1e3 * waits->first}, {"later_wait_ms", 1e3 * waits->later}};
+        finding.fix.code = fmt::format("stoker pack {} packed.stk", data_path(rank));
+        finding.gain = gain_of_share(waits->first_share, 0.2);
+        finding.confidence = 0.6;
         findings.push_back(finding);
     }
     return findings;

@@ -72,11 +72,15 @@ std::vector<Finding> communication(const RunRecords& records) {
     const RunSummary run = summarize(*best);
     Finding finding = finding_of("communication", least >= kCritical ? Severity::critical : Severity::warn, *best, run);
     finding.text = fmt::format(
-        "Communication that no computation hides takes {:.0f} % of the time. Reduce less often, or smaller gradients.",
+        "Communication that no computation hides takes {:.0f} % of the time. Take larger batches (with another "
+        "learning rate), or reduce smaller gradients.",
         100 * least);
     finding.evidence = {{"exposed_share", least}, {"ranks", static_cast<double>(best->facts.world_size)}};
-    finding.fix = {.recipe = {{"train.accumulate", "2"}},
-                   .code = "model.register_comm_hook(None, default_hooks.bf16_compress_hook)"};
+    const std::int64_t batch = best->facts.train.batch_size.value_or(0);
+    if (constexpr std::int64_t kMost = 1 << 20; batch > 0 && batch < kMost) {
+        finding.fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
+    }
+    finding.fix.code = "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
     finding.gain = gain_of_share(least, 0.2);
     finding.confidence = 0.7;
     findings.push_back(finding);
@@ -224,7 +228,7 @@ std::span<const Rule> rank_rules() {
     static constexpr std::array kRules = {
         Rule{"gloo-on-gpu", "gloo reduces tensors of GPUs", "the NCCL backend", gloo_on_gpu},
         Rule{"communication", "communication that nothing hides takes 10 % of the time, on the rank with the least",
-             "`train.accumulate`, larger buckets, bf16 gradients", communication},
+             "a larger `data.batch_size`, larger buckets, bf16 gradients", communication},
         Rule{"straggler", "one rank needs a tenth of a step more for itself than the others, in 60 % of the steps",
              "the rank and the phase in which it loses are named", straggler},
     };

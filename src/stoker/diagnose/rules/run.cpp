@@ -34,14 +34,16 @@ std::vector<Finding> frequent_evaluation(const RunRecords& records) {
     constexpr double kWarn = 0.25;
     constexpr double kWanted = 0.1;  // the share that is left to evaluations
     const double share = all > 0 ? evaluating / all : 0;
-    if (share < kWarn || rank.evaluations.size() < 2) {
+    const auto count = static_cast<double>(rank.evaluations.size());
+    if (share < kWarn || count < 2 || rank.steps.empty()) {
         return findings;
     }
     constexpr double kRounding = 0.01;
     const double factor = share * (1 - kWanted) / (kWanted * (1 - share));
-    const int every =
-        static_cast<int>(std::ceil(factor - kRounding)) * rank.facts.train.epochs_per_evaluation.value_or(1);
-    const double saved = share - kWanted;
+    // No more than one evaluation is left, because the last epoch is always evaluated.
+    const double wanted = std::min(std::ceil(factor - kRounding), count);
+    const int every = static_cast<int>(wanted) * rank.facts.train.epochs_per_evaluation.value_or(1);
+    const double saved = std::min(share - kWanted, share * (count - 1) / count);
     Finding finding = finding_of("frequent-evaluation", Severity::warn, rank, summarize(rank));
     finding.text = fmt::format("Evaluations take {:.0f} % of the time. Evaluate every {} epochs, or on fewer samples.",
                                100 * share, every);
@@ -54,23 +56,31 @@ std::vector<Finding> frequent_evaluation(const RunRecords& records) {
     return findings;
 }
 
+// Of the run's whole time where that is known, because checkpoints at the ends of epochs belong to no step.
+double checkpoint_share(const RankRecords& rank, const RunSummary& run) {
+    return rank.total ? std::max(rank.total->share(Phase::checkpoint), run.of(Phase::checkpoint))
+                      : run.of(Phase::checkpoint);
+}
+
 std::vector<Finding> frequent_checkpoints(const RunRecords& records) {
     std::vector<Finding> findings;
-    for (const RankRecords& rank : records.ranks) {
-        const RunSummary run = summarize(rank);
-        constexpr double kWarn = 0.1;
-        if (run.of(Phase::checkpoint) < kWarn) {
-            continue;
-        }
-        Finding finding = finding_of("frequent-checkpoints", Severity::warn, rank, run);
-        finding.text = fmt::format("Checkpoints take {:.0f} % of the time. Write them less often.",
-                                   100 * run.of(Phase::checkpoint));
-        finding.evidence = {{"checkpoint_share", run.of(Phase::checkpoint)}};
-        finding.fix = {.recipe = {{"train.checkpoint_every", "\"1 epoch\""}}, .code = "save less often"};
-        finding.gain = gain_of_share(run.of(Phase::checkpoint), 0.7);
-        finding.confidence = 0.9;
-        findings.push_back(finding);
+    const RankRecords& rank = records.ranks.front();
+    const RunSummary run = summarize(rank);
+    const double share = checkpoint_share(rank, run);
+    constexpr double kWarn = 0.1;
+    if (share < kWarn) {
+        return findings;
     }
+    const std::int64_t epoch = rank.facts.train.steps_per_epoch.value_or(0);
+    const bool within_epochs = run.of(Phase::checkpoint) >= kWarn / 2;
+    Finding finding = finding_of("frequent-checkpoints", Severity::warn, rank, run);
+    finding.text = fmt::format("Checkpoints take {:.0f} % of the time. Write them less often.", 100 * share);
+    finding.evidence = {{"checkpoint_share", share}, {"steps_per_epoch", static_cast<double>(epoch)}};
+    finding.fix = {.recipe = {{"train.checkpoint_every", within_epochs ? "\"1 epoch\"" : "\"10 epochs\""}},
+                   .code = "save less often"};
+    finding.gain = gain_of_share(share, 0.7);
+    finding.confidence = 0.9;
+    findings.push_back(finding);
     return findings;
 }
 
@@ -87,18 +97,24 @@ std::vector<Finding> small_batch(const RunRecords& records) {
         const std::int64_t batch = all / std::max(1, rank.facts.world_size);
         constexpr std::int64_t kSmall = 16;
         constexpr double kWarn = 0.12;
-        if (all == 0 || batch > kSmall || fixed_share(run) < kWarn || run.of(Phase::step) > 0) {
+        // On a GPU the phases are the host's, and what they cost is not known without a profile.
+        if (all <= 0 || batch > kSmall || !run.on_cpu || fixed_share(run) < kWarn || run.of(Phase::step) > 0) {
             continue;
         }
-        constexpr std::int64_t kLarger = 8;  // times
-        const double saved = fixed_share(run) * (1 - 1.0 / kLarger);
+        constexpr std::int64_t kTimes = 8;
+        const std::int64_t larger = std::min(kTimes * std::min(all, kSmall * std::max(1, rank.facts.world_size)),
+                                             rank.facts.data.samples.value_or(kTimes * kSmall));
+        if (larger <= all) {
+            continue;
+        }
+        const double saved = fixed_share(run) * (1 - static_cast<double>(all) / static_cast<double>(larger));
         Finding finding = finding_of("small-batch", Severity::warn, rank, run);
         finding.text = fmt::format(
-            "With {} samples a step, {:.0f} % of the time does not depend on the batch. A batch of "
+            "With {} samples a step in all, {:.0f} % of the time does not depend on the batch. A batch of "
             "{} needs fewer steps; the learning rate must then be chosen again.",
-            batch, 100 * fixed_share(run), kLarger * all);
+            all, 100 * fixed_share(run), larger);
         finding.evidence = {{"batch_size", static_cast<double>(batch)}, {"fixed_share", fixed_share(run)}};
-        finding.fix = {.recipe = {{"data.batch_size", fmt::to_string(kLarger * all)}}, .code = "a larger batch_size"};
+        finding.fix = {.recipe = {{"data.batch_size", fmt::to_string(larger)}}, .code = "a larger batch_size"};
         finding.gain = gain_of_share(saved, 0.7);
         finding.confidence = 0.7;
         findings.push_back(finding);
@@ -116,7 +132,8 @@ std::vector<Finding> uneven_steps(const RunRecords& records) {
         std::int64_t slow = 0;
         for (const StepEntry& step : rank.steps) {
             const double seconds =
-                seconds_of(step.host.total() - step.host.times[static_cast<std::size_t>(Phase::checkpoint)]);
+                seconds_of(step.host.total() - step.host.times[static_cast<std::size_t>(Phase::checkpoint)] -
+                           step.host.times[static_cast<std::size_t>(Phase::sync)]);
             if (step.step >= run.first_step && seconds > kSlow * run.median_step) {
                 lost += seconds - run.median_step;
                 ++slow;

@@ -18,7 +18,7 @@ std::int64_t first_steady_step(const RankRecords& rank) {
     if (rank.intervals.size() >= kEnoughIntervals) {
         return rank.intervals.front().last_step + 1;
     }
-    const std::size_t skipped = rank.steps.size() < kFewSteps ? 0 : rank.steps.size() / kFewSteps;
+    const std::size_t skipped = std::max<std::size_t>(rank.steps.size() / kFewSteps, rank.steps.size() > 1 ? 1 : 0);
     return rank.steps.empty() ? 0 : rank.steps[skipped].step;
 }
 
@@ -71,6 +71,10 @@ void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out)
             out.workers = out.workers.value_or(StageTimes{});
             *out.workers += *interval.workers;
         }
+        constexpr double kLongEnough = 0.2;  // seconds: the host counts in ticks of 10 ms
+        if (interval.seconds < kLongEnough) {
+            continue;
+        }
         seconds += interval.seconds;
         if (interval.user_seconds && interval.system_seconds) {
             cpu += *interval.user_seconds + *interval.system_seconds;
@@ -100,6 +104,10 @@ double RunSummary::worker_busy() const {
            worker_seconds(Stage::augment);
 }
 
+double RunSummary::worker_cpu() const {
+    return workers ? seconds_of(workers->cpu) : 0;
+}
+
 std::optional<double> RunSummary::blocked_share() const {
     const double all = worker_busy() + worker_seconds(Stage::blocked);
     return all > 0 ? std::optional(worker_seconds(Stage::blocked) / all) : std::nullopt;
@@ -118,7 +126,12 @@ RunSummary summarize(const RankRecords& rank) {
     add_steps(rank, first, out);
     add_intervals(rank, first, out);
     if (rank.facts.host.cores) {
-        out.cores = *rank.facts.host.cores / std::max(1, rank.facts.host.ranks.value_or(1));
+        constexpr double kMost = 1e5;
+        out.cores = std::clamp(*rank.facts.host.cores, 0.01, kMost) / std::max(1, rank.facts.host.ranks.value_or(1));
+        // Where a quota grants less than the affinity, the counters of the cores say nothing about what is left.
+        if (out.process_cores && *rank.facts.host.cores < rank.facts.host.affinity.value_or(0)) {
+            out.busy_share = std::min(1.0, *out.process_cores / *out.cores);
+        }
     }
     return out;
 }

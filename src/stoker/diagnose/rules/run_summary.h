@@ -1,6 +1,7 @@
 // A rank's records as means over its steady steps: the first steps, which fill the pipeline, are left out.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -24,12 +25,20 @@ struct RunSummary {
     std::optional<double> busy_share = {};     // of the cores' time, by all processes
     std::optional<double> ready = {};          // mean number of finished batches when a step asked
 
+    // The wait that the device did not hide: a host that runs ahead of a GPU waits here what it saves in a later sync.
+    double input_wait() const {
+        const double sync = on_cpu ? 0 : share[static_cast<std::size_t>(Phase::sync)];
+        return std::max(0.0, share[static_cast<std::size_t>(Phase::wait)] - sync);
+    }
+    // Enough steps and time to judge shares by.
+    bool long_enough() const { return steps >= 10 && seconds >= 0.3; }
     double of(Phase phase) const { return share[static_cast<std::size_t>(phase)]; }
     double step_seconds() const { return steps == 0 ? 0 : seconds / static_cast<double>(steps); }
     bool on_cpu = true;  // the model trains on the host's cores
 
     // Seconds of workers' time, without the time in which they had nothing to do.
     double worker_busy() const;
+    double worker_cpu() const;
     double worker_seconds(Stage stage) const;
     // The share of the workers' time in which they had nothing to do; empty without workers.
     std::optional<double> blocked_share() const;

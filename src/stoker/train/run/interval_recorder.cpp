@@ -1,5 +1,6 @@
 #include "stoker/train/run/interval_recorder.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace stoker {
@@ -25,12 +26,27 @@ void set_counters(IntervalEntry& entry, const HostCounters& before, const HostCo
     entry.swap_in_bytes_per_second = mean.swap_in_bytes;
 }
 
+// A worker's time is added when its task ends or begins, which may be long after the interval in which it was idle.
+void limit_blocked(StageTimes& workers, double most_seconds) {
+    using Seconds = std::chrono::duration<double>;
+    const std::chrono::nanoseconds busy =
+        workers[Stage::read] + workers[Stage::entropy] + workers[Stage::pixels] + workers[Stage::augment];
+    const auto most = std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(most_seconds)) - busy;
+    workers[Stage::blocked] =
+        std::clamp(workers[Stage::blocked], std::chrono::nanoseconds{0}, std::max(most, std::chrono::nanoseconds{0}));
+}
+
 }  // namespace
 
+// Epochs that are shorter than an interval read no counters: two readings would be a visible share of them.
 void IntervalRecorder::begin() {
     entry_ = {};
     workers_ = loader_.stats().workers;
-    start_ = read_host_counters();
+    start_.reset();
+    if (!short_) {
+        start_ = read_host_counters();
+    }
+    short_ = true;
 }
 
 std::optional<IntervalEntry> IntervalRecorder::add(std::span<const StepResult> steps, std::chrono::nanoseconds sync,
@@ -42,18 +58,26 @@ std::optional<IntervalEntry> IntervalRecorder::add(std::span<const StepResult> s
             entry_.host.times[i] += step.record.times[i];
         }
     }
-    if (entry_.first_step == 0 || (!last && entry_.host.total() < kShortest)) {
+    const bool is_short = entry_.host.total() < kShortest;
+    if (entry_.first_step == 0 || (!last && is_short)) {
         return std::nullopt;
     }
     IntervalEntry done = std::exchange(entry_, {});
+    done.seconds = std::chrono::duration<double>(done.host.total()).count();
     done.syncs = {{.place = "losses", .count = 1, .us = static_cast<double>(sync.count()) / 1000}};
     const StageTimes workers = loader_.stats().workers;
     done.workers.emplace(workers);
     *done.workers -= workers_;
     workers_ = workers;
-    const HostCounters now = read_host_counters();
-    set_counters(done, start_, now);
-    start_ = now;
+    if (!is_short) {
+        const HostCounters now = read_host_counters();
+        if (start_) {
+            set_counters(done, *start_, now);
+        }
+        start_ = now;
+        short_ = false;
+    }
+    limit_blocked(*done.workers, loader_.workers() * done.seconds);
     return done;
 }
 

@@ -26,8 +26,9 @@ class IntervalRecorder {
 
   private:
     const Loader& loader_;
-    HostCounters start_;
-    StageTimes workers_;  // at the start
+    std::optional<HostCounters> start_;  // empty in short epochs
+    bool short_ = false;                 // the interval before had no counters
+    StageTimes workers_;                 // at the start
     IntervalEntry entry_;
 };
 

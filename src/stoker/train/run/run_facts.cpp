@@ -9,6 +9,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/cuda/cuda_device.h"
 #include "stoker/io/byte_file.h"
 #include "stoker/monitor/storage.h"
 #include "stoker/train/run/run_setup.h"
@@ -20,6 +21,7 @@ HostFacts host_facts() {
     const CpuCores cores = cpu_cores();
     const double quota = cores.quota > 0 ? cores.quota : cores.affinity;
     return {.cores = std::min<double>(cores.affinity, quota),
+            .affinity = cores.affinity,
             .ranks = cores.ranks_on_host,
             .memory_bytes = static_cast<std::int64_t>(memory_limit().total)};
 }
@@ -100,6 +102,21 @@ std::string model_name(const ModelRecipe& model) {
     return !model.script.empty() ? model.script : !model.exported.empty() ? model.exported : model.name;
 }
 
+DeviceFacts device_facts(const at::Device& device) {
+    if (!device.is_cuda()) {
+        return {};
+    }
+    DeviceFacts facts{.type = "cuda", .name = device.str()};
+    const std::vector<CudaDevice> devices = cuda_devices();
+    if (const auto index = static_cast<std::size_t>(device.index()); index < devices.size()) {
+        constexpr int kVolta = 7;  // the first with tensor cores
+        facts.name = devices[index].name;
+        facts.memory_bytes = static_cast<std::int64_t>(devices[index].memory_bytes);
+        facts.tensor_cores = devices[index].major >= kVolta;
+    }
+    return facts;
+}
+
 }  // namespace
 
 RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer) {
@@ -112,7 +129,7 @@ RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& opt
                    .rank = plan.group->rank(),
                    .world_size = plan.group->size(),
                    .host = host_facts(),
-                   .device = {.type = plan.device.is_cuda() ? "cuda" : "cpu", .name = plan.device.str()},
+                   .device = device_facts(plan.device),
                    .data = data_facts(plan),
                    .train = {.model = model_name(recipe.model),
                              .parameters = parameters,
