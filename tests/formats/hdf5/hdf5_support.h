@@ -22,7 +22,7 @@
 namespace stoker::testing {
 
 // As Stoker does: after a damaged file the library's clean-up at exit loops and prints a message.
-inline const herr_t never_at_exit = H5dont_atexit();
+inline const herr_t kNeverAtExit = H5dont_atexit();
 
 template <typename Status>
 Status must(Status status) {
