@@ -101,17 +101,16 @@ std::string operator_table(const Profile& profile, const OperatorTableOptions& o
         }
         table.row(cells);
     }
+    const std::string hint =
+        fused ? "the step is fused: --set train.compile=none profiles it operator by operator\n" : "";
     if (rows.empty()) {
-        return fused
-                   ? "\nno operator of LibTorch ran: the step is fused (--set train.compile=none profiles it operator "
-                     "by operator)\n"
-                   : "\nno operator of LibTorch ran in the recorded steps\n";
+        return "\nno operator of LibTorch ran in the recorded steps\n" + hint;
     }
     std::string text = fmt::format("\noperators of {}\n{}", pluralize(recorded_steps(profile), "step"), table.text());
     if (shown < rows.size()) {
         text += fmt::format("and {} more; --rows shows them\n", with_commas(static_cast<double>(rows.size() - shown)));
     }
-    return text;
+    return text + hint;
 }
 
 std::string profile_report(const ProfiledRun& run, const Diagnosis& diagnosis, const OperatorTableOptions& options,

@@ -168,10 +168,26 @@ def test_json_is_the_document_of_diagnose(tmp_path, program):
     assert rank["steps"] == 5, "steps 4 to 8: neither the first ones nor those with the profiler"
 
 
+def test_diagnose_reads_the_trace_and_the_folder(profiled):
+    here, _ = profiled
+    trace = run_program("diagnose", "out/trace", "--json", cwd=here).json()
+    assert trace["kind"] == "trace" and trace["ranks"][0]["steps"] == STEPS
+    account = trace["ranks"][0]["account"]
+    assert all(account[phase] > 0 for phase in ["wait", "forward", "backward", "optimizer"]), account
+    run = run_program("diagnose", "out", "--json", cwd=here).json()
+    assert run["kind"] == "run" and run["ranks"][0]["steps"] == 8 + 2 + STEPS
+
+
+def test_the_report_is_one_page_without_a_network(profiled):
+    page = (profiled[0] / "out/report.html").read_text()
+    assert "aten::addmm" in page and "training thread" in page
+    assert not re.search(r'(src|href)="https?://', page)
+
+
 def test_the_table_sorts_and_groups(tmp_path, program):
     by_shape = profile(tmp_path, "--sort", "flops", "--group-by", "shape", "--rows", 1).out
     assert "[[128], [32, 784], [784, 128]" in by_shape
-    by_stack = profile(tmp_path, "--sort", "count", "--group-by", "stack").out
+    by_stack = profile(tmp_path, "--sort", "count", "--group-by", "stack", "--rows", 1000).out
     assert "forward;aten::linear" in by_stack
     assert "--sort" in profile(tmp_path, "--sort", "colour", status=2).err
 
@@ -184,10 +200,10 @@ def test_an_earlier_trace_is_replaced(tmp_path, program):
     assert len([e for e in slices(trace) if e["name"].startswith("ProfilerStep#")]) == 2 * STEPS
 
 
-def test_a_fused_step_says_that_it_runs_no_operators(tmp_path, program):
+def test_a_fused_step_says_how_to_see_its_operators(tmp_path, program):
     report = profile(tmp_path, "--set", "train.compile=auto")
-    assert "no operator of LibTorch ran" in report.out
-    assert "train.compile=none" in report.out
+    assert "aten::addmm" not in report.out
+    assert "the step is fused: --set train.compile=none" in report.out
 
 
 def test_phases_are_nvtx_ranges_while_a_tool_listens(tmp_path, program):

@@ -39,7 +39,7 @@ std::vector<HostThread> host_threads(const TraceEvents& trace) {
 
 std::size_t training_thread(const TraceEvents& trace, const std::vector<HostThread>& threads) {
     std::size_t best = threads.size();
-    std::tuple<std::int64_t, std::int64_t, std::int64_t> most{0, 0, 0};
+    std::tuple<bool, std::int64_t, std::int64_t, std::int64_t> most{false, 0, 0, 0};
     for (std::size_t i = 0; i < threads.size(); ++i) {
         std::int64_t steps = 0;
         std::int64_t ranges = 0;
@@ -54,7 +54,7 @@ std::size_t training_thread(const TraceEvents& trace, const std::vector<HostThre
             ranges += name.starts_with("enumerate(DataLoader)#") || name.starts_with("Optimizer.step#") ? 1 : 0;
             time += event.kind == EventKind::op ? event.duration_ns : 0;
         }
-        const std::tuple found{steps, ranges, time};
+        const std::tuple found{time > 0, steps, ranges, time};
         if (found > most) {
             most = found;
             best = i;
