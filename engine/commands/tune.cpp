@@ -1,6 +1,7 @@
 // stoker tune: searches a faster recipe (tune/tuner.h) and writes it. Ctrl-C ends the search and keeps what was found.
 #include "stoker/tune/tuner.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
@@ -59,14 +60,24 @@ std::string gain_text(const Estimate& gain) {
     return fmt::format("{:.2f}x [{:.2f}, {:.2f}]", gain.median, gain.low, gain.high);
 }
 
-// The last comment belongs to the values that hold in the end.
+bool changed_again(const std::vector<TriedChange>& kept, std::size_t from, const std::string& key) {
+    return std::any_of(kept.begin() + static_cast<std::ptrdiff_t>(from), kept.end(), [&](const TriedChange& later) {
+        return std::ranges::find(later.change, key, &RecipeChange::key) != later.change.end();
+    });
+}
+
+// A key that was changed more than once is written with its last value alone.
 std::vector<RecipeEdit> edits_of(const Options& options, const Recipe& recipe, const TuneResult& result) {
     std::vector<RecipeEdit> edits;
     for (const std::string& set : options.sets) {
         edits.push_back(edit_of_set(set, recipe));
     }
-    for (const TriedChange& kept : result.kept) {
+    for (std::size_t at = 0; at < result.kept.size(); ++at) {
+        const TriedChange& kept = result.kept[at];
         for (std::size_t i = 0; i < kept.change.size(); ++i) {
+            if (changed_again(result.kept, at + 1, kept.change[i].key)) {
+                continue;
+            }
             edits.push_back({.key = kept.change[i].key,
                              .value = kept.change[i].value,
                              .comment = fmt::format("stoker tune: {} with {}; was {}", gain_text(*kept.measured),

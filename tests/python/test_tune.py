@@ -124,7 +124,7 @@ def test_a_trial_says_why_it_failed(slow):
 
 
 def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
-    done = stoker("tune", slow, "-o", "tuned.toml", "--budget", "60s", "--json").json()
+    done = stoker("tune", slow, "-o", "tuned.toml", "--budget", "40s", "--json").json()
     assert done["tuned"] > 1.5 * done["baseline"] > 0
     kept = {key: value for change in done["kept"] for key, value in change["change"].items()}
     assert kept.get("data.cache") == "ram" or kept.get("data.workers", 0) >= 1
@@ -142,7 +142,7 @@ def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
 
 
 def test_the_table_and_a_rejected_change(stoker, slow):
-    done = stoker("tune", slow, "--set", "data.workers=1", "--budget", "25s")
+    done = stoker("tune", slow, "--set", "data.workers=1", "--budget", "15s")
     assert re.search(r"change +predicted +measured +95 % interval +outcome", done.out)
     assert re.search(r"images/s, [\d.]+x, in \d+ s", done.out)
 
@@ -208,11 +208,11 @@ def test_techniques(stoker, slow):
 
 
 def test_overhead(stoker):
-    document = stoker("bench", "overhead", "--seconds", "1", "--steps", "2", "--device", "cpu", "--json").json()
+    document = stoker("bench", "overhead", "--seconds", "2", "--steps", "2", "--device", "cpu", "--json").json()
     free, busy = document["rows"]
     assert not free["all_cores_busy"] and busy["all_cores_busy"]
     for row in (free, busy):
-        assert row["step_ms"] == 2 and row["pairs"] >= 3 and row["batch_size"] >= 1
+        assert row["step_ms"] == 2 and row["pairs"] >= 1 and row["batch_size"] >= 1
         for part in ("account", "control"):
             low, high = row[part]["interval"]
             assert low <= row[part]["median"] <= high and -0.9 < row[part]["median"] < 5

@@ -17,15 +17,6 @@ double line(double x1, double y1, double x2, double y2, double x) {
     return y1 + (y2 - y1) * (x - x1) / (x2 - x1);
 }
 
-double step_cpu_seconds(const Costs& costs, int threads) {
-    const StepCost& first = costs.step.front();
-    const StepCost& last = costs.step.back();
-    if (first.threads == last.threads) {
-        return first.cpu_seconds;
-    }
-    return std::max(line(first.threads, first.cpu_seconds, last.threads, last.cpu_seconds, threads), 0.0);
-}
-
 }  // namespace
 
 double step_rate(const Costs& costs, int threads) {
@@ -35,6 +26,15 @@ double step_rate(const Costs& costs, int threads) {
         return 1 / first.seconds;
     }
     return 1 / scaled(first.seconds, first.threads, last.seconds, last.threads, std::max(threads, 1));
+}
+
+double step_cpu_seconds(const Costs& costs, int threads) {
+    const StepCost& first = costs.step.front();
+    const StepCost& last = costs.step.back();
+    if (first.threads == last.threads) {
+        return first.cpu_seconds;
+    }
+    return std::max(line(first.threads, first.cpu_seconds, last.threads, last.cpu_seconds, threads), 0.0);
 }
 
 double load_rate(const Costs& costs, int workers) {

@@ -41,6 +41,9 @@ struct Setting {
 double step_rate(const Costs& costs, int threads);
 double load_rate(const Costs& costs, int workers);
 
+// CPU seconds of a sample's step with so many threads.
+double step_cpu_seconds(const Costs& costs, int threads);
+
 // Samples a second of training.
 double predict_rate(const Costs& costs, const Setting& setting);
 

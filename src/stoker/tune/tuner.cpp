@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kWorthTrying = 1.02;  // predicted factors below this are tried only to correct the prediction
 constexpr double kExplored = 0.95;     // neighbours down to this
 constexpr int kMostExplored = 3;       // so many in a row without a gain
+constexpr double kEqual = 1.01;        // predictions that differ by less are equal
 constexpr double kBaselineSeconds = 1.5;
 constexpr double kPassSeconds = 2;  // the samples of a cached trial are loaded in about this time
 constexpr std::int64_t kLeastBatches = 8;
@@ -71,9 +72,9 @@ class Tuner {
         note("measuring the recipe as it is");
         current_ = std::make_unique<Contender>(open_, spec_with({}));
         facts_ = current_->facts();
-        const Measurement first = current_->measure(kBaselineSeconds);
-        slice_seconds_ = slice_for(first);
-        rate_ = first.rate();
+        baseline_ = current_->measure(kBaselineSeconds);
+        slice_seconds_ = slice_for(baseline_);
+        rate_ = baseline_.rate();
         result_.baseline = rate_;
         setting_ = {.workers = facts_.workers, .threads = facts_.threads};
         variants_ = variants_of(recipe_, facts_, options_.allowed);
@@ -92,6 +93,28 @@ class Tuner {
         if (static_cast<double>(facts_.data_bytes) > facts_.memory_left) {
             const std::unique_ptr<Trial> trial = open_({.sets = spec_with({}).sets, .probe = true});
             costs_.fetch_rate = trial->ask("fetch", slice_seconds_, facts_.workers).rate();
+        }
+        overhead_ = overhead_of(baseline_);
+        add_overhead(costs_);
+    }
+
+    // Seconds that the training thread spends on an image beside the step: taking batches, records, losses. With
+    // workers, which slow the training thread down, it is told by the CPU time.
+    double overhead_of(const Measurement& measured) const {
+        const auto images = static_cast<double>(std::max<std::int64_t>(measured.images, 1));
+        const auto wait = measured.host.times[static_cast<std::size_t>(Phase::wait)];
+        const double seconds = std::chrono::duration<double>(measured.host.total() - wait).count() / images;
+        const double loader = costs_.load.back().cpu_seconds;
+        const double overhead =
+            setting_.workers == 0 ? seconds - 1 / step_rate(costs_, setting_.threads)
+                                  : measured.cpu_seconds / images - loader - step_cpu_seconds(costs_, setting_.threads);
+        return std::max(overhead, 0.0);
+    }
+
+    void add_overhead(Costs& costs) const {
+        for (StepCost& cost : costs.step) {
+            cost.seconds += overhead_;
+            cost.cpu_seconds += overhead_;
         }
     }
 
@@ -137,12 +160,12 @@ class Tuner {
         return change;
     }
 
-    // The best of those that pass, if any.
+    // The best of those that pass, if any. Between equal ones the first, which takes fewer workers and threads.
     template <typename Passes>
     static const Candidate* best_of(const std::vector<Candidate>& all, const Passes& passes) {
         const Candidate* best = nullptr;
         for (const Candidate& candidate : all) {
-            if (passes(candidate) && (best == nullptr || candidate.predicted > best->predicted)) {
+            if (passes(candidate) && (best == nullptr || candidate.predicted > kEqual * best->predicted)) {
                 best = &candidate;
             }
         }
@@ -199,6 +222,7 @@ class Tuner {
                 probe(open_, spec_with(variant.change), variant.part,
                       {.seconds = slice_seconds_, .samples = cache ? sample_count() : std::int64_t{0}});
             variant.costs = found.costs;
+            add_overhead(*variant.costs);
             if (cache) {
                 fit_cache(variant, found.cached_bytes);
             }
@@ -322,7 +346,9 @@ class Tuner {
     const Clock::time_point begin_ = Clock::now();
     TuneResult result_;
     std::unique_ptr<Contender> current_;
-    TrialFacts facts_;  // of the recipe as it was given
+    TrialFacts facts_;      // of the recipe as it was given
+    Measurement baseline_;  // the same
+    double overhead_ = 0;   // seconds of an image, see overhead_of
     double slice_seconds_ = 1;
     double rate_ = 0;  // of the recipe with what was kept
     Setting setting_;
