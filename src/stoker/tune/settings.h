@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "stoker/diagnose/predict.h"
+#include "stoker/diagnose/prediction.h"
 
 namespace stoker {
 

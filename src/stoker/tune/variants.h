@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "stoker/diagnose/finding.h"
-#include "stoker/diagnose/predict.h"
+#include "stoker/diagnose/prediction.h"
 #include "stoker/recipe/recipe.h"
 #include "stoker/tune/trial.h"
 

@@ -1,5 +1,5 @@
 // Predictions from made-up costs with known answers.
-#include "stoker/diagnose/predict.h"
+#include "stoker/diagnose/prediction.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stoker/diagnose/predict.h"
+#include "stoker/diagnose/prediction.h"
 
 #include <algorithm>
 #include <cmath>
