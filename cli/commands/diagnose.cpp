@@ -86,9 +86,6 @@ int run(const Options& options) {
     if (options.rules) {
         return print_rules();
     }
-    if (options.paths.empty()) {
-        throw CLI::RequiredError("PATH");
-    }
     const RunRecords records = read_records(options.paths);
     const Diagnosis diagnosis = diagnose(records);
     if (!options.html.empty()) {
@@ -119,6 +116,11 @@ Command add_diagnose(CLI::App& app) {
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the text");
     app.add_option("--html", options->html, "also write an HTML page with charts to this file")->type_name("FILE");
     paths->excludes(rules);
+    app.callback([options] {
+        if (options->paths.empty() && !options->rules) {
+            throw CLI::RequiredError("a path, or --rules,");
+        }
+    });
     example(app,
             "  stoker diagnose runs/photos --html photos.html\n"
             "  stoker diagnose rank0.json.gz rank1.json.gz --json");

@@ -8,7 +8,7 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t kWindow = std::size_t{4} << 20;
+constexpr std::size_t kWindow = std::size_t{1} << 20;
 
 enum Class : unsigned char { other, quote, backslash, open, close, control };
 

@@ -64,7 +64,7 @@ class EventList {
     const TraceEvent& operator[](std::size_t i) const { return blocks_[i / kBlock][i % kBlock]; }
 
   private:
-    static constexpr std::size_t kBlock = std::size_t{1} << 16;
+    static constexpr std::size_t kBlock = std::size_t{1} << 12;
     std::vector<std::unique_ptr<TraceEvent[]>> blocks_;
     std::size_t size_ = 0;
 };
