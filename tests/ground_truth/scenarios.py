@@ -100,7 +100,7 @@ def no_workers(rng, data):
 
 def few_workers(rng, data):
     images = data.images("medium", 160, int(rng.integers(700, 900)))
-    return Plan(images, f"batch_size = {rng.choice([8, 16])}\nworkers = 1", MLP + epochs(6))
+    return Plan(images, f"batch_size = {rng.choice([8, 16])}\nworkers = 1", MLP + epochs(8))
 
 
 def storage_bound(rng, data):
@@ -111,7 +111,7 @@ def storage_bound(rng, data):
 
 def decode_bound(rng, data):
     images = data.images("large", 60, int(rng.integers(1500, 1900)))
-    return Plan(images, f"batch_size = {rng.choice([4, 6])}\nworkers = {cores()}", MLP + epochs(4))
+    return Plan(images, f"batch_size = {rng.choice([4, 6])}\nworkers = {cores()}", MLP + epochs(6))
 
 
 def augment_bound(rng, data):
@@ -120,7 +120,7 @@ def augment_bound(rng, data):
         '{op = "color_jitter", brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0.1}, '
         '{op = "random_rotation", degrees = 30}, {op = "resize", size = [32, 32]}, {op = "normalize", preset = "imagenet"}'
     )
-    return Plan(arrays, f"batch_size = 8\nworkers = {cores()}", MLP + epochs(5), ops=ops)
+    return Plan(arrays, f"batch_size = 8\nworkers = {cores()}", MLP + epochs(15), ops=ops)
 
 
 def many_workers(rng, data):

@@ -298,7 +298,7 @@ TEST(Loader, StatsCountTheWork) {
 
 TEST(Loader, ALogSeesEveryPieceOnce) {
     for (const int workers : {0, 3}) {
-        WorkLog log;
+        const auto log = std::make_shared<WorkLog>();
         std::int64_t items = 0;
         StageTimes sum;
         {
@@ -306,12 +306,12 @@ TEST(Loader, ALogSeesEveryPieceOnce) {
                           {.batch_size = 8, .workers = workers, .epochs = 1});
             loader.set_workers(0);  // ends what began before the log
             loader.restore(loader.state());
-            loader.set_log(&log);
+            loader.set_log(log);
             loader.set_workers(workers);
             while (loader.next() != nullptr) {
             }
         }
-        for (const WorkSpan& span : log.take_spans()) {
+        for (const WorkSpan& span : log->take_spans()) {
             EXPECT_LE(span.began, span.ended);
             EXPECT_EQ(span.worker == WorkSpan::kTrainingThread, workers == 0);
             EXPECT_GE(span.batch, 0);
@@ -320,9 +320,18 @@ TEST(Loader, ALogSeesEveryPieceOnce) {
         }
         EXPECT_EQ(items, 40) << workers << " workers";
         EXPECT_EQ(sum.samples, 40);
-        EXPECT_FALSE(log.take_levels().empty());
-        EXPECT_TRUE(log.take_spans().empty()) << "taken already";
+        EXPECT_FALSE(log->take_levels().empty());
+        EXPECT_TRUE(log->take_spans().empty()) << "taken already";
     }
+}
+
+TEST(Loader, APieceKeepsItsLogUntilItIsDone) {
+    Loader loader(std::make_shared<PixelDataset>(400), random_ops(), {.batch_size = 100, .workers = 2});
+    for (int i = 0; i < 200; ++i) {
+        loader.set_log(std::make_shared<WorkLog>());  // the one before goes while workers write to it
+        loader.next();
+    }
+    loader.set_log(nullptr);
 }
 
 TEST(Loader, OtherTypesAreTheFloatsRoundedAndThePixelsThemselves) {

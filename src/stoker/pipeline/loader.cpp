@@ -262,23 +262,37 @@ void Loader::work(int id, Worker& worker) {
     }
 }
 
+void Loader::set_log(std::shared_ptr<WorkLog> log) {
+    const std::lock_guard lock(log_mutex_);
+    log_ = std::move(log);
+    logs_ = log_ != nullptr;
+}
+
+std::shared_ptr<WorkLog> Loader::log() {
+    if (!logs_.load(std::memory_order_relaxed)) {
+        return nullptr;
+    }
+    const std::lock_guard lock(log_mutex_);
+    return log_;
+}
+
 void Loader::run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTimes& times) {
-    WorkLog* const log = log_.load(std::memory_order_acquire);
-    if (log == nullptr) {
+    const std::shared_ptr<WorkLog> to = log();
+    if (to == nullptr) {
         fill_task(task, scratch, times);
         return;
     }
     const auto began = std::chrono::steady_clock::now();
     StageTimes own;
     fill_task(task, scratch, own);
-    log->add({.worker = worker,
-              .batch = task.sequence,
-              .begin = task.begin,
-              .end = task.end,
-              .began = began,
-              .ended = std::chrono::steady_clock::now(),
-              .times = own,
-              .ready = ring_->finished()});
+    to->add({.worker = worker,
+             .batch = task.sequence,
+             .begin = task.begin,
+             .end = task.end,
+             .began = began,
+             .ended = std::chrono::steady_clock::now(),
+             .times = own,
+             .ready = ring_->finished()});
     times += own;
 }
 
@@ -331,8 +345,8 @@ std::shared_ptr<Batch> Loader::next() {
     ++sequence_;
     at_epoch_end_ = sequence_ % batches_per_epoch() == 0;
     std::shared_ptr<Batch> batch = ring_->pop();
-    if (WorkLog* const log = log_.load(std::memory_order_acquire)) {
-        log->taken(ring_->finished());
+    if (const std::shared_ptr<WorkLog> to = log()) {
+        to->taken(ring_->finished());
     }
     if (batch != nullptr && !batch->bad_samples().empty()) {
         count_bad_samples(*batch);

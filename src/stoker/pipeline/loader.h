@@ -92,8 +92,9 @@ class Loader {
 
     LoaderStats stats() const;
 
-    // Records every piece of work from now on; null: none. The log must outlive this object.
-    void set_log(WorkLog* log) { log_ = log; }
+    // Records every piece of work that begins from now on; null: none. A piece that has begun keeps its log until it is
+    // done.
+    void set_log(std::shared_ptr<WorkLog> log);
 
   private:
     // Buffers that a thread reuses for every sample.
@@ -125,6 +126,7 @@ class Loader {
     void open_batch(Batch& batch, std::int64_t sequence) const;
     void prefetch_until(std::int64_t end);
     void prefetch_batch(std::int64_t sequence) const;
+    std::shared_ptr<WorkLog> log();
     void run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTimes& times);
     void fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times);
     void fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& scratch,
@@ -155,7 +157,9 @@ class Loader {
     std::mutex bad_mutex_;       // guards recorded_bad_, and the batches' lists of bad samples while they are filled
     std::unordered_map<std::int64_t, BadSample> recorded_bad_;  // by index
     std::atomic<bool> any_bad_ = false;                         // recorded_bad_ is not empty
-    std::atomic<WorkLog*> log_ = nullptr;
+    std::atomic<bool> logs_ = false;  // log_ is not null; read before each piece, so that no log costs no lock
+    std::mutex log_mutex_;            // guards log_
+    std::shared_ptr<WorkLog> log_;
     StageTimes finished_times_;    // of workers that have ended, and of the caller's thread
     std::mutex prefetch_mutex_;    // guards prefetched_
     std::int64_t prefetched_ = 0;  // the first batch not yet passed to Dataset::prefetch

@@ -73,7 +73,7 @@ void StepProfiler::prepare_next() {
 }
 
 void StepProfiler::start() {
-    loader_.set_log(&log_);
+    loader_.set_log(log_);
     session_.start();
     first_step_ = steps_ + 1;
     profile_.windows.push_back({.begin_ns = system_ns(), .first_step = first_step_});
@@ -94,8 +94,8 @@ Profile StepProfiler::finish() {
     if (session_.running()) {
         stop();
     }
-    profile_.work = log_.take_spans();
-    profile_.ring = log_.take_levels();
+    profile_.work = log_->take_spans();
+    profile_.ring = log_->take_levels();
     std::ranges::stable_sort(profile_.ring, {}, &RingLevel::at);
     return std::exchange(profile_, {});
 }

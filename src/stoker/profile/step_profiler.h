@@ -48,7 +48,7 @@ class StepProfiler final : private PhaseListener {
     Loader& loader_;
     const StepProfilerOptions options_;
     KinetoSession session_;
-    WorkLog log_;
+    std::shared_ptr<WorkLog> log_ = std::make_shared<WorkLog>();  // workers may still write to it after the last step
     Profile profile_;
     std::int64_t steps_ = 0;
     std::int64_t first_step_ = 0;  // of the window that is open

@@ -54,7 +54,7 @@ struct FitOptions {
     std::function<void(const EpochResult&)> on_epoch = nullptr;
     std::function<void(std::int64_t)> on_save = nullptr;  // called with the step of a checkpoint that `save` asked for
     // Called with every line of metrics.jsonl (trace/records_json.h), also where `out` is empty. A line may hold
-    // several records.
+    // several records. With several ranks: on all of them or on none.
     std::function<void(const std::string&)> on_record = nullptr;
     std::function<void(const FailedRun&)> on_failure = nullptr;  // called before `fit` throws, where `out` is set
     const std::atomic<int>* interrupt = nullptr;                 // a value other than 0: write a checkpoint and return

@@ -123,6 +123,8 @@ Resumed Trainer::resume(const std::filesystem::path& checkpoint, const FitOption
         // A finished run keeps its recipe.
         recorder_.resume(resumed.finished && known ? loaded.recipe : recipe,
                          {.bytes = loaded.metrics_bytes, .step = resumed.step, .epochs = resumed.epochs});
+    }
+    if (!resumed.finished) {
         loop_.record_facts();
     }
     return resumed;

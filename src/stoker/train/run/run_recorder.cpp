@@ -201,6 +201,7 @@ void RunRecorder::save(RunState state, Checkpoint checkpoint) {
 }
 
 std::string RunRecorder::finish(const std::string& document, bool was_finished) {
+    on_record_ = nullptr;
     if (!folder_) {
         return document;
     }
@@ -219,6 +220,7 @@ std::string RunRecorder::finish(const std::string& document, bool was_finished) 
 }
 
 void RunRecorder::fail(const std::string& reason, bool trained) {
+    on_record_ = nullptr;
     try {
         if (events_) {
             draw_curves();
