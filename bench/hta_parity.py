@@ -52,7 +52,8 @@ def stoker_numbers(program, path):
 def differences(ours, theirs):
     # Categories that HTA leaves out are 0. A microsecond is HTA's resolution.
     names = defaultdict(float, theirs)
-    return {name: (ours.get(name, 0), names[name]) for name in {*ours, *theirs} if abs(ours.get(name, 0) - names[name]) > max(1, 0.01 * abs(names[name]))}
+    pairs = {name: (ours.get(name, 0), names[name]) for name in {*ours, *theirs}}
+    return {name: (a, b) for name, (a, b) in pairs.items() if abs(a - b) > max(1, 0.01 * abs(b))}
 
 
 def main():
@@ -61,7 +62,7 @@ def main():
     parser.add_argument("--stoker", default="build/release/bin/stoker")
     options = parser.parse_args()
     compared = failed = 0
-    for path in sorted(p for p in options.folder.rglob("*") if p.name.endswith((".json", ".json.gz"))):
+    for path in sorted(p.resolve() for p in options.folder.rglob("*") if p.name.endswith((".json", ".json.gz"))):
         theirs, reason = hta_numbers(path)
         if theirs is None:
             print(f"skipped {path.name}: HTA cannot read it ({reason})")
@@ -70,7 +71,7 @@ def main():
         ours, reason = stoker_numbers(options.stoker, path)
         wrong = {"all": (reason, "numbers")} if ours is None else differences(ours, theirs)
         failed += bool(wrong)
-        print(f"{'DIFFERS' if wrong else 'equal  '} {path.name}: {len(theirs)} numbers{'' if not wrong else f', {wrong}'}")
+        print(f"{'DIFFERS' if wrong else 'equal  '} {path.name}: {len(theirs)} numbers {wrong or ''}")
     print(f"{compared} traces compared, {failed} differ")
     return 1 if failed or not compared else 0
 
