@@ -82,6 +82,11 @@ TEST(DeviceRules, WaitingForBatches) {
     // On a CPU the wait is the loss.
     EXPECT_TRUE(find(made({{Phase::wait, 0.06}}, {}, false), "input-bound"));
     EXPECT_FALSE(find(made({{Phase::wait, 0.04}}, {}, false), "input-bound"));
+    // Runs of Stoker have rules of their own.
+    for (const Finding& finding :
+         diagnose({.kind = "run", .ranks = {made({{Phase::wait, 0.4}}, {}, false)}}).findings) {
+        EXPECT_NE(finding.rule, "input-bound");
+    }
 }
 
 TEST(DeviceRules, NoWorkersIsSaid) {
