@@ -169,7 +169,7 @@ class Walk {
         } else if (name.starts_with("gloo:") || name.starts_with("nccl:") || name.starts_with("c10d::")) {
             out_.collectives.push_back(time);
         }
-        if (!training_) {
+        if (!training_ && !name.starts_with("ProfilerStep#")) {  // steps may have a thread of their own
             return;
         }
         if (name.starts_with("ProfilerStep#")) {
