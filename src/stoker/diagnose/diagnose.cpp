@@ -138,8 +138,8 @@ std::string_view severity_name(Severity severity) {
 std::span<const Rule> rules() {
     static const std::vector<Rule> kRules = [] {
         std::vector<Rule> all;
-        for (const auto family :
-             {input_rules(), host_rules(), run_rules(), device_rules(), operator_rules(), rank_rules()}) {
+        for (const auto family : {input_rules(), trace_input_rules(), host_rules(), run_rules(), device_rules(),
+                                  operator_rules(), rank_rules()}) {
             all.insert(all.end(), family.begin(), family.end());
         }
         return all;

@@ -260,12 +260,9 @@ std::vector<Finding> no_prefetch(const RunRecords& records) {
 }
 
 // The trainer waits, and no rule above knows why.
-std::vector<Finding> input_bound(const RunRecords& records) {
-    if (records.kind == "trace") {
-        return input_bound_trace(records);
-    }
+std::vector<Finding> slow_loader(const RunRecords& records) {
     return for_cause(
-        records, Cause::unknown, "input-bound", [](const RankRecords&, const RunSummary& run, Finding& finding) {
+        records, Cause::unknown, "slow-loader", [](const RankRecords&, const RunSummary& run, Finding& finding) {
             finding.text = fmt::format(
                 "The trainer waits for its data for {:.0f} % of its time. `stoker profile` shows each batch "
                 "and worker.",
@@ -345,9 +342,8 @@ std::span<const Rule> input_rules() {
              "crop and resize first, or store smaller images", augment_bound},
         Rule{"no-prefetch", "the trainer waits while the workers are idle, and `data.prefetch` is 1 or 2",
              "`data.prefetch = 4`", no_prefetch},
-        Rule{"input-bound",
-             "the trainer waits for 5 % of its time, and no other rule knows why; in a trace, with any cause",
-             "`stoker profile`; for a trace `num_workers`, one for each free core, then cheaper loading", input_bound},
+        Rule{"slow-loader", "the trainer waits for 5 % of its time, and no other rule knows why", "`stoker profile`",
+             slow_loader},
         Rule{"cold-cache", "waits of the first epoch are 3 times those of later epochs", "`stoker pack`, or nothing",
              cold_cache},
     };

@@ -2,20 +2,17 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "stoker/diagnose/finding.h"
 
 namespace stoker {
 
-std::span<const Rule> input_rules();     // wait: storage, decoding, workers, prefetch, cache
-std::span<const Rule> host_rules();      // cores, memory, swap, throttling
-std::span<const Rule> run_rules();       // evaluation, checkpoints, batch size, slow steps
-std::span<const Rule> device_rules();    // copies, syncs, launches, precision, GPU memory
-std::span<const Rule> operator_rules();  // what the operators of a profile show
-std::span<const Rule> rank_rules();      // communication, stragglers
-
-// The rule "input-bound" for traces of torch.profiler, which do not show what the workers did.
-std::vector<Finding> input_bound_trace(const RunRecords& records);
+std::span<const Rule> input_rules();        // wait: storage, decoding, workers, prefetch, cache
+std::span<const Rule> trace_input_rules();  // wait, in traces of torch.profiler
+std::span<const Rule> host_rules();         // cores, memory, swap, throttling
+std::span<const Rule> run_rules();          // evaluation, checkpoints, batch size, slow steps
+std::span<const Rule> device_rules();       // copies, syncs, launches, precision, GPU memory
+std::span<const Rule> operator_rules();     // what the operators of a profile show
+std::span<const Rule> rank_rules();         // communication, stragglers
 
 }  // namespace stoker

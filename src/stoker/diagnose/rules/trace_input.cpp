@@ -2,6 +2,7 @@
 // processes did is not in the trace.
 #include "stoker/diagnose/rules/rule_families.h"
 
+#include <array>
 #include <fmt/format.h>
 
 #include "stoker/diagnose/rules/lost_time.h"
@@ -14,14 +15,12 @@ namespace {
 constexpr double kWarn = 0.05;
 constexpr double kCritical = 0.20;
 
-}  // namespace
-
-std::vector<Finding> input_bound_trace(const RunRecords& records) {
+std::vector<Finding> input_bound(const RunRecords& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
         const RunSummary run = summarize(rank);
         const double lost = lost_share(rank, run, Phase::wait);
-        if (lost < kWarn) {
+        if (records.kind != "trace" || lost < kWarn) {
             continue;
         }
         const bool loads_itself = rank.facts.data.workers == 0;
@@ -49,6 +48,17 @@ std::vector<Finding> input_bound_trace(const RunRecords& records) {
         findings.push_back(finding);
     }
     return findings;
+}
+
+}  // namespace
+
+std::span<const Rule> trace_input_rules() {
+    static constexpr std::array kRules = {
+        Rule{"input-bound",
+             "in a trace of torch.profiler, waiting for the loader costs 5 % of the time (critical: 20 %)",
+             "`num_workers`, one for each core that is free; else cheaper loading", input_bound},
+    };
+    return kRules;
 }
 
 }  // namespace stoker
