@@ -108,13 +108,17 @@ class Blocks {
     bool on_first_ = false;
 };
 
-// Trains an MLP on drawn digits. The time of a step is about proportional to the batch.
+// Trains an MLP on drawn digits, in one epoch without an end and without checkpoints. The time of a step is about
+// proportional to the batch.
 Recipe recipe_of(const Options& options, std::int64_t batch) {
-    return endless(parse_recipe(fmt::format("device = \"{}\"\n[data]\ntrain = \"synth:digits?count={}\"\n"
-                                            "batch_size = {}\nworkers = 1\ncache = \"ram\"\n"
-                                            "train_ops = [{{op = \"normalize\", preset = \"mnist\"}}]\n",
-                                            options.device, std::max<std::int64_t>(4 * batch, 4096), batch),
-                                "bench overhead"));
+    Recipe recipe = endless(parse_recipe(fmt::format("device = \"{}\"\n[data]\ntrain = \"synth:digits?count=4096\"\n"
+                                                     "batch_size = {}\nepoch_samples = 200000000\n"
+                                                     "workers = 1\ncache = \"ram\"\n"
+                                                     "train_ops = [{{op = \"normalize\", preset = \"mnist\"}}]\n",
+                                                     options.device, batch),
+                                         "bench overhead"));
+    recipe.train.checkpoint_every = {.count = recipe.train.epochs, .epochs = true};
+    return recipe;
 }
 
 void train(const Recipe& recipe, const std::atomic<int>& stop, const std::function<bool(const at::Device&)>& step) {
@@ -138,21 +142,22 @@ void train(const Recipe& recipe, const std::atomic<int>& stop, const std::functi
 std::int64_t calibrate(const Options& options, double milliseconds, const std::atomic<int>& stop) {
     std::int64_t batch = 64;
     for (int round = 0; round < 3; ++round) {
-        int steps = 0;
         int warm_up = kWarmUpSteps;
-        Clock::time_point start;
-        double passed = 0;
+        Clock::time_point begin;
+        Clock::time_point last;
+        std::vector<double> times;
         train(recipe_of(options, batch), stop, [&](const at::Device& device) {
             synchronize(device);
+            const auto now = Clock::now();
             if (warm_up-- > 0) {
-                start = Clock::now();
-                return true;
+                begin = now;
+            } else {
+                times.push_back(std::chrono::duration<double, std::milli>(now - last).count());
             }
-            ++steps;
-            passed = std::chrono::duration<double>(Clock::now() - start).count();
-            return passed < kCalibrationSeconds;
+            last = now;
+            return times.empty() || now - begin < std::chrono::duration<double>(kCalibrationSeconds);
         });
-        const double factor = milliseconds / (1000 * passed / steps);
+        const double factor = milliseconds / median(times);
         batch = std::max<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(batch) * factor), 1);
     }
     return batch;
