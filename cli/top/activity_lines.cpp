@@ -40,12 +40,12 @@ std::vector<Item> busiest(std::vector<Item> items, std::size_t most, Busy busy) 
 
 void add_disks(const TopView& view, std::vector<ScreenLine>& lines) {
     const ScreenTable table({{"Disk", kName, Align::left, 0},
-                             {"read MB/s", 10, Align::right, 0},
-                             {"req/s", 8, Align::right, 2},
-                             {"ms", 7, Align::right, 1},
-                             {"write MB/s", 12, Align::right, 0},
-                             {"req/s", 8, Align::right, 2},
-                             {"ms", 7, Align::right, 1},
+                             {"read MB/s", 10, Align::right, 1},
+                             {"req/s", 8, Align::right, 4},
+                             {"ms", 7, Align::right, 3},
+                             {"write MB/s", 12, Align::right, 2},
+                             {"req/s", 8, Align::right, 4},
+                             {"ms", 7, Align::right, 3},
                              {"busy", 8, Align::right, 0}});
     const auto disks = busiest(view.host.disks, 6, &DiskRates::busy);
     for (const DiskRates& disk : disks) {
@@ -69,8 +69,8 @@ void add_disks(const TopView& view, std::vector<ScreenLine>& lines) {
 void add_network(const TopView& view, std::vector<ScreenLine>& lines) {
     const ScreenTable table({{"Network", kName, Align::left, 0},
                              {"in MB/s", 10, Align::right, 0},
-                             {"out MB/s", 12, Align::right, 0},
-                             {"lost packets/s", 16, Align::right, 1}});
+                             {"out MB/s", 12, Align::right, 1},
+                             {"lost packets/s", 16, Align::right, 2}});
     const auto traffic = [](const NetworkRates& rates) { return rates.received_bytes + rates.sent_bytes; };
     const auto interfaces = busiest(view.host.network, 4, traffic);
     if (!interfaces.empty()) {
@@ -119,13 +119,13 @@ std::vector<ScreenTable::Cell> run_cells(const LiveRun& run) {
 
 void add_runs(const TopView& view, std::vector<ScreenLine>& lines) {
     const ScreenTable table({{"Run", kName, Align::left, 0},
-                             {"step", 10, Align::right, 2},
-                             {"ms a step", 11, Align::right, 0},
+                             {"step", 10, Align::right, 4},
+                             {"ms a step", 11, Align::right, 2},
                              {"wait", 7, Align::right, 0},
-                             {"images/s", 10, Align::right, 0},
-                             {"ready", 7, Align::right, 4},
-                             {"loss", 10, Align::right, 3},
-                             {"written", 14, Align::right, 1}});
+                             {"images/s", 10, Align::right, 1},
+                             {"ready", 7, Align::right, 6},
+                             {"loss", 10, Align::right, 5},
+                             {"written", 14, Align::right, 3}});
     if (view.runs.empty()) {
         lines.push_back({.pieces = {{"Run     ", Tone::title}, {"no training run of this user", Tone::dim}}, .rank = 9});
         return;
@@ -139,10 +139,10 @@ void add_runs(const TopView& view, std::vector<ScreenLine>& lines) {
 void add_processes(const TopView& view, std::vector<ScreenLine>& lines) {
     const ScreenTable table({{"Process", kName - 4, Align::left, 0},
                              {"cores", 7, Align::right, 0},
-                             {"memory GiB", 12, Align::right, 1},
-                             {"read MB/s", 11, Align::right, 2},
-                             {"threads", 9, Align::right, 3},
-                             {"  command", 12, Align::left, 0, true}});
+                             {"memory GiB", 12, Align::right, 2},
+                             {"read MB/s", 11, Align::right, 3},
+                             {"threads", 9, Align::right, 4},
+                             {"  command", 12, Align::left, 1, true}});
     constexpr int kFirst = 10;  // the others give way to the blank lines
     lines.push_back(table.header());
     int rank = 1;

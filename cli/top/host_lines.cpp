@@ -127,7 +127,7 @@ void add_cpu(const TopView& view, std::vector<ScreenLine>& lines) {
     }
     if (host.throttled) {
         line.add(fmt::format("  quota exceeded {} of the time", percent(*host.throttled)),
-                 tone_of(*host.throttled, 0.05, 0.2));
+                 tone_of(*host.throttled, 0.05, 0.2), 1);
     }
     if (host.load) {
         line.add(fmt::format("  load {:.1f}", host.load->one), Tone::plain, 1);

@@ -11,6 +11,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/statistics.h"
 #include "stoker/monitor/counter_text.h"
 #include "stoker/track/run_record.h"
 
@@ -50,12 +51,6 @@ std::optional<Step> parse_step(const Json& json) {
         step.wait += phase == "wait" ? seconds : 0;
     }
     return step;
-}
-
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, middle);
-    return *middle;
 }
 
 // The end of the file, and how long ago it was written.

@@ -40,7 +40,8 @@ void fit_line(ScreenLine& line, int columns) {
     }
     int room = columns;
     for (Piece& piece : line.pieces) {
-        piece.text = cut_to_width(piece.text, static_cast<std::size_t>(std::max(room, 0)));
+        const bool fits = static_cast<int>(display_width(piece.text)) <= room;
+        piece.text = piece.whole && !fits ? "" : cut_to_width(piece.text, static_cast<std::size_t>(std::max(room, 0)));
         room -= static_cast<int>(display_width(piece.text));
     }
 }
@@ -77,6 +78,7 @@ ScreenLine ScreenTable::header(int rank) const {
     ScreenLine line{.pieces = {}, .rank = rank};
     for (const Column& column : columns_) {
         line.add(padded(column.title, column), line.pieces.empty() ? Tone::title : Tone::dim, column.rank);
+        line.pieces.back().whole = column.align == Align::right;
     }
     return line;
 }
@@ -86,6 +88,7 @@ ScreenLine ScreenTable::row(const std::vector<Cell>& cells, int rank) const {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
         line.add(padded(cells.at(i).text, columns_[i]), cells[i].tone, columns_[i].rank);
         line.pieces.back().least = columns_[i].flexible ? columns_[i].width : 0;
+        line.pieces.back().whole = columns_[i].align == Align::right;
     }
     return line;
 }

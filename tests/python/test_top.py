@@ -257,6 +257,21 @@ def test_the_screen_fits(live, fake_driver, columns, rows):
     assert screen.end() == 0
 
 
+def test_a_narrow_screen_leaves_columns_out_and_cuts_no_number(live, held_run):
+    held_run("\n".join(step_line(step, loss=2.0, ready=1) for step in range(1, 301)))
+    screen = live(40, 60)
+    lines = screen.wait_for(lambda lines: any("made-up" in line for line in lines))
+    header = next(line for line in lines if line.startswith("Run"))
+    row = next(line for line in lines if "made-up" in line)
+    assert header.split() == ["Run", "wait", "images/s"]
+    assert row.split() == ["made-up", "10", "%", "6,400"]
+    disks = next((line for line in lines if line.startswith("Disk")), "Disk read MB/s busy")
+    assert disks.split() == ["Disk", "read", "MB/s", "busy"]
+    assert next(line for line in lines if line.startswith("Process")).split() == ["Process", "cores", "command"]
+    screen.press("q")
+    assert screen.end() == 0
+
+
 @pytest.mark.parametrize("columns, rows", [(20, 5), (1, 1), (300, 100)])
 def test_no_size_breaks_it(live, columns, rows):
     screen = live(columns, rows)

@@ -6,6 +6,7 @@
 
 #include "stoker/base/byte_text.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/statistics.h"
 
 namespace stoker {
 namespace {
@@ -135,9 +136,7 @@ double median_step_us(const std::vector<StepEntry>& steps) {
     for (const StepEntry& step : steps) {
         us.push_back(static_cast<double>(step.host.total().count()) / 1e3);
     }
-    const auto middle = us.begin() + static_cast<std::ptrdiff_t>(us.size() / 2);
-    std::ranges::nth_element(us, middle);
-    return *middle;
+    return median(std::move(us));
 }
 
 std::vector<FactGroup> fact_groups(const RunRecords& records) {
