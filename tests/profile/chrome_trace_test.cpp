@@ -171,6 +171,19 @@ TEST(ChromeTrace, NamesAreEscaped) {
     EXPECT_EQ(trace_of(profile)["traceEvents"].empty(), false);
 }
 
+TEST(ChromeTrace, KernelsThatOverlapOnAStreamAreNoRanges) {
+    Profile profile = made_profile();
+    profile.events.push_back(made_event(ProfiledKind::kernel, "other", 660, 740, 78));
+    profile.events.back().thread = 7;
+    std::vector<std::string> titles;
+    for (const Json& event : trace_of(profile)["traceEvents"]) {
+        if (event["name"] == "thread_name" && event["pid"] == 0) {
+            titles.push_back(event["args"]["name"]);
+        }
+    }
+    EXPECT_EQ(titles, (std::vector<std::string>{"stream 7", "stream 7"}));
+}
+
 TEST(TraceLanes, NestedAndLaterSlicesKeepTheirThread) {
     TraceLanes lanes;
     EXPECT_EQ(lanes.place(1, 5, 0, 10), 5);

@@ -4,11 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "profile/made_profile.h"
+#include "support/temp_dir.h"
 
 namespace stoker {
 namespace {
@@ -36,13 +41,13 @@ TEST(StackExports, TheSameStackInTwoStepsIsOneLine) {
         again.name = again.name == "ProfilerStep#1" ? "ProfilerStep#2" : again.name;
         profile.events.push_back(again);
     }
-    EXPECT_THAT(collapsed_stacks(stacks_of(profile)), testing::HasSubstr("forward;aten::linear;aten::addmm 400\n"));
+    EXPECT_THAT(collapsed_stacks(stacks_of(profile)), ::testing::HasSubstr("forward;aten::linear;aten::addmm 400\n"));
 }
 
 TEST(StackExports, ASemicolonInANameSplitsNoFrame) {
     Profile profile = made_profile();
     profile.events[3].name = "a;b";
-    EXPECT_THAT(collapsed_stacks(stacks_of(profile)), testing::HasSubstr("training thread;a:b;aten::linear 90\n"));
+    EXPECT_THAT(collapsed_stacks(stacks_of(profile)), ::testing::HasSubstr("training thread;a:b;aten::linear 90\n"));
 }
 
 TEST(StackExports, WorkersHaveStacksOfTheirOwn) {
@@ -53,7 +58,7 @@ TEST(StackExports, WorkersHaveStacksOfTheirOwn) {
     span.times[Stage::augment] = std::chrono::microseconds(40);
     profile.work = {span};
     EXPECT_THAT(collapsed_stacks(stacks_of(profile)),
-                testing::HasSubstr("worker 1;batch 20\nworker 1;batch;read 30\nworker 1;batch;augment 40\n"));
+                ::testing::HasSubstr("worker 1;batch 20\nworker 1;batch;read 30\nworker 1;batch;augment 40\n"));
 }
 
 TEST(StackExports, SpeedscopeEventsAreBalancedAndInOrder) {
@@ -88,7 +93,26 @@ TEST(StackExports, PstatsIsAMarshalledDictionary) {
     const std::string file = pstats_file(stacks_of(made_profile()));
     EXPECT_EQ(file.front(), '{');
     EXPECT_EQ(file.back(), '0');
-    EXPECT_THAT(file, testing::HasSubstr("aten::addmm"));
+    EXPECT_THAT(file, ::testing::HasSubstr("aten::addmm"));
+}
+
+TEST(StackExports, PstatsCountsTheCallsOfARecursiveFunction) {
+    Profile profile;
+    profile.events = {made_event(ProfiledKind::range, "f", 0, 100), made_event(ProfiledKind::op, "g", 10, 90, 1),
+                      made_event(ProfiledKind::op, "g", 20, 60, 2), made_event(ProfiledKind::op, "g", 30, 40, 3)};
+    const testing::TempDir folder;
+    const std::filesystem::path file = folder.path() / "recursive.pstats";
+    const std::string bytes = pstats_file(stacks_of(profile));
+    std::ofstream(file, std::ios::binary) << bytes;
+    // Functions: primitive calls, calls, own and whole seconds. Callers: calls, primitive calls, own and whole seconds.
+    const std::string script =
+        "import pstats, sys\n"
+        "stats = {name: v for (_, _, name), v in pstats.Stats(sys.argv[1]).stats.items()}\n"
+        "ms = lambda t: (t[0], t[1], round(t[2] * 1e6), round(t[3] * 1e6))\n"
+        "assert ms(stats[\"g\"]) == (1, 3, 80, 80), stats[\"g\"]\n"
+        "callers = {name: ms(v) for (_, _, name), v in stats[\"g\"][4].items()}\n"
+        "assert callers == {\"f\": (1, 1, 40, 80), \"g\": (2, 0, 40, 0)}, callers\n";
+    EXPECT_EQ(std::system(fmt::format("python3 -c '{}' '{}'", script, file.string()).c_str()), 0);
 }
 
 }  // namespace

@@ -174,13 +174,13 @@ void KinetoSession::start() {
 }
 
 void KinetoSession::stop(Profile& profile) {
-    running_ = false;
     const RestoreLogLevel restore{log_level_};
     if (options_.cuda) {  // or the kernels that still run would be missing
         const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
         guard.synchronizeDevice(guard.getDevice().index());
     }
     const std::unique_ptr<kineto::ProfilerResult> result = kineto::disableProfiler();
+    running_ = false;
     for (const kineto::KinetoEvent& event : result->events()) {
         if (!event.isHiddenEvent() && event.name() != "[memory]") {
             profile.events.push_back(event_of(event, options_));

@@ -145,9 +145,10 @@ void write_key(MarshalWriter& out, const std::string& name) {
     out.text(name);
 }
 
-void write_times(MarshalWriter& out, const FunctionTimes& times) {
-    out.integer(times.primitive);
-    out.integer(times.calls);
+// Python's pstats has the primitive calls of a function first, and of a caller all calls.
+void write_times(MarshalWriter& out, const FunctionTimes& times, bool of_caller) {
+    out.integer(of_caller ? times.calls : times.primitive);
+    out.integer(of_caller ? times.primitive : times.calls);
     out.real(static_cast<double>(times.own_ns) / 1e9);
     out.real(static_cast<double>(times.total_ns) / 1e9);
 }
@@ -201,12 +202,12 @@ std::string pstats_file(std::span<const ThreadStacks> threads) {
     for (const auto& [name, times] : functions) {
         write_key(out, name);
         out.tuple(5);
-        write_times(out, times);
+        write_times(out, times, /*of_caller=*/false);
         out.begin_dict();
         for (const auto& [caller, share] : times.callers) {
             write_key(out, caller);
             out.tuple(4);
-            write_times(out, share);
+            write_times(out, share, /*of_caller=*/true);
         }
         out.end_dict();
     }

@@ -10,6 +10,8 @@ namespace stoker {
 
 class TraceLanes {
   public:
+    static constexpr std::int64_t kLane = 100'000'000;  // above all numbers of threads and streams
+
     // A number for the slice [start, end) of `thread` in `process`: `thread` itself where the slice lies within the
     // slices that are open there, or after them. Slices of one thread must come in the order of their starts, longer
     // ones first.
@@ -27,8 +29,6 @@ class TraceLanes {
     }
 
   private:
-    static constexpr std::int64_t kLane = 100'000'000;  // above all numbers of threads and streams
-
     std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>> open_;  // ends, outermost first
 };
 
