@@ -11,6 +11,8 @@ TEST(Pluralize, HasCommasAndTheNounsNumber) {
     EXPECT_EQ(pluralize(1, "image"), "1 image");
     EXPECT_EQ(pluralize(999, "image"), "999 images");
     EXPECT_EQ(pluralize(12'345, "bad sample"), "12,345 bad samples");
+    EXPECT_EQ(pluralize(2, "batch"), "2 batches");
+    EXPECT_EQ(pluralize(2, "epoch"), "2 epochs");
     EXPECT_EQ(pluralize(1, "class"), "1 class");
     EXPECT_EQ(pluralize(2, "class"), "2 classes");
 }

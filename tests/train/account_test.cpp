@@ -156,11 +156,11 @@ TEST_P(HealthyRun, LeavesLittleUnmeasured) {
     Trainer trainer(recipe);
     const TrainResult result = trainer.fit({.out = folder / "run"});
     EXPECT_LE(result.account.share(Phase::unmeasured), 0.05);
-    std::vector<Phase> phases = {Phase::wait, Phase::copy, Phase::optimizer, Phase::evaluate, Phase::checkpoint};
+    std::vector<Phase> phases = {Phase::wait, Phase::copy, Phase::sync, Phase::evaluate, Phase::checkpoint};
     if (GetParam() == "auto") {
         phases.push_back(Phase::step);
     } else {
-        phases.insert(phases.end(), {Phase::forward, Phase::backward});
+        phases.insert(phases.end(), {Phase::forward, Phase::backward, Phase::optimizer});
     }
     for (const Phase phase : phases) {
         EXPECT_GT(result.account.share(phase), 0) << phase_name(phase);

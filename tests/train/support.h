@@ -128,13 +128,16 @@ inline std::string text_of(const std::filesystem::path& file) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// metrics.jsonl without times.
+// The steps and epochs of metrics.jsonl, without what depends on time.
 inline std::string metrics_of(const std::filesystem::path& run) {
     std::ifstream in(run / "metrics.jsonl");
     std::string text;
     for (std::string line; std::getline(in, line);) {
         nlohmann::ordered_json json = nlohmann::ordered_json::parse(line);
-        for (const char* key : {"us", "seconds", "images_per_second"}) {
+        if (json["type"] != "step" && json["type"] != "epoch") {
+            continue;
+        }
+        for (const char* key : {"us", "ready", "seconds", "images_per_second"}) {
             json.erase(key);
         }
         text += json.dump() + "\n";

@@ -15,7 +15,7 @@ std::string with_commas(double value) {
 }
 
 std::string plural(std::int64_t count, const std::string& noun) {
-    return count == 1 ? noun : noun + (noun.ends_with('s') || noun.ends_with("ch") ? "es" : "s");
+    return count == 1 ? noun : noun + (noun.ends_with('s') || noun.ends_with("tch") ? "es" : "s");
 }
 
 std::string pluralize(std::int64_t count, const std::string& noun) {
