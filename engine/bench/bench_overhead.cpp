@@ -39,6 +39,7 @@ constexpr double kBlockSeconds = 0.25;
 constexpr int kLeastSteps = 2;
 constexpr int kMostSteps = 50;  // after so many steps losses are read and records written
 constexpr int kWarmUpSteps = 10;
+constexpr int kLeastPairs = 6;  // fewer have no 95 % interval; even, so that blocks end in fours
 constexpr double kCalibrationSeconds = 1;
 
 // Runs until `seconds` are over, and calls `set` before each block.
@@ -47,7 +48,7 @@ class Blocks {
     Blocks(double seconds, int steps, std::function<void(bool)> set)
         : seconds_(seconds), steps_(steps), set_(std::move(set)) {}
 
-    // After each step. False once the time is over.
+    // After each step. False once the time is over and there are enough pairs.
     bool step(const at::Device& device) {
         if (warm_up_ > 0) {
             if (--warm_up_ == 0) {
@@ -62,7 +63,8 @@ class Blocks {
         }
         synchronize(device);
         finish();
-        if (std::chrono::duration<double>(Clock::now() - first_).count() > seconds_) {
+        const bool over = std::chrono::duration<double>(Clock::now() - first_).count() > seconds_;
+        if (over && block_ == 0 && std::ssize(ratios_) >= kLeastPairs) {
             set_(true);
             return false;
         }
@@ -205,8 +207,8 @@ void measure(const Options& options, Row& row, const std::atomic<int>& stop) {
     print_stderr("steps of {} ms{}, batches of {}\n", row.milliseconds, row.busy ? ", all cores busy" : "", row.batch);
     const std::vector<double> ratios = ratios_of(options, row, stop, set_accounting);
     row.pairs = ratios.size();
-    row.cost = share(bootstrap_median(ratios));
-    row.control = share(bootstrap_median(ratios_of(options, row, stop, [](bool) {})));
+    row.cost = share(median_interval(ratios));
+    row.control = share(median_interval(ratios_of(options, row, stop, [](bool) {})));
 }
 
 std::string percent(const Estimate& estimate) {

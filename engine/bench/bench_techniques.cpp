@@ -262,7 +262,7 @@ Command add_bench_techniques(CLI::App& app) {
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "device=cpu");
     add_number(app, "--seconds", options->seconds, "seconds of each measurement", 0.05, 600.0);
-    add_number(app, "--pairs", options->pairs, "measurements of each technique, in turn with the baseline", 1, 1000);
+    add_number(app, "--pairs", options->pairs, "measurements of each technique, in turn with the baseline", 6, 1000);
     add_number(app, "--samples", options->samples, "samples of the training data that are used; 0: all", 0,
                std::int64_t{1} << 40);
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");

@@ -1,8 +1,9 @@
-// Medians and bootstrap intervals; the coverage of the intervals on made-up noise.
+// Medians and their intervals; the coverage of the intervals on made-up noise.
 #include "stoker/base/statistics.h"
 
 #include <gtest/gtest.h>
 
+#include "stoker/base/error.h"
 #include "stoker/base/rng.h"
 
 namespace stoker {
@@ -31,26 +32,46 @@ TEST(Statistics, Quantile) {
     EXPECT_DOUBLE_EQ(quantile({0, 10}, 0.25), 2.5);
 }
 
-TEST(Statistics, TheSameValuesGiveTheSameInterval) {
-    const std::vector<double> values = noisy(1.1, 0.05, 9, 1);
-    const Estimate one = bootstrap_median(values);
-    const Estimate two = bootstrap_median(values);
-    EXPECT_EQ(one.low, two.low);
-    EXPECT_EQ(one.high, two.high);
-    EXPECT_LE(one.low, one.median);
-    EXPECT_LE(one.median, one.high);
-    EXPECT_EQ(one.median, median(values));
+TEST(Statistics, NothingHasNoMedian) {
+    EXPECT_THROW(median({}), InvalidArgument);
+    EXPECT_THROW(quantile({}, 0.5), InvalidArgument);
+    EXPECT_THROW(median_interval({}), InvalidArgument);
 }
 
-// A bootstrap of few values covers a little less than 95 %.
-TEST(Statistics, TheIntervalHoldsTheTrueRatio) {
-    int held = 0;
-    constexpr int kTrials = 200;
-    for (int i = 0; i < kTrials; ++i) {
-        const Estimate found = bootstrap_median(noisy(1.2, 0.1, 15, static_cast<std::uint64_t>(i)));
-        held += found.low <= 1.2 && 1.2 <= found.high ? 1 : 0;
+// The ranks are those of the published tables of the sign test.
+TEST(Statistics, TheIntervalOfAMedian) {
+    const auto interval = [](int count) {
+        std::vector<double> values;
+        for (int i = count; i > 0; --i) {
+            values.push_back(i);
+        }
+        return median_interval(values);
+    };
+    for (int count = 1; count <= 5; ++count) {
+        EXPECT_FALSE(interval(count).has_interval()) << count;
+        EXPECT_EQ(decide(interval(count), 0.02), Decision::open) << count;
     }
-    EXPECT_GE(held, kTrials * 90 / 100);
+    EXPECT_EQ(interval(6).low, 1);
+    EXPECT_EQ(interval(6).median, 3.5);
+    EXPECT_EQ(interval(6).high, 6);
+    EXPECT_EQ(interval(8).low, 1);
+    EXPECT_EQ(interval(9).low, 2);
+    EXPECT_EQ(interval(9).high, 8);
+    EXPECT_EQ(interval(15).low, 4);
+    EXPECT_EQ(interval(15).high, 12);
+    EXPECT_EQ(interval(10'000).low, 4902);  // 2^-10000 is no double
+}
+
+TEST(Statistics, TheIntervalHoldsTheTrueRatio) {
+    constexpr int kTrials = 2000;
+    for (const int count : {6, 7, 9, 15}) {
+        int held = 0;
+        for (int i = 0; i < kTrials; ++i) {
+            const Estimate found = median_interval(noisy(1.2, 0.1, count, static_cast<std::uint64_t>(i)));
+            held += found.low <= 1.2 && 1.2 <= found.high ? 1 : 0;
+        }
+        EXPECT_GE(held, kTrials * 94 / 100) << count;
+    }
 }
 
 TEST(Statistics, DecidesWhenTheWholeIntervalIsOnOneSide) {
@@ -63,7 +84,7 @@ TEST(Statistics, DecidesWhenTheWholeIntervalIsOnOneSide) {
 TEST(Statistics, EqualContendersAreNotCalledBetter) {
     int better = 0;
     for (int i = 0; i < 200; ++i) {
-        better += decide(bootstrap_median(noisy(1.0, 0.06, 7, static_cast<std::uint64_t>(i))), 0.02) == Decision::better
+        better += decide(median_interval(noisy(1.0, 0.06, 7, static_cast<std::uint64_t>(i))), 0.02) == Decision::better
                       ? 1
                       : 0;
     }

@@ -194,7 +194,7 @@ def test_wrong_usage(stoker, slow, tmp_path):
 
 def test_techniques(stoker, slow):
     document = stoker(
-        "bench", "techniques", slow, "--seconds", "0.1", "--pairs", "3", "--samples", "24", "--json"
+        "bench", "techniques", slow, "--seconds", "0.1", "--pairs", "6", "--samples", "24", "--json"
     ).json()
     rows = {row["name"]: row for row in document["techniques"]}
     assert document["device"] == "cpu" and document["plain"]["images_per_second"] > 0
@@ -212,8 +212,14 @@ def test_overhead(stoker):
     free, busy = document["rows"]
     assert not free["all_cores_busy"] and busy["all_cores_busy"]
     for row in (free, busy):
-        assert row["step_ms"] == 2 and row["pairs"] >= 1 and row["batch_size"] >= 1
+        assert row["step_ms"] == 2 and row["pairs"] >= 6 and row["batch_size"] >= 1
         for part in ("account", "control"):
             low, high = row[part]["interval"]
             assert low <= row[part]["median"] <= high and -0.9 < row[part]["median"] < 5
         assert row["below_1_percent"] == (row["account"]["interval"][1] < 0.01)
+
+
+def test_overhead_of_long_steps_in_a_short_time(stoker):
+    document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "60", "--device", "cpu", "--json").json()
+    for row in document["rows"]:
+        assert row["pairs"] == 6 and None not in row["account"]["interval"] + row["control"]["interval"]

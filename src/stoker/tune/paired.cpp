@@ -3,18 +3,8 @@
 namespace stoker {
 namespace {
 
-// Three pairs decide where all of them lie on one side by this much.
-constexpr int kFewPairs = 3;
-constexpr double kLargeDifference = 0.08;
-
-Decision decide_paired(const Estimate& ratio, std::size_t pairs, const PairedOptions& options) {
-    if (pairs >= static_cast<std::size_t>(options.least)) {
-        return decide(ratio, options.margin);
-    }
-    const bool large =
-        ratio.low > 1 + options.margin + kLargeDifference || ratio.high < 1 + options.margin - kLargeDifference;
-    return pairs >= kFewPairs && large ? decide(ratio, options.margin) : Decision::open;
-}
+// Pairs between two looks at the interval: each look is a chance to be wrong.
+constexpr std::size_t kPairsBetweenLooks = 3;
 
 }  // namespace
 
@@ -30,8 +20,11 @@ PairedResult compare_paired(const std::function<double()>& a, const std::functio
         result.a.push_back(a_first ? first : second);
         result.b.push_back(a_first ? second : first);
         ratios.push_back(result.b.back() / result.a.back());
-        result.ratio = bootstrap_median(ratios);
-        result.decision = decide_paired(result.ratio, ratios.size(), options);
+        result.ratio = median_interval(ratios);
+        const auto least = static_cast<std::size_t>(options.least);
+        if (ratios.size() >= least && (ratios.size() - least) % kPairsBetweenLooks == 0) {
+            result.decision = decide(result.ratio, options.margin);
+        }
     }
     return result;
 }

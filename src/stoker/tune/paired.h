@@ -10,12 +10,12 @@ namespace stoker {
 
 struct PairedOptions {
     double margin = 0.02;  // a gain below this does not count
-    int least = 5;         // pairs; three where the difference is large
+    int least = 6;         // pairs; fewer have no interval of 95 %
     int most = 15;
 };
 
 struct PairedResult {
-    Estimate ratio = {};  // of b's rate to a's
+    Estimate ratio = {};  // of b's rate to a's; no interval for fewer than six pairs
     Decision decision = Decision::open;
     std::vector<double> a = {};  // rates, pair by pair
     std::vector<double> b = {};
