@@ -17,15 +17,19 @@ struct Options {
     std::string recipe;
     std::vector<std::string> sets;
     std::int64_t samples = 0;
+    std::uint64_t seed_offset = 0;
     bool probe = false;
     bool single_tensor = false;
 };
 
 int run(const Options& options) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    keep_stdout_for_answers();
     try {
+        Recipe recipe = read_recipe(options.recipe, options.sets);
+        recipe.seed += options.seed_offset;
         const TrialOptions trial{
-            .recipe = read_recipe(options.recipe, options.sets),
+            .recipe = std::move(recipe),
             .samples = options.samples,
             .probe = options.probe,
             .kernel = options.single_tensor ? OptimizerKernel::single_tensor : OptimizerKernel::fused};
@@ -47,6 +51,8 @@ Command add_trial(CLI::App& app) {
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "data.workers=4");
     add_number(app, "--samples", options->samples, "use at most so many samples; 0: all", 0, std::int64_t{1} << 40);
+    add_number(app, "--seed-offset", options->seed_offset, "added to the recipe's seed: another order of the samples",
+               std::uint64_t{0}, std::uint64_t{1} << 40);
     app.add_flag("--probe", options->probe, "costs one by one instead of training");
     app.add_flag("--single-tensor", options->single_tensor, "an optimizer without fused kernels");
     return [options] { return run(*options); };

@@ -9,12 +9,14 @@
 namespace stoker::cli {
 
 OpenTrial trial_opener(const std::string& recipe_path, const std::atomic<int>& stop) {
-    return [recipe_path, &stop](const TrialSpec& spec) -> std::unique_ptr<Trial> {
+    return [recipe_path, &stop, opened = 0](const TrialSpec& spec) mutable -> std::unique_ptr<Trial> {
         std::vector<std::string> command = {program_path().string(), kTrial.name, recipe_path};
         for (const std::string& set : spec.sets) {
             command.insert(command.end(), {"--set", set});
         }
         command.insert(command.end(), {"--samples", std::to_string(spec.samples)});
+        // In another order than the other trials: none reads what another has just brought into the page cache.
+        command.insert(command.end(), {"--seed-offset", std::to_string(opened++)});
         if (spec.probe) {
             command.emplace_back("--probe");
         }

@@ -52,7 +52,9 @@ class TrainingTrial {
         }
         watch_.add(trainer_.train_loader().batch_sampler().samples(at.batch - 1));
         if (watch_.seconds() >= request_->seconds) {
-            answer(to_json(watch_.end(trainer_.account().sum())));
+            const Measurement done = watch_.end(trainer_.account().sum());
+            watch_.wait_for_rest();  // the ring fills up before another trial is measured
+            answer(to_json(done));
             skipped_ = stored_batches();
             if (wait() && skipped_ == 0) {
                 watch_.begin(trainer_.account().sum());

@@ -2,14 +2,18 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
-#include <cstdio>
 #include <iostream>
+#include <span>
 #include <sstream>
+#include <thread>
 
-#include "cli/terminal/print.h"
 #include "stoker/base/cpu_cores.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/process_memory.h"
 #include "stoker/bridge/torch_cuda.h"
@@ -20,6 +24,12 @@ namespace stoker::cli {
 namespace {
 
 constexpr std::int64_t kEpochs = std::int64_t{1} << 30;
+
+// At rest a process takes less CPU time in a window than this share of it.
+constexpr std::chrono::milliseconds kRestWindow{40};
+constexpr double kRestShare = 0.05;
+
+Descriptor answers;  // of this process
 
 double process_cpu_seconds() {
     rusage usage{};
@@ -53,9 +63,17 @@ std::optional<TrialRequest> read_request() {
     return request;
 }
 
+void keep_stdout_for_answers() {
+    answers = Descriptor(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    const Descriptor nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (answers.get() < 0 || nowhere.get() < 0 || dup2(nowhere.get(), STDOUT_FILENO) < 0) {
+        throw errno_error("standard output", "a descriptor for answers alone");
+    }
+}
+
 void answer(const std::string& line) {
-    write_stdout(line + "\n");
-    std::fflush(stdout);
+    const std::string whole = line + "\n";
+    write_bytes(answers.get(), std::as_bytes(std::span(whole)));
 }
 
 Recipe endless(Recipe recipe) {
@@ -127,6 +145,19 @@ Measurement Stopwatch::end(const StepRecord& account) const {
     subtract(done.workers.times, workers_.times);
     done.workers.samples -= workers_.samples;
     return done;
+}
+
+void Stopwatch::wait_for_rest() const {
+    const auto start = Clock::now();
+    bool at_rest = false;
+    while (!at_rest && std::chrono::duration<double>(Clock::now() - start).count() < kMostRestSeconds) {
+        const auto samples = loader_.stats().workers.samples;
+        const double before = process_cpu_seconds();
+        std::this_thread::sleep_for(kRestWindow);
+        const double used = process_cpu_seconds() - before;
+        at_rest = used < kRestShare * std::chrono::duration<double>(kRestWindow).count() &&
+                  loader_.stats().workers.samples == samples;
+    }
 }
 
 }  // namespace stoker::cli

@@ -36,6 +36,10 @@ class Stopwatch {
     std::int64_t steps() const { return steps_; }
     Measurement end(const StepRecord& account = {}) const;
 
+    // Waits until the loader has filled its ring and no thread of the process works, at most kMostRestSeconds.
+    void wait_for_rest() const;
+    static constexpr double kMostRestSeconds = 30;  // less than the parent waits for an answer
+
   private:
     using Clock = std::chrono::steady_clock;
 
@@ -49,6 +53,9 @@ class Stopwatch {
     std::int64_t steps_ = 0;
 };
 
+// From now on standard output alone has the answers: what else this process prints there (ONEDNN_VERBOSE=1) is lost.
+// Throws IoError.
+void keep_stdout_for_answers();
 void answer(const std::string& line);
 
 }  // namespace stoker::cli

@@ -70,7 +70,7 @@ TrialProcess::TrialProcess(std::vector<std::string> command, const std::atomic<i
         child_ = spawn(command, childs.get());
     }
     try {
-        facts_ = parse_trial_facts(read_line(limit_seconds_));
+        facts_ = parse_trial_facts(read_line(kStartSeconds));
     } catch (...) {
         end();
         throw;
@@ -98,7 +98,9 @@ Measurement TrialProcess::ask(const std::string& request, double seconds, int co
     if (send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) != std::ssize(line)) {
         fail_ended();
     }
-    return parse_measurement(read_line(seconds + limit_seconds_));
+    const Measurement measured = parse_measurement(read_line(seconds + (started_ ? limit_seconds_ : kStartSeconds)));
+    started_ = true;
+    return measured;
 }
 
 std::string TrialProcess::read_line(double limit_seconds) {

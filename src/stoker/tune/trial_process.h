@@ -16,7 +16,8 @@ class TrialProcess final : public Trial {
   public:
     // Starts `command`, which writes a line of TrialFacts and then answers each line on its standard input with one on
     // its standard output: a Measurement, or {"error": reason}. It is killed when this object ends, and where an answer
-    // takes `limit_seconds` more than was asked for. Throws TrialFailed and TrialStopped. `stop` must outlive this.
+    // takes `limit_seconds` more than was asked for; until the first measurement, which may fill a cache or compile,
+    // kStartSeconds more. Throws TrialFailed and TrialStopped. `stop` must outlive this.
     TrialProcess(std::vector<std::string> command, const std::atomic<int>& stop, double limit_seconds = 60);
     TrialProcess(const TrialProcess&) = delete;
     TrialProcess& operator=(const TrialProcess&) = delete;
@@ -26,6 +27,8 @@ class TrialProcess final : public Trial {
 
     Measurement ask(const std::string& request, double seconds, int count = 0) override;
 
+    static constexpr double kStartSeconds = 600;
+
   private:
     std::string read_line(double limit_seconds);
     [[noreturn]] void fail_ended();
@@ -33,6 +36,7 @@ class TrialProcess final : public Trial {
 
     const std::atomic<int>& stop_;
     double limit_seconds_;
+    bool started_ = false;  // it has measured
     pid_t child_ = -1;
     Descriptor socket_;
     std::string unread_;  // received after the last line

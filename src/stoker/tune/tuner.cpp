@@ -29,15 +29,23 @@ class Tuner {
         : recipe_(recipe), given_sets_(sets), options_(options), open_(open) {}
 
     TuneResult run() {
-        measure_baseline();
         try {
-            probe_baseline();
+            measure_baseline();
+        } catch (const TrialFailed& error) {
+            throw TrialFailed(fmt::format("the recipe as it is cannot be measured: {}", error.what()));
+        }
+        try {
+            try {
+                probe_baseline();
+            } catch (const TrialFailed& error) {
+                throw TrialFailed(fmt::format("the costs of the recipe as it is cannot be measured: {}", error.what()));
+            }
             while (!out_of_time() && try_next()) {
             }
+            compare_with_original();
         } catch (const TrialStopped&) {
             result_.interrupted = true;
         }
-        result_.tuned = rate_;
         result_.seconds = seconds();
         return std::move(result_);
     }
@@ -70,12 +78,16 @@ class Tuner {
 
     void measure_baseline() {
         note("measuring the recipe as it is");
-        current_ = std::make_unique<Contender>(open_, spec_with({}));
+        if (recipe_.data.cache != "none") {  // the first pass fills the cache and is not counted
+            samples_ = kLeastBatches * recipe_.data.batch_size;
+        }
+        original_ = spec_with({});
+        current_ = std::make_unique<Contender>(open_, original_);
         facts_ = current_->facts();
         baseline_ = current_->measure(kBaselineSeconds);
         slice_seconds_ = slice_for(baseline_);
-        rate_ = baseline_.rate();
-        result_.baseline = rate_;
+        result_.baseline = baseline_.rate();
+        result_.tuned = result_.baseline;
         setting_ = {.workers = facts_.workers, .threads = facts_.threads};
         variants_ = variants_of(recipe_, facts_, options_.allowed);
     }
@@ -88,8 +100,8 @@ class Tuner {
     }
 
     void probe_baseline() {
-        note(fmt::format("{:.1f} images/s; measuring step and loader one by one", rate_));
-        costs_ = probe(open_, spec_with({}), Part::both, {.seconds = slice_seconds_}).costs;
+        note(fmt::format("{:.1f} images/s; measuring step and loader one by one", result_.baseline));
+        costs_ = probe(open_, original_, Part::both, {.seconds = slice_seconds_, .samples = samples_}).costs;
         if (static_cast<double>(facts_.data_bytes) > facts_.memory_left) {
             const std::unique_ptr<Trial> trial = open_({.sets = spec_with({}).sets, .probe = true});
             costs_.fetch_rate = trial->ask("fetch", slice_seconds_, facts_.workers).rate();
@@ -218,9 +230,8 @@ class Tuner {
                 return;
             }
             const bool cache = has_cache(variant.change);
-            const ProbeResult found =
-                probe(open_, spec_with(variant.change), variant.part,
-                      {.seconds = slice_seconds_, .samples = cache ? sample_count() : std::int64_t{0}});
+            const ProbeResult found = probe(open_, spec_with(variant.change), variant.part,
+                                            {.seconds = slice_seconds_, .samples = cache ? sample_count() : samples_});
             variant.costs = found.costs;
             add_overhead(*variant.costs);
             if (cache) {
@@ -284,20 +295,42 @@ class Tuner {
             return;
         }
         tried.measured = pairs.ratio;
-        const bool all_pairs = std::ssize(pairs.a) >= options_.paired.least;
-        const bool better = pairs.decision == Decision::better ||
-                            (all_pairs && pairs.decision == Decision::open && pairs.ratio.low > 1 &&
-                             pairs.ratio.median > 1 + options_.paired.margin);
-        note(fmt::format("  measured {:.2f}x [{:.2f}, {:.2f}]", pairs.ratio.median, pairs.ratio.low, pairs.ratio.high));
-        if (!better) {
+        if (pairs.decision != Decision::better) {
             const bool undecided = pairs.decision == Decision::open && out_of_time();
             tried.reason = undecided ? "the time was spent" : pairs.ratio.high < 1 ? "slower" : "no gain";
+            note_measured(pairs.ratio, "rolled back: " + tried.reason);
             result_.rolled_back.push_back(std::move(tried));
             explored_ += candidate.predicted < kWorthTrying ? 1 : 0;
         } else if (!tried.pack_codec.empty() && !options_.keep_packed) {
+            note_measured(pairs.ratio, "suggested");
             result_.suggested.push_back(std::move(tried));
         } else {
+            note_measured(pairs.ratio, "kept");
             keep(candidate, std::move(tried), std::move(contender), samples, pairs);
+        }
+    }
+
+    void note_measured(const Estimate& ratio, const std::string& outcome) const {
+        note(fmt::format("  measured {}; {}", text_of(ratio), outcome));
+    }
+
+    // What was kept was measured against what was there before. The whole gain is measured too, also where the time is
+    // spent: against the recipe as it was given, and at least until it has an interval.
+    void compare_with_original() {
+        if (result_.kept.empty()) {
+            return;
+        }
+        note("comparing with the recipe as it was");
+        Contender original(open_, original_);
+        try {
+            const PairedResult pairs = compare(
+                original, *current_, slice_seconds_,
+                {.margin = 0, .least = options_.paired.least, .most = options_.paired.least}, [] { return false; });
+            result_.baseline = median(pairs.a);
+            result_.tuned = median(pairs.b);
+            result_.gain = pairs.ratio;
+        } catch (const TrialFailed& error) {
+            note(fmt::format("  not measured: {}", error.what()));
         }
     }
 
@@ -333,7 +366,7 @@ class Tuner {
             tried_.clear();  // with other costs another number of workers may be better
         }
         setting_ = candidate.setting;
-        rate_ *= pairs.ratio.median;
+        result_.tuned = median(pairs.b);
         tried_.push_back(setting_);
         explored_ = 0;
         result_.kept.push_back(std::move(tried));
@@ -350,12 +383,12 @@ class Tuner {
     Measurement baseline_;  // the same
     double overhead_ = 0;   // seconds of an image, see overhead_of
     double slice_seconds_ = 1;
-    double rate_ = 0;  // of the recipe with what was kept
     Setting setting_;
     Costs costs_;
     std::vector<Variant> variants_;
     std::vector<RecipeChange> kept_;
     std::vector<Setting> tried_;
+    TrialSpec original_;
     std::int64_t samples_ = 0;  // of each trial; 0: all
     int explored_ = 0;
 };

@@ -46,8 +46,11 @@ struct TriedChange {
 };
 
 struct TuneResult {
-    double baseline = 0;  // images per second
+    // Images per second. If anything was kept, both are measured in turn at the end, and `gain` is their ratio. Without
+    // `gain` (nothing was kept, or the end was not reached) each is the latest that was measured.
+    double baseline = 0;
     double tuned = 0;
+    std::optional<Estimate> gain = {};
     std::vector<TriedChange> kept = {};
     std::vector<TriedChange> rolled_back = {};
     std::vector<TriedChange> suggested = {};  // packing that would help, without TuneOptions::keep_packed

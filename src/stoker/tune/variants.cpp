@@ -138,4 +138,9 @@ std::string text_of(const std::vector<RecipeChange>& change) {
     return text;
 }
 
+std::string text_of(const Estimate& ratio) {
+    const std::string factor = fmt::format("{:.2f}x", ratio.median);
+    return ratio.has_interval() ? fmt::format("{} [{:.2f}, {:.2f}]", factor, ratio.low, ratio.high) : factor;
+}
+
 }  // namespace stoker

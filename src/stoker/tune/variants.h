@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/base/statistics.h"
 #include "stoker/diagnose/finding.h"
 #include "stoker/diagnose/prediction.h"
 #include "stoker/recipe/recipe.h"
@@ -47,5 +48,7 @@ Costs without_part(Costs costs, Part part);
 std::vector<std::string> sets_of(const std::vector<RecipeChange>& change);
 // "data.workers = 4, data.cache = \"ram\""
 std::string text_of(const std::vector<RecipeChange>& change);
+// "1.74x [1.70, 1.79]"; "1.74x" without an interval.
+std::string text_of(const Estimate& ratio);
 
 }  // namespace stoker
