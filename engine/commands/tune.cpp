@@ -2,6 +2,7 @@
 #include "stoker/tune/tuner.h"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "stoker/base/file.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/base/shell_quote.h"
 #include "stoker/recipe/recipe_edit.h"
 #include "stoker/recipe/schema.h"
 #include "stoker/recipe/values.h"
@@ -56,10 +58,6 @@ RecipeEdit edit_of_set(const std::string& set, const Recipe& recipe) {
     return {.key = key, .value = find_schema_key(key)->write(recipe), .comment = "set by --set"};
 }
 
-std::string gain_text(const Estimate& gain) {
-    return fmt::format("{:.2f}x [{:.2f}, {:.2f}]", gain.median, gain.low, gain.high);
-}
-
 bool changed_again(const std::vector<TriedChange>& kept, std::size_t from, const std::string& key) {
     return std::any_of(kept.begin() + static_cast<std::ptrdiff_t>(from), kept.end(), [&](const TriedChange& later) {
         return std::ranges::find(later.change, key, &RecipeChange::key) != later.change.end();
@@ -80,28 +78,17 @@ std::vector<RecipeEdit> edits_of(const Options& options, const Recipe& recipe, c
             }
             edits.push_back({.key = kept.change[i].key,
                              .value = kept.change[i].value,
-                             .comment = fmt::format("stoker tune: {} with {}; was {}", gain_text(*kept.measured),
+                             .comment = fmt::format("stoker tune: {} with {}; was {}", text_of(*kept.measured),
                                                     text_of(kept.change), kept.before[i])});
         }
     }
     return edits;
 }
 
-// Packs all of the data for a change that was kept, and names the result in the change.
-void pack_kept(const Options& options, const Recipe& recipe, TuneResult& result) {
-    for (TriedChange& kept : result.kept) {
-        if (!kept.pack_codec.empty()) {
-            print_stderr("packing {} with --codec {} into {}\n", recipe.data.train, kept.pack_codec, options.pack);
-            const auto packed = pack_part(recipe, kept.pack_codec, 0, options.pack);
-            kept.change = {{"data.train", toml_string(packed.value().path.string())}};
-        }
-    }
-}
-
 std::string pack_command(const Recipe& recipe, const TriedChange& change) {
     const std::string name = fs::path(recipe.data.train).filename().string();
-    return fmt::format("stoker pack {} {}.stk --codec {}", recipe.data.train, name.empty() ? "train" : name,
-                       change.pack_codec);
+    return fmt::format("stoker pack {} {} --codec {}", quoted_for_shell(recipe.data.train),
+                       quoted_for_shell((name.empty() ? "train" : name) + ".stk"), change.pack_codec);
 }
 
 Json value_of(const std::string& toml) {
@@ -138,10 +125,13 @@ void print_json(const Recipe& recipe, const std::string& output, const TuneResul
     };
     print_document({{"baseline", result.baseline},
                     {"tuned", result.tuned},
+                    {"gain", result.gain ? Json{{"measured", result.gain->median},
+                                                {"interval", {result.gain->low, result.gain->high}}}
+                                         : Json(nullptr)},
                     {"kept", list(result.kept)},
                     {"rolled_back", list(result.rolled_back)},
                     {"suggested", list(result.suggested)},
-                    {"recipe", output},
+                    {"recipe", output.empty() ? Json(nullptr) : Json(output)},
                     {"seconds", result.seconds},
                     {"interrupted", result.interrupted}});
 }
@@ -151,7 +141,9 @@ void add_rows(Table& table, const Recipe& recipe, const std::vector<TriedChange>
         table.row({tried.pack_codec.empty() ? text_of(tried.change) : pack_command(recipe, tried),
                    fmt::format("{:.2f}x", tried.predicted),
                    tried.measured ? fmt::format("{:.2f}x", tried.measured->median) : "",
-                   tried.measured ? fmt::format("{:.2f} to {:.2f}", tried.measured->low, tried.measured->high) : "",
+                   tried.measured && tried.measured->has_interval()
+                       ? fmt::format("{:.2f} to {:.2f}", tried.measured->low, tried.measured->high)
+                       : "",
                    tried.reason.empty() ? outcome : fmt::format("{}: {}", outcome, tried.reason)});
     }
 }
@@ -167,9 +159,11 @@ void print_table(const Recipe& recipe, const std::string& output, const TuneResu
     add_rows(table, recipe, result.suggested, "suggested");
     add_rows(table, recipe, result.rolled_back, "rolled back");
     print_lines(table.text());
-    print_stdout("{:.1f} -> {:.1f} images/s, {:.2f}x, in {:.0f} s; {}\n", result.baseline, result.tuned,
-                 result.tuned / result.baseline, result.seconds,
-                 result.kept.empty() ? "nothing to change" : fmt::format("written to {}", output));
+    const std::string gain =
+        result.gain ? text_of(*result.gain) : fmt::format("{:.2f}x", result.tuned / result.baseline);
+    print_stdout("{:.1f} -> {:.1f} images/s, {}, in {:.0f} s; {}{}\n", result.baseline, result.tuned, gain,
+                 result.seconds, result.kept.empty() ? "nothing to change; " : "",
+                 output.empty() ? "nothing was written" : fmt::format("written to {}", output));
 }
 
 std::optional<PackedSample> pack_for_trial(const Recipe& recipe, const std::string& codec, std::int64_t samples,
@@ -186,11 +180,76 @@ std::optional<PackedSample> pack_for_trial(const Recipe& recipe, const std::stri
     }
 }
 
+// Fails before the search if the text cannot be edited.
+void require_editable(const std::string& text, const Options& options, const Recipe& recipe) {
+    std::vector<RecipeEdit> edits = edits_of(options, recipe, {});
+    for (const auto& [key, value] : {std::pair{"data.workers", "1"}, std::pair{"data.cache", "\"ram\""},
+                                     std::pair{"train.threads", "1"}, std::pair{"train.channels_last", "true"}}) {
+        edits.push_back({.key = key, .value = value, .comment = "a comment"});
+    }
+    edit_recipe(text, edits, options.recipe);
+}
+
+// Takes the change that packs the data out of those that were kept. An earlier one with another codec is replaced.
+std::optional<TriedChange> take_packed(TuneResult& result) {
+    std::optional<TriedChange> packed;
+    for (auto kept = result.kept.begin(); kept != result.kept.end();) {
+        if (kept->pack_codec.empty()) {
+            ++kept;
+            continue;
+        }
+        if (packed) {
+            packed->reason = fmt::format("--codec {} is faster", kept->pack_codec);
+            result.rolled_back.push_back(std::move(*packed));
+        }
+        packed = std::move(*kept);
+        kept = result.kept.erase(kept);
+    }
+    return packed;
+}
+
+// Writes what was found, and returns the file's name. Where nothing was found, a file that exists stays as it is: then
+// the name is empty.
+std::string write_tuned(const Options& options, const Recipe& recipe, const std::string& text,
+                        const TuneResult& result) {
+    std::error_code unknown;
+    if (result.kept.empty() && fs::exists(options.output, unknown)) {
+        print_stderr("nothing was kept; {} stays as it is\n", options.output);
+        return "";
+    }
+    write_file(options.output, edit_recipe(text, edits_of(options, recipe, result), options.recipe));
+    return options.output;
+}
+
+// Writes the recipe, then packs all of the data if that was kept, and writes the recipe again. Packing can take long
+// and fail: until it is done it is a suggestion.
+void write_and_pack(const Options& options, const Recipe& recipe, const std::string& text, TuneResult& result,
+                    std::string& written) {
+    std::optional<TriedChange> change = take_packed(result);
+    if (change) {
+        result.suggested.push_back(*change);
+    }
+    const bool packs = change && !result.interrupted;
+    if (!packs || !result.kept.empty()) {
+        written = write_tuned(options, recipe, text, result);
+    }
+    if (!packs) {
+        return;
+    }
+    print_stderr("packing {} with --codec {} into {}\n", recipe.data.train, change->pack_codec, options.pack);
+    const auto packed = pack_part(recipe, change->pack_codec, 0, options.pack);
+    change->change = {{"data.train", toml_string(packed.value().path.string())}};
+    result.suggested.pop_back();
+    result.kept.push_back(std::move(*change));
+    written = write_tuned(options, recipe, text, result);
+}
+
 int run(const Options& options) {
     const Allowed allowed = parse_allowed(options.allow);
     const double budget = parse_budget(options.budget);
     const std::string text = read_text(options.recipe);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
+    require_editable(text, options, recipe);
     require_writable_file(options.output);
     if (!options.pack.empty()) {
         require_writable_folder(options.pack);
@@ -211,9 +270,19 @@ int run(const Options& options) {
         } catch (const TrialStopped&) {
             throw Interrupted{stop};  // before there was anything to keep
         }
-        pack_kept(options, recipe, result);
-        write_file(options.output, edit_recipe(text, edits_of(options, recipe, result), options.recipe));
-        options.json ? print_json(recipe, options.output, result) : print_table(recipe, options.output, result);
+        std::string written;
+        std::exception_ptr failed;  // what was found is printed first
+        try {
+            write_and_pack(options, recipe, text, result, written);
+        } catch (const Interrupted&) {
+            result.interrupted = true;
+        } catch (const std::exception&) {
+            failed = std::current_exception();
+        }
+        options.json ? print_json(recipe, written, result) : print_table(recipe, written, result);
+        if (failed) {
+            std::rethrow_exception(failed);
+        }
         return result.interrupted ? 128 + stop : 0;
     });
 }

@@ -146,9 +146,15 @@ def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
     stoker("train", "tuned.toml", "--set", "train.epochs=1", "--json")
 
 
-def test_the_table_and_a_rejected_change(stoker, slow):
-    done = stoker("tune", slow, "--set", "data.workers=1", "--budget", "15s")
+def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
+    # Nothing is left to gain: what is tried is rolled back, and the file that is there stays.
+    (tmp_path / "tuned.toml").write_text("mine")
+    sets = ["--set", "data.workers=1", "--set", "data.cache=ram", "--set", "train.threads=1"]
+    done = stoker("tune", slow, *sets, "--allow", "batch_size", "--budget", "15s")
     assert re.search(r"change +predicted +measured +95 % interval +outcome", done.out)
+    assert re.search(r"^\S.* = .*x .*rolled back: \w+", done.out, re.MULTILINE)
+    if "  kept" not in done.out:
+        assert (tmp_path / "tuned.toml").read_text() == "mine" and "stays as it is" in done.err
     assert re.search(r"images/s, [\d.]+x, in \d+ s", done.out)
 
 
@@ -161,15 +167,18 @@ def test_ctrl_c_keeps_what_was_found_and_ends_the_trials(slow, tmp_path):
         text=True,
     )
     for line in process.stderr:
-        if "predicted" in line:
+        if line.rstrip().endswith("; kept"):
             break
     trials = trials_of(process.pid)
     assert trials
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT
-    assert json.loads(out)["interrupted"] is True
-    assert (tmp_path / "tuned.toml").exists()
+    done = json.loads(out)
+    assert done["interrupted"] is True and done["kept"]
+    text = (tmp_path / "tuned.toml").read_text()
+    for key, value in done["kept"][-1]["change"].items():
+        assert re.search(rf"^{key.split('.')[1]} = {json.dumps(value)}", text, re.MULTILINE)
     assert not any(is_running(trial) for trial in trials)
 
 
@@ -188,6 +197,12 @@ def test_trials_end_with_a_killed_parent(slow, tmp_path):
     while any(is_running(trial) for trial in trials) and time.time() < deadline:
         time.sleep(0.05)
     assert not any(is_running(trial) for trial in trials)
+
+
+def test_a_byte_order_mark_stays(stoker, slow, tmp_path):
+    slow.write_text("\ufeff" + slow.read_text(), encoding="utf-8")
+    stoker("tune", slow, "--set", "data.workers=1", "--budget", "1s")
+    assert (tmp_path / "tuned.toml").read_text(encoding="utf-8").startswith("\ufeff# My recipe.\n")
 
 
 def test_wrong_usage(stoker, slow, tmp_path):

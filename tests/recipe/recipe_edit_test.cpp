@@ -49,6 +49,15 @@ TEST(RecipeEdit, KeepsWindowsLineBreaks) {
               "[data]\r\n# 1.9x; was 0\r\nworkers = 4\r\ntrain = \"t\"\r\n");
 }
 
+TEST(RecipeEdit, KeepsAByteOrderMark) {
+    const std::string mark = "\xEF\xBB\xBF";
+    EXPECT_EQ(edit_recipe(mark + "[data]\nworkers = 0\n", kWorkers, "x"),
+              mark + "[data]\n# 1.9x; was 0\nworkers = 4\n");
+    EXPECT_EQ(edit_recipe(mark + "data = {workers = 0}\n", kWorkers, "x"),
+              mark + "# 1.9x; was 0\ndata = {workers = 4}\n");
+    EXPECT_EQ(edit_recipe(mark + "[data]\n", {{.key = "seed", .value = "2"}}, "x"), mark + "seed = 2\n[data]\n");
+}
+
 TEST(RecipeEdit, TheResultIsTheRecipeWithTheKeysSet) {
     const std::string text =
         "seed = 3\n[data]\ntrain = \"t\"\ntrain_ops = [{op = \"horizontal_flip\"},\n  {op = \"resize\", size = 8}]\n"

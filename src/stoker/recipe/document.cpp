@@ -122,9 +122,10 @@ toml::table parse_checked(std::string_view text, const Origin& origin) {
     }
 }
 
-// toml++ counts lines and code points from 1.
+// toml++ counts lines and code points from 1, and does not count a byte order mark.
 std::size_t offset_of(std::string_view text, const toml::source_position& position) {
-    std::size_t at = 0;
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
     for (auto line = position.line; line > 1; --line) {
         at = std::min(text.find('\n', at), text.size() - 1) + 1;
     }

@@ -11,6 +11,8 @@
 namespace stoker {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // stays at the head of the text
+
 bool same_value(const TomlValue& a, const TomlValue& b);
 
 const TomlMember* find(const TomlTable& table, std::string_view key) {
@@ -66,7 +68,10 @@ void set(TomlTable& table, std::string_view key, const TomlValue& value) {
 
 std::size_t line_begin(const std::string& text, std::size_t at) {
     const std::size_t newline = at == 0 ? std::string::npos : text.rfind('\n', at - 1);
-    return newline == std::string::npos ? 0 : newline + 1;
+    if (newline != std::string::npos) {
+        return newline + 1;
+    }
+    return text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
 }
 
 std::size_t line_end(const std::string& text, std::size_t at) {
@@ -134,7 +139,7 @@ void apply(std::string& text, const RecipeEdit& edit, const std::string& origin)
     }
     const std::size_t dot = edit.key.rfind('.');
     if (dot == std::string::npos) {
-        return insert_line(text, 0, edit, edit.key);
+        return insert_line(text, text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0, edit, edit.key);
     }
     const std::string table = edit.key.substr(0, dot);
     const std::string leaf = edit.key.substr(dot + 1);

@@ -2,23 +2,9 @@
 
 #include <algorithm>
 
+#include "stoker/base/shell_quote.h"
+
 namespace stoker {
-namespace {
-
-std::string quoted_for_shell(const std::string& text) {
-    constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,=/:+@%";
-    if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) {
-        return text;
-    }
-    std::string out = "'";
-    for (const char c : text) {
-        out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    }
-    return out + "'";
-}
-
-}  // namespace
-
 std::string recipe_lines(const Fix& fix) {
     std::vector<std::pair<std::string, std::string>> tables;  // header, lines; top-level keys come first
     for (const RecipeChange& change : fix.recipe) {
