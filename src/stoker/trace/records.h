@@ -185,6 +185,7 @@ struct GpuEntry {
 // What a profile of some steps adds to the account.
 struct ProfileEntry {
     double span_us = 0;
+    std::int64_t steps = 0;  // that were profiled; 0: those of the rank
     std::vector<OperatorEntry> operators = {};
     std::vector<CopyEntry> copies = {};
     std::vector<SyncEntry> syncs = {};

@@ -135,6 +135,9 @@ TEST(DeviceRules, WaitsForTheDevice) {
     EXPECT_DOUBLE_EQ(value(*found, "syncs_per_step"), 2);
     EXPECT_DOUBLE_EQ(value(*found, "lost_share"), 0.06);
     EXPECT_DOUBLE_EQ(value(*found, "recoverable_us_per_step"), 600);
+    RankRecords profiled = rank;  // as of `stoker profile`: the rank's steps are others
+    profiled.profile->steps = 5;
+    EXPECT_DOUBLE_EQ(value(*find(profiled, "sync-points"), "syncs_per_step"), 4);
     EXPECT_THAT(found->text, HasSubstr("train.py:9"));
     RankRecords rare = rank;
     rare.profile->syncs[0].count = 2;

@@ -2,7 +2,11 @@
 // for the GPU (bench/hta_parity.py tests/diagnose/data).
 #include "stoker/diagnose/trace/read_traces.h"
 
+#include <algorithm>
+#include <ctime>
+#include <fstream>
 #include <gmock/gmock.h>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -12,6 +16,7 @@
 #include "stoker/diagnose/trace/device_profile.h"
 #include "stoker/diagnose/trace/gpu_breakdown.h"
 #include "stoker/diagnose/trace/trace_file.h"
+#include "support/temp_dir.h"
 
 namespace stoker {
 namespace {
@@ -96,12 +101,13 @@ TEST(ReadTraces, CopiesWaitsAndCollectives) {
     EXPECT_EQ(profile.collectives[0].name, "nccl:all_reduce");
     EXPECT_DOUBLE_EQ(profile.collectives[0].us, 100);
     EXPECT_DOUBLE_EQ(profile.collectives[0].exposed_us, 40);  // from 1760 on nothing computes
-    // The gaps 1140-1220, 1320-1330, 1380-1460, 1800-1850 by what the host did.
-    EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::copy), 10);
+    // The gaps 1000-1120, 1140-1220, 1320-1330, 1380-1460, 1800-1850, 1860-2000 by what the host did.
+    EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::wait), 100);
+    EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::copy), 20 + 10);
     EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::forward), 20 + 10 + 20);
     EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::backward), 60);
-    EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::sync), 50);
-    EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::unmeasured), 50);
+    EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::sync), 50 + 90);
+    EXPECT_DOUBLE_EQ(us(*profile.idle_during, Phase::unmeasured), 50 + 50);
     EXPECT_EQ(rank.intervals.at(0).device_bytes, 950000);
     EXPECT_EQ(rank.facts.rank, 3);
     EXPECT_EQ(rank.facts.world_size, 4);
@@ -213,15 +219,93 @@ TEST(ReadTraces, KernelsAsHtaSortsThem) {
     EXPECT_FALSE(is_compute_kernel("Context Sync"));
 }
 
-TEST(ReadTraces, EachFileIsARank) {
-    const fs::path paths[] = {kTwoStreams, kTwoStreams};
+// The file of a cycle of torch.profiler's schedule.
+fs::path write_cycle(const fs::path& folder, const std::string& name, int first_step, double step_us,
+                     const std::string& head = "") {
+    const double start = 10'000.0 * first_step;
+    std::string text = "{" + head + R"("traceEvents": [)";
+    for (int i = 0; i < 2; ++i) {
+        const double at = start + i * step_us;
+        text += (i == 0 ? "" : ",") +
+                event("user_annotation", "ProfilerStep#" + std::to_string(first_step + i), at, step_us) + "," +
+                event("cpu_op", "aten::mm", at + 1, step_us / 2);
+    }
+    const fs::path path = folder / name;
+    std::ofstream(path) << text + "]}";
+    return path;
+}
+
+TEST(ReadTraces, EachWorkerIsARank) {
+    const stoker::testing::TempDir folder;
+    const fs::path other = write_cycle(folder.path(), "other.json", 1, 100);
+    const fs::path paths[] = {kTwoStreams, other, write_cycle(folder.path(), "third.json", 1, 100)};
     const RunRecords records = read_traces(paths);
     EXPECT_EQ(records.kind, "trace");
-    ASSERT_EQ(records.ranks.size(), 2u);
+    ASSERT_EQ(records.ranks.size(), 3u);
     EXPECT_EQ(records.ranks[0].facts.rank, 3);
     EXPECT_EQ(records.ranks[1].facts.rank, 4);
+    EXPECT_EQ(records.ranks[2].facts.rank, 5);
     EXPECT_TRUE(records.problems.empty());
     EXPECT_THROW(read_traces({}), InvalidArgument);
+}
+
+TEST(ReadTraces, TheFilesOfOneProcessAreOneRank) {
+    for (const std::string head : {"", R"("distributedInfo": {"rank": 0, "world_size": 1}, )"}) {
+        const stoker::testing::TempDir folder;
+        const fs::path paths[] = {write_cycle(folder.path(), "host.a_42.200.pt.trace.json", 7, 1000, head),
+                                  write_cycle(folder.path(), "host.a_42.100.pt.trace.json", 2, 100, head)};
+        const RunRecords records = read_traces(paths);
+        ASSERT_EQ(records.ranks.size(), 1u) << head;
+        const RankRecords& rank = records.ranks[0];
+        EXPECT_EQ(rank.facts.world_size, 1);
+        std::vector<std::int64_t> steps;
+        std::ranges::transform(rank.steps, std::back_inserter(steps), &StepEntry::step);
+        EXPECT_THAT(steps, ElementsAre(2, 3, 7, 8));
+        EXPECT_EQ(rank.profile->steps, 4);
+        EXPECT_DOUBLE_EQ(rank.profile->span_us, 2 * 100 + 2 * 1000);
+        ASSERT_EQ(rank.profile->operators.size(), 1u);
+        EXPECT_EQ(rank.profile->operators[0].count, 4);
+        EXPECT_DOUBLE_EQ(rank.profile->operators[0].self_us, 2 * 50 + 2 * 500);
+        for (const Finding& finding : diagnose(records).findings) {
+            EXPECT_NE(finding.rule, "straggler");
+        }
+    }
+}
+
+TEST(ReadTraces, PartsWithTheSameStepsAreNumberedOn) {
+    const stoker::testing::TempDir folder;
+    const fs::path paths[] = {write_cycle(folder.path(), "host_42.100.pt.trace.json", 1, 100),
+                              write_cycle(folder.path(), "host_42.200.pt.trace.json", 1, 100),
+                              write_cycle(folder.path(), "host_43.200.pt.trace.json", 1, 100)};
+    const RunRecords records = read_traces(paths);
+    ASSERT_EQ(records.ranks.size(), 2u);
+    EXPECT_EQ(records.ranks[0].steps.back().step, 4);
+    EXPECT_EQ(records.ranks[1].steps.back().step, 2);
+}
+
+TEST(ReadTraces, IdleTimeBeforeTheFirstAndAfterTheLastKernelCounts) {
+    const std::vector<TimeRange> gaps = idle_gaps({{20, 30}, {40, 50}}, {0, 100});
+    std::vector<std::pair<std::int64_t, std::int64_t>> found;
+    for (const TimeRange& gap : gaps) {
+        found.emplace_back(gap.start, gap.end);
+    }
+    using Gap = std::pair<std::int64_t, std::int64_t>;
+    EXPECT_THAT(found, ElementsAre(Gap(0, 20), Gap(30, 40), Gap(50, 100)));
+    EXPECT_TRUE(idle_gaps({}, {0, 100}).empty()) << "no GPU";
+    EXPECT_TRUE(idle_gaps({{-10, 200}}, {0, 100}).empty());
+}
+
+TEST(ReadTraces, DeepNestingCostsNoMoreThanManyEvents) {
+    constexpr int kDeep = 200'000;
+    std::vector<std::string> events;
+    for (int i = 0; i < kDeep; ++i) {
+        events.push_back(event("cpu_op", "op", i, 2.0 * kDeep - 2 * i));
+    }
+    const std::clock_t began = std::clock();
+    const RankRecords rank = records_of(events);
+    EXPECT_LT(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC, 10) << "quadratic: minutes";
+    ASSERT_EQ(rank.profile->operators.size(), 1u);
+    EXPECT_EQ(rank.profile->operators[0].count, kDeep);
 }
 
 }  // namespace

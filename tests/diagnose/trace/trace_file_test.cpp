@@ -37,7 +37,8 @@ TEST(TraceFile, TimesKeepTheirNanoseconds) {
     EXPECT_EQ(ns("-3.001"), -3001);
     EXPECT_EQ(ns("1.5e3"), 1500000);
     EXPECT_EQ(ns("2.7182818"), 2718);
-    for (const char* text : {"", "x", "1.2.3", "1e300", "nan", "9223372036854775807", "--1", "0x10", "1 2"}) {
+    for (const char* text :
+         {"", "x", "1.2.3", "1e300", "nan", "9223372036854775807", "4000000000000000", "--1", "0x10", "1 2"}) {
         EXPECT_EQ(ns(text), std::nullopt) << text;
     }
 }

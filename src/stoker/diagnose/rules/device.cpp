@@ -93,15 +93,23 @@ std::vector<Finding> exposed_copy(const RunRecords& records) {
     });
 }
 
+struct Syncs {
+    std::vector<SyncEntry> places = {};
+    double steps = 1;  // in which they were counted
+};
+
 // Of the profile, or of the run's intervals.
-std::vector<SyncEntry> syncs_of(const RankRecords& rank) {
+Syncs syncs_of(const RankRecords& rank) {
     if (rank.profile && !rank.profile->syncs.empty()) {
-        return rank.profile->syncs;
+        return {.places = rank.profile->syncs, .steps = steps_of(rank)};
     }
-    std::vector<SyncEntry> syncs;
+    Syncs syncs;
+    std::int64_t steps = 0;
     for (const IntervalEntry& interval : rank.intervals) {
-        syncs.insert(syncs.end(), interval.syncs.begin(), interval.syncs.end());
+        syncs.places.insert(syncs.places.end(), interval.syncs.begin(), interval.syncs.end());
+        steps += interval.last_step - interval.first_step + 1;
     }
+    syncs.steps = std::max(1.0, static_cast<double>(steps));
     return syncs;
 }
 
@@ -109,7 +117,7 @@ std::vector<Finding> sync_points(const RunRecords& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
         const RunSummary run = summarize(rank);
-        const std::vector<SyncEntry> syncs = syncs_of(rank);
+        const auto& [syncs, steps] = syncs_of(rank);
         const double lost = lost_to_syncs(rank, run);
         double count = 0;
         double us = 0;
@@ -118,7 +126,7 @@ std::vector<Finding> sync_points(const RunRecords& records) {
             us += sync.us;
         }
         constexpr double kEachStep = 0.5;  // rarer waits are what is recommended
-        if (syncs.empty() || count < kEachStep * steps_of(rank) || lost < kSyncWarn) {
+        if (syncs.empty() || count < kEachStep * steps || lost < kSyncWarn) {
             continue;
         }
         const auto cost = [](const SyncEntry& sync) { return sync.idle_us.value_or(sync.us); };
@@ -127,10 +135,8 @@ std::vector<Finding> sync_points(const RunRecords& records) {
         finding.text = fmt::format(
             "The host waits for the GPU {:.1f} times in a step, mostly in {}, and the GPU then has nothing to do for "
             "{:.0f} % of the time. Keep such values on the GPU and read them every 50 steps.",
-            count / steps_of(rank), worst.place, 100 * lost);
-        finding.evidence = {{"syncs_per_step", count / steps_of(rank)},
-                            {"sync_us_per_step", us / steps_of(rank)},
-                            {"lost_share", lost}};
+            count / steps, worst.place, 100 * lost);
+        finding.evidence = {{"syncs_per_step", count / steps}, {"sync_us_per_step", us / steps}, {"lost_share", lost}};
         if (rank.profile && rank.profile->idle_during) {
             finding.evidence.push_back({"recoverable_us_per_step", lost * rank.profile->span_us / steps_of(rank)});
         }

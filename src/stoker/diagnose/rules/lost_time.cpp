@@ -56,7 +56,8 @@ double lost_to_launches(const RankRecords& rank, const RunSummary& run) {
 }
 
 double steps_of(const RankRecords& rank) {
-    return std::max(1.0, static_cast<double>(rank.steps.size()));
+    const std::int64_t steps = rank.profile && rank.profile->steps > 0 ? rank.profile->steps : std::ssize(rank.steps);
+    return std::max(1.0, static_cast<double>(steps));
 }
 
 }  // namespace stoker

@@ -24,6 +24,7 @@ double lost_to_syncs(const RankRecords& rank, const RunSummary& run);
 // Of the GPU's idle time while the host worked: launches that came too late. 0 without a GPU's profile.
 double lost_to_launches(const RankRecords& rank, const RunSummary& run);
 
-double steps_of(const RankRecords& rank);  // at least 1
+// To which the profile's counts belong, else those of the rank; at least 1.
+double steps_of(const RankRecords& rank);
 
 }  // namespace stoker

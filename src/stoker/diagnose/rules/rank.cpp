@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <map>
 
+#include "stoker/base/statistics.h"
 #include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
@@ -106,18 +107,16 @@ double own_ms(const StepEntry& step, const RunRecords& records) {
     return ms;
 }
 
+double step_count(const RankRecords& rank) {
+    return std::max(1.0, static_cast<double>(rank.steps.size()));
+}
+
 double mean_step_ms(const RankRecords& rank) {
     double sum = 0;
     for (const StepEntry& step : rank.steps) {
         sum += ms_of(step.host.total());
     }
-    return sum / steps_of(rank);
-}
-
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + std::ssize(values) / 2;
-    std::ranges::nth_element(values, middle);
-    return *middle;
+    return sum / step_count(rank);
 }
 
 // Mean own time of each rank in a step. On GPUs the waiting is in the collectives' kernels.
@@ -128,11 +127,12 @@ std::vector<double> own_times(const RunRecords& records) {
         for (const StepEntry& step : rank.steps) {
             sum += own_ms(step, records);
         }
+        double mean = sum / step_count(rank);
         if (on_gpu(rank) && rank.profile) {
             const double exposed = exposed_share(rank, summarize(rank));
-            sum = std::min(sum, rank.profile->span_us / 1e3 * (1 - exposed));
+            mean = std::min(mean, rank.profile->span_us / 1e3 * (1 - exposed) / steps_of(rank));
         }
-        times.push_back(sum / steps_of(rank));
+        times.push_back(mean);
     }
     return times;
 }
@@ -167,7 +167,7 @@ std::pair<Phase, double> cause_of(const RunRecords& records, std::size_t worst) 
             for (const StepEntry& step : records.ranks[i].steps) {
                 ms += ms_of(step.host.times[phase]);
             }
-            ms /= steps_of(records.ranks[i]);
+            ms /= step_count(records.ranks[i]);
             if (i == worst) {
                 own = ms;
             } else {

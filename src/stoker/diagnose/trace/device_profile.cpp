@@ -109,11 +109,19 @@ bool uses_tensor_cores(std::string_view kernel) {
 
 std::vector<TimeRange> idle_gaps(const std::vector<TimeRange>& busy, const TimeRange& window) {
     std::vector<TimeRange> gaps;
-    for (std::size_t i = 1; i < busy.size(); ++i) {
-        const TimeRange gap{std::max(busy[i - 1].end, window.start), std::min(busy[i].start, window.end)};
+    std::int64_t idle_from = window.start;
+    const auto add_gap = [&](std::int64_t until) {
+        const TimeRange gap{idle_from, std::min(until, window.end)};
         if (gap.start < gap.end) {
             gaps.push_back(gap);
         }
+    };
+    for (const TimeRange& range : busy) {
+        add_gap(range.start);
+        idle_from = std::max(idle_from, range.end);
+    }
+    if (!busy.empty()) {
+        add_gap(window.end);
     }
     return gaps;
 }

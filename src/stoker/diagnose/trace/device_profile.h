@@ -21,7 +21,7 @@ struct DeviceProfile {
 
 DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, const TimeRange& window);
 
-// The gaps between `busy` ranges within the window, from the first range's begin to the last one's end.
+// What of the window lies in no `busy` range. Nothing without any range: no GPU was recorded.
 std::vector<TimeRange> idle_gaps(const std::vector<TimeRange>& busy, const TimeRange& window);
 
 // By the kernel's name: it computes on tensor cores.

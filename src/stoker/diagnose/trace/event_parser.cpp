@@ -253,7 +253,9 @@ bool EventParser::add(std::string_view text) {
 }
 
 std::optional<std::int64_t> parse_microseconds(std::string_view text, bool& fractional) {
-    constexpr std::int64_t kMax = std::int64_t{6'400'000'000'000'000};  // 200 years, so that sums of two fit as well
+    // 95 years. In nanoseconds, a start and a duration of this size add up to an end that fits into 64 bits, and so
+    // does the time from one of them to the other.
+    constexpr std::int64_t kMax = std::int64_t{3'000'000'000'000'000};
     const char* at = text.data();
     const char* end = at + text.size();
     std::int64_t whole = 0;

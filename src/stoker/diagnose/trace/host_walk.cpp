@@ -102,6 +102,7 @@ class Walk {
 
   private:
     static constexpr std::uint32_t kUnknown = 0xffffffff;
+    static constexpr std::uint32_t kNone = 0xffffffff;
     static constexpr std::size_t kNoRoot = std::numeric_limits<std::size_t>::max();
     using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
     struct Group {
@@ -114,6 +115,8 @@ class Walk {
         std::uint32_t event = 0;
         Group* group = nullptr;
         std::size_t root = kNoRoot;  // in out_.roots
+        std::uint32_t range = 0;     // name of the innermost operator up to this one that is an optimizer's or loader's
+        std::uint32_t aten = kNone;  // event of the outermost aten operator up to this one
     };
 
     void enter(std::uint32_t index) {
@@ -126,7 +129,7 @@ class Walk {
             }
             case EventKind::annotation:
                 note_range(event);
-                ranges_.push_back(event.name);
+                ranges_.push_back(is_step(event) ? range() : event.name);
                 break;
             case EventKind::op:
                 note_range(event);
@@ -186,15 +189,9 @@ class Walk {
         }
     }
 
-    // Steps of the profiler and the loader's range do not name an operator's purpose.
-    std::uint32_t range() const {
-        for (auto range = ranges_.rbegin(); range != ranges_.rend(); ++range) {
-            if (!trace_.names[*range].starts_with("ProfilerStep#")) {
-                return *range;
-            }
-        }
-        return 0;
-    }
+    bool is_step(const TraceEvent& event) const { return trace_.names[event.name].starts_with("ProfilerStep#"); }
+
+    std::uint32_t range() const { return ranges_.empty() ? 0 : ranges_.back(); }
 
     // An old trace has the loader's and the optimizer's ranges as operators; they call, but compute nothing.
     static bool is_range(const std::string& name) {
@@ -213,7 +210,12 @@ class Walk {
             const TraceEvent& outer = trace_.events[ops_.back().event];
             ops_.back().group->self_ns -= std::min(event.end_ns(), outer.end_ns()) - event.start_ns;
         }
-        OpenOp open{.event = index, .group = &group};
+        OpenOp open = ops_.empty() ? OpenOp{} : ops_.back();
+        const bool purpose = name.starts_with("Optimizer.") || name.starts_with("enumerate(DataLoader)#");
+        open = {.event = index,
+                .group = &group,
+                .range = purpose ? event.name : open.range,
+                .aten = open.aten == kNone && name.starts_with("aten::") ? index : open.aten};
         if (training_ && !is_named_range) {
             if (!ops_.empty() && ops_.back().root != kNoRoot) {
                 open.root = ops_.back().root;
@@ -229,16 +231,7 @@ class Walk {
     }
 
     // The innermost range, which may be an operator's.
-    std::uint32_t range_around() const {
-        for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
-            const std::uint32_t name = trace_.events[op->event].name;
-            if (trace_.names[name].starts_with("Optimizer.") ||
-                trace_.names[name].starts_with("enumerate(DataLoader)#")) {
-                return name;
-            }
-        }
-        return range();
-    }
+    std::uint32_t range_around() const { return !ops_.empty() && ops_.back().range != 0 ? ops_.back().range : range(); }
 
     void call(std::uint32_t index, const TraceEvent& event) {
         const auto found = event.correlation < 0 ? work_.end() : work_.find(event.correlation);
@@ -261,14 +254,7 @@ class Walk {
         }
     }
 
-    std::uint32_t outermost_aten() const {
-        for (const OpenOp& op : ops_) {
-            if (trace_.names[trace_.events[op.event].name].starts_with("aten::")) {
-                return op.event;
-            }
-        }
-        return ops_.front().event;
-    }
+    std::uint32_t outermost_aten() const { return ops_.back().aten != kNone ? ops_.back().aten : ops_.front().event; }
 
     void note_launch(const DeviceWork& work, RootOp* root) {
         if (!ops_.empty()) {
@@ -290,7 +276,7 @@ class Walk {
     std::map<Key, Group> groups_ = {};
     std::vector<std::uint32_t> python_;  // of a name: its place; kUnknown: not looked at yet
     std::vector<std::uint32_t> python_stack_ = {};
-    std::vector<std::uint32_t> ranges_ = {};
+    std::vector<std::uint32_t> ranges_ = {};  // open annotations: the name, of a step that of the range around it
     std::vector<OpenOp> ops_ = {};
     bool training_ = false;
 };

@@ -11,6 +11,7 @@
 #include "stoker/diagnose/trace/device_profile.h"
 #include "stoker/diagnose/trace/gpu_breakdown.h"
 #include "stoker/diagnose/trace/host_walk.h"
+#include "stoker/diagnose/trace/merge_parts.h"
 #include "stoker/diagnose/trace/phases.h"
 #include "stoker/diagnose/trace/sequences.h"
 #include "stoker/diagnose/trace/trace_file.h"
@@ -164,7 +165,8 @@ RankRecords rank_records(const TraceEvents& trace) {
     const std::vector<TimeRange> gaps = idle_gaps(device.busy, window);
 
     RankRecords rank{.facts = facts_of(trace, host, device), .steps = step_entries(host, phases, window)};
-    ProfileEntry profile{.span_us = to_us(window.end - window.start), .operators = host.operators};
+    ProfileEntry profile{
+        .span_us = to_us(window.end - window.start), .steps = std::ssize(rank.steps), .operators = host.operators};
     profile.syncs = sync_entries(trace, host, window, gaps);
     profile.sequences = find_sequences(trace, host, window);
     profile.gpu = gpu_entry(trace, device);
@@ -189,16 +191,24 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths) {
         throw InvalidArgument({.where = "traces", .expected = "at least one file", .got = "none"});
     }
     RunRecords records{.kind = "trace"};
-    std::set<int> ranks;
+    std::map<std::string, std::vector<RankRecords>> processes;  // in the order of explicit ranks, then of names
     for (const std::filesystem::path& path : paths) {
         const TraceEvents trace = read_trace_file(path);
-        RankRecords rank = rank_records(trace);
+        const std::string worker = worker_of(path.filename().string());
+        const std::string process = trace.rank       ? fmt::format("0 {:012}", *trace.rank)
+                                    : worker.empty() ? fmt::format("2 {}", processes.size())
+                                                     : fmt::format("1 {}", worker);
+        processes[process].push_back(rank_records(trace));
+        std::ranges::copy(trace.problems, std::back_inserter(records.problems));
+    }
+    std::set<int> ranks;
+    for (auto& [process, parts] : processes) {
+        RankRecords rank = merged_parts(std::move(parts));
         while (!ranks.insert(rank.facts.rank).second) {
             ++rank.facts.rank;
         }
-        rank.facts.world_size = std::max(rank.facts.world_size, static_cast<int>(paths.size()));
+        rank.facts.world_size = std::max(rank.facts.world_size, static_cast<int>(processes.size()));
         records.ranks.push_back(std::move(rank));
-        std::ranges::copy(trace.problems, std::back_inserter(records.problems));
     }
     std::ranges::stable_sort(records.ranks, {}, [](const RankRecords& rank) { return rank.facts.rank; });
     return records;

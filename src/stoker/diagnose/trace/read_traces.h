@@ -10,8 +10,9 @@
 
 namespace stoker {
 
-// One file for each rank. A rank that a file does not name, or names a second time, gets the next free number. Throws
-// DataError for a file that is no trace, IoError for one that cannot be read, InvalidArgument for no files.
+// Files with the same rank are parts of one, as are files of the same worker `<host>_<pid>.<time>.pt.trace.json`
+// without a rank: torch.profiler.schedule(repeat=2) writes two. A rank that no file names gets the next free number.
+// Throws DataError for a file that is no trace, IoError for one that cannot be read, InvalidArgument for no files.
 RunRecords read_traces(std::span<const std::filesystem::path> paths);
 
 // One trace. Its steps are ProfilerStep#N, numbered as there; without them the whole trace is one step.
