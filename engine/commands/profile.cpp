@@ -2,6 +2,7 @@
 // profile in the formats of other tools.
 #include <algorithm>
 #include <csignal>
+#include <exception>
 #include <filesystem>
 #include <fmt/format.h>
 #include <iterator>
@@ -69,6 +70,32 @@ DeviceFacts device_of(const ProfiledRun& run) {
     return run.records.ranks.front().facts.device;
 }
 
+// Why the profile has fewer steps than it was asked for; empty where it has all.
+std::string why_short(const ProfiledRun& run) {
+    const std::string steps = pluralize(run.profile.recorded_steps(), "recorded step");
+    if (run.failure) {
+        return fmt::format("training failed after {}; the profile has these", steps);
+    }
+    if (run.result.interrupted) {
+        return run.profile.windows.empty()
+                   ? fmt::format("stopped by signal {} before a step was recorded; nothing is written",
+                                 run.result.signal)
+                   : fmt::format("stopped by signal {} after {}; the profile has these", run.result.signal, steps);
+    }
+    if (run.profile.full) {
+        return fmt::format("the recording ended after {}: the events of more would take too much memory", steps);
+    }
+    return {};
+}
+
+// Zero, or how a run that was stopped ends. Throws why training failed.
+int status_of(const ProfiledRun& run) {
+    if (run.failure) {
+        std::rethrow_exception(run.failure);
+    }
+    return run.result.interrupted ? 128 + run.result.signal : 0;
+}
+
 int profile(const Options& options, const std::shared_ptr<Group>& group) {
     const Recipe recipe = recipe_to_profile(read_recipe(options.recipe, options.sets), options.schedule);
     const std::filesystem::path out = options.out.empty() ? "profiles/" + recipe.name : options.out;
@@ -77,21 +104,22 @@ int profile(const Options& options, const std::shared_ptr<Group>& group) {
         require_writable_folder(out);
     }
     Trainer trainer(recipe, /*resumes=*/false, group);
+    prepare_profile_folder(out);  // each rank: they may be on several hosts
     if (group->first()) {
-        prepare_profile_folder(out);
         print_stderr("{}: {} without the profiler, then {} with it, on {}; step: {}\n", options.recipe,
                      pluralize(options.schedule.wait, "step"), pluralize(options.schedule.active, "step"),
                      trainer.device().str(), trainer.compiled());
     }
     ProfiledRun run = run_steps(options, recipe, trainer);
-    if (run.result.interrupted) {
-        print_stderr("stoker: stopped by signal {} before the profile was complete; nothing is written\n",
-                     run.result.signal);
-        return 128 + run.result.signal;
+    if (const std::string why = why_short(run); !why.empty() && group->first()) {
+        print_stderr("stoker: {}\n", why);
+    }
+    if (run.profile.windows.empty()) {
+        return status_of(run);
     }
     const ProfileFile trace = write_trace(out, run.profile, device_of(run));
     if (!group->first()) {
-        return 0;
+        return status_of(run);
     }
     add_trace(run.records, run.profile.rank, trace.path);
     const Diagnosis diagnosis = diagnose(run.records);
@@ -102,7 +130,7 @@ int profile(const Options& options, const std::shared_ptr<Group>& group) {
     } else {
         print_lines(profile_report(run, diagnosis, options.table, files));
     }
-    return 0;
+    return status_of(run);
 }
 
 int run(const Options& options) {
@@ -126,10 +154,11 @@ int run(const Options& options) {
 Command add_profile(CLI::App& app) {
     auto options = std::make_shared<Options>();
     constexpr std::int64_t kMost = 1'000'000;
+    constexpr std::int64_t kMostRecorded = 100'000;  // a step has some twenty operators at least (step_profiler.h)
     app.add_option("recipe", options->recipe, "the recipe (TOML)")->required();
     add_set_option(app, options->sets, "data.workers=4");
     app.add_option("-o,--out", options->out, "the folder for all files (default: profiles/<recipe>)")->type_name("DIR");
-    add_number(app, "--steps", options->schedule.active, "steps to record", 1, kMost);
+    add_number(app, "--steps", options->schedule.active, "steps to record", 1, kMostRecorded);
     add_number(app, "--wait", options->schedule.wait, "steps before that, without the profiler", 0, kMost);
     add_number(app, "--warmup", options->schedule.warmup, "steps between, with the profiler, not recorded", 0, kMost);
     add_number(app, "--repeat", options->schedule.repeat, "how often to wait, warm up and record", 1, 1000);

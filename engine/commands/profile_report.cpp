@@ -36,14 +36,6 @@ struct Column {
     std::string (*cell)(const OperatorStats&);
 };
 
-std::int64_t recorded_steps(const Profile& profile) {
-    std::int64_t steps = 0;
-    for (const ProfileWindow& window : profile.windows) {
-        steps += window.last_step - window.first_step + 1;
-    }
-    return steps;
-}
-
 }  // namespace
 
 void add_operator_table_options(CLI::App& app, OperatorTableOptions& options) {
@@ -106,7 +98,7 @@ std::string operator_table(const Profile& profile, const OperatorTableOptions& o
     if (rows.empty()) {
         return "\nno operator of LibTorch ran in the recorded steps\n" + hint;
     }
-    std::string text = fmt::format("\noperators of {}\n{}", pluralize(recorded_steps(profile), "step"), table.text());
+    std::string text = fmt::format("\noperators of {}\n{}", pluralize(profile.recorded_steps(), "step"), table.text());
     if (shown < rows.size()) {
         text += fmt::format("and {} more; --rows shows them\n", with_commas(static_cast<double>(rows.size() - shown)));
     }

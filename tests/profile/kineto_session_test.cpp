@@ -3,8 +3,10 @@
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv_transpose2d.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -65,6 +67,45 @@ TEST(KinetoSession, CountsTheGradientsOfAConvolution) {
     const auto rows = by_name(profile);
     EXPECT_EQ(rows.at("aten::conv2d").flops, forward);
     EXPECT_EQ(rows.at("aten::convolution_backward").flops, 2 * forward);
+}
+
+std::uint64_t sum_of_flops(const Profile& profile) {
+    const std::vector<std::uint64_t> flops = flops_of(profile, event_tree(profile));
+    return std::accumulate(flops.begin(), flops.end(), std::uint64_t{0});
+}
+
+TEST(KinetoSession, CountsATransposedConvolutionAndItsGradients) {
+    const auto work = [](bool backward) {
+        const at::Tensor image = at::ones({2, 3, 8, 8}).requires_grad_();
+        const at::Tensor weight = at::ones({3, 5, 4, 4}).requires_grad_();
+        const at::Tensor out = at::conv_transpose2d(image, weight, {}, 2, 1);  // (2, 5, 16, 16)
+        if (backward) {
+            out.sum().backward();
+        }
+    };
+    const std::uint64_t forward = 2U * 2 * 3 * 8 * 8 * 5 * 4 * 4;
+    EXPECT_EQ(sum_of_flops(recorded({}, [&] { work(false); })), forward);
+    EXPECT_EQ(by_name(recorded({}, [&] { work(true); })).at("aten::convolution_backward").flops, 2 * forward);
+}
+
+TEST(KinetoSession, CountsAConvolutionWithPaddingSame) {
+    const Profile profile = recorded({}, [] {
+        at::conv2d(at::ones({2, 3, 16, 16}), at::ones({8, 3, 3, 3}), {}, 1, "same");
+    });
+    EXPECT_EQ(sum_of_flops(profile), 2U * 2 * 8 * 16 * 16 * 3 * 3 * 3);
+}
+
+TEST(KinetoSession, CountsAttentionAndItsGradients) {
+    const Profile profile = recorded({}, [] {
+        const at::Tensor query = at::ones({2, 3, 16, 8}).requires_grad_();
+        const at::Tensor key = at::ones({2, 3, 24, 8}).requires_grad_();
+        const at::Tensor value = at::ones({2, 3, 24, 8}).requires_grad_();
+        at::scaled_dot_product_attention(query, key, value).sum().backward();
+    });
+    const std::uint64_t product = 2U * 2 * 3 * 16 * 24 * 8;  // of all queries with all keys
+    const auto rows = by_name(profile);
+    EXPECT_EQ(rows.at("aten::scaled_dot_product_attention").flops, 2 * product);
+    EXPECT_EQ(rows.at("aten::_scaled_dot_product_flash_attention_for_cpu_backward").flops, 5 * product);
 }
 
 TEST(KinetoSession, RecordsShapesRangesAndMemory) {

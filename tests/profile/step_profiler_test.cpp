@@ -34,7 +34,7 @@ class Steps : public ::testing::Test {
     Profile run(const ProfileSchedule& schedule, std::int64_t steps, int workers = 2) {
         Loader loader(std::make_shared<stoker::testing::PixelDataset>(64), Transform(),
                       {.batch_size = 8, .workers = workers});
-        StepProfiler profiler(account_, loader, {.schedule = schedule, .optimizer = "Adam"});
+        StepProfiler profiler(account_, loader, {.schedule = schedule, .optimizer = "Adam", .most_ops = most_ops_});
         profiler.begin();
         for (std::int64_t step = 0; step < steps; ++step) {
             std::shared_ptr<Batch> batch;
@@ -49,6 +49,9 @@ class Steps : public ::testing::Test {
             }
             { const PhaseSpan optimizer(account_, Phase::optimizer); }
             done_ = profiler.step_done();
+            if (done_) {
+                break;
+            }
         }
         return profiler.finish();
     }
@@ -65,6 +68,7 @@ class Steps : public ::testing::Test {
 
     Account account_;
     bool done_ = false;
+    std::int64_t most_ops_ = kMostRecordedOps;
 };
 
 TEST_F(Steps, RecordsTheActiveStepsWithTheirPhases) {
@@ -115,6 +119,24 @@ TEST_F(Steps, ARunThatEndsEarlyKeepsWhatWasRecorded) {
     ASSERT_EQ(profile.windows.size(), 1U);
     EXPECT_EQ(profile.windows[0].last_step, 3);
     EXPECT_EQ(ranges(profile).count("forward"), 3U);
+}
+
+TEST_F(Steps, AStepThatWasNotDoneIsNoStep) {
+    const Profile profile = run({.wait = 0, .warmup = 0, .active = 10, .repeat = 1}, 3);
+    EXPECT_EQ(ranges(profile).count("ProfilerStep#3"), 1U);
+    EXPECT_EQ(ranges(profile).count("ProfilerStep#4"), 0U);
+    EXPECT_TRUE(run({.wait = 2, .warmup = 0, .active = 10, .repeat = 1}, 2).windows.empty());
+}
+
+TEST_F(Steps, ARecordingEndsWhenItHasEnoughOps) {
+    most_ops_ = 30;
+    const Profile profile = run({.wait = 0, .warmup = 0, .active = 1000, .repeat = 1}, 1000);
+    EXPECT_TRUE(done_);
+    EXPECT_TRUE(profile.full);
+    ASSERT_EQ(profile.windows.size(), 1U);
+    EXPECT_GE(profile.windows[0].last_step, 2);
+    EXPECT_LE(profile.windows[0].last_step, 10);
+    EXPECT_EQ(std::ssize(ranges(profile)), profile.windows[0].last_step * 5);  // step, wait, forward, optimizer twice
 }
 
 TEST_F(Steps, TheLoadersWorkLiesInTheWindow) {

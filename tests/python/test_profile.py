@@ -4,6 +4,9 @@ import gzip
 import json
 import pstats
 import re
+import signal
+import subprocess
+import time
 
 import pytest
 from conftest import run_program
@@ -26,12 +29,13 @@ compile = "none"
 threads = 1
 """
 STEPS = 4
+WAIT = 9
 
 
 def profile(here, *options, status=0):
     (here / "r.toml").write_text(RECIPE)
     return run_program(
-        "profile", "r.toml", "-o", "out", "--wait", 8, "--steps", STEPS, *options, cwd=here, status=status
+        "profile", "r.toml", "-o", "out", "--wait", WAIT, "--steps", STEPS, *options, cwd=here, status=status
     )
 
 
@@ -71,7 +75,7 @@ def test_says_first_what_matters_and_where_the_files_are(profiled):
 
 def test_the_trace_has_steps_phases_and_workers(trace):
     steps = [e["name"] for e in slices(trace, cat="user_annotation") if e["name"].startswith("ProfilerStep#")]
-    assert steps == [f"ProfilerStep#{n}" for n in range(11, 15)], "8 steps of waiting, 2 of warm-up"
+    assert steps == [f"ProfilerStep#{n}" for n in range(WAIT + 3, WAIT + 3 + STEPS)], "after WAIT steps and 2 of warm-up"
     for phase in ["wait", "forward", "backward", "optimizer", "Optimizer.step#Adam.step"]:
         assert len(slices(trace, name=phase, cat="user_annotation")) == STEPS, phase
     assert len(slices(trace, name="enumerate(DataLoader)#Loader.__next__", cat="cpu_op")) == STEPS
@@ -165,7 +169,7 @@ def test_json_is_the_document_of_diagnose(tmp_path, program):
     assert rank["rank"] == 0 and rank["gpu"] is None
     assert sum(rank["account"].values()) == pytest.approx(1)
     assert report["verdict"]["rule"] and report["verdict"]["text"]
-    assert rank["steps"] == 5, "steps 4 to 8: neither the first ones nor those with the profiler"
+    assert rank["steps"] == WAIT - 4, "from step 5 on: neither the first ones nor those with the profiler"
 
 
 def test_diagnose_reads_the_trace_and_the_folder(profiled):
@@ -175,7 +179,7 @@ def test_diagnose_reads_the_trace_and_the_folder(profiled):
     account = trace["ranks"][0]["account"]
     assert all(account[phase] > 0 for phase in ["wait", "forward", "backward", "optimizer"]), account
     run = run_program("diagnose", "out", "--json", cwd=here).json()
-    assert run["kind"] == "run" and run["ranks"][0]["steps"] == 8 + 2 + STEPS
+    assert run["kind"] == "run" and run["ranks"][0]["steps"] == WAIT + 2 + STEPS
 
 
 def test_the_report_is_one_page_without_a_network(profiled):
@@ -198,6 +202,36 @@ def test_an_earlier_trace_is_replaced(tmp_path, program):
     (path,) = (tmp_path / "out/trace").iterdir()
     trace = json.loads(gzip.decompress(path.read_bytes()))
     assert len([e for e in slices(trace) if e["name"].startswith("ProfilerStep#")]) == 2 * STEPS
+
+
+def test_every_repetition_drops_its_first_steps(tmp_path, program):
+    (rank,) = profile(tmp_path, "--repeat", 2, "--json").json()["ranks"]
+    assert rank["steps"] == 2 * (WAIT - 4)
+
+
+def test_ctrl_c_keeps_the_steps_that_were_recorded(tmp_path, program):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    command = [program, "profile", "r.toml", "-o", "out", "--wait", "0", "--warmup", "0", "--steps", "100000"]
+    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in run.stderr:  # "r.toml: 0 steps without the profiler, ..."
+        if "with it" in line:
+            break
+    time.sleep(2)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 128 + signal.SIGINT
+    recorded = int(re.search(r"stopped by signal 2 after (\d+) recorded steps; the profile has these", err).group(1))
+    (path,) = (tmp_path / "out/trace").iterdir()
+    trace = json.loads(gzip.decompress(path.read_bytes()))
+    assert len([e for e in slices(trace) if e["name"].startswith("ProfilerStep#")]) == recorded > 0
+    assert (tmp_path / "out/report.html").stat().st_size > 0
+    assert f"operators of {recorded} steps" in out
+
+
+def test_a_recording_ends_before_it_fills_the_memory(tmp_path, program):
+    report = profile(tmp_path, "--steps", 100_000, "--set", 'data.memory="2GiB"')
+    assert re.search(r"the recording ended after \d+ recorded steps: the events", report.err)
+    assert (tmp_path / "out/report.html").stat().st_size > 0
 
 
 def test_a_fused_step_says_how_to_see_its_operators(tmp_path, program):

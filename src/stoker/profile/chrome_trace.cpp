@@ -295,7 +295,8 @@ class TraceWriter {
             if (process != process_) {
                 devices[process] = true;
                 thread(process, number,
-                       fmt::format("stream {}{}", number % kRanges, number % TraceLanes::kLane >= kRanges ? " ranges" : ""),
+                       fmt::format("stream {}{}", number % kRanges,
+                                   number % TraceLanes::kLane >= kRanges ? " ranges" : ""),
                        static_cast<int>(number % kRanges));
                 continue;
             }

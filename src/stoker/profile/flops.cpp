@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 namespace stoker {
 namespace {
@@ -41,14 +42,26 @@ std::uint64_t convolution_backward(const std::vector<Shape>& shapes) {
     return shapes.size() < 3 ? 0 : 2 * convolution(shapes[0], shapes[2]);
 }
 
-// Scores and their product with the values: (batch, heads, queries, width) with (batch, heads, keys, width).
-std::uint64_t attention(const std::vector<Shape>& shapes) {
-    if (shapes.size() < 3 || shapes[0].size() != 4 || shapes[1].size() != 4 || shapes[2].size() != 4) {
+// Products over all pairs of a query (..., queries, width) and a key (..., keys, width): `by_key` of the width of a
+// key, `by_value` of the width of a value (..., keys, width of a value). `first`: the query's place in the shapes.
+std::uint64_t attention(const std::vector<Shape>& shapes, std::size_t first, std::uint64_t by_key,
+                        std::uint64_t by_value) {
+    if (shapes.size() < first + 3) {
         return 0;
     }
-    const Shape& query = shapes[0];
-    const std::uint64_t pairs = query[0] * query[1] * query[2] * shapes[1][2];
-    return 2 * pairs * (query[3] + shapes[2][3]);
+    const Shape& query = shapes[first];
+    const Shape& key = shapes[first + 1];
+    const Shape& value = shapes[first + 2];
+    if (query.size() < 3 || key.size() != query.size() || value.size() != query.size() || query.back() == 0) {
+        return 0;
+    }
+    const std::uint64_t pairs = product(query) / query.back() * key[key.size() - 2];
+    return 2 * pairs * (by_key * query.back() + by_value * value.back());
+}
+
+// The kernels that compute attention as a whole; their arguments are the output's gradient, query, key, value, ...
+bool is_attention_backward(std::string_view name) {
+    return name.starts_with("aten::_scaled_dot_product_") && name.ends_with("_backward");
 }
 
 }  // namespace
@@ -74,6 +87,11 @@ std::uint64_t convolution_flops(std::span<const std::int64_t> input, std::span<c
     return static_cast<std::uint64_t>(std::max<std::int64_t>(flops, 0));
 }
 
+std::uint64_t transposed_convolution_flops(std::span<const std::int64_t> input, std::span<const std::int64_t> weight) {
+    const auto shape = [](std::span<const std::int64_t> sizes) { return Shape(sizes.begin(), sizes.end()); };
+    return convolution(shape(input), shape(weight));
+}
+
 std::uint64_t counted_flops(const ProfileEvent& event) {
     if (event.shapes.empty()) {
         return 0;
@@ -82,7 +100,12 @@ std::uint64_t counted_flops(const ProfileEvent& event) {
         return convolution_backward(shapes_of(event.shapes));
     }
     if (event.name == "aten::scaled_dot_product_attention") {
-        return attention(shapes_of(event.shapes));
+        return attention(shapes_of(event.shapes), 0, 1, 1);  // the scores, and their product with the values
+    }
+    // The scores once more, and the gradients of scores, query, key and value: 2.5 times the forward, as in the
+    // FlashAttention papers and torch.utils.flop_counter.
+    if (is_attention_backward(event.name)) {
+        return attention(shapes_of(event.shapes), 1, 3, 2);
     }
     return 0;
 }

@@ -17,8 +17,12 @@ std::uint64_t convolution_flops(std::span<const std::int64_t> input, std::span<c
                                 std::span<const std::int64_t> stride, std::span<const std::int64_t> padding,
                                 std::span<const std::int64_t> dilation);
 
+// Of a transposed one of `input` (N, in, ...) with `weight` (in, out / groups, k...): each weight of an input channel
+// meets each position of the input.
+std::uint64_t transposed_convolution_flops(std::span<const std::int64_t> input, std::span<const std::int64_t> weight);
+
 // Of the op with these inputs, from its name and shapes, for the ops that LibTorch does not count: the gradients of a
-// convolution, and attention. 0 for all others, and without shapes.
+// convolution, and attention with its gradients. 0 for all others, and without shapes.
 std::uint64_t counted_flops(const ProfileEvent& event);
 
 // By node. An op within one that has a count has none, so that the sum over all nodes counts everything once.

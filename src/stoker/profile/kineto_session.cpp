@@ -1,5 +1,6 @@
 #include "stoker/profile/kineto_session.h"
 
+#include <ATen/record_function.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
@@ -68,22 +69,34 @@ ProfiledKind kind_of(const kineto::KinetoEvent& event) {
     }
 }
 
-// LibTorch's own count of conv2d gives up, with a warning, where padding or dilation is one number for both dimensions.
+// LibTorch's own count of conv2d gives up, with a warning, where padding or dilation is one number for both dimensions,
+// and takes a transposed convolution for a plain one.
 std::uint64_t flops_of_event(const kineto::KinetoEvent& event) {
     const std::string name = event.name();
-    if (name != "aten::conv2d" && name != "aten::convolution") {
+    const bool backward = name == "aten::convolution_backward";
+    if (!backward && name != "aten::conv2d" && name != "aten::convolution") {
         return event.flops();
     }
-    constexpr std::size_t kStride = 3;  // the arguments: input, weight, bias, stride, padding, dilation
     const auto shapes = event.shapes();
     const auto arguments = event.concreteInputs();
-    const auto numbers = [&](std::size_t i) {
-        return i < arguments.size() && arguments[i].isIntList() ? arguments[i].toIntVector()
-                                                                : std::vector<std::int64_t>();
-    };
-    return shapes.size() < 2
-               ? 0
-               : convolution_flops(shapes[0], shapes[1], numbers(kStride), numbers(kStride + 1), numbers(kStride + 2));
+    // The arguments: input, weight, bias, stride, padding, dilation, transposed; of the backward the output's gradient,
+    // input, weight, the bias's sizes, and the same. conv2d has no `transposed`.
+    const std::size_t input = backward ? 1 : 0;
+    const std::size_t stride = input + 3;
+    const std::size_t transposed = input + 6;
+    if (shapes.size() < input + 2) {
+        return 0;
+    }
+    if (name != "aten::conv2d" && transposed < arguments.size() && arguments[transposed].isBool() &&
+        arguments[transposed].toBool()) {
+        return (backward ? 2 : 1) * transposed_convolution_flops(shapes[input], shapes[input + 1]);
+    }
+    const auto is_list = [&](std::size_t i) { return i < arguments.size() && arguments[i].isIntList(); };
+    if (backward || !is_list(stride) || !is_list(stride + 1) || !is_list(stride + 2)) {
+        return 0;  // `padding` may be a text: the convolution that conv2d calls has numbers
+    }
+    return convolution_flops(shapes[0], shapes[1], arguments[stride].toIntVector(), arguments[stride + 1].toIntVector(),
+                             arguments[stride + 2].toIntVector());
 }
 
 ProfileEvent event_of(const kineto::KinetoEvent& event, const KinetoOptions& options) {
@@ -144,12 +157,28 @@ void add_memory(const kineto::experimental_event_t& event, std::vector<MemoryEve
 }  // namespace
 
 KinetoSession::~KinetoSession() {
+    stop_counting();
     if (running_) {
         const RestoreLogLevel restore{log_level_};
         try {
             kineto::disableProfiler();
         } catch (const std::exception&) {  // an error is about to be thrown, or has been
         }
+    }
+}
+
+void KinetoSession::count_ops() {
+    ops_ = 0;
+    counter_ = at::addGlobalCallback(
+        at::RecordFunctionCallback([](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+            ops_.fetch_add(1, std::memory_order_relaxed);
+            return nullptr;
+        }));
+}
+
+void KinetoSession::stop_counting() {
+    if (counter_) {
+        at::removeCallback(*std::exchange(counter_, std::nullopt));
     }
 }
 
@@ -171,9 +200,11 @@ void KinetoSession::start() {
     kineto::enableProfiler(config_of(options_), activities_of(options_));
     prepared_ = false;
     running_ = true;
+    count_ops();
 }
 
 void KinetoSession::stop(Profile& profile) {
+    stop_counting();
     const RestoreLogLevel restore{log_level_};
     if (options_.cuda) {  // or the kernels that still run would be missing
         const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);

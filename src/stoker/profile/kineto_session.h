@@ -1,6 +1,10 @@
 // LibTorch's profiler, Kineto, for spans of a run. LibTorch's headers stay in the source.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
 #include "stoker/profile/profile.h"
 
 namespace stoker {
@@ -30,13 +34,20 @@ class KinetoSession {
     void stop(Profile& profile);
 
     bool running() const { return running_; }
+    // Operators and ranges of all threads since `start`.
+    std::int64_t ops() const { return ops_.load(std::memory_order_relaxed); }
 
   private:
+    void count_ops();
+    void stop_counting();
+
     const KinetoOptions options_;
     bool prepared_ = false;
     bool running_ = false;
     // While it records, LibTorch warns of every release of memory that was allocated before.
     int log_level_ = 0;
+    static inline std::atomic<std::int64_t> ops_ = 0;  // LibTorch's callbacks are functions
+    std::optional<std::uint64_t> counter_ = {};        // the callback's handle
 };
 
 }  // namespace stoker

@@ -78,12 +78,20 @@ struct Profile {
     std::int64_t training_thread = 0;
     // From the clock of `work` and `ring` to the clock of the events.
     std::int64_t steady_offset_ns = 0;
+    bool full = false;  // the recording ended before its schedule: its events take as much memory as they may
     int rank = 0;
     int world_size = 1;
     std::string backend = {};  // of the ranks' communication: gloo | nccl; empty: one rank
 
     std::int64_t ns(std::chrono::steady_clock::time_point at) const {
         return std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count() + steady_offset_ns;
+    }
+    std::int64_t recorded_steps() const {
+        std::int64_t sum = 0;
+        for (const ProfileWindow& window : windows) {
+            sum += window.last_step - window.first_step + 1;
+        }
+        return sum;
     }
     // Recorded time in all windows.
     std::int64_t span_ns() const {

@@ -1,12 +1,14 @@
 #include "stoker/profile/profile_run.h"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/base/memory_limit.h"
 #include "stoker/profile/step_profiler.h"
 #include "stoker/trace/records_json.h"
 #include "stoker/track/recipe_keys.h"
@@ -22,14 +24,16 @@ std::string optimizer_class(const std::string& name) {
     return name == "sgd" ? "SGD" : name == "adam" ? "Adam" : name == "adamw" ? "AdamW" : name;
 }
 
-// The profiler slows steps down, short ones most. The steps without it speak for the run, less the first ones, in which
-// buffers are allocated, batches wait ready and libraries choose their algorithms.
-void keep_plain_steps(const ProfileSchedule& schedule, std::vector<StepEntry>& steps) {
-    constexpr std::int64_t kFirst = 3;
+// The profiler slows steps down, short ones most. The steps without it speak for the run, less the first ones of each
+// cycle: in those of the run buffers are allocated and libraries choose their algorithms, in those of later cycles the
+// profiler writes its events down, and meanwhile the loader has filled its ring.
+void keep_plain_steps(const ProfileSchedule& schedule, int prefetch, std::vector<StepEntry>& steps) {
     constexpr std::ptrdiff_t kEnough = 5;
+    const std::int64_t first = std::max(3, prefetch + 1);
     std::vector<StepEntry> plain;
     std::ranges::copy_if(steps, std::back_inserter(plain), [&](const StepEntry& step) {
-        return step.step > kFirst && schedule.at(step.step - 1) == ProfileSchedule::Action::none;
+        const std::int64_t index = step.step - 1;
+        return index % schedule.cycle() >= first && schedule.at(index) == ProfileSchedule::Action::none;
     });
     if (std::ssize(plain) >= kEnough) {
         steps = std::move(plain);
@@ -59,6 +63,23 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
     }
 }
 
+// Where training failed, its error comes first: the device may be out of order, so that its events are lost.
+void finish(StepProfiler& profiler, ProfiledRun& run) {
+    try {
+        run.profile = profiler.finish();
+    } catch (...) {
+        std::rethrow_exception(run.failure ? run.failure : std::current_exception());
+    }
+    if (run.failure && run.profile.windows.empty()) {
+        std::rethrow_exception(run.failure);
+    }
+}
+
+// What fits into a quarter of the memory that is left.
+std::int64_t most_ops() {
+    return std::min(kMostRecordedOps, static_cast<std::int64_t>(memory_left() / 4) / kBytesOfRecordedOp);
+}
+
 }  // namespace
 
 Recipe recipe_to_profile(Recipe recipe, const ProfileSchedule& schedule) {
@@ -71,7 +92,8 @@ ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRun
         trainer.account(), trainer.train_loader(),
         {.schedule = options.schedule,
          .kineto = {.cuda = trainer.device().is_cuda(), .stacks = options.stacks, .modules = options.stacks},
-         .optimizer = optimizer_class(recipe.optimizer.name)});
+         .optimizer = optimizer_class(recipe.optimizer.name),
+         .most_ops = most_ops()});
     std::atomic<int> stop = 0;
     const auto on_step = [&](const Progress& at) {
         if (profiler.step_done()) {
@@ -85,11 +107,15 @@ ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRun
     };
     profiler.begin();
     ProfiledRun run;
-    run.result = trainer.fit({.on_step = on_step,
-                              .on_record = [&](const std::string& text) { add_lines(text, run.lines); },
-                              .interrupt = &stop});
+    try {
+        run.result = trainer.fit({.on_step = on_step,
+                                  .on_record = [&](const std::string& text) { add_lines(text, run.lines); },
+                                  .interrupt = &stop});
+    } catch (...) {
+        run.failure = std::current_exception();
+    }
     run.result.interrupted = run.result.interrupted && run.result.signal != kDone;  // on this rank or another
-    run.profile = profiler.finish();
+    finish(profiler, run);
     run.profile.rank = trainer.group().rank();
     run.profile.world_size = trainer.group().size();
     if (!trainer.group().alone()) {
@@ -98,7 +124,7 @@ ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRun
     run.recipe = recipe_to_toml(recipe);
     run.records = records_of(run.lines, run.recipe);
     for (RankRecords& rank : run.records.ranks) {
-        keep_plain_steps(options.schedule, rank.steps);
+        keep_plain_steps(options.schedule, trainer.train_loader().prefetch(), rank.steps);
     }
     return run;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,12 +29,14 @@ struct ProfiledRun {
     std::vector<std::string> lines = {};  // of metrics.jsonl, all steps
     std::string recipe = {};              // TOML
     TrainResult result = {};              // `interrupted` only where `interrupt` asked for it
+    std::exception_ptr failure = {};  // why training ended before the schedule did; the profile has what was recorded
 };
 
 // The recipe with enough epochs for the schedule.
 Recipe recipe_to_profile(Recipe recipe, const ProfileSchedule& schedule);
 
-// `trainer` was made from a recipe_to_profile. Throws what Trainer::fit throws.
+// `trainer` was made from a recipe_to_profile. Throws what Trainer::fit throws before a step is
+// recorded.
 ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRunOptions& options);
 
 }  // namespace stoker

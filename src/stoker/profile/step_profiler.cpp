@@ -50,8 +50,12 @@ bool StepProfiler::step_done() {
     ++steps_;
     const ProfileSchedule& schedule = options_.schedule;
     const bool ends = schedule.at(steps_) != ProfileSchedule::Action::record || steps_ % schedule.cycle() == 0;
-    if (session_.running() && ends) {
+    profile_.full = profile_.full || (session_.running() && ops_ + session_.ops() >= options_.most_ops);
+    if (session_.running() && (ends || profile_.full)) {
         stop();
+    }
+    if (profile_.full) {
+        return true;
     }
     prepare_next();
     return steps_ >= schedule.steps();
@@ -83,8 +87,25 @@ void StepProfiler::stop() {
     loader_.set_log(nullptr);
     profile_.windows.back().end_ns = system_ns();
     profile_.windows.back().last_step = steps_;
+    ops_ += session_.ops();
     session_.stop(profile_);
     profile_.steady_offset_ns = system_ns() - steady_ns();
+}
+
+// The step that the profiler is in has begun, but was not done.
+void StepProfiler::drop_unfinished_step() {
+    const auto step =
+        std::ranges::find(profile_.events, fmt::format("ProfilerStep#{}", steps_ + 1), &ProfileEvent::name);
+    if (step == profile_.events.end()) {
+        return;
+    }
+    const std::int64_t began = step->start_ns;
+    std::erase_if(profile_.events, [&](const ProfileEvent& event) { return event.start_ns >= began; });
+    std::erase_if(profile_.memory, [&](const MemoryEvent& change) { return change.at_ns >= began; });
+    profile_.windows.back().end_ns = began;
+    if (profile_.windows.back().last_step < profile_.windows.back().first_step) {
+        profile_.windows.pop_back();
+    }
 }
 
 Profile StepProfiler::finish() {
@@ -93,6 +114,7 @@ Profile StepProfiler::finish() {
     step_.reset();
     if (session_.running()) {
         stop();
+        drop_unfinished_step();
     }
     profile_.work = log_->take_spans();
     profile_.ring = log_->take_levels();

@@ -15,10 +15,15 @@
 
 namespace stoker {
 
+// Of operators and ranges. A recorded one takes some kilobytes until all files are written.
+inline constexpr std::int64_t kMostRecordedOps = 2'000'000;
+inline constexpr std::int64_t kBytesOfRecordedOp = 8192;
+
 struct StepProfilerOptions {
     ProfileSchedule schedule = {};
     KinetoOptions kineto = {};
     std::string optimizer = "SGD";  // torch.optim's name
+    std::int64_t most_ops = kMostRecordedOps;  // the recording ends with the step in which more are recorded
 };
 
 // All calls come from the training thread.
@@ -32,9 +37,9 @@ class StepProfiler final : private PhaseListener {
 
     // Before the first step.
     void begin();
-    // After each step. True once the schedule has no more steps.
+    // After each step. True once the schedule has no more steps, or as many ops are recorded as `most_ops` says.
     bool step_done();
-    // Ends a recording that is still going on, where a run ends early, and returns everything.
+    // Ends a recording that is still going on, where a run ends early, and returns everything but an unfinished step.
     Profile finish();
 
   private:
@@ -43,6 +48,7 @@ class StepProfiler final : private PhaseListener {
     void prepare_next();
     void start();
     void stop();
+    void drop_unfinished_step();
 
     Account& account_;
     Loader& loader_;
@@ -51,6 +57,7 @@ class StepProfiler final : private PhaseListener {
     std::shared_ptr<WorkLog> log_ = std::make_shared<WorkLog>();  // workers may still write to it after the last step
     Profile profile_;
     std::int64_t steps_ = 0;
+    std::int64_t ops_ = 0;         // of the windows before this one
     std::int64_t first_step_ = 0;  // of the window that is open
     // Inner ranges are closed first.
     std::optional<RecordedRange> step_;
