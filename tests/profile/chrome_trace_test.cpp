@@ -176,7 +176,8 @@ TEST(ChromeTrace, KernelsThatOverlapOnAStreamAreNoRanges) {
     profile.events.push_back(made_event(ProfiledKind::kernel, "other", 660, 740, 78));
     profile.events.back().thread = 7;
     std::vector<std::string> titles;
-    for (const Json& event : trace_of(profile)["traceEvents"]) {
+    const Json trace = trace_of(profile);
+    for (const Json& event : trace["traceEvents"]) {
         if (event["name"] == "thread_name" && event["pid"] == 0) {
             titles.push_back(event["args"]["name"]);
         }

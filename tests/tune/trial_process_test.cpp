@@ -71,7 +71,7 @@ TEST_F(TrialProcessTest, AProgramThatIsMissingIsAnIoError) {
 }
 
 TEST_F(TrialProcessTest, AHangingChildIsKilled) {
-    TrialProcess trial(script("echo $$ > " + testing::TempDir() + "/trial.pid; exec sleep 1000"), stop_, 0.3);
+    TrialProcess trial(script("echo $$ > " + testing::TempDir() + "/trial.pid; exec sleep 1000"), stop_, 0.3, 0.3);
     EXPECT_EQ(why([&] { trial.ask("measure", 0.1); }), "no answer within 0 s");
     pid_t child = 0;
     std::ifstream(testing::TempDir() + "/trial.pid") >> child;

@@ -58,8 +58,9 @@ std::string reason_of(const std::string& line) {
 
 }  // namespace
 
-TrialProcess::TrialProcess(std::vector<std::string> command, const std::atomic<int>& stop, double limit_seconds)
-    : stop_(stop), limit_seconds_(limit_seconds) {
+TrialProcess::TrialProcess(std::vector<std::string> command, const std::atomic<int>& stop, double limit_seconds,
+                           double start_seconds)
+    : stop_(stop), limit_seconds_(limit_seconds), start_seconds_(start_seconds) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
         throw errno_error(command.front(), "a socket for its answers");
@@ -70,7 +71,7 @@ TrialProcess::TrialProcess(std::vector<std::string> command, const std::atomic<i
         child_ = spawn(command, childs.get());
     }
     try {
-        facts_ = parse_trial_facts(read_line(kStartSeconds));
+        facts_ = parse_trial_facts(read_line(start_seconds_));
     } catch (...) {
         end();
         throw;
@@ -98,7 +99,7 @@ Measurement TrialProcess::ask(const std::string& request, double seconds, int co
     if (send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) != std::ssize(line)) {
         fail_ended();
     }
-    const Measurement measured = parse_measurement(read_line(seconds + (started_ ? limit_seconds_ : kStartSeconds)));
+    const Measurement measured = parse_measurement(read_line(seconds + (started_ ? limit_seconds_ : start_seconds_)));
     started_ = true;
     return measured;
 }

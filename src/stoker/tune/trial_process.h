@@ -17,8 +17,9 @@ class TrialProcess final : public Trial {
     // Starts `command`, which writes a line of TrialFacts and then answers each line on its standard input with one on
     // its standard output: a Measurement, or {"error": reason}. It is killed when this object ends, and where an answer
     // takes `limit_seconds` more than was asked for; until the first measurement, which may fill a cache or compile,
-    // kStartSeconds more. Throws TrialFailed and TrialStopped. `stop` must outlive this.
-    TrialProcess(std::vector<std::string> command, const std::atomic<int>& stop, double limit_seconds = 60);
+    // `start_seconds` more. Throws TrialFailed and TrialStopped. `stop` must outlive this.
+    TrialProcess(std::vector<std::string> command, const std::atomic<int>& stop, double limit_seconds = 60,
+                 double start_seconds = kStartSeconds);
     TrialProcess(const TrialProcess&) = delete;
     TrialProcess& operator=(const TrialProcess&) = delete;
     ~TrialProcess() override;
@@ -36,6 +37,7 @@ class TrialProcess final : public Trial {
 
     const std::atomic<int>& stop_;
     double limit_seconds_;
+    double start_seconds_;
     bool started_ = false;  // it has measured
     pid_t child_ = -1;
     Descriptor socket_;

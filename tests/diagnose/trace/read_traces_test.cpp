@@ -242,9 +242,9 @@ TEST(ReadTraces, EachWorkerIsARank) {
     const RunRecords records = read_traces(paths);
     EXPECT_EQ(records.kind, "trace");
     ASSERT_EQ(records.ranks.size(), 3u);
-    EXPECT_EQ(records.ranks[0].facts.rank, 3);
-    EXPECT_EQ(records.ranks[1].facts.rank, 4);
-    EXPECT_EQ(records.ranks[2].facts.rank, 5);
+    EXPECT_EQ(records.ranks[0].facts.rank, 0);
+    EXPECT_EQ(records.ranks[1].facts.rank, 1);
+    EXPECT_EQ(records.ranks[2].facts.rank, 3);
     EXPECT_TRUE(records.problems.empty());
     EXPECT_THROW(read_traces({}), InvalidArgument);
 }
