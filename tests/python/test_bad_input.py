@@ -37,7 +37,7 @@ def train(stoker, recipe, tmp_path):
         left = {path.name for path in run.iterdir()} if run.exists() else set()
         if not left <= {"failed.json", "quarantine.jsonl"}:
             assert "failed.json" in left, left
-            assert (run / "metrics.jsonl").read_text().startswith('{"type":"step"'), left
+            assert (run / "metrics.jsonl").read_text().startswith('{"type":"facts"'), left
 
     return run
 

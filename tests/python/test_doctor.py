@@ -134,7 +134,7 @@ def test_a_library_in_front_of_libtorchs_own(stoker, tmp_path):
     (tmp_path / "libnccl.so.2").write_bytes(b"")  # LibTorch may not even load
     checks = by_name(stoker("doctor", "--json", status=None, env={"LD_LIBRARY_PATH": str(tmp_path)}))
     assert checks["library path"]["status"] == "warn"
-    assert checks["library path"]["found"] == str(tmp_path / "libnccl.so.2")
+    assert checks["library path"]["found"].endswith("/libnccl.so.2")  # a long path is shortened in the middle
 
 
 @pytest.mark.skipif(not torch.version.cuda, reason="needs a LibTorch for CUDA")

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 PHASES = ["wait", "copy", "forward", "backward", "optimizer", "step"]
-PHASES += ["communication", "evaluate", "checkpoint", "unmeasured"]
+PHASES += ["communication", "sync", "evaluate", "checkpoint", "unmeasured"]
 RECIPE = """
 seed = 3
 [data]

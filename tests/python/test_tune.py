@@ -155,7 +155,7 @@ def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
     assert re.search(r"^\S.* = .*x .*rolled back: \w+", done.out, re.MULTILINE)
     if "  kept" not in done.out:
         assert (tmp_path / "tuned.toml").read_text() == "mine" and "stays as it is" in done.err
-    assert re.search(r"images/s, [\d.]+x, in \d+ s", done.out)
+    assert re.search(r"images/s, [\d.]+x( \[[^\]]*\])?, in \d+ s", done.out)
 
 
 def test_ctrl_c_keeps_what_was_found_and_ends_the_trials(slow, tmp_path):

@@ -8,6 +8,7 @@
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/base/url_secrets.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/cuda/cuda_device.h"
 #include "stoker/io/byte_file.h"
@@ -75,7 +76,7 @@ DataFacts data_facts(const TrainPlan& plan) {
     for (const std::int64_t side : loader.image_shape()) {
         image_bytes *= static_cast<double>(side);
     }
-    DataFacts facts{.path = recipe.train,
+    DataFacts facts{.path = stored_url(recipe.train),
                     .format = std::string(plan.data.train->format()),
                     .storage = storage_of_data(recipe.train),
                     .samples = plan.data.train->size(),
