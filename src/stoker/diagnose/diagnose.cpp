@@ -96,8 +96,9 @@ bool above_info(const Finding& finding) {
 }
 
 bool too_short(const RunRecords& records) {
-    return records.kind == "run" &&
-           std::ranges::none_of(records.ranks, [](const RankRecords& rank) { return summarize(rank).long_enough(); });
+    return records.kind == "run" && std::ranges::none_of(records.ranks, [](const RankRecords& rank) {
+               return rank.profile || summarize(rank).long_enough();
+           });
 }
 
 Verdict verdict_of(const RunRecords& records, const std::vector<Finding>& findings) {
