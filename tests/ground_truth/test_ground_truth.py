@@ -1,4 +1,4 @@
-# One seed of each planted bottleneck. These tests run alone, after all others: a test beside them would be the
+# One seed of each planted bottleneck. These tests run alone (./dev test leaves them out): a test beside them would be the
 # bottleneck. A machine that is busy by itself gets a second attempt.
 import os
 import sys
