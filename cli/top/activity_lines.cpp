@@ -127,7 +127,8 @@ void add_runs(const TopView& view, std::vector<ScreenLine>& lines) {
                              {"loss", 10, Align::right, 5},
                              {"written", 14, Align::right, 3}});
     if (view.runs.empty()) {
-        lines.push_back({.pieces = {{"Run     ", Tone::title}, {"no training run of this user", Tone::dim}}, .rank = 9});
+        lines.push_back(
+            {.pieces = {{"Run     ", Tone::title}, {"no training run of this user", Tone::dim}}, .rank = 9});
         return;
     }
     lines.push_back(table.header());

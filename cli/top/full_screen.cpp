@@ -66,6 +66,8 @@ FullScreen::FullScreen() {
         refuse("none");
     }
     shows_blocks();
+    unsetenv("LINES");  // a parent may have left these there; ncurses would believe them and not the terminal
+    unsetenv("COLUMNS");
     screen_ = newterm(nullptr, stdout, stdin);
     if (screen_ == nullptr) {
         const char* kind = std::getenv("TERM");

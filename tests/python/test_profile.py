@@ -177,7 +177,7 @@ def test_diagnose_reads_the_trace_and_the_folder(profiled):
     trace = run_program("diagnose", "out/trace", "--json", cwd=here).json()
     assert trace["kind"] == "trace" and trace["ranks"][0]["steps"] == STEPS
     account = trace["ranks"][0]["account"]
-    assert all(account[phase] > 0 for phase in ["wait", "forward", "backward"]), account
+    assert all(account[phase] > 0 for phase in ["wait", "forward", "backward", "optimizer"]), account
     run = run_program("diagnose", "out", "--json", cwd=here).json()
     assert run["kind"] == "run" and run["ranks"][0]["steps"] == WAIT + 2 + STEPS
 
@@ -207,6 +207,32 @@ def test_an_earlier_trace_is_replaced(tmp_path, program):
 def test_every_repetition_drops_its_first_steps(tmp_path, program):
     (rank,) = profile(tmp_path, "--repeat", 2, "--json").json()["ranks"]
     assert rank["steps"] == 2 * (WAIT - 4)
+
+
+def test_ctrl_c_keeps_the_steps_that_were_recorded(tmp_path, program):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    command = [program, "profile", "r.toml", "-o", "out", "--wait", "0", "--warmup", "0", "--steps", "100000"]
+    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in run.stderr:  # "r.toml: 0 steps without the profiler, ..."
+        if "with it" in line:
+            break
+    time.sleep(0.5)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 128 + signal.SIGINT
+    recorded = int(re.search(r"stopped by signal 2 after (\d+) recorded steps; the profile has these", err).group(1))
+    (path,) = (tmp_path / "out/trace").iterdir()
+    trace = json.loads(gzip.decompress(path.read_bytes()))
+    assert len([e for e in slices(trace) if e["name"].startswith("ProfilerStep#")]) == recorded > 0
+    assert (tmp_path / "out/report.html").stat().st_size > 0
+    assert f"operators of {recorded} steps" in out
+
+
+def test_a_recording_ends_before_it_fills_the_memory(tmp_path, program):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    report = run_program("profile", "r.toml", "-o", "out", "--steps", 100_000, "--set", 'data.memory="2GiB"', cwd=tmp_path)
+    assert re.search(r"the recording ended after \d+ recorded steps: the events", report.err)
+    assert (tmp_path / "out/report.html").stat().st_size > 0
 
 
 def test_a_fused_step_says_how_to_see_its_operators(tmp_path, program):

@@ -10,6 +10,7 @@ import subprocess
 import termios
 import time
 
+import pyte
 import pytest
 
 SECTIONS = ["GPU", "CPU", "Memory", "Disk", "Network", "Run", "Process"]
@@ -174,7 +175,6 @@ class Live:
     """The program in a pseudo terminal, with a terminal emulator that shows its screen."""
 
     def __init__(self, program, columns, rows, *arguments, **environment):
-        pyte = pytest.importorskip("pyte")
         self.screen = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.screen)
         self.master, slave = os.openpty()
@@ -301,7 +301,7 @@ def test_the_keys(live):
 
 
 def test_the_screen_follows_the_window(live):
-    screen = live(140, 40)
+    screen = live(140, 40, LINES="24", COLUMNS="80")  # as a parent process may have set them
     screen.drawn()
     screen.resize(60, 20)
     screen.wait_for(lambda lines: lines[19].startswith("q quit") and any(line.startswith("CPU") for line in lines))

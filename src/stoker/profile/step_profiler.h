@@ -22,7 +22,7 @@ inline constexpr std::int64_t kBytesOfRecordedOp = 8192;
 struct StepProfilerOptions {
     ProfileSchedule schedule = {};
     KinetoOptions kineto = {};
-    std::string optimizer = "SGD";  // torch.optim's name
+    std::string optimizer = "SGD";             // torch.optim's name
     std::int64_t most_ops = kMostRecordedOps;  // the recording ends with the step in which more are recorded
 };
 

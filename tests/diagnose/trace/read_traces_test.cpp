@@ -141,6 +141,18 @@ TEST(ReadTraces, TheLoadersWaitCountsAsOperatorAndAsAnnotation) {
     }
 }
 
+TEST(ReadTraces, TheRangesOfTheTrainingThreadMayHaveAThreadOfTheirOwn) {
+    const RankRecords records = records_of({
+        event("user_annotation", "ProfilerStep#1", 0, 100, /*thread=*/2),
+        event("user_annotation", "Optimizer.step#SGD.step", 60, 30, /*thread=*/2),
+        event("cpu_op", "aten::linear", 10, 20),
+        event("cpu_op", "aten::add_", 65, 10),
+    });
+    ASSERT_EQ(records.steps.size(), 1u);
+    EXPECT_DOUBLE_EQ(us(records.steps[0].host.times, Phase::forward), 20);
+    EXPECT_DOUBLE_EQ(us(records.steps[0].host.times, Phase::optimizer), 30);
+}
+
 TEST(ReadTraces, EventsOutOfOrderGiveTheSame) {
     std::vector<std::string> events = {
         event("user_annotation", "ProfilerStep#1", 0, 100), event("user_annotation", "Optimizer.step#SGD.step", 70, 20),

@@ -76,6 +76,8 @@ class Walk {
 
     void thread(const HostThread& thread, bool training) {
         training_ = training;
+        ranges_only_ = std::ranges::none_of(
+            thread.events, [&](std::uint32_t event) { return trace_.events[event].kind == EventKind::op; });
         python_stack_.clear();
         ops_.clear();
         walk(
@@ -98,6 +100,7 @@ class Walk {
                                       .place = out_.places[place]});
         }
         std::ranges::sort(out_.roots, {}, [](const RootOp& root) { return root.time.start; });
+        std::ranges::sort(out_.waits, {}, &TimeRange::start);
     }
 
   private:
@@ -172,10 +175,11 @@ class Walk {
         } else if (name.starts_with("gloo:") || name.starts_with("nccl:") || name.starts_with("c10d::")) {
             out_.collectives.push_back(time);
         }
-        if (!training_ && !name.starts_with("ProfilerStep#")) {  // steps may have a thread of their own
+        const bool step = name.starts_with("ProfilerStep#");
+        if (!training_ && !ranges_only_ && !step) {  // the training thread's ranges may have a thread of their own
             return;
         }
-        if (name.starts_with("ProfilerStep#")) {
+        if (step) {
             out_.steps.push_back(time);
             const auto number = parse_number<std::int64_t>(std::string_view(name).substr(13));
             out_.step_numbers.push_back(number.value_or(std::ssize(out_.steps)));
@@ -279,6 +283,7 @@ class Walk {
     std::vector<std::uint32_t> ranges_ = {};  // open annotations: the name, of a step that of the range around it
     std::vector<OpenOp> ops_ = {};
     bool training_ = false;
+    bool ranges_only_ = false;  // this thread has no operators
 };
 
 }  // namespace

@@ -76,8 +76,7 @@ std::vector<SyncEntry> sync_entries(const TraceEvents& trace, const HostWalk& ho
         entry.count += first ? 1 : 0;
         // The gap that began while the host waited reaches to the next work that it launches.
         const auto gap = std::ranges::upper_bound(gaps, call.time.end, {}, &TimeRange::end);
-        const bool emptied =
-            gap != gaps.end() && gap->start <= call.time.end && gap->start >= call.time.start;
+        const bool emptied = gap != gaps.end() && gap->start <= call.time.end && gap->start >= call.time.start;
         const std::int64_t idle = emptied ? gap->end - gap->start : 0;
         entry.idle_us = entry.idle_us.value_or(0) + to_us(idle);
     }

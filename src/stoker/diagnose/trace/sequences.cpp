@@ -10,9 +10,9 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kMinIterations = 10;
-constexpr std::size_t kNear = 6;  // operators between two iterations
+constexpr std::size_t kNear = 6;     // operators between two iterations
 constexpr std::size_t kCounted = 2;  // batch norm follows a convolution at once, or after counting its batches
-constexpr std::size_t kFar = 32;  // the same, if the number is always the same
+constexpr std::size_t kFar = 32;     // the same, if the number is always the same
 
 bool fills(std::string_view name) {
     constexpr std::array<std::string_view, 14> kNames = {
