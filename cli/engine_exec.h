@@ -23,7 +23,7 @@ inline constexpr CommandName kBench = {"bench", "benchmarks: input pipeline, sto
 inline constexpr CommandName kTune = {"tune", "find a faster recipe: predict, apply, measure, keep or roll back"};
 inline constexpr CommandName kTrial = {"trial", "hold a recipe open and measure on request, for tune and bench"};
 inline constexpr CommandName kTechniques = {"techniques", "what each technique gains on a recipe's data and model"};
-inline constexpr CommandName kOverhead = {"overhead", "what the account of a run costs"};
+inline constexpr CommandName kOverhead = {"overhead", "what the account of a run and the profiler cost"};
 inline constexpr CommandName kLadder = {"ladder", "the published MNIST experiment, adding one technique at a time"};
 
 // Environment variables that start_engine sets; run_subprocess removes them again for other programs.

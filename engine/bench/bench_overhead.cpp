@@ -1,7 +1,7 @@
-// stoker bench overhead: what the account of a run costs. One run trains while the account is switched off and on in
-// blocks of equal length, in the order off on on off or on off off on, drawn at random. Each half of four blocks is a
-// pair; throughput is taken by the clock from the first step of a block to the last. The same with a switch that does
-// nothing is the control.
+// stoker bench overhead: what the account of a run and the profiler cost. One run trains while one of them is switched
+// off and on in blocks of equal length, in the order off on on off or on off off on, drawn at random. Each half of four
+// blocks is a pair; throughput is taken by the clock from the first step of a block to the last. The same with a switch
+// that does nothing is the control.
 #include <csignal>
 #include <fmt/format.h>
 #include <memory>
@@ -18,6 +18,8 @@
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/rng.h"
 #include "stoker/base/statistics.h"
+#include "stoker/bridge/device.h"
+#include "stoker/profile/kineto_session.h"
 #include "stoker/trace/accounting.h"
 #include "stoker/train/trainer.h"
 
@@ -110,9 +112,14 @@ class Blocks {
     bool on_first_ = false;
 };
 
+enum class Part : std::uint8_t {
+    account,   // and the stages of workers, and all records
+    profiler,  // Kineto as `stoker profile` sets it up, while it records
+};
+
 // Trains an MLP on drawn digits, in one epoch without an end and without checkpoints. The time of a step is about
-// proportional to the batch.
-Recipe recipe_of(const Options& options, std::int64_t batch) {
+// proportional to the batch. Kineto sees operators, of which the fused step has none.
+Recipe recipe_of(const Options& options, Part part, std::int64_t batch) {
     Recipe recipe = endless(parse_recipe(fmt::format("device = \"{}\"\n[data]\ntrain = \"synth:digits?count=4096\"\n"
                                                      "batch_size = {}\nepoch_samples = 200000000\n"
                                                      "workers = 1\ncache = \"ram\"\n"
@@ -120,6 +127,9 @@ Recipe recipe_of(const Options& options, std::int64_t batch) {
                                                      options.device, batch),
                                          "bench overhead"));
     recipe.train.checkpoint_every = {.count = recipe.train.epochs, .epochs = true};
+    if (part == Part::profiler) {
+        recipe.train.compile = "none";
+    }
     return recipe;
 }
 
@@ -141,14 +151,14 @@ void train(const Recipe& recipe, const std::atomic<int>& stop, const std::functi
 }
 
 // The batch size whose step takes `milliseconds`.
-std::int64_t calibrate(const Options& options, double milliseconds, const std::atomic<int>& stop) {
+std::int64_t calibrate(const Options& options, Part part, double milliseconds, const std::atomic<int>& stop) {
     std::int64_t batch = 64;
     for (int round = 0; round < 3; ++round) {
         int warm_up = kWarmUpSteps;
         Clock::time_point begin;
         Clock::time_point last;
         std::vector<double> times;
-        train(recipe_of(options, batch), stop, [&](const at::Device& device) {
+        train(recipe_of(options, part, batch), stop, [&](const at::Device& device) {
             synchronize(device);
             const auto now = Clock::now();
             if (warm_up-- > 0) {
@@ -182,6 +192,7 @@ class BusyCores {
 };
 
 struct Row {
+    Part part = Part::account;
     double milliseconds = 0;  // of a step, as wanted
     bool busy = false;        // other threads keep all cores busy
     std::int64_t batch = 0;
@@ -199,13 +210,43 @@ std::vector<double> ratios_of(const Options& options, Row& row, const std::atomi
     const int steps = std::clamp(static_cast<int>(1000 * kBlockSeconds / row.milliseconds), kLeastSteps, kMostSteps);
     Blocks blocks(options.seconds, steps, set);
     const BusyCores cores(row.busy);
-    train(recipe_of(options, row.batch), stop, [&](const at::Device& device) { return blocks.step(device); });
+    train(recipe_of(options, row.part, row.batch), stop, [&](const at::Device& device) { return blocks.step(device); });
     return blocks.ratios();
 }
 
+// Kineto starts and ends between the blocks, so that its recording is measured and not the set-up.
+class Recording {
+  public:
+    explicit Recording(const at::Device& device) : session_({.cuda = device.is_cuda()}) {}
+    void set(bool on) {
+        if (on && !session_.running()) {
+            session_.start();
+        } else if (!on && session_.running()) {
+            Profile events;
+            session_.stop(events);
+        }
+    }
+
+  private:
+    KinetoSession session_;
+};
+
+std::vector<double> costs_of(const Options& options, Row& row, const std::atomic<int>& stop) {
+    if (row.part == Part::account) {
+        return ratios_of(options, row, stop, set_accounting);
+    }
+    Recording recording(pick_device(options.device));
+    return ratios_of(options, row, stop, [&](bool on) { recording.set(on); });
+}
+
+std::string_view name_of(Part part) {
+    return part == Part::account ? "account" : "profiler";
+}
+
 void measure(const Options& options, Row& row, const std::atomic<int>& stop) {
-    print_stderr("steps of {} ms{}, batches of {}\n", row.milliseconds, row.busy ? ", all cores busy" : "", row.batch);
-    const std::vector<double> ratios = ratios_of(options, row, stop, set_accounting);
+    print_stderr("{}: steps of {} ms{}, batches of {}\n", name_of(row.part), row.milliseconds,
+                 row.busy ? ", all cores busy" : "", row.batch);
+    const std::vector<double> ratios = costs_of(options, row, stop);
     row.pairs = ratios.size();
     row.cost = share(median_interval(ratios));
     row.control = share(median_interval(ratios_of(options, row, stop, [](bool) {})));
@@ -221,11 +262,12 @@ void print_json(const std::vector<Row>& rows) {
     };
     Json list = Json::array();
     for (const Row& row : rows) {
-        list.push_back({{"step_ms", row.milliseconds},
+        list.push_back({{"part", name_of(row.part)},
+                        {"step_ms", row.milliseconds},
                         {"all_cores_busy", row.busy},
                         {"batch_size", row.batch},
                         {"pairs", row.pairs},
-                        {"account", json(row.cost)},
+                        {"cost", json(row.cost)},
                         {"control", json(row.control)},
                         {"below_1_percent", row.cost.high < kLimit}});
     }
@@ -234,16 +276,18 @@ void print_json(const std::vector<Row>& rows) {
 
 void print_table(const std::vector<Row>& rows) {
     Table table;
+    table.column("", Table::Align::left);
     table.column("step");
     table.column("cores", Table::Align::left);
     table.column("pairs");
-    table.column("account");
+    table.column("cost");
     table.column("control: no difference");
     table.column("", Table::Align::left);
     for (const Row& row : rows) {
-        table.row({fmt::format("{} ms", row.milliseconds), row.busy ? "all busy" : "free", fmt::to_string(row.pairs),
-                   percent(row.cost), percent(row.control),
-                   row.cost.high < kLimit ? "below 1 %" : "not shown to be below 1 %"});
+        const std::string_view below = row.cost.high < kLimit ? "below 1 %" : "not shown to be below 1 %";
+        table.row({std::string(name_of(row.part)), fmt::format("{} ms", row.milliseconds),
+                   row.busy ? "all busy" : "free", fmt::to_string(row.pairs), percent(row.cost), percent(row.control),
+                   row.part == Part::account ? std::string(below) : ""});
     }
     print_lines(table.text());
     print_stdout("Shares of the time of a step: medians of pairs with 95 % intervals.\n");
@@ -253,9 +297,14 @@ int run(const Options& options) {
     return run_interruptible([&](const std::atomic<int>& stop) {
         std::vector<Row> rows;
         for (const double milliseconds : options.steps) {
-            const std::int64_t batch = calibrate(options, milliseconds, stop);
+            const std::int64_t batch = calibrate(options, Part::account, milliseconds, stop);
             rows.push_back({.milliseconds = milliseconds, .batch = batch});
             rows.push_back({.milliseconds = milliseconds, .busy = true, .batch = batch});
+        }
+        for (const double milliseconds : options.steps) {
+            rows.push_back({.part = Part::profiler,
+                            .milliseconds = milliseconds,
+                            .batch = calibrate(options, Part::profiler, milliseconds, stop)});
         }
         for (Row& row : rows) {
             measure(options, row, stop);
@@ -278,7 +327,8 @@ Command add_bench_overhead(CLI::App& app) {
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,
             "  stoker bench overhead --seconds 60\n"
-            "The account is switched off and on in turns within one run. The control switches nothing.");
+            "The account, then the profiler, is switched off and on in turns within one run. The control switches "
+            "nothing.");
     return [options] { return run(*options); };
 }
 

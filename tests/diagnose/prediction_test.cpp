@@ -69,19 +69,5 @@ TEST(Predict, AGainIsTheRatioOfTheRates) {
     EXPECT_NEAR(predict_gain(costs, {.workers = 0, .threads = 2}, cached, {.workers = 0, .threads = 2}), 4, 1e-6);
 }
 
-TEST(Predict, ACacheThatHoldsHalf) {
-    const std::vector<LoadCost> hit = {{.workers = 1, .seconds = 0.002, .cpu_seconds = 0.002}};
-    const std::vector<LoadCost> half = with_cache(two_cores().load, hit, 0.5);
-    ASSERT_EQ(half.size(), 1);
-    EXPECT_NEAR(half[0].seconds, 0.006, 1e-9);
-    EXPECT_NEAR(half[0].cpu_seconds, 0.006, 1e-9);
-}
-
-TEST(Predict, Amdahl) {
-    EXPECT_NEAR(amdahl(0.5, 2), 1 / 0.75, 1e-9);
-    EXPECT_NEAR(amdahl(0, 10), 1, 1e-9);
-    EXPECT_NEAR(amdahl(0.8, 1e12), 5, 1e-6);
-}
-
 }  // namespace
 }  // namespace stoker

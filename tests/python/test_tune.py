@@ -229,17 +229,18 @@ def test_techniques(stoker, slow):
 
 def test_overhead(stoker):
     document = stoker("bench", "overhead", "--seconds", "2", "--steps", "2", "--device", "cpu", "--json").json()
-    free, busy = document["rows"]
-    assert not free["all_cores_busy"] and busy["all_cores_busy"]
-    for row in (free, busy):
+    free, busy, profiler = document["rows"]
+    assert [row["part"] for row in (free, busy, profiler)] == ["account", "account", "profiler"]
+    assert not free["all_cores_busy"] and busy["all_cores_busy"] and not profiler["all_cores_busy"]
+    for row in (free, busy, profiler):
         assert row["step_ms"] == 2 and row["pairs"] >= 6 and row["batch_size"] >= 1
-        for part in ("account", "control"):
-            low, high = row[part]["interval"]
-            assert low <= row[part]["median"] <= high and -0.9 < row[part]["median"] < 5
-        assert row["below_1_percent"] == (row["account"]["interval"][1] < 0.01)
+        for measured in (row["cost"], row["control"]):
+            low, high = measured["interval"]
+            assert low <= measured["median"] <= high and -0.9 < measured["median"] < 5
+        assert row["below_1_percent"] == (row["cost"]["interval"][1] < 0.01)
 
 
 def test_overhead_of_long_steps_in_a_short_time(stoker):
     document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "60", "--device", "cpu", "--json").json()
     for row in document["rows"]:
-        assert row["pairs"] == 6 and None not in row["account"]["interval"] + row["control"]["interval"]
+        assert row["pairs"] == 6 and None not in row["cost"]["interval"] + row["control"]["interval"]

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "stoker/trace/accounting.h"
 #include "stoker/trace/stages.h"
 
 namespace stoker {
@@ -210,6 +211,18 @@ TEST(StageClock, ChargesEachLapToItsStage) {
     sum += times;
     EXPECT_EQ(sum[Stage::read], 2 * times[Stage::read]);
     EXPECT_EQ(sum.samples, 6);
+}
+
+TEST(StageClock, ReadsNoClockWhileTheAccountIsOff) {
+    StageTimes times;
+    StageClock clock(times);
+    set_accounting(false);
+    std::this_thread::sleep_for(milliseconds(1));
+    clock.lap(Stage::read);
+    set_accounting(true);
+    EXPECT_EQ(times[Stage::read].count(), 0);
+    clock.lap(Stage::read);
+    EXPECT_GE(times[Stage::read], milliseconds(1));
 }
 
 TEST(StageClock, NamesAreThoseOfTheDocument) {

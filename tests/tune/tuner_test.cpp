@@ -16,6 +16,7 @@ struct Machine {
     double cached_load = 0.001;
     double channels_last_step = 0.008;
     double noise = 0.01;
+    double short_queue = 1;  // factor of the rate with workers and without data.prefetch
     std::string fails = {};  // a --set that a trial refuses
     int stops_after = 1000;  // trials
     std::vector<TrialSpec> opened = {};
@@ -54,6 +55,9 @@ class FakeTrial final : public Trial {
             const int workers = facts_.workers;
             rate = workers == 0 ? 1 / (load + step / facts_.threads)
                                 : std::min({workers / load, facts_.threads / step, 2 / (load + step)});
+        }
+        if (request == "measure" && facts_.workers > 0 && !values_.contains("data.prefetch")) {
+            rate *= machine_.short_queue;
         }
         ++machine_.measured;
         rate *= 1 + machine_.noise * std::sin(7.0 * machine_.measured);
@@ -115,13 +119,24 @@ TEST(Tuner, FindsWorkersAndTheCache) {
     }
 }
 
+TEST(Tuner, BatchesAheadWhereSamplesAreUneven) {
+    Machine machine{.short_queue = 0.8};
+    const TuneResult result = tune(photos(), {"data.workers=2"}, {}, opener(machine));
+    const auto kept = std::ranges::find_if(
+        result.kept, [](const TriedChange& each) { return text_of(each.change) == "data.prefetch = 4"; });
+    ASSERT_NE(kept, result.kept.end());
+    EXPECT_NEAR(kept->measured->median, 1.25, 0.05);
+    EXPECT_NEAR(kept->predicted / kept->measured->median, 1, 0.15);
+}
+
 TEST(Tuner, NeverTouchesWhatChangesTheLearning) {
     Machine machine;
     tune(photos(), {}, {}, opener(machine));
     for (const TrialSpec& spec : machine.opened) {
         for (const std::string& set : spec.sets) {
-            EXPECT_THAT(set.substr(0, set.find('=')), testing::AnyOf("data.workers", "train.threads", "data.cache",
-                                                                     "data.cache_bytes", "train.channels_last"));
+            EXPECT_THAT(set.substr(0, set.find('=')),
+                        testing::AnyOf("data.workers", "train.threads", "data.prefetch", "data.cache",
+                                       "data.cache_bytes", "train.channels_last"));
         }
     }
 }

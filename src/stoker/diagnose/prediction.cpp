@@ -73,18 +73,4 @@ double predict_gain(const Costs& before, const Setting& setting_before, const Co
     return predict_rate(after, setting_after) / predict_rate(before, setting_before);
 }
 
-std::vector<LoadCost> with_cache(const std::vector<LoadCost>& missed, const std::vector<LoadCost>& hit, double hits) {
-    std::vector<LoadCost> costs;
-    for (std::size_t i = 0; i < std::min(missed.size(), hit.size()); ++i) {
-        costs.push_back({.workers = missed[i].workers,
-                         .seconds = std::lerp(missed[i].seconds, hit[i].seconds, hits),
-                         .cpu_seconds = std::lerp(missed[i].cpu_seconds, hit[i].cpu_seconds, hits)});
-    }
-    return costs;
-}
-
-double amdahl(double share, double speedup) {
-    return 1 / (1 - share + share / speedup);
-}
-
 }  // namespace stoker

@@ -51,10 +51,4 @@ double predict_rate(const Costs& costs, const Setting& setting);
 double predict_gain(const Costs& before, const Setting& setting_before, const Costs& after,
                     const Setting& setting_after);
 
-// The loader's costs if the share `hits` of the samples comes from a cache.
-std::vector<LoadCost> with_cache(const std::vector<LoadCost>& missed, const std::vector<LoadCost>& hit, double hits);
-
-// Amdahl's law: the factor of throughput if the part of the time `share` in [0, 1] becomes `speedup` times as fast.
-double amdahl(double share, double speedup);
-
 }  // namespace stoker

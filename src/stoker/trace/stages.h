@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "stoker/trace/accounting.h"
+
 namespace stoker {
 
 enum class Stage : std::uint8_t {
@@ -52,6 +54,9 @@ class StageClock {
   public:
     explicit StageClock(StageTimes& times) : times_(times) {}
     void lap(Stage stage) {
+        if (!accounting()) {
+            return;
+        }
         const auto now = std::chrono::steady_clock::now();
         times_[stage] += now - since_;
         since_ = now;

@@ -143,7 +143,13 @@ class Tuner {
             }
         }
         for (Variant& variant : variants_) {
-            if (variant.tried || !variant.refused.empty() || (!variant.pack_codec.empty() && !options_.pack_sample)) {
+            if (variant.tried || !variant.refused.empty() || (!variant.pack_codec.empty() && !options_.pack_sample) ||
+                (variant.queue && setting_.workers == 0)) {
+                continue;
+            }
+            if (variant.queue) {
+                all.push_back(
+                    {.change = variant.change, .setting = setting_, .variant = &variant, .predicted = queue_gain()});
                 continue;
             }
             const Costs costs = variant.costs ? with_variant(costs_, variant) : without_part(costs_, variant.part);
@@ -154,6 +160,9 @@ class Tuner {
         }
         return all;
     }
+
+    // With batches enough ahead the rate is what the costs promise. Where fewer are ready, the rate lies below.
+    double queue_gain() const { return predict_rate(costs_, setting_) / result_.tuned; }
 
     bool was_tried(const Setting& setting) const {
         return std::ranges::any_of(tried_, [&](const Setting& other) {
@@ -189,7 +198,7 @@ class Tuner {
     bool try_next() {
         const std::vector<Candidate> all = candidates();
         const auto known = [](const Candidate& candidate) {
-            return candidate.variant == nullptr || candidate.variant->costs.has_value();
+            return candidate.variant == nullptr || candidate.variant->queue || candidate.variant->costs.has_value();
         };
         const auto promising = [](const Candidate& candidate) { return candidate.predicted >= kWorthTrying; };
         const auto packs = [](const Candidate& candidate) {

@@ -9,6 +9,9 @@
 namespace stoker {
 namespace {
 
+// Batches ahead: enough for samples of uneven cost.
+constexpr int kPrefetch = 4;
+
 // A part of this cost takes no visible time.
 constexpr double kNoSeconds = 1e-9;
 
@@ -31,6 +34,9 @@ void add_loader_variants(std::vector<Variant>& variants, const Recipe& recipe, c
     const bool drawn = recipe.data.train.starts_with("synth:");
     const bool remote = recipe.data.train.find("://") != std::string::npos;
     const bool images = facts.format == "image_folder" || facts.format == "webdataset" || facts.format == "stk";
+    if (recipe.data.prefetch < kPrefetch) {
+        variants.push_back({.change = {{"data.prefetch", fmt::to_string(kPrefetch)}}, .queue = true});
+    }
     if (recipe.data.cache == "none") {
         variants.push_back({.change = {{"data.cache", "\"ram\""}}});
     }

@@ -30,6 +30,7 @@ struct Variant {
     std::vector<RecipeChange> change;
     Part part = Part::loader;         // whose costs it changes
     std::string pack_codec = {};      // not empty: the data is packed with this codec
+    bool queue = false;               // it changes no cost, but how many batches are ready
     std::optional<Costs> costs = {};  // measured by a probe; of the changed part only
     std::string refused = {};         // why it cannot be tried
     bool tried = false;
