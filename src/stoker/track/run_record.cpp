@@ -73,7 +73,7 @@ std::string RunRecord::key(const std::string& recipe_key) const {
 
 std::string RunRecord::model() const {
     for (const char* imported : {"model.script", "model.export"}) {
-        if (const std::string file = key(imported); !file.empty()) {
+        if (std::string file = key(imported); !file.empty()) {
             return file;
         }
     }
