@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/report/facts.h"
 #include "stoker/diagnose/report/page_data.h"
 #include "stoker/diagnose/report/thin.h"
@@ -88,9 +89,7 @@ Json evaluations_data(const std::vector<EvaluationEntry>& evaluations) {
     }
     PhaseTimes times{};
     for (const EvaluationEntry& evaluation : evaluations) {
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            times[i] += evaluation.host.times[i];
-        }
+        add_times(times, evaluation.host.times);
     }
     return {{"count", evaluations.size()}, {"shares", shares_data(times)}};
 }
@@ -117,15 +116,12 @@ Json gpu_data(const RankRecords& rank) {
 }  // namespace
 
 Json rank_data(const RankRecords& rank, std::size_t most_bars) {
-    PhaseTimes host{};
+    const PhaseTimes host = sum_of_steps(rank.steps).times;
     PhaseTimes device{};
     bool has_device = false;
     for (const StepEntry& step : rank.steps) {
         has_device = has_device || step.device.has_value();
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            host[i] += step.host.times[i];
-            device[i] += step.device ? (*step.device)[i] : std::chrono::nanoseconds{0};
-        }
+        add_times(device, step.device.value_or(PhaseTimes{}));
     }
     StageTimes workers;
     for (const IntervalEntry& interval : rank.intervals) {

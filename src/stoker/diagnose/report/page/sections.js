@@ -40,9 +40,10 @@ function gainPicture([low, expected, high]) {
     shape('circle.dot', { cx: x(expected), cy: 7, r: 4 }));
 }
 
-function action({ action: index, verdict: { severity }, findings, kind }) {
+function action({ action: index, verdict: { severity, rule }, findings, kind }) {
   if (index === null) {
     return section('action', 'What to do', note(severity === 'healthy' ? 'Nothing: the run is healthy.'
+      : rule === 'too-short' ? 'Train longer, then diagnose again.'
       : 'No recipe key or line of code mends this by itself; see the findings.'));
   }
   const finding = findings[index];
