@@ -207,12 +207,17 @@ std::span<const Rule> host_rules() {
     static constexpr std::array kRules = {
         Rule{"many-workers", "more than two workers for each core, and all cores are busy",
              "`data.workers`: as many as cores", many_workers},
-        Rule{"memory-pressure", "92 % of the allowed memory is used, or pages are swapped in at 1 MB/s",
+        Rule{"memory-pressure",
+             "92 % of the allowed memory is used (critical: 97 %), or 70 % while pages come back from the disk: 1 MB/s "
+             "of swap, or 200 major faults a second",
              "a smaller cache, prefetch or batch", memory_pressure},
-        Rule{"cpu-throttled", "a container's quota stops the process in 10 % of its periods", "a larger quota",
-             throttled},
-        Rule{"cpu-steal", "the hypervisor takes 10 % of the cores' time", "dedicated cores", stolen},
-        Rule{"other-processes", "other processes take 30 % of the cores' time, and no core is free",
+        Rule{"cpu-throttled",
+             "a container's quota stops the process in 10 % of its periods (info where a GPU loses nothing to it)",
+             "a larger quota", throttled},
+        Rule{"cpu-steal", "the hypervisor takes 10 % of the cores' time (info where a GPU loses nothing to it)",
+             "dedicated cores", stolen},
+        Rule{"other-processes",
+             "other processes take 30 % of the cores' time, and no core is free (info where a GPU loses nothing to it)",
              "stop them, or measure again", other_load},
     };
     return kRules;

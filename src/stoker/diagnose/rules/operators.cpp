@@ -317,7 +317,9 @@ std::span<const Rule> operator_rules() {
              "`set_to_none=True`", zeroed_grads},
         Rule{"conv-bias-before-norm", "a convolution with a bias feeds a batch norm (a warning from 1 % of the time)",
              "`bias=False`", conv_bias},
-        Rule{"filled-on-host", "tensors are filled on the host, then copied: 0.5 % of the time (a warning from 2 %)",
+        Rule{"filled-on-host",
+             "the GPU waits for tensors that are filled on the host, then copied: 0.5 % of the time (a warning from 2 "
+             "%)",
              "create them on the device", host_fill},
         Rule{"indexing-loop", "ten or more `aten::select` in a row take 1 % of the time (a warning from 5 %)",
              "one operation on the whole tensor", indexing_loop},
