@@ -117,12 +117,6 @@ Json gpu_data(const RankRecords& rank) {
 
 Json rank_data(const RankRecords& rank, std::size_t most_bars) {
     const PhaseTimes host = sum_of_steps(rank.steps).times;
-    PhaseTimes device{};
-    bool has_device = false;
-    for (const StepEntry& step : rank.steps) {
-        has_device = has_device || step.device.has_value();
-        add_times(device, step.device.value_or(PhaseTimes{}));
-    }
     StageTimes workers;
     for (const IntervalEntry& interval : rank.intervals) {
         workers += interval.workers.value_or(StageTimes{});
@@ -143,7 +137,6 @@ Json rank_data(const RankRecords& rank, std::size_t most_bars) {
             {"phases", names},
             {"bars", bars_data(bars, phases)},
             {"shares", empty ? Json(nullptr) : shares_data(host)},
-            {"device", has_device ? shares_data(device) : Json(nullptr)},
             {"gpu", gpu_data(rank)},
             {"queue", queue_data(rank, bars)},
             {"workers", workers_data(workers)},

@@ -131,9 +131,9 @@ std::vector<RecipeChange> less_memory(const RunFacts& facts) {
     if (facts.data.cache == "ram") {
         changes.push_back({"data.cache", "\"none\""});
     }
-    if (changes.empty() && facts.train.batch_size.value_or(0) > 1) {
-        changes.push_back(
-            {"train.accumulate", fmt::to_string(2 * std::clamp(facts.train.accumulate.value_or(1), 1, 1 << 20))});
+    const int accumulate = std::clamp(facts.train.accumulate.value_or(1), 1, 1 << 20);
+    if (changes.empty() && facts.train.batch_size.value_or(0) >= 2 * accumulate) {
+        changes.push_back({"train.accumulate", fmt::to_string(2 * accumulate)});
     }
     return changes;
 }

@@ -103,8 +103,8 @@ Gain gain_without_wait(const RunSummary& run, double speedup, double saved = 0) 
     if (run.process_cores && run.cores && run.worker_span > 0) {
         floor = std::max(floor, (*run.process_cores - saved / run.worker_span) / *run.cores);
     }
-    const double best = 1 / std::clamp(floor, 0.05, 1.0);
-    return capped({.low = 1 + (best - 1) / 2, .expected = 1 + (best - 1) * 0.9, .high = best}, std::max(speedup, 1.0));
+    const double best = std::min(1 / std::clamp(floor, 0.05, 1.0), std::max(speedup, 1.0));
+    return {.low = 1 + (best - 1) / 2, .expected = 1 + (best - 1) * 0.9, .high = best};
 }
 
 // Of a loader that saves this share of its workers' time.

@@ -178,9 +178,4 @@ Gain gain_of_share(double share, double least) {
     return {.low = factor(least), .expected = factor((1 + least) / 2), .high = factor(1)};
 }
 
-Gain capped(const Gain& gain, double most) {
-    return {
-        .low = std::min(gain.low, most), .expected = std::min(gain.expected, most), .high = std::min(gain.high, most)};
-}
-
 }  // namespace stoker

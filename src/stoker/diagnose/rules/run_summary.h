@@ -71,7 +71,5 @@ Finding finding_of(std::string_view rule, Severity severity, const RankRecords& 
 
 // The factor of throughput if a share of the time is saved, as an interval: `least` of it at worst, all at best.
 Gain gain_of_share(double share, double least = 0.5);
-// No number above `most`, which is at least 1.
-Gain capped(const Gain& gain, double most);
 
 }  // namespace stoker
