@@ -150,7 +150,8 @@ std::vector<Finding> folded(std::vector<Finding> found) {
         worst.ranks.push_back(finding.rank);
     }
     std::ranges::sort(worst.ranks);
-    found.assign(1, std::move(worst));
+    found.resize(1);
+    found.front() = std::move(worst);
     return found;
 }
 

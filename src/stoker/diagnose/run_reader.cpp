@@ -18,11 +18,11 @@ namespace {
 // A run that was killed and resumed may have written a step twice; the later line counts.
 void drop_repeated(RankRecords& rank) {
     std::vector<StepEntry> kept;
-    for (StepEntry& step : rank.steps) {
+    for (const StepEntry& step : rank.steps) {
         while (!kept.empty() && kept.back().step >= step.step) {
             kept.pop_back();
         }
-        kept.push_back(std::move(step));
+        kept.push_back(step);
     }
     rank.steps = std::move(kept);
 }
