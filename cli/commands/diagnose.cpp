@@ -14,6 +14,7 @@
 #include "stoker/base/file.h"
 #include "stoker/diagnose/report/html_report.h"
 #include "stoker/diagnose/run_reader.h"
+#include "stoker/diagnose/trace/natural_order.h"
 #include "stoker/diagnose/trace/read_traces.h"
 
 namespace stoker::cli {
@@ -48,7 +49,9 @@ std::vector<fs::path> traces_of(const std::vector<std::string>& paths) {
                                    .expected = "a run folder with metrics.jsonl, or traces (.json, .json.gz)",
                                    .got = "a folder with neither"});
         }
-        std::ranges::sort(found);
+        std::ranges::sort(found, [](const fs::path& a, const fs::path& b) {
+            return NaturalLess()(a.filename().string(), b.filename().string());
+        });
         traces.insert(traces.end(), found.begin(), found.end());
     }
     return traces;
@@ -72,6 +75,12 @@ RunRecords read_records(const std::vector<std::string>& paths) {
     return read_run_records(paths.front());
 }
 
+// "runs/photos", "runs/photos/" and "." there are all "photos".
+std::string name_of(const fs::path& path) {
+    const fs::path whole = fs::absolute(path).lexically_normal();
+    return whole.has_filename() ? whole.filename() : whole.parent_path().filename();
+}
+
 // The table of docs/diagnosis.md.
 int print_rules() {
     std::string text = "| rule | fires when | what to do |\n|---|---|---|\n";
@@ -89,9 +98,7 @@ int run(const Options& options) {
     const RunRecords records = read_records(options.paths);
     const Diagnosis diagnosis = diagnose(records);
     if (!options.html.empty()) {
-        const fs::path path = options.paths.front();
-        const Report report{
-            .title = fs::absolute(path).lexically_normal().filename(), .records = records, .diagnosis = diagnosis};
+        const Report report{.title = name_of(options.paths.front()), .records = records, .diagnosis = diagnosis};
         write_file(options.html, report_html(report));
     }
     if (options.json) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "stoker/base/pluralize.h"
+#include "stoker/diagnose/phase_sums.h"
+#include "stoker/diagnose/report/units.h"
 
 namespace stoker::cli {
 namespace {
@@ -23,29 +25,13 @@ std::string bar(double share) {
     return text;
 }
 
-std::string time_text(double us) {
-    return us >= 1e6   ? fmt::format("{:.2f} s", us / 1e6)
-           : us >= 1e3 ? fmt::format("{:.1f} ms", us / 1e3)
-                       : fmt::format("{:.0f} us", us);
-}
-
-StepRecord sum_of(const RankRecords& rank) {
-    StepRecord sum;
-    for (const StepEntry& step : rank.steps) {
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            sum.times[i] += step.host.times[i];
-        }
-    }
-    return sum;
-}
-
 std::string account_text(const RankRecords& rank) {
-    const StepRecord sum = sum_of(rank);
+    const StepRecord sum = sum_of_steps(rank.steps);
     const double us = std::chrono::duration<double, std::micro>(sum.total()).count();
     std::string text = fmt::format("where the training thread{} spent {}: {} of {}\n",
                                    rank.facts.world_size > 1 ? fmt::format(" of rank {}", rank.facts.rank) : "",
-                                   time_text(us), pluralize(std::ssize(rank.steps), "step"),
-                                   time_text(us / std::max(1.0, static_cast<double>(rank.steps.size()))));
+                                   duration_text(us), pluralize(std::ssize(rank.steps), "step"),
+                                   duration_text(us / std::max(1.0, static_cast<double>(rank.steps.size()))));
     for (std::size_t i = 0; i < kPhases; ++i) {
         const double share = sum.share(static_cast<Phase>(i));
         if (sum.times[i].count() > 0) {
@@ -74,7 +60,7 @@ std::string gpu_text(const RankRecords& rank) {
         "GPU{}: busy {:.0f} % of {}: computes {:.0f} %, copies and communicates alone {:.0f} %, idle {:.0f} % (its "
         "streams waited for the host {:.0f} %, between kernels {:.0f} %, for other causes {:.0f} %)\n",
         rank.facts.device.name.empty() ? "" : fmt::format(" ({})", rank.facts.device.name), 100 * gpu.busy(),
-        time_text(gpu.span_us()), 100 * gpu.compute_us / gpu.span_us(), 100 * gpu.non_compute_us / gpu.span_us(),
+        duration_text(gpu.span_us()), 100 * gpu.compute_us / gpu.span_us(), 100 * gpu.non_compute_us / gpu.span_us(),
         100 * gpu.idle_us / gpu.span_us(), 100 * host / causes, 100 * kernel / causes, 100 * other / causes);
 }
 
@@ -91,7 +77,7 @@ std::string workers_text(const RankRecords& rank) {
     const int workers = rank.facts.data.workers.value_or(0);
     std::string text = fmt::format(
         "where {} spent {}, for {}\n", workers > 0 ? pluralize(workers, "loader worker") : "the loader",
-        time_text(std::chrono::duration<double, std::micro>(all).count()), pluralize(sum.samples, "sample"));
+        duration_text(std::chrono::duration<double, std::micro>(all).count()), pluralize(sum.samples, "sample"));
     for (std::size_t i = 0; i < kStages; ++i) {
         const double share = static_cast<double>(sum.times[i].count()) / static_cast<double>(all.count());
         if (sum.times[i].count() > 0) {
@@ -122,7 +108,7 @@ std::string fix_text(const Fix& fix, bool is_run) {
 
 std::string finding_text(const Finding& finding, std::size_t index, bool ranks, bool is_run) {
     std::string text = fmt::format("\n{}. {} ({}{}", index, finding.rule, severity_name(finding.severity),
-                                   ranks ? fmt::format(", rank {}", finding.rank) : "");
+                                   ranks ? ", " + ranks_text(finding) : "");
     text += fmt::format(", steps {} to {})\n", finding.first_step, finding.last_step);
     if (index > 1 || finding.severity == Severity::info) {  // else it is the verdict, which stands above
         text += "   " + finding.text + "\n";
@@ -142,12 +128,30 @@ std::string finding_text(const Finding& finding, std::size_t index, bool ranks, 
     return text;
 }
 
+// Of two ranks both; of more the first, and the one that the first finding is about.
+std::vector<const RankRecords*> shown_ranks(const RunRecords& records, const Diagnosis& diagnosis) {
+    constexpr std::size_t kAll = 2;
+    std::vector<const RankRecords*> shown;
+    for (const RankRecords& rank : records.ranks) {
+        const bool is_worst = !diagnosis.findings.empty() && rank.facts.rank == diagnosis.findings.front().rank;
+        if (records.ranks.size() <= kAll || shown.empty() || is_worst) {
+            shown.push_back(&rank);
+        }
+    }
+    return shown;
+}
+
 }  // namespace
 
 std::string diagnosis_text(const RunRecords& records, const Diagnosis& diagnosis) {
     std::string text = diagnosis.verdict.text + "\n";
-    for (const RankRecords& rank : records.ranks) {
-        text += "\n" + account_text(rank) + workers_text(rank) + gpu_text(rank);
+    const std::vector<const RankRecords*> shown = shown_ranks(records, diagnosis);
+    for (const RankRecords* rank : shown) {
+        text += "\n" + account_text(*rank) + workers_text(*rank) + gpu_text(*rank);
+    }
+    if (shown.size() < records.ranks.size()) {
+        text += fmt::format("\nThe accounts of {} are in --json and --html.\n",
+                            pluralize(std::ssize(records.ranks) - std::ssize(shown), "other rank"));
     }
     for (std::size_t i = 0; i < diagnosis.findings.size(); ++i) {
         text += finding_text(diagnosis.findings[i], i + 1, records.ranks.size() > 1, records.kind == "run");

@@ -68,5 +68,27 @@ TEST(Diagnose, AFindingIsWrittenWithItsFixAndGain) {
     EXPECT_EQ(finding["gain"]["expected"], 1.5);
 }
 
+TEST(Diagnose, EqualFindingsOfSeveralRanksAreOne) {
+    std::vector<RankRecords> ranks;
+    for (int i = 0; i < 8; ++i) {
+        RankRecords rank;
+        rank.facts.rank = i;
+        for (int step = 1; step <= 100; ++step) {
+            StepEntry entry{.step = step};
+            entry.host.times[static_cast<std::size_t>(Phase::wait)] = microseconds(i == 0 ? 0 : 5000 + 100 * i);
+            entry.host.times[static_cast<std::size_t>(Phase::forward)] = microseconds(5000);
+            rank.steps.push_back(entry);
+        }
+        ranks.push_back(rank);
+    }
+    const RunRecords records{.kind = "trace", .ranks = ranks};
+    const Diagnosis diagnosis = diagnose(records);
+    ASSERT_EQ(diagnosis.findings.size(), 1U);
+    EXPECT_EQ(diagnosis.findings[0].rule, "input-bound");
+    EXPECT_EQ(diagnosis.findings[0].rank, 7) << "where it is worst";
+    EXPECT_EQ(diagnosis.findings[0].ranks, (std::vector{1, 2, 3, 4, 5, 6, 7}));
+    EXPECT_EQ(json::parse(to_json(records, diagnosis))["findings"][0]["ranks"].size(), 7U);
+}
+
 }  // namespace
 }  // namespace stoker

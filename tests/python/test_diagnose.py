@@ -166,6 +166,12 @@ def test_gzip_and_plain_are_the_same(traced, tmp_path, stoker):
     assert stoker("diagnose", "trace.json.gz", "--json").json() == plain
 
 
+def as_rank(path, rank, world_size):
+    """Writes into a trace what torch.distributed adds to it."""
+    trace = json.loads(path.read_text())
+    path.write_text(json.dumps({"distributedInfo": {"backend": "gloo", "rank": rank, "world_size": world_size}, **trace}))
+
+
 def test_several_traces_are_ranks(traced, tmp_path, stoker):
     fast = convnet(bias=False)
     traced(trainer(fast, sgd(fast), *images()), name="a.json")
@@ -176,7 +182,13 @@ def test_several_traces_are_ranks(traced, tmp_path, stoker):
         torch.nn.functional.conv2d(torch.zeros(64, 8, 64, 64), torch.zeros(32, 8, 5, 5))
 
     traced(step, name="b.json")
+    unrelated = stoker("diagnose", "a.json", "b.json", "--json").json()
+    assert "straggler" not in rules(unrelated)
+    assert len(unrelated["problems"]) == 1 and "judged by itself" in unrelated["problems"][0]
+    as_rank(tmp_path / "a.json", 0, 2)
+    as_rank(tmp_path / "b.json", 1, 2)
     report = stoker("diagnose", "a.json", "b.json", "--json").json()
+    assert report["problems"] == []
     assert [rank["rank"] for rank in report["ranks"]] == [0, 1]
     assert rules(report)["straggler"]["evidence"]["rank"] == 1
     (tmp_path / "traces").mkdir()
@@ -216,6 +228,46 @@ def test_what_is_no_trace_is_one_line(tmp_path, stoker, content):
     (tmp_path / "x.json").write_bytes(content)
     done = stoker("diagnose", "x.json", status=1)
     assert done.out == "" and len(done.err.splitlines()) == 1 and "x.json" in done.err and "traceEvents" in done.err
+
+
+def write_run(folder, ranks, steps=200):
+    """A run folder: its ranks wait for half of the time, and rank 0 writes for all."""
+    folder.mkdir(parents=True)
+    us = {"wait": 5000, "forward": 5000}
+    lines = [{"type": "step", "step": step, "epoch": 1, "us": us} for step in range(1, steps + 1)]
+    for rank in range(ranks):
+        lines.append({"type": "facts", "rank": rank, "world_size": ranks, "data": {"workers": 0}})
+        sums = {phase: time * steps for phase, time in us.items()}
+        lines.append({"type": "interval", "rank": rank, "first_step": 1, "last_step": steps, "seconds": 2, "us": sums})
+    text = "".join(json.dumps({"schema": 1, **line}) + "\n" for line in lines)
+    (folder / "metrics.jsonl").write_text(text)
+    (folder / "recipe.toml").write_text("")
+
+
+def test_equal_findings_of_many_ranks_are_one(tmp_path, stoker):
+    write_run(tmp_path / "runs/photos", ranks=8)
+    report = stoker("diagnose", "runs/photos", "--json").json()
+    assert [finding["rule"] for finding in report["findings"]] == ["no-workers"]
+    assert report["findings"][0]["ranks"] == list(range(8)) and len(report["ranks"]) == 8
+    text = stoker("diagnose", "runs/photos").out
+    assert "ranks 0 to 7" in text and text.count("where the training thread") == 1 and "7 other ranks" in text
+
+
+@pytest.mark.parametrize("path", ["runs/photos", "runs/photos/", "runs/photos/."])
+def test_the_page_is_named_after_the_run(tmp_path, stoker, path):
+    write_run(tmp_path / "runs/photos", ranks=1)
+    stoker("diagnose", path, "--html", "page.html")
+    assert '"title":"photos"' in (tmp_path / "page.html").read_text()
+
+
+def test_files_of_a_folder_are_in_the_order_of_their_numbers(tmp_path, stoker):
+    (tmp_path / "traces").mkdir()
+    for i in range(11):
+        steps = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "pid": 1, "tid": 1, "ts": n * 100, "dur": 100}
+                 for n in range(1, i + 2)]  # fmt: skip
+        (tmp_path / f"traces/rank{i}.json").write_text(json.dumps({"traceEvents": steps}))
+    report = stoker("diagnose", "traces", "--json").json()
+    assert [rank["steps"] for rank in report["ranks"]] == list(range(1, 12))
 
 
 def test_wrong_usage(tmp_path, stoker):

@@ -1,4 +1,5 @@
-// Findings are sorted by severity, then by the gain that they promise. The first one above `info` is the verdict.
+// What explains other findings comes first, then severity decides, then the gain for the whole run. The first finding
+// above `info` is the verdict.
 #include "stoker/diagnose/diagnose.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/rules/rule_families.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
@@ -18,12 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json account_of(const RankRecords& rank) {
-    StepRecord sum;
-    for (const StepEntry& step : rank.steps) {
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            sum.times[i] += step.host.times[i];
-        }
-    }
+    const StepRecord sum = sum_of_steps(rank.steps);
     Json account = Json::object();
     for (std::size_t i = 0; i < kPhases; ++i) {
         account[std::string(phase_name(static_cast<Phase>(i)))] = sum.share(static_cast<Phase>(i));
@@ -72,6 +69,7 @@ Json finding_of(const Finding& finding) {
             {"severity", severity_name(finding.severity)},
             {"text", finding.text},
             {"rank", finding.rank},
+            {"ranks", finding.ranks},
             {"evidence", evidence},
             {"steps", {finding.first_step, finding.last_step}},
             {"fix",
@@ -95,15 +93,15 @@ bool above_info(const Finding& finding) {
     return finding.severity != Severity::info;
 }
 
-bool too_short(const RunRecords& records) {
-    return records.kind == "run" && std::ranges::none_of(records.ranks, [](const RankRecords& rank) {
-               return rank.profile || summarize(rank).long_enough();
+bool too_short(const JudgedRun& run) {
+    return run.kind == "run" && std::ranges::none_of(run.ranks, [&](const RankRecords& rank) {
+               return rank.profile || run.summary(rank).long_enough();
            });
 }
 
-Verdict verdict_of(const RunRecords& records, const std::vector<Finding>& findings) {
-    if (too_short(records)) {
-        const std::size_t steps = records.ranks.empty() ? 0 : records.ranks.front().steps.size();
+Verdict verdict_of(const JudgedRun& run, const std::vector<Finding>& findings) {
+    if (too_short(run)) {
+        const std::size_t steps = run.ranks.empty() ? 0 : run.ranks.front().steps.size();
         return {.rule = "too-short",
                 .text = fmt::format("{} recorded: too few to judge. Train for some seconds more.",
                                     steps == 0   ? "No step was"
@@ -117,6 +115,44 @@ Verdict verdict_of(const RunRecords& records, const std::vector<Finding>& findin
         return {.rule = "healthy", .text = "Nothing is wrong; below is what could still be gained."};
     }
     return {.rule = findings.front().rule, .text = findings.front().text};
+}
+
+// The share of a rank's time in steps; the rest are evaluations, and checkpoints between epochs.
+double share_of_steps(const RankRecords& rank) {
+    const StepRecord steps = sum_of_steps(rank.steps);
+    const auto between = [&](Phase phase) {
+        const auto i = static_cast<std::size_t>(phase);
+        return rank.total ? std::max(rank.total->times[i] - steps.times[i], std::chrono::nanoseconds{0})
+                          : std::chrono::nanoseconds{0};
+    };
+    std::chrono::nanoseconds evaluations{};
+    for (const EvaluationEntry& evaluation : rank.evaluations) {
+        evaluations += evaluation.host.total();
+    }
+    const auto beside = std::max(evaluations, between(Phase::evaluate)) + between(Phase::checkpoint);
+    const auto all = steps.total() + beside;
+    return all.count() > 0 ? static_cast<double>(steps.total().count()) / static_cast<double>(all.count()) : 1;
+}
+
+// The gain of the whole run, of which only `share` is sped up.
+Gain of_whole_run(const Gain& gain, double share) {
+    const auto factor = [&](double part) { return part > 1 ? 1 / (1 - share * (1 - 1 / part)) : part; };
+    return {.low = factor(gain.low), .expected = factor(gain.expected), .high = factor(gain.high)};
+}
+
+// One finding of a rule for all ranks: the most urgent one, which names the others.
+std::vector<Finding> folded(std::vector<Finding> found) {
+    if (found.empty()) {
+        return found;
+    }
+    Finding worst = *std::ranges::max_element(found, {}, urgency);
+    for (const Finding& finding : found) {
+        worst.ranks.push_back(finding.rank);
+    }
+    std::ranges::sort(worst.ranks);
+    found.resize(1);
+    found.front() = std::move(worst);
+    return found;
 }
 
 // What the recipe says already needs no change.
@@ -150,11 +186,19 @@ std::span<const Rule> rules() {
 
 Diagnosis diagnose(const RunRecords& records) {
     Diagnosis diagnosis;
+    const JudgedRun run(records);
     for (const Rule& rule : rules()) {
-        std::vector<Finding> found = rule.judge(records);
-        std::ranges::move(found, std::back_inserter(diagnosis.findings));
+        std::vector<Finding> found = rule.judge(run);
+        for (Finding& finding : found) {
+            const auto rank =
+                std::ranges::find(records.ranks, finding.rank, [](const auto& r) { return r.facts.rank; });
+            if (!rule.of_whole_run && rank != records.ranks.end()) {
+                finding.gain = of_whole_run(finding.gain, share_of_steps(*rank));
+            }
+        }
+        std::ranges::move(folded(std::move(found)), std::back_inserter(diagnosis.findings));
     }
-    const bool is_short = too_short(records);
+    const bool is_short = too_short(run);
     for (Finding& finding : diagnosis.findings) {
         drop_known(finding.fix, records);
         if (is_short) {
@@ -162,7 +206,7 @@ Diagnosis diagnose(const RunRecords& records) {
         }
     }
     std::ranges::stable_sort(diagnosis.findings, std::greater(), urgency);
-    diagnosis.verdict = verdict_of(records, diagnosis.findings);
+    diagnosis.verdict = verdict_of(run, diagnosis.findings);
     return diagnosis;
 }
 

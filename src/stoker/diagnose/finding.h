@@ -30,7 +30,8 @@ struct Fix {
     std::string code = {};                  // a line or command for everyone else; empty: none
 };
 
-// A factor of throughput: 1.3 means 30 % more samples a second.
+// A factor of throughput: 1.3 means 30 % more samples a second. Rules give that of the steps; diagnose() makes it that
+// of the whole run, with evaluations and checkpoints.
 struct Gain {
     double low = 1;
     double expected = 1;
@@ -42,7 +43,8 @@ struct Finding {
     Severity severity = Severity::info;
     std::string text = {};  // one or two sentences: what is wrong, and what to do
     std::vector<Evidence> evidence = {};
-    int rank = 0;
+    int rank = 0;                 // where it is worst
+    std::vector<int> ranks = {};  // all ranks that it is about, ascending; diagnose() fills it
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
     Fix fix = {};
@@ -57,15 +59,20 @@ struct Verdict {
 
 struct Diagnosis {
     Verdict verdict = {};
-    std::vector<Finding> findings = {};  // by severity, then by expected gain
+    // One for each rule. First what explains others (other processes, a throttled or stolen CPU, a straggler), unless
+    // it is `info`; then by severity, then by expected gain.
+    std::vector<Finding> findings = {};
 };
+
+class JudgedRun;  // rules/run_summary.h
 
 // A row of the table in docs/diagnosis.md.
 struct Rule {
     std::string_view id;            // "few-workers"
     std::string_view signal;        // when it fires
     std::string_view prescription;  // what to do
-    std::vector<Finding> (*judge)(const RunRecords& records);
+    std::vector<Finding> (*judge)(const JudgedRun& records);
+    bool of_whole_run = false;  // its gain is of the whole run already
 };
 
 }  // namespace stoker

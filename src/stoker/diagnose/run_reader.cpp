@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
@@ -17,26 +18,54 @@ namespace {
 // A run that was killed and resumed may have written a step twice; the later line counts.
 void drop_repeated(RankRecords& rank) {
     std::vector<StepEntry> kept;
-    for (StepEntry& step : rank.steps) {
+    for (const StepEntry& step : rank.steps) {
         while (!kept.empty() && kept.back().step >= step.step) {
             kept.pop_back();
         }
-        kept.push_back(std::move(step));
+        kept.push_back(step);
     }
     rank.steps = std::move(kept);
 }
 
 // Rank 0 writes the steps of its own and the intervals of all ranks. The other ranks' steps are the means of these.
-void add_mean_steps(RankRecords& rank) {
+// Intervals that repeat steps, as a resumed run leaves them, add the steps behind the last one only. A damaged line can
+// name any numbers: steps after `end` are left out, and false means that there are more than `room`.
+bool add_mean_steps(RankRecords& rank, std::int64_t end, std::size_t room) {
+    std::int64_t last = 0;
     for (const IntervalEntry& interval : rank.intervals) {
-        constexpr std::int64_t kMost = 1'000'000;  // more is damage
-        const std::int64_t count = interval.last_step - interval.first_step + 1;
-        for (std::int64_t i = 0; i < std::clamp<std::int64_t>(count, 0, kMost); ++i) {
-            StepEntry step{.step = interval.first_step + i};
-            std::ranges::transform(interval.host.times, step.host.times.begin(),
-                                   [&](std::chrono::nanoseconds time) { return time / count; });
-            rank.steps.push_back(step);
+        if (interval.first_step < 1 || interval.last_step < interval.first_step) {
+            continue;
         }
+        const std::int64_t count = interval.last_step - (interval.first_step - 1);
+        StepEntry mean;
+        std::ranges::transform(interval.host.times, mean.host.times.begin(),
+                               [&](std::chrono::nanoseconds time) { return time / count; });
+        for (last = std::max(last, interval.first_step - 1); last < std::min(interval.last_step, end); ++last) {
+            if (rank.steps.size() == room) {
+                return false;
+            }
+            mean.step = last + 1;
+            rank.steps.push_back(mean);
+        }
+    }
+    return true;
+}
+
+void add_steps_of_other_ranks(RunRecords& records) {
+    constexpr std::size_t kMost = 2'000'000;  // 500 MB
+    std::size_t room = kMost;
+    const std::vector<StepEntry>& own = records.ranks.front().steps;
+    const std::int64_t end = own.empty() ? std::numeric_limits<std::int64_t>::max()
+                                         : std::ranges::max_element(own, {}, &StepEntry::step)->step;
+    for (RankRecords& rank : records.ranks) {
+        if (!rank.steps.empty()) {
+            continue;
+        }
+        if (!add_mean_steps(rank, end, room)) {
+            records.problems.push_back(fmt::format("rank {}: its intervals name too many steps; the first {} were read",
+                                                   rank.facts.rank, rank.steps.size()));
+        }
+        room -= rank.steps.size();
     }
 }
 
@@ -85,10 +114,8 @@ RunRecords read_run_records(const std::filesystem::path& run) {
     if (records.ranks.empty()) {
         records.ranks.emplace_back();
     }
+    add_steps_of_other_ranks(records);
     for (RankRecords& rank : records.ranks) {
-        if (rank.steps.empty()) {
-            add_mean_steps(rank);
-        }
         drop_repeated(rank);
     }
     records.ranks.front().total = read_total(run);

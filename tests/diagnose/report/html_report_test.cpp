@@ -140,5 +140,20 @@ TEST(Report, OperatorsOfTheRecordsAreUsedWhereNoTableIsGiven) {
     EXPECT_EQ(data_of(report)["operators"]["tables"][0]["rows"][0][3], 3);
 }
 
+TEST(Report, ARunThatIsTooShortIsNotCalledHealthy) {
+    Report report = records_report();
+    report.diagnosis.verdict = {.rule = "too-short", .text = "3 steps were recorded"};
+    EXPECT_EQ(data_of(report)["verdict"]["severity"], "info");
+}
+
+TEST(Report, AFindingNamesItsRanks) {
+    Report report = ranks_report();
+    report.diagnosis.findings.resize(1);
+    report.diagnosis.findings[0].ranks = {0, 1, 2, 3};
+    EXPECT_THAT(data_of(report)["findings"][0]["where"], HasSubstr("ranks 0 to 3"));
+    report.diagnosis.findings[0].ranks = {0, 3};
+    EXPECT_THAT(data_of(report)["findings"][0]["where"], HasSubstr("ranks 0, 3"));
+}
+
 }  // namespace
 }  // namespace stoker

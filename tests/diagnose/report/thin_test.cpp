@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <gmock/gmock.h>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -153,6 +154,16 @@ TEST(OperatorTable, SumsByKeyAndPutsTheRestInOneRow) {
         EXPECT_NEAR(sum, self, 1e-6);
         EXPECT_EQ(table.rows[0].place, "");
     }
+}
+
+TEST(Thin, FramesWithoutTimesEnd) {
+    std::vector<FlameFrame> frames;
+    for (int i = 0; i < 100; ++i) {
+        frames.push_back({.name = "f", .value_us = 0});
+    }
+    EXPECT_LE(flat_frames(frames, 10).size(), 10U);
+    frames.push_back({.name = "no number", .value_us = std::numeric_limits<double>::quiet_NaN()});
+    EXPECT_LE(flat_frames(frames, 10).size(), 10U);
 }
 
 }  // namespace

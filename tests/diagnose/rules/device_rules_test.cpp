@@ -161,6 +161,13 @@ TEST(DeviceRules, LaunchesThatComeTooLate) {
     long_kernels.profile->gpu->kernel_us = 4e4;
     EXPECT_FALSE(find(long_kernels, "launch-bound"));
     EXPECT_FALSE(find(made({}, {{Phase::forward, 0.09}}), "launch-bound"));
+    // Collectives last as long as the other ranks let them wait.
+    RankRecords distributed = rank;
+    distributed.profile->gpu->kernels += 100;
+    distributed.profile->gpu->kernel_us += 100 * 2e3;
+    distributed.profile->collectives = {{.name = "nccl:all_reduce", .backend = "nccl", .count = 100, .us = 100 * 2e3}};
+    ASSERT_TRUE(find(distributed, "launch-bound"));
+    EXPECT_DOUBLE_EQ(value(*find(distributed, "launch-bound"), "kernel_us"), 20);
     // What follows a wait for the device is the wait's fault.
     RankRecords after_sync = rank;
     after_sync.profile->syncs = {{.place = "aten::item", .count = 10, .us = 1e3, .idle_us = 3.5e4}};
@@ -281,6 +288,15 @@ TEST(OperatorRules, ZeroedGradients) {
     EXPECT_EQ(find(rank, "zeroed-grads")->severity, Severity::info);
     rank.profile->operators[0].self_us = 50;
     EXPECT_FALSE(find(rank, "zeroed-grads"));
+    // On a GPU the kernels count, and the host only where the GPU waits for it.
+    RankRecords gpu = made({}, {});
+    gpu.profile->operators = {
+        {.name = "aten::zero_", .count = 20, .self_us = 2e3, .range = "Optimizer.zero_grad#SGD.zero_grad"}};
+    EXPECT_FALSE(find(gpu, "zeroed-grads"));
+    gpu.profile->operators[0].device_us = 500;
+    EXPECT_DOUBLE_EQ(value(*find(gpu, "zeroed-grads"), "share"), 0.005);
+    (*gpu.profile->idle_during)[static_cast<std::size_t>(Phase::optimizer)] = std::chrono::milliseconds(1);
+    EXPECT_DOUBLE_EQ(value(*find(gpu, "zeroed-grads"), "share"), 0.015);
 }
 
 TEST(OperatorRules, Sequences) {
@@ -299,7 +315,10 @@ TEST(OperatorRules, Sequences) {
 
     RankRecords gpu = made({}, {});
     gpu.profile->sequences = {{.kind = "filled on the host, then copied", .count = 10, .us = 3e3}};
+    EXPECT_FALSE(find(gpu, "filled-on-host")) << "the GPU had work meanwhile";
+    (*gpu.profile->idle_during)[static_cast<std::size_t>(Phase::copy)] = std::chrono::milliseconds(4);
     EXPECT_EQ(find(gpu, "filled-on-host")->severity, Severity::warn);
+    EXPECT_DOUBLE_EQ(value(*find(gpu, "filled-on-host"), "share"), 0.03);
     gpu.profile->sequences[0].us = 400;
     EXPECT_FALSE(find(gpu, "filled-on-host"));
 }
@@ -330,8 +349,24 @@ TEST(RankRules, GlooOnGpusAndExposedCommunication) {
     const auto nccl = find(rank, "communication");
     ASSERT_TRUE(nccl);
     EXPECT_DOUBLE_EQ(value(*nccl, "exposed_share"), 0.2);
+    EXPECT_THAT(nccl->gain.high, DoubleNear(1 / 0.9, 1e-9)) << "the fix halves it";
     rank.profile->collectives[0].exposed_us = 9e3;
     EXPECT_FALSE(find(rank, "communication"));
+}
+
+TEST(RankRules, ABarrierOfGlooMovesNoGradients) {
+    RankRecords rank = made({}, {});
+    rank.facts.world_size = 2;
+    rank.profile->collectives = {
+        {.name = "gloo:barrier", .backend = "gloo", .on_device = true, .count = 1, .us = 2e4, .exposed_us = 2e4},
+        {.name = "nccl:all_reduce", .backend = "nccl", .on_device = true, .count = 10, .us = 3e4, .exposed_us = 2e4}};
+    EXPECT_FALSE(find(rank, "gloo-on-gpu"));
+    EXPECT_TRUE(find(rank, "communication"));
+    rank.profile->collectives[0].name = "gloo:all_reduce";
+    ASSERT_TRUE(find(rank, "gloo-on-gpu"));
+    EXPECT_DOUBLE_EQ(value(*find(rank, "gloo-on-gpu"), "exposed_share"), 0.2) << "without NCCL's";
+    rank.profile->collectives[0].exposed_us = 1e3;
+    EXPECT_FALSE(find(rank, "gloo-on-gpu"));
 }
 
 std::vector<Finding> stragglers(const std::vector<RankRecords>& ranks, const std::string& kind = "trace") {
@@ -357,7 +392,13 @@ TEST(RankRules, TheRankThatOthersWaitFor) {
     EXPECT_DOUBLE_EQ(value(found[0], "other_step_ms"), 5);
     EXPECT_THAT(found[0].text, HasSubstr("\"backward\" (4.0 ms)"));
     EXPECT_THAT(found[0].gain.high, DoubleNear(2, 1e-9));
+    std::vector<RankRecords> unrelated = ranks;
+    for (RankRecords& rank : unrelated) {
+        rank.facts.world_size = 1;
+    }
+    EXPECT_TRUE(stragglers(unrelated).empty());
     ranks[2] = made({{Phase::communication, 0.45}}, {}, false);  // 10 % slower
+    ranks[2].facts.world_size = 4;
     EXPECT_TRUE(stragglers(ranks).empty());
     EXPECT_TRUE(stragglers({ranks[0]}).empty());
 }
@@ -375,6 +416,73 @@ TEST(RankRules, TheTrainersBackwardPassHoldsTheWaitForOthers) {
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].rank, 1);
     EXPECT_THAT(found[0].text, HasSubstr("\"wait\" (4.0 ms)"));
+}
+
+// Ten steps of 43 ms on a GPU; the rest of a rank's time is exposed communication.
+RankRecords on_gpu_with(int number, double own_ms) {
+    RankRecords rank = made({}, {});
+    rank.facts.rank = number;
+    rank.facts.world_size = 2;
+    for (StepEntry& step : rank.steps) {
+        step.host.times[static_cast<std::size_t>(Phase::forward)] = std::chrono::milliseconds(43);
+    }
+    rank.profile->span_us = 430e3;
+    rank.profile->collectives = {{.name = "nccl:all_reduce",
+                                  .backend = "nccl",
+                                  .on_device = true,
+                                  .count = 10,
+                                  .exposed_us = 10e3 * (43 - own_ms)}};
+    return rank;
+}
+
+TEST(RankRules, AStragglerCostsAPartOfTheStep) {
+    EXPECT_TRUE(stragglers({on_gpu_with(0, 10), on_gpu_with(1, 13)}).empty()) << "3 of 43 ms";
+    const std::vector<Finding> found = stragglers({on_gpu_with(0, 10), on_gpu_with(1, 20)});
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].rank, 1);
+    EXPECT_THAT(found[0].gain.high, DoubleNear(1 / (1 - 10.0 / 43), 1e-6));
+}
+
+// Four intervals of ten steps as rank 0 writes them: its own steps one by one, of another rank the sums.
+RankRecords in_intervals(int number, const std::vector<double>& step_ms, Phase phase = Phase::forward) {
+    RankRecords rank;
+    rank.facts.rank = number;
+    rank.facts.world_size = 2;
+    for (int i = 0; i < 4; ++i) {
+        IntervalEntry interval{.first_step = 10 * i + 1, .last_step = 10 * (i + 1), .seconds = 1};
+        for (int step = 0; step < 10; ++step) {
+            const auto time = std::chrono::nanoseconds(static_cast<std::int64_t>(1e6 * step_ms[step % step_ms.size()]));
+            interval.host.times[static_cast<std::size_t>(phase)] += time;
+            rank.steps.push_back({.step = interval.first_step + step});
+            rank.steps.back().host.times[static_cast<std::size_t>(phase)] = time;
+        }
+        rank.intervals.push_back(interval);
+    }
+    return rank;
+}
+
+TEST(RankRules, UnevenStepsOfRankZeroDoNotHideAStraggler) {
+    const std::vector<Finding> found = stragglers({in_intervals(0, {2, 22}), in_intervals(1, {16})}, "run");
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].rank, 1);
+}
+
+TEST(RankRules, AWaitForTheGpuIsAWaitForTheOthersToo) {
+    std::vector<RankRecords> ranks = {in_intervals(0, {10}), in_intervals(1, {20}, Phase::sync)};
+    ASSERT_EQ(stragglers(ranks, "run").size(), 1u);
+    for (RankRecords& rank : ranks) {
+        rank.facts.device.type = "cuda";
+    }
+    for (const Finding& finding : stragglers(ranks, "run")) {
+        EXPECT_EQ(finding.rank, 0);
+    }
+}
+
+TEST(DeviceRules, AFullGpuGetsSmallerMicroBatches) {
+    RankRecords rank = made({}, {});
+    rank.facts.train.accumulate = 4;
+    rank.intervals.push_back({.first_step = 1, .last_step = 10, .seconds = 0.1, .device_bytes = 980});
+    EXPECT_EQ(find(rank, "memory-headroom")->fix.recipe.at(0), (RecipeChange{"train.accumulate", "8"}));
 }
 
 }  // namespace

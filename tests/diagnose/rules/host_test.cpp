@@ -62,5 +62,38 @@ TEST(HostRules, MemoryPressure) {
     EXPECT_EQ(diagnose_rank(half).verdict.rule, "healthy");
 }
 
+TEST(HostRules, AGpuThatIsBusyLosesNothingToTheHost) {
+    RankRecords rank = MadeUpRun{.process_cores = 0.2, .busy_share = 1}.rank();
+    rank.facts.device.type = "cuda";
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.steal_share = 0.5;
+        interval.throttled_share = 0.5;
+    }
+    const Diagnosis busy = diagnose_rank(rank);
+    EXPECT_EQ(busy.verdict.rule, "healthy");
+    for (const Finding& finding : busy.findings) {
+        EXPECT_EQ(finding.severity, Severity::info) << finding.rule;
+        EXPECT_EQ(finding.gain.high, 1) << finding.rule;
+    }
+    RankRecords waits =
+        MadeUpRun{.share = {{Phase::wait, 0.3}, {Phase::step, 0.7}}, .process_cores = 0.2, .busy_share = 1}.rank();
+    waits.facts.device.type = "cuda";
+    EXPECT_EQ(diagnose_rank(waits).verdict.rule, "other-processes");
+    EXPECT_NEAR(diagnose_rank(waits).findings.front().gain.high, 1 / 0.7, 1e-6);
+}
+
+TEST(HostRules, LessMemoryIsAskedOfWhatTheRunUses) {
+    RankRecords rank = with({}, [](IntervalEntry& interval) { interval.rss_bytes = std::int64_t{7800} << 20; });
+    rank.facts.data.cache = "none";
+    rank.facts.data.prefetch = 8;
+    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe, ElementsAre(RecipeChange{"data.prefetch", "3"}));
+    rank.facts.data.cache = "ram";
+    rank.facts.data.prefetch = 3;
+    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe, ElementsAre(RecipeChange{"data.cache", "\"none\""}));
+    rank.facts.data.cache = "none";
+    rank.facts.train.accumulate = 4;
+    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe, ElementsAre(RecipeChange{"train.accumulate", "8"}));
+}
+
 }  // namespace
 }  // namespace stoker

@@ -130,5 +130,118 @@ TEST(InputRules, GainsAreOrdered) {
     }
 }
 
+// Steps of a GPU whose host runs ahead through epochs of 40 steps and reads the losses after each. A step costs the
+// host 2 ms and the loader 8 ms.
+RankRecords short_epochs(double read_us) {
+    RankRecords rank = MadeUpRun{.stages = kDecoding, .workers = 1, .seconds = 0}.rank();
+    rank.facts.device.type = "cuda";
+    rank.facts.train.steps_per_epoch = 40;
+    const MadeUpRun loader{.stages = kDecoding, .workers = 1};
+    for (int epoch = 0; epoch < 10; ++epoch) {
+        IntervalEntry interval{.first_step = 40 * epoch + 1, .last_step = 40 * (epoch + 1), .seconds = 0.4};
+        interval.workers = loader.stage_times(0.4);
+        interval.syncs = {{.place = "losses", .count = 1, .us = read_us}};
+        for (std::int64_t step = interval.first_step; step <= interval.last_step; ++step) {
+            rank.steps.push_back({.step = step, .epoch = epoch + 1});
+            rank.steps.back().host.times[static_cast<std::size_t>(Phase::wait)] = std::chrono::milliseconds(8);
+            rank.steps.back().host.times[static_cast<std::size_t>(Phase::step)] = std::chrono::milliseconds(2);
+        }
+        rank.intervals.push_back(interval);
+    }
+    return rank;
+}
+
+TEST(InputRules, AReadAfterTheEpochShowsThatTheGpuWasBusy) {
+    EXPECT_THAT(rules_above_info(diagnose_rank(short_epochs(400e3))), IsEmpty()) << "20 ms a step on the GPU";
+    EXPECT_THAT(rules_above_info(diagnose_rank(short_epochs(500))), ElementsAre("decode-bound"));
+    RankRecords killed = short_epochs(400e3);  // in its first epoch, after the read of the last steps
+    killed.facts.train.steps_per_epoch = 1000;
+    killed.steps.resize(40);
+    killed.intervals.resize(1);
+    EXPECT_THAT(rules_above_info(diagnose_rank(killed)), IsEmpty());
+}
+
+TEST(InputRules, ARunOfTwoIntervalsIsJudgedByItsWorkers) {
+    const MadeUpRun run{
+        .share = kWaiting, .stages = kDecoding, .workers = 1, .process_cores = 1.4, .busy_share = 0.7, .seconds = 2};
+    EXPECT_EQ(diagnose_rank(run.rank()).verdict.rule, "few-workers");
+}
+
+TEST(InputRules, IntervalsWithoutCountersDoNotCountAsIdle) {
+    RankRecords rank =
+        MadeUpRun{.share = kWaiting, .stages = kDecoding, .workers = 1, .process_cores = 1.4, .busy_share = 0.7}.rank();
+    for (std::size_t i = 0; i < rank.intervals.size(); i += 2) {
+        rank.intervals[i].user_seconds = rank.intervals[i].system_seconds = rank.intervals[i].busy_share = std::nullopt;
+    }
+    const Finding finding = diagnose_rank(rank).findings.front();
+    EXPECT_EQ(finding.rule, "few-workers");
+    EXPECT_NEAR(finding.evidence.at(3).value, 0.7, 1e-9) << finding.evidence.at(3).name;
+    EXPECT_NEAR(finding.gain.high, 1 / 0.7, 0.01);
+}
+
+TEST(InputRules, TheFixedLoaderBoundsTheGain) {
+    const std::map<Phase, double> starved = {{Phase::wait, 0.8}, {Phase::step, 0.2}};
+    RankRecords storage = MadeUpRun{.share = starved,
+                                    .stages = {{Stage::read, 0.45}, {Stage::pixels, 0.55}},
+                                    .worker_cpu = 0.6,
+                                    .process_cores = 0.2,
+                                    .busy_share = 0.1}
+                              .rank();
+    storage.facts.device.type = "cuda";
+    const Finding reads = diagnose_rank(storage).findings.front();
+    EXPECT_EQ(reads.rule, "storage-bound");
+    EXPECT_NEAR(reads.gain.high, 1 / 0.55, 0.01) << "the pixels remain";
+    EXPECT_LE(reads.gain.expected, reads.gain.high);
+
+    RankRecords augment = MadeUpRun{.share = starved,
+                                    .stages = {{Stage::pixels, 0.4}, {Stage::augment, 0.6}},
+                                    .process_cores = 0.2,
+                                    .busy_share = 0.1}
+                              .rank();
+    augment.facts.device.type = "cuda";
+    EXPECT_EQ(diagnose_rank(augment).findings.front().rule, "augment-bound");
+    EXPECT_NEAR(diagnose_rank(augment).findings.front().gain.high, 1 / 0.7, 0.01);
+
+    RankRecords alone = MadeUpRun{.share = {{Phase::wait, 0.95}, {Phase::forward, 0.05}}, .workers = 0}.rank();
+    for (IntervalEntry& interval : alone.intervals) {
+        interval.user_seconds = interval.system_seconds = interval.busy_share = std::nullopt;
+    }
+    EXPECT_EQ(diagnose_rank(alone).findings.front().rule, "no-workers");
+    EXPECT_NEAR(diagnose_rank(alone).findings.front().gain.high, 2 / 0.95, 0.01) << "two workers";
+
+    const MadeUpRun queue{.share = starved, .stages = {{Stage::pixels, 0.5}}, .prefetch = 1, .process_cores = 0.2};
+    EXPECT_EQ(diagnose_rank(queue.rank()).findings.front().rule, "no-prefetch");
+    EXPECT_NEAR(diagnose_rank(queue.rank()).findings.front().gain.high, 2, 0.01) << "half of the workers' time is left";
+}
+
+TEST(InputRules, AProgressiveJpegsHuffmanTimeIsEstimated) {
+    const MadeUpRun run{.share = kWaiting, .stages = {{Stage::pixels, 0.95}}, .process_cores = 2, .busy_share = 1};
+    const Diagnosis diagnosis = diagnose_rank(run.rank());
+    EXPECT_EQ(diagnosis.verdict.rule, "decode-bound");
+    EXPECT_GT(diagnosis.findings.front().gain.high, 1.3);
+}
+
+TEST(InputRules, ACacheThatHoldsTheDataIsAskedFor) {
+    RankRecords rank = MadeUpRun{.share = kWaiting,
+                                 .stages = {{Stage::read, 0.9}, {Stage::pixels, 0.1}},
+                                 .worker_cpu = 0.1,
+                                 .process_cores = 0.6,
+                                 .busy_share = 0.3}
+                           .rank();
+    rank.facts.data.samples = 100'000;  // 10 GB, with the validation 11 GB
+    rank.facts.train.val_samples = 10'000;
+    rank.facts.host.memory_bytes = std::int64_t{64} << 30;
+    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe,
+                ElementsAre(RecipeChange{"data.cache", "\"ram\""}, RecipeChange{"data.cache_as", "\"encoded\""},
+                            RecipeChange{"data.cache_bytes", "11550000000"}));
+    rank.facts.host.ranks = 4;  // each has a cache of its own
+    rank.facts.host.cores = 8;
+    EXPECT_EQ(diagnose_rank(rank).verdict.rule, "storage-bound");
+    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.recipe, IsEmpty());
+    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.code, HasSubstr("stoker pack photos "));
+    rank.facts.data.path = "my photos; rm";
+    EXPECT_THAT(diagnose_rank(rank).findings.front().fix.code, HasSubstr("stoker pack 'my photos; rm' "));
+}
+
 }  // namespace
 }  // namespace stoker

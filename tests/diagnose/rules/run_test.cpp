@@ -52,5 +52,53 @@ TEST(RunRules, UnevenStepsAreMentioned) {
     EXPECT_EQ(diagnosis.findings.front().rule, "uneven-steps");
 }
 
+// A run whose checkpoints between epochs take as long as its steps.
+Diagnosis with_checkpoints(int epochs, const std::string& every) {
+    RankRecords rank = MadeUpRun{}.rank();
+    for (StepEntry& step : rank.steps) {
+        step.epoch = (step.step - 1) * epochs / std::ssize(rank.steps) + 1;
+    }
+    rank.total.emplace();
+    rank.total->times[static_cast<std::size_t>(Phase::forward)] = std::chrono::seconds(10);
+    rank.total->times[static_cast<std::size_t>(Phase::checkpoint)] = std::chrono::seconds(10);
+    return diagnose({.ranks = {rank}, .recipe = {{"train.checkpoint_every", every}}});
+}
+
+TEST(RunRules, TheLastCheckpointStays) {
+    EXPECT_EQ(with_checkpoints(1, "1 epoch").verdict.rule, "healthy");
+    EXPECT_EQ(with_checkpoints(2, "2 epochs").verdict.rule, "healthy");
+    EXPECT_EQ(with_checkpoints(1, "5000 steps").verdict.rule, "healthy");
+    const Finding finding = with_checkpoints(4, "2 epochs").findings.front();
+    EXPECT_EQ(finding.rule, "frequent-checkpoints");
+    EXPECT_EQ(finding.fix.recipe.front(), (RecipeChange{"train.checkpoint_every", "\"4 epochs\""}));
+    EXPECT_NEAR(finding.gain.high, 1 / 0.75, 1e-6) << "one of two stays";
+}
+
+TEST(RunRules, CheckpointsAreMadeRarer) {
+    RankRecords rank = MadeUpRun{.share = {{Phase::forward, 0.7}, {Phase::checkpoint, 0.3}}}.rank();
+    const auto fix = [&] {
+        return diagnose({.ranks = {rank}, .recipe = {{"train.checkpoint_every", "1 steps"}}}).findings.front().fix;
+    };
+    EXPECT_EQ(fix().recipe.front(), (RecipeChange{"train.checkpoint_every", "\"21 steps\""}));
+    rank.facts.train.steps_per_epoch = 20;
+    EXPECT_EQ(fix().recipe.front(), (RecipeChange{"train.checkpoint_every", "\"2 epochs\""}));
+}
+
+TEST(RunRules, GainsAreOfTheWholeRun) {
+    RankRecords rank = MadeUpRun{.share = {{Phase::wait, 0.5}, {Phase::forward, 0.5}},
+                                 .stages = {{Stage::pixels, 0.95}},
+                                 .workers = 1,
+                                 .process_cores = 1.4,
+                                 .busy_share = 0.7}
+                           .rank();
+    EXPECT_NEAR(diagnose_rank(rank).findings.front().gain.high, 1 / 0.7, 0.01);
+    rank.evaluations.push_back({.step = 1000});
+    rank.evaluations.back().host.times[static_cast<std::size_t>(Phase::forward)] = std::chrono::seconds(10);
+    const Finding finding = diagnose_rank(rank).findings.front();
+    EXPECT_EQ(finding.rule, "few-workers");
+    EXPECT_NEAR(finding.gain.high, 1 / (1 - 0.5 * 0.3), 0.01) << "half of the run are steps";
+    EXPECT_NEAR(diagnose_rank(with_evaluations(10, 5)).findings.front().gain.high, 1 / 0.6, 0.01);
+}
+
 }  // namespace
 }  // namespace stoker

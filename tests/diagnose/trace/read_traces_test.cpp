@@ -213,10 +213,13 @@ TEST(ReadTraces, FindsSequences) {
 TEST(ReadTraces, TensorCoresByTheKernelsName) {
     for (const char* name :
          {"ampere_fp16_s16816gemm_fp16_128x128", "volta_h884gemm_64x64", "sm80_xmma_fprop_implicit_gemm_tf32f32",
-          "cutlass_80_tensorop_bf16_s16816gemm", "nvjet_hsh_128x128"}) {
+          "cutlass_80_tensorop_bf16_s16816gemm", "nvjet_hsh_128x128", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn",
+          "void cutlass::device_kernel<sm90_gmma_rs>"}) {
         EXPECT_TRUE(uses_tensor_cores(name)) << name;
     }
     for (const char* name : {"volta_sgemm_128x32_nn", "ampere_sgemm_32x32_tn", "vectorized_elementwise_kernel",
+                             "cutlass_80_simt_sgemm_128x64_8x5_nn_align1", "sm90_elementwise_kernel",
+                             "sm80_xmma_fprop_implicit_gemm_indexed_f32f32_f32f32_f32_nhwckrsc_nchw",
                              "cudnn::bn_fw_tr_1C11_kernel_NCHW", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"}) {
         EXPECT_FALSE(uses_tensor_cores(name)) << name;
     }
@@ -257,7 +260,6 @@ TEST(ReadTraces, EachWorkerIsARank) {
     EXPECT_EQ(records.ranks[0].facts.rank, 0);
     EXPECT_EQ(records.ranks[1].facts.rank, 1);
     EXPECT_EQ(records.ranks[2].facts.rank, 3);
-    EXPECT_TRUE(records.problems.empty());
     EXPECT_THROW(read_traces({}), InvalidArgument);
 }
 
@@ -318,6 +320,59 @@ TEST(ReadTraces, DeepNestingCostsNoMoreThanManyEvents) {
     EXPECT_LT(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC, 10) << "quadratic: minutes";
     ASSERT_EQ(rank.profile->operators.size(), 1u);
     EXPECT_EQ(rank.profile->operators[0].count, kDeep);
+}
+
+TEST(ReadTraces, RunsThatKnowNothingOfEachOtherAreNotOneJob) {
+    const stoker::testing::TempDir folder;
+    const auto records_with = [&](const std::string& first, const std::string& second) {
+        const fs::path paths[] = {write_cycle(folder.path(), "a.json", 1, 100, first),
+                                  write_cycle(folder.path(), "b.json", 1, 5000, second)};
+        return read_traces(paths);
+    };
+    const auto straggles = [](const RunRecords& records) {
+        return std::ranges::any_of(diagnose(records).findings, [](const Finding& f) { return f.rule == "straggler"; });
+    };
+    const RunRecords unrelated = records_with("", "");
+    EXPECT_EQ(unrelated.ranks.at(1).facts.world_size, 1);
+    EXPECT_FALSE(straggles(unrelated));
+    ASSERT_EQ(unrelated.problems.size(), 1u);
+    EXPECT_THAT(unrelated.problems[0], ::testing::HasSubstr("distributedInfo"));
+    const RunRecords ranks = records_with(R"("distributedInfo": {"rank": 0, "world_size": 2}, )",
+                                          R"("distributedInfo": {"rank": 1, "world_size": 2}, )");
+    EXPECT_TRUE(straggles(ranks));
+    EXPECT_TRUE(ranks.problems.empty());
+}
+
+TEST(ReadTraces, TheTenthFileIsTheTenthRank) {
+    const stoker::testing::TempDir folder;
+    std::vector<fs::path> paths;
+    for (int i = 0; i < 12; ++i) {
+        paths.push_back(write_cycle(folder.path(), "t" + std::to_string(i) + ".json", 1, 100 * (i + 1)));
+    }
+    const RunRecords records = read_traces(paths);
+    ASSERT_EQ(records.ranks.size(), 12u);
+    for (int i = 0; i < 12; ++i) {
+        EXPECT_DOUBLE_EQ(records.ranks[static_cast<std::size_t>(i)].profile->span_us, 200.0 * (i + 1)) << i;
+    }
+}
+
+TEST(ReadTraces, CollectivesAtOneTimeAreExposedOnce) {
+    const auto kernel = [](const std::string& name, double start, double duration, int stream) {
+        return event(
+            "kernel", name, start, duration, stream,
+            R"("device":0,"stream":)" + std::to_string(stream) + R"(,"correlation":)" + std::to_string(stream));
+    };
+    const RankRecords rank =
+        records_of({event("cpu_op", "aten::mm", 0, 200), kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 100, 1),
+                    kernel("ncclDevKernel_AllGather_RING_LL", 50, 100, 2), kernel("gemm", 0, 20, 3)});
+    double exposed = 0;
+    double us = 0;
+    for (const CollectiveEntry& collective : rank.profile->collectives) {
+        exposed += collective.exposed_us;
+        us += collective.us;
+    }
+    EXPECT_DOUBLE_EQ(us, 200);
+    EXPECT_DOUBLE_EQ(exposed, 130) << "20 to 150";
 }
 
 }  // namespace

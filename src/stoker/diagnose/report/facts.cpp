@@ -7,6 +7,7 @@
 #include "stoker/base/byte_text.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/statistics.h"
+#include "stoker/diagnose/phase_sums.h"
 
 namespace stoker {
 namespace {
@@ -101,13 +102,10 @@ std::optional<std::int64_t> peak(const RunRecords& records, Of of) {
 }
 
 void add_speed(const RankRecords& rank, std::vector<Fact>& figures) {
-    StepRecord sum;
+    const StepRecord sum = sum_of_steps(rank.steps);
     std::int64_t samples = 0;
     bool known = !rank.steps.empty();
     for (const StepEntry& step : rank.steps) {
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            sum.times[i] += step.host.times[i];
-        }
         known = known && step.samples.has_value();
         samples += step.samples.value_or(0);
     }

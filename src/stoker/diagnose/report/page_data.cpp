@@ -10,6 +10,7 @@
 #include "stoker/diagnose/diagnose.h"
 #include "stoker/diagnose/report/facts.h"
 #include "stoker/diagnose/report/fix_text.h"
+#include "stoker/diagnose/report/units.h"
 
 namespace stoker {
 namespace {
@@ -66,7 +67,7 @@ Json finding_data(const Finding& finding, bool several_ranks) {
                     : fmt::format("steps {} to {}", finding.first_step, finding.last_step);
     }
     if (several_ranks) {
-        where += fmt::format("{}rank {}", where.empty() ? "" : ", ", finding.rank);
+        where += (where.empty() ? "" : ", ") + ranks_text(finding);
     }
     return {{"rule", shown_text(finding.rule)},
             {"severity", severity_name(finding.severity)},
@@ -77,6 +78,15 @@ Json finding_data(const Finding& finding, bool several_ranks) {
             {"gain", gain_text(finding.gain)},
             {"gain_range", {finding.gain.low, finding.gain.expected, finding.gain.high}},
             {"confidence", percent_text(finding.confidence)}};
+}
+
+// "healthy", the severity of the verdict's finding, or "info" for a run that was not judged.
+std::string badge_of(const Diagnosis& diagnosis) {
+    if (diagnosis.verdict.rule == "healthy") {
+        return "healthy";
+    }
+    const auto found = std::ranges::find(diagnosis.findings, diagnosis.verdict.rule, &Finding::rule);
+    return std::string(severity_name(found == diagnosis.findings.end() ? Severity::info : found->severity));
 }
 
 // The first finding above `info` that can be acted on; null: there is none.
@@ -149,8 +159,6 @@ std::string shown_text(std::string_view text, std::size_t most) {
 }
 
 Json page_data(const Report& report) {
-    const auto& findings = report.diagnosis.findings;
-    const bool healthy = findings.empty() || findings.front().severity == Severity::info;
     Json groups = Json::array();
     for (const FactGroup& group : fact_groups(report.records)) {
         groups.push_back({{"title", group.title}, {"facts", facts_data(group.facts)}});
@@ -160,7 +168,7 @@ Json page_data(const Report& report) {
             {"verdict",
              {{"rule", shown_text(report.diagnosis.verdict.rule)},
               {"text", sentence(report.diagnosis.verdict.text)},
-              {"severity", healthy ? "healthy" : std::string(severity_name(findings.front().severity))}}},
+              {"severity", badge_of(report.diagnosis)}}},
             {"action", action_data(report.diagnosis)},
             {"figures", facts_data(key_figures(report))},
             {"ranks", ranks_data(report.records)},

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/report/facts.h"
 #include "stoker/diagnose/report/page_data.h"
 #include "stoker/diagnose/report/thin.h"
@@ -88,9 +89,7 @@ Json evaluations_data(const std::vector<EvaluationEntry>& evaluations) {
     }
     PhaseTimes times{};
     for (const EvaluationEntry& evaluation : evaluations) {
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            times[i] += evaluation.host.times[i];
-        }
+        add_times(times, evaluation.host.times);
     }
     return {{"count", evaluations.size()}, {"shares", shares_data(times)}};
 }
@@ -117,16 +116,7 @@ Json gpu_data(const RankRecords& rank) {
 }  // namespace
 
 Json rank_data(const RankRecords& rank, std::size_t most_bars) {
-    PhaseTimes host{};
-    PhaseTimes device{};
-    bool has_device = false;
-    for (const StepEntry& step : rank.steps) {
-        has_device = has_device || step.device.has_value();
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            host[i] += step.host.times[i];
-            device[i] += step.device ? (*step.device)[i] : std::chrono::nanoseconds{0};
-        }
-    }
+    const PhaseTimes host = sum_of_steps(rank.steps).times;
     StageTimes workers;
     for (const IntervalEntry& interval : rank.intervals) {
         workers += interval.workers.value_or(StageTimes{});
@@ -147,7 +137,6 @@ Json rank_data(const RankRecords& rank, std::size_t most_bars) {
             {"phases", names},
             {"bars", bars_data(bars, phases)},
             {"shares", empty ? Json(nullptr) : shares_data(host)},
-            {"device", has_device ? shares_data(device) : Json(nullptr)},
             {"gpu", gpu_data(rank)},
             {"queue", queue_data(rank, bars)},
             {"workers", workers_data(workers)},

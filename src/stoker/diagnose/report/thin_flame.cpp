@@ -1,5 +1,6 @@
 // A tree of frames as a list, without the frames that would be too narrow to see.
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "stoker/diagnose/report/thin.h"
@@ -14,7 +15,7 @@ double value_of(const FlameFrame& frame) {
     for (const FlameFrame& callee : frame.children) {
         callees += value_of(callee);
     }
-    return std::max(frame.value_us, callees);
+    return std::max(std::isfinite(frame.value_us) ? frame.value_us : 0, callees);
 }
 
 struct Walk {
@@ -58,10 +59,12 @@ std::vector<FlatFrame> flat_frames(const std::vector<FlameFrame>& roots, std::si
         whole += value_of(root);
     }
     constexpr double kPixels = 4000;
-    for (double least = whole / kPixels;; least *= 2) {
+    // Without times no frame is larger than another, and doubling 0 ends nowhere.
+    const bool timed = std::isfinite(whole) && whole > 0;
+    for (double least = timed ? whole / kPixels : 1;; least *= 2) {
         Walk walk{.least = least};
         walk.add(roots, 0);
-        if (walk.out.size() <= most || least > whole) {
+        if (walk.out.size() <= most || !(least <= whole)) {
             return std::move(walk.out);
         }
     }

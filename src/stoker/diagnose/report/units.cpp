@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <numeric>
 
 #include "stoker/base/byte_text.h"
@@ -131,6 +132,15 @@ Fact evidence_fact(const Evidence& evidence) {
     }
     std::ranges::replace(fact.name, '_', ' ');
     return fact;
+}
+
+std::string ranks_text(const Finding& finding) {
+    if (finding.ranks.size() < 2) {
+        return fmt::format("rank {}", finding.rank);
+    }
+    const bool in_a_row = finding.ranks.back() - finding.ranks.front() + 1 == std::ssize(finding.ranks);
+    return in_a_row ? fmt::format("ranks {} to {}", finding.ranks.front(), finding.ranks.back())
+                    : fmt::format("ranks {}", fmt::join(finding.ranks, ", "));
 }
 
 std::string gain_text(const Gain& gain) {

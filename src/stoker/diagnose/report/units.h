@@ -29,6 +29,9 @@ struct Fact {
 // "wait_share" 0.5 -> {"wait share", "50 %"}; the name's last word is the unit: us, ms, seconds, bytes, share, ...
 Fact evidence_fact(const Evidence& evidence);
 
+// "rank 2", "ranks 0 to 7", "ranks 1, 5, 6".
+std::string ranks_text(const Finding& finding);
+
 // "1.3× the throughput (1.1× to 1.6×)"; empty if no gain was predicted.
 std::string gain_text(const Gain& gain);
 

@@ -26,11 +26,11 @@ Severity severity_of(double share) {
 }
 
 template <typename Judge>
-std::vector<Finding> for_gpus(const RunRecords& records, const Judge& judge) {
+std::vector<Finding> for_gpus(const JudgedRun& records, const Judge& judge) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
         if (on_gpu(rank)) {
-            judge(rank, summarize(rank), findings);
+            judge(rank, records.summary(rank), findings);
         }
     }
     return findings;
@@ -45,7 +45,7 @@ const CopyEntry* copy_to_device(const RankRecords& rank, bool pageable) {
     return found == rank.profile->copies.end() ? nullptr : &*found;
 }
 
-std::vector<Finding> pageable_copy(const RunRecords& records) {
+std::vector<Finding> pageable_copy(const JudgedRun& records) {
     return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         constexpr std::int64_t kBlocking = 64 << 10;  // smaller copies do not block the host
         const CopyEntry* copy = copy_to_device(rank, /*pageable=*/true);
@@ -69,7 +69,7 @@ std::vector<Finding> pageable_copy(const RunRecords& records) {
     });
 }
 
-std::vector<Finding> exposed_copy(const RunRecords& records) {
+std::vector<Finding> exposed_copy(const JudgedRun& records) {
     return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const CopyEntry* copy = copy_to_device(rank, /*pageable=*/false);
         constexpr double kWarn = 0.05;
@@ -113,10 +113,10 @@ Syncs syncs_of(const RankRecords& rank) {
     return syncs;
 }
 
-std::vector<Finding> sync_points(const RunRecords& records) {
+std::vector<Finding> sync_points(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
-        const RunSummary run = summarize(rank);
+        const RunSummary& run = records.summary(rank);
         const auto& [syncs, steps] = syncs_of(rank);
         const double lost = lost_to_syncs(rank, run);
         double count = 0;
@@ -148,33 +148,49 @@ std::vector<Finding> sync_points(const RunRecords& records) {
     return findings;
 }
 
-double kernel_us(const RankRecords& rank) {
-    const GpuEntry& gpu = *rank.profile->gpu;
-    return gpu.kernels > 0 ? gpu.kernel_us / static_cast<double>(gpu.kernels) : 0;
+// Kernels that compute. Those of NCCL are long because they wait for other ranks.
+struct Kernels {
+    double count = 0;
+    double us = 0;
+    double mean_us() const { return count > 0 ? us / count : 0; }
+};
+
+Kernels computing_kernels(const RankRecords& rank) {
+    Kernels kernels{.count = static_cast<double>(rank.profile->gpu->kernels), .us = rank.profile->gpu->kernel_us};
+    for (const CollectiveEntry& collective : rank.profile->collectives) {
+        if (collective.backend == "nccl") {
+            kernels.count -= static_cast<double>(collective.count);
+            kernels.us -= collective.us;
+        }
+    }
+    return {.count = std::max(kernels.count, 0.0), .us = std::max(kernels.us, 0.0)};
 }
 
 bool is_launch_bound(const RankRecords& rank, const RunSummary& run) {
     constexpr double kMinKernels = 20;  // in a step
-    return rank.profile && rank.profile->gpu && lost_to_launches(rank, run) >= kLaunchWarn &&
-           kernel_us(rank) < kShortKernelUs &&
-           static_cast<double>(rank.profile->gpu->kernels) >= kMinKernels * steps_of(rank);
+    if (!rank.profile || !rank.profile->gpu || lost_to_launches(rank, run) < kLaunchWarn) {
+        return false;
+    }
+    const Kernels kernels = computing_kernels(rank);
+    return kernels.mean_us() < kShortKernelUs && kernels.count >= kMinKernels * steps_of(rank);
 }
 
-std::vector<Finding> launch_bound(const RunRecords& records) {
+std::vector<Finding> launch_bound(const JudgedRun& records) {
     return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!is_launch_bound(rank, run)) {
             return;
         }
         const double lost = lost_to_launches(rank, run);
         const GpuEntry& gpu = *rank.profile->gpu;
+        const Kernels kernels = computing_kernels(rank);
         Finding finding = finding_of("launch-bound", severity_of(lost), rank, run);
         finding.text = fmt::format(
             "The GPU waits for launches for {:.0f} % of the time: {:.0f} kernels in a step, of {:.0f} us each, are "
             "shorter than the host needs to launch them. Capture the step as a CUDA graph, or use a larger batch.",
-            100 * lost, static_cast<double>(gpu.kernels) / steps_of(rank), kernel_us(rank));
+            100 * lost, kernels.count / steps_of(rank), kernels.mean_us());
         finding.evidence = {{"lost_share", lost},
-                            {"kernels_per_step", static_cast<double>(gpu.kernels) / steps_of(rank)},
-                            {"kernel_us", kernel_us(rank)}};
+                            {"kernels_per_step", kernels.count / steps_of(rank)},
+                            {"kernel_us", kernels.mean_us()}};
         if (gpu.launch_delay_us) {
             finding.evidence.push_back({"launch_delay_us", *gpu.launch_delay_us});
         }
@@ -204,7 +220,7 @@ bool is_eligible(std::string_view op) {
     return std::ranges::find(kNames, op) != kNames.end();
 }
 
-std::vector<Finding> fp32_on_tensor_cores(const RunRecords& records) {
+std::vector<Finding> fp32_on_tensor_cores(const JudgedRun& records) {
     return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!rank.profile || !rank.profile->gpu || !rank.facts.device.tensor_cores.value_or(false)) {
             return;
@@ -243,7 +259,7 @@ std::vector<Finding> fp32_on_tensor_cores(const RunRecords& records) {
     });
 }
 
-std::vector<Finding> memory_headroom(const RunRecords& records) {
+std::vector<Finding> memory_headroom(const JudgedRun& records) {
     return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         std::int64_t peak = 0;
         for (const IntervalEntry& interval : rank.intervals) {
@@ -273,7 +289,8 @@ std::vector<Finding> memory_headroom(const RunRecords& records) {
                 "{:.0f} % of the GPU's memory was in use: a slightly larger batch ends the run. Save activations with "
                 "mixed precision or gradient checkpointing.",
                 100 * used);
-            finding.fix = {.recipe = {{"train.accumulate", "2"}},
+            const int accumulate = std::clamp(rank.facts.train.accumulate.value_or(1), 1, 1 << 20);
+            finding.fix = {.recipe = {{"train.accumulate", fmt::to_string(2 * accumulate)}},
                            .code = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"};
         } else {
             const double idle = lost_to_launches(rank, run);
@@ -286,7 +303,7 @@ std::vector<Finding> memory_headroom(const RunRecords& records) {
     });
 }
 
-std::vector<Finding> gpu_idle(const RunRecords& records) {
+std::vector<Finding> gpu_idle(const JudgedRun& records) {
     return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!rank.profile || !rank.profile->idle_during) {
             return;
@@ -317,7 +334,7 @@ std::vector<Finding> gpu_idle(const RunRecords& records) {
     });
 }
 
-std::vector<Finding> cudnn_search(const RunRecords& records) {
+std::vector<Finding> cudnn_search(const JudgedRun& records) {
     return for_gpus(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!rank.profile) {
             return;

@@ -5,6 +5,7 @@
 #include <array>
 #include <fmt/format.h>
 
+#include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -23,55 +24,77 @@ std::optional<double> mean_of(const RankRecords& rank, std::optional<double> Int
     return seconds > 0 ? std::optional(sum / seconds) : std::nullopt;
 }
 
+// The gain from `share` of the cores' time. On a GPU the host wins only the time in which the GPU waits for it: for
+// batches, or for work where a profile shows the GPU's idle time.
+struct HostGain {
+    Gain gain = {};
+    Severity severity = Severity::info;
+};
+
+HostGain host_gain(const RankRecords& rank, const RunSummary& run, double share, double least) {
+    constexpr double kWorthIt = 0.05;
+    double most = 1;
+    if (on_gpu(rank)) {
+        most = rank.profile && rank.profile->idle_during ? 0 : run.input_wait();
+        for (std::size_t i = 0; rank.profile && rank.profile->idle_during && i < kPhases; ++i) {
+            most += lost_share(rank, run, static_cast<Phase>(i));
+        }
+    }
+    const double lost = std::min(share, most);
+    return {.gain = gain_of_share(lost, least), .severity = lost >= kWorthIt ? Severity::warn : Severity::info};
+}
+
 template <typename Judge>
-std::vector<Finding> for_ranks(const RunRecords& records, const Judge& judge) {
+std::vector<Finding> for_ranks(const JudgedRun& records, const Judge& judge) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
         if (!rank.intervals.empty()) {
-            judge(rank, summarize(rank), findings);
+            judge(rank, records.summary(rank), findings);
         }
     }
     return findings;
 }
 
-std::vector<Finding> throttled(const RunRecords& records) {
+std::vector<Finding> throttled(const JudgedRun& records) {
     return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const double share = mean_of(rank, &IntervalEntry::throttled_share).value_or(0);
         constexpr double kWarn = 0.1;
         if (share < kWarn) {
             return;
         }
-        Finding finding = finding_of("cpu-throttled", Severity::warn, rank, run);
+        const auto [gain, severity] = host_gain(rank, run, share / 2, 0.2);
+        Finding finding = finding_of("cpu-throttled", severity, rank, run);
         finding.text = fmt::format(
             "The container's CPU quota stopped the process in {:.0f} % of the quota's periods. "
             "Raise the quota, or use fewer workers and threads.",
             100 * share);
         finding.evidence = {{"throttled_share", share}, {"cores", run.cores.value_or(0)}};
         finding.fix = {.code = "docker run --cpus N ...; Kubernetes: resources.limits.cpu"};
-        finding.gain = gain_of_share(share / 2, 0.2);
+        finding.gain = gain;
         finding.confidence = 0.7;
         findings.push_back(finding);
     });
 }
 
-std::vector<Finding> stolen(const RunRecords& records) {
+std::vector<Finding> stolen(const JudgedRun& records) {
     return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const double share = mean_of(rank, &IntervalEntry::steal_share).value_or(0);
         constexpr double kWarn = 0.1;
         if (share < kWarn) {
             return;
         }
-        Finding finding = finding_of("cpu-steal", Severity::warn, rank, run);
+        const auto [gain, severity] = host_gain(rank, run, share, 0.2);
+        Finding finding = finding_of("cpu-steal", severity, rank, run);
         finding.text = fmt::format("The hypervisor gave {:.0f} % of the cores' time to other machines.", 100 * share);
         finding.evidence = {{"steal_share", share}};
         finding.fix = {.code = "use an instance with dedicated cores"};
-        finding.gain = gain_of_share(share, 0.2);
+        finding.gain = gain;
         finding.confidence = 0.7;
         findings.push_back(finding);
     });
 }
 
-std::vector<Finding> other_load(const RunRecords& records) {
+std::vector<Finding> other_load(const JudgedRun& records) {
     return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         if (!run.cores || !run.busy_share || !run.process_cores) {
             return;
@@ -84,20 +107,38 @@ std::vector<Finding> other_load(const RunRecords& records) {
         if (others < kWarn || *run.busy_share < kFull) {
             return;
         }
-        Finding finding = finding_of("other-processes", Severity::warn, rank, run);
+        const auto [gain, severity] = host_gain(rank, run, others, 0.2);
+        Finding finding = finding_of("other-processes", severity, rank, run);
         finding.text = fmt::format(
             "Other processes took {:.0f} % of the cores' time, and no core was free. Stop them, or "
             "measure again when they are done.",
             100 * others);
         finding.evidence = {{"others_share", others}, {"cores_busy_share", *run.busy_share}};
         finding.fix = {.code = "stoker top"};
-        finding.gain = gain_of_share(others, 0.2);
+        finding.gain = gain;
         finding.confidence = 0.8;
         findings.push_back(finding);
     });
 }
 
-std::vector<Finding> memory_pressure(const RunRecords& records) {
+// Settings of the run that can give memory back. A queue of fewer than three batches is too short (no-prefetch).
+std::vector<RecipeChange> less_memory(const RunFacts& facts) {
+    constexpr int kEnough = 3;
+    std::vector<RecipeChange> changes;
+    if (facts.data.prefetch.value_or(0) > kEnough) {
+        changes.push_back({"data.prefetch", fmt::to_string(kEnough)});
+    }
+    if (facts.data.cache == "ram") {
+        changes.push_back({"data.cache", "\"none\""});
+    }
+    const int accumulate = std::clamp(facts.train.accumulate.value_or(1), 1, 1 << 20);
+    if (changes.empty() && facts.train.batch_size.value_or(0) >= 2 * accumulate) {
+        changes.push_back({"train.accumulate", fmt::to_string(2 * accumulate)});
+    }
+    return changes;
+}
+
+std::vector<Finding> memory_pressure(const JudgedRun& records) {
     return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         double most = 0;
         double faults = 0;
@@ -128,15 +169,14 @@ std::vector<Finding> memory_pressure(const RunRecords& records) {
         finding.evidence = {{"memory_share", share},
                             {"swap_in_bytes_per_second", swap},
                             {"major_faults_per_second", seconds > 0 ? faults / seconds : 0}};
-        finding.fix = {.recipe = {{"data.prefetch", "1"}, {"data.cache", "\"none\""}},
-                       .code = "a smaller cache or batch"};
+        finding.fix = {.recipe = less_memory(rank.facts), .code = "a smaller cache, prefetch or batch"};
         finding.gain = thrashes ? Gain{1.0, 1.3, 3.0} : Gain{};
         finding.confidence = 0.7;
         findings.push_back(finding);
     });
 }
 
-std::vector<Finding> many_workers(const RunRecords& records) {
+std::vector<Finding> many_workers(const JudgedRun& records) {
     return for_ranks(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const int workers = rank.facts.data.workers.value_or(0);
         constexpr double kFactor = 2;
@@ -167,12 +207,17 @@ std::span<const Rule> host_rules() {
     static constexpr std::array kRules = {
         Rule{"many-workers", "more than two workers for each core, and all cores are busy",
              "`data.workers`: as many as cores", many_workers},
-        Rule{"memory-pressure", "92 % of the allowed memory is used, or pages are swapped in at 1 MB/s",
+        Rule{"memory-pressure",
+             "92 % of the allowed memory is used (critical: 97 %), or 70 % while pages come back from the disk: 1 MB/s "
+             "of swap, or 200 major faults a second",
              "a smaller cache, prefetch or batch", memory_pressure},
-        Rule{"cpu-throttled", "a container's quota stops the process in 10 % of its periods", "a larger quota",
-             throttled},
-        Rule{"cpu-steal", "the hypervisor takes 10 % of the cores' time", "dedicated cores", stolen},
-        Rule{"other-processes", "other processes take 30 % of the cores' time, and no core is free",
+        Rule{"cpu-throttled",
+             "a container's quota stops the process in 10 % of its periods (info where a GPU loses nothing to it)",
+             "a larger quota", throttled},
+        Rule{"cpu-steal", "the hypervisor takes 10 % of the cores' time (info where a GPU loses nothing to it)",
+             "dedicated cores", stolen},
+        Rule{"other-processes",
+             "other processes take 30 % of the cores' time, and no core is free (info where a GPU loses nothing to it)",
              "stop them, or measure again", other_load},
     };
     return kRules;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "stoker/base/pluralize.h"
+#include "stoker/base/shell_quote.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -30,11 +31,15 @@ bool loads_itself(const RankRecords& rank) {
     return rank.facts.data.workers == 0;
 }
 
-// More workers than cores take turns, so their time counts only as far as there are cores.
-bool workers_are_busy(const RankRecords& rank, const RunSummary& run) {
+// Seconds that the workers could work while they were measured. More workers than cores take turns, so their time
+// counts only as far as there are cores.
+double worker_capacity(const RankRecords& rank, const RunSummary& run) {
     const double workers = rank.facts.data.workers.value_or(1);
-    const double at_once = std::min(workers, run.cores.value_or(workers));
-    return run.worker_busy() >= kBusyWorkers * at_once * run.seconds;
+    return std::min(workers, run.cores.value_or(workers)) * run.worker_span;
+}
+
+bool workers_are_busy(const RankRecords& rank, const RunSummary& run) {
+    return run.worker_busy() >= kBusyWorkers * worker_capacity(rank, run);
 }
 
 double share_of(const RunSummary& run, double seconds) {
@@ -90,15 +95,21 @@ Cause cause_of(const RankRecords& rank, const RunSummary& run) {
     return decode_share(run) >= kStageShare ? Cause::decode : Cause::unknown;
 }
 
-// Throughput if the wait vanished as far as cores allow: a CPU shares its cores between loading and training.
-// `saved`: core seconds of the workers that the fix saves.
-Gain gain_without_wait(const RunSummary& run, double saved = 0) {
+// Throughput if the wait vanished as far as the loader and the cores allow. `speedup`: how many times as fast the
+// loader becomes. A CPU shares its cores between loading and training; `saved` are core seconds of the workers that the
+// fix saves.
+Gain gain_without_wait(const RunSummary& run, double speedup, double saved = 0) {
     double floor = 1 - run.input_wait();
-    if (run.process_cores && run.cores && run.seconds > 0) {
-        floor = std::max(floor, (*run.process_cores - saved / run.seconds) / *run.cores);
+    if (run.process_cores && run.cores && run.worker_span > 0) {
+        floor = std::max(floor, (*run.process_cores - saved / run.worker_span) / *run.cores);
     }
-    const double best = 1 / std::clamp(floor, 0.05, 1.0);
+    const double best = std::min(1 / std::clamp(floor, 0.05, 1.0), std::max(speedup, 1.0));
     return {.low = 1 + (best - 1) / 2, .expected = 1 + (best - 1) * 0.9, .high = best};
+}
+
+// Of a loader that saves this share of its workers' time.
+double speedup_of(double saved_share) {
+    return 1 / (1 - std::clamp(saved_share, 0.0, 0.99));
 }
 
 Finding begin(std::string_view rule, const RankRecords& rank, const RunSummary& run) {
@@ -118,14 +129,13 @@ Finding begin(std::string_view rule, const RankRecords& rank, const RunSummary& 
 
 // A finding for each rank that waits because of `cause`.
 template <typename Describe>
-std::vector<Finding> for_cause(const RunRecords& records, Cause cause, std::string_view rule,
-                               const Describe& describe) {
+std::vector<Finding> for_cause(const JudgedRun& records, Cause cause, std::string_view rule, const Describe& describe) {
     std::vector<Finding> findings;
     if (records.kind != "run") {
         return findings;
     }
     for (const RankRecords& rank : records.ranks) {
-        const RunSummary run = summarize(rank);
+        const RunSummary& run = records.summary(rank);
         if (cause_of(rank, run) == cause) {
             findings.push_back(begin(rule, rank, run));
             describe(rank, run, findings.back());
@@ -138,15 +148,39 @@ std::vector<Finding> for_cause(const RunRecords& records, Cause cause, std::stri
     return findings;
 }
 
+// As a word of a command to copy.
 std::string data_path(const RankRecords& rank) {
-    return rank.facts.data.path.empty() ? "DATA" : rank.facts.data.path;
+    return rank.facts.data.path.empty() ? "DATA" : quoted_for_shell(rank.facts.data.path);
+}
+
+// What holds all stored samples, those of the validation too: the loaders share the cache by their numbers. 0: unknown.
+double cache_bytes(const RankRecords& rank) {
+    constexpr double kMargin = 1.05;  // sample_bytes is the mean of a few
+    const double samples = static_cast<double>(rank.facts.data.samples.value_or(0));
+    const double all = samples + static_cast<double>(rank.facts.train.val_samples.value_or(0));
+    return std::ceil(kMargin * all * rank.facts.data.sample_bytes.value_or(0));
+}
+
+constexpr double kDefaultCache = 4.0 * (1 << 30);  // data.cache_bytes of a recipe that does not set it
+
+bool has_own_cache_size(const JudgedRun& records) {
+    const auto set = records.recipe.find("data.cache_bytes");
+    return set != records.recipe.end() && set->second != "4GiB";
+}
+
+// The share of the workers' time that packing as `dct` saves. The Huffman decoding of progressive JPEGs is not measured
+// by itself; it is about half of the decoding.
+double entropy_saved(const RunSummary& run) {
+    constexpr double kMeasured = 0.05;  // of the decoding
+    const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
+    return entropy > kMeasured * decode_share(run) ? entropy : decode_share(run) / 2;
 }
 
 const char* saturation_text(const RunSummary& run) {
     return saturated(run) ? ", and all cores are busy: more workers will not help" : "";
 }
 
-std::vector<Finding> no_workers(const RunRecords& records) {
+std::vector<Finding> no_workers(const JudgedRun& records) {
     return for_cause(
         records, Cause::no_workers, "no-workers", [](const RankRecords&, const RunSummary& run, Finding& finding) {
             const int workers = useful_workers(run);
@@ -155,12 +189,13 @@ std::vector<Finding> no_workers(const RunRecords& records) {
                 100 * run.input_wait(), pluralize(workers, "worker"));
             finding.fix = {.recipe = {{"data.workers", fmt::to_string(workers)}},
                            .code = fmt::format("DataLoader(..., num_workers={}, persistent_workers=True)", workers)};
-            finding.gain = gain_without_wait(run);
+            // What took `input_wait` of the time takes one of `workers` parts of it.
+            finding.gain = gain_without_wait(run, workers / run.input_wait());
             finding.confidence = 0.9;
         });
 }
 
-std::vector<Finding> few_workers(const RunRecords& records) {
+std::vector<Finding> few_workers(const JudgedRun& records) {
     return for_cause(
         records, Cause::few_workers, "few-workers",
         [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
@@ -173,60 +208,61 @@ std::vector<Finding> few_workers(const RunRecords& records) {
                 pluralize(workers, "loader worker"), 100 * run.input_wait(), *run.free_cores(), *run.cores, useful);
             finding.fix = {.recipe = {{"data.workers", fmt::to_string(useful)}},
                            .code = fmt::format("DataLoader(..., num_workers={})", useful)};
-            const double most = static_cast<double>(useful) / workers;
-            finding.gain = gain_without_wait(run);
-            finding.gain = {.low = std::min(finding.gain.low, most),
-                            .expected = std::min(finding.gain.expected, most),
-                            .high = std::min(finding.gain.high, most)};
+            finding.gain = gain_without_wait(run, static_cast<double>(useful) / workers);
             finding.confidence = 0.85;
         });
 }
 
-std::vector<Finding> storage_bound(const RunRecords& records) {
-    return for_cause(
-        records, Cause::storage, "storage-bound", [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
-            const DataFacts& data = rank.facts.data;
-            const double read = share_of(run, run.worker_seconds(Stage::read));
-            const double bytes = static_cast<double>(data.samples.value_or(0)) * data.sample_bytes.value_or(0);
-            const bool fits = bytes > 0 && bytes < static_cast<double>(rank.facts.host.memory_bytes.value_or(0)) / 2;
-            finding.evidence.push_back({"read_share_of_workers", read});
-            finding.text = fmt::format(
-                "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
-                "too slow. {}",
-                100 * read,
-                fits ? "The data fit in memory: cache them there."
-                     : "Pack the data into one file, or copy them to a faster disk.");
-            if (fits) {
-                finding.fix.recipe = {{"data.cache", "\"ram\""}, {"data.cache_as", "\"encoded\""}};
-            }
-            finding.fix.code = fmt::format("stoker pack {} packed.stk", data_path(rank));
-            finding.gain = gain_without_wait(run);
-            finding.confidence = 0.8;
-        });
+std::vector<Finding> storage_bound(const JudgedRun& records) {
+    return for_cause(records, Cause::storage, "storage-bound",
+                     [&records](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+                         const double read = share_of(run, run.worker_seconds(Stage::read));
+                         const double bytes = cache_bytes(rank);  // each rank has a cache of its own
+                         const double memory = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
+                         const bool fits =
+                             bytes > 0 && bytes * std::max(1, rank.facts.host.ranks.value_or(1)) < memory / 2;
+                         finding.evidence.push_back({"read_share_of_workers", read});
+                         finding.text = fmt::format(
+                             "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
+                             "too slow. {}",
+                             100 * read,
+                             fits ? "The data fit in memory: cache them there."
+                                  : "Pack the data into one file, or copy them to a faster disk.");
+                         if (fits) {
+                             finding.fix.recipe = {{"data.cache", "\"ram\""}, {"data.cache_as", "\"encoded\""}};
+                             if (bytes > kDefaultCache || has_own_cache_size(records)) {
+                                 finding.fix.recipe.push_back({"data.cache_bytes", fmt::format("{:.0f}", bytes)});
+                             }
+                         }
+                         finding.fix.code = fmt::format("stoker pack {} packed.stk", data_path(rank));
+                         finding.gain = gain_without_wait(run, speedup_of(read));
+                         finding.confidence = 0.8;
+                     });
 }
 
-std::vector<Finding> decode_bound(const RunRecords& records) {
-    return for_cause(
-        records, Cause::decode, "decode-bound", [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
-            const bool jpeg = rank.facts.data.codec == "jpeg";
-            const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
-            finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
-            if (jpeg) {
-                finding.evidence.push_back({"entropy_share_of_workers", entropy});
-            }
-            finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. {}",
-                                       rank.facts.data.codec.empty() ? "images" : rank.facts.data.codec,
-                                       100 * decode_share(run), saturation_text(run),
-                                       jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
-                                            : "Pack the data as `raw` pixels, or smaller.");
-            finding.fix.code =
-                fmt::format("stoker pack {} packed.stk --codec {}", data_path(rank), jpeg ? "dct" : "raw");
-            finding.gain = gain_without_wait(run, (jpeg ? entropy : decode_share(run)) * run.worker_busy());
-            finding.confidence = 0.8;
-        });
+std::vector<Finding> decode_bound(const JudgedRun& records) {
+    return for_cause(records, Cause::decode, "decode-bound",
+                     [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+                         const bool jpeg = rank.facts.data.codec == "jpeg";
+                         const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
+                         finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
+                         if (jpeg) {
+                             finding.evidence.push_back({"entropy_share_of_workers", entropy});
+                         }
+                         finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. {}",
+                                                    rank.facts.data.codec.empty() ? "images" : rank.facts.data.codec,
+                                                    100 * decode_share(run), saturation_text(run),
+                                                    jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
+                                                         : "Pack the data as `raw` pixels, or smaller.");
+                         finding.fix.code =
+                             fmt::format("stoker pack {} packed.stk --codec {}", data_path(rank), jpeg ? "dct" : "raw");
+                         const double saved = jpeg ? entropy_saved(run) : decode_share(run);
+                         finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
+                         finding.confidence = 0.8;
+                     });
 }
 
-std::vector<Finding> augment_bound(const RunRecords& records) {
+std::vector<Finding> augment_bound(const JudgedRun& records) {
     return for_cause(
         records, Cause::augment, "augment-bound", [](const RankRecords&, const RunSummary& run, Finding& finding) {
             finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
@@ -235,12 +271,21 @@ std::vector<Finding> augment_bound(const RunRecords& records) {
                 "costly ops, or store smaller images.",
                 100 * augment_share(run), saturation_text(run));
             finding.fix.code = "train_ops: put crops and resizes before colour and affine ops";
-            finding.gain = gain_without_wait(run, augment_share(run) * run.worker_busy() / 2);
+            const double saved = augment_share(run) / 2;
+            finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
             finding.confidence = 0.7;
         });
 }
 
-std::vector<Finding> no_prefetch(const RunRecords& records) {
+// Of a loader whose workers are never idle any more. Where they are busy already, the cause is unknown, and so is what
+// a fix brings.
+double idle_speedup(const RankRecords& rank, const RunSummary& run) {
+    constexpr double kUnknown = 100;
+    return workers_are_busy(rank, run) || run.worker_busy() <= 0 ? kUnknown
+                                                                 : worker_capacity(rank, run) / run.worker_busy();
+}
+
+std::vector<Finding> no_prefetch(const JudgedRun& records) {
     return for_cause(
         records, Cause::prefetch, "no-prefetch", [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
             finding.evidence.push_back({"prefetch", static_cast<double>(*rank.facts.data.prefetch)});
@@ -254,15 +299,15 @@ std::vector<Finding> no_prefetch(const RunRecords& records) {
                 100 * run.input_wait(), 100 * run.blocked_share().value_or(0),
                 pluralize(*rank.facts.data.prefetch, "batch"));
             finding.fix = {.recipe = {{"data.prefetch", "4"}}, .code = "DataLoader(..., prefetch_factor=4)"};
-            finding.gain = gain_without_wait(run);
+            finding.gain = gain_without_wait(run, idle_speedup(rank, run));
             finding.confidence = 0.8;
         });
 }
 
 // The trainer waits, and no rule above knows why.
-std::vector<Finding> slow_loader(const RunRecords& records) {
+std::vector<Finding> slow_loader(const JudgedRun& records) {
     return for_cause(
-        records, Cause::unknown, "slow-loader", [](const RankRecords&, const RunSummary& run, Finding& finding) {
+        records, Cause::unknown, "slow-loader", [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
             finding.text = fmt::format(
                 "The trainer waits for its data for {:.0f} % of its time. `stoker profile` shows each batch "
                 "and worker.",
@@ -271,7 +316,7 @@ std::vector<Finding> slow_loader(const RunRecords& records) {
             finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
             finding.evidence.push_back({"augment_share_of_workers", augment_share(run)});
             finding.fix.code = "stoker profile RECIPE";
-            finding.gain = gain_without_wait(run);
+            finding.gain = gain_without_wait(run, idle_speedup(rank, run));
             finding.confidence = 0.4;
         });
 }
@@ -302,7 +347,7 @@ std::optional<EpochWaits> waits_by_epoch(const RankRecords& rank) {
     return EpochWaits{.first = waits[0] / steps[0], .later = waits[1] / steps[1], .first_share = waits[0] / seconds};
 }
 
-std::vector<Finding> cold_cache(const RunRecords& records) {
+std::vector<Finding> cold_cache(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
         const std::optional<EpochWaits> waits = records.kind == "run" ? waits_by_epoch(rank) : std::nullopt;
@@ -311,7 +356,7 @@ std::vector<Finding> cold_cache(const RunRecords& records) {
             rank.facts.data.path.starts_with("synth:")) {
             continue;
         }
-        Finding finding = finding_of("cold-cache", Severity::info, rank, summarize(rank));
+        Finding finding = finding_of("cold-cache", Severity::info, rank, records.summary(rank));
         finding.first_step = rank.steps.front().step;
         finding.text =
             "The first epoch waits much longer for its data than the later ones, which find them in memory. A packed "

@@ -17,11 +17,11 @@ constexpr double kWarn = 0.05;  // of the time
 constexpr double kInfo = 0.01;
 
 template <typename Judge>
-std::vector<Finding> for_profiles(const RunRecords& records, const Judge& judge) {
+std::vector<Finding> for_profiles(const JudgedRun& records, const Judge& judge) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
         if (rank.profile) {
-            judge(rank, summarize(rank), findings);
+            judge(rank, records.summary(rank), findings);
         }
     }
     return findings;
@@ -59,7 +59,7 @@ bool is_half(std::string_view types) {
     return types.find("Half") != std::string_view::npos || types.find("BFloat16") != std::string_view::npos;
 }
 
-std::vector<Finding> odd_sizes(const RunRecords& records) {
+std::vector<Finding> odd_sizes(const JudgedRun& records) {
     return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         constexpr std::array<std::string_view, 4> kProducts = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"};
         double us = 0;
@@ -95,10 +95,19 @@ struct RangeCost {
     double device_us = 0;
 };
 
+// The share of the time that the host's operators cost. A GPU that is busy meanwhile loses nothing.
+double lost_host_share(const RankRecords& rank, const RunSummary& run, double host_us) {
+    const double share = share_of_span(rank, host_us);
+    return on_gpu(rank) ? std::min(share, lost_to_launches(rank, run)) : share;
+}
+
 // Of the operators within ranges that begin so.
 RangeCost cost_within(const RankRecords& rank, std::string_view range) {
     RangeCost cost;
-    for (const OperatorEntry& op : rank.profile ? rank.profile->operators : std::vector<OperatorEntry>{}) {
+    if (!rank.profile) {
+        return cost;
+    }
+    for (const OperatorEntry& op : rank.profile->operators) {
         if (op.range.starts_with(range)) {
             cost.count += static_cast<double>(op.count);
             cost.host_us += op.self_us;
@@ -108,10 +117,10 @@ RangeCost cost_within(const RankRecords& rank, std::string_view range) {
     return cost;
 }
 
-std::vector<Finding> single_tensor_optimizer(const RunRecords& records) {
+std::vector<Finding> single_tensor_optimizer(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
-        const RunSummary run = summarize(rank);
+        const RunSummary& run = records.summary(rank);
         const RangeCost cost = cost_within(rank, "Optimizer.step#");
         constexpr double kManyOperators = 20;  // in a step
         if (rank.facts.train.optimizer_kernel != "single" ||
@@ -149,10 +158,10 @@ std::vector<Finding> single_tensor_optimizer(const RunRecords& records) {
     return findings;
 }
 
-std::vector<Finding> zeroed_grads(const RunRecords& records) {
+std::vector<Finding> zeroed_grads(const JudgedRun& records) {
     return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const RangeCost cost = cost_within(rank, "Optimizer.zero_grad#");
-        const double share = share_of_span(rank, std::max(cost.host_us, cost.device_us));
+        const double share = lost_host_share(rank, run, cost.host_us) + share_of_span(rank, cost.device_us);
         constexpr double kSilent = 0.001;
         if (cost.count == 0 || share < kSilent) {
             return;
@@ -200,7 +209,7 @@ Sequences sequences_of(const RankRecords& rank, std::string_view kind) {
     return found;
 }
 
-std::vector<Finding> conv_bias(const RunRecords& records) {
+std::vector<Finding> conv_bias(const JudgedRun& records) {
     return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const Sequences found = sequences_of(rank, "conv bias before batch norm");
         if (found.worst == nullptr) {
@@ -222,10 +231,12 @@ std::vector<Finding> conv_bias(const RunRecords& records) {
     });
 }
 
-std::vector<Finding> host_fill(const RunRecords& records) {
+std::vector<Finding> host_fill(const JudgedRun& records) {
     return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const Sequences found = sequences_of(rank, "filled on the host, then copied");
-        const double share = share_of_span(rank, found.us);
+        // The GPU waits for the filling, or for the copy that follows.
+        const double idle = lost_to_launches(rank, run) + lost_share(rank, run, Phase::copy);
+        const double share = std::min(share_of_span(rank, found.us), on_gpu(rank) ? idle : 1);
         constexpr double kSilent = 0.005;
         constexpr double kMuch = 0.02;
         if (found.worst == nullptr || share < kSilent) {
@@ -244,7 +255,7 @@ std::vector<Finding> host_fill(const RunRecords& records) {
     });
 }
 
-std::vector<Finding> indexing_loop(const RunRecords& records) {
+std::vector<Finding> indexing_loop(const JudgedRun& records) {
     return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const Sequences found = sequences_of(rank, "indexing loop");
         const double share = share_of_span(rank, found.us);
@@ -252,7 +263,7 @@ std::vector<Finding> indexing_loop(const RunRecords& records) {
             return;
         }
         // On a GPU the host's loop costs what the GPU is idle for meanwhile, at most.
-        const double lost = on_gpu(rank) ? std::min(share, lost_to_launches(rank, run)) : share;
+        const double lost = lost_host_share(rank, run, found.us);
         Finding finding = finding_of("indexing-loop", severity_of(lost), rank, run);
         finding.text = fmt::format(
             "A loop indexes a tensor element by element{}: {:.0f} times in a step, {:.0f} % of the time. Write it as "
@@ -266,7 +277,7 @@ std::vector<Finding> indexing_loop(const RunRecords& records) {
     });
 }
 
-std::vector<Finding> data_parallel(const RunRecords& records) {
+std::vector<Finding> data_parallel(const JudgedRun& records) {
     return for_profiles(records, [](const RankRecords& rank, const RunSummary& run, std::vector<Finding>& findings) {
         const auto is_part = [](const OperatorEntry& op) {
             return op.range.starts_with("DataParallel.forward") || op.name == "DataParallel.forward";
@@ -306,7 +317,9 @@ std::span<const Rule> operator_rules() {
              "`set_to_none=True`", zeroed_grads},
         Rule{"conv-bias-before-norm", "a convolution with a bias feeds a batch norm (a warning from 1 % of the time)",
              "`bias=False`", conv_bias},
-        Rule{"filled-on-host", "tensors are filled on the host, then copied: 0.5 % of the time (a warning from 2 %)",
+        Rule{"filled-on-host",
+             "the GPU waits for tensors that are filled on the host, then copied: 0.5 % of the time (a warning from 2 "
+             "%)",
              "create them on the device", host_fill},
         Rule{"indexing-loop", "ten or more `aten::select` in a row take 1 % of the time (a warning from 5 %)",
              "one operation on the whole tensor", indexing_loop},

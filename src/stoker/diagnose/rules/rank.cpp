@@ -14,6 +14,7 @@ namespace stoker {
 namespace {
 
 constexpr double kCommunicationWarn = 0.10;  // of the time, exposed
+constexpr double kGlooWarn = 0.03;           // of the time, exposed
 constexpr double kCritical = 0.30;
 
 // Of the time: communication that nothing hides.
@@ -27,20 +28,25 @@ double exposed_share(const RankRecords& rank, const RunSummary& run) {
     return on_gpu(rank) && rank.profile ? share_of_span(rank, us) : run.of(Phase::communication);
 }
 
-bool uses_gloo_on_gpu(const RankRecords& rank) {
-    return rank.profile && std::ranges::any_of(rank.profile->collectives, [](const CollectiveEntry& collective) {
-               return collective.backend == "gloo" && collective.on_device;
-           });
+// Of the time: gloo's reductions that nothing hides. Its barriers and broadcasts move no gradients.
+double gloo_share(const RankRecords& rank) {
+    double us = 0;
+    for (std::size_t i = 0; rank.profile && i < rank.profile->collectives.size(); ++i) {
+        const CollectiveEntry& collective = rank.profile->collectives[i];
+        const bool reduces = collective.name.find("reduce") != std::string::npos;
+        us += collective.backend == "gloo" && collective.on_device && reduces ? collective.exposed_us : 0;
+    }
+    return on_gpu(rank) ? share_of_span(rank, us) : 0;
 }
 
-std::vector<Finding> gloo_on_gpu(const RunRecords& records) {
+std::vector<Finding> gloo_on_gpu(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
-        if (!on_gpu(rank) || !uses_gloo_on_gpu(rank)) {
+        const double exposed = gloo_share(rank);
+        if (exposed < kGlooWarn) {
             continue;
         }
-        const RunSummary run = summarize(rank);
-        const double exposed = exposed_share(rank, run);
+        const RunSummary& run = records.summary(rank);
         Finding finding =
             finding_of("gloo-on-gpu", exposed >= kCritical ? Severity::critical : Severity::warn, rank, run);
         finding.text = fmt::format(
@@ -56,21 +62,21 @@ std::vector<Finding> gloo_on_gpu(const RunRecords& records) {
 }
 
 // The rank that communicates least is the one that the others wait for; what it spends is the price of communication.
-std::vector<Finding> communication(const RunRecords& records) {
+std::vector<Finding> communication(const JudgedRun& records) {
     std::vector<Finding> findings;
     const RankRecords* best = nullptr;
     double least = 1;
     for (const RankRecords& rank : records.ranks) {
-        const double share = exposed_share(rank, summarize(rank));
+        const double share = exposed_share(rank, records.summary(rank));
         if (best == nullptr || share < least) {
             best = &rank;
             least = share;
         }
     }
-    if (best == nullptr || best->facts.world_size < 2 || least < kCommunicationWarn || uses_gloo_on_gpu(*best)) {
+    if (best == nullptr || best->facts.world_size < 2 || least < kCommunicationWarn || gloo_share(*best) >= kGlooWarn) {
         return findings;
     }
-    const RunSummary run = summarize(*best);
+    const RunSummary& run = records.summary(*best);
     Finding finding = finding_of("communication", least >= kCritical ? Severity::critical : Severity::warn, *best, run);
     finding.text = fmt::format(
         "Communication that no computation hides takes {:.0f} % of the time. Take larger batches (with another "
@@ -82,7 +88,7 @@ std::vector<Finding> communication(const RunRecords& records) {
         finding.fix.recipe = {{"data.batch_size", fmt::to_string(2 * batch)}};
     }
     finding.fix.code = "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
-    finding.gain = gain_of_share(least, 0.2);
+    finding.gain = gain_of_share(least / 2, 0.4);  // the fix halves it
     finding.confidence = 0.7;
     findings.push_back(finding);
     return findings;
@@ -93,16 +99,18 @@ double ms_of(std::chrono::nanoseconds time) {
 }
 
 // Phases in which ranks wait for each other. The trainer reduces gradients within the backward pass, so a rank that
-// computes slowly shows it in the forward pass; a trace tells the two apart.
-bool is_shared(Phase phase, const RunRecords& records) {
-    return phase == Phase::communication || (phase == Phase::backward && records.kind == "run");
+// computes slowly shows it in the forward pass; a trace tells the two apart. A host that waits for its GPU waits for
+// the other ranks' GPUs, too.
+bool is_shared(Phase phase, const RankRecords& rank, const JudgedRun& records) {
+    return phase == Phase::communication || (phase == Phase::backward && records.kind == "run") ||
+           (phase == Phase::sync && on_gpu(rank));
 }
 
-// A rank's own time in a step.
-double own_ms(const StepEntry& step, const RunRecords& records) {
+// A rank's own time in a step, or in several.
+double own_ms(const StepRecord& host, const RankRecords& rank, const JudgedRun& records) {
     double ms = 0;
     for (std::size_t i = 0; i < kPhases; ++i) {
-        ms += is_shared(static_cast<Phase>(i), records) ? 0 : ms_of(step.host.times[i]);
+        ms += is_shared(static_cast<Phase>(i), rank, records) ? 0 : ms_of(host.times[i]);
     }
     return ms;
 }
@@ -119,35 +127,57 @@ double mean_step_ms(const RankRecords& rank) {
     return sum / step_count(rank);
 }
 
+double profiled_step_ms(const RankRecords& rank) {
+    return rank.profile->span_us / 1e3 / steps_of(rank);
+}
+
 // Mean own time of each rank in a step. On GPUs the waiting is in the collectives' kernels.
-std::vector<double> own_times(const RunRecords& records) {
+std::vector<double> own_times(const JudgedRun& records) {
     std::vector<double> times;
     for (const RankRecords& rank : records.ranks) {
         double sum = 0;
         for (const StepEntry& step : rank.steps) {
-            sum += own_ms(step, records);
+            sum += own_ms(step.host, rank, records);
         }
         double mean = sum / step_count(rank);
         if (on_gpu(rank) && rank.profile) {
-            const double exposed = exposed_share(rank, summarize(rank));
-            mean = std::min(mean, rank.profile->span_us / 1e3 * (1 - exposed) / steps_of(rank));
+            const double exposed = exposed_share(rank, records.summary(rank));
+            mean = std::min(mean, profiled_step_ms(rank) * (1 - exposed));
         }
         times.push_back(mean);
     }
     return times;
 }
 
-// How often each rank was the slowest of a step, as a share of the steps that all ranks have.
-double share_of_worst(const RunRecords& records, std::size_t worst) {
-    std::map<std::int64_t, std::vector<double>> steps;
+// Of a run, each rank's own time in the intervals by their first step: only rank 0 writes its steps one by one, and a
+// step must not be compared with a mean. Of traces, in the steps.
+std::map<std::int64_t, std::vector<double>> own_times_at(const JudgedRun& records) {
+    const bool in_intervals = std::ranges::all_of(records.ranks, [&](const RankRecords& rank) {
+        return records.kind == "run" && std::ranges::any_of(rank.intervals, [](const IntervalEntry& interval) {
+                   return interval.host.total().count() > 0;
+               });
+    });
+    std::map<std::int64_t, std::vector<double>> times;
     for (const RankRecords& rank : records.ranks) {
+        for (const IntervalEntry& interval : rank.intervals) {
+            if (in_intervals) {
+                times[interval.first_step].push_back(own_ms(interval.host, rank, records));
+            }
+        }
         for (const StepEntry& step : rank.steps) {
-            steps[step.step].push_back(own_ms(step, records));
+            if (!in_intervals) {
+                times[step.step].push_back(own_ms(step.host, rank, records));
+            }
         }
     }
+    return times;
+}
+
+// How often a rank was the slowest, as a share of the steps or intervals that all ranks have.
+double share_of_worst(const JudgedRun& records, std::size_t worst) {
     double all = 0;
     double slow = 0;
-    for (const auto& [step, times] : steps) {
+    for (const auto& [first, times] : own_times_at(records)) {
         if (times.size() == records.ranks.size()) {
             all += 1;
             slow += std::ranges::max_element(times) - times.begin() == static_cast<std::ptrdiff_t>(worst) ? 1 : 0;
@@ -157,7 +187,7 @@ double share_of_worst(const RunRecords& records, std::size_t worst) {
 }
 
 // The phase in which `worst` spends more than the median of the others, and by how much in a step.
-std::pair<Phase, double> cause_of(const RunRecords& records, std::size_t worst) {
+std::pair<Phase, double> cause_of(const JudgedRun& records, std::size_t worst) {
     std::pair<Phase, double> cause{Phase::unmeasured, 0};
     for (std::size_t phase = 0; phase < kPhases; ++phase) {
         std::vector<double> others;
@@ -175,17 +205,17 @@ std::pair<Phase, double> cause_of(const RunRecords& records, std::size_t worst) 
             }
         }
         const double excess = own - median(others);
-        if (!is_shared(static_cast<Phase>(phase), records) && excess > cause.second) {
+        if (!is_shared(static_cast<Phase>(phase), records.ranks[worst], records) && excess > cause.second) {
             cause = {static_cast<Phase>(phase), excess};
         }
     }
     return cause;
 }
 
-std::vector<Finding> straggler(const RunRecords& records) {
+std::vector<Finding> straggler(const JudgedRun& records) {
     std::vector<Finding> findings;
-    if (records.ranks.size() < 2 ||
-        std::ranges::any_of(records.ranks, [](const RankRecords& rank) { return rank.steps.empty(); })) {
+    const auto is_alone = [](const RankRecords& rank) { return rank.steps.empty() || rank.facts.world_size < 2; };
+    if (records.ranks.size() < 2 || std::ranges::any_of(records.ranks, is_alone)) {
         return findings;
     }
     const std::vector<double> times = own_times(records);
@@ -197,18 +227,17 @@ std::vector<Finding> straggler(const RunRecords& records) {
     constexpr double kMostSteps = 0.6;
     const RankRecords& rank = records.ranks[worst];
     const bool device = on_gpu(rank) && rank.profile;
-    const double whole = device ? times[worst] : mean_step_ms(rank);
+    const double whole = device ? profiled_step_ms(rank) : mean_step_ms(rank);
     const double lost = whole > 0 ? (times[worst] - usual) / whole : 0;
     if (lost < kLost || (!device && share_of_worst(records, worst) < kMostSteps)) {
         return findings;
     }
     const auto [phase, excess] = cause_of(records, worst);
     Finding finding =
-        finding_of("straggler", lost >= kCritical ? Severity::critical : Severity::warn, rank, summarize(rank));
+        finding_of("straggler", lost >= kCritical ? Severity::critical : Severity::warn, rank, records.summary(rank));
     finding.text = fmt::format(
         "Rank {} needs {:.1f} ms of its own in a step, the others {:.1f} ms, and all wait for it. It loses most in the "
-        "phase "
-        "\"{}\" ({:.1f} ms).",
+        "phase \"{}\" ({:.1f} ms).",
         rank.facts.rank, times[worst], usual, phase_name(phase), excess);
     finding.evidence = {{"rank", static_cast<double>(rank.facts.rank)},
                         {"step_ms", times[worst]},
@@ -226,10 +255,12 @@ std::vector<Finding> straggler(const RunRecords& records) {
 
 std::span<const Rule> rank_rules() {
     static constexpr std::array kRules = {
-        Rule{"gloo-on-gpu", "gloo reduces tensors of GPUs", "the NCCL backend", gloo_on_gpu},
+        Rule{"gloo-on-gpu", "gloo reduces tensors of GPUs, which costs 3 % of the time", "the NCCL backend",
+             gloo_on_gpu},
         Rule{"communication", "communication that nothing hides takes 10 % of the time, on the rank with the least",
              "a larger `data.batch_size`, larger buckets, bf16 gradients", communication},
-        Rule{"straggler", "one rank needs a tenth of a step more for itself than the others, in 60 % of the steps",
+        Rule{"straggler",
+             "one rank of a job needs a tenth of a step more for itself than the others, in 60 % of the steps",
              "the rank and the phase in which it loses are named", straggler},
     };
     return kRules;

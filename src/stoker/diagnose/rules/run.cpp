@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 
+#include "stoker/base/pluralize.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
@@ -15,6 +17,8 @@ double seconds_of(std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
 }
 
+constexpr double kRounding = 0.01;
+
 double step_seconds(const RankRecords& rank) {
     double sum = 0;
     for (const StepEntry& step : rank.steps) {
@@ -23,7 +27,7 @@ double step_seconds(const RankRecords& rank) {
     return sum;
 }
 
-std::vector<Finding> frequent_evaluation(const RunRecords& records) {
+std::vector<Finding> frequent_evaluation(const JudgedRun& records) {
     std::vector<Finding> findings;
     const RankRecords& rank = records.ranks.front();
     double evaluating = 0;
@@ -38,13 +42,12 @@ std::vector<Finding> frequent_evaluation(const RunRecords& records) {
     if (share < kWarn || count < 2 || rank.steps.empty()) {
         return findings;
     }
-    constexpr double kRounding = 0.01;
     const double factor = share * (1 - kWanted) / (kWanted * (1 - share));
     // No more than one evaluation is left, because the last epoch is always evaluated.
     const double wanted = std::min(std::ceil(factor - kRounding), count);
     const int every = static_cast<int>(wanted) * rank.facts.train.epochs_per_evaluation.value_or(1);
     const double saved = std::min(share - kWanted, share * (count - 1) / count);
-    Finding finding = finding_of("frequent-evaluation", Severity::warn, rank, summarize(rank));
+    Finding finding = finding_of("frequent-evaluation", Severity::warn, rank, records.summary(rank));
     finding.text = fmt::format("Evaluations take {:.0f} % of the time. Evaluate every {} epochs, or on fewer samples.",
                                100 * share, every);
     finding.evidence = {{"evaluate_share", share}, {"evaluations", static_cast<double>(rank.evaluations.size())}};
@@ -62,23 +65,73 @@ double checkpoint_share(const RankRecords& rank, const RunSummary& run) {
                       : run.of(Phase::checkpoint);
 }
 
-std::vector<Finding> frequent_checkpoints(const RunRecords& records) {
+struct CheckpointSetting {
+    std::int64_t every = 1;
+    bool epochs = true;  // else steps
+};
+
+std::int64_t steps_with_checkpoint(const RankRecords& rank) {
+    return std::ranges::count_if(rank.steps, [](const StepEntry& step) {
+        return step.host.times[static_cast<std::size_t>(Phase::checkpoint)].count() > 0;
+    });
+}
+
+// "200 steps", "1 epoch", which is the default. Without a recipe the steps show it.
+CheckpointSetting setting_of(const JudgedRun& records, const RankRecords& rank) {
+    CheckpointSetting setting;
+    if (const auto text = records.recipe.find("train.checkpoint_every"); text != records.recipe.end()) {
+        const char* const end = text->second.data() + text->second.size();
+        const auto [stop, error] = std::from_chars(text->second.data(), end, setting.every);
+        setting.every = error == std::errc{} ? std::clamp<std::int64_t>(setting.every, 1, 1 << 30) : 1;
+        setting.epochs = text->second.find("step") == std::string::npos;
+    } else if (const std::int64_t within = steps_with_checkpoint(rank); within > 0) {
+        setting = {.every = std::max<std::int64_t>(std::ssize(rank.steps) / within, 1), .epochs = false};
+    }
+    return setting;
+}
+
+// The checkpoints that steps hold, or that the setting asks for if there are more; the last one is written in any case.
+double checkpoints_of(const RankRecords& rank, const CheckpointSetting& setting) {
+    if (rank.steps.empty()) {
+        return 0;
+    }
+    const std::int64_t done = setting.epochs ? rank.steps.back().epoch : rank.steps.back().step;
+    const std::int64_t asked = done / setting.every + (done % setting.every == 0 ? 0 : 1);
+    return static_cast<double>(std::max(steps_with_checkpoint(rank), asked));
+}
+
+// `times` as many steps or epochs between checkpoints.
+std::string rarer(const CheckpointSetting& setting, std::int64_t times, std::int64_t steps_per_epoch) {
+    const std::int64_t every = setting.every * times;
+    if (!setting.epochs && (steps_per_epoch <= 0 || every < steps_per_epoch)) {
+        return fmt::format("\"{} steps\"", every);
+    }
+    const std::int64_t epochs = setting.epochs ? every : (every + steps_per_epoch - 1) / steps_per_epoch;
+    return fmt::format("\"{} {}\"", epochs, plural(epochs, "epoch"));
+}
+
+std::vector<Finding> frequent_checkpoints(const JudgedRun& records) {
     std::vector<Finding> findings;
     const RankRecords& rank = records.ranks.front();
-    const RunSummary run = summarize(rank);
-    const double share = checkpoint_share(rank, run);
+    const RunSummary& run = records.summary(rank);
+    const double share = std::min(checkpoint_share(rank, run), 0.999);
+    const CheckpointSetting setting = setting_of(records, rank);
+    const double count = checkpoints_of(rank, setting);
     constexpr double kWarn = 0.1;
-    if (share < kWarn) {
+    constexpr double kWanted = 0.02;  // the share that is left to checkpoints
+    if (share < kWarn || count < 2) {
         return findings;
     }
     const std::int64_t epoch = rank.facts.train.steps_per_epoch.value_or(0);
-    const bool within_epochs = run.of(Phase::checkpoint) >= kWarn / 2;
+    const double times = std::min(std::ceil(share * (1 - kWanted) / (kWanted * (1 - share)) - kRounding), count);
     Finding finding = finding_of("frequent-checkpoints", Severity::warn, rank, run);
-    finding.text = fmt::format("Checkpoints take {:.0f} % of the time. Write them less often.", 100 * share);
-    finding.evidence = {{"checkpoint_share", share}, {"steps_per_epoch", static_cast<double>(epoch)}};
-    finding.fix = {.recipe = {{"train.checkpoint_every", within_epochs ? "\"1 epoch\"" : "\"10 epochs\""}},
+    finding.text =
+        fmt::format("{:.0f} checkpoints take {:.0f} % of the time. Write them less often.", count, 100 * share);
+    finding.evidence = {
+        {"checkpoint_share", share}, {"checkpoints", count}, {"steps_per_epoch", static_cast<double>(epoch)}};
+    finding.fix = {.recipe = {{"train.checkpoint_every", rarer(setting, static_cast<std::int64_t>(times), epoch)}},
                    .code = "save less often"};
-    finding.gain = gain_of_share(share, 0.7);
+    finding.gain = gain_of_share(std::min(share - kWanted, share * (count - 1) / count), 0.7);
     finding.confidence = 0.9;
     findings.push_back(finding);
     return findings;
@@ -89,10 +142,10 @@ double fixed_share(const RunSummary& run) {
     return run.of(Phase::optimizer) + run.of(Phase::unmeasured) + run.of(Phase::sync);
 }
 
-std::vector<Finding> small_batch(const RunRecords& records) {
+std::vector<Finding> small_batch(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
-        const RunSummary run = summarize(rank);
+        const RunSummary& run = records.summary(rank);
         const std::int64_t all = rank.facts.train.batch_size.value_or(0);
         const std::int64_t batch = all / std::max(1, rank.facts.world_size);
         constexpr std::int64_t kSmall = 16;
@@ -122,10 +175,10 @@ std::vector<Finding> small_batch(const RunRecords& records) {
     return findings;
 }
 
-std::vector<Finding> uneven_steps(const RunRecords& records) {
+std::vector<Finding> uneven_steps(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
-        const RunSummary run = summarize(rank);
+        const RunSummary& run = records.summary(rank);
         constexpr double kSlow = 3;  // times the median
         constexpr double kWarn = 0.1;
         double lost = 0;
@@ -160,9 +213,10 @@ std::vector<Finding> uneven_steps(const RunRecords& records) {
 
 std::span<const Rule> run_rules() {
     static constexpr std::array kRules = {
-        Rule{"frequent-evaluation", "evaluations take 25 % of the time", "`train.evaluate_every`", frequent_evaluation},
-        Rule{"frequent-checkpoints", "checkpoints take 10 % of the time", "`train.checkpoint_every`",
-             frequent_checkpoints},
+        Rule{"frequent-evaluation", "evaluations take 25 % of the time", "`train.evaluate_every`", frequent_evaluation,
+             /*of_whole_run=*/true},
+        Rule{"frequent-checkpoints", "two or more checkpoints take 10 % of the time", "`train.checkpoint_every`",
+             frequent_checkpoints, /*of_whole_run=*/true},
         Rule{"small-batch", "at most 16 samples a step, and 12 % of the time does not depend on the batch",
              "a larger `data.batch_size`, with another learning rate", small_batch},
         Rule{"uneven-steps", "steps of three times the median cost 10 % of the time", "look at what runs beside them",

@@ -22,6 +22,24 @@ std::int64_t first_steady_step(const RankRecords& rank) {
     return rank.steps.empty() ? 0 : rank.steps[skipped].step;
 }
 
+// Seconds of the reads of losses that no step holds: a read counts to the step after it, and none follows at the end of
+// an epoch or of the records. On a GPU the host waits there for all work that it launched ahead.
+double reads_after_steps(const RankRecords& rank, std::int64_t first) {
+    const std::int64_t epoch = rank.facts.train.steps_per_epoch.value_or(1);
+    double us = 0;
+    for (const IntervalEntry& interval : rank.intervals) {
+        const bool ends_epoch = epoch > 0 && interval.last_step % epoch == 0;
+        if (rank.steps.empty() || interval.last_step < first ||
+            (!ends_epoch && interval.last_step < rank.steps.back().step)) {
+            continue;
+        }
+        for (const SyncEntry& sync : interval.syncs) {
+            us += std::max(sync.us, 0.0);
+        }
+    }
+    return us / 1e6;
+}
+
 void add_steps(const RankRecords& rank, std::int64_t first, RunSummary& out) {
     std::vector<double> times;
     double ready = 0;
@@ -37,12 +55,12 @@ void add_steps(const RankRecords& rank, std::int64_t first, RunSummary& out) {
             out.share[i] += seconds_of(step.host.times[i]);
         }
         times.push_back(seconds_of(step.host.total()));
-        out.samples += static_cast<double>(step.samples.value_or(0));
         if (step.ready) {
             ready += *step.ready;
             ++asked;
         }
     }
+    out.share[static_cast<std::size_t>(Phase::sync)] += reads_after_steps(rank, first);
     out.seconds = std::accumulate(out.share.begin(), out.share.end(), 0.0);
     for (double& share : out.share) {
         share = out.seconds > 0 ? share / out.seconds : 0;
@@ -57,40 +75,43 @@ void add_steps(const RankRecords& rank, std::int64_t first, RunSummary& out) {
     }
 }
 
-void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out) {
+// A mean over the time in which it was measured.
+struct Mean {
+    double sum = 0;
     double seconds = 0;
-    double cpu = 0;
-    double busy = 0;
-    bool has_cpu = false;
-    bool has_busy = false;
+
+    void add(double value, double during) {
+        sum += value;
+        seconds += during;
+    }
+    std::optional<double> value() const { return seconds > 0 ? std::optional(sum / seconds) : std::nullopt; }
+};
+
+void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out) {
+    Mean cpu;
+    Mean busy;
     for (const IntervalEntry& interval : rank.intervals) {
-        if (interval.first_step < first && rank.intervals.size() > 1) {
+        if (interval.last_step < first) {
             continue;
         }
-        if (interval.workers) {
+        if (interval.workers && interval.seconds > 0) {
             out.workers = out.workers.value_or(StageTimes{});
             *out.workers += *interval.workers;
+            out.worker_span += interval.seconds;
         }
         constexpr double kLongEnough = 0.2;  // seconds: the host counts in ticks of 10 ms
         if (interval.seconds < kLongEnough) {
             continue;
         }
-        seconds += interval.seconds;
         if (interval.user_seconds && interval.system_seconds) {
-            cpu += *interval.user_seconds + *interval.system_seconds;
-            has_cpu = true;
+            cpu.add(*interval.user_seconds + *interval.system_seconds, interval.seconds);
         }
         if (interval.busy_share) {
-            busy += *interval.busy_share * interval.seconds;
-            has_busy = true;
+            busy.add(*interval.busy_share * interval.seconds, interval.seconds);
         }
     }
-    if (seconds > 0 && has_cpu) {
-        out.process_cores = cpu / seconds;
-    }
-    if (seconds > 0 && has_busy) {
-        out.busy_share = busy / seconds;
-    }
+    out.process_cores = cpu.value();
+    out.busy_share = busy.value();
 }
 
 }  // namespace
@@ -134,6 +155,13 @@ RunSummary summarize(const RankRecords& rank) {
         }
     }
     return out;
+}
+
+JudgedRun::JudgedRun(const RunRecords& run) : kind(run.kind), ranks(run.ranks), recipe(run.recipe) {
+    summaries_.reserve(ranks.size());
+    for (const RankRecords& rank : ranks) {
+        summaries_.push_back(summarize(rank));
+    }
 }
 
 Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary) {

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "stoker/diagnose/finding.h"
 #include "stoker/trace/records.h"
@@ -15,11 +18,11 @@ struct RunSummary {
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
     std::int64_t steps = 0;
-    double seconds = 0;                   // of the training thread, all phases
-    double samples = 0;                   // 0: unknown
+    double seconds = 0;                   // of the training thread, all phases, with reads of losses after steps
     std::array<double, kPhases> share{};  // of `seconds`
     double median_step = 0;               // seconds
     std::optional<StageTimes> workers = {};
+    double worker_span = 0;                    // seconds in which `workers` was measured
     std::optional<double> cores = {};          // that the process may use, for this rank
     std::optional<double> process_cores = {};  // that the process kept busy, mean
     std::optional<double> busy_share = {};     // of the cores' time, by all processes
@@ -33,7 +36,6 @@ struct RunSummary {
     // Enough steps and time to judge shares by.
     bool long_enough() const { return steps >= 10 && seconds >= 0.3; }
     double of(Phase phase) const { return share[static_cast<std::size_t>(phase)]; }
-    double step_seconds() const { return steps == 0 ? 0 : seconds / static_cast<double>(steps); }
     bool on_cpu = true;  // the model trains on the host's cores
 
     // Seconds of workers' time, without the time in which they had nothing to do.
@@ -47,6 +49,22 @@ struct RunSummary {
 };
 
 RunSummary summarize(const RankRecords& rank);
+
+// What a rule reads: the records of a run, which must outlive it, with the summary of each rank.
+class JudgedRun {
+  public:
+    explicit JudgedRun(const RunRecords& run);
+    const RunSummary& summary(const RankRecords& rank) const {
+        return summaries_.at(static_cast<std::size_t>(&rank - ranks.data()));
+    }
+
+    const std::string& kind;
+    const std::vector<RankRecords>& ranks;
+    const std::map<std::string, std::string>& recipe;
+
+  private:
+    std::vector<RunSummary> summaries_;
+};
 
 // A finding over the steps of `summary`.
 Finding finding_of(std::string_view rule, Severity severity, const RankRecords& rank, const RunSummary& summary);

@@ -15,10 +15,10 @@ namespace {
 constexpr double kWarn = 0.05;
 constexpr double kCritical = 0.20;
 
-std::vector<Finding> input_bound(const RunRecords& records) {
+std::vector<Finding> input_bound(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
-        const RunSummary run = summarize(rank);
+        const RunSummary& run = records.summary(rank);
         const double lost = lost_share(rank, run, Phase::wait);
         if (records.kind != "trace" || lost < kWarn) {
             continue;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "stoker/diagnose/trace/gpu_breakdown.h"
 #include "stoker/diagnose/trace/phases.h"
@@ -54,6 +56,7 @@ struct Collector {
     std::vector<TimeRange> training = {};  // joined times of the host's operators
     std::map<std::tuple<std::string, bool>, CopyEntry> copies = {};
     std::map<std::tuple<std::string, std::string>, CollectiveEntry> collectives = {};
+    std::vector<std::pair<TimeRange, CollectiveEntry*>> collective_times = {};
     std::vector<double> delays = {};
 
     void copy(const TraceEvent& event) {
@@ -70,13 +73,26 @@ struct Collector {
 
     void collective(const TraceEvent& event, const std::string& name, const std::string& backend, bool on_device) {
         CollectiveEntry& entry = collectives[{name, backend}];
-        const std::int64_t hidden = covered_ns(on_device ? compute : training, {event.start_ns, event.end_ns()});
         entry.name = name;
         entry.backend = backend;
         entry.on_device = on_device;
         entry.count += 1;
         entry.us += static_cast<double>(event.duration_ns) / 1000;
-        entry.exposed_us += static_cast<double>(event.duration_ns - hidden) / 1000;
+        collective_times.push_back({{event.start_ns, event.end_ns()}, &entry});
+    }
+
+    // Time in which several collectives run is exposed once: it counts to the one that began first.
+    void add_exposed() {
+        std::ranges::stable_sort(collective_times, {}, [](const auto& each) { return each.first.start; });
+        std::int64_t counted = std::numeric_limits<std::int64_t>::min();
+        for (const auto& [time, entry] : collective_times) {
+            const TimeRange rest{std::max(time.start, counted), time.end};
+            if (rest.start < rest.end) {
+                const std::int64_t hidden = covered_ns(entry->on_device ? compute : training, rest);
+                entry->exposed_us += static_cast<double>(rest.end - rest.start - hidden) / 1000;
+                counted = rest.end;
+            }
+        }
     }
 };
 
@@ -100,11 +116,13 @@ void move_values(Map& from, std::vector<Entry>& to) {
 
 bool uses_tensor_cores(std::string_view kernel) {
     // Names of instructions and of the libraries' kernels that are built on them.
-    constexpr std::array<std::string_view, 22> kParts = {
-        "884",  "1688",  "16816",      "hmma",      "imma",   "gmma",  "tensorop", "tensor_op",
-        "xmma", "nvjet", "flash_fwd",  "flash_bwd", "fmha",   "i8816", "bf16_s",   "f16_s16",
-        "tf32", "mma_",  "cutlass_80", "_tcgen05",  "h16832", "sm90_"};
-    return std::ranges::any_of(kParts, [&](std::string_view part) { return kernel.find(part) != kernel.npos; });
+    constexpr std::array<std::string_view, 20> kParts = {
+        "884",       "1688",      "16816", "hmma",  "imma",   "gmma",    "tensorop", "tensor_op", "xmma",     "nvjet",
+        "flash_fwd", "flash_bwd", "fmha",  "i8816", "bf16_s", "f16_s16", "tf32",     "mma_",      "_tcgen05", "h16832"};
+    // The same libraries' kernels for the usual cores, which compute in fp32 throughout.
+    constexpr std::array<std::string_view, 2> kNot = {"simt", "f32f32_f32f32_f32"};
+    const auto contains = [&](std::string_view part) { return kernel.find(part) != std::string_view::npos; };
+    return std::ranges::none_of(kNot, contains) && std::ranges::any_of(kParts, contains);
 }
 
 std::vector<TimeRange> idle_gaps(const std::vector<TimeRange>& busy, const TimeRange& window) {
@@ -165,6 +183,7 @@ DeviceProfile profile_device(const TraceEvents& trace, const HostWalk& host, con
             collector.collective(event, name, "gloo", !profile.busy.empty());
         }
     }
+    collector.add_exposed();
     move_values(collector.copies, profile.copies);
     move_values(collector.collectives, profile.collectives);
     profile.devices = static_cast<int>(devices.size());

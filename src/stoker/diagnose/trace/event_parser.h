@@ -28,7 +28,7 @@ class EventParser {
 };
 
 // "1234.567" microseconds as 1234567 ns, without a detour through a double. Empty for a text that is no number, or one
-// beyond 200 years. `fractional` becomes true if the text is not an integer.
+// beyond 95 years. `fractional` becomes true if the text is not an integer.
 std::optional<std::int64_t> parse_microseconds(std::string_view text, bool& fractional);
 
 }  // namespace stoker

@@ -185,7 +185,6 @@ class Walk {
             out_.step_numbers.push_back(number.value_or(std::ssize(out_.steps)));
         } else if (name.starts_with("enumerate(DataLoader)#")) {
             out_.waits.push_back(time);
-            out_.loader = true;
             out_.single_process_loader =
                 out_.single_process_loader || name.find("_SingleProcessDataLoaderIter") != std::string::npos;
         } else if (name.starts_with("Optimizer.step#") || name.starts_with("Optimizer.zero_grad#")) {

@@ -50,7 +50,6 @@ struct HostWalk {
     std::vector<TimeRange> backward = {};     // functions that autograd runs, on any thread
     std::vector<TimeRange> collectives = {};  // on any thread
     bool single_process_loader = false;
-    bool loader = false;
     std::unordered_map<std::int64_t, std::int64_t> launch_ns = {};  // correlation -> begin of the launch
     TextTable places = {};
 };

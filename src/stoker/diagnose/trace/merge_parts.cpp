@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "stoker/diagnose/phase_sums.h"
+
 namespace stoker {
 namespace {
 
@@ -115,11 +117,8 @@ void add_profile(ProfileEntry& to, const ProfileEntry& from) {
         to.gpu = from.gpu;
     }
     if (from.idle_during) {
-        PhaseTimes sum = to.idle_during.value_or(PhaseTimes{});
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            sum[i] += (*from.idle_during)[i];
-        }
-        to.idle_during = sum;
+        to.idle_during = to.idle_during.value_or(PhaseTimes{});
+        add_times(*to.idle_during, *from.idle_during);
     }
 }
 

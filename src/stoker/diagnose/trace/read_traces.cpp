@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "stoker/base/error.h"
+#include "stoker/diagnose/phase_sums.h"
 #include "stoker/diagnose/trace/device_profile.h"
 #include "stoker/diagnose/trace/gpu_breakdown.h"
 #include "stoker/diagnose/trace/host_walk.h"
 #include "stoker/diagnose/trace/merge_parts.h"
+#include "stoker/diagnose/trace/natural_order.h"
 #include "stoker/diagnose/trace/phases.h"
 #include "stoker/diagnose/trace/sequences.h"
 #include "stoker/diagnose/trace/trace_file.h"
@@ -92,10 +94,7 @@ std::vector<SyncEntry> sync_entries(const TraceEvents& trace, const HostWalk& ho
 PhaseTimes idle_by_phase(const std::vector<PhaseRange>& phases, const std::vector<TimeRange>& gaps) {
     PhaseTimes sum{};
     for (const TimeRange& gap : gaps) {
-        const PhaseTimes times = phase_times(phases, gap);
-        for (std::size_t i = 0; i < kPhases; ++i) {
-            sum[i] += times[i];
-        }
+        add_times(sum, phase_times(phases, gap));
     }
     return sum;
 }
@@ -153,6 +152,24 @@ RunFacts facts_of(const TraceEvents& trace, const HostWalk& host, const DevicePr
     return facts;
 }
 
+// Traces are ranks of one job if each names its rank or holds collectives. Others may be of runs that have nothing to
+// do with each other: their world size stays 1, and no rule compares them.
+void join_ranks(RunRecords& records) {
+    const bool one_job = std::ranges::all_of(records.ranks, [](const RankRecords& rank) {
+        return rank.facts.world_size > 1 || !rank.profile->collectives.empty();
+    });
+    if (one_job) {
+        for (RankRecords& rank : records.ranks) {
+            rank.facts.world_size = std::max(rank.facts.world_size, static_cast<int>(records.ranks.size()));
+        }
+    } else if (records.ranks.size() > 1) {
+        records.problems.emplace_back(
+            "not every trace names its rank (distributedInfo) or holds collectives, so each is judged by itself and "
+            "not "
+            "as a rank of one job");
+    }
+}
+
 }  // namespace
 
 RankRecords rank_records(const TraceEvents& trace) {
@@ -190,11 +207,11 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths) {
         throw InvalidArgument({.where = "traces", .expected = "at least one file", .got = "none"});
     }
     RunRecords records{.kind = "trace"};
-    std::map<std::string, std::vector<RankRecords>> processes;  // in the order of explicit ranks, then of names
+    std::map<std::string, std::vector<RankRecords>, NaturalLess> processes;  // explicit ranks first, then by name
     for (const std::filesystem::path& path : paths) {
         const TraceEvents trace = read_trace_file(path);
         const std::string worker = worker_of(path.filename().string());
-        const std::string process = trace.rank       ? fmt::format("0 {:012}", *trace.rank)
+        const std::string process = trace.rank       ? fmt::format("0 {}", *trace.rank)
                                     : worker.empty() ? fmt::format("2 {}", processes.size())
                                                      : fmt::format("1 {}", worker);
         processes[process].push_back(rank_records(trace));
@@ -206,10 +223,10 @@ RunRecords read_traces(std::span<const std::filesystem::path> paths) {
         while (!ranks.insert(rank.facts.rank).second) {
             ++rank.facts.rank;
         }
-        rank.facts.world_size = std::max(rank.facts.world_size, static_cast<int>(processes.size()));
         records.ranks.push_back(std::move(rank));
     }
     std::ranges::stable_sort(records.ranks, {}, [](const RankRecords& rank) { return rank.facts.rank; });
+    join_ranks(records);
     return records;
 }
 

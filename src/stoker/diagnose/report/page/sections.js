@@ -40,9 +40,10 @@ function gainPicture([low, expected, high]) {
     shape('circle.dot', { cx: x(expected), cy: 7, r: 4 }));
 }
 
-function action({ action: index, verdict: { severity }, findings, kind }) {
+function action({ action: index, verdict: { severity, rule }, findings, kind }) {
   if (index === null) {
     return section('action', 'What to do', note(severity === 'healthy' ? 'Nothing: the run is healthy.'
+      : rule === 'too-short' ? 'Train longer, then diagnose again.'
       : 'No recipe key or line of code mends this by itself; see the findings.'));
   }
   const finding = findings[index];
@@ -55,16 +56,14 @@ const figures = (data) => data.figures.length > 0
 function account(rank, several) {
   const title = 'Where the time of a step goes';
   if (!rank?.shares) return section('account', title, note('No steps were recorded.'));
-  const { steps, device, evaluations } = rank;
-  const onDevice = (name) => device.filter((part) => name === 'sum' || part[0] === name).reduce((sum, part) => sum + part[2], 0);
-  const cells = (part) => [...perUnit(steps)(part), ...(device ? [duration(onDevice(part[0]) / steps)] : [])];
-  const headings = ['phase', '#share', '#time', '#per step', ...(device ? ['#GPU, per step'] : [])];
+  const { steps, evaluations } = rank;
+  const headings = ['phase', '#share', '#time', '#per step'];
   return section('account', title,
     el('p', `The training thread${several ? ` of rank ${rank.rank}` : ''}, ${count(steps, 'step')}. `,
       'It is in one phase at any time; what no phase covers is “unmeasured”.'),
     stepsChart(rank),
     el('div.columns',
-      el('div', el('h3', 'All steps together'), shares('Shares of the training thread’s time', rank.shares, headings, cells)),
+      el('div', el('h3', 'All steps together'), shares('Shares of the training thread’s time', rank.shares, headings, perUnit(steps))),
       evaluations && el('div',
         el('h3', `Within ${count(evaluations.count, 'evaluation')}`),
         shares('Shares of the evaluations’ time', evaluations.shares, ['phase', '#share', '#time', '#each'],

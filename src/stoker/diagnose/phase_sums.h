@@ -1,0 +1,15 @@
+// Sums over the phases of several steps.
+#pragma once
+
+#include <span>
+
+#include "stoker/trace/records.h"
+
+namespace stoker {
+
+void add_times(PhaseTimes& sum, const PhaseTimes& times);
+
+// The training thread's time in all steps.
+StepRecord sum_of_steps(std::span<const StepEntry> steps);
+
+}  // namespace stoker
