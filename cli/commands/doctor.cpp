@@ -52,13 +52,15 @@ struct Options {
 };
 
 std::vector<Check> all_checks(const std::string& data) {
-    std::vector<Check> checks = check_host();
+    std::vector<Check> checks = check_host(data);
     const auto add = [&](std::vector<Check> more) { std::ranges::move(more, std::back_inserter(checks)); };
-    add(check_settings());
-    add(check_storage(data));
+    const HostCounters before = read_host_counters();
+    std::vector<Check> storage = check_storage(data);  // gives the settings' counters time
+    add(check_settings(before));
+    add(std::move(storage));
     TorchChecks torch = check_torch();
     add(std::move(torch.checks));
-    add(check_cuda_files(torch.cuda));
+    add(check_cuda_files(torch));
     add(check_gpu(torch.cuda));
     add(check_nvml());
     return checks;
@@ -79,6 +81,22 @@ int run(const Options& options) {
 }
 
 }  // namespace
+
+std::string raise_limit(const std::string& name, const std::string& unit, const std::string& flag, bool allowed,
+                        const std::string& value) {
+    if (allowed) {
+        return fmt::format("ulimit {} {}, in the shell or the job's script", flag, value);
+    }
+    const bool unlimited = value == "unlimited";
+    return fmt::format(
+        "the hard limit is lower: \"* - {} {}\" in /etc/security/limits.conf, Limit{}={} in the service's unit, or the "
+        "container's --ulimit {}={}",
+        name, value, unit, unlimited ? "infinity" : value, name, unlimited ? "-1" : value);
+}
+
+std::string lasting(const std::string& how) {
+    return fmt::format(" (until the next boot; to keep it: {})", how);
+}
 
 Command add_doctor(CLI::App& app) {
     auto options = std::make_shared<Options>();

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "stoker/monitor/host_counters.h"
 
 namespace stoker::cli {
 
@@ -18,11 +21,12 @@ struct Check {
     std::string fix = {};  // empty if status is ok
 };
 
-// Cores, processor, memory, shared memory, open files, space on the disk.
-std::vector<Check> check_host();
+// Cores, processor, memory, shared memory, open files, space on the disk. `data`: as for check_storage.
+std::vector<Check> check_host(const std::string& data);
 
-// The container's quota, clocks, huge pages, swap, locked memory.
-std::vector<Check> check_settings();
+// The container's quota, clocks, huge pages, swap, locked memory. The quota and the swap are judged by the time since
+// `before`.
+std::vector<Check> check_settings(const HostCounters& before);
 
 // Inodes and the measured speed of the working directory's disk, and of that of `data`, a file or folder; empty: none.
 // Takes up to a second for each. Throws IoError if `data` does not exist.
@@ -35,15 +39,24 @@ std::vector<Check> check_gpu(const std::string& torch_cuda);
 // PCIe, persistence, ECC and clocks of all GPUs; nothing without NVIDIA's driver.
 std::vector<Check> check_nvml();
 
-// CUDA libraries on this machine that are not LibTorch's: whether they fit `torch_cuda`.
-std::vector<Check> check_cuda_files(const std::string& torch_cuda);
-
 // Compares the LibTorch that the engine loads with the one it was built with, and checks the CUDA libraries beside it.
 // A missing engine is a warning; an engine that does not start is a failure.
 struct TorchChecks {
     std::vector<Check> checks;
-    std::string cuda;  // check_gpu's `torch_cuda`
+    std::string cuda = {};              // check_gpu's `torch_cuda`
+    std::filesystem::path folder = {};  // "torch"; empty if the engine does not start
 };
 TorchChecks check_torch();
+
+// CUDA libraries on this machine that are not LibTorch's: whether they fit it.
+std::vector<Check> check_cuda_files(const TorchChecks& torch);
+
+// How to raise a limit of the process: by `ulimit FLAG`, or, where the hard limit is lower, by the administrator.
+// `name` and `unit` are limits.conf's and systemd's, such as "nofile" and "NOFILE".
+std::string raise_limit(const std::string& name, const std::string& unit, const std::string& flag, bool allowed,
+                        const std::string& value);
+
+// What a fix that lasts until the next boot adds: " (until the next boot; to keep it: HOW)".
+std::string lasting(const std::string& how);
 
 }  // namespace stoker::cli

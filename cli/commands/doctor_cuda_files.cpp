@@ -1,14 +1,16 @@
 // Checks of CUDA libraries that are installed beside those of LibTorch: a toolkit to build extensions with, and
-// libraries in LD_LIBRARY_PATH, which are loaded instead of LibTorch's own.
+// libraries in LD_LIBRARY_PATH that are loaded instead of LibTorch's own.
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <system_error>
 
 #include "cli/commands/doctor.h"
 #include "cli/terminal/table.h"
 #include "stoker/base/file.h"
 #include "stoker/monitor/counter_text.h"
 #include "stoker/monitor/host_settings.h"
+#include "stoker/monitor/library_search.h"
 
 namespace stoker::cli {
 namespace {
@@ -51,26 +53,49 @@ void add_toolkit(const std::string& torch_cuda, std::vector<Check>& checks) {
                                    major(torch_cuda), major(version))});
 }
 
-// The libraries that LibTorch loads, found in LD_LIBRARY_PATH: LibTorch names its own folder by RUNPATH, which is
-// searched later.
-std::vector<std::string> shadowing_libraries() {
+// True if the folder has one of the libraries that libcudnn.so.9 loads.
+bool has_cudnn_parts(const fs::path& folder) {
+    std::error_code unreadable;
+    for (fs::directory_iterator entry(folder, unreadable), end; entry != end; entry.increment(unreadable)) {
+        const std::string name = entry->path().filename();
+        if (name.starts_with("libcudnn_") && name.ends_with(".so.9")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The libraries in LD_LIBRARY_PATH that are loaded instead of LibTorch's. The wheels of LibTorch name the folders of
+// their libraries by RPATH, which is searched before; cuDNN names that of its parts by RUNPATH, which is searched
+// later.
+std::vector<std::string> shadowing_libraries(const fs::path& torch) {
+    std::vector<const char*> names;
+    if (torch.empty() || environment_comes_first(torch / "lib/libtorch_cuda.so")) {
+        names = {"libcudnn.so.9", "libnccl.so.2", "libcudart.so.12", "libcudart.so.13"};
+    }
     std::vector<std::string> found;
     const std::string path = environment("LD_LIBRARY_PATH");
     for (std::size_t start = 0; start < path.size();) {
         const std::size_t end = std::min(path.find(':', start), path.size());
         const fs::path folder = path.substr(start, end - start);
-        for (const char* name : {"libcudnn.so.9", "libnccl.so.2", "libcudart.so.12", "libcudart.so.13"}) {
-            if (!folder.empty() && is_file(folder / name)) {
+        start = end + 1;
+        if (folder.empty()) {
+            continue;
+        }
+        for (const char* name : names) {
+            if (is_file(folder / name)) {
                 found.push_back(for_terminal((folder / name).string(), 80));
             }
         }
-        start = end + 1;
+        if (has_cudnn_parts(folder)) {
+            found.push_back(for_terminal((folder / "libcudnn_*.so.9").string(), 80));
+        }
     }
     return found;
 }
 
 Check check_library_path(const std::vector<std::string>& found) {
-    constexpr const char* kNone = "no CUDA library in LD_LIBRARY_PATH";
+    constexpr const char* kNone = "no library in LD_LIBRARY_PATH that comes before LibTorch's";
     return {.name = "library path",
             .status = found.empty() ? CheckStatus::ok : CheckStatus::warn,
             .found = found.empty() ? kNone : fmt::format("{}", fmt::join(found, ", ")),
@@ -81,13 +106,13 @@ Check check_library_path(const std::vector<std::string>& found) {
 
 }  // namespace
 
-std::vector<Check> check_cuda_files(const std::string& torch_cuda) {
+std::vector<Check> check_cuda_files(const TorchChecks& torch) {
     std::vector<Check> checks;
-    if (!torch_cuda.empty()) {
-        add_toolkit(torch_cuda, checks);
+    if (!torch.cuda.empty()) {
+        add_toolkit(torch.cuda, checks);
     }
-    const std::vector<std::string> shadowing = shadowing_libraries();
-    if (!torch_cuda.empty() || !shadowing.empty()) {  // also where they keep LibTorch from loading
+    const std::vector<std::string> shadowing = shadowing_libraries(torch.folder);
+    if (!torch.cuda.empty() || !shadowing.empty()) {  // also where they keep LibTorch from loading
         checks.push_back(check_library_path(shadowing));
     }
     return checks;

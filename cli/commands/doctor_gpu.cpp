@@ -15,6 +15,7 @@ namespace {
 // The driver's state.
 struct Driver {
     bool installed = false;
+    bool broken = false;  // it does not start
     std::string problem;  // why no device can be used; empty if one can
     int version = 0;      // of CUDA: 1000 * major + 10 * minor
     std::vector<std::string> devices;
@@ -44,10 +45,12 @@ Driver query_driver() {
         driver.problem = "libcuda.so.1 is installed but is not a CUDA driver";
         return driver;
     }
-    version(&driver.version);  // also without a device
-    if (const int status = init(0); status != 0) {
+    version(&driver.version);       // also without a device
+    constexpr int kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
+    if (const int status = init(0); status != 0 && status != kNoDevice) {
         const char* text = nullptr;
         error(status, &text);
+        driver.broken = true;
         driver.problem = fmt::format("the driver does not start: {}", text ? text : fmt::format("error {}", status));
         return driver;
     }
@@ -73,12 +76,14 @@ std::string version_text(int version) {
 Check check_driver(const Driver& driver) {
     if (!driver.problem.empty()) {
         return {.name = "gpu",
-                .status = CheckStatus::warn,
+                .status = driver.broken ? CheckStatus::fail : CheckStatus::warn,
                 .found = driver.problem,
                 .expected = "an NVIDIA GPU with its driver",
                 .why = "without a GPU training runs on the CPU, which suits small models",
-                .fix = driver.installed ? "check nvidia-smi and CUDA_VISIBLE_DEVICES; start a container with --gpus all"
-                                        : "install the NVIDIA driver, or start the container with --gpus all"};
+                .fix = driver.broken ? "see the checks of the driver below; nvidia-smi and dmesg name the cause"
+                       : driver.installed
+                           ? "check nvidia-smi and CUDA_VISIBLE_DEVICES; start a container with --gpus all"
+                           : "install the NVIDIA driver, or start the container with --gpus all"};
     }
     const std::string module = nvidia_module_version();
     return {.name = "gpu",

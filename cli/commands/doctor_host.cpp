@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <system_error>
 
 #include "cli/commands/doctor.h"
 #include "cli/terminal/print.h"
@@ -88,21 +90,45 @@ Check check_space(Check check, const std::string& path, std::int64_t least) {
     return check;
 }
 
-Check check_open_files() {
+// The shards in a folder of data; none where `data` is something else.
+rlim_t shards_in(const std::string& data) {
+    std::error_code unreadable;
+    rlim_t shards = 0;
+    for (std::filesystem::directory_iterator entry(data, unreadable), end; entry != end; entry.increment(unreadable)) {
+        const std::string kind = entry->path().extension();
+        shards += kind == ".tar" || kind == ".stk" ? 1 : 0;
+    }
+    return shards;
+}
+
+std::string limit_text(rlim_t limit) {
+    return limit == RLIM_INFINITY ? "unlimited" : fmt::to_string(limit);
+}
+
+// Without `data` enough for 16,384 shards is expected.
+Check check_open_files(const std::string& data) {
+    constexpr rlim_t kMany = 65536;
+    constexpr rlim_t kLeast = 1024;
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
-    const bool enough = limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= 1024;
+    // A quarter of the descriptors is for the shards of a data set (spare_descriptors in io/shard_files.h).
+    const rlim_t shards = shards_in(data);
+    const rlim_t expected = data.empty() ? kMany : std::max(kLeast, 4 * shards);
+    const bool enough = limit.rlim_cur >= expected;  // RLIM_INFINITY is the largest number
     return {.name = "open files",
             .status = enough ? CheckStatus::ok : CheckStatus::warn,
-            .found = limit.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("{} at most", limit.rlim_cur),
-            .expected = "at least 1024",
-            .why = "each worker and each shard keeps a file open",
-            .fix = enough ? "" : "ulimit -n 4096"};
+            .found = fmt::format("{} at most, hard limit {}", limit_text(limit.rlim_cur), limit_text(limit.rlim_max)),
+            .expected = shards > 0 ? fmt::format("at least {}, for {} shards", expected, shards)
+                                   : fmt::format("at least {}", expected),
+            .why = "a quarter of them stay open for a data set's shards; further shards are opened again for each read",
+            .fix = enough
+                       ? ""
+                       : raise_limit("nofile", "NOFILE", "-n", limit.rlim_max >= expected, fmt::to_string(expected))};
 }
 
 }  // namespace
 
-std::vector<Check> check_host() {
+std::vector<Check> check_host(const std::string& data) {
     std::vector<Check> checks = {check_cores(), check_cpu(), check_memory()};
     checks.push_back(
         check_space({.name = "shared memory",
@@ -112,7 +138,7 @@ std::vector<Check> check_host() {
                             "do not need it",
                      .fix = "in a container: --shm-size=8g or --ipc=host"},
                     "/dev/shm", kGiB / 4));
-    checks.push_back(check_open_files());
+    checks.push_back(check_open_files(data));
     checks.push_back(check_space({.name = "disk",
                                   .found = "",
                                   .expected = "1 GiB free in the working directory",

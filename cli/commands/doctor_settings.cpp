@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 
 #include "cli/commands/doctor.h"
 #include "cli/terminal/print.h"
 #include "stoker/base/cpu_cores.h"
-#include "stoker/monitor/cpu_counters.h"
 #include "stoker/monitor/host_settings.h"
 #include "stoker/monitor/memory_counters.h"
 
@@ -24,7 +24,7 @@ Check finished(Check check, bool good) {
     return check;
 }
 
-Check check_quota() {
+Check check_quota(const HostRates& since) {
     const CpuCores cores = cpu_cores();
     Check check{
         .name = "cpu quota",
@@ -36,25 +36,34 @@ Check check_quota() {
         return finished(check, true);
     }
     constexpr double kOften = 0.05;
-    const auto used = read_throttling();
-    const double share = used ? static_cast<double>(used->throttled_periods) / static_cast<double>(used->periods) : 0;
-    check.found = fmt::format("{:.1f} of {} cores, used up in {:.0f} % of the periods so far", cores.quota,
-                              cores.affinity, 100 * share);
-    return finished(check, share <= kOften);
+    check.found = fmt::format("{:.1f} of {} cores", cores.quota, cores.affinity);
+    if (since.throttled) {
+        check.found +=
+            fmt::format(", used up in {:.0f} % of the periods of {:.1f} s", 100 * *since.throttled, since.seconds);
+    }
+    return finished(check, since.throttled.value_or(0) <= kOften);
+}
+
+std::string policy_text(const ClockPolicy& policy) {
+    return fmt::format("governor {}{}{}", policy.governor, policy.driver.empty() ? "" : " of " + policy.driver,
+                       policy.preference.empty() ? "" : " with preference " + policy.preference);
 }
 
 // Virtual machines and most containers do not show the governor.
 void add_clock(std::vector<Check>& checks) {
-    const std::vector<std::string> governors = clock_governors();
-    if (governors.empty()) {
+    const std::vector<ClockPolicy> policies = clock_policies();
+    if (policies.empty()) {
         return;
     }
+    std::vector<std::string> texts;
+    std::ranges::transform(policies, std::back_inserter(texts), policy_text);
     checks.push_back(finished({.name = "clock",
-                               .found = fmt::format("governor {}", fmt::join(governors, " and ")),
-                               .expected = "any but powersave",
+                               .found = fmt::format("{}", fmt::join(texts, "; ")),
+                               .expected = "a governor or preference that does not save power",
                                .why = "decoding may run below the processor's full speed, and measurements vary",
-                               .fix = "sudo cpupower frequency-set -g performance"},
-                              std::ranges::find(governors, "powersave") == governors.end()));
+                               .fix = "sudo cpupower frequency-set -g performance" +
+                                      lasting("sudo tuned-adm profile throughput-performance")},
+                              std::ranges::none_of(policies, &ClockPolicy::saves_power)));
 }
 
 void add_huge_pages(std::vector<Check>& checks) {
@@ -66,18 +75,20 @@ void add_huge_pages(std::vector<Check>& checks) {
                                .found = mode,
                                .expected = "always or madvise",
                                .why = "large tensors and caches in small pages cost page faults and TLB misses",
-                               .fix = "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"},
+                               .fix = "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled" +
+                                      lasting("transparent_hugepage=madvise on the kernel's command line")},
                               mode != "never"));
 }
 
-Check check_swap() {
-    constexpr std::int64_t kMuch = std::int64_t{256} << 20;
+// What was swapped out long ago and is never read again costs nothing, so it is judged by what is read back.
+Check check_swap(const HostRates& since) {
+    constexpr double kMuch = 1 << 20;  // bytes a second
     const MemoryCounters memory = read_memory();
     Check check{.name = "swap",
                 .found = "none",
-                .expected = "none, or less than 256 MiB in use",
+                .expected = "less than 1 MiB/s read back",
                 .why = "memory that was swapped out is read back from a disk in the middle of a step",
-                .fix = "close other programs, then: sudo swapoff -a && sudo swapon -a"};
+                .fix = "close other programs, or lower batch_size, prefetch and cache_bytes"};
     if (memory.swap_total.value_or(0) <= 0) {
         return finished(check, true);
     }
@@ -86,7 +97,12 @@ Check check_swap() {
     if (const auto eager = swappiness()) {
         check.found += fmt::format(", swappiness {}", *eager);
     }
-    return finished(check, used < kMuch);
+    const double read_back = since.swap_in_bytes.value_or(0);
+    check.found += fmt::format(", {:.1f} MiB/s read back", read_back / kMuch);
+    if (memory.available.value_or(0) > used) {  // otherwise it would end programs
+        check.fix += ", then: sudo swapoff -a && sudo swapon -a";
+    }
+    return finished(check, read_back < kMuch);
 }
 
 Check check_locked_memory() {
@@ -101,17 +117,18 @@ Check check_locked_memory() {
                               rdma ? ", with an RDMA network" : ", without an RDMA network"),
          .expected = rdma ? "no limit" : "any limit; none with an RDMA network",
          .why = "NCCL locks the memory that it sends over InfiniBand; pinned batches need no limit raised",
-         .fix = "ulimit -l unlimited; in a container: --ulimit memlock=-1"},
+         .fix = raise_limit("memlock", "MEMLOCK", "-l", limit.rlim_max == RLIM_INFINITY, "unlimited")},
         !limited || !rdma);
 }
 
 }  // namespace
 
-std::vector<Check> check_settings() {
-    std::vector<Check> checks = {check_quota()};
+std::vector<Check> check_settings(const HostCounters& before) {
+    const HostRates since = rates(before, read_host_counters());
+    std::vector<Check> checks = {check_quota(since)};
     add_clock(checks);
     add_huge_pages(checks);
-    checks.push_back(check_swap());
+    checks.push_back(check_swap(since));
     checks.push_back(check_locked_memory());
     return checks;
 }

@@ -66,15 +66,31 @@ constexpr Library kLibraries[] = {
     {"NCCL", "nccl", "libnccl", "training on several GPUs"},
 };
 
-std::string installed_version(const Library& library, const fs::path& torch) {
+// True if `version` is "13.0.96" and `required` "13.0" or empty.
+bool satisfies(const std::string& version, const std::string& required) {
+    return required.empty() || (version + ".").starts_with(required + ".");
+}
+
+// `cuda`: LibTorch's. Wheels of other CUDA versions may be installed beside the one that it loads.
+std::string installed_version(const Library& library, const fs::path& torch, const std::string& cuda,
+                              const std::string& required) {
     std::error_code unreadable;  // then the check reports that nothing was found
-    const std::regex wheel(fmt::format(R"(nvidia_{}(?:_cu\d+)?-([0-9.]+)\.dist-info)", library.wheel));
+    const std::regex wheel(
+        fmt::format(R"(nvidia_{}(?:_cu{})?-([0-9.]+)\.dist-info)", library.wheel, cuda.substr(0, cuda.find('.'))));
+    std::string other;
     std::smatch groups;
     for (const auto& entry : fs::directory_iterator(torch.parent_path(), unreadable)) {
         const std::string name = entry.path().filename().string();
-        if (std::regex_match(name, groups, wheel)) {
+        if (!std::regex_match(name, groups, wheel)) {
+            continue;
+        }
+        if (satisfies(groups[1], required)) {
             return groups[1];
         }
+        other = std::max(other, groups[1].str());
+    }
+    if (!other.empty()) {
+        return other;
     }
     for (const auto& entry : fs::directory_iterator(torch / "lib", unreadable)) {
         if (entry.path().filename().string().starts_with(library.bundled)) {
@@ -100,13 +116,12 @@ std::string required_version(const Library& library, const fs::path& torch) {
 }
 
 Check check_library(const Library& library, const fs::path& torch, const std::string& cuda) {
-    const std::string found = installed_version(library, torch);
     std::string required = required_version(library, torch);
     if (required.empty() && std::string_view(library.wheel) == "cuda_runtime") {
         required = cuda;  // torch 2.11 requires it through the wheel "cuda-toolkit" of this version
     }
-    const bool good =
-        !found.empty() && (found == kBundled || required.empty() || (found + ".").starts_with(required + "."));
+    const std::string found = installed_version(library, torch, cuda, required);
+    const bool good = !found.empty() && (found == kBundled || satisfies(found, required));
     return {.name = library.name,
             .status = good ? CheckStatus::ok : CheckStatus::warn,
             .found = found.empty() ? "none beside LibTorch" : found,
@@ -138,17 +153,18 @@ Check engine_does_not_start(const Error& error) {
 TorchChecks check_torch() {
     const fs::path engine = find_engine();
     if (engine.empty()) {
-        return {{without_engine()}, ""};
+        return {.checks = {without_engine()}};
     }
     fs::path torch;
     try {
         torch = loaded_torch(engine);
     } catch (const Error& error) {
-        return {{engine_does_not_start(error)}, ""};
+        return {.checks = {engine_does_not_start(error)}};
     }
     const std::string text = text_of(torch / "version.py");
     const std::string cuda = match(text, R"(\ncuda[^=\n]*= '([0-9.]+)')");
-    TorchChecks result{{check_libtorch(torch, match(text, "__version__ = '([^']+)'"))}, cuda};
+    TorchChecks result{
+        .checks = {check_libtorch(torch, match(text, "__version__ = '([^']+)'"))}, .cuda = cuda, .folder = torch};
     if (!cuda.empty()) {
         for (const Library& library : kLibraries) {
             result.checks.push_back(check_library(library, torch, cuda));

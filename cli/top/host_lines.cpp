@@ -102,6 +102,11 @@ void add_gpus(const TopView& view, const TopLayout& layout, std::vector<ScreenLi
         lines.push_back(std::move(labelled("GPU").add(for_terminal(reason, 200), Tone::dim)));
     }
     for (const GpuCounters& gpu : view.host.gpus) {
+        if (!gpu.problem.empty()) {
+            lines.push_back(
+                std::move(labelled(fmt::format("GPU {}", gpu.index)).add(for_terminal(gpu.problem, 200), Tone::bad)));
+            continue;
+        }
         lines.push_back(gpu_line(gpu, layout));
         ScreenLine details = labelled("", kDetails);
         add_clock(gpu, details);
@@ -126,7 +131,7 @@ void add_cpu(const TopView& view, std::vector<ScreenLine>& lines) {
         line.add("not reported", Tone::dim);
     }
     if (host.throttled) {
-        line.add(fmt::format("  quota exceeded {} of the time", percent(*host.throttled)),
+        line.add(fmt::format("  quota used up in {} of its periods", percent(*host.throttled)),
                  tone_of(*host.throttled, 0.05, 0.2), 1);
     }
     if (host.load) {

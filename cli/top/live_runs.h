@@ -20,7 +20,7 @@ struct RunTail {
     std::int64_t steps = 0;                    // that the figures below are means of
     double step_seconds = 0;                   // median
     double wait_share = 0;                     // of the steps' time, waiting for data
-    double images_per_second = 0;              // of this rank
+    double images_per_second = 0;              // of all ranks: a step's samples are
     std::optional<double> loss = {};           // the latest that was recorded
     std::optional<double> ready_batches = {};  // mean of the finished batches in the loader's ring
 };

@@ -143,10 +143,12 @@ int run_live(const Options& options) {
         if (const auto key = screen.key(controls.paused ? kLongest : left)) {
             const ProcessSort before = controls.sort;
             controls.press(*key);
-            if (controls.sort == before || controls.paused) {
-                continue;
+            if (controls.sort != before) {  // of the same reading: one taken at once would be over too short a time
+                sort_processes(view, controls.sort, rows());
             }
-        } else if (controls.paused) {
+            continue;
+        }
+        if (controls.paused) {
             continue;
         }
         view = source.next(controls.sort, rows());

@@ -63,6 +63,13 @@ Json link(const std::optional<PcieLink>& link) {
     return link ? Json{{"generation", link->generation}, {"width", link->width}} : Json();
 }
 
+// Of the GPU alone; each figure may be missing.
+Json link(const GpuCounters& gpu) {
+    return gpu.pcie_gpu_generation || gpu.pcie_gpu_width
+               ? Json{{"generation", or_null(gpu.pcie_gpu_generation)}, {"width", or_null(gpu.pcie_gpu_width)}}
+               : Json();
+}
+
 Json gpu_json(const GpuCounters& gpu) {
     Json processes;
     for (const GpuProcess& process : gpu.processes.value_or(std::vector<GpuProcess>())) {
@@ -70,12 +77,14 @@ Json gpu_json(const GpuCounters& gpu) {
     }
     return {{"index", gpu.index},
             {"name", utf8_text(gpu.name)},
+            {"problem", gpu.problem.empty() ? Json() : Json(utf8_text(gpu.problem))},
             {"busy", or_null(gpu.busy)},
             {"memory_busy", or_null(gpu.memory_busy)},
             {"memory_total_bytes", or_null(gpu.memory_total)},
             {"memory_used_bytes", or_null(gpu.memory_used)},
             {"power_watts", or_null(gpu.power_watts)},
             {"power_limit_watts", or_null(gpu.power_limit_watts)},
+            {"power_limit_max_watts", or_null(gpu.power_limit_max_watts)},
             {"celsius", or_null(gpu.celsius)},
             {"sm_mhz", or_null(gpu.sm_mhz)},
             {"sm_max_mhz", or_null(gpu.sm_max_mhz)},
@@ -83,11 +92,14 @@ Json gpu_json(const GpuCounters& gpu) {
             {"throttled", gpu.clock_reasons ? Json(is_throttled(*gpu.clock_reasons)) : Json()},
             {"pcie", link(gpu.pcie)},
             {"pcie_max", link(gpu.pcie_max)},
+            {"pcie_gpu", link(gpu)},
             {"pcie_received_bytes_per_second", or_null(gpu.pcie_received_bytes)},
             {"pcie_sent_bytes_per_second", or_null(gpu.pcie_sent_bytes)},
             {"ecc", or_null(gpu.ecc)},
             {"ecc_uncorrected_errors", or_null(gpu.ecc_uncorrected)},
             {"ecc_corrected_errors", or_null(gpu.ecc_corrected)},
+            {"remap_pending", or_null(gpu.remap_pending)},
+            {"remap_failed", or_null(gpu.remap_failed)},
             {"persistence", or_null(gpu.persistence)},
             {"mig", or_null(gpu.mig)},
             {"processes", gpu.processes ? (processes.is_null() ? Json::array() : processes) : Json()}};

@@ -53,6 +53,11 @@ TopView TopSource::next(ProcessSort sort, std::size_t processes) {
                  .usable_cores = cpu_cores(),
                  .gpu_problem = monitor_.nvml().problem()};
     view.runs = find_live_runs(view.host.processes);
+    sort_processes(view, sort, processes);
+    return view;
+}
+
+void sort_processes(TopView& view, ProcessSort sort, std::size_t processes) {
     std::vector<ProcessRates>& all = view.host.processes;
     std::erase_if(all, [](const ProcessRates& process) {  // idle threads of the kernel
         return process.rss_bytes == 0 && process.cores <= 0;
@@ -68,10 +73,10 @@ TopView TopSource::next(ProcessSort sort, std::size_t processes) {
         }
         return false;
     });
+    view.processes.clear();
     for (std::size_t i = 0; i < std::min(processes, all.size()); ++i) {
         view.processes.push_back({.rates = all[i], .command = command_of(all[i])});
     }
-    return view;
 }
 
 }  // namespace stoker::cli

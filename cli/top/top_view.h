@@ -30,6 +30,9 @@ struct TopView {
     std::vector<TopProcess> processes = {};  // the first ones in the order that was asked for
 };
 
+// Fills in `view.processes` with the first `processes` of `view.host.processes`, and reads their commands.
+void sort_processes(TopView& view, ProcessSort sort, std::size_t processes);
+
 class TopSource {
   public:
     TopSource();

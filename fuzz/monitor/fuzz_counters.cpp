@@ -1,11 +1,13 @@
 // Parses arbitrary text as each file of /proc and /sys that monitor/ reads, and checks that what is accepted can be
 // compared and is in its range.
+#include <span>
 #include <string_view>
 
 #include "fuzz/promise.h"
 #include "stoker/monitor/cpu_counters.h"
 #include "stoker/monitor/disk_counters.h"
 #include "stoker/monitor/host_settings.h"
+#include "stoker/monitor/library_search.h"
 #include "stoker/monitor/memory_counters.h"
 #include "stoker/monitor/network_counters.h"
 #include "stoker/monitor/process_counters.h"
@@ -25,8 +27,9 @@ void check_cpu(std::string_view text) {
     if (const auto shares = cpu_shares({}, sum)) {
         require(shares->busy() >= 0 && shares->busy() + shares->iowait + shares->steal <= 1 + 1e-9);
     }
-    const auto throttling = parse_throttling(text);
-    require(!throttled_share(throttling, throttling));
+    if (const auto throttling = parse_throttling(text)) {
+        require(!throttled_share({{"", *throttling}}, {{"", *throttling}}));
+    }
     parse_load(text);
     parse_pressure(text);
 }
@@ -56,6 +59,7 @@ void check_memory(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     check_cpu(text);
+    environment_comes_first(std::as_bytes(std::span(data, size)));
     check_devices(text);
     check_process(text);
     check_memory(text);

@@ -85,24 +85,44 @@ TEST(CpuCounters, ThrottlingOfBothVersionsOfCgroups) {
     EXPECT_FALSE(parse_throttling(""));
 }
 
-TEST(CpuCounters, TheGroupThatThrottlesMostCounts) {
+TEST(CpuCounters, AllGroupsWithAQuotaAreRead) {
     const testing::MadeUpTree tree;
-    EXPECT_FALSE(read_throttling(tree.root()));
+    EXPECT_TRUE(read_throttling(tree.root()).empty());
     tree.write("proc/self/cgroup", "4:cpu,cpuacct:/job/step\n0::/job/step\n");
     tree.write("sys/fs/cgroup/cpu/job/cpu.stat", "nr_periods 9\nnr_throttled 1\nthrottled_time 1000000\n");
-    EXPECT_EQ(read_throttling(tree.root())->periods, 9);
+    ASSERT_EQ(read_throttling(tree.root()).size(), 1);
+    EXPECT_EQ(read_throttling(tree.root())[0].counts.periods, 9);
     tree.write("sys/fs/cgroup/job/step/cpu.stat", "nr_periods 8\nnr_throttled 1\nthrottled_usec 5\n");
     tree.write("sys/fs/cgroup/job/cpu.stat", "nr_periods 7\nnr_throttled 2\nthrottled_usec 6\n");
-    EXPECT_EQ(read_throttling(tree.root())->periods, 7);
+    const auto groups = read_throttling(tree.root());
+    ASSERT_EQ(groups.size(), 2);
+    EXPECT_NE(groups[0].group, groups[1].group);
+}
+
+TEST(CpuCounters, AGroupIsComparedWithItself) {
+    const testing::MadeUpTree tree;
+    tree.write("proc/self/cgroup", "0::/job/step\n");
+    const auto read = [&](const std::string& step, const std::string& job) {
+        tree.write("sys/fs/cgroup/job/step/cpu.stat", step);
+        tree.write("sys/fs/cgroup/job/cpu.stat", job);
+        return read_throttling(tree.root());
+    };
+    // The step was stopped longest until now, and the job has counted for longer.
+    const auto before = read("nr_periods 100\nnr_throttled 50\nthrottled_usec 900\n",
+                             "nr_periods 1000\nnr_throttled 10\nthrottled_usec 800\n");
+    const auto after = read("nr_periods 110\nnr_throttled 51\nthrottled_usec 910\n",
+                            "nr_periods 1010\nnr_throttled 15\nthrottled_usec 2000\n");
+    EXPECT_EQ(throttled_share(before, after), 0.5);
 }
 
 TEST(CpuCounters, TheThrottledShareIsOfPeriods) {
     const Throttling before{.periods = 100, .throttled_periods = 10, .throttled_us = 5};
     const Throttling after{.periods = 140, .throttled_periods = 20, .throttled_us = 9};
-    EXPECT_EQ(throttled_share(before, after), 0.25);
-    EXPECT_EQ(throttled_share(after, after), std::nullopt);
-    EXPECT_EQ(throttled_share(std::nullopt, after), std::nullopt);
-    EXPECT_EQ(throttled_share(before, std::nullopt), std::nullopt);
+    EXPECT_EQ(throttled_share({{"a", before}}, {{"a", after}}), 0.25);
+    EXPECT_EQ(throttled_share({{"a", after}}, {{"a", after}}), std::nullopt);
+    EXPECT_EQ(throttled_share({{"a", before}}, {{"b", after}}), std::nullopt);
+    EXPECT_EQ(throttled_share({}, {{"a", after}}), std::nullopt);
+    EXPECT_EQ(throttled_share({{"a", before}}, {}), std::nullopt);
 }
 
 }  // namespace

@@ -40,16 +40,16 @@ TEST(HostCounters, AreReadFromFiveFiles) {
     EXPECT_EQ(counters.read_bytes, 4096);
     EXPECT_EQ(counters.rss_bytes, 22 * ::sysconf(_SC_PAGESIZE));
     EXPECT_EQ(counters.swap_in_bytes, 3 * ::sysconf(_SC_PAGESIZE));
-    ASSERT_TRUE(counters.throttling && counters.cores);
-    EXPECT_EQ(counters.throttling->throttled_periods, 4);
+    ASSERT_TRUE(counters.throttling.size() == 1 && counters.cores);
+    EXPECT_EQ(counters.throttling[0].counts.throttled_periods, 4);
     EXPECT_EQ(counters.cores->total(), 13);
     EXPECT_EQ(counters.cores->steal, 3);
 }
 
 TEST(HostCounters, WhatTheSystemDoesNotShowIsAbsent) {
     const HostCounters counters = read_host_counters(testing::MadeUpTree().root());
-    EXPECT_FALSE(counters.read_bytes || counters.rss_bytes || counters.swap_in_bytes || counters.throttling ||
-                 counters.cores);
+    EXPECT_FALSE(counters.read_bytes || counters.rss_bytes || counters.swap_in_bytes || counters.cores);
+    EXPECT_TRUE(counters.throttling.empty());
     EXPECT_GT(counters.time_ns, 0);
     const HostRates none = rates(counters, read_host_counters("/nowhere"));
     EXPECT_GT(none.seconds, 0);
@@ -65,7 +65,7 @@ TEST(HostCounters, RatesAreDifferencesBySecond) {
                               .read_bytes = 1000,
                               .rss_bytes = 70,
                               .cores = CpuTimes{.user = 10},
-                              .throttling = Throttling{.periods = 10, .throttled_periods = 0, .throttled_us = 0},
+                              .throttling = {{"a", {.periods = 10, .throttled_periods = 0, .throttled_us = 0}}},
                               .swap_in_bytes = 50};
     const HostCounters after{.time_ns = 2'000'000'000,
                              .user_seconds = 4,
@@ -74,7 +74,7 @@ TEST(HostCounters, RatesAreDifferencesBySecond) {
                              .read_bytes = 5000,
                              .rss_bytes = 80,
                              .cores = CpuTimes{.user = 60, .idle = 30, .iowait = 15, .steal = 5},
-                             .throttling = Throttling{.periods = 30, .throttled_periods = 5, .throttled_us = 9},
+                             .throttling = {{"a", {.periods = 30, .throttled_periods = 5, .throttled_us = 9}}},
                              .swap_in_bytes = 150};
     const HostRates between = rates(before, after);
     EXPECT_DOUBLE_EQ(between.seconds, 2);

@@ -15,7 +15,10 @@ using ::testing::IsEmpty;
 TEST(HostSettings, AreReadFromSys) {
     const testing::MadeUpTree tree;
     for (const char* core : {"cpu0", "cpu1", "cpu12"}) {
-        tree.write(std::string("sys/devices/system/cpu/") + core + "/cpufreq/scaling_governor", "powersave\n");
+        const std::string folder = std::string("sys/devices/system/cpu/") + core + "/cpufreq/";
+        tree.write(folder + "scaling_governor", "powersave\n");
+        tree.write(folder + "scaling_driver", "intel_pstate\n");
+        tree.write(folder + "energy_performance_preference", "balance_performance\n");
     }
     tree.write("sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance\n");
     tree.write("sys/devices/system/cpu/cpuidle/current_driver", "none\n");
@@ -25,16 +28,28 @@ TEST(HostSettings, AreReadFromSys) {
     tree.write(
         "proc/driver/nvidia/version",
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12.3\n");
-    EXPECT_THAT(clock_governors(tree.root()), ElementsAre("performance", "powersave"));
+    EXPECT_THAT(clock_policies(tree.root()),
+                ElementsAre(ClockPolicy{.governor = "performance"},
+                            ClockPolicy{"powersave", "intel_pstate", "balance_performance"}));
     EXPECT_EQ(huge_pages(tree.root()), "madvise");
     EXPECT_EQ(swappiness(tree.root()), 60);
     EXPECT_TRUE(has_rdma(tree.root()));
     EXPECT_EQ(nvidia_module_version(tree.root()), "570.86.15");
 }
 
+TEST(HostSettings, PowersaveIsTheDefaultOfSomeDrivers) {
+    EXPECT_TRUE((ClockPolicy{"powersave", "acpi-cpufreq"}).saves_power());
+    EXPECT_TRUE((ClockPolicy{"powersave", "intel_cpufreq"}).saves_power()) << "intel_pstate in passive mode";
+    EXPECT_FALSE((ClockPolicy{"schedutil", "acpi-cpufreq"}).saves_power());
+    EXPECT_FALSE((ClockPolicy{"powersave", "intel_pstate", "balance_performance"}).saves_power());
+    EXPECT_FALSE((ClockPolicy{"powersave", "amd-pstate-epp", "default"}).saves_power());
+    EXPECT_TRUE((ClockPolicy{"powersave", "amd-pstate-epp", "power"}).saves_power());
+    EXPECT_TRUE((ClockPolicy{"powersave", "intel_pstate", "balance_power"}).saves_power());
+}
+
 TEST(HostSettings, WhatIsNotThereIsAbsent) {
     const testing::MadeUpTree tree;
-    EXPECT_THAT(clock_governors(tree.root()), IsEmpty());
+    EXPECT_THAT(clock_policies(tree.root()), IsEmpty());
     EXPECT_EQ(huge_pages(tree.root()), "");
     EXPECT_EQ(swappiness(tree.root()), std::nullopt);
     EXPECT_FALSE(has_rdma(tree.root()));

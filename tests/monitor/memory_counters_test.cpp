@@ -42,6 +42,16 @@ TEST(MemoryCounters, TheLimitOfTheCgroupIsSeen) {
     EXPECT_EQ(memory.cgroup_available, 768 * kMiB);
 }
 
+TEST(MemoryCounters, TheLimitIsSeenWhereTheMachineHasLess) {
+    const testing::MadeUpTree tree;
+    tree.write("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 65536 kB\n");
+    tree.write("proc/self/cgroup", "0::/\n");
+    tree.write("sys/fs/cgroup/memory.max", "1073741824\n");
+    tree.write("sys/fs/cgroup/memory.current", "268435456\n");
+    EXPECT_EQ(read_memory(tree.root()).cgroup_limit, 1024 * kMiB);
+    EXPECT_EQ(read_memory(tree.root()).cgroup_available, 768 * kMiB);
+}
+
 TEST(MemoryCounters, WhatIsNotThereIsAbsent) {
     const testing::MadeUpTree tree;
     const MemoryCounters nothing = read_memory(tree.root());

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "monitor/support.h"
 #include "stoker/monitor/gpu_counters.h"
 #include "support/environment_variable.h"
 
@@ -21,7 +22,6 @@ TEST(Nvml, AllValuesArriveInTheirUnits) {
     const Nvml nvml(STOKER_FAKE_NVML);
     EXPECT_EQ(nvml.problem(), "");
     EXPECT_EQ(nvml.driver_version(), "570.86.15");
-    EXPECT_EQ(nvml.cuda_version(), 12080);
     const auto gpus = nvml.read(/*pcie_throughput=*/true);
     ASSERT_EQ(gpus.size(), 2);
     const GpuCounters& gpu = gpus[1];
@@ -33,6 +33,7 @@ TEST(Nvml, AllValuesArriveInTheirUnits) {
     EXPECT_EQ(gpu.memory_used, std::int64_t{60} << 30);
     EXPECT_DOUBLE_EQ(gpu.power_watts.value(), 651.5);
     EXPECT_DOUBLE_EQ(gpu.power_limit_watts.value(), 700);
+    EXPECT_DOUBLE_EQ(gpu.power_limit_max_watts.value(), 700);
     EXPECT_EQ(gpu.celsius, 61);
     EXPECT_EQ(gpu.sm_mhz, 1755);
     EXPECT_EQ(gpu.sm_max_mhz, 1980);
@@ -44,11 +45,14 @@ TEST(Nvml, AllValuesArriveInTheirUnits) {
     EXPECT_EQ(gpu.ecc, true);
     EXPECT_EQ(gpu.ecc_uncorrected, 0);
     EXPECT_EQ(gpu.ecc_corrected, 2);
+    EXPECT_EQ(gpu.remap_pending, false);
+    EXPECT_EQ(gpu.remap_failed, false);
     EXPECT_EQ(gpu.persistence, true);
     EXPECT_FALSE(gpu.mig);  // the library has no such function
     ASSERT_TRUE(gpu.processes && gpu.processes->size() == 2);
     EXPECT_EQ(gpu.processes->front().pid, 4242);
     EXPECT_EQ(gpu.processes->front().memory_bytes, std::int64_t{40} << 30);
+    EXPECT_EQ(gpu.processes->back().pid, 4343);
     EXPECT_FALSE(gpu.processes->back().memory_bytes);
 }
 
@@ -61,7 +65,42 @@ TEST(Nvml, WhatAGpuDoesNotReportIsAbsent) {
     EXPECT_FALSE(gpu.busy || gpu.memory_total || gpu.memory_used || gpu.power_watts || gpu.power_limit_watts ||
                  gpu.celsius || gpu.sm_mhz || gpu.sm_max_mhz || gpu.clock_reasons || gpu.pcie || gpu.pcie_max ||
                  gpu.pcie_received_bytes || gpu.pcie_sent_bytes || gpu.ecc || gpu.ecc_uncorrected ||
-                 gpu.ecc_corrected || gpu.persistence || gpu.processes);
+                 gpu.ecc_corrected || gpu.persistence || gpu.processes || gpu.power_limit_max_watts ||
+                 gpu.pcie_gpu_generation || gpu.pcie_gpu_width || gpu.remap_pending);
+}
+
+TEST(Nvml, AGpuThatDoesNotAnswerHasAProblem) {
+    const EnvironmentVariable count("FAKE_GPUS", "2");
+    {
+        const EnvironmentVariable kind("FAKE_NVML", "lost");
+        const auto gpus = Nvml(STOKER_FAKE_NVML).read(/*pcie_throughput=*/false);
+        ASSERT_EQ(gpus.size(), 2);
+        EXPECT_EQ(gpus[0].problem, "");
+        EXPECT_EQ(gpus[1].index, 1);
+        EXPECT_EQ(gpus[1].problem, "GPU is lost");
+    }
+    const EnvironmentVariable kind("FAKE_NVML", "denied");
+    const auto gpus = Nvml(STOKER_FAKE_NVML).read(/*pcie_throughput=*/false);
+    ASSERT_EQ(gpus.size(), 1) << "another user's is not shown";
+    EXPECT_EQ(gpus[0].index, 1);
+}
+
+TEST(Nvml, TheGpusOwnLinkMayBeWiderThanItsSlot) {
+    const testing::MadeUpTree tree;
+    tree.write("sys/bus/pci/devices/0000:6b:00.0/max_link_width", "32\n");
+    const EnvironmentVariable kind("FAKE_NVML", "limited");
+    const GpuCounters gpu = Nvml(STOKER_FAKE_NVML, tree.root()).read(/*pcie_throughput=*/false).at(0);
+    EXPECT_EQ(gpu.pcie_max.value().width, 16);
+    EXPECT_EQ(gpu.pcie_gpu_width, 32);
+    EXPECT_EQ(gpu.pcie_gpu_generation, 6);
+}
+
+TEST(Nvml, ADriverThatDoesNotStartIsKnownByItsFile) {
+    const testing::TempDir folder;
+    std::filesystem::copy_file(STOKER_FAKE_NVML, folder / "libnvidia-ml.so.535.86.10");
+    std::filesystem::create_symlink("libnvidia-ml.so.535.86.10", folder / "libnvidia-ml.so.1");
+    const EnvironmentVariable kind("FAKE_NVML", "broken");
+    EXPECT_EQ(Nvml(folder / "libnvidia-ml.so.1").driver_version(), "535.86.10");
 }
 
 TEST(Nvml, ThroughputIsReadOnRequest) {
@@ -75,7 +114,6 @@ TEST(Nvml, ProblemsAreOneLine) {
     EXPECT_EQ(absent.problem(), "no NVIDIA driver (libno-such-library.so.1 was not found)");
     EXPECT_THAT(absent.read(true), IsEmpty());
     EXPECT_EQ(absent.driver_version(), "");
-    EXPECT_EQ(absent.cuda_version(), 0);
     const EnvironmentVariable kind("FAKE_NVML", "broken");
     const Nvml broken(STOKER_FAKE_NVML);
     EXPECT_TRUE(broken.installed());

@@ -63,6 +63,23 @@ TEST(Storage, KindsOfMadeUpMounts) {
     EXPECT_EQ(kind("/layers"), StorageKind::overlay);
 }
 
+TEST(Storage, VirtualDisksAreKnownByTheirMaker) {
+    const auto kind = [](const char* disk, const char* file, const char* name) {
+        const MadeUpTree tree;
+        write_host(tree);
+        tree.write(std::string("sys/devices/") + disk + "/device/" + file, name);
+        return storage_of(disk[0] == 'n' ? "/home" : "/slow", tree.root()).kind;
+    };
+    EXPECT_EQ(kind("sda", "vendor", "QEMU    \n"), StorageKind::virtual_disk);
+    EXPECT_EQ(kind("sda", "vendor", "VMware  \n"), StorageKind::virtual_disk);
+    EXPECT_EQ(kind("sda", "vendor", "Msft    \n"), StorageKind::virtual_disk);
+    EXPECT_EQ(kind("sda", "vendor", "Google  \n"), StorageKind::virtual_disk);
+    EXPECT_EQ(kind("nvme0n1", "model", "Amazon Elastic Block Store              \n"), StorageKind::virtual_disk);
+    EXPECT_EQ(kind("nvme0n1", "model", "Amazon EC2 NVMe Instance Storage        \n"), StorageKind::nvme);
+    EXPECT_EQ(kind("nvme0n1", "model", "Samsung SSD 990 PRO 2TB\n"), StorageKind::nvme);
+    EXPECT_EQ(kind("sda", "vendor", "ATA     \n"), StorageKind::rotating);
+}
+
 TEST(Storage, WithoutMountsTheKindIsUnknown) {
     const MadeUpTree tree;
     EXPECT_EQ(storage_of("/x", tree.root()).kind, StorageKind::unknown);

@@ -1,4 +1,5 @@
 # `stoker doctor`: every check is complete and reflects the process's limits; a fake driver is checked by its version.
+import json
 import os
 import re
 import shutil
@@ -59,7 +60,22 @@ def test_ranks_share_the_cores(stoker):
 
 def test_few_open_files(stoker):
     files = by_name(stoker("doctor", "--json", prefix=["prlimit", "--nofile=256"]))["open files"]
-    assert (files["status"], files["found"]) == ("warn", "256 at most")
+    assert (files["status"], files["found"]) == ("warn", "256 at most, hard limit 256")
+    assert files["expected"] == "at least 65536" and "limits.conf" in files["fix"] and "LimitNOFILE=65536" in files["fix"]
+
+
+def test_open_files_for_the_shards_of_the_data(stoker, tmp_path):
+    def files(shards):
+        folder = tmp_path / str(shards)
+        folder.mkdir()
+        for i in range(shards):
+            (folder / f"{i}.tar").write_bytes(bytes(4096))
+        return by_name(stoker("doctor", "--json", "--data", folder, prefix=["prlimit", "--nofile=1100:2000"]))["open files"]
+
+    assert files(3)["status"] == "ok"
+    many = files(301)
+    assert (many["status"], many["expected"]) == ("warn", "at least 1204, for 301 shards")
+    assert many["found"] == "1100 at most, hard limit 2000" and many["fix"].startswith("ulimit -n 1204")
 
 
 # ---- disks ----
@@ -102,7 +118,20 @@ def test_a_gpu_without_problems(stoker, fake_driver):
     checks = by_name(stoker("doctor", "--json", env=environment))
     assert checks["PCIe"]["found"] == "generation 5 x16"
     assert [checks[name]["status"] for name in ("PCIe", "persistence", "ECC")] == ["ok"] * 3
-    assert checks["GPU clocks"]["status"] == "warn" and "power limit" in checks["GPU clocks"]["found"]
+    assert checks["GPU clocks"]["status"] == "ok", "it takes all the power that it can have"
+
+
+def test_a_gpu_that_could_have_more(stoker, fake_driver):
+    checks = by_name(stoker("doctor", "--json", env={**fake_driver, "FAKE_NVML": "limited"}))
+    assert checks["PCIe"]["found"] == "GPU 0: the slot gives generation 5 x16, the GPU has 6 x16"
+    assert checks["GPU clocks"]["found"] == "GPU 0: power limit, 61 C"
+    assert checks["GPU clocks"]["fix"].startswith("sudo nvidia-smi -i 0 -pl 700 (until the next boot")
+
+
+def test_a_lost_gpu_fails(stoker, fake_driver):
+    checks = by_name(stoker("doctor", "--json", status=1, env={**fake_driver, "FAKE_NVML": "lost", "FAKE_GPUS": "2"}))
+    assert (checks["GPUs"]["status"], checks["GPUs"]["found"]) == ("fail", "GPU 1: GPU is lost")
+    assert checks["PCIe"]["found"] == "generation 5 x16"
 
 
 def test_the_problems_of_a_gpu(stoker, fake_driver):
@@ -111,10 +140,11 @@ def test_the_problems_of_a_gpu(stoker, fake_driver):
     assert found == {
         "PCIe": "GPU 0: generation 3 x8 of 5 x16; GPU 1: generation 3 x8 of 5 x16",
         "persistence": "GPU 0: off; GPU 1: off",
-        "ECC": "GPU 0: 3 uncorrected errors; GPU 1: 3 uncorrected errors",
+        "ECC": "; ".join(f"GPU {i}: 3 uncorrected errors, bad rows wait for a reset to be replaced" for i in (0, 1)),
         "GPU clocks": "GPU 0: hardware slowdown, temperature, 88 C; GPU 1: hardware slowdown, temperature, 88 C",
     }
     assert all(checks[name]["status"] == "warn" and checks[name]["fix"] for name in found)
+    assert "--gpu-reset" in checks["ECC"]["fix"] and "nvidia-persistenced" in checks["persistence"]["fix"]
 
 
 def test_what_a_gpu_does_not_report_is_not_checked(stoker, fake_driver):
@@ -123,18 +153,70 @@ def test_what_a_gpu_does_not_report_is_not_checked(stoker, fake_driver):
 
 
 def test_a_management_library_that_does_not_start(stoker, fake_driver):
-    check = by_name(stoker("doctor", "--json", env={**fake_driver, "FAKE_NVML": "broken"}))["GPU management"]
-    assert check["status"] == "warn" and check["found"] == "NVML does not start: Driver Not Loaded"
+    done = stoker("doctor", "--json", status=1, env={**fake_driver, "FAKE_NVML": "broken"})
+    check = by_name(done)["GPU management"]
+    assert check["status"] == "fail" and check["found"] == "NVML does not start: Driver Not Loaded"
 
 
 # ---- CUDA's files ----
 
 
 def test_a_library_in_front_of_libtorchs_own(stoker, tmp_path):
-    (tmp_path / "libnccl.so.2").write_bytes(b"")  # LibTorch may not even load
-    checks = by_name(stoker("doctor", "--json", status=None, env={"LD_LIBRARY_PATH": str(tmp_path)}))
-    assert checks["library path"]["status"] == "warn"
-    assert checks["library path"]["found"].endswith("/libnccl.so.2")  # a long path is shortened in the middle
+    def check():
+        return by_name(stoker("doctor", "--json", status=None, env={"LD_LIBRARY_PATH": str(tmp_path)}))["library path"]
+
+    (tmp_path / "libcudnn_ops.so.9").write_bytes(b"")  # a part of cuDNN, which it looks for there first
+    assert check()["status"] == "warn"
+    assert check()["found"].endswith("/libcudnn_*.so.9")  # a long path is shortened in the middle
+
+
+@pytest.fixture
+def made_up_torch(program, tmp_path):
+    """Runs the doctor beside an engine that names a made-up LibTorch for CUDA 13.0, with these wheels beside it."""
+    site = tmp_path / "site"
+    (tmp_path / "bin").mkdir()
+    shutil.copy(program, tmp_path / "bin/stoker")
+    engine = tmp_path / "bin/stoker-engine"
+    engine.write_text(f"#!/bin/sh\necho {site}/torch\n")
+    engine.chmod(0o755)
+    (site / "torch/lib").mkdir(parents=True)
+    (site / "torch/version.py").write_text("__version__ = '2.99.0'\ncuda: Optional[str] = '13.0'\n")
+    (site / "torch-2.99.0.dist-info").mkdir()
+    (site / "torch-2.99.0.dist-info/METADATA").write_text("Requires-Dist: nvidia-cudnn-cu13==9.19.0.56\n")
+
+    def run(*wheels, **environment):
+        for wheel in wheels:
+            (site / f"{wheel}.dist-info").mkdir(exist_ok=True)
+        done = subprocess.run([tmp_path / "bin/stoker", "doctor", "--json"], cwd=tmp_path, capture_output=True,
+                              text=True, timeout=120, env={**os.environ, **environment})
+        return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+    return run
+
+
+def test_wheels_of_another_cuda_are_not_libtorchs(made_up_torch):
+    other = made_up_torch("nvidia_cudnn_cu12-9.1.0.70", "nvidia_cuda_runtime_cu12-12.8.90")
+    assert other["cuDNN"]["found"] == other["CUDA runtime"]["found"] == "none beside LibTorch"
+    both = made_up_torch("nvidia_cudnn_cu13-9.19.0.56", "nvidia_cuda_runtime-13.0.96")
+    assert (both["cuDNN"]["status"], both["cuDNN"]["found"]) == ("ok", "9.19.0.56")
+    assert (both["CUDA runtime"]["status"], both["CUDA runtime"]["found"]) == ("ok", "13.0.96")
+
+
+def test_the_required_version_is_preferred(made_up_torch):
+    wheels = [f"nvidia_cudnn_cu13-9.{minor}.0.1" for minor in range(1, 30)]  # folders are listed in any order
+    assert made_up_torch(*wheels, "nvidia_cudnn_cu13-9.19.0.56")["cuDNN"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("tags, status", [("--disable-new-dtags", "ok"), ("--enable-new-dtags", "warn")])
+def test_libraries_in_front_of_those_that_libtorch_names(made_up_torch, tmp_path, tags, status):
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    library = tmp_path / "site/torch/lib/libtorch_cuda.so"
+    (tmp_path / "empty.c").write_text("")
+    subprocess.run(["cc", "-shared", f"-Wl,{tags},-rpath,$ORIGIN", "-o", library, tmp_path / "empty.c"], check=True)
+    (tmp_path / "libnccl.so.2").write_bytes(b"")
+    check = made_up_torch(LD_LIBRARY_PATH=str(tmp_path))["library path"]
+    assert check["status"] == status  # RPATH is searched before LD_LIBRARY_PATH, RUNPATH after it
 
 
 @pytest.mark.skipif(not torch.version.cuda, reason="needs a LibTorch for CUDA")
@@ -196,10 +278,12 @@ def test_a_driver_that_is_too_old_fails(driver):
 
 
 def test_a_driver_that_does_not_start(driver):
-    gpu = by_name(driver(99000, init=100))["gpu"]
-    assert gpu["status"] == "warn" and gpu["found"] == "the driver does not start: no kernel module"
+    gpu = by_name(driver(99000, init=803, status=1))["gpu"]
+    assert gpu["status"] == "fail" and gpu["found"] == "the driver does not start: no kernel module"
 
 
 def test_a_driver_without_a_device(driver):
+    no_device = 100  # CUDA_ERROR_NO_DEVICE
+    assert by_name(driver(99000, devices=0, init=no_device))["gpu"]["status"] == "warn"
     gpu = by_name(driver(99000, devices=0))["gpu"]
     assert gpu["status"] == "warn" and "no device" in gpu["found"] and "CUDA_VISIBLE_DEVICES" in gpu["fix"]

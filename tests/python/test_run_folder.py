@@ -92,7 +92,8 @@ def test_records(trained, tmp_path):
     steps = records(tmp_path / "run", "step")
     assert [step["step"] for step in steps] == list(range(1, 31))
     assert [step["epoch"] for step in steps] == [1 + i // 10 for i in range(30)]
-    assert all(step["samples"] == 64 and step["schema"] == 1 and list(step["us"]) == PHASES for step in steps)
+    assert all(step["samples"] == 64 and step["schema"] == 1 for step in steps)
+    assert all(set(step["us"]) <= set(PHASES) and all(step["us"].values()) for step in steps)
     hashes = [step["batch_hash"] for step in steps]
     assert len(set(hashes)) == 30  # another order every epoch
     epochs = records(tmp_path / "run", "epoch")

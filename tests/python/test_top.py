@@ -78,6 +78,13 @@ def test_gpus_are_read(stoker, fake_driver):
     assert gpu["processes"] == [{"pid": 4242, "memory_bytes": 40 << 30}, {"pid": 4343, "memory_bytes": None}]
 
 
+def test_a_lost_gpu_is_shown(stoker, fake_driver):
+    environment = {**fake_driver, "FAKE_GPUS": "2", "FAKE_NVML": "lost"}
+    gpus = read_once(stoker, env=environment)["gpus"]
+    assert [gpu["problem"] for gpu in gpus] == [None, "GPU is lost"]
+    assert "GPU 1   GPU is lost" in stoker("top", "--once", "--interval", "0.1", env=environment).out
+
+
 def test_what_a_gpu_does_not_report_is_null(stoker, fake_driver):
     environment = {**fake_driver, "FAKE_NVML": "silent"}
     gpu = read_once(stoker, env=environment)["gpus"][0]
@@ -296,6 +303,21 @@ def test_the_keys(live):
     assert screen.wait_for(lambda lines: "sort: reads" in lines[-1])
     screen.press("p")
     screen.wait_for(lambda lines: "p pause" in lines[-1] and lines[0] != clock)
+    screen.press("q")
+    assert screen.end() == 0
+
+
+def test_sorting_takes_no_new_reading(live, held_run):
+    folder = held_run("\n".join(step_line(step) for step in range(1, 301)))
+    screen = live(140, 40, "--interval", "60")
+    screen.wait_for(lambda lines: any("made-up" in line and " 300 " in line for line in lines))
+    (folder / "metrics.jsonl").write_text("\n".join(step_line(step) for step in range(1, 778)))
+    screen.press("s")
+    lines = screen.wait_for(lambda lines: "sort: memory" in lines[-1])
+    assert any("made-up" in line and " 300 " in line for line in lines)
+    first = next(i for i, line in enumerate(lines) if line.startswith("Process")) + 1
+    memory = [float(line.split()[2]) for line in lines[first:-1] if line]
+    assert memory == sorted(memory, reverse=True)
     screen.press("q")
     assert screen.end() == 0
 

@@ -40,6 +40,24 @@ TEST(RecordsJson, FactsComeBack) {
     EXPECT_FALSE(json::parse(to_json_line(facts, 5))["data"].contains("prefetch"));
 }
 
+TEST(RecordsJson, UnmeasuredTimeOfWorkersIsLeftOut) {
+    IntervalEntry interval{.first_step = 1, .last_step = 50, .seconds = 0.5};
+    interval.workers.emplace();
+    EXPECT_FALSE(json::parse(to_json_line(interval, 0))["workers_us"].contains("cpu"));
+    interval.workers->cpu = microseconds(3);
+    EXPECT_EQ(json::parse(to_json_line(interval, 0))["workers_us"]["cpu"], 3);
+}
+
+TEST(StageTimes, BlockedLastsNoLongerThanTheWorkersHad) {
+    StageTimes times;
+    times[Stage::read] = microseconds(30);
+    times[Stage::blocked] = microseconds(900);
+    times.limit_blocked(microseconds(100));
+    EXPECT_EQ(times[Stage::blocked], microseconds(70));
+    times.limit_blocked(microseconds(20));
+    EXPECT_EQ(times[Stage::blocked], microseconds(0));
+}
+
 TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     IntervalEntry interval{.first_step = 1, .last_step = 50, .seconds = 0.5, .host = waited(70)};
     interval.workers.emplace().times[static_cast<std::size_t>(Stage::entropy)] = microseconds(9);

@@ -42,6 +42,17 @@ class MetricsFileTest : public ::testing::Test {
     std::filesystem::path path_ = dir_ / "metrics.jsonl";
 };
 
+TEST_F(MetricsFileTest, ShortRunsHaveAllStepsInTheirCurves) {
+    const std::string text = metrics_text(2, 3);
+    const Metrics all = read(text);
+    const Metrics curves = read(text, MetricLines::curves);
+    ASSERT_EQ(curves.steps.size(), all.steps.size());
+    EXPECT_EQ(curves.steps.back().step, all.steps.back().step);
+    EXPECT_EQ(curves.steps.back().loss, all.steps.back().loss);
+    EXPECT_EQ(curves.epochs.size(), all.epochs.size());
+    EXPECT_TRUE(curves.peaks.empty());
+}
+
 TEST_F(MetricsFileTest, ReadsStepsAndEpochs) {
     const Metrics metrics = read(metrics_text(2, 3));
     ASSERT_EQ(metrics.steps.size(), 6U);

@@ -142,6 +142,19 @@ TEST(AccountOfARun, TheCallersOwnTimeIsUnmeasured) {
                    trainer.fit({.on_step = [](const Progress&) { sleep_now(); }}));
 }
 
+TEST(AccountOfARun, WritingTheRecordsIsUnmeasured) {
+    Trainer trainer(small_recipe(2), {small_data().train, nullptr});
+    int sleeps = 0;
+    const TrainResult result = trainer.fit({.on_record = [&](const std::string& line) {
+        if (line.starts_with(R"({"type":"step")")) {
+            ++sleeps;
+            sleep_now();
+        }
+    }});
+    ASSERT_EQ(sleeps, 2 * kStepsAnEpoch);
+    expect_only_in(Phase::unmeasured, sleeps, result);
+}
+
 class HealthyRun : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(HealthyRun, LeavesLittleUnmeasured) {

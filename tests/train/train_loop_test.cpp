@@ -1,7 +1,12 @@
 // The loop without a Trainer: it counts steps and epochs, and stops and continues where an interrupt says.
 #include "stoker/train/train_loop.h"
 
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
+
+#include <sstream>
+#include <thread>
+#include <utility>
 
 #include "train/support.h"
 
@@ -75,6 +80,86 @@ TEST(TrainLoop, FollowsTheSchedule) {
     }}));
     EXPECT_EQ(parts.loop.steps(), 2 * kStepsAnEpoch);
     EXPECT_TRUE(testing::same_weights(parts.plan.model->state(), after_first)) << "the second epoch's rate is 0";
+}
+
+using Json = nlohmann::json;
+
+// The records of one type that a trainer writes.
+std::vector<Json> records_of(const std::string& type, Trainer& trainer, FitOptions options = {}) {
+    std::vector<Json> found;
+    options.on_record = [&](const std::string& lines) {
+        std::istringstream in(lines);
+        for (std::string line; std::getline(in, line);) {
+            if (Json json = Json::parse(line); json["type"] == type) {
+                found.push_back(std::move(json));
+            }
+        }
+    };
+    trainer.fit(options);
+    return found;
+}
+
+// Steps in intervals, which must follow each other.
+std::int64_t steps_in(const std::vector<Json>& intervals) {
+    std::int64_t last = 0;
+    for (const Json& interval : intervals) {
+        EXPECT_EQ(interval["first_step"], last + 1);
+        last = interval["last_step"];
+    }
+    return last;
+}
+
+TEST(TrainLoop, EveryStepIsInAnInterval) {
+    constexpr std::int64_t kLong = 1600;  // 100 steps an epoch: the losses are read after the last one
+    Trainer trainer(small_recipe(2), {std::make_shared<testing::SquareDataset>(kLong), nullptr});
+    const std::vector<Json> intervals = records_of("interval", trainer);
+    EXPECT_EQ(steps_in(intervals), 200);
+    std::int64_t reads = 0;
+    for (const Json& interval : intervals) {
+        reads += interval["syncs"][0]["count"].get<std::int64_t>();
+    }
+    EXPECT_EQ(reads, 4) << "each read of the losses waits";
+}
+
+TEST(TrainLoop, AStopEndsTheInterval) {
+    const testing::TempDir folder;
+    Trainer trainer(small_recipe(2), {std::make_shared<testing::SquareDataset>(1600), nullptr});
+    std::atomic<int> interrupt = 0;
+    std::int64_t steps = 0;
+    FitOptions options{.out = folder / "run", .interrupt = &interrupt};
+    options.on_step = [&](const Progress&) { interrupt = ++steps == 70 ? 15 : 0; };
+    EXPECT_EQ(steps_in(records_of("interval", trainer, options)), 70);
+}
+
+TEST(TrainLoop, FactsFollowTheFormOfTheStep) {
+    auto model = std::make_unique<testing::LinearModel>();
+    bool full = true;
+    model->before_forward = [&] {
+        if (std::exchange(full, false)) {
+            C10_THROW_ERROR(OutOfMemoryError, "a test's memory is full");
+        }
+    };
+    Trainer trainer(small_recipe(1), {small_data().train, nullptr}, std::move(model));
+    const std::vector<Json> facts = records_of("facts", trainer);
+    ASSERT_EQ(facts.size(), 2u);
+    EXPECT_EQ(facts[0]["train"]["accumulate"], 1);
+    EXPECT_EQ(facts[1]["train"]["accumulate"], 2);
+    EXPECT_EQ(facts[1]["data"], facts[0]["data"]);
+}
+
+TEST(TrainLoop, AnEvaluationsWorkersWaitNoLongerThanItLasts) {
+    const auto slow = std::make_shared<testing::SquareDataset>(100);
+    slow->before_read = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(3)); };
+    const auto many = std::make_shared<testing::SquareDataset>(400, 2);  // more than the loader prefetches
+    many->before_read = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+    Trainer trainer(small_recipe(1), {slow, many});
+    const std::vector<Json> evaluations = records_of("evaluation", trainer);
+    ASSERT_EQ(evaluations.size(), 1u);
+    double lasted = 0;
+    for (const auto& [phase, us] : evaluations[0]["us"].items()) {
+        lasted += us.get<double>();
+    }
+    EXPECT_LE(evaluations[0]["workers_us"]["blocked"].get<double>(), lasted);
 }
 
 }  // namespace

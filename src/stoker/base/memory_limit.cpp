@@ -60,28 +60,6 @@ MemoryLimit group_limit(std::uint64_t limit, std::uint64_t used, std::uint64_t p
     return {.total = limit, .available = limit - std::min(limit, used), .source = "the cgroup allows"};
 }
 
-MemoryLimit cgroup_limit(const MemorySources& sources) {
-    MemoryLimit tightest{.total = 0, .available = ~std::uint64_t{0}};
-    for (const std::string& group : cgroup_folders(sources.cgroups, "", sources.own_cgroups)) {
-        const std::uint64_t most = number_in(group + "/memory.max");
-        const std::uint64_t high = number_in(group + "/memory.high");  // beyond it the process is slowed down
-        if (const std::uint64_t limit = most == 0 || high == 0 ? most + high : std::min(most, high)) {
-            tighten(tightest,
-                    group_limit(limit, number_in(group + "/memory.current"),
-                                sum_of(group + "/memory.stat", {"inactive_file", "active_file", "slab_reclaimable"})));
-        }
-    }
-    for (const std::string& group : cgroup_folders(sources.cgroups + "/memory", "memory", sources.own_cgroups)) {
-        constexpr std::uint64_t kNone = std::uint64_t{1} << 60;  // v1 says about 2^63
-        if (const std::uint64_t limit = number_in(group + "/memory.limit_in_bytes"); limit > 0 && limit < kNone) {
-            tighten(tightest,
-                    group_limit(limit, number_in(group + "/memory.usage_in_bytes"),
-                                sum_of(group + "/memory.stat", {"total_inactive_file", "total_active_file"})));
-        }
-    }
-    return tightest;
-}
-
 constexpr std::string_view kAddressSource = "ulimit -v allows";
 
 MemoryLimit address_limit() {
@@ -167,6 +145,28 @@ std::string text_of(const MemoryLimit& limit) {
 }
 
 }  // namespace
+
+MemoryLimit cgroup_limit(const MemorySources& sources) {
+    MemoryLimit tightest{.total = 0, .available = ~std::uint64_t{0}};
+    for (const std::string& group : cgroup_folders(sources.cgroups, "", sources.own_cgroups)) {
+        const std::uint64_t most = number_in(group + "/memory.max");
+        const std::uint64_t high = number_in(group + "/memory.high");  // beyond it the process is slowed down
+        if (const std::uint64_t limit = most == 0 || high == 0 ? most + high : std::min(most, high)) {
+            tighten(tightest,
+                    group_limit(limit, number_in(group + "/memory.current"),
+                                sum_of(group + "/memory.stat", {"inactive_file", "active_file", "slab_reclaimable"})));
+        }
+    }
+    for (const std::string& group : cgroup_folders(sources.cgroups + "/memory", "memory", sources.own_cgroups)) {
+        constexpr std::uint64_t kNone = std::uint64_t{1} << 60;  // v1 says about 2^63
+        if (const std::uint64_t limit = number_in(group + "/memory.limit_in_bytes"); limit > 0 && limit < kNone) {
+            tighten(tightest,
+                    group_limit(limit, number_in(group + "/memory.usage_in_bytes"),
+                                sum_of(group + "/memory.stat", {"total_inactive_file", "total_active_file"})));
+        }
+    }
+    return tightest;
+}
 
 MemoryLimit memory_limit(const MemorySources& sources) {
     if (const std::uint64_t given = given_bytes.load(std::memory_order_relaxed); given > 0) {

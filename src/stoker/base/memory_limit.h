@@ -29,6 +29,9 @@ struct MemorySources {
 // replaces them all. Reads about ten small files.
 MemoryLimit memory_limit(const MemorySources& sources = {});
 
+// Of these limits, the tightest of this process's cgroup and its parents; a total of 0 without one.
+MemoryLimit cgroup_limit(const MemorySources& sources = {});
+
 // data.memory: the memory that this process may use, in bytes; 0: what the system allows.
 void set_memory_limit(std::int64_t bytes);
 

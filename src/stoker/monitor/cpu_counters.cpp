@@ -31,21 +31,24 @@ std::optional<double> pressure_value(std::string_view line, std::string_view key
     return std::nullopt;
 }
 
-bool worse(const Throttling& one, const std::optional<Throttling>& other) {
-    return !other || one.throttled_us > other->throttled_us ||
-           (one.throttled_us == other->throttled_us && one.periods > other->periods);
-}
-
-std::optional<Throttling> worst_of(const std::vector<std::string>& folders) {
-    std::optional<Throttling> worst;
+std::vector<GroupThrottling> throttling_of(const std::vector<std::string>& folders) {
+    std::vector<GroupThrottling> groups;
     for (const std::string& folder : folders) {
         const auto text = read_counter_file(folder + "/cpu.stat");
-        const auto found = text ? parse_throttling(*text) : std::nullopt;
-        if (found && worse(*found, worst)) {
-            worst = found;
+        if (const auto counts = text ? parse_throttling(*text) : std::nullopt) {
+            groups.push_back({.group = folder, .counts = *counts});
         }
     }
-    return worst;
+    return groups;
+}
+
+// Empty if no period ended in between.
+std::optional<double> share_of(const Throttling& before, const Throttling& after) {
+    if (after.periods <= before.periods || after.throttled_periods < before.throttled_periods) {
+        return std::nullopt;
+    }
+    return static_cast<double>(after.throttled_periods - before.throttled_periods) /
+           static_cast<double>(after.periods - before.periods);
 }
 
 }  // namespace
@@ -129,20 +132,22 @@ std::optional<Throttling> parse_throttling(std::string_view cpu_stat) {
     return Throttling{.periods = *periods, .throttled_periods = *throttled, .throttled_us = *us};
 }
 
-std::optional<Throttling> read_throttling(const std::string& root) {
+std::vector<GroupThrottling> read_throttling(const std::string& root) {
     const std::string mount = root + "/sys/fs/cgroup";
     const std::string listing = root + "/proc/self/cgroup";
-    const auto unified = worst_of(cgroup_folders(mount, "", listing));
-    return unified ? unified : worst_of(cgroup_folders(mount + "/cpu", "cpu", listing));
+    auto unified = throttling_of(cgroup_folders(mount, "", listing));
+    return !unified.empty() ? unified : throttling_of(cgroup_folders(mount + "/cpu", "cpu", listing));
 }
 
-std::optional<double> throttled_share(const std::optional<Throttling>& before, const std::optional<Throttling>& after) {
-    if (!before || !after || after->periods <= before->periods ||
-        after->throttled_periods < before->throttled_periods) {
-        return std::nullopt;
+std::optional<double> throttled_share(const std::vector<GroupThrottling>& before,
+                                      const std::vector<GroupThrottling>& after) {
+    std::optional<double> most;
+    for (const GroupThrottling& now : after) {
+        const auto found = std::ranges::find(before, now.group, &GroupThrottling::group);
+        const auto share = found != before.end() ? share_of(found->counts, now.counts) : std::nullopt;
+        most = share ? std::max(most.value_or(0), *share) : most;
     }
-    return static_cast<double>(after->throttled_periods - before->throttled_periods) /
-           static_cast<double>(after->periods - before->periods);
+    return most;
 }
 
 }  // namespace stoker

@@ -69,11 +69,17 @@ struct Throttling {
 // cpu.stat of cgroup v1 or v2; empty without a quota.
 std::optional<Throttling> parse_throttling(std::string_view cpu_stat);
 
-// The group that stopped this process most, of its own group and the parents; empty without any quota. `root` replaces
-// "/" in tests.
-std::optional<Throttling> read_throttling(const std::string& root = "");
+struct GroupThrottling {
+    std::string group;  // its folder
+    Throttling counts = {};
+};
 
-// The share of periods in which the group was stopped; empty if no period ended in between.
-std::optional<double> throttled_share(const std::optional<Throttling>& before, const std::optional<Throttling>& after);
+// This process's group and its parents, those with a quota: each of them stops it. `root` replaces "/" in tests.
+std::vector<GroupThrottling> read_throttling(const std::string& root = "");
+
+// The share of periods in which a group was stopped, of the group that was stopped most; empty if no period ended in
+// between.
+std::optional<double> throttled_share(const std::vector<GroupThrottling>& before,
+                                      const std::vector<GroupThrottling>& after);
 
 }  // namespace stoker

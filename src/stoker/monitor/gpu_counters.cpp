@@ -13,7 +13,7 @@ struct Reason {
 constexpr Reason kReasons[] = {
     {0x001, "idle", false},
     {0x002, "clocks set by a user", false},
-    {0x004, "power limit", true},
+    {kPowerLimitReason, "power limit", true},
     {0x008, "hardware slowdown", true},
     {0x010, "slowest GPU of a sync group", true},
     {0x020, "temperature", true},

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "stoker/monitor/cpu_counters.h"
 
@@ -21,7 +22,7 @@ struct HostCounters {
     std::optional<std::int64_t> rss_bytes = {};   // resident memory now
     // The cores that this process may run on, and everything that runs there.
     std::optional<CpuTimes> cores = {};
-    std::optional<Throttling> throttling = {};
+    std::vector<GroupThrottling> throttling = {};    // empty without a quota
     std::optional<std::int64_t> swap_in_bytes = {};  // of the whole machine
 };
 

@@ -83,7 +83,7 @@ HostView compare(const HostReading& before, const HostReading& after) {
 }
 
 HostMonitor::HostMonitor(const std::string& root, const std::string& nvml)
-    : root_(root), nvml_(nvml), before_(read_host(root)) {}
+    : root_(root), nvml_(nvml, root), before_(read_host(root)) {}
 
 HostView HostMonitor::next() {
     HostReading after = read_host(root_);

@@ -23,7 +23,7 @@ struct HostReading {
     std::optional<LoadAverage> load;
     std::optional<Pressure> cpu_pressure;
     std::optional<Pressure> io_pressure;
-    std::optional<Throttling> throttling;
+    std::vector<GroupThrottling> throttling;
     MemoryCounters memory;
     std::vector<DiskCounters> disks;
     std::vector<NetworkCounters> network;
@@ -45,7 +45,7 @@ struct HostView {
     std::optional<LoadAverage> load;
     std::optional<Pressure> cpu_pressure;
     std::optional<Pressure> io_pressure;
-    std::optional<double> throttled;  // share of the quota's periods
+    std::optional<double> throttled;  // share of the quota's periods in which it was used up
     MemoryCounters memory;
     std::optional<double> swap_in_bytes;  // a second
     std::optional<double> swap_out_bytes;

@@ -20,17 +20,27 @@ std::string first_word(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::string> clock_governors(const std::string& root) {
-    std::set<std::string> governors;
+bool ClockPolicy::saves_power() const {
+    if (driver == "intel_pstate" || driver == "amd-pstate-epp") {
+        return preference == "power" || preference == "balance_power";
+    }
+    return governor == "powersave";
+}
+
+std::vector<ClockPolicy> clock_policies(const std::string& root) {
+    std::set<ClockPolicy> policies;
     std::error_code unreadable;  // then there are none
     for (fs::directory_iterator entry(root + "/sys/devices/system/cpu", unreadable), end; entry != end;
          entry.increment(unreadable)) {
         if (entry->path().filename().string().starts_with("cpu")) {
-            governors.insert(first_word(entry->path() / "cpufreq/scaling_governor"));
+            const std::string folder = entry->path() / "cpufreq/";
+            policies.insert({.governor = first_word(folder + "scaling_governor"),
+                             .driver = first_word(folder + "scaling_driver"),
+                             .preference = first_word(folder + "energy_performance_preference")});
         }
     }
-    governors.erase("");
-    return {governors.begin(), governors.end()};
+    policies.erase(ClockPolicy());
+    return {policies.begin(), policies.end()};
 }
 
 std::string chosen_word(std::string_view text) {

@@ -2,6 +2,7 @@
 // absent is what the system does not show.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,8 +11,21 @@
 
 namespace stoker {
 
-// The clock governors of the cores, each once, sorted: "performance". Virtual machines have none.
-std::vector<std::string> clock_governors(const std::string& root = "");
+// How the kernel chooses the clocks of cores.
+struct ClockPolicy {
+    std::string governor;         // "performance", "powersave", "schedutil", ...
+    std::string driver = {};      // "intel_pstate", "amd-pstate-epp", "acpi-cpufreq", ...
+    std::string preference = {};  // of processors that choose the clock themselves: "balance_performance", "power", ...
+
+    auto operator<=>(const ClockPolicy&) const = default;
+
+    // True if the clock stays below what the work asks for. The governor "powersave" does so, except with processors
+    // that choose the clock themselves: there it is the default, and the preference decides.
+    bool saves_power() const;
+};
+
+// The policies of the cores, each once, sorted. Virtual machines have none.
+std::vector<ClockPolicy> clock_policies(const std::string& root = "");
 
 // The chosen word of a text such as "always [madvise] never"; empty without one.
 std::string chosen_word(std::string_view text);

@@ -32,11 +32,11 @@ MemoryCounters read_memory(const std::string& root) {
     if (const auto text = read_counter_file(root + "/proc/pressure/memory")) {
         counters.pressure = parse_pressure(*text);
     }
-    const MemoryLimit limit = memory_limit({.cgroups = root + "/sys/fs/cgroup",
-                                            .own_cgroups = root + "/proc/self/cgroup",
-                                            .meminfo = root + "/proc/meminfo"});
-    if (limit.source == "the cgroup allows") {
-        counters.cgroup_limit = static_cast<std::int64_t>(limit.total);
+    const MemoryLimit limit =
+        cgroup_limit({.cgroups = root + "/sys/fs/cgroup", .own_cgroups = root + "/proc/self/cgroup"});
+    const auto most = static_cast<std::int64_t>(limit.total);
+    if (most > 0 && most < counters.total.value_or(most + 1)) {  // one above the machine's memory limits nothing
+        counters.cgroup_limit = most;
         counters.cgroup_available = static_cast<std::int64_t>(limit.available);
     }
     return counters;

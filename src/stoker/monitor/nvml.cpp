@@ -4,8 +4,13 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <fmt/format.h>
 #include <limits>
+#include <link.h>
+#include <system_error>
+
+#include "stoker/monitor/counter_text.h"
 
 namespace stoker {
 
@@ -22,11 +27,22 @@ struct NvmlMemory {
     unsigned long long used = 0;
 };
 
+// nvmlProcessInfo_v2_t, which nvmlDeviceGetComputeRunningProcesses_v2 and later writes.
 struct NvmlProcess {
     unsigned pid = 0;
     unsigned long long memory = 0;  // all ones if it is not known
     unsigned gpu_instance = 0;
     unsigned compute_instance = 0;
+};
+
+struct NvmlPci {
+    char legacy_bus_id[16] = "";
+    unsigned domain = 0;
+    unsigned bus = 0;
+    unsigned device = 0;
+    unsigned device_id = 0;
+    unsigned subsystem_id = 0;
+    char bus_id[32] = "";
 };
 
 // Functions of one shape share a type: one number of a device, one with a selector before it, two of a device.
@@ -39,7 +55,6 @@ struct NvmlFunctions {
     int (*shutdown)() = nullptr;
     const char* (*error)(int) = nullptr;
     int (*driver)(char*, unsigned) = nullptr;
-    int (*cuda)(int*) = nullptr;
     int (*count)(unsigned*) = nullptr;
     int (*device)(unsigned, NvmlDevice*) = nullptr;
     int (*name)(NvmlDevice, char*, unsigned) = nullptr;
@@ -47,6 +62,7 @@ struct NvmlFunctions {
     int (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
     GetNumber* power = nullptr;  // mW
     GetNumber* power_limit = nullptr;
+    GetPair* power_limits = nullptr;  // that a user may set: least and most
     GetSelected* temperature = nullptr;
     GetSelected* clock = nullptr;
     GetSelected* max_clock = nullptr;
@@ -55,9 +71,13 @@ struct NvmlFunctions {
     GetNumber* width = nullptr;
     GetNumber* max_generation = nullptr;
     GetNumber* max_width = nullptr;
+    GetNumber* gpu_generation = nullptr;
+    int (*pci)(NvmlDevice, NvmlPci*) = nullptr;
     GetSelected* throughput = nullptr;
     GetPair* ecc = nullptr;
     int (*ecc_errors)(NvmlDevice, unsigned type, unsigned counter, unsigned long long*) = nullptr;
+    int (*remapped)(NvmlDevice, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
+                    unsigned* failed) = nullptr;
     GetNumber* persistence = nullptr;
     GetPair* mig = nullptr;
     int (*processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
@@ -65,6 +85,8 @@ struct NvmlFunctions {
 
 namespace {
 
+constexpr int kNotSupported = 3;         // NVML_ERROR_NOT_SUPPORTED
+constexpr int kNoPermission = 4;         // NVML_ERROR_NO_PERMISSION
 constexpr unsigned kSmClock = 1;         // NVML_CLOCK_SM
 constexpr unsigned kGpuTemperature = 0;  // NVML_TEMPERATURE_GPU
 constexpr unsigned kSent = 0;            // NVML_PCIE_UTIL_TX_BYTES
@@ -82,14 +104,14 @@ void find(void* library, Function*& function, std::initializer_list<const char*>
     }
 }
 
-// Newer names first. Old drivers lack some functions, whose values are then absent.
+// Newer names first. Old drivers lack some functions, whose values are then absent. The processes have a _v3 with the
+// entries of _v2, but drivers 535.43 to 535.86 write larger ones there.
 NvmlFunctions find_functions(void* library) {
     NvmlFunctions f;
     find(library, f.init, {"nvmlInit_v2"});
     find(library, f.shutdown, {"nvmlShutdown"});
     find(library, f.error, {"nvmlErrorString"});
     find(library, f.driver, {"nvmlSystemGetDriverVersion"});
-    find(library, f.cuda, {"nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"});
     find(library, f.count, {"nvmlDeviceGetCount_v2"});
     find(library, f.device, {"nvmlDeviceGetHandleByIndex_v2"});
     find(library, f.name, {"nvmlDeviceGetName"});
@@ -97,6 +119,7 @@ NvmlFunctions find_functions(void* library) {
     find(library, f.memory, {"nvmlDeviceGetMemoryInfo"});
     find(library, f.power, {"nvmlDeviceGetPowerUsage"});
     find(library, f.power_limit, {"nvmlDeviceGetEnforcedPowerLimit"});
+    find(library, f.power_limits, {"nvmlDeviceGetPowerManagementLimitConstraints"});
     find(library, f.temperature, {"nvmlDeviceGetTemperature"});
     find(library, f.clock, {"nvmlDeviceGetClockInfo"});
     find(library, f.max_clock, {"nvmlDeviceGetMaxClockInfo"});
@@ -106,12 +129,15 @@ NvmlFunctions find_functions(void* library) {
     find(library, f.width, {"nvmlDeviceGetCurrPcieLinkWidth"});
     find(library, f.max_generation, {"nvmlDeviceGetMaxPcieLinkGeneration"});
     find(library, f.max_width, {"nvmlDeviceGetMaxPcieLinkWidth"});
+    find(library, f.gpu_generation, {"nvmlDeviceGetGpuMaxPcieLinkGeneration"});
+    find(library, f.pci, {"nvmlDeviceGetPciInfo_v3"});
     find(library, f.throughput, {"nvmlDeviceGetPcieThroughput"});
     find(library, f.ecc, {"nvmlDeviceGetEccMode"});
     find(library, f.ecc_errors, {"nvmlDeviceGetTotalEccErrors"});
+    find(library, f.remapped, {"nvmlDeviceGetRemappedRows"});
     find(library, f.persistence, {"nvmlDeviceGetPersistenceMode"});
     find(library, f.mig, {"nvmlDeviceGetMigMode"});
-    find(library, f.processes, {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"});
+    find(library, f.processes, {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"});
     return f;
 }
 
@@ -167,13 +193,49 @@ std::optional<std::vector<GpuProcess>> processes_of(const NvmlFunctions& nvml, N
     return processes;
 }
 
-GpuCounters read_gpu(const NvmlFunctions& nvml, NvmlDevice device, bool pcie_throughput) {
+std::string error_text(const NvmlFunctions& nvml, int status) {
+    const char* text = nvml.error != nullptr ? nvml.error(status) : nullptr;
+    return text != nullptr ? text : fmt::format("error {}", status);
+}
+
+// The lanes of the GPU alone: NVML only knows those that the slot has, too.
+std::optional<std::int64_t> gpu_width(const NvmlFunctions& nvml, NvmlDevice device, const std::string& root) {
+    const auto pci = ask<NvmlPci>(nvml.pci, device);
+    return pci ? read_counter_number(fmt::format("{}/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0/max_link_width", root,
+                                                 pci->domain, pci->bus, pci->device))
+               : std::nullopt;
+}
+
+void read_pcie(const NvmlFunctions& nvml, NvmlDevice device, const std::string& root, GpuCounters& gpu) {
+    gpu.pcie = link(ask<unsigned>(nvml.generation, device), ask<unsigned>(nvml.width, device));
+    gpu.pcie_max = link(ask<unsigned>(nvml.max_generation, device), ask<unsigned>(nvml.max_width, device));
+    gpu.pcie_gpu_generation = integer(ask<unsigned>(nvml.gpu_generation, device));
+    gpu.pcie_gpu_width = gpu_width(nvml, device, root);
+}
+
+void read_memory_errors(const NvmlFunctions& nvml, NvmlDevice device, GpuCounters& gpu) {
+    gpu.ecc = mode_now(nvml.ecc, device);
+    gpu.ecc_uncorrected = integer(ask<unsigned long long>(nvml.ecc_errors, device, kUncorrected, kSinceLoad));
+    gpu.ecc_corrected = integer(ask<unsigned long long>(nvml.ecc_errors, device, kCorrected, kSinceLoad));
+    unsigned rows = 0;
+    unsigned pending = 0;
+    unsigned failed = 0;
+    if (nvml.remapped != nullptr && nvml.remapped(device, &rows, &rows, &pending, &failed) == 0) {
+        gpu.remap_pending = pending != 0;
+        gpu.remap_failed = failed != 0;
+    }
+}
+
+GpuCounters read_gpu(const NvmlFunctions& nvml, NvmlDevice device, const std::string& root, bool pcie_throughput) {
     GpuCounters gpu;
     char name[96] = "";
-    if (nvml.name != nullptr && nvml.name(device, name, sizeof name) == 0) {
-        name[sizeof name - 1] = '\0';
-        gpu.name = name;
+    const int status = nvml.name != nullptr ? nvml.name(device, name, sizeof name) : kNotSupported;
+    if (status != 0 && status != kNotSupported) {
+        gpu.problem = error_text(nvml, status);
+        return gpu;
     }
+    name[sizeof name - 1] = '\0';
+    gpu.name = name;
     if (const auto used = ask<NvmlUtilization>(nvml.utilization, device)) {
         gpu.busy = 0.01 * used->gpu;
         gpu.memory_busy = 0.01 * used->memory;
@@ -184,43 +246,58 @@ GpuCounters read_gpu(const NvmlFunctions& nvml, NvmlDevice device, bool pcie_thr
     }
     gpu.power_watts = scaled(ask<unsigned>(nvml.power, device), 1e-3);
     gpu.power_limit_watts = scaled(ask<unsigned>(nvml.power_limit, device), 1e-3);
+    unsigned least = 0;
+    unsigned most = 0;
+    if (nvml.power_limits != nullptr && nvml.power_limits(device, &least, &most) == 0) {
+        gpu.power_limit_max_watts = 1e-3 * most;
+    }
     gpu.celsius = integer(ask<unsigned>(nvml.temperature, device, kGpuTemperature));
     gpu.sm_mhz = integer(ask<unsigned>(nvml.clock, device, kSmClock));
     gpu.sm_max_mhz = integer(ask<unsigned>(nvml.max_clock, device, kSmClock));
     gpu.clock_reasons = ask<unsigned long long>(nvml.clock_reasons, device);
-    gpu.pcie = link(ask<unsigned>(nvml.generation, device), ask<unsigned>(nvml.width, device));
-    gpu.pcie_max = link(ask<unsigned>(nvml.max_generation, device), ask<unsigned>(nvml.max_width, device));
+    read_pcie(nvml, device, root, gpu);
     if (pcie_throughput) {  // in KB/s
         gpu.pcie_received_bytes = scaled(ask<unsigned>(nvml.throughput, device, kReceived), 1e3);
         gpu.pcie_sent_bytes = scaled(ask<unsigned>(nvml.throughput, device, kSent), 1e3);
     }
-    gpu.ecc = mode_now(nvml.ecc, device);
-    gpu.ecc_uncorrected = integer(ask<unsigned long long>(nvml.ecc_errors, device, kUncorrected, kSinceLoad));
-    gpu.ecc_corrected = integer(ask<unsigned long long>(nvml.ecc_errors, device, kCorrected, kSinceLoad));
+    read_memory_errors(nvml, device, gpu);
     gpu.persistence = is_on(ask<unsigned>(nvml.persistence, device));
     gpu.mig = mode_now(nvml.mig, device);
     gpu.processes = processes_of(nvml, device);
     return gpu;
 }
 
+// The driver's files are named by their version: libnvidia-ml.so.1 is a link to libnvidia-ml.so.570.86.15.
+std::string version_of_file(void* library) {
+    link_map* map = nullptr;
+    if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) {
+        return "";
+    }
+    std::error_code error;
+    const std::string name = std::filesystem::canonical(map->l_name, error).filename();
+    const std::string start = "libnvidia-ml.so.";
+    const std::string version = name.starts_with(start) ? name.substr(start.size()) : "";
+    return version.find('.') != std::string::npos ? version : "";
+}
+
 }  // namespace
 
 // The library stays open: the driver may have started threads in it.
-Nvml::Nvml(const std::string& library) {
+Nvml::Nvml(const std::string& library, const std::string& root) : root_(root) {
     void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
         problem_ = fmt::format("no NVIDIA driver ({} was not found)", library);
         return;
     }
     installed_ = true;
+    file_version_ = version_of_file(handle);
     auto functions = std::make_unique<NvmlFunctions>(find_functions(handle));
     if (functions->init == nullptr || functions->count == nullptr || functions->device == nullptr) {
         problem_ = fmt::format("{} is not NVIDIA's management library", library);
         return;
     }
     if (const int status = functions->init(); status != 0) {
-        const char* text = functions->error != nullptr ? functions->error(status) : nullptr;
-        problem_ = fmt::format("NVML does not start: {}", text != nullptr ? text : fmt::format("error {}", status));
+        problem_ = fmt::format("NVML does not start: {}", error_text(*functions, status));
         return;
     }
     functions_ = std::move(functions);
@@ -235,24 +312,24 @@ Nvml::~Nvml() {
 std::string Nvml::driver_version() const {
     char text[96] = "";
     if (!functions_ || functions_->driver == nullptr || functions_->driver(text, sizeof text) != 0) {
-        return "";
+        return file_version_;
     }
     text[sizeof text - 1] = '\0';
     return text;
-}
-
-int Nvml::cuda_version() const {
-    return functions_ ? ask<int>(functions_->cuda).value_or(0) : 0;
 }
 
 std::vector<GpuCounters> Nvml::read(bool pcie_throughput) const {
     std::vector<GpuCounters> gpus;
     const unsigned count = functions_ ? ask<unsigned>(functions_->count).value_or(0) : 0;
     for (unsigned i = 0; i < count; ++i) {
-        if (const auto device = ask<NvmlDevice>(functions_->device, i)) {  // none that this user may not open
-            gpus.push_back(read_gpu(*functions_, *device, pcie_throughput));
-            gpus.back().index = static_cast<int>(i);
+        NvmlDevice device = nullptr;
+        const int status = functions_->device(i, &device);
+        if (status == kNoPermission) {
+            continue;  // another user's, or one that this container may not open
         }
+        gpus.push_back(status == 0 ? read_gpu(*functions_, device, root_, pcie_throughput)
+                                   : GpuCounters{.problem = error_text(*functions_, status)});
+        gpus.back().index = static_cast<int>(i);
     }
     return gpus;
 }

@@ -14,8 +14,8 @@ struct NvmlFunctions;
 
 class Nvml {
   public:
-    // Opens `library`. Does not throw: see problem().
-    explicit Nvml(const std::string& library = "libnvidia-ml.so.1");
+    // Opens `library`. Does not throw: see problem(). `root` replaces "/" in tests.
+    explicit Nvml(const std::string& library = "libnvidia-ml.so.1", const std::string& root = "");
     Nvml(const Nvml&) = delete;
     Nvml& operator=(const Nvml&) = delete;
     ~Nvml();
@@ -26,17 +26,17 @@ class Nvml {
     // False without the library: this machine, or this container, has no driver.
     bool installed() const { return installed_; }
 
-    // "570.86.15"; empty if it is not known.
+    // Of the driver's libraries: "570.86.15"; empty if it is not known. From the file's name where NVML does not start.
     std::string driver_version() const;
 
-    // The CUDA version of the driver: 1000 * major + 10 * minor; 0 if it is not known.
-    int cuda_version() const;
-
-    // All GPUs that this process may see. The throughput of PCIe costs 40 ms a GPU, so it is read on request.
+    // All GPUs that this process may see; one that does not answer has a `problem`. The throughput of PCIe costs 40 ms
+    // a GPU, so it is read on request.
     std::vector<GpuCounters> read(bool pcie_throughput) const;
 
   private:
     std::unique_ptr<NvmlFunctions> functions_;  // none if there is a problem
+    std::string root_;
+    std::string file_version_;
     std::string problem_;
     bool installed_ = false;
 };

@@ -53,6 +53,16 @@ fs::path disk_folder(const Mount& mount, const std::string& root) {
     return fs::exists(folder / "partition", error) ? folder.parent_path() : folder;
 }
 
+// True if /sys names the maker of virtual machines or a cloud's network storage as the disk's.
+bool is_virtual(const fs::path& disk) {
+    static constexpr std::array<std::string_view, 5> kNames = {"QEMU", "VMware", "Msft", "Google",
+                                                               "Amazon Elastic Block Store"};
+    const std::string maker = read_counter_file(disk / "device/vendor").value_or("");  // of SCSI disks
+    const std::string model = read_counter_file(disk / "device/model").value_or("");
+    return std::ranges::any_of(
+        kNames, [&](std::string_view name) { return maker.starts_with(name) || model.starts_with(name); });
+}
+
 bool is_below(const fs::path& path, const fs::path& folder) {
     return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
@@ -120,7 +130,7 @@ Storage storage_of(const fs::path& path, const std::string& root) {
     }
     storage.device = disk.filename();
     const auto rotates = read_counter_number(disk / "queue/rotational");
-    if (storage.device.starts_with("vd") || storage.device.starts_with("xvd")) {  // of virtio, of Xen
+    if (storage.device.starts_with("vd") || storage.device.starts_with("xvd") || is_virtual(disk)) {  // virtio, Xen
         storage.kind = StorageKind::virtual_disk;
     } else if (rotates) {
         const StorageKind solid = storage.device.starts_with("nvme") ? StorageKind::nvme : StorageKind::ssd;

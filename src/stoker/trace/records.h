@@ -104,12 +104,12 @@ struct IntervalEntry {
     std::optional<std::int64_t> rss_bytes = {};   // at the end
     std::optional<std::int64_t> read_bytes = {};  // from storage, past the page cache
     std::optional<std::int64_t> major_faults = {};
-    std::optional<std::int64_t> device_bytes = {};  // peak of LibTorch's allocator
+    std::optional<std::int64_t> device_bytes = {};  // most that tensors took since the process began
     // The host: shares of the time of its cores, in [0, 1].
     std::optional<double> busy_share = {};
     std::optional<double> iowait_share = {};
     std::optional<double> steal_share = {};
-    std::optional<double> throttled_share = {};  // of the time, in which the container's quota held the process back
+    std::optional<double> throttled_share = {};  // of the periods of the container's quota, in which it was used up
     std::optional<double> swap_in_bytes_per_second = {};
 };
 

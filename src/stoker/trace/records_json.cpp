@@ -29,7 +29,10 @@ Json json_of(const PhaseTimes& times) {
 }
 
 Json json_of(const StageTimes& times) {
-    Json json = {{"samples", times.samples}, {"cpu", microseconds(times.cpu)}};
+    Json json = {{"samples", times.samples}};
+    if (times.cpu.count() != 0) {  // workers = 0: the training thread loads, and its CPU time is not measured
+        json["cpu"] = microseconds(times.cpu);
+    }
     for (std::size_t i = 0; i < kStages; ++i) {
         json[std::string(stage_name(static_cast<Stage>(i)))] = microseconds(times.times[i]);
     }

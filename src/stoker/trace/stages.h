@@ -1,6 +1,7 @@
 // The loader workers' time per stage of making a sample. Each worker has its own table; readers sum them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -46,6 +47,17 @@ struct StageTimes {
         cpu -= other.cpu;
         samples -= other.samples;
         return *this;
+    }
+    // Of a difference of two readings: lowers `blocked`, so that the stages together take at most `most`, the time
+    // between the readings times the workers. A worker's wait is added when it ends, long after the first reading of an
+    // interval that it began before.
+    void limit_blocked(std::chrono::duration<double> most) {
+        auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(most);
+        for (const Stage stage : {Stage::read, Stage::entropy, Stage::pixels, Stage::augment}) {
+            left -= (*this)[stage];
+        }
+        std::chrono::nanoseconds& blocked = (*this)[Stage::blocked];
+        blocked = std::clamp(blocked, std::chrono::nanoseconds{0}, std::max(left, std::chrono::nanoseconds{0}));
     }
 };
 

@@ -52,12 +52,28 @@ double value_or_gap(const std::optional<double>& value) {
     return value.value_or(std::nan(""));
 }
 
+std::vector<CurvePoint> step_points(const std::vector<StepLine>& steps, bool has_loss) {
+    std::vector<CurvePoint> points;
+    for (const StepLine& step : steps) {
+        if (has_loss && step.loss) {
+            points.push_back({static_cast<double>(step.step), *step.loss});
+        } else if (!has_loss && step.seconds > 0) {
+            points.push_back({static_cast<double>(step.step), static_cast<double>(step.samples) / step.seconds});
+        }
+    }
+    return points;
+}
+
 // The smoothed series, and behind it the unsmoothed one if `light`.
-void add_steps(Panel& panel, const CurveRun& run, std::size_t color, std::vector<CurvePoint> points, bool light) {
+void add_steps(Panel& panel, const CurveRun& run, std::size_t color, bool has_loss, bool light) {
     constexpr double kWindows = 120;
+    std::vector<CurvePoint> points = step_points(run.metrics.steps, has_loss);
     const double window = static_cast<double>(points.size()) / kWindows;
     std::vector<CurvePoint> smooth = smoothed(points, window);
     if (light && window > 1) {
+        if (!run.metrics.peaks.empty()) {
+            points = step_points(run.metrics.peaks, has_loss);
+        }
         panel.series.push_back({.name = run.name, .points = std::move(points), .color = color, .look = Look::light});
     }
     panel.series.push_back({.name = run.name, .points = std::move(smooth), .color = color});
@@ -74,15 +90,7 @@ Panel step_panel(std::span<const CurveRun> runs) {
                 .may_be_log = has_loss};
     constexpr std::size_t kMostLight = 3;  // more would cover each other
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        std::vector<CurvePoint> points;
-        for (const StepLine& step : runs[i].metrics.steps) {
-            if (has_loss && step.loss) {
-                points.push_back({static_cast<double>(step.step), *step.loss});
-            } else if (!has_loss && step.seconds > 0) {
-                points.push_back({static_cast<double>(step.step), static_cast<double>(step.samples) / step.seconds});
-            }
-        }
-        add_steps(panel, runs[i], i, std::move(points), runs.size() <= kMostLight);
+        add_steps(panel, runs[i], i, has_loss, runs.size() <= kMostLight);
     }
     std::stable_partition(panel.series.begin(), panel.series.end(),
                           [](const Series& series) { return series.look == Look::light; });

@@ -10,6 +10,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/track/line_file.h"
+#include "stoker/track/step_thinner.h"
 
 namespace stoker {
 namespace {
@@ -34,7 +35,13 @@ class LineReader {
         return parse(line);
     }
 
-    LineError finish() { return last_step_.empty() ? std::nullopt : parse(last_step_); }
+    LineError finish() {
+        if (wanted_ == MetricLines::curves) {
+            metrics_.steps = thinner_.means();
+            metrics_.peaks = thinner_.peaks();
+        }
+        return last_step_.empty() ? std::nullopt : parse(last_step_);
+    }
 
   private:
     LineError parse(std::string_view line) {
@@ -65,6 +72,10 @@ class LineReader {
         }
         if (json.contains("loss")) {
             good = read_number(json, "loss", out.loss.emplace()) && good;
+        }
+        if (good && wanted_ == MetricLines::curves) {
+            thinner_.add(out);
+            return true;
         }
         return good && keep(metrics_.steps, out, &StepLine::step);
     }
@@ -124,6 +135,7 @@ class LineReader {
 
     Metrics& metrics_;
     MetricLines wanted_;
+    StepThinner thinner_{kMostCurveSteps};
     std::string last_step_;
 };
 

@@ -2,6 +2,7 @@
 // process leaves it, is ignored; anything else that Stoker did not write is an error.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -33,15 +34,19 @@ struct EpochLine {
 
 struct Metrics {
     std::vector<StepLine> steps;  // ascending; of several lines for a step, the last
+    std::vector<StepLine> peaks;  // MetricLines::curves: the extremes of groups of steps; empty if none are grouped
     std::vector<EpochLine> epochs;
     bool cut = false;  // the last line was truncated and is left out
 
     std::int64_t last_step() const;  // 0 if there is none
 };
 
+inline constexpr std::size_t kMostCurveSteps = std::size_t{1} << 16;
+
 enum class MetricLines {
     all,
     last_step,  // all epochs, but only the last step: ten times as fast
+    curves,     // all epochs; more than kMostCurveSteps steps are grouped (StepThinner), so any run fits into 20 MB
 };
 
 // Throws IoError if the file cannot be read, and DataError for a line that is not a metric.

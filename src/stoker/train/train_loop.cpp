@@ -44,7 +44,7 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
       optimizer_(plan.model->trainable_parameters(), plan.recipe.optimizer, kernel),
       step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.device), plan.group.get()),
       copier_(plan.device),
-      intervals_(*plan.train_loader),
+      intervals_(*plan.train_loader, [&plan] { return peak_device_bytes(plan.device); }),
       mixup_cutmix_({.mixup = plan.recipe.train.mixup,
                      .cutmix = plan.recipe.train.cutmix,
                      .classes = plan.classes,
@@ -62,7 +62,7 @@ bool TrainLoop::run(const FitOptions& options) {
         stopped = !train_epoch(options) || !finish_epoch(options);
     }
     if (stopped && !options.out.empty()) {
-        save();
+        save(/*last=*/true);
     } else if (stopped && options.on_record) {
         record_losses(/*last=*/true);
     }
@@ -179,7 +179,7 @@ void TrainLoop::after_step(const Batch& batch, double lr, const FitOptions& opti
                          .loss = known_loss()});
     }
     if (!options.out.empty() && !train.checkpoint_every.epochs && steps_ % train.checkpoint_every.count == 0) {
-        save();
+        save(/*last=*/false);
     }
 }
 
@@ -214,7 +214,7 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
     recorder_.epoch(result, steps_);
     const Interval& every = plan_.recipe.train.checkpoint_every;
     if (!options.out.empty() && (finished() || (every.epochs && result.epoch % every.count == 0))) {
-        save();
+        save(/*last=*/false);
     }
     if (options.on_epoch) {
         options.on_epoch(result);
@@ -247,10 +247,13 @@ std::optional<Evaluation> TrainLoop::evaluate_epoch(const FitOptions& options) {
 }
 
 void TrainLoop::record_losses(bool last) {
-    const PhaseSpan sync(account_, Phase::sync);  // the losses are complete when the device has done its steps
     const char* const before = std::exchange(unsavable_, "the losses of its last steps are not all recorded");
     const auto start = Account::Clock::now();
-    std::vector<double> losses = step_.take_losses();
+    std::vector<double> losses;
+    {
+        const PhaseSpan span(account_, Phase::sync);  // the losses are complete when the device has done its steps
+        losses = step_.take_losses();
+    }
     const std::chrono::nanoseconds waited = Account::Clock::now() - start;
     std::vector<StepResult> steps = std::exchange(pending_, {});
     if (!plan_.group->alone() && !steps.empty()) {
@@ -275,19 +278,37 @@ void TrainLoop::record_losses(bool last) {
 }
 
 void TrainLoop::record_facts() {
-    recorder_.records(ranks_.gather_lines(to_json_line(run_facts(plan_, step_, optimizer_), steps_) + "\n"));
+    facts_ = run_facts(plan_, step_, optimizer_);
+    recorder_.records(ranks_.gather_lines(to_json_line(facts_, steps_) + "\n"));
 }
 
-// With several ranks every call ends an interval, because all of them must take part.
+// Of several ranks each ends its own intervals, and all take part in every exchange.
 void TrainLoop::record_interval(std::span<const StepResult> steps, std::chrono::nanoseconds sync, bool last) {
-    if (steps.empty() || !accounting()) {
+    if (!accounting() || (steps.empty() && !last)) {
         return;
     }
-    const bool alone = plan_.group->alone();
-    if (const auto interval = intervals_.add(steps, sync, last || !alone)) {
-        const PhaseSpan span(account_, alone ? Phase::sync : Phase::communication);
-        recorder_.records(ranks_.gather_lines(to_json_line(*interval, plan_.group->rank()) + "\n"));
+    std::string lines = changed_facts();
+    if (const auto interval = intervals_.add(steps, sync, last)) {
+        lines += to_json_line(*interval, plan_.group->rank()) + "\n";
     }
+    if (!plan_.group->alone()) {
+        const PhaseSpan span(account_, Phase::communication);
+        lines = ranks_.gather_lines(lines);
+    }
+    recorder_.records(lines);
+}
+
+// A facts line if the form of the step has changed: a CUDA graph is captured in an early step, and a step that ran out
+// of memory is split.
+std::string TrainLoop::changed_facts() {
+    const std::string compiled = step_.compiled();
+    const int accumulate = static_cast<int>(step_.accumulate());
+    if (compiled == facts_.train.compiled && accumulate == facts_.train.accumulate) {
+        return "";
+    }
+    facts_.train.compiled = compiled;
+    facts_.train.accumulate = accumulate;
+    return to_json_line(facts_, steps_) + "\n";
 }
 
 std::optional<double> TrainLoop::known_loss() const {
@@ -354,7 +375,7 @@ void TrainLoop::save_on_request(const FitOptions& options) {
         return;
     }
     if (!saved()) {
-        save();
+        save(/*last=*/false);
     }
     requests_.answered = requests_.newest;
     requests_.answered_at = std::chrono::steady_clock::now();
@@ -392,9 +413,9 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
     return evaluation;
 }
 
-void TrainLoop::save() {
+void TrainLoop::save(bool last) {
     const PhaseSpan span(account_, Phase::checkpoint);
-    record_losses(/*last=*/false);
+    record_losses(last);
     write_checkpoint();
     plan_.group->barrier();  // writing may take rank 0 longer than the timeout of a step's communication
 }
@@ -405,7 +426,7 @@ std::string TrainLoop::save_after_failure() {
     }
     try {
         if (plan_.group->alone()) {  // several ranks would have to merge their losses
-            record_losses(/*last=*/false);
+            record_losses(/*last=*/true);
         }
         if (unsavable_ == nullptr && !pending_.empty()) {
             unsavable_ = "the losses of its last steps are not summed over the processes";

@@ -47,6 +47,7 @@ class TrainLoop {
     std::vector<at::Tensor> tensors();
     // Reads the losses that are still on the device and records their steps. Throws InvalidArgument for a loss that is
     // not finite, where train.stop_at_nan says so, and DataError where the ranks together exceed the bad-sample budget.
+    // `last`: also ends the interval that is open.
     void record_losses(bool last);
     // For a run that fails: records the losses, and saves the state after the last whole step if it is not saved yet.
     // Returns why it could not, or an empty text. Does not throw, and does not wait for other ranks.
@@ -76,11 +77,12 @@ class TrainLoop {
     void add_bad_samples(std::span<const BadSample> samples, const Dataset& dataset);
     std::optional<double> known_loss() const;
     void record_interval(std::span<const StepResult> steps, std::chrono::nanoseconds sync, bool last);
+    std::string changed_facts();
     bool interrupted(const FitOptions& options);
     int own_request(const FitOptions& options);
     std::vector<double> val_losses() const;
     [[noreturn]] void refuse_loss(const StepResult& step, double loss) const;
-    void save();
+    void save(bool last);
     void save_on_request(const FitOptions& options);
     bool save_wanted() const { return requests_.newest > requests_.answered; }
     void write_checkpoint();
@@ -107,6 +109,7 @@ class TrainLoop {
     Step step_;
     DeviceCopier copier_;
     IntervalRecorder intervals_;
+    RunFacts facts_;  // as they were last recorded
     const MixupCutmixOptions mixup_cutmix_;
     std::int64_t steps_ = 0;
     std::vector<EpochResult> epochs_;  // finished ones

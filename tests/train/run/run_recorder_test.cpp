@@ -124,6 +124,31 @@ TEST(RunRecorder, AFinishedRunKeepsItsDocument) {
     EXPECT_THAT(finish(document(11, "new", "11"), true), Not(HasSubstr("old"))) << "of another run";
 }
 
+TEST(RunRecorder, AStepLeavesOutPhasesThatTookNoTime) {
+    RunRecorder recorder;
+    std::string line;
+    recorder.listen([&](const std::string& text) { line = text; });
+    StepResult step{
+        .step = 1, .epoch = 1, .samples = 16, .lr = 0.5, .batch_hash = 7, .record = {}, .ready = 3, .copy_bytes = 9};
+    step.record.times[static_cast<std::size_t>(Phase::wait)] = std::chrono::microseconds(20);
+    step.record.times[static_cast<std::size_t>(Phase::step)] = std::chrono::microseconds(5);
+    recorder.step(step, 0.25);
+    EXPECT_EQ(line, R"({"type":"step","schema":1,"step":1,"epoch":1,"samples":16,"loss":0.25,"lr":0.5,)"
+                    R"("batch_hash":"0000000000000007","ready":3,"copy_bytes":9,"us":{"wait":20,"step":5}})");
+}
+
+TEST(RunRecorder, TheDocumentDoesNotWaitForTheCurves) {
+    const TempDir folder;
+    RunRecorder recorder;
+    recorder.set_folder(folder / "run");
+    recorder.create("seed = 5\n");
+    write_steps(recorder, 1, 3);
+    fs::create_directories(folder / "run/curves.svg");  // which can then not be written
+    EXPECT_THROW(recorder.finish("{}", /*was_finished=*/false), IoError);
+    EXPECT_EQ(read_text(folder / "run/account.json"), "{}\n");
+    EXPECT_THAT(read_text(folder / "run/metrics.jsonl"), HasSubstr(R"("step":3)"));
+}
+
 TEST(RunRecorder, WithoutAFolderNothingIsWritten) {
     RunRecorder recorder;
     recorder.set_folder("");

@@ -138,6 +138,7 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
                       .account = times,
                       .workers = loader.stats().workers};
     result.workers -= workers;
+    result.workers.limit_blocked(loader.workers() * std::chrono::duration<double>(times.total()));
     if (sums[5] > 0) {  // a rank without samples does not know the number of classes
         result.top5 = sums[2] / sums[3];
     }

@@ -1,6 +1,5 @@
 #include "stoker/train/run/interval_recorder.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace stoker {
@@ -26,16 +25,6 @@ void set_counters(IntervalEntry& entry, const HostCounters& before, const HostCo
     entry.swap_in_bytes_per_second = mean.swap_in_bytes;
 }
 
-// A worker's time is added when its task ends or begins, which may be long after the interval in which it was idle.
-void limit_blocked(StageTimes& workers, double most_seconds) {
-    using Seconds = std::chrono::duration<double>;
-    const std::chrono::nanoseconds busy =
-        workers[Stage::read] + workers[Stage::entropy] + workers[Stage::pixels] + workers[Stage::augment];
-    const auto most = std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(most_seconds)) - busy;
-    workers[Stage::blocked] =
-        std::clamp(workers[Stage::blocked], std::chrono::nanoseconds{0}, std::max(most, std::chrono::nanoseconds{0}));
-}
-
 }  // namespace
 
 // Epochs that are shorter than an interval read no counters: two readings would be a visible share of them.
@@ -58,13 +47,18 @@ std::optional<IntervalEntry> IntervalRecorder::add(std::span<const StepResult> s
             entry_.host.times[i] += step.record.times[i];
         }
     }
+    if (!steps.empty()) {
+        entry_.syncs.resize(1, {.place = "losses"});
+        ++entry_.syncs[0].count;
+        entry_.syncs[0].us += static_cast<double>(sync.count()) / 1000;
+    }
     const bool is_short = entry_.host.total() < kShortest;
     if (entry_.first_step == 0 || (!last && is_short)) {
         return std::nullopt;
     }
     IntervalEntry done = std::exchange(entry_, {});
     done.seconds = std::chrono::duration<double>(done.host.total()).count();
-    done.syncs = {{.place = "losses", .count = 1, .us = static_cast<double>(sync.count()) / 1000}};
+    done.device_bytes = peak_memory_();
     const StageTimes workers = loader_.stats().workers;
     done.workers.emplace(workers);
     *done.workers -= workers_;
@@ -77,7 +71,7 @@ std::optional<IntervalEntry> IntervalRecorder::add(std::span<const StepResult> s
         start_ = now;
         short_ = false;
     }
-    limit_blocked(*done.workers, loader_.workers() * done.seconds);
+    done.workers->limit_blocked(loader_.workers() * std::chrono::duration<double>(done.seconds));
     return done;
 }
 

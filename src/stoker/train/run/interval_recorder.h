@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "stoker/monitor/host_counters.h"
 #include "stoker/pipeline/loader.h"
@@ -15,17 +17,22 @@ namespace stoker {
 
 class IntervalRecorder {
   public:
+    // Returns the most bytes of the device that LibTorch's tensors have taken; empty: not known.
+    using PeakMemory = std::function<std::optional<std::int64_t>()>;
+
     // `loader` must outlive this object.
-    explicit IntervalRecorder(const Loader& loader) : loader_(loader) {}
+    IntervalRecorder(const Loader& loader, PeakMemory peak_memory)
+        : loader_(loader), peak_memory_(std::move(peak_memory)) {}
 
     // Begins an interval. What has happened since the last one belongs to none.
     void begin();
     // Adds steps and the wait for their losses. Returns the interval and begins the next one if this one is long
-    // enough for its counters, or if `last`.
+    // enough for its counters, or if `last` and it has a step.
     std::optional<IntervalEntry> add(std::span<const StepResult> steps, std::chrono::nanoseconds sync, bool last);
 
   private:
     const Loader& loader_;
+    PeakMemory peak_memory_;
     std::optional<HostCounters> start_;  // empty in short epochs
     bool short_ = false;                 // the interval before had no counters
     StageTimes workers_;                 // at the start

@@ -9,6 +9,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/url_secrets.h"
+#include "stoker/bridge/device.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/cuda/cuda_device.h"
 #include "stoker/io/byte_file.h"
@@ -86,7 +87,7 @@ DataFacts data_facts(const TrainPlan& plan) {
                     .cache = recipe.cache,
                     .decode = recipe.decode};
     if (!plan.device.is_cpu()) {
-        facts.pinned = recipe.pin_memory;
+        facts.pinned = slot_allocator(plan.device, recipe.pin_memory).pinned();
     }
     probe_samples(*plan.data.train, facts);
     return facts;
@@ -119,6 +120,19 @@ DeviceFacts device_facts(const at::Device& device) {
 }
 
 }  // namespace
+
+std::optional<DeviceMemory> device_memory(const at::Device& device) {
+    try {
+        return device.is_cuda() ? std::optional(torch_cuda().memory(device)) : std::nullopt;
+    } catch (const Unsupported&) {
+        return std::nullopt;
+    }
+}
+
+std::optional<std::int64_t> peak_device_bytes(const at::Device& device) {
+    const std::optional<DeviceMemory> memory = device_memory(device);
+    return memory ? std::optional(memory->peak_allocated) : std::nullopt;
+}
 
 RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& optimizer) {
     const Recipe& recipe = plan.recipe;

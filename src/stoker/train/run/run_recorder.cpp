@@ -19,26 +19,29 @@ double seconds(std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
 }
 
-// {"type": "step", "schema": 1, "step", "epoch", "samples", "loss", "lr", "batch_hash", "us": {phase: N}}, with null
-// for a loss that is not finite. Formatted without a JSON object, because it is written for every step.
+// {"type": "step", "schema": 1, "step", "epoch", "samples", "loss", "lr", "batch_hash", "ready", "copy_bytes",
+// "us": {phase: N}}, with null for a loss that is not finite and without phases that took no time. Formatted without a
+// JSON object, because it is written for every step. "us" comes last: track/metrics_file knows a whole line by its end.
 std::string json_line(const StepResult& result, double loss) {
     std::string line = fmt::format(
-        R"({{"type":"step","schema":{},"step":{},"epoch":{},"samples":{},"loss":{},"lr":{},"batch_hash":"{:016x}",)"
-        R"("us":{{)",
+        R"({{"type":"step","schema":{},"step":{},"epoch":{},"samples":{},"loss":{},"lr":{},"batch_hash":"{:016x}")",
         StepRecord::kVersion, result.step, result.epoch, result.samples,
         std::isfinite(loss) ? fmt::to_string(loss) : "null", result.lr, result.batch_hash);
-    for (std::size_t i = 0; i < kPhases; ++i) {
-        fmt::format_to(std::back_inserter(line), R"({}"{}":{})", i == 0 ? "" : ",", phase_name(static_cast<Phase>(i)),
-                       result.record.times[i].count() / 1000);
-    }
-    line += '}';
     if (result.ready) {
         fmt::format_to(std::back_inserter(line), R"(,"ready":{})", *result.ready);
     }
     if (result.copy_bytes) {
         fmt::format_to(std::back_inserter(line), R"(,"copy_bytes":{})", *result.copy_bytes);
     }
-    return line + '}';
+    line += R"(,"us":{)";
+    const char* separator = "";
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        if (const auto us = result.record.times[i].count() / 1000; us != 0) {
+            fmt::format_to(std::back_inserter(line), R"({}"{}":{})", std::exchange(separator, ","),
+                           phase_name(static_cast<Phase>(i)), us);
+        }
+    }
+    return line + "}}";
 }
 
 // {"type": "epoch", "schema": 1, "step", then the keys of to_json(EpochResult)}
@@ -181,11 +184,8 @@ void RunRecorder::flush() {
 }
 
 void RunRecorder::draw_curves() {
-    if (events_) {
-        flush();
-    }
     const CurveRun curve{.name = folder_->path().filename().string(),
-                         .metrics = read_metrics(folder_->path() / kMetricsFile)};
+                         .metrics = read_metrics(folder_->path() / kMetricsFile, MetricLines::curves)};
     if (!curve.metrics.steps.empty()) {
         write_file(folder_->path() / kCurves, curves_svg(std::span(&curve, 1)));
     }
@@ -210,8 +210,11 @@ std::string RunRecorder::finish(const std::string& document, bool was_finished) 
         stored = reuse_document(folder_->read_account(), document);
     }
     if (stored.empty()) {  // or the run was killed after its last checkpoint
+        if (events_) {
+            flush();
+        }
+        folder_->write_account(document);  // before the curves, which take seconds after a long run
         draw_curves();
-        folder_->write_account(document);
         stored = document;
     }
     events_.reset();
@@ -223,6 +226,7 @@ void RunRecorder::fail(const std::string& reason, bool trained) {
     on_record_ = nullptr;
     try {
         if (events_) {
+            flush();
             draw_curves();
         }
     } catch (const std::exception&) {  // the caller is about to throw the error that ended the run

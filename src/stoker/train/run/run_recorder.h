@@ -26,7 +26,6 @@ class RunRecorder {
     std::string lock_problem() const { return folder_ ? folder_->lock_problem() : ""; }
     // Is called with every line of metrics.jsonl, also where there is no folder; null: nobody.
     void listen(std::function<void(const std::string& line)> on_record) { on_record_ = std::move(on_record); }
-    bool heard() const { return on_record_ != nullptr; }
 
     // True between `create` or `resume` and `finish` or `fail`.
     bool recording() const { return events_.has_value(); }

@@ -1,0 +1,49 @@
+// Intervals sum what happened between two readings of the counters, and each begins anew.
+#include "stoker/train/run/interval_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include "train/support.h"
+
+namespace stoker {
+namespace {
+
+using namespace std::chrono_literals;
+
+StepResult step_of(std::int64_t number, std::chrono::nanoseconds time) {
+    StepResult step{.step = number, .record = {}};
+    step.record.times[static_cast<std::size_t>(Phase::forward)] = time;
+    return step;
+}
+
+TEST(IntervalRecorder, SumsTheWaitsOfAnInterval) {
+    const TrainPlan plan = plan_training(testing::small_recipe(1), testing::small_data(), nullptr, /*resumes=*/false,
+                                         std::make_shared<Group>());
+    std::optional<std::int64_t> peak;
+    IntervalRecorder recorder(*plan.train_loader, [&] { return peak; });
+    recorder.begin();
+    const StepResult first = step_of(1, 100ms);
+    EXPECT_FALSE(recorder.add({&first, 1}, 1ms, /*last=*/false)) << "too short for its counters";
+    const StepResult second = step_of(2, 200ms);
+    const auto whole = recorder.add({&second, 1}, 2ms, /*last=*/false);
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(whole->first_step, 1);
+    ASSERT_EQ(whole->syncs.size(), 1u);
+    EXPECT_EQ(whole->syncs[0].count, 2);
+    EXPECT_EQ(whole->syncs[0].us, 3000);
+    EXPECT_EQ(whole->device_bytes, std::nullopt);
+
+    peak = 1 << 20;
+    const StepResult third = step_of(3, 1ms);
+    EXPECT_FALSE(recorder.add({&third, 1}, 4ms, /*last=*/false));
+    const auto rest = recorder.add({}, 0ms, /*last=*/true);
+    ASSERT_TRUE(rest) << "the end of an epoch has no further steps";
+    EXPECT_EQ(rest->first_step, 3);
+    EXPECT_EQ(rest->syncs.at(0).count, 1);
+    EXPECT_EQ(rest->syncs.at(0).us, 4000);
+    EXPECT_EQ(rest->device_bytes, 1 << 20);
+    EXPECT_FALSE(recorder.add({}, 0ms, /*last=*/true)) << "no step since";
+}
+
+}  // namespace
+}  // namespace stoker
