@@ -7,21 +7,11 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/process_memory.h"
+#include "stoker/bridge/device_memory.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/run/rank_checks.h"
 
 namespace stoker {
-namespace {
-
-std::optional<DeviceMemory> memory_of(const at::Device& device) {
-    try {
-        return device.is_cuda() ? std::optional(torch_cuda().memory(device)) : std::nullopt;
-    } catch (const Unsupported&) {
-        return std::nullopt;  // a build without libstoker_torch_cuda.so
-    }
-}
-
-}  // namespace
 
 Trainer::Trainer(const Recipe& recipe, bool resumes, std::shared_ptr<Group> group)
     : Trainer(recipe, open_data(recipe.data), nullptr, OptimizerKernel::fused, resumes, std::move(group)) {}
@@ -139,7 +129,7 @@ TrainResult Trainer::result(const FitOptions& options, bool interrupted) {
             .workers = plan_.train_loader->stats().workers,
             .peak_rss_mb = peak_rss_mb(),
             .device = plan_.device.str(),
-            .memory = memory_of(plan_.device),
+            .memory = device_memory(plan_.device),
             .compiled = loop_.step().compiled(),
             .workers_used = plan_.train_loader->workers(),
             .threads = at::get_num_threads(),
