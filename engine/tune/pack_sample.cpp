@@ -47,15 +47,23 @@ PackResult pack_within(const Dataset& dataset, const fs::path& target, PackOptio
     return pack(dataset, target, options);
 }
 
-// How many of `samples` fit.
+bool is_useless(const PackResult& packed, const std::string& codec) {
+    return packed.samples == 0 || (codec == "dct" && !packed.codecs.contains("dct"));
+}
+
+// How many of `samples` fit; 0 where the codec has no use for a few of them.
 std::int64_t fitting(const std::shared_ptr<const Dataset>& dataset, std::int64_t samples, const fs::path& target,
-                     const PackOptions& options, const PackLimits& limits, std::int64_t least) {
+                     const std::string& codec, const PackOptions& options, const PackLimits& limits,
+                     std::int64_t least) {
     const auto begin = Clock::now();
     const PackResult few =
         pack_within(*part_of(dataset, std::min(samples, kFewSamples)), target, options, limits.seconds);
     std::error_code ignored;
     fs::remove_all(target, ignored);
-    const auto packed = static_cast<double>(std::max<std::int64_t>(few.samples, 1));
+    if (is_useless(few, codec)) {
+        return 0;
+    }
+    const auto packed = static_cast<double>(few.samples);
     const double bytes = static_cast<double>(few.bytes_out) / packed;
     const double most = std::min(limits.bytes / bytes, limits.seconds / (seconds_since(begin) / packed));
     const auto fit = static_cast<std::int64_t>(std::min(static_cast<double>(samples), most));
@@ -76,15 +84,19 @@ std::optional<PackedPart> pack_part(const Recipe& recipe, const std::string& cod
     const std::shared_ptr<const Dataset> all = open_dataset(recipe.data.train, Split::train, open_options(recipe.data));
     const PackOptions options = options_of(recipe, codec);
     if (samples > 0 && std::isfinite(limits.bytes + limits.seconds)) {
-        samples = fitting(all, std::min(samples, all->size()), folder / ("few-" + codec + ".stk"), options, limits,
-                          recipe.data.batch_size);
+        samples = fitting(all, std::min(samples, all->size()), folder / ("few-" + codec + ".stk"), codec, options,
+                          limits, recipe.data.batch_size);
+        if (samples == 0) {
+            return std::nullopt;
+        }
     }
     const PackResult packed = pack_within(*part_of(all, samples), folder / (codec + ".stk"), options, limits.seconds);
-    const bool useless = codec == "dct" && !packed.codecs.contains("dct");
-    if (useless || packed.samples == 0) {
+    if (is_useless(packed, codec)) {
         return std::nullopt;
     }
-    drop_from_page_cache(packed.path);
+    if (samples > 0) {
+        drop_from_page_cache(packed.path, /*write=*/true);
+    }
     return PackedPart{.path = packed.path,
                       .bytes_per_sample = static_cast<double>(packed.bytes_out) / static_cast<double>(packed.samples)};
 }

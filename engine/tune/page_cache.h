@@ -5,7 +5,8 @@
 
 namespace stoker::cli {
 
-// Writes what is not on the disk yet, then drops a file, or all files of a folder. What cannot be dropped stays.
-void drop_from_page_cache(const std::filesystem::path& path);
+// Drops a file, or all files of a folder. Pages that are not on the disk yet stay, unless `write` puts them there
+// first.
+void drop_from_page_cache(const std::filesystem::path& path, bool write = false);
 
 }  // namespace stoker::cli

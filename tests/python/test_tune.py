@@ -126,7 +126,8 @@ def test_a_trial_says_why_it_failed(slow):
     with Trial(slow, "--set", "data.train=/no/such/data") as trial:
         assert "/no/such/data" in trial.facts["error"] and "\n" not in trial.facts["error"]
         assert trial.facts["memory"] is False
-    with Trial(slow, "--set", "data.memory=1MiB", "--set", "data.batch_size=100000") as trial:
+    large = [word for key in ("batch_size", "epoch_samples") for word in ("--set", f"data.{key}=1500000")]
+    with Trial(slow, *large, "--set", "data.memory=64MiB") as trial:
         assert trial.facts["memory"] is True
     assert trial.process.returncode == 1
 

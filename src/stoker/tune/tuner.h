@@ -44,7 +44,7 @@ struct TuneOptions {
 
 // A change that was tried. Factors of throughput, against the recipe with all changes that were kept before.
 struct TriedChange {
-    std::vector<RecipeChange> change;      // empty for packing that was not kept: its file is gone
+    std::vector<RecipeChange> change;       // empty for packing that was not kept: its file is gone
     std::vector<std::string> before = {};   // the values of the changed keys, as TOML
     std::string pack_codec = {};            // not empty: packing the data with this codec
     std::optional<double> predicted = {};   // empty: what it costs could not be measured
