@@ -278,7 +278,7 @@ class Tuner {
     }
 
     std::optional<PackedPart> pack(Variant& variant) const {
-        const std::optional<PackedPart> packed = options_.pack_sample(
+        std::optional<PackedPart> packed = options_.pack_sample(
             {.codec = variant.pack_codec, .samples = sample_count(), .seconds = kPackShare * seconds_left()});
         if (packed) {
             variant.sample = packed->path;
