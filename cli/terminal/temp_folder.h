@@ -10,13 +10,15 @@
 
 namespace stoker::cli {
 
-// A new folder under TMPDIR, named `prefix` and six random characters. The destructor removes it with its contents.
+// A new folder under `parent`, or TMPDIR, named `prefix` and six random characters. The destructor removes it with its
+// contents.
 class TempFolder {
   public:
     // Throws IoError if the folder cannot be created.
-    explicit TempFolder(const std::string& prefix) {
+    explicit TempFolder(const std::string& prefix, const std::filesystem::path& parent = {}) {
         std::error_code error;
-        std::string name = (std::filesystem::temp_directory_path(error) / (prefix + "-XXXXXX")).string();
+        const auto folder = parent.empty() ? std::filesystem::temp_directory_path(error) : parent;
+        std::string name = (folder / (prefix + "-XXXXXX")).string();
         if (error || mkdtemp(name.data()) == nullptr) {
             throw errno_error(error ? "TMPDIR" : name, "a folder for temporary files", error ? error.value() : errno);
         }

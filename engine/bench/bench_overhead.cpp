@@ -14,6 +14,7 @@
 #include "cli/terminal/table.h"
 #include "cli/terminal/temp_folder.h"
 #include "engine/commands.h"
+#include "engine/ranks.h"
 #include "engine/tune/trial_data.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/rng.h"
@@ -67,7 +68,6 @@ class Blocks {
         finish();
         const bool over = std::chrono::duration<double>(Clock::now() - first_).count() > seconds_;
         if (over && block_ == 0 && std::ssize(ratios_) >= kLeastPairs) {
-            set_(true);
             return false;
         }
         begin();
@@ -76,6 +76,8 @@ class Blocks {
 
     // Of the time with the account to the time without, pair by pair.
     const std::vector<double>& ratios() const { return ratios_; }
+    // Of a step without the account: the median of the blocks.
+    double step_ms() const { return median(off_ms_); }
 
   private:
     // Blocks come in fours: off on on off, or on off off on.
@@ -92,6 +94,9 @@ class Blocks {
 
     void finish() {
         times_[on() ? 1 : 0] = std::chrono::duration<double>(Clock::now() - start_).count();
+        if (!on()) {
+            off_ms_.push_back(1000 * times_[0] / steps_);
+        }
         if (block_ % 2 == 1) {
             ratios_.push_back(times_[1] / times_[0]);
         }
@@ -106,6 +111,7 @@ class Blocks {
     Clock::time_point start_ = {};
     std::array<double, 2> times_ = {};  // off, on
     std::vector<double> ratios_;
+    std::vector<double> off_ms_;
     int warm_up_ = kWarmUpSteps;
     int done_ = 0;
     int block_ = 0;
@@ -135,7 +141,8 @@ Recipe recipe_of(const Options& options, Part part, std::int64_t batch) {
 
 void train(const Recipe& recipe, const std::atomic<int>& stop, const std::function<bool(const at::Device&)>& step) {
     const TempFolder folder("stoker-overhead");
-    Trainer trainer(recipe, open_train_data(recipe.data));
+    Trainer trainer(recipe, open_train_data(recipe.data), nullptr, OptimizerKernel::fused, /*resumes=*/false,
+                    std::make_shared<Group>());
     std::atomic<int> end = 0;
     trainer.fit({.out = folder.path() / "run",  // the records are written, too
                  .on_step =
@@ -196,6 +203,7 @@ struct Row {
     double milliseconds = 0;  // of a step, as wanted
     bool busy = false;        // other threads keep all cores busy
     std::int64_t batch = 0;
+    double step_ms = 0;     // measured, without what the row is about
     Estimate cost = {};     // share of the time: 0.002 is 0.2 %
     Estimate control = {};  // the same without a difference
     std::size_t pairs = 0;
@@ -205,13 +213,13 @@ Estimate share(const Estimate& ratio) {
     return {.low = ratio.low - 1, .median = ratio.median - 1, .high = ratio.high - 1};
 }
 
-std::vector<double> ratios_of(const Options& options, Row& row, const std::atomic<int>& stop,
-                              const std::function<void(bool)>& set) {
+Blocks run_blocks(const Options& options, const Row& row, const std::atomic<int>& stop,
+                  const std::function<void(bool)>& set) {
     const int steps = std::clamp(static_cast<int>(1000 * kBlockSeconds / row.milliseconds), kLeastSteps, kMostSteps);
     Blocks blocks(options.seconds, steps, set);
     const BusyCores cores(row.busy);
     train(recipe_of(options, row.part, row.batch), stop, [&](const at::Device& device) { return blocks.step(device); });
-    return blocks.ratios();
+    return blocks;
 }
 
 // Kineto starts and ends between the blocks, so that its recording is measured and not the set-up.
@@ -231,12 +239,18 @@ class Recording {
     KinetoSession session_;
 };
 
-std::vector<double> costs_of(const Options& options, Row& row, const std::atomic<int>& stop) {
+// Switches off and on. Afterwards the account is on and nothing is recorded.
+Blocks switched_blocks(const Options& options, const Row& row, const std::atomic<int>& stop) {
     if (row.part == Part::account) {
-        return ratios_of(options, row, stop, set_accounting);
+        const struct Restore {
+            ~Restore() { set_accounting(true); }
+        } restore{};
+        return run_blocks(options, row, stop, set_accounting);
     }
     Recording recording(pick_device(options.device));
-    return ratios_of(options, row, stop, [&](bool on) { recording.set(on); });
+    Blocks blocks = run_blocks(options, row, stop, [&](bool on) { recording.set(on); });
+    recording.set(false);
+    return blocks;
 }
 
 std::string_view name_of(Part part) {
@@ -246,10 +260,11 @@ std::string_view name_of(Part part) {
 void measure(const Options& options, Row& row, const std::atomic<int>& stop) {
     print_stderr("{}: steps of {} ms{}, batches of {}\n", name_of(row.part), row.milliseconds,
                  row.busy ? ", all cores busy" : "", row.batch);
-    const std::vector<double> ratios = costs_of(options, row, stop);
-    row.pairs = ratios.size();
-    row.cost = share(median_interval(ratios));
-    row.control = share(median_interval(ratios_of(options, row, stop, [](bool) {})));
+    const Blocks blocks = switched_blocks(options, row, stop);
+    row.pairs = blocks.ratios().size();
+    row.step_ms = blocks.step_ms();
+    row.cost = share(median_interval(blocks.ratios()));
+    row.control = share(median_interval(run_blocks(options, row, stop, [](bool) {}).ratios()));
 }
 
 std::string percent(const Estimate& estimate) {
@@ -264,6 +279,7 @@ void print_json(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
         list.push_back({{"part", name_of(row.part)},
                         {"step_ms", row.milliseconds},
+                        {"measured_step_ms", row.step_ms},
                         {"all_cores_busy", row.busy},
                         {"batch_size", row.batch},
                         {"pairs", row.pairs},
@@ -278,6 +294,7 @@ void print_table(const std::vector<Row>& rows) {
     Table table;
     table.column("", Table::Align::left);
     table.column("step");
+    table.column("measured");
     table.column("cores", Table::Align::left);
     table.column("pairs");
     table.column("cost");
@@ -286,15 +303,17 @@ void print_table(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
         const std::string_view below = row.cost.high < kLimit ? "below 1 %" : "not shown to be below 1 %";
         table.row({std::string(name_of(row.part)), fmt::format("{} ms", row.milliseconds),
-                   row.busy ? "all busy" : "free", fmt::to_string(row.pairs), percent(row.cost), percent(row.control),
-                   row.part == Part::account ? std::string(below) : ""});
+                   fmt::format("{:.2f} ms", row.step_ms), row.busy ? "all busy" : "free", fmt::to_string(row.pairs),
+                   percent(row.cost), percent(row.control), row.part == Part::account ? std::string(below) : ""});
     }
     print_lines(table.text());
     print_stdout("Shares of the time of a step: medians of pairs with 95 % intervals.\n");
 }
 
 int run(const Options& options) {
+    require_one_rank("stoker bench overhead");
     return run_interruptible([&](const std::atomic<int>& stop) {
+        const OtherLoad load;
         std::vector<Row> rows;
         for (const double milliseconds : options.steps) {
             const std::int64_t batch = calibrate(options, Part::account, milliseconds, stop);
@@ -310,6 +329,7 @@ int run(const Options& options) {
             measure(options, row, stop);
         }
         options.json ? print_json(rows) : print_table(rows);
+        load.warn();
         return 0;
     });
 }

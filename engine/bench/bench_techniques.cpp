@@ -1,6 +1,8 @@
 // stoker bench techniques: what each technique gains on a recipe's own data and model: alone against a plain baseline
 // (one thread does everything, float32, no fused kernels), and added to all before it.
+#include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,10 +13,12 @@
 #include "cli/terminal/table.h"
 #include "cli/terminal/temp_folder.h"
 #include "engine/commands.h"
+#include "engine/ranks.h"
 #include "engine/tune/open_trial.h"
 #include "engine/tune/pack_sample.h"
 #include "stoker/recipe/values.h"
 #include "stoker/tune/contender.h"
+#include "stoker/tune/variants.h"
 
 namespace stoker::cli {
 namespace {
@@ -49,9 +53,26 @@ struct Technique {
     std::optional<Gain> added = {};
 };
 
-const std::vector<std::string> kPlain = {"data.workers=0",     "data.prefetch=1",      "data.pin_memory=false",
-                                         "data.cache=none",    "train.precision=fp32", "train.channels_last=false",
-                                         "train.accumulate=1", "train.compile=none"};
+const std::vector<std::string> kPlain = {
+    "data.workers=0",    "data.prefetch=1",      "data.pin_memory=false",     "data.cache=none",
+    "train.threads=1",   "train.precision=fp32", "train.channels_last=false", "train.accumulate=1",
+    "train.compile=none"};
+
+std::string key_of(const std::string& set) {
+    return set.substr(0, set.find('='));
+}
+
+// A key of a technique would be overwritten.
+void require_other_keys(const std::vector<std::string>& sets) {
+    for (const std::string& set : sets) {
+        if (std::ranges::find(kPlain, key_of(set), key_of) != kPlain.end()) {
+            throw InvalidArgument({.where = "--set",
+                                   .expected = "a key that no technique changes",
+                                   .got = key_of(set),
+                                   .hint = "the plain baseline has " + fmt::format("{}", fmt::join(kPlain, ", "))});
+        }
+    }
+}
 
 class Bench {
   public:
@@ -59,7 +80,7 @@ class Bench {
         : options_(options), recipe_(recipe), open_(open), folder_(folder), plain_(open_, spec_of({}, false)) {}
 
     std::vector<Technique> run() {
-        print_stderr("plain: workers = 0, no prefetching, float32, no fused kernels\n");
+        print_stderr("plain: one thread, no prefetching, float32, no fused kernels\n");
         plain_gain_ = gain_of(plain_.measure(options_.seconds), {});
         facts_ = plain_.facts();
         std::vector<Technique> techniques = list();
@@ -74,10 +95,15 @@ class Bench {
             if (!technique.alone) {
                 continue;
             }
-            all.insert(all.end(), technique.sets.begin(), technique.sets.end());
-            fused = fused || technique.fused_optimizer;
+            std::vector<std::string> with = all;
+            with.insert(with.end(), technique.sets.begin(), technique.sets.end());
+            const bool with_fused = fused || technique.fused_optimizer;
             print_stderr("{}: added to those before\n", technique.name);
-            technique.added = measure(technique, all, fused);
+            technique.added = measure(technique, with, with_fused);
+            if (technique.added) {
+                all = std::move(with);
+                fused = with_fused;
+            }
         }
         return techniques;
     }
@@ -121,6 +147,7 @@ class Bench {
         std::vector<Technique> all = {
             {.name = "prefetch", .sets = {"data.workers=1", "data.prefetch=3"}},
             {.name = "workers", .sets = {"data.workers=" + cores}},
+            {.name = "threads", .sets = {"train.threads=" + cores}},
             {.name = "pinned memory", .sets = {"data.pin_memory=true"}, .why_not = gpu},
             {.name = "copy stream",
              .why_not = gpu.empty() ? "copies run on the stream of the step; there is no other" : gpu},
@@ -137,8 +164,7 @@ class Bench {
     }
 
     std::string without_convolutions() const {
-        const bool mlp = recipe_.model.name == "mlp" && recipe_.model.script.empty() && recipe_.model.exported.empty();
-        return mlp ? "needs a model with convolutions" : "";
+        return has_convolutions(recipe_.model) ? "" : "needs a model with convolutions";
     }
 
     // A step that stays eager says why.
@@ -184,7 +210,7 @@ Json json_of(const std::optional<Gain>& gain) {
         return nullptr;
     }
     return {{"factor", gain->factor.median},
-            {"interval", {gain->factor.low, gain->factor.high}},
+            {"interval", gain->factor.has_interval() ? Json{gain->factor.low, gain->factor.high} : Json(nullptr)},
             {"images_per_second", gain->rate},
             {"peak_rss_mb", gain->peak_rss_mb},
             {"device_bytes", gain->device_bytes ? Json(*gain->device_bytes) : Json(nullptr)}};
@@ -238,6 +264,8 @@ void print_table(const Bench& bench, const std::vector<Technique>& techniques) {
 }
 
 int run(const Options& options) {
+    require_one_rank("stoker bench techniques");
+    require_other_keys(options.sets);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     return run_interruptible([&](const std::atomic<int>& stop) {
         const TempFolder folder("stoker-techniques");

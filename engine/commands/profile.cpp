@@ -1,7 +1,6 @@
 // stoker profile: trains a few steps of a recipe under LibTorch's profiler, says what holds them up, and writes the
 // profile in the formats of other tools.
 #include <algorithm>
-#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "cli/terminal/signals.h"
 #include "engine/commands.h"
 #include "engine/commands/profile_report.h"
+#include "engine/ranks.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/diagnose/diagnose.h"
@@ -133,22 +133,6 @@ int profile(const Options& options, const std::shared_ptr<Group>& group) {
     return status_of(run);
 }
 
-int run(const Options& options) {
-    std::signal(SIGPIPE, SIG_IGN);
-    const std::shared_ptr<Group> group = join_group();
-    try {
-        return profile(options, group);
-    } catch (const RankLost&) {
-        group->leave("");
-        throw;
-    } catch (const std::exception& error) {
-        if (!group->leave(error.what())) {
-            return 1;  // another rank prints the same error
-        }
-        throw;
-    }
-}
-
 }  // namespace
 
 Command add_profile(CLI::App& app) {
@@ -170,7 +154,9 @@ Command add_profile(CLI::App& app) {
             "  stoker profile recipes/digits.toml --set train.compile=none --sort memory --group-by shape\n"
             "The folder holds a trace for ui.perfetto.dev, TensorBoard and HolisticTraceAnalysis, call stacks for\n"
             "speedscope, flamegraph.pl and snakeviz, and tables of operators and memory (docs/profile.md).");
-    return [options] { return run(*options); };
+    return [options] {
+        return run_in_group([&](const std::shared_ptr<Group>& group) { return profile(*options, group); });
+    };
 }
 
 }  // namespace stoker::cli

@@ -11,7 +11,6 @@
 #include "cli/terminal/table.h"
 #include "stoker/base/byte_text.h"
 #include "stoker/base/pluralize.h"
-#include "stoker/profile/event_tree.h"
 
 namespace stoker::cli {
 namespace {
@@ -48,10 +47,9 @@ void add_operator_table_options(CLI::App& app, OperatorTableOptions& options) {
     add_number(app, "--rows", options.rows, "rows of that table to print", 0, 100'000);
 }
 
-std::string operator_table(const Profile& profile, const OperatorTableOptions& options, bool fused) {
+std::string operator_table(const ProfiledRun& run, const OperatorTableOptions& options) {
     constexpr std::size_t kWidest = 60;
-    const std::vector<EventNode> nodes = event_tree(profile);
-    std::vector<OperatorStats> rows = key_averages(profile, nodes, *group_by(options.group_by));
+    std::vector<OperatorStats> rows = key_averages(run.profile, run.nodes, *group_by(options.group_by));
     sort_operators(rows, *operator_column(options.sort));
     const auto any = [&](auto member) {
         return std::ranges::any_of(rows, [&](const auto& row) { return row.*member != 0; });
@@ -93,12 +91,14 @@ std::string operator_table(const Profile& profile, const OperatorTableOptions& o
         }
         table.row(cells);
     }
-    const std::string hint =
-        fused ? "the step is fused: --set train.compile=none profiles it operator by operator\n" : "";
+    const std::string hint = run.result.compiled == "fused"
+                                 ? "the step is fused: --set train.compile=none profiles it operator by operator\n"
+                                 : "";
     if (rows.empty()) {
         return "\nno operator of LibTorch ran in the recorded steps\n" + hint;
     }
-    std::string text = fmt::format("\noperators of {}\n{}", pluralize(profile.recorded_steps(), "step"), table.text());
+    std::string text =
+        fmt::format("\noperators of {}\n{}", pluralize(run.profile.recorded_steps(), "step"), table.text());
     if (shown < rows.size()) {
         text += fmt::format("and {} more; --rows shows them\n", with_commas(static_cast<double>(rows.size() - shown)));
     }
@@ -107,8 +107,7 @@ std::string operator_table(const Profile& profile, const OperatorTableOptions& o
 
 std::string profile_report(const ProfiledRun& run, const Diagnosis& diagnosis, const OperatorTableOptions& options,
                            std::span<const ProfileFile> files) {
-    std::string text = diagnosis_text(run.records, diagnosis) +
-                       operator_table(run.profile, options, run.result.compiled == "fused") + "\n";
+    std::string text = diagnosis_text(run.records, diagnosis) + operator_table(run, options) + "\n";
     for (const ProfileFile& file : files) {
         text += fmt::format("{}: {}\n", file.path.string(), file.purpose);
     }

@@ -22,8 +22,7 @@ struct OperatorTableOptions {
 void add_operator_table_options(CLI::App& app, OperatorTableOptions& options);
 
 // "operators of 10 steps", one a row. Columns without a value in any row are left out.
-// `fused`: the step itself runs no operators of LibTorch.
-std::string operator_table(const Profile& profile, const OperatorTableOptions& options, bool fused);
+std::string operator_table(const ProfiledRun& run, const OperatorTableOptions& options);
 
 std::string profile_report(const ProfiledRun& run, const Diagnosis& diagnosis, const OperatorTableOptions& options,
                            std::span<const ProfileFile> files);

@@ -1,8 +1,8 @@
 // stoker train: reads a recipe, runs the trainer, prints progress and results. SIGINT, SIGTERM and SIGHUP end the run
 // after the current step, with a checkpoint; after SIGUSR1 it writes one and goes on.
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +16,7 @@
 #include "cli/terminal/signals.h"
 #include "engine/commands.h"
 #include "engine/commands/report.h"
+#include "engine/ranks.h"
 #include "stoker/base/error.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
@@ -379,22 +380,6 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
     return result.interrupted ? 128 + result.signal : 0;
 }
 
-int run(const Options& options) {
-    std::signal(SIGPIPE, SIG_IGN);  // training continues if stdout or stderr is a closed pipe
-    const std::shared_ptr<Group> group = join_group();
-    try {
-        return train(options, group);
-    } catch (const RankLost&) {
-        group->leave("");
-        throw;
-    } catch (const std::exception& error) {
-        if (!group->leave(error.what())) {
-            return 1;  // another rank prints the same error
-        }
-        throw;
-    }
-}
-
 }  // namespace
 
 Command add_train(CLI::App& app) {
@@ -414,7 +399,8 @@ Command add_train(CLI::App& app) {
         "SIGINT (Ctrl-C), SIGTERM or SIGHUP ends the run after the current step, with a checkpoint and exit status\n"
         "128 + N for signal N. SIGUSR1, which Slurm can send before the time limit, writes a checkpoint, and the run\n"
         "goes on.");
-    return [options] { return run(*options); };
+    return
+        [options] { return run_in_group([&](const std::shared_ptr<Group>& group) { return train(*options, group); }); };
 }
 
 }  // namespace stoker::cli

@@ -9,6 +9,9 @@
 #include "cli/terminal/print.h"
 #include "engine/commands.h"
 #include "engine/tune/trial_data.h"
+#include "stoker/base/memory_limit.h"
+#include "stoker/bridge/out_of_memory.h"
+#include "stoker/bridge/torch_error.h"
 
 namespace stoker::cli {
 namespace {
@@ -37,8 +40,10 @@ int run(const Options& options) {
     } catch (const std::exception& error) {
         using Json = nlohmann::json;
         const std::string reason = error.what();  // LibTorch's has a backtrace below
-        answer(
-            Json{{"error", reason.substr(0, reason.find('\n'))}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+        const bool memory = is_out_of_memory(error) || dynamic_cast<const OutOfMemory*>(&error) != nullptr ||
+                            dynamic_cast<const MemoryError*>(&error) != nullptr;
+        const Json failure = {{"error", reason.substr(0, reason.find('\n'))}, {"memory", memory}};
+        answer(failure.dump(-1, ' ', false, Json::error_handler_t::replace));
         return 1;
     }
 }

@@ -14,6 +14,7 @@
 #include "cli/terminal/table.h"
 #include "cli/terminal/temp_folder.h"
 #include "engine/commands.h"
+#include "engine/ranks.h"
 #include "engine/tune/open_trial.h"
 #include "engine/tune/pack_sample.h"
 #include "stoker/base/file.h"
@@ -23,6 +24,7 @@
 #include "stoker/recipe/recipe_edit.h"
 #include "stoker/recipe/schema.h"
 #include "stoker/recipe/values.h"
+#include "stoker/tune/packing.h"
 
 namespace stoker::cli {
 namespace {
@@ -96,15 +98,22 @@ Json value_of(const std::string& toml) {
     return value.is_discarded() ? Json(toml) : value;
 }
 
+Json interval_of(const Estimate& estimate) {
+    return estimate.has_interval() ? Json{estimate.low, estimate.high} : Json(nullptr);
+}
+
 Json document_of(const Recipe& recipe, const TriedChange& tried) {
     Json change = Json::object();
     for (const RecipeChange& each : tried.change) {
         change[each.key] = value_of(each.value);
     }
-    Json document = {{"change", change}, {"predicted", tried.predicted}, {"measured", nullptr}, {"interval", nullptr}};
+    Json document = {{"change", change},
+                     {"predicted", tried.predicted ? Json(*tried.predicted) : Json(nullptr)},
+                     {"measured", nullptr},
+                     {"interval", nullptr}};
     if (tried.measured) {
         document["measured"] = tried.measured->median;
-        document["interval"] = {tried.measured->low, tried.measured->high};
+        document["interval"] = interval_of(*tried.measured);
     }
     if (!tried.reason.empty()) {
         document["reason"] = tried.reason;
@@ -123,23 +132,23 @@ void print_json(const Recipe& recipe, const std::string& output, const TuneResul
         }
         return documents;
     };
-    print_document({{"baseline", result.baseline},
-                    {"tuned", result.tuned},
-                    {"gain", result.gain ? Json{{"measured", result.gain->median},
-                                                {"interval", {result.gain->low, result.gain->high}}}
-                                         : Json(nullptr)},
-                    {"kept", list(result.kept)},
-                    {"rolled_back", list(result.rolled_back)},
-                    {"suggested", list(result.suggested)},
-                    {"recipe", output.empty() ? Json(nullptr) : Json(output)},
-                    {"seconds", result.seconds},
-                    {"interrupted", result.interrupted}});
+    print_document(
+        {{"baseline", result.baseline},
+         {"tuned", result.tuned},
+         {"gain", result.gain ? Json{{"measured", result.gain->median}, {"interval", interval_of(*result.gain)}}
+                              : Json(nullptr)},
+         {"kept", list(result.kept)},
+         {"rolled_back", list(result.rolled_back)},
+         {"suggested", list(result.suggested)},
+         {"recipe", output.empty() ? Json(nullptr) : Json(output)},
+         {"seconds", result.seconds},
+         {"interrupted", result.interrupted}});
 }
 
 void add_rows(Table& table, const Recipe& recipe, const std::vector<TriedChange>& changes, const std::string& outcome) {
     for (const TriedChange& tried : changes) {
         table.row({tried.pack_codec.empty() ? text_of(tried.change) : pack_command(recipe, tried),
-                   fmt::format("{:.2f}x", tried.predicted),
+                   tried.predicted ? fmt::format("{:.2f}x", *tried.predicted) : "",
                    tried.measured ? fmt::format("{:.2f}x", tried.measured->median) : "",
                    tried.measured && tried.measured->has_interval()
                        ? fmt::format("{:.2f} to {:.2f}", tried.measured->low, tried.measured->high)
@@ -166,16 +175,18 @@ void print_table(const Recipe& recipe, const std::string& output, const TuneResu
                  output.empty() ? "nothing was written" : fmt::format("written to {}", output));
 }
 
-std::optional<PackedSample> pack_for_trial(const Recipe& recipe, const std::string& codec, std::int64_t samples,
-                                           const fs::path& folder) {
+std::optional<PackedPart> pack_for_trial(const Recipe& recipe, const PackRequest& request, const fs::path& folder) {
+    constexpr double kMostBytes = 4.0 * (1 << 30);
+    constexpr double kShareOfFree = 0.5;
     try {
-        const auto packed = pack_part(recipe, codec, samples, folder);
-        return packed ? std::optional(
-                            PackedSample{.path = packed->path.string(), .bytes_per_sample = packed->bytes_per_sample})
-                      : std::nullopt;
+        const auto free = static_cast<double>(fs::space(folder).available);
+        return pack_part(recipe, request.codec, request.samples, folder,
+                         {.bytes = std::min(kMostBytes, kShareOfFree * free), .seconds = request.seconds});
     } catch (const Interrupted&) {
         throw TrialStopped();
     } catch (const Error& error) {
+        throw TrialFailed(error.what());
+    } catch (const fs::filesystem_error& error) {
         throw TrialFailed(error.what());
     }
 }
@@ -188,24 +199,6 @@ void require_editable(const std::string& text, const Options& options, const Rec
         edits.push_back({.key = key, .value = value, .comment = "a comment"});
     }
     edit_recipe(text, edits, options.recipe);
-}
-
-// Takes the change that packs the data out of those that were kept. An earlier one with another codec is replaced.
-std::optional<TriedChange> take_packed(TuneResult& result) {
-    std::optional<TriedChange> packed;
-    for (auto kept = result.kept.begin(); kept != result.kept.end();) {
-        if (kept->pack_codec.empty()) {
-            ++kept;
-            continue;
-        }
-        if (packed) {
-            packed->reason = fmt::format("--codec {} is faster", kept->pack_codec);
-            result.rolled_back.push_back(std::move(*packed));
-        }
-        packed = std::move(*kept);
-        kept = result.kept.erase(kept);
-    }
-    return packed;
 }
 
 // Writes what was found, and returns the file's name. Where nothing was found, a file that exists stays as it is: then
@@ -222,47 +215,58 @@ std::string write_tuned(const Options& options, const Recipe& recipe, const std:
 }
 
 // Writes the recipe, then packs all of the data if that was kept, and writes the recipe again. Packing can take long
-// and fail: until it is done it is a suggestion.
+// and fail: then `result` is what holds without it.
 void write_and_pack(const Options& options, const Recipe& recipe, const std::string& text, TuneResult& result,
                     std::string& written) {
-    std::optional<TriedChange> change = take_packed(result);
-    if (change) {
-        result.suggested.push_back(*change);
-    }
-    const bool packs = change && !result.interrupted;
-    if (!packs || !result.kept.empty()) {
+    const std::optional<Packing> packing = take_packing(result);
+    if (!packing) {
         written = write_tuned(options, recipe, text, result);
-    }
-    if (!packs) {
         return;
     }
-    print_stderr("packing {} with --codec {} into {}\n", recipe.data.train, change->pack_codec, options.pack);
-    const auto packed = pack_part(recipe, change->pack_codec, 0, options.pack);
-    change->change = {{"data.train", toml_string(packed.value().path.string())}};
-    result.suggested.pop_back();
-    result.kept.push_back(std::move(*change));
+    TuneResult whole = result;
+    suggest(result, *packing);
+    if (result.interrupted || !result.kept.empty()) {
+        written = write_tuned(options, recipe, text, result);
+    }
+    if (result.interrupted) {
+        return;
+    }
+    const std::string& codec = packing->change.pack_codec;
+    print_stderr("packing {} with --codec {} into {}\n", recipe.data.train, codec, options.pack);
+    const auto packed = pack_part(recipe, codec, 0, options.pack);
+    keep(whole, *packing, {{"data.train", toml_string(packed.value().path.string())}});
+    result = std::move(whole);
     written = write_tuned(options, recipe, text, result);
 }
 
+// Checks the folder for packed data before the search.
+void prepare_pack_folder(const Options& options, const Recipe& recipe) {
+    if (options.pack.empty()) {
+        return;
+    }
+    require_outside_data(options.pack, {recipe.data.train});
+    require_writable_folder(options.pack);
+    require_packable(recipe, options.pack);
+    fs::create_directories(options.pack);
+}
+
 int run(const Options& options) {
+    require_one_rank("stoker tune");
     const Allowed allowed = parse_allowed(options.allow);
     const double budget = parse_budget(options.budget);
     const std::string text = read_text(options.recipe);
     const Recipe recipe = read_recipe(options.recipe, options.sets);
     require_editable(text, options, recipe);
     require_writable_file(options.output);
-    if (!options.pack.empty()) {
-        require_writable_folder(options.pack);
-    }
+    prepare_pack_folder(options, recipe);
     return run_interruptible([&](const std::atomic<int>& stop) {
         announce_interrupt("stoker: ending the search; what was found is kept");
-        const TempFolder folder("stoker-tune");
+        const TempFolder folder("stoker-tune", options.pack);  // on the disk that packed data will be on
         const TuneOptions tune_options{
             .budget_seconds = budget,
             .allowed = allowed,
             .keep_packed = !options.pack.empty(),
-            .pack_sample = [&](const std::string& codec,
-                               std::int64_t samples) { return pack_for_trial(recipe, codec, samples, folder.path()); },
+            .pack_sample = [&](const PackRequest& request) { return pack_for_trial(recipe, request, folder.path()); },
             .on_progress = [](const std::string& line) { print_stderr("{}\n", line); }};
         TuneResult result;
         try {

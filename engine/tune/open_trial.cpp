@@ -9,7 +9,8 @@
 namespace stoker::cli {
 
 OpenTrial trial_opener(const std::string& recipe_path, const std::atomic<int>& stop) {
-    return [recipe_path, &stop, opened = 0](const TrialSpec& spec) mutable -> std::unique_ptr<Trial> {
+    return [recipe_path, &stop, patience = std::make_shared<Patience>(),
+            opened = 0](const TrialSpec& spec) mutable -> std::unique_ptr<Trial> {
         std::vector<std::string> command = {program_path().string(), kTrial.name, recipe_path};
         for (const std::string& set : spec.sets) {
             command.insert(command.end(), {"--set", set});
@@ -23,7 +24,7 @@ OpenTrial trial_opener(const std::string& recipe_path, const std::atomic<int>& s
         if (spec.single_tensor) {
             command.emplace_back("--single-tensor");
         }
-        return std::make_unique<TrialProcess>(std::move(command), stop);
+        return std::make_unique<TrialProcess>(std::move(command), stop, patience);
     };
 }
 

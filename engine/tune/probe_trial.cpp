@@ -1,15 +1,15 @@
 // Costs of a recipe one by one: the step on a held batch, the loader without steps, reading without decoding.
 #include <ATen/Parallel.h>
-#include <fcntl.h>
 
 #include <cmath>
 #include <filesystem>
 #include <mutex>
 #include <thread>
 
+#include "engine/tune/page_cache.h"
 #include "engine/tune/trial_data.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
-#include "stoker/base/file.h"
 #include "stoker/train/run/evaluate.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/run/train_plan.h"
@@ -17,8 +17,6 @@
 namespace stoker::cli {
 namespace {
 
-constexpr int kWarmUpSteps = 2;
-constexpr int kWarmUpStepsOnDevice = 5;      // a graph is captured in the fourth step
 constexpr std::int64_t kFetchStride = 7919;  // a prime, so that reading jumps through the data
 
 class Probe {
@@ -56,6 +54,12 @@ class Probe {
         return batch;
     }
 
+    void skip(std::int64_t batches) {
+        for (std::int64_t i = 0; i < batches; ++i) {
+            next();
+        }
+    }
+
     Measurement steps(const TrialRequest& request) {
         at::set_num_threads(request.count);
         DeviceCopier copier(plan_.device);
@@ -66,7 +70,7 @@ class Probe {
                 unread_ = 0;
             }
         };
-        for (int i = 0; i < (plan_.device.is_cpu() ? kWarmUpSteps : kWarmUpStepsOnDevice); ++i) {
+        for (int i = 0; i < warm_up_steps(plan_.device); ++i) {
             step();
         }
         watch_.begin();
@@ -77,16 +81,16 @@ class Probe {
         return watch_.end();
     }
 
-    // With a cache the first pass over the data fills it and is not counted.
+    // With a cache the first pass over the data fills it, with all cores, and is not counted.
     Measurement loads(const TrialRequest& request) {
         Loader& loader = *plan_.train_loader;
-        loader.set_workers(request.count);
-        const bool cached = plan_.recipe.data.cache != "none" && !warm_;
-        const std::int64_t skipped = cached ? loader.batches_per_epoch() + 1 : plan_.recipe.data.prefetch + 1;
-        for (std::int64_t i = 0; i < skipped; ++i) {
-            next();
+        if (plan_.recipe.data.cache != "none" && !warm_) {
+            loader.set_workers(cpu_cores().usable);
+            skip(loader.batches_per_epoch());
+            warm_ = true;
         }
-        warm_ = true;
+        loader.set_workers(request.count);
+        skip(plan_.recipe.data.prefetch + 1);
         watch_.begin();
         while (watch_.seconds() < request.seconds) {
             watch_.add(next()->size());
@@ -96,15 +100,12 @@ class Probe {
         return done;
     }
 
-    void drop_from_page_cache(std::int64_t index) const {
+    void drop_sample(std::int64_t index) const {
         std::filesystem::path path = plan_.data.train->path();
         if (std::filesystem::is_directory(path)) {
             path /= plan_.data.train->key(index);
         }
-        const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-        if (file.get() >= 0) {
-            posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
-        }
+        drop_from_page_cache(path);
     }
 
     Measurement fetches(const TrialRequest& request) {
@@ -125,7 +126,7 @@ class Probe {
                     index = (taken++ * kFetchStride + fetched_) % dataset.size();
                     watch_.add(1);
                 }
-                drop_from_page_cache(index);
+                drop_sample(index);
                 try {
                     dataset.read(index, sample);
                 } catch (const DataError&) {  // a bad sample takes its time, too

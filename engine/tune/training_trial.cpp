@@ -1,30 +1,58 @@
 // Trains as `stoker train` does. The trainer's callback after each step measures, and waits for requests: while it
 // waits the ring fills up, so the first batches after it were prepared in no time and are not counted.
-#include <ATen/Parallel.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 
 #include "engine/tune/trial_data.h"
+#include "stoker/base/cpu_cores.h"
 #include "stoker/train/trainer.h"
 
 namespace stoker::cli {
 namespace {
 
-constexpr int kWarmUpSteps = 2;
-constexpr int kWarmUpStepsOnDevice = 5;  // a graph is captured in the fourth step
+// The host queues a GPU's steps much faster than they are done. It waits for the step before the last, so that a slice
+// ends in time.
+class Pace {
+  public:
+    void step(const at::Device& device) {
+        if (device.is_cpu()) {
+            return;
+        }
+        std::optional<c10::Event>& event = events_[static_cast<std::size_t>(steps_++ % 2)];
+        if (event) {
+            event->synchronize();
+        } else {
+            event.emplace(device.type());
+        }
+        event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+    }
+
+  private:
+    std::array<std::optional<c10::Event>, 2> events_;
+    std::int64_t steps_ = 0;
+};
 
 class TrainingTrial {
   public:
     explicit TrainingTrial(const TrialOptions& options)
         : recipe_(endless(options.recipe)),
           data_(open_trial_data(options)),
-          trainer_(recipe_, data_, nullptr, options.kernel),
+          trainer_(recipe_, data_, nullptr, options.kernel, /*resumes=*/false, std::make_shared<Group>()),
+          workers_(trainer_.train_loader().workers()),
+          filling_(recipe_.data.cache != "none"),
           watch_(trainer_.train_loader(), trainer_.device()) {}
 
     void run() {
         answer(to_json(facts_of(data_, trainer_.train_loader(), trainer_.device(), trainer_.compiled())));
-        skipped_ = stored_batches() + (trainer_.device().is_cpu() ? kWarmUpSteps : kWarmUpStepsOnDevice);
+        skipped_ = stored_batches() + warm_up_steps(trainer_.device());
+        if (filling_) {
+            skipped_ = recipe_.data.prefetch + 1 + warm_up_steps(trainer_.device());
+            trainer_.train_loader().set_workers(std::max(workers_, cpu_cores().usable));
+        }
         if (wait()) {
             trainer_.fit({.on_step = [this](const Progress& at) { step(at); }, .interrupt = &stop_});
         }
@@ -32,7 +60,7 @@ class TrainingTrial {
 
   private:
     // Batches that the loader has ready after a pause; one more is half ready.
-    int stored_batches() const { return trainer_.train_loader().workers() == 0 ? 0 : recipe_.data.prefetch + 1; }
+    int stored_batches() const { return workers_ == 0 ? 0 : recipe_.data.prefetch + 1; }
 
     // False at the end of the requests.
     bool wait() {
@@ -42,11 +70,16 @@ class TrainingTrial {
     }
 
     void step(const Progress& at) {
-        const bool cold = recipe_.data.cache != "none" && at.epoch == 1;  // the first pass fills the cache
-        if (cold || skipped_ > 0) {
-            skipped_ -= cold ? 0 : 1;
-            if (skipped_ == 0) {
-                watch_.begin(trainer_.account().sum());
+        pace_.step(trainer_.device());
+        if (filling_ && at.epoch == 1) {
+            return;
+        }
+        if (std::exchange(filling_, false)) {
+            trainer_.train_loader().set_workers(workers_);
+        }
+        if (skipped_ > 0) {
+            if (--skipped_ == 0) {
+                begin();
             }
             return;
         }
@@ -57,14 +90,23 @@ class TrainingTrial {
             answer(to_json(done));
             skipped_ = stored_batches();
             if (wait() && skipped_ == 0) {
-                watch_.begin(trainer_.account().sum());
+                begin();
             }
         }
+    }
+
+    // The time before, such as that of waiting for the request, is not counted.
+    void begin() {
+        trainer_.account().cut();
+        watch_.begin(trainer_.account().sum());
     }
 
     const Recipe recipe_;
     const RecipeData data_;
     Trainer trainer_;
+    const int workers_;  // of the recipe
+    bool filling_;       // the first pass fills the cache, with all cores
+    Pace pace_;
     Stopwatch watch_;
     std::optional<TrialRequest> request_;
     int skipped_ = 0;  // steps until the measurement begins

@@ -7,17 +7,20 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <map>
 #include <span>
 #include <sstream>
 #include <thread>
 
+#include "engine/tune/data_part.h"
 #include "stoker/base/cpu_cores.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/process_memory.h"
-#include "stoker/bridge/torch_cuda.h"
+#include "stoker/bridge/device_memory.h"
 #include "stoker/cuda/cuda_device.h"
+#include "stoker/formats/stk/stk.h"
 #include "stoker/formats/subset.h"
 
 namespace stoker::cli {
@@ -48,7 +51,15 @@ void subtract(Times& times, const Times& before) {
 }
 
 std::optional<std::int64_t> device_bytes(const at::Device& device) {
-    return device.is_cuda() ? std::optional(torch_cuda().memory(device).peak_allocated) : std::nullopt;
+    const std::optional<DeviceMemory> memory = device_memory(device);
+    return memory ? std::optional(memory->peak_allocated) : std::nullopt;
+}
+
+// The codec of packed data in which all samples have the same.
+std::string codec_of(const Dataset& dataset) {
+    const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
+    const auto codecs = stk == nullptr ? std::map<std::string, std::int64_t>() : stk->codecs();
+    return codecs.size() == 1 ? codecs.begin()->first : "";
 }
 
 }  // namespace
@@ -85,13 +96,8 @@ Recipe endless(Recipe recipe) {
 RecipeData open_trial_data(const TrialOptions& options) {
     RecipeData data = open_train_data(options.recipe.data);
     data.val = nullptr;
-    const std::int64_t size = data.train->size();
-    if (options.samples > 0 && options.samples < size && data.train_parts.size() == 1) {
-        std::vector<std::int64_t> indices;
-        for (std::int64_t i = 0; i < options.samples; ++i) {
-            indices.push_back(i * size / options.samples);
-        }
-        data.train = std::make_shared<Subset>(data.train, std::move(indices));
+    if (data.train_parts.size() == 1) {
+        data.train = part_of(data.train, options.samples);
         data.train_parts = {data.train->size()};
     }
     return data;
@@ -110,8 +116,13 @@ TrialFacts facts_of(const RecipeData& data, const Loader& loader, const at::Devi
             .threads = at::get_num_threads(),
             .cores = shared / cores.ranks_on_host,
             .format = std::string(all.format()),
+            .codec = codec_of(all),
             .compiled = std::move(compiled),
             .memory_left = static_cast<double>(memory_left())};
+}
+
+int warm_up_steps(const at::Device& device) {
+    return device.is_cpu() ? 2 : 5;
 }
 
 void synchronize(const at::Device& device) {

@@ -14,10 +14,13 @@ namespace stoker::cli {
 // The recipe of a run that never ends by itself.
 Recipe endless(Recipe recipe);
 
-// The training data, or `options.samples` of them.
+// The training data, or `options.samples` of them; of a mixture all.
 RecipeData open_trial_data(const TrialOptions& options);
 
 TrialFacts facts_of(const RecipeData& data, const Loader& loader, const at::Device& device, std::string compiled);
+
+// Steps that are not measured: caches and clocks settle, and a GPU's graph is captured in the fourth.
+int warm_up_steps(const at::Device& device);
 
 // Waits until the device has done its work.
 void synchronize(const at::Device& device);
@@ -33,7 +36,6 @@ class Stopwatch {
         ++steps_;
     }
     double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-    std::int64_t steps() const { return steps_; }
     Measurement end(const StepRecord& account = {}) const;
 
     // Waits until the loader has filled its ring and no thread of the process works, at most kMostRestSeconds.

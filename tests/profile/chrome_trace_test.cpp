@@ -95,6 +95,16 @@ TEST(ChromeTrace, EventsHaveCategoriesTimesAndArguments) {
     EXPECT_EQ(find(trace, "[memory]", "i")["args"]["Total Allocated"], 4096);
 }
 
+TEST(ChromeTrace, TheDeviceHasItsOwnNumber) {
+    Profile profile = made_profile();
+    for (ProfileEvent& event : profile.events) {
+        event.device = on_device(event.kind) ? 3 : event.device;
+    }
+    const Json trace = Json::parse(chrome_trace(profile, {.type = "cuda", .name = "NVIDIA H100"}));
+    EXPECT_EQ(trace["deviceProperties"][0]["id"], 3);
+    EXPECT_EQ(find(trace, "gemm")["pid"], 3);
+}
+
 TEST(ChromeTrace, KinetosArgumentsAreKeptIfTheyAreJson) {
     Profile profile = made_profile();
     profile.events[8].metadata = R"("correlation": 77, "stream": 7, "grid": [1, 2, 3], "External id": 3)";

@@ -57,6 +57,14 @@ TEST(KinetoSession, FlopsEqualHandCounts) {
         << "what conv2d calls must not count again";
 }
 
+TEST(KinetoSession, OperatorsHaveNoArgumentsOfKineto) {
+    const Profile profile = recorded({}, [] { at::mm(at::ones({5, 7}), at::ones({7, 11})); });
+    ASSERT_FALSE(profile.events.empty());
+    for (const ProfileEvent& event : profile.events) {
+        EXPECT_EQ(event.metadata, "") << event.name;
+    }
+}
+
 TEST(KinetoSession, CountsTheGradientsOfAConvolution) {
     const Profile profile = recorded({}, [] {
         const at::Tensor image = at::ones({2, 3, 16, 16}).requires_grad_();

@@ -26,6 +26,7 @@ int NVTX_API pop() {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): NVIDIA's name
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
     NvtxGetExportTableFunc_t get_export_table) {
     const auto* callbacks = static_cast<const NvtxExportTableCallbacks*>(get_export_table(NVTX_ETID_CALLBACKS));

@@ -125,6 +125,10 @@ def test_a_cached_trial_measures_the_warm_cache(slow):
 def test_a_trial_says_why_it_failed(slow):
     with Trial(slow, "--set", "data.train=/no/such/data") as trial:
         assert "/no/such/data" in trial.facts["error"] and "\n" not in trial.facts["error"]
+        assert trial.facts["memory"] is False
+    large = [word for key in ("batch_size", "epoch_samples") for word in ("--set", f"data.{key}=1500000")]
+    with Trial(slow, *large, "--set", "data.memory=64MiB") as trial:
+        assert trial.facts["memory"] is True
     assert trial.process.returncode == 1
 
 
@@ -137,6 +141,9 @@ def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
     for change in done["kept"]:
         low, high = change["interval"]
         assert 1 < low <= change["measured"] <= high and change["predicted"] > 0.9
+    for change in done["rolled_back"] + done["suggested"]:
+        assert change["interval"] is None or None not in change["interval"]
+        assert bool(change["change"]) != ("command" in change)  # the packed sample is gone
     text = (tmp_path / "tuned.toml").read_text()
     assert text.startswith("# My recipe.\nseed = 3\n") and "# in eight classes" in text
     assert re.search(r"^# stoker tune: [\d.]+x \[[\d.]+, [\d.]+\] with data\.", text, re.MULTILINE)
@@ -212,6 +219,31 @@ def test_wrong_usage(stoker, slow, tmp_path):
     assert not (tmp_path / "tuned.toml").exists()
 
 
+@pytest.mark.parametrize("command", [["tune"], ["bench", "techniques"], ["bench", "overhead"]])
+def test_several_ranks_are_refused(stoker, slow, monkeypatch, command):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    done = stoker(*command, *([] if "overhead" in command else [slow]), status=1)
+    assert "2 ranks" in done.err and "without `stoker launch`" in done.err
+
+
+def test_a_folder_with_other_packed_data_is_refused_before_the_search(stoker, slow, tmp_path, drawn):
+    stoker("pack", "synth:digits?count=5", tmp_path / "packed/raw.stk", "--codec", "raw")
+    done = stoker("tune", slow, "--pack", tmp_path / "packed", status=1)
+    assert "raw.stk" in done.err and "measuring" not in done.err
+    assert not (tmp_path / "tuned.toml").exists()
+    # Data that were packed from the same source are used again.
+    stoker("pack", drawn, tmp_path / "same/raw.stk", "--codec", "raw", "--skip-bad")
+    done = stoker("tune", slow, "--pack", tmp_path / "same", "--budget", "1s")
+    assert "measuring" in done.err
+    assert [each.name for each in (tmp_path / "same").iterdir()] == ["raw.stk"]  # and no sample is left there
+
+
+def test_techniques_refuse_their_own_keys(stoker, slow):
+    done = stoker("bench", "techniques", slow, "--set", "train.threads=4", status=1)
+    assert "a key that no technique changes" in done.err and "train.threads" in done.err
+
+
 def test_techniques(stoker, slow):
     document = stoker(
         "bench", "techniques", slow, "--seconds", "0.1", "--pairs", "6", "--samples", "24", "--json"
@@ -222,7 +254,8 @@ def test_techniques(stoker, slow):
         assert rows[name]["alone"] is None and rows[name]["why_not"] == "needs a GPU"
     assert rows["channels_last"]["why_not"] == "needs a model with convolutions"
     assert rows["cache"]["alone"]["factor"] > 1.5 and rows["cache"]["added"]["factor"] > 1.5
-    for name in ("workers", "prefetch", "packed format", "dct", "precision", "fused optimizer", "accumulation"):
+    names = ("workers", "threads", "prefetch", "packed format", "dct", "precision", "fused optimizer", "accumulation")
+    for name in names:
         low, high = rows[name]["alone"]["interval"]
         assert low <= rows[name]["alone"]["factor"] <= high and rows[name]["alone"]["peak_rss_mb"] > 50, name
 
@@ -233,7 +266,7 @@ def test_overhead(stoker):
     assert [row["part"] for row in (free, busy, profiler)] == ["account", "account", "profiler"]
     assert not free["all_cores_busy"] and busy["all_cores_busy"] and not profiler["all_cores_busy"]
     for row in (free, busy, profiler):
-        assert row["step_ms"] == 2 and row["pairs"] >= 6 and row["batch_size"] >= 1
+        assert row["step_ms"] == 2 and row["measured_step_ms"] > 0.1 and row["pairs"] >= 6 and row["batch_size"] >= 1
         for measured in (row["cost"], row["control"]):
             low, high = measured["interval"]
             assert low <= measured["median"] <= high and -0.9 < measured["median"] < 5

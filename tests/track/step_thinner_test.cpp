@@ -30,7 +30,10 @@ TEST(StepThinner, LongRunsKeepTheirMeansAndPeaks) {
     constexpr std::int64_t kSteps = 100'003;
     StepThinner thinner(64);
     for (std::int64_t step = 1; step <= kSteps; ++step) {
-        const double loss = step == 77'777 ? 1e6 : step == 5 ? -3 : step == 9 ? std::nan("") : static_cast<double>(1 + step % 2);
+        const double loss = step == 77'777 ? 1e6
+                            : step == 5    ? -3
+                            : step == 9    ? std::nan("")
+                                           : static_cast<double>(1 + step % 2);
         thinner.add(line(step, loss));
     }
     const auto steps = thinner.means();

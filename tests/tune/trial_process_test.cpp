@@ -66,12 +66,48 @@ TEST_F(TrialProcessTest, AnEndIsAFailure) {
     EXPECT_EQ(why([&] { trial.ask("measure", 0.1); }), "the trial has ended");
 }
 
-TEST_F(TrialProcessTest, AProgramThatIsMissingIsAnIoError) {
-    EXPECT_THROW(TrialProcess({"/no/such/program"}, stop_), IoError);
+TEST_F(TrialProcessTest, MemoryIsAReasonOfItsOwn) {
+    const std::string line = R"(echo '{"error": "no memory", "memory": true}')";
+    EXPECT_THROW(TrialProcess({"/bin/sh", "-c", line}, stop_), TrialOutOfMemory);
+    TrialProcess trial(script("read line; kill -9 $$"), stop_);
+    EXPECT_THROW(trial.ask("measure", 0.1), TrialOutOfMemory);
+}
+
+TEST_F(TrialProcessTest, WhateverGoesWrongIsTheTrialsFailure) {
+    EXPECT_THAT(why([&] { TrialProcess({"/no/such/program"}, stop_); }), testing::HasSubstr("/no/such/program"));
+    EXPECT_THAT(why([&] { TrialProcess({"/bin/sh", "-c", "echo nonsense"}, stop_); }), testing::HasSubstr("nonsense"));
+    EXPECT_EQ(why([&] { TrialProcess({"/bin/sh", "-c", "echo '{\"error\": 7}'"}, stop_); }), "7");
+    TrialProcess trial(script("read line; echo '{}'; sleep 100"), stop_);
+    EXPECT_THAT(why([&] { trial.ask("measure", 0.1); }), testing::HasSubstr("its figures"));
+}
+
+// A slow loader's later answers take as long as its first one.
+TEST_F(TrialProcessTest, PatienceFollowsTheSlowestAnswer) {
+    Patience patience(60, 600);
+    EXPECT_EQ(patience.limit("load"), 600);
+    patience.took("start", 1);
+    EXPECT_EQ(patience.limit("start"), 60);  // no later child holds the search for ten minutes
+    EXPECT_EQ(patience.limit("load"), 600);
+    patience.took("load", 30);
+    patience.took("load", 2);
+    EXPECT_EQ(patience.limit("load"), 300);
+    patience.took("load", 100);
+    EXPECT_EQ(patience.limit("load"), 600);
+}
+
+TEST_F(TrialProcessTest, AnswersTeachPatience) {
+    const auto patience = std::make_shared<Patience>(0.2, 20);
+    const std::string answer = to_json(Measurement{.images = 20, .seconds = 2});
+    TrialProcess trial(script("read a; sleep 0.1; echo '" + answer + "'; read a; exec sleep 1000"), stop_, patience);
+    trial.ask("measure", 0);
+    EXPECT_LT(patience->limit("measure"), 19);
+    EXPECT_EQ(patience->limit("load"), 20);
+    EXPECT_THAT(why([&] { trial.ask("measure", 0); }), testing::HasSubstr("no answer within"));
 }
 
 TEST_F(TrialProcessTest, AHangingChildIsKilled) {
-    TrialProcess trial(script("echo $$ > " + testing::TempDir() + "/trial.pid; exec sleep 1000"), stop_, 0.3, 0.3);
+    TrialProcess trial(script("echo $$ > " + testing::TempDir() + "/trial.pid; exec sleep 1000"), stop_,
+                       std::make_shared<Patience>(0.3, 0.3));
     EXPECT_EQ(why([&] { trial.ask("measure", 0.1); }), "no answer within 0 s");
     pid_t child = 0;
     std::ifstream(testing::TempDir() + "/trial.pid") >> child;

@@ -4,13 +4,25 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <span>
+
+#include "stoker/tune/contender.h"
 
 namespace stoker {
 namespace {
 
-// A machine with two cores. A sample costs the loader `load` and the step `step` seconds of CPU.
+// A machine with two cores. A sample costs the loader `load` and the step `step` seconds of CPU, or of a GPU.
 struct Machine {
+    int cores = 2;
+    bool gpu = false;
+    double most_rate = 1e12;   // of training, whatever the costs are
+    double training_load = 1;  // CPU seconds of the loader while a step runs, as a factor
+    double fetch = 1e12;       // samples a second that storage delivers to one thread
+    std::int64_t data_bytes = 1'000;
+    std::string codec = {};  // of packed data
     double load = 0.010;
     double step = 0.004;
     double cached_load = 0.001;
@@ -29,32 +41,46 @@ class FakeTrial final : public Trial {
         for (const std::string& set : spec.sets) {
             values_[set.substr(0, set.find('='))] = set.substr(set.find('=') + 1);
         }
-        facts_ = {.samples = 5000,
+        facts_ = {.device = machine.gpu ? "cuda:0" : "cpu",
+                  .samples = 5000,
                   .trial_samples = 1000,
+                  .data_bytes = machine.data_bytes,
                   .workers = number("data.workers", 0),
-                  .threads = number("train.threads", 2),
-                  .cores = 2,
-                  .format = "image_folder",
+                  .threads = number("train.threads", machine.cores),
+                  .cores = static_cast<double>(machine.cores),
+                  .format = machine.codec.empty() ? "image_folder" : "stk",
+                  .codec = machine.codec,
                   .memory_left = 1e10};
     }
 
     const TrialFacts& facts() const override { return facts_; }
 
     Measurement ask(const std::string& request, double seconds, int count) override {
-        const double load = values_.contains("data.cache") ? machine_.cached_load : machine_.load;
+        const bool cached = values_.contains("data.cache") && values_["data.cache"] != "\"none\"";
+        const double load = cached ? machine_.cached_load : machine_.load;
         const double step = values_["train.channels_last"] == "false" ? machine_.channels_last_step : machine_.step;
         double rate = 0;
-        double cpu = load + step;
+        double cpu = machine_.training_load * load + step;
         if (request == "step") {
-            rate = count / step;
-            cpu = step;
+            rate = (machine_.gpu ? 1 : count) / step;
+            cpu = machine_.gpu ? 0 : step;
+        } else if (request == "fetch") {
+            rate = count * machine_.fetch;
         } else if (request == "load") {
             rate = std::max(count, 1) / load;
             cpu = load;
         } else {
             const int workers = facts_.workers;
-            rate = workers == 0 ? 1 / (load + step / facts_.threads)
-                                : std::min({workers / load, facts_.threads / step, 2 / (load + step)});
+            const double loads = cached ? 1 / load : std::min(1 / load, machine_.fetch);  // of one worker
+            const double most_loads = std::min(workers * loads, machine_.cores / load);
+            if (workers == 0) {
+                rate = 1 / (1 / loads + step / facts_.threads);
+            } else if (machine_.gpu) {
+                rate = std::min(most_loads, 1 / step);
+            } else {
+                rate = std::min({most_loads, facts_.threads / step, machine_.cores / (load + step)});
+            }
+            rate = std::min(rate, machine_.most_rate);
         }
         if (request == "measure" && facts_.workers > 0 && !values_.contains("data.prefetch")) {
             rate *= machine_.short_queue;
@@ -115,7 +141,7 @@ TEST(Tuner, FindsWorkersAndTheCache) {
     EXPECT_NEAR(result.tuned, 400, 40);
     EXPECT_NEAR(result.baseline, 1 / 0.012, 3);
     for (const TriedChange& kept : result.kept) {
-        EXPECT_NEAR(kept.predicted / kept.measured->median, 1, 0.15) << text_of(kept.change);
+        EXPECT_NEAR(*kept.predicted / kept.measured->median, 1, 0.15) << text_of(kept.change);
     }
 }
 
@@ -126,7 +152,7 @@ TEST(Tuner, BatchesAheadWhereSamplesAreUneven) {
         result.kept, [](const TriedChange& each) { return text_of(each.change) == "data.prefetch = 4"; });
     ASSERT_NE(kept, result.kept.end());
     EXPECT_NEAR(kept->measured->median, 1.25, 0.05);
-    EXPECT_NEAR(kept->predicted / kept->measured->median, 1, 0.15);
+    EXPECT_NEAR(*kept->predicted / kept->measured->median, 1, 0.15);
 }
 
 TEST(Tuner, NeverTouchesWhatChangesTheLearning) {
@@ -170,6 +196,30 @@ TEST(Paired, DecidesAfterSixPairsAtTheEarliest) {
     EXPECT_EQ(one.decision, Decision::open);
 }
 
+// A second try alone is for memory: another failure would be the same.
+TEST(Contender, OnlyMemoryIsAReasonForASecondTry) {
+    Machine machine;
+    const OpenTrial open = opener(machine);
+    bool memory = false;
+    const OpenTrial failing = [&](const TrialSpec& spec) -> std::unique_ptr<Trial> {
+        machine.opened.push_back(spec);
+        if (memory) {
+            throw TrialOutOfMemory("no memory");
+        }
+        throw TrialFailed("refused");
+    };
+    const auto opened = [&] {
+        machine.opened.clear();
+        Contender a(open, {});
+        Contender b(failing, {});
+        EXPECT_THROW(compare(a, b, 1, {}, [] { return false; }), TrialFailed);
+        return machine.opened.size();
+    };
+    EXPECT_EQ(opened(), 2);
+    memory = true;
+    EXPECT_EQ(opened(), 4);
+}
+
 TEST(Tuner, TheWholeGainIsMeasured) {
     Machine machine;
     const TuneResult result = tune(photos(), {}, {}, opener(machine));
@@ -182,8 +232,99 @@ TEST(Tuner, TrialsOfACachedRecipeUseAPart) {
     Machine machine;
     const Recipe recipe = parse_recipe("[data]\ntrain = \"photos\"\nbatch_size = 8\ncache = \"ram\"\n", "photos.toml");
     tune(recipe, {"data.cache=\"ram\""}, {}, opener(machine));
-    for (const TrialSpec& spec : machine.opened) {
-        EXPECT_EQ(spec.samples, 64);
+    // The first measures what a pass takes without the cache.
+    EXPECT_EQ(machine.opened.front().samples, 0);
+    EXPECT_THAT(machine.opened.front().sets, testing::Contains("data.cache=\"none\""));
+    ASSERT_GT(machine.opened.size(), 2);
+    for (const TrialSpec& spec : std::span(machine.opened).subspan(1)) {
+        EXPECT_EQ(spec.samples, 50 * 8);
+    }
+}
+
+// The loader takes more CPU time while a step runs. That is not the training thread's.
+TEST(Tuner, ALoaderThatTakesMoreInTrainingIsStillTheBottleneck) {
+    Machine machine{
+        .cores = 16, .gpu = true, .training_load = 1.05, .load = 0.020, .step = 0.0005, .cached_load = 0.0005};
+    const TuneResult result = tune(photos(), {"data.workers=16"}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.kept), testing::Contains(testing::HasSubstr("data.cache")));
+}
+
+// More workers are predicted to help and do not: the costs of other variants are measured soon.
+TEST(Tuner, AWrongPredictionIsCorrected) {
+    Machine machine{.cores = 64, .gpu = true, .most_rate = 400, .load = 0.020, .step = 0.002, .cached_load = 0.001};
+    const TuneResult result = tune(photos(), {"data.workers=8"}, {}, opener(machine));
+    EXPECT_TRUE(result.kept.empty());
+    EXPECT_LE(result.rolled_back.size(), 6);
+    EXPECT_THAT(changes_of(result.rolled_back), testing::Contains(testing::HasSubstr("data.cache")));
+}
+
+TEST(Tuner, TheSettingThatIsThereIsNoCandidate) {
+    Machine machine{.load = 0.0001, .step = 0.020, .cached_load = 0.0001, .channels_last_step = 0.030};
+    const TuneResult result = tune(photos(), {"data.workers=1"}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.rolled_back), testing::Not(testing::Contains("")));
+}
+
+// Data that does not fit in memory: each thread gets 100 samples a second from storage.
+Machine remote_storage() {
+    return {.cores = 8,
+            .gpu = true,
+            .fetch = 100,
+            .data_bytes = 1'000'000'000'000,
+            .load = 0.0001,
+            .step = 0.0001,
+            .cached_load = 0.0001};
+}
+
+TEST(Tuner, MoreWorkersReadMoreFromSlowStorage) {
+    Machine machine = remote_storage();
+    const TuneResult result = tune(photos(), {"data.workers=1"}, {}, opener(machine));
+    ASSERT_FALSE(result.kept.empty());
+    EXPECT_THAT(text_of(result.kept[0].change), testing::HasSubstr("data.workers"));
+    EXPECT_GT(result.kept[0].predicted.value(), 10);
+}
+
+TEST(Tuner, PackedDataAreFetchedByTheirBytes) {
+    Machine machine = remote_storage();
+    machine.cached_load = 1;  // the cache is of no use
+    const std::string path = testing::TempDir() + "/dct.stk";
+    const auto pack = [&](const PackRequest& request) -> std::optional<PackedPart> {
+        EXPECT_GT(request.seconds, 0);
+        if (request.codec != "dct") {
+            return std::nullopt;
+        }
+        std::ofstream(path) << "packed";
+        return PackedPart{.path = path, .bytes_per_sample = 1e12 / 5000 / 3};
+    };
+    const TuneResult result = tune(photos(), {"data.workers=16"}, {.pack_sample = pack}, opener(machine));
+    ASSERT_THAT(result.rolled_back,
+                testing::Contains(testing::Field(&TriedChange::pack_codec, "dct")));  // it brings nothing here
+    const auto tried = std::ranges::find(result.rolled_back, "dct", &TriedChange::pack_codec);
+    EXPECT_NEAR(tried->predicted.value(), 3, 0.2);
+    EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(Tuner, ASmallCacheIsMadeLargeEnough) {
+    Machine machine;
+    const Recipe recipe = parse_recipe("[data]\ntrain = \"photos\"\nworkers = 0\ncache_bytes = 1000\n", "photos.toml");
+    const TuneResult result = tune(recipe, {}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.kept), testing::Contains("data.cache = \"ram\", data.cache_bytes = \"1GiB\""));
+}
+
+TEST(Variants, OnlyWhereTheyCanBeMeasured) {
+    const auto codecs = [](const TrialFacts& facts) {
+        std::vector<std::string> found;
+        for (const Variant& variant : variants_of(photos(), facts, {})) {
+            if (!variant.pack_codec.empty()) {
+                found.push_back(variant.pack_codec);
+            }
+        }
+        return found;
+    };
+    EXPECT_THAT(codecs({.format = "image_folder"}), testing::ElementsAre("dct", "raw"));
+    EXPECT_THAT(codecs({.format = "stk", .codec = "raw"}), testing::ElementsAre("dct"));
+    const Recipe mixture = parse_recipe("[data]\ntrain = \"c\"\nmix = [\"a\", \"b\"]\n", "mix.toml");
+    for (const Variant& variant : variants_of(mixture, {.format = "image_folder"}, {})) {
+        EXPECT_THAT(text_of(variant.change), testing::Not(testing::HasSubstr("data.cache")));
     }
 }
 
@@ -216,8 +357,9 @@ TEST(Tuner, EndsWhenTheTimeIsSpent) {
 }
 
 TEST(Tuner, PackingIsSuggestedUnlessItMayBeKept) {
-    const auto pack = [](const std::string& codec, std::int64_t) {
-        return codec == "raw" ? std::optional(PackedSample{.path = "sample.stk"}) : std::nullopt;
+    const auto pack = [](const PackRequest& request) {
+        return request.codec == "raw" ? std::optional(PackedPart{.path = "sample.stk", .bytes_per_sample = 1})
+                                      : std::nullopt;
     };
     Machine machine;
     const OpenTrial open = opener(machine);
@@ -232,9 +374,13 @@ TEST(Tuner, PackingIsSuggestedUnlessItMayBeKept) {
     const TuneResult suggested = tune(photos(), {}, {.pack_sample = pack}, packed);
     ASSERT_EQ(suggested.suggested.size(), 1);
     EXPECT_EQ(suggested.suggested[0].pack_codec, "raw");
+    EXPECT_THAT(suggested.suggested[0].change, testing::IsEmpty());  // the sample is gone
     const TuneResult kept = tune(photos(), {}, {.keep_packed = true, .pack_sample = pack}, packed);
     EXPECT_TRUE(kept.suggested.empty());
-    EXPECT_THAT(changes_of(kept.kept), testing::Contains("data.train = \"sample.stk\""));
+    const auto packing = std::ranges::find(kept.kept, "raw", &TriedChange::pack_codec);
+    ASSERT_NE(packing, kept.kept.end());
+    EXPECT_EQ(text_of(packing->change), "data.train = \"sample.stk\"");
+    EXPECT_THAT(packing->before, testing::ElementsAre("\"photos\""));
 }
 
 TEST(Allowed, NamesWhatMayChange) {

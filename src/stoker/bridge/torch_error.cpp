@@ -12,6 +12,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/parse_number.h"
+#include "stoker/bridge/out_of_memory.h"
 
 namespace stoker {
 namespace {
@@ -72,10 +73,10 @@ bool is_out_of_memory(const std::exception& error) {
 void rethrow_as_stoker(const std::exception& error) {
     // Not in is_out_of_memory: a step that is retried after oneDNN ran out of memory may crash in it.
     if (is_out_of_memory(error) || (is_primitive_failure(text_of(error)) && memory_is_low())) {
-        throw Error({.where = "memory",
-                     .expected = "room for the model and its batch",
-                     .got = describe_shortage(error),
-                     .hint = "use a smaller data.batch_size, data.workers, data.cache_bytes or model"});
+        throw OutOfMemory({.where = "memory",
+                           .expected = "room for the model and its batch",
+                           .got = describe_shortage(error),
+                           .hint = "use a smaller data.batch_size, data.workers, data.cache_bytes or model"});
     }
     if (dynamic_cast<const c10::Error*>(&error) == nullptr) {
         throw;

@@ -3,7 +3,6 @@
 // CPU time of a sample bounds the rate as well (Plumber).
 #pragma once
 
-#include <optional>
 #include <vector>
 
 namespace stoker {
@@ -22,6 +21,12 @@ struct LoadCost {
     double cpu_seconds = 0;
 };
 
+// Samples a second that storage delivers to so many threads.
+struct FetchRate {
+    int threads = 1;
+    double rate = 0;
+};
+
 struct Costs {
     double cores = 1;        // that the process may use
     bool on_device = false;  // the step runs on a GPU and needs no cores
@@ -29,7 +34,7 @@ struct Costs {
     // the prediction knows how threads scale and what sharing the cores costs.
     std::vector<StepCost> step = {};
     std::vector<LoadCost> load = {};
-    std::optional<double> fetch_rate = {};  // samples a second that storage delivers, where they are not in memory
+    std::vector<FetchRate> fetch = {};  // ascending by threads; empty: the data are in memory
 };
 
 struct Setting {
@@ -40,6 +45,8 @@ struct Setting {
 // Samples a second of the step alone with so many threads, and of the loader alone with so many workers.
 double step_rate(const Costs& costs, int threads);
 double load_rate(const Costs& costs, int workers);
+// Samples a second that storage delivers to so many workers; without a limit where the data are in memory.
+double fetch_rate(const Costs& costs, int workers);
 
 // CPU seconds of a sample's step with so many threads.
 double step_cpu_seconds(const Costs& costs, int threads);

@@ -122,12 +122,19 @@ class TraceWriter {
         return first;
     }
 
+    // A process trains on one device.
+    std::int64_t device_index() const {
+        const auto found =
+            std::ranges::find_if(profile_.events, [](const ProfileEvent& event) { return on_device(event.kind); });
+        return found == profile_.events.end() ? 0 : found->device;
+    }
+
     // HolisticTraceAnalysis finds the rank by a regular expression with a space after the colon.
     std::string header(const DeviceFacts& device) const {
-        const std::string properties = device.type == "cuda"
-                                           ? fmt::format("{{\"id\": 0, \"name\": {}, \"totalGlobalMem\": {}}}",
-                                                         json_text(device.name), device.memory_bytes.value_or(0))
-                                           : "";
+        const std::string properties =
+            device.type == "cuda" ? fmt::format("{{\"id\": {}, \"name\": {}, \"totalGlobalMem\": {}}}", device_index(),
+                                                json_text(device.name), device.memory_bytes.value_or(0))
+                                  : "";
         const std::string backend =
             profile_.backend.empty() ? "" : fmt::format("\"backend\": {}, ", json_text(profile_.backend));
         return fmt::format(

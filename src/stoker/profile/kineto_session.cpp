@@ -100,8 +100,10 @@ std::uint64_t flops_of_event(const kineto::KinetoEvent& event) {
 }
 
 ProfileEvent event_of(const kineto::KinetoEvent& event, const KinetoOptions& options) {
+    const ProfiledKind kind = kind_of(event);
+    const bool has_arguments = on_device(kind) || kind == ProfiledKind::runtime;
     ProfileEvent out{.name = event.name(),
-                     .kind = kind_of(event),
+                     .kind = kind,
                      .start_ns = static_cast<std::int64_t>(event.startNs()),
                      .end_ns = static_cast<std::int64_t>(event.endNs()),
                      .thread = event.deviceResourceId(),
@@ -111,7 +113,7 @@ ProfileEvent event_of(const kineto::KinetoEvent& event, const KinetoOptions& opt
                      .sequence = event.sequenceNr(),
                      .forward_thread = static_cast<std::int64_t>(event.fwdThreadId()),
                      .flops = options.flops && event.hasShapes() ? flops_of_event(event) : 0,
-                     .metadata = event.metadataJson()};
+                     .metadata = has_arguments ? event.metadataJson() : ""};
     if (event.hasShapes() && !event.shapes().empty()) {
         const auto shapes = event.shapes();
         std::string text;

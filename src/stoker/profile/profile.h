@@ -45,7 +45,7 @@ struct ProfileEvent {
     std::string types = {};           // of the inputs, JSON like shapes
     std::string place = {};           // where TorchScript code called it, "net.py(12): forward"
     std::string module = {};          // of TorchScript, "top(Net)::forward.conv1(Conv2d)::forward"
-    std::string metadata = {};        // Kineto's own arguments, members of a JSON object
+    std::string metadata = {};        // Kineto's own arguments, members of a JSON object; of launches and device events
 
     std::int64_t duration_ns() const { return end_ns - start_ns; }
 };

@@ -18,7 +18,6 @@
 #include "stoker/diagnose/trace/read_traces.h"
 #include "stoker/io/gzip.h"
 #include "stoker/profile/chrome_trace.h"
-#include "stoker/profile/event_tree.h"
 #include "stoker/profile/key_averages.h"
 #include "stoker/profile/profile_page.h"
 #include "stoker/profile/profile_tables.h"
@@ -73,8 +72,7 @@ ProfileFile write_page(const std::filesystem::path& folder, const ProfiledRun& r
 std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const ProfiledRun& run,
                                       const std::string& name) {
     const Profile& profile = run.profile;
-    const std::vector<EventNode> nodes = event_tree(profile);
-    const std::vector<ThreadStacks> stacks = thread_stacks(profile, nodes);
+    const std::vector<ThreadStacks> stacks = thread_stacks(profile, run.nodes);
     std::vector<ProfileFile> files;
     const auto write = [&](std::string_view file, const std::string& text, std::string purpose) {
         write_file(folder / file, text);
@@ -83,7 +81,7 @@ std::vector<ProfileFile> write_tables(const std::filesystem::path& folder, const
     write("metrics.jsonl", fmt::format("{}\n", fmt::join(run.lines, "\n")),
           "records of every step, for stoker diagnose");
     write("recipe.toml", run.recipe, "the recipe as it was profiled");
-    write("operators.json", operators_json(profile, key_averages(profile, nodes, GroupBy::shape)),
+    write("operators.json", operators_json(profile, key_averages(profile, run.nodes, GroupBy::shape)),
           "time, memory and FLOPs of each operator and shape");
     write("memory.json", memory_json(profile), "allocated memory over time");
     write("speedscope.json", speedscope_json(stacks, name), "call stacks, for speedscope.app");

@@ -84,12 +84,11 @@ std::vector<OperatorRow> operators_of(const Profile& profile, std::span<const Ev
 
 Report profile_page(const ProfiledRun& run, const Diagnosis& diagnosis, const std::string& title) {
     Report report{.title = title, .records = run.records, .diagnosis = diagnosis};
-    const std::vector<EventNode> nodes = event_tree(run.profile);
-    const std::vector<ThreadStacks> threads = thread_stacks(run.profile, nodes);
+    const std::vector<ThreadStacks> threads = thread_stacks(run.profile, run.nodes);
     for (const ThreadStacks& thread : threads) {
         report.flame.push_back(flame_of(sum_stacks(thread)));
     }
-    report.operators = operators_of(run.profile, nodes);
+    report.operators = operators_of(run.profile, run.nodes);
     if (!run.profile.windows.empty()) {
         const ProfileWindow& window = run.profile.windows.front();
         report.timeline = timeline_of(run.profile, threads, window);

@@ -116,6 +116,7 @@ ProfiledRun profile_run(Trainer& trainer, const Recipe& recipe, const ProfileRun
     }
     run.result.interrupted = run.result.interrupted && run.result.signal != kDone;  // on this rank or another
     finish(profiler, run);
+    run.nodes = event_tree(run.profile);
     run.profile.rank = trainer.group().rank();
     run.profile.world_size = trainer.group().size();
     if (!trainer.group().alone()) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/profile/event_tree.h"
 #include "stoker/profile/profile.h"
 #include "stoker/profile/profile_schedule.h"
 #include "stoker/trace/records.h"
@@ -23,6 +24,7 @@ struct ProfileRunOptions {
 
 struct ProfiledRun {
     Profile profile = {};
+    std::vector<EventNode> nodes = {};  // event_tree of the profile
     // For the rules: the steps without the profiler, where there are enough of them. add_trace (profile_files.h) adds
     // the profile.
     RunRecords records = {};

@@ -44,7 +44,8 @@ std::vector<ThreadStacks> host_stacks(const Profile& profile, std::span<const Ev
         frame_of[i] = std::ssize(frames);
         frames.push_back({.name = frame_name(event.name), .start_ns = event.start_ns, .end_ns = end, .parent = outer});
     }
-    std::ranges::stable_partition(threads, [](const ThreadStacks& t) { return t.thread == "training thread"; });
+    std::stable_partition(threads.begin(), threads.end(),
+                          [](const ThreadStacks& t) { return t.thread == "training thread"; });
     return threads;
 }
 

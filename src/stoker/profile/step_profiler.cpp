@@ -79,8 +79,7 @@ void StepProfiler::prepare_next() {
 void StepProfiler::start() {
     loader_.set_log(log_);
     session_.start();
-    first_step_ = steps_ + 1;
-    profile_.windows.push_back({.begin_ns = system_ns(), .first_step = first_step_});
+    profile_.windows.push_back({.begin_ns = system_ns(), .first_step = steps_ + 1});
 }
 
 void StepProfiler::stop() {

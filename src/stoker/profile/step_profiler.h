@@ -57,8 +57,7 @@ class StepProfiler final : private PhaseListener {
     std::shared_ptr<WorkLog> log_ = std::make_shared<WorkLog>();  // workers may still write to it after the last step
     Profile profile_;
     std::int64_t steps_ = 0;
-    std::int64_t ops_ = 0;         // of the windows before this one
-    std::int64_t first_step_ = 0;  // of the window that is open
+    std::int64_t ops_ = 0;  // of the windows before this one
     // Inner ranges are closed first.
     std::optional<RecordedRange> step_;
     std::optional<RecordedRange> phase_;

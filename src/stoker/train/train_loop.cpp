@@ -79,7 +79,7 @@ bool TrainLoop::train_epoch(const FitOptions& options) {
     }
     const Recipe& recipe = plan_.recipe;
     const std::int64_t per_epoch = loader.batches_per_epoch();
-    const std::vector<double> losses = val_losses();
+    const std::vector<double> losses = recipe.schedule.name == "plateau" ? val_losses() : std::vector<double>();
     account_.cut();  // the time between epochs belongs to no step
     intervals_.begin();
     while (const std::shared_ptr<Batch> batch = next_batch()) {

@@ -7,11 +7,12 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/process_memory.h"
+#include "stoker/bridge/device_memory.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/train/run/rank_checks.h"
-#include "stoker/train/run/run_facts.h"
 
 namespace stoker {
+
 Trainer::Trainer(const Recipe& recipe, bool resumes, std::shared_ptr<Group> group)
     : Trainer(recipe, open_data(recipe.data), nullptr, OptimizerKernel::fused, resumes, std::move(group)) {}
 

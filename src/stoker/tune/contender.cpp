@@ -7,7 +7,7 @@ PairedResult compare(Contender& a, Contender& b, double seconds, const PairedOpt
     const auto rate = [seconds](Contender& contender) { return contender.measure(seconds).rate(); };
     try {
         return compare_paired([&] { return rate(a); }, [&] { return rate(b); }, options, out_of_time);
-    } catch (const TrialFailed&) {
+    } catch (const TrialOutOfMemory&) {
         if (out_of_time()) {
             throw;
         }

@@ -33,8 +33,8 @@ class Contender {
     std::unique_ptr<Trial> trial_;
 };
 
-// Compares both in slices of `seconds`. If `b` fails beside `a`, for example because memory does not hold both, they
-// are opened one after the other. Throws TrialFailed if `b` fails alone, too, and TrialStopped.
+// Compares both in slices of `seconds`. If memory runs out, they are opened one after the other. Throws TrialFailed if
+// one fails for another reason, or alone, and TrialStopped.
 PairedResult compare(Contender& a, Contender& b, double seconds, const PairedOptions& options,
                      const std::function<bool()>& out_of_time);
 

@@ -1,6 +1,5 @@
 #include "stoker/tune/measurement.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
@@ -41,21 +40,6 @@ auto parse(const std::string& line, const Read& read) {
 
 }  // namespace
 
-Measurement& Measurement::operator+=(const Measurement& other) {
-    images += other.images;
-    steps += other.steps;
-    seconds += other.seconds;
-    cpu_seconds += other.cpu_seconds;
-    peak_rss_mb = std::max(peak_rss_mb, other.peak_rss_mb);
-    device_bytes = std::max(device_bytes, other.device_bytes);
-    for (std::size_t i = 0; i < kPhases; ++i) {
-        host.times[i] += other.host.times[i];
-    }
-    workers += other.workers;
-    cached_bytes = std::max(cached_bytes, other.cached_bytes);
-    return *this;
-}
-
 std::string to_json(const Measurement& measurement) {
     return Json{{"images", measurement.images},
                 {"steps", measurement.steps},
@@ -71,12 +55,11 @@ std::string to_json(const Measurement& measurement) {
 }
 
 std::string to_json(const TrialFacts& facts) {
-    return Json{{"device", facts.device},          {"device_name", facts.device_name},
-                {"samples", facts.samples},        {"trial_samples", facts.trial_samples},
-                {"data_bytes", facts.data_bytes},  {"workers", facts.workers},
-                {"threads", facts.threads},        {"cores", facts.cores},
-                {"format", facts.format},          {"compiled", facts.compiled},
-                {"memory_left", facts.memory_left}}
+    return Json{
+        {"device", facts.device},         {"samples", facts.samples},        {"trial_samples", facts.trial_samples},
+        {"data_bytes", facts.data_bytes}, {"workers", facts.workers},        {"threads", facts.threads},
+        {"cores", facts.cores},           {"format", facts.format},          {"codec", facts.codec},
+        {"compiled", facts.compiled},     {"memory_left", facts.memory_left}}
         .dump();
 }
 
@@ -101,7 +84,6 @@ Measurement parse_measurement(const std::string& line) {
 TrialFacts parse_trial_facts(const std::string& line) {
     return parse(line, [](const Json& json) {
         return TrialFacts{.device = json.at("device").get<std::string>(),
-                          .device_name = json.at("device_name").get<std::string>(),
                           .samples = json.at("samples").get<std::int64_t>(),
                           .trial_samples = json.at("trial_samples").get<std::int64_t>(),
                           .data_bytes = json.at("data_bytes").get<std::int64_t>(),
@@ -109,6 +91,7 @@ TrialFacts parse_trial_facts(const std::string& line) {
                           .threads = json.at("threads").get<int>(),
                           .cores = json.at("cores").get<double>(),
                           .format = json.at("format").get<std::string>(),
+                          .codec = json.at("codec").get<std::string>(),
                           .compiled = json.at("compiled").get<std::string>(),
                           .memory_left = json.at("memory_left").get<double>()};
     });

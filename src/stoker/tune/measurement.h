@@ -22,14 +22,11 @@ struct Measurement {
     std::int64_t cached_bytes = 0;                  // in the loader's cache, at the end
 
     double rate() const { return seconds > 0 ? static_cast<double>(images) / seconds : 0; }
-    // Sums; of memory the larger value.
-    Measurement& operator+=(const Measurement& other);
 };
 
 // What a trial is, in its first line.
 struct TrialFacts {
     std::string device = "cpu";
-    std::string device_name = {};
     std::int64_t samples = 0;        // of the training data
     std::int64_t trial_samples = 0;  // of them, those that the trial uses
     std::int64_t data_bytes = 0;     // stored
@@ -37,6 +34,7 @@ struct TrialFacts {
     int threads = 1;
     double cores = 1;
     std::string format = {};    // "image_folder", ...
+    std::string codec = {};     // of packed data in which all samples have the same
     std::string compiled = {};  // "fused", "graph", "eager: reason"
     double memory_left = 0;     // bytes that the process may allocate still
 };

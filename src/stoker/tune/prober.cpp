@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stoker/tune/settings.h"
+
 namespace stoker {
 namespace {
 
@@ -45,6 +47,18 @@ ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const
         }
     }
     return result;
+}
+
+std::vector<FetchRate> probe_fetch(const OpenTrial& open, const TrialSpec& spec, double seconds) {
+    TrialSpec probed = spec;
+    probed.probe = true;
+    probed.samples = 0;
+    const std::unique_ptr<Trial> trial = open(probed);
+    std::vector<FetchRate> rates;
+    for (const int threads : {1, most_workers(trial->facts().cores)}) {
+        rates.push_back({.threads = threads, .rate = trial->ask("fetch", seconds, threads).rate()});
+    }
+    return rates;
 }
 
 }  // namespace stoker

@@ -23,4 +23,7 @@ struct ProbeResult {
 // core. `part` leaves the other costs out.
 ProbeResult probe(const OpenTrial& open, const TrialSpec& spec, Part part, const ProbeOptions& options);
 
+// What storage delivers of data that are not in the page cache, to one thread and to as many as there may be workers.
+std::vector<FetchRate> probe_fetch(const OpenTrial& open, const TrialSpec& spec, double seconds);
+
 }  // namespace stoker

@@ -18,9 +18,13 @@ std::vector<int> strides(int most) {
 
 }  // namespace
 
+int most_workers(double cores) {
+    return std::max(2 * static_cast<int>(std::floor(cores)), 4);
+}
+
 std::vector<Setting> settings_to_try(const Costs& costs, bool on_device) {
     const int cores = std::max(static_cast<int>(std::floor(costs.cores)), 1);
-    std::vector<int> workers = strides(std::max(2 * cores, 4));
+    std::vector<int> workers = strides(most_workers(costs.cores));
     workers.insert(workers.begin(), 0);
     const std::vector<int> threads = on_device ? std::vector<int>{costs.step.back().threads} : strides(cores);
     std::vector<Setting> settings;

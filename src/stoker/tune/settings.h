@@ -7,7 +7,10 @@
 
 namespace stoker {
 
-// Workers from 0 to twice the cores (with a GPU at least 4), threads from 1 to the cores; on many cores in growing
+// The most workers that are tried.
+int most_workers(double cores);
+
+// Workers from 0 to twice the cores (at least 4), threads from 1 to the cores; on many cores in growing
 // strides. With a GPU the threads stay as they are measured.
 std::vector<Setting> settings_to_try(const Costs& costs, bool on_device);
 

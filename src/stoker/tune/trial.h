@@ -16,6 +16,11 @@ class TrialFailed : public Error {
     using Error::Error;
 };
 
+// Memory ran out, perhaps because another trial is open.
+class TrialOutOfMemory : public TrialFailed {
+    using TrialFailed::TrialFailed;
+};
+
 // The stop flag was set while a trial worked.
 struct TrialStopped {};
 

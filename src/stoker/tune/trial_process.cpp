@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fmt/format.h>
@@ -49,29 +50,58 @@ pid_t spawn(std::vector<std::string>& command, int socket) {
     return child;
 }
 
-// The reason in {"error": reason}; empty for other lines.
-std::string reason_of(const std::string& line) {
+// Throws the failure that {"error": reason} tells of; other lines are answers.
+void throw_failure(const std::string& line) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    return json.is_object() && json.contains("error") && json["error"].is_string() ? json["error"].get<std::string>()
-                                                                                   : "";
+    if (!json.is_object() || !json.contains("error")) {
+        return;
+    }
+    const std::string reason = json["error"].is_string() ? json["error"].get<std::string>() : json["error"].dump();
+    if (json.value("memory", nlohmann::json()) == true) {
+        throw TrialOutOfMemory(reason);
+    }
+    throw TrialFailed(reason);
+}
+
+// Returns work(). Errors of the system, and answers that cannot be parsed, are the trial's failures.
+template <typename Work>
+auto as_failures(const Work& work) {
+    try {
+        return work();
+    } catch (const TrialFailed&) {
+        throw;
+    } catch (const Error& error) {
+        throw TrialFailed(error.what());
+    }
 }
 
 }  // namespace
 
-TrialProcess::TrialProcess(std::vector<std::string> command, const std::atomic<int>& stop, double limit_seconds,
-                           double start_seconds)
-    : stop_(stop), limit_seconds_(limit_seconds), start_seconds_(start_seconds) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-        throw errno_error(command.front(), "a socket for its answers");
-    }
-    socket_ = Descriptor(ends[0]);
-    {
+double Patience::limit(const std::string& request) const {
+    constexpr double kSlower = 10;
+    const auto slowest = slowest_.find(request);
+    return slowest == slowest_.end() ? most_ : std::clamp(kSlower * slowest->second, least_, most_);
+}
+
+void Patience::took(const std::string& request, double seconds) {
+    double& slowest = slowest_[request];
+    slowest = std::max(slowest, seconds);
+}
+
+TrialProcess::TrialProcess(std::vector<std::string> command, const std::atomic<int>& stop,
+                           std::shared_ptr<Patience> patience)
+    : stop_(stop), patience_(std::move(patience)) {
+    as_failures([&] {
+        int ends[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+            throw errno_error(command.front(), "a socket for its answers");
+        }
+        socket_ = Descriptor(ends[0]);
         const Descriptor childs(ends[1]);  // closed here, so that the child's end is the end of its answers
         child_ = spawn(command, childs.get());
-    }
+    });
     try {
-        facts_ = parse_trial_facts(read_line(start_seconds_));
+        facts_ = as_failures([&] { return parse_trial_facts(answer("start", 0)); });
     } catch (...) {
         end();
         throw;
@@ -99,9 +129,20 @@ Measurement TrialProcess::ask(const std::string& request, double seconds, int co
     if (send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) != std::ssize(line)) {
         fail_ended();
     }
-    const Measurement measured = parse_measurement(read_line(seconds + (started_ ? limit_seconds_ : start_seconds_)));
-    started_ = true;
-    return measured;
+    return as_failures([&] { return parse_measurement(answer(request, seconds)); });
+}
+
+std::string TrialProcess::answer(const std::string& request, double seconds) {
+    const auto begin = Clock::now();
+    std::string line = read_line(seconds + patience_->limit(request));
+    try {
+        throw_failure(line);
+    } catch (const TrialFailed&) {
+        end();
+        throw;
+    }
+    patience_->took(request, std::chrono::duration<double>(Clock::now() - begin).count() - seconds);
+    return line;
 }
 
 std::string TrialProcess::read_line(double limit_seconds) {
@@ -110,10 +151,6 @@ std::string TrialProcess::read_line(double limit_seconds) {
         if (const std::size_t end_of_line = unread_.find('\n'); end_of_line != std::string::npos) {
             std::string line = unread_.substr(0, end_of_line);
             unread_.erase(0, end_of_line + 1);
-            if (std::string reason = reason_of(line); !reason.empty()) {
-                end();
-                throw TrialFailed(reason);
-            }
             return line;
         }
         if (stop_ != 0) {
@@ -152,8 +189,10 @@ void TrialProcess::fail_ended() {
     child_ = -1;
     if (WIFSIGNALED(status)) {
         const int signal = WTERMSIG(status);
-        throw TrialFailed(signal == SIGKILL ? "it was killed, most probably because memory ran out"
-                                            : fmt::format("it ended by signal {}", signal));
+        if (signal == SIGKILL) {
+            throw TrialOutOfMemory("it was killed, most probably because memory ran out");
+        }
+        throw TrialFailed(fmt::format("it ended by signal {}", signal));
     }
     throw TrialFailed(fmt::format("it ended with exit status {}", WEXITSTATUS(status)));
 }

@@ -1,10 +1,12 @@
 #include "stoker/tune/tuner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fmt/format.h>
 
 #include "stoker/recipe/schema.h"
+#include "stoker/recipe/values.h"
 #include "stoker/tune/contender.h"
 #include "stoker/tune/settings.h"
 
@@ -18,10 +20,21 @@ constexpr double kExplored = 0.95;     // neighbours down to this
 constexpr int kMostExplored = 3;       // so many in a row without a gain
 constexpr double kEqual = 1.01;        // predictions that differ by less are equal
 constexpr double kBaselineSeconds = 1.5;
-constexpr double kPassSeconds = 2;  // the samples of a cached trial are loaded in about this time
-constexpr std::int64_t kLeastBatches = 8;
 constexpr double kCacheShare = 0.5;  // of the free memory that a cache may take
-constexpr double kDefaultCacheBytes = 4.0 * (1 << 30);
+constexpr double kPackShare = 0.25;  // of the time left that packing a part of the data may take
+
+// A cached trial trains on a part of the data, again and again. A pass takes two seconds, or longer where batches are
+// slow, so that the end of an epoch and its reading of losses do not count much.
+std::int64_t samples_of_pass(const Costs& costs, std::int64_t batch_size) {
+    constexpr double kSeconds = 2;
+    constexpr double kLongSeconds = 15;
+    constexpr std::int64_t kBatches = 50;
+    constexpr std::int64_t kLeastBatches = 8;
+    const int cores = static_cast<int>(costs.cores);
+    const double rate = predict_rate(costs, {.workers = cores, .threads = cores});
+    const auto in = [rate](double seconds) { return static_cast<std::int64_t>(seconds * rate); };
+    return std::max({in(kSeconds), std::min(in(kLongSeconds), kBatches * batch_size), kLeastBatches * batch_size});
+}
 
 class Tuner {
   public:
@@ -60,7 +73,8 @@ class Tuner {
     };
 
     double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-    bool out_of_time() const { return seconds() > options_.budget_seconds; }
+    double seconds_left() const { return options_.budget_seconds - seconds(); }
+    bool out_of_time() const { return seconds_left() < 0; }
     void note(const std::string& line) const {
         if (options_.on_progress) {
             options_.on_progress(line);
@@ -79,7 +93,8 @@ class Tuner {
     void measure_baseline() {
         note("measuring the recipe as it is");
         if (recipe_.data.cache != "none") {  // the first pass fills the cache and is not counted
-            samples_ = kLeastBatches * recipe_.data.batch_size;
+            const TrialSpec cold = spec_with({{"data.cache", "\"none\""}});
+            samples_ = samples_of_pass(probe(open_, cold, Part::both, {}).costs, recipe_.data.batch_size);
         }
         original_ = spec_with({});
         current_ = std::make_unique<Contender>(open_, original_);
@@ -89,6 +104,7 @@ class Tuner {
         result_.baseline = baseline_.rate();
         result_.tuned = result_.baseline;
         setting_ = {.workers = facts_.workers, .threads = facts_.threads};
+        tried_.push_back(setting_);
         variants_ = variants_of(recipe_, facts_, options_.allowed);
     }
 
@@ -103,31 +119,25 @@ class Tuner {
         note(fmt::format("{:.1f} images/s; measuring step and loader one by one", result_.baseline));
         costs_ = probe(open_, original_, Part::both, {.seconds = slice_seconds_, .samples = samples_}).costs;
         if (static_cast<double>(facts_.data_bytes) > facts_.memory_left) {
-            const std::unique_ptr<Trial> trial = open_({.sets = spec_with({}).sets, .probe = true});
-            costs_.fetch_rate = trial->ask("fetch", slice_seconds_, facts_.workers).rate();
+            costs_.fetch = probe_fetch(open_, original_, slice_seconds_);
         }
-        overhead_ = overhead_of(baseline_);
         add_overhead(costs_);
     }
 
-    // Seconds that the training thread spends on an image beside the step: taking batches, records, losses. With
-    // workers, which slow the training thread down, it is told by the CPU time.
-    double overhead_of(const Measurement& measured) const {
-        const auto images = static_cast<double>(std::max<std::int64_t>(measured.images, 1));
-        const auto wait = measured.host.times[static_cast<std::size_t>(Phase::wait)];
-        const double seconds = std::chrono::duration<double>(measured.host.total() - wait).count() / images;
-        const double loader = costs_.load.back().cpu_seconds;
-        const double overhead =
-            setting_.workers == 0 ? seconds - 1 / step_rate(costs_, setting_.threads)
-                                  : measured.cpu_seconds / images - loader - step_cpu_seconds(costs_, setting_.threads);
-        return std::max(overhead, 0.0);
+    // What the training thread does for an image beside waiting and the step: records and bookkeeping. A GPU works on
+    // meanwhile.
+    void add_overhead(Costs& costs) const {
+        const auto images = static_cast<double>(std::max<std::int64_t>(baseline_.images, 1));
+        const auto between = baseline_.host.times[static_cast<std::size_t>(Phase::unmeasured)];
+        const double overhead = std::chrono::duration<double>(between).count() / images;
+        for (StepCost& cost : costs.step) {
+            cost.seconds += costs.on_device ? 0 : overhead;
+            cost.cpu_seconds += overhead;
+        }
     }
 
-    void add_overhead(Costs& costs) const {
-        for (StepCost& cost : costs.step) {
-            cost.seconds += overhead_;
-            cost.cpu_seconds += overhead_;
-        }
+    static bool packs(const Candidate& candidate) {
+        return candidate.variant != nullptr && !candidate.variant->pack_codec.empty();
     }
 
     double predicted(const Costs& costs, const Setting& setting) const {
@@ -138,8 +148,9 @@ class Tuner {
         std::vector<Candidate> all;
         for (const Setting& setting : settings_to_try(costs_, facts_.device != "cpu")) {
             if (!was_tried(setting)) {
-                all.push_back(
-                    {.change = changes_to(setting), .setting = setting, .predicted = predicted(costs_, setting)});
+                all.push_back({.change = changes_to(setting),
+                               .setting = setting,
+                               .predicted = correction_ * predicted(costs_, setting)});
             }
         }
         for (Variant& variant : variants_) {
@@ -201,9 +212,6 @@ class Tuner {
             return candidate.variant == nullptr || candidate.variant->queue || candidate.variant->costs.has_value();
         };
         const auto promising = [](const Candidate& candidate) { return candidate.predicted >= kWorthTrying; };
-        const auto packs = [](const Candidate& candidate) {
-            return candidate.variant != nullptr && !candidate.variant->pack_codec.empty();
-        };
         if (const auto* best = best_of(all, [&](const auto& each) { return known(each) && promising(each); })) {
             try_candidate(*best);
             return true;
@@ -227,29 +235,37 @@ class Tuner {
 
     // Samples whose cached pixels, or packed records, stand for the whole data set.
     std::int64_t sample_count() const {
-        const auto fast = static_cast<std::int64_t>(kPassSeconds * load_rate(costs_, static_cast<int>(costs_.cores)));
-        return std::min(facts_.samples, std::max(fast, kLeastBatches * recipe_.data.batch_size));
+        return samples_ > 0 ? samples_ : std::min(facts_.samples, samples_of_pass(costs_, recipe_.data.batch_size));
     }
 
     void probe_variant(Variant& variant) {
         note(fmt::format("measuring the costs of {}", name_of(variant)));
         try {
-            if (!variant.pack_codec.empty() && !pack(variant)) {
-                variant.refused = "the data cannot be packed so";
-                return;
+            std::vector<FetchRate> fetch = costs_.fetch;
+            if (!variant.pack_codec.empty()) {
+                const auto packed = pack(variant);
+                if (!packed) {
+                    variant.refused = "the data cannot be packed so";
+                    return;
+                }
+                fetch = fetch_of(*packed);
             }
             const bool cache = has_cache(variant.change);
             const ProbeResult found = probe(open_, spec_with(variant.change), variant.part,
                                             {.seconds = slice_seconds_, .samples = cache ? sample_count() : samples_});
             variant.costs = found.costs;
             add_overhead(*variant.costs);
+            variant.costs->fetch = cache ? std::vector<FetchRate>() : std::move(fetch);
             if (cache) {
                 fit_cache(variant, found.cached_bytes);
             }
         } catch (const TrialFailed& error) {
             variant.refused = error.what();
+            remove_sample(variant);
             result_.rolled_back.push_back(
-                {.change = variant.change, .pack_codec = variant.pack_codec, .reason = error.what()});
+                {.change = variant.pack_codec.empty() ? variant.change : std::vector<RecipeChange>(),
+                 .pack_codec = variant.pack_codec,
+                 .reason = error.what()});
         }
     }
 
@@ -261,12 +277,33 @@ class Tuner {
         return variant.pack_codec.empty() ? text_of(variant.change) : "packing with --codec " + variant.pack_codec;
     }
 
-    bool pack(Variant& variant) const {
-        const std::optional<PackedSample> packed = options_.pack_sample(variant.pack_codec, sample_count());
+    std::optional<PackedPart> pack(Variant& variant) const {
+        std::optional<PackedPart> packed = options_.pack_sample(
+            {.codec = variant.pack_codec, .samples = sample_count(), .seconds = kPackShare * seconds_left()});
         if (packed) {
-            variant.change = {{"data.train", fmt::format("\"{}\"", packed->path)}};
+            variant.sample = packed->path;
+            variant.change = {{"data.train", toml_string(packed->path.string())}};
         }
-        return packed.has_value();
+        return packed;
+    }
+
+    // Of all the data, packed as this part: from memory if they fit, and otherwise by the bytes of a sample.
+    std::vector<FetchRate> fetch_of(const PackedPart& packed) const {
+        const auto samples = static_cast<double>(facts_.samples);
+        if (packed.bytes_per_sample * samples <= facts_.memory_left) {
+            return {};
+        }
+        std::vector<FetchRate> rates = costs_.fetch;
+        for (FetchRate& rate : rates) {
+            rate.rate *= static_cast<double>(facts_.data_bytes) / samples / packed.bytes_per_sample;
+        }
+        return rates;
+    }
+
+    static void remove_sample(const Variant& variant) {
+        if (std::error_code ignored; !variant.sample.empty()) {
+            std::filesystem::remove_all(variant.sample, ignored);
+        }
     }
 
     // A cache that cannot hold all samples is not tried: with a random order it helps too little.
@@ -276,16 +313,24 @@ class Tuner {
         if (bytes > kCacheShare * facts_.memory_left) {
             variant.refused = fmt::format("the cache would take {:.1f} GiB", bytes / (1 << 30));
             result_.rolled_back.push_back({.change = variant.change, .reason = variant.refused});
-        } else if (bytes > kDefaultCacheBytes) {
+        } else if (bytes > static_cast<double>(recipe_.data.cache_bytes)) {
             variant.change.push_back({"data.cache_bytes", fmt::format("\"{:.0f}GiB\"", std::ceil(bytes / (1 << 30)))});
         }
     }
 
     void try_candidate(const Candidate& candidate) {
+        const std::size_t kept = result_.kept.size();
+        measure_candidate(candidate);
+        if (candidate.variant != nullptr && result_.kept.size() == kept) {
+            remove_sample(*candidate.variant);
+        }
+    }
+
+    void measure_candidate(const Candidate& candidate) {
         mark_tried(candidate);
-        TriedChange tried{.change = candidate.change,
+        TriedChange tried{.change = packs(candidate) ? std::vector<RecipeChange>() : candidate.change,
                           .before = values_before(candidate.change),
-                          .pack_codec = candidate.variant != nullptr ? candidate.variant->pack_codec : "",
+                          .pack_codec = packs(candidate) ? candidate.variant->pack_codec : "",
                           .predicted = candidate.predicted};
         note(fmt::format("{}: predicted {:.2f}x",
                          candidate.variant != nullptr ? name_of(*candidate.variant) : text_of(candidate.change),
@@ -310,11 +355,15 @@ class Tuner {
             note_measured(pairs.ratio, "rolled back: " + tried.reason);
             result_.rolled_back.push_back(std::move(tried));
             explored_ += candidate.predicted < kWorthTrying ? 1 : 0;
+            if (candidate.variant == nullptr && candidate.predicted >= kWorthTrying) {
+                correction_ *= std::min(pairs.ratio.median / candidate.predicted, 1.0);
+            }
         } else if (!tried.pack_codec.empty() && !options_.keep_packed) {
             note_measured(pairs.ratio, "suggested");
             result_.suggested.push_back(std::move(tried));
         } else {
             note_measured(pairs.ratio, "kept");
+            tried.change = candidate.change;
             keep(candidate, std::move(tried), std::move(contender), samples, pairs);
         }
     }
@@ -351,12 +400,14 @@ class Tuner {
         }
     }
 
-    // As TOML; of the recipe with what was kept.
+    // As TOML; of the recipe with what was kept. The data are those of the recipe, also where they were packed before.
     std::vector<std::string> values_before(const std::vector<RecipeChange>& change) const {
         std::vector<std::string> values;
         for (const RecipeChange& each : change) {
             const auto kept = std::ranges::find(kept_, each.key, &RecipeChange::key);
-            values.push_back(kept != kept_.end() ? kept->value : find_schema_key(each.key)->write(recipe_));
+            values.push_back(kept != kept_.end() && each.key != "data.train"
+                                 ? kept->value
+                                 : find_schema_key(each.key)->write(recipe_));
         }
         return values;
     }
@@ -378,6 +429,7 @@ class Tuner {
         result_.tuned = median(pairs.b);
         tried_.push_back(setting_);
         explored_ = 0;
+        correction_ = 1;
         result_.kept.push_back(std::move(tried));
     }
 
@@ -390,7 +442,6 @@ class Tuner {
     std::unique_ptr<Contender> current_;
     TrialFacts facts_;      // of the recipe as it was given
     Measurement baseline_;  // the same
-    double overhead_ = 0;   // seconds of an image, see overhead_of
     double slice_seconds_ = 1;
     Setting setting_;
     Costs costs_;
@@ -400,6 +451,9 @@ class Tuner {
     TrialSpec original_;
     std::int64_t samples_ = 0;  // of each trial; 0: all
     int explored_ = 0;
+    // Of the factors that are predicted for workers and threads: what those that brought nothing had less than
+    // predicted.
+    double correction_ = 1;
 };
 
 }  // namespace

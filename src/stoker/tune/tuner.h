@@ -2,7 +2,7 @@
 // paired measurement, and keeps it or rolls it back, until nothing helps or the time is spent.
 #pragma once
 
-#include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,9 +18,16 @@
 
 namespace stoker {
 
-// A packed sample of the training data.
-struct PackedSample {
-    std::string path;
+// Packs `samples` samples, or fewer, so that it takes about `seconds` at most.
+struct PackRequest {
+    std::string codec;
+    std::int64_t samples = 0;
+    double seconds = 0;
+};
+
+// A part of the training data, packed. The search removes it when it is not used any more.
+struct PackedPart {
+    std::filesystem::path path;
     double bytes_per_sample = 0;
 };
 
@@ -29,18 +36,18 @@ struct TuneOptions {
     Allowed allowed = {};
     bool keep_packed = false;  // packing may be kept; otherwise it is a suggestion
     PairedOptions paired = {};
-    // Packs `samples` samples with a codec; empty where the data cannot be packed so. Null: packing is not tried.
-    std::function<std::optional<PackedSample>(const std::string& codec, std::int64_t samples)> pack_sample = nullptr;
+    // Empty where the data cannot be packed so; throws TrialFailed where packing fails. Null: packing is not tried.
+    std::function<std::optional<PackedPart>(const PackRequest& request)> pack_sample = nullptr;
     // One line on what is being done.
     std::function<void(const std::string& line)> on_progress = nullptr;
 };
 
 // A change that was tried. Factors of throughput, against the recipe with all changes that were kept before.
 struct TriedChange {
-    std::vector<RecipeChange> change;
-    std::vector<std::string> before = {};  // the values of the changed keys, as TOML
-    std::string pack_codec = {};           // not empty: packing the data with this codec
-    double predicted = 1;
+    std::vector<RecipeChange> change;       // empty for packing that was not kept: its file is gone
+    std::vector<std::string> before = {};   // the values of the changed keys, as TOML
+    std::string pack_codec = {};            // not empty: packing the data with this codec
+    std::optional<double> predicted = {};   // empty: what it costs could not be measured
     std::optional<Estimate> measured = {};  // empty: it failed
     std::string reason = {};                // why it was rolled back; empty: it was kept
 };

@@ -21,10 +21,6 @@ bool is_single_precision(const Recipe& recipe, const TrialFacts& facts) {
     return precision == "fp32" || precision == "tf32" || (precision == "auto" && facts.device == "cpu");
 }
 
-bool has_convolutions(const ModelRecipe& model) {
-    return model.name != "mlp" || !model.script.empty() || !model.exported.empty();
-}
-
 bool resizes(const std::vector<OpSpec>& ops) {
     return std::ranges::any_of(ops, [](const OpSpec& op) { return op.name.find("resize") != std::string::npos; });
 }
@@ -37,15 +33,16 @@ void add_loader_variants(std::vector<Variant>& variants, const Recipe& recipe, c
     if (recipe.data.prefetch < kPrefetch) {
         variants.push_back({.change = {{"data.prefetch", fmt::to_string(kPrefetch)}}, .queue = true});
     }
-    if (recipe.data.cache == "none") {
+    if (recipe.data.cache == "none" && recipe.data.mix.empty()) {  // trials use all samples of a mixture
         variants.push_back({.change = {{"data.cache", "\"ram\""}}});
     }
     if (images && recipe.data.decode == "exact" && allowed.decode && resizes(recipe.data.train_ops)) {
         variants.push_back({.change = {{"data.decode", "\"fast\""}}});
     }
-    if (recipe.data.mix.empty() && !drawn && !remote && images) {
-        variants.push_back({.change = {}, .pack_codec = "dct"});
-        variants.push_back({.change = {}, .pack_codec = "raw"});
+    for (const char* codec : {"dct", "raw"}) {
+        if (recipe.data.mix.empty() && !drawn && !remote && images && codec != facts.codec) {
+            variants.push_back({.change = {}, .pack_codec = codec});
+        }
     }
 }
 
@@ -76,6 +73,10 @@ void add_step_variants(std::vector<Variant>& variants, const Recipe& recipe, con
 
 }  // namespace
 
+bool has_convolutions(const ModelRecipe& model) {
+    return model.name != "mlp" || !model.script.empty() || !model.exported.empty();
+}
+
 Allowed parse_allowed(const std::vector<std::string>& names) {
     Allowed allowed;
     for (const std::string& name : names) {
@@ -104,6 +105,7 @@ std::vector<Variant> variants_of(const Recipe& recipe, const TrialFacts& facts, 
 Costs with_variant(Costs costs, const Variant& variant) {
     if (variant.costs && variant.part != Part::step) {
         costs.load = variant.costs->load;
+        costs.fetch = variant.costs->fetch;
     }
     if (variant.costs && variant.part != Part::loader) {
         costs.step = variant.costs->step;
@@ -117,7 +119,7 @@ Costs without_part(Costs costs, Part part) {
             cost.seconds = kNoSeconds;
             cost.cpu_seconds = 0;
         }
-        costs.fetch_rate.reset();
+        costs.fetch.clear();
     }
     if (part != Part::loader) {
         for (StepCost& cost : costs.step) {

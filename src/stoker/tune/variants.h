@@ -2,6 +2,7 @@
 // the step, which a probe measures.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,18 +29,22 @@ enum class Part : std::uint8_t { loader, step, both };
 
 struct Variant {
     std::vector<RecipeChange> change;
-    Part part = Part::loader;         // whose costs it changes
-    std::string pack_codec = {};      // not empty: the data is packed with this codec
-    bool queue = false;               // it changes no cost, but how many batches are ready
-    std::optional<Costs> costs = {};  // measured by a probe; of the changed part only
-    std::string refused = {};         // why it cannot be tried
+    Part part = Part::loader;           // whose costs it changes
+    std::string pack_codec = {};        // not empty: the data is packed with this codec
+    std::filesystem::path sample = {};  // the packed part of the data that it is measured with
+    bool queue = false;                 // it changes no cost, but how many batches are ready
+    std::optional<Costs> costs = {};    // measured by a probe; of the changed part only, and what it fetches
+    std::string refused = {};           // why it cannot be tried
     bool tried = false;
 };
+
+// Whether the model has convolutions, for which the memory layout matters.
+bool has_convolutions(const ModelRecipe& model);
 
 // The variants of a recipe, as far as they change it.
 std::vector<Variant> variants_of(const Recipe& recipe, const TrialFacts& facts, const Allowed& allowed);
 
-// The costs with the changed part taken from the variant.
+// The costs with the changed part taken from the variant. A loader's variant has fetch rates of its own.
 Costs with_variant(Costs costs, const Variant& variant);
 
 // The costs if the changed part took no time: no variant can do better.

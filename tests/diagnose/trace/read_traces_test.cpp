@@ -245,7 +245,7 @@ fs::path write_cycle(const fs::path& folder, const std::string& name, int first_
                 event("user_annotation", "ProfilerStep#" + std::to_string(first_step + i), at, step_us) + "," +
                 event("cpu_op", "aten::mm", at + 1, step_us / 2);
     }
-    const fs::path path = folder / name;
+    fs::path path = folder / name;
     std::ofstream(path) << text + "]}";
     return path;
 }

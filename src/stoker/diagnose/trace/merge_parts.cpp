@@ -128,7 +128,7 @@ void add_part(RankRecords& to, RankRecords part) {
     const std::int64_t shift = first <= last ? last + 1 - first : 0;
     for (StepEntry& step : part.steps) {
         step.step += shift;
-        to.steps.push_back(std::move(step));
+        to.steps.push_back(step);
     }
     for (IntervalEntry& interval : part.intervals) {
         interval.first_step += shift;

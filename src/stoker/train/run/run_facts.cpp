@@ -10,6 +10,7 @@
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/url_secrets.h"
 #include "stoker/bridge/device.h"
+#include "stoker/bridge/device_memory.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/cuda/cuda_device.h"
 #include "stoker/io/byte_file.h"
@@ -110,24 +111,18 @@ DeviceFacts device_facts(const at::Device& device) {
     }
     DeviceFacts facts{.type = "cuda", .name = device.str()};
     const std::vector<CudaDevice> devices = cuda_devices();
-    if (const auto index = static_cast<std::size_t>(device.index()); index < devices.size()) {
+    const std::int64_t index = device.index();
+    if (index >= 0 && index < std::ssize(devices)) {
         constexpr int kVolta = 7;  // the first with tensor cores
-        facts.name = devices[index].name;
-        facts.memory_bytes = static_cast<std::int64_t>(devices[index].memory_bytes);
-        facts.tensor_cores = devices[index].major >= kVolta;
+        const CudaDevice& found = devices[static_cast<std::size_t>(index)];
+        facts.name = found.name;
+        facts.memory_bytes = static_cast<std::int64_t>(found.memory_bytes);
+        facts.tensor_cores = found.major >= kVolta;
     }
     return facts;
 }
 
 }  // namespace
-
-std::optional<DeviceMemory> device_memory(const at::Device& device) {
-    try {
-        return device.is_cuda() ? std::optional(torch_cuda().memory(device)) : std::nullopt;
-    } catch (const Unsupported&) {
-        return std::nullopt;
-    }
-}
 
 std::optional<std::int64_t> peak_device_bytes(const at::Device& device) {
     const std::optional<DeviceMemory> memory = device_memory(device);

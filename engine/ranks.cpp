@@ -1,0 +1,37 @@
+#include "engine/ranks.h"
+
+#include <csignal>
+#include <exception>
+#include <fmt/format.h>
+
+#include "stoker/base/error.h"
+#include "stoker/dist/world.h"
+
+namespace stoker::cli {
+
+int run_in_group(const std::function<int(const std::shared_ptr<Group>&)>& work) {
+    std::signal(SIGPIPE, SIG_IGN);  // training continues if stdout or stderr is a closed pipe
+    const std::shared_ptr<Group> group = join_group();
+    try {
+        return work(group);
+    } catch (const RankLost&) {
+        group->leave("");
+        throw;
+    } catch (const std::exception& error) {
+        if (!group->leave(error.what())) {
+            return 1;  // another rank prints the same error
+        }
+        throw;
+    }
+}
+
+void require_one_rank(const std::string& command) {
+    if (const World world = read_world(); world.size > 1) {
+        throw InvalidArgument({.where = command,
+                               .expected = "one process, which measures what one process trains",
+                               .got = fmt::format("{} ranks (WORLD_SIZE)", world.size),
+                               .hint = "start it without `stoker launch`"});
+    }
+}
+
+}  // namespace stoker::cli
