@@ -123,7 +123,7 @@ StoredTensors stored_tensors(const ZipFile& zip, const std::string& folder, std:
 
 std::string pt2_folder(const ZipFile& zip) {
     const std::string_view first = zip.entries().empty() ? std::string_view() : zip.entries().front().name;
-    const std::string folder(first.substr(0, first.find('/') + 1));
+    std::string folder(first.substr(0, first.find('/') + 1));
     const auto is_odd = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\\' || c == 0x7f; };
     if (folder.size() < 2 || std::ranges::any_of(folder, is_odd)) {
         damaged("members below a folder", in_quotes(first));

@@ -188,6 +188,7 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* trans
     return guarded(transfer, [&](Transfer& to) { return to.take_body(std::as_bytes(std::span(data, size * count))); });
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): libcurl gives the signature
 int on_request(void* transfer, char* address, char*, int port, int) {
     const std::size_t allowed = guarded(transfer, [&](Transfer& to) { return to.allows(address, port) ? 1U : 0U; });
     return allowed == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;

@@ -4,6 +4,7 @@
 // does not depend on the thread or the time.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <variant>
@@ -61,10 +62,10 @@ struct ImageSlot {
 struct TransformScratch {
     Decoder decoder;
     Image decoded;
-    Image pixels[2];  // ops read one and write the other
-    Image original;   // a copy for pixel ops that read what they overwrite
+    std::array<Image, 2> pixels;  // ops read one and write the other
+    Image original;               // a copy for pixel ops that read what they overwrite
     ResizeScratch resize;
-    int current = 0;  // index of the one written last
+    std::size_t current = 0;  // index of the one written last
 };
 
 // The transformed image has another size than the batch: the ops do not unify sizes; the sample is not damaged.
