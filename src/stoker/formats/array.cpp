@@ -122,6 +122,27 @@ std::optional<ArrayType> numpy_type(char code, std::uint64_t item_size) {
     return ArrayType{.kind = kKinds[at], .item_size = static_cast<int>(item_size), .big_endian = false};
 }
 
+std::optional<DType> dtype_of_array(const ArrayType& type) {
+    if (type.big_endian && type.item_size > 1) {
+        return std::nullopt;
+    }
+    switch (type.kind) {
+        case ArrayKind::boolean:
+            return DType::uint8;
+        case ArrayKind::unsigned_integer:
+            return type.item_size == 1 ? std::optional(DType::uint8) : std::nullopt;
+        case ArrayKind::signed_integer:
+            return type.item_size == 4   ? std::optional(DType::int32)
+                   : type.item_size == 8 ? std::optional(DType::int64)
+                                         : std::nullopt;
+        case ArrayKind::floating:
+            return type.item_size == 2   ? std::optional(DType::float16)
+                   : type.item_size == 4 ? std::optional(DType::float32)
+                                         : std::optional(DType::float64);
+    }
+    return std::nullopt;
+}
+
 std::uint64_t checked_array_bytes(const ArrayType& type, const Shape& shape) {
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     auto bytes = static_cast<std::uint64_t>(type.item_size);

@@ -33,6 +33,9 @@ std::string array_type_name(const ArrayType& type);
 // The little-endian type of a NumPy type code, such as 'f' and 4 bytes for "f4"; empty for other types.
 std::optional<ArrayType> numpy_type(char code, std::uint64_t item_size);
 
+// The DType of the same elements; booleans are uint8. Empty where there is none.
+std::optional<DType> dtype_of_array(const ArrayType& type);
+
 // Dense elements in C order, or in Fortran order where `fortran` is set. The creator of a view guarantees that `bytes`
 // has exactly the length that type and shape need.
 struct ArrayView {

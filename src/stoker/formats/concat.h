@@ -10,11 +10,13 @@ namespace stoker {
 
 class ConcatDataset final : public Dataset {
   public:
-    // All must have the same classes. Throws InvalidArgument where classes differ, or where `datasets` is empty.
+    // All must have the same classes and fields. Throws InvalidArgument where they differ, or where `datasets` is
+    // empty.
     explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
 
     std::int64_t size() const override { return begins_.back(); }
     void read(std::int64_t index, Sample& sample) const override;
+    std::span<const Field> fields() const override { return datasets_.front()->fields(); }
     // "1:cat/001.jpg": the dataset's number, from 0, comes first because two datasets may hold the same keys.
     std::string key(std::int64_t index) const override;
     void prefetch(std::span<const std::int64_t> indices) const override;

@@ -2,10 +2,25 @@
 #include "stoker/formats/dataset.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
 
 namespace stoker {
+
+std::size_t Field::item_bytes() const {
+    const Shape item(shape.begin() + (any_length() ? 1 : 0), shape.end());
+    return static_cast<std::size_t>(element_count(item)) * item_size(dtype);
+}
+
+std::string describe_fields(std::span<const Field> fields) {
+    std::string text;
+    for (const Field& field : fields) {
+        text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", field.name, dtype_name(field.dtype),
+                            fmt::join(field.shape, ", "));
+    }
+    return text.empty() ? "none" : text;
+}
 
 void Dataset::check_index(std::int64_t index) const {
     if (index < 0 || index >= size()) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stoker/base/buffer.h"
+#include "stoker/base/tensor_view.h"
 
 namespace stoker {
 
@@ -26,6 +27,29 @@ constexpr std::string_view split_name(Split split) {
 struct FieldNames {
     std::string image;
     std::string label;
+    std::vector<std::string> more = {};  // further fields to read, such as the targets of a regression
+};
+
+// A field that the samples of a data set have beside image and label.
+struct Field {
+    std::string name;
+    DType dtype = DType::float32;
+    // Of one sample, row-major; empty for a scalar. A first side of -1 means any length, which differs between samples.
+    Shape shape = {};
+
+    bool any_length() const { return !shape.empty() && shape.front() < 0; }
+    // Of one sample, or of one entry along the first side where that has any length.
+    std::size_t item_bytes() const;
+    bool operator==(const Field&) const = default;
+};
+
+// "angle float32 (), mask uint8 (32, 32)", for messages; "none".
+std::string describe_fields(std::span<const Field> fields);
+
+// A sample's elements of one field.
+struct FieldValue {
+    std::span<const std::byte> bytes;
+    Buffer storage;  // for data sets that have to copy or read
 };
 
 // One sample as stored. `bytes` is either an encoded image (JPEG, PNG, ...) or raw uint8 pixels (height, width,
@@ -37,10 +61,11 @@ struct Sample {
     int height = 0;  // of raw pixels; 0 for an encoded image
     int width = 0;
     int channels = 0;
-    std::int64_t label = -1;  // class index; -1 where the dataset has no labels
-    Buffer storage;           // for datasets that have to copy or read
+    std::int64_t label = -1;         // class index; -1 where the dataset has no labels
+    Buffer storage;                  // for datasets that have to copy or read
+    std::vector<FieldValue> fields;  // in the order of Dataset::fields()
 
-    // Both set all fields but `label` and `storage`.
+    // Both set all members but `label`, `storage` and `fields`.
     void set_raw(std::span<const std::byte> pixels, int rows, int columns, int depth) {
         bytes = pixels;
         encoded = false;
@@ -51,6 +76,17 @@ struct Sample {
     void set_encoded_image(std::span<const std::byte> image) {
         set_raw(image, 0, 0, 0);
         encoded = true;
+    }
+    FieldValue& field(std::size_t at) {
+        if (fields.size() <= at) {
+            fields.resize(at + 1);
+        }
+        return fields[at];
+    }
+    // Field `at` refers to `elements`, which stay valid as `bytes` does.
+    template <typename T>
+    void set_field(std::size_t at, std::span<const T> elements) {
+        field(at).bytes = std::as_bytes(elements);
     }
 };
 
@@ -63,6 +99,10 @@ class Dataset {
     // Reads sample `index` in [0, size()). Many threads call it at once. Throws DataError for damaged bytes and IoError
     // for a failed read; the caller adds the index.
     virtual void read(std::int64_t index, Sample& sample) const = 0;
+
+    // The fields beside image and label. `read` sets Sample::fields in this order; a value of another length than its
+    // field has makes the sample a bad one.
+    virtual std::span<const Field> fields() const { return {}; }
 
     // The sample's stable name within the dataset, such as "cat/001.jpg". Batch hashes, splits by share and lists of
     // bad samples use it. The default is the index.

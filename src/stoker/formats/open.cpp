@@ -138,8 +138,8 @@ constexpr Format kDatasetFormats[] = {
      .splits = [](const std::string& data) { return is_synth_digits(data); }},
     {.matches = [](const std::string& data) { return is_stk_url(data) || (is_folder(data) && holds_stk(data)); },
      .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
-         return is_stk_url(data) ? std::make_unique<StkDataset>(data, options.remote)
-                                 : std::make_unique<StkDataset>(data);
+         return is_stk_url(data) ? std::make_unique<StkDataset>(data, options.remote, options.fields.more)
+                                 : std::make_unique<StkDataset>(data, options.fields.more);
      },
      .splits = nullptr},
     {.matches = [](const std::string& data) { return holds_lmdb(data); },
@@ -273,7 +273,15 @@ std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, cons
         if (format == nullptr) {
             refuse(data);
         }
-        return with_memory_place(shown_name(data), [&] { return format->open(data, split, options); });
+        std::unique_ptr<Dataset> dataset =
+            with_memory_place(shown_name(data), [&] { return format->open(data, split, options); });
+        if (dataset->fields().size() != options.fields.more.size()) {
+            throw Unsupported(
+                {.where = shown_name(data),
+                 .expected = "fields beside image and label only for npz, .pt, safetensors and stk",
+                 .got = fmt::format("{} of {}", fmt::join(options.fields.more, ", "), dataset->format())});
+        }
+        return dataset;
     });
 }
 

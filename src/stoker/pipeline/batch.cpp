@@ -1,6 +1,7 @@
 // Fields lie one after the other, each aligned to a cache line.
 #include "stoker/pipeline/batch.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "stoker/base/hash.h"
@@ -57,8 +58,34 @@ TensorView Batch::field(std::string_view name) const {
     return {const_cast<std::byte*>(memory_.data()) + offsets_[i], fields_[i].dtype, std::move(shape)};
 }
 
+std::span<std::byte> Batch::item(std::size_t field, std::int64_t i) {
+    const std::size_t bytes = fields_.at(field).sample_bytes();
+    return {memory_.data() + offsets_[field] + static_cast<std::size_t>(i) * bytes, bytes};
+}
+
 std::string& Batch::payload(std::string_view name, std::int64_t i) {
     return payloads_[find(name, true)].at(static_cast<std::size_t>(i));
+}
+
+RaggedView Batch::ragged(std::string_view name) const {
+    const std::size_t at = find(name, true);
+    const FieldSpec& spec = fields_[at];
+    const std::span<const std::string> payloads = std::span(payloads_[at]).first(static_cast<std::size_t>(size_));
+    RaggedView view{.storage = {}, .values = {}, .offsets = {0}};
+    std::size_t bytes = 0;
+    for (const std::string& payload : payloads) {
+        bytes += payload.size();
+        view.offsets.push_back(static_cast<std::int64_t>(bytes / spec.sample_bytes()));
+    }
+    view.storage.resize(bytes);
+    std::byte* to = view.storage.data();
+    for (const std::string& payload : payloads) {
+        to = std::ranges::copy(std::as_bytes(std::span(payload)), to).out;
+    }
+    Shape shape = spec.shape;
+    shape.insert(shape.begin(), view.offsets.back());
+    view.values = {view.storage.data(), spec.dtype, std::move(shape)};
+    return view;
 }
 
 std::uint64_t Batch::hash() const {

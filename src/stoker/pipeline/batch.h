@@ -26,16 +26,25 @@ struct FieldSpec {
     DType dtype = DType::uint8;
     Shape shape = {};  // of one sample; empty for a scalar
     FieldLayout layout = FieldLayout::plain;
-    bool ragged = false;  // shape and layout are ignored
+    // A sample has any number of entries of `shape`, which follow each other.
+    bool ragged = false;
 
     std::size_t sample_bytes() const { return static_cast<std::size_t>(element_count(shape)) * item_size(dtype); }
 };
 
-// The fields that every image batch has.
+// A ragged field of a batch. Sample i has entries offsets[i] to offsets[i + 1].
+struct RaggedView {
+    Buffer storage;
+    TensorView values;                  // (entries of all samples, shape...), in `storage`
+    std::vector<std::int64_t> offsets;  // one more than there are samples; the first is 0
+};
+
+// The fields that every image batch has. Fields of the data set follow them.
 inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W)
 inline constexpr std::string_view kLabelField = "label";  // int64 (N); -1 without labels
 inline constexpr std::string_view kIndexField = "index";  // int64 (N), the sample's index in the data set
 inline constexpr std::string_view kKeyField = "key";      // ragged, the sample's key as UTF-8
+inline constexpr std::size_t kImageFields = 4;
 
 // A sample that could not be read or decoded, and its replacement.
 struct BadSample {
@@ -76,8 +85,15 @@ class Batch {
     // (size(), shape...). Throws InvalidArgument for an unknown or ragged field.
     TensorView field(std::string_view name) const;
 
+    // Sample i's bytes of fixed field number `field`.
+    std::span<std::byte> item(std::size_t field, std::int64_t i);
+
     // Sample i's payload of a ragged field.
     std::string& payload(std::string_view name, std::int64_t i);
+
+    // All elements of a ragged field, sample after sample, and where each sample begins. Throws InvalidArgument for an
+    // unknown or fixed field.
+    RaggedView ragged(std::string_view name) const;
 
     // The samples that the sampler chose, one per item. The field `index` differs where a bad sample was replaced.
     std::span<SampledIndex> sampled() { return std::span(sampled_).first(static_cast<std::size_t>(size_)); }

@@ -39,14 +39,37 @@ BatchSamplerOptions batch_sampler_options(const Sampler& sampler, const LoaderOp
 // them.
 constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
-std::vector<FieldSpec> image_fields(const ImageSlot& slot) {
-    return {{.name = std::string(kImageField),
-             .dtype = slot.pixels.dtype,
-             .shape = {slot.channels, slot.height, slot.width},
-             .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain},
-            {.name = std::string(kLabelField), .dtype = DType::int64},
-            {.name = std::string(kIndexField), .dtype = DType::int64},
-            {.name = std::string(kKeyField), .ragged = true}};
+// The names of a batch must differ.
+void check_field_names(const Dataset& dataset) {
+    std::set<std::string_view> names = {kImageField, kLabelField, kIndexField, kKeyField};
+    for (const Field& field : dataset.fields()) {
+        if (!names.insert(field.name).second) {
+            throw InvalidArgument({.where = dataset.path(),
+                                   .expected = "fields of different names, none of them image, label, index or key",
+                                   .got = field.name});
+        }
+    }
+}
+
+FieldSpec spec_of(const Field& field) {
+    const auto begin = field.shape.begin() + (field.any_length() ? 1 : 0);
+    return {.name = field.name,
+            .dtype = field.dtype,
+            .shape = Shape(begin, field.shape.end()),
+            .ragged = field.any_length()};
+}
+
+std::vector<FieldSpec> batch_fields(const ImageSlot& slot, std::span<const Field> fields) {
+    std::vector<FieldSpec> specs = {
+        {.name = std::string(kImageField),
+         .dtype = slot.pixels.dtype,
+         .shape = {slot.channels, slot.height, slot.width},
+         .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain},
+        {.name = std::string(kLabelField), .dtype = DType::int64},
+        {.name = std::string(kIndexField), .dtype = DType::int64},
+        {.name = std::string(kKeyField), .ragged = true}};
+    std::ranges::transform(fields, std::back_inserter(specs), spec_of);
+    return specs;
 }
 
 std::chrono::nanoseconds thread_cpu_time() {
@@ -55,10 +78,13 @@ std::chrono::nanoseconds thread_cpu_time() {
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// Of the images of a batch; no more than 2^62.
-std::uint64_t image_bytes(const std::vector<FieldSpec>& fields, std::int64_t capacity) {
+// Of the fixed fields of a batch; no more than 2^62.
+std::uint64_t batch_bytes(const std::vector<FieldSpec>& fields, std::int64_t capacity) {
     constexpr double kMost = 0x1p62;
-    const double bytes = static_cast<double>(capacity) * static_cast<double>(fields.front().sample_bytes());
+    double bytes = 0;
+    for (const FieldSpec& field : fields) {
+        bytes += field.ragged ? 0 : static_cast<double>(capacity) * static_cast<double>(field.sample_bytes());
+    }
     return static_cast<std::uint64_t>(std::min(bytes, kMost));
 }
 
@@ -94,7 +120,9 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
       transform_(std::move(transform)),
       options_(options),
       sampler_(make_loader_sampler(*dataset_, options)),
-      batch_sampler_(batch_sampler_options(*sampler_, options)) {
+      batch_sampler_(batch_sampler_options(*sampler_, options)),
+      dataset_fields_(dataset_->fields().begin(), dataset_->fields().end()) {
+    check_field_names(*dataset_);
     if (options_.allocator == nullptr) {
         options_.allocator = &host_allocator();
     }
@@ -118,7 +146,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
     }
     place_ = find_shape();
     transform_.require_channels(place_.channels);
-    fields_ = image_fields(place_);
+    fields_ = batch_fields(place_, dataset_fields_);
     const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());
     place_.pixels.streamed = fields_.front().sample_bytes() >= kStreamBytes / capacity;
     ring_claim_ = claim_ring();
@@ -135,7 +163,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
 // once, and a cache does not take the memory of a loader that begins later.
 std::shared_ptr<MemoryClaim> Loader::claim_ring() const {
     const std::int64_t batches = (options_.workers == 0 ? 1 : options_.prefetch) + 1;
-    const std::uint64_t bytes = image_bytes(fields_, batch_sampler_.max_slice());
+    const std::uint64_t bytes = batch_bytes(fields_, batch_sampler_.max_slice());
     constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
     const auto count = static_cast<std::uint64_t>(batches);
     return std::make_shared<MemoryClaim>(
@@ -162,7 +190,7 @@ void Loader::start(std::int64_t sequence) {
     at_epoch_end_ = false;
     ring_ = std::make_shared<BatchRing>(
         [fields = fields_, capacity = batch_sampler_.max_slice(), allocator = options_.allocator, claim = ring_claim_] {
-            const std::uint64_t bytes = image_bytes(fields, capacity);
+            const std::uint64_t bytes = batch_bytes(fields, capacity);
             claim->shrink_to(claim->bytes() - std::min(claim->bytes(), bytes));
             return std::make_unique<Batch>(fields, capacity, *allocator);
         },

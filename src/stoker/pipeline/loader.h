@@ -135,6 +135,7 @@ class Loader {
                                         WorkerScratch& scratch, StageTimes& times);
     void load_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
                      StageTimes& times);
+    void write_fields(Batch& batch, std::int64_t item, const Sample* sample) const;
     BadSample record_bad_sample(std::int64_t index, const DataError& error);
     std::optional<BadSample> find_bad_sample(std::int64_t index);
     void count_bad_samples(Batch& batch);
@@ -147,6 +148,7 @@ class Loader {
     LoaderOptions options_;
     const std::shared_ptr<const Sampler> sampler_;
     const BatchSampler batch_sampler_;
+    const std::vector<Field> dataset_fields_;  // beside image and label
     std::vector<FieldSpec> fields_;
     ImageSlot place_;  // the target of every image, without its address
     std::unique_ptr<SampleCache> cache_;

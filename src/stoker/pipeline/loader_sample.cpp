@@ -45,6 +45,9 @@ void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample) {
     sample.encoded = false;
     sample.height = sample.width = sample.channels = 0;
     sample.label = -1;
+    for (FieldValue& field : sample.fields) {
+        field.bytes = {};
+    }
     dataset.read(index, sample);
 }
 
@@ -83,6 +86,20 @@ void check_label(std::int64_t label, std::int64_t classes) {
                              .got = label == -1 ? "none" : fmt::to_string(label),
                              .hint = label < 0 ? "name the field that holds the labels, or leave such samples out"
                                                : "set model.classes to the number of classes"});
+    }
+}
+
+void check_fields(std::span<const Field> fields, const Sample& sample) {
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        const Field& field = fields[i];
+        const std::size_t bytes = i < sample.fields.size() ? sample.fields[i].bytes.size() : 0;
+        const bool fits = field.any_length() ? bytes % field.item_bytes() == 0 : bytes == field.item_bytes();
+        if (!fits) {
+            throw DataError({}, {.where = fmt::format("field {}", field.name),
+                                 .expected = fmt::format("{}{} bytes", field.any_length() ? "a multiple of " : "",
+                                                         field.item_bytes()),
+                                 .got = fmt::to_string(bytes)});
+        }
     }
 }
 
@@ -146,6 +163,7 @@ void Loader::fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t it
         }
         used = try_sample(*other, key, place, scratch, times) ? std::nullopt : other;
     }
+    write_fields(batch, item, used ? &scratch.sample : nullptr);
     if (!used && !options_.replace) {
         std::memset(place.pixels.data, 0, fields_.front().sample_bytes());
         slot.labels[at] = -1;
@@ -161,6 +179,25 @@ void Loader::fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t it
         bad->replaced_by = used;
         const std::lock_guard lock(bad_mutex_);
         batch.bad_samples().push_back(std::move(*bad));
+    }
+}
+
+// Copies the data set's fields of a sample to its place in the batch; null: zeros, and no entries.
+void Loader::write_fields(Batch& batch, std::int64_t item, const Sample* sample) const {
+    for (std::size_t i = 0; i < dataset_fields_.size(); ++i) {
+        const Field& field = dataset_fields_[i];
+        const std::span<const std::byte> bytes =
+            sample != nullptr ? sample->fields[i].bytes : std::span<const std::byte>();
+        if (field.any_length()) {
+            batch.payload(field.name, item).assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+            continue;
+        }
+        const std::span<std::byte> to = batch.item(kImageFields + i, item);
+        if (sample != nullptr) {
+            std::ranges::copy(bytes, to.begin());
+        } else {
+            std::ranges::fill(to, std::byte{0});
+        }
     }
 }
 
@@ -226,6 +263,7 @@ void Loader::load_sample(std::int64_t index, const RngKey& key, const ImageSlot&
     }
     clock.lap(Stage::read);
     check_label(sample.label, options_.classes);
+    check_fields(dataset_fields_, sample);
     if (cache_ == nullptr || options_.cache.encoded) {
         transform_.run(sample, key, scratch.transform, place, clock);
         if (cache_ != nullptr && !kept) {

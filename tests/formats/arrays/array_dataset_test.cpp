@@ -115,6 +115,27 @@ TEST(ArrayDataset, NpyAlone) {
     }
 }
 
+TEST(ArrayDataset, FurtherArraysAreFields) {
+    const TempDir dir;
+    const std::string angles = ramp(24);
+    put(dir / "x.npz",
+        zip({Member{"images.npy", images(3)}, Member{"angles.npy", npy("<f4", "(3, 2)", angles)},
+             Member{"wide.npy", npy("<u2", "(3,)", ramp(6))}, Member{"two.npy", npy("|u1", "(2,)", ramp(2))}}));
+    const std::string path = (dir / "x.npz").string();
+    EXPECT_TRUE(ArrayDataset(path, Split::train).fields().empty());
+    const ArrayDataset dataset(path, Split::train, {.image = "", .label = "", .more = {"angles"}});
+    ASSERT_EQ(dataset.fields().size(), 1u);
+    EXPECT_EQ(dataset.fields()[0], (Field{.name = "angles", .dtype = DType::float32, .shape = {2}}));
+    Sample sample;
+    for (std::int64_t i = 0; i < 3; ++i) {
+        dataset.read(i, sample);
+        EXPECT_EQ(text_of(sample.fields[0].bytes), angles.substr(static_cast<std::size_t>(8 * i), 8));
+    }
+    EXPECT_THAT(error_of<Unsupported>(path, {.image = "", .label = "", .more = {"wide"}}), HasSubstr("uint16 of (3)"));
+    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {"two"}}), HasSubstr("one row for each image"));
+    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {"none"}}), HasSubstr("none"));
+}
+
 TEST(ArrayDataset, NpyWithLabelsBeside) {
     const std::string three = npy(">i4", "(3,)", std::string("\0\0\0\2\0\0\0\0\0\0\0\1", 12));
     for (const auto& [image, label] :

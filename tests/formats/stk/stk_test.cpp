@@ -34,6 +34,11 @@ std::string error_of(Call call) {
     return "nothing thrown";
 }
 
+template <typename T>
+std::span<const std::byte> bytes_of(const T& value) {
+    return std::as_bytes(std::span(&value, 1));
+}
+
 std::vector<std::string> names_in(const fs::path& directory) {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(directory)) {
@@ -71,6 +76,28 @@ TEST(Stk, EveryKindOfFieldIsReadBack) {
         EXPECT_TRUE(std::ranges::equal(tensor.as<float>(), sample.boxes));
         EXPECT_NO_THROW(reader.verify(i));
     }
+}
+
+TEST(StkDataset, ReadsTheFieldsThatAreAskedFor) {
+    const TempDir dir;
+    write_every_kind(dir / "x.stk", 20, 3000);
+    EXPECT_TRUE(StkDataset(dir / "x.stk").fields().empty());
+    const StkDataset dataset(dir / "x.stk", {"id", "weight", "caption", "boxes"});
+    const std::vector<Field> expected = {{.name = "id", .dtype = DType::int64},
+                                         {.name = "weight", .dtype = DType::float64},
+                                         {.name = "caption", .dtype = DType::uint8, .shape = {-1}},
+                                         {.name = "boxes", .dtype = DType::float32, .shape = {-1, 4}}};
+    EXPECT_TRUE(std::ranges::equal(dataset.fields(), expected));
+    Sample sample;
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        dataset.read(i, sample);
+        const StkSample written(i);
+        EXPECT_TRUE(std::ranges::equal(sample.fields[0].bytes, bytes_of(std::get<std::int64_t>(written.values[2]))));
+        EXPECT_TRUE(std::ranges::equal(sample.fields[1].bytes, bytes_of(std::get<double>(written.values[3]))));
+        EXPECT_EQ(text_of(sample.fields[2].bytes), written.caption);
+        EXPECT_TRUE(std::ranges::equal(sample.fields[3].bytes, std::as_bytes(std::span(written.boxes))));
+    }
+    EXPECT_THAT(error_of<DataError>([&] { StkDataset(dir / "x.stk", {"colour"}); }), HasSubstr("a field colour"));
 }
 
 TEST(Stk, PayloadsAreAlignedAndFollowedByReadableBytes) {

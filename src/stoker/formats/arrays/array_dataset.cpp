@@ -39,6 +39,7 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
     if (found.label) {
         wanted.push_back(*found.label);
     }
+    wanted.insert(wanted.end(), fields.more.begin(), fields.more.end());
     file_ = open_arrays(path, wanted);
     const bool splits = fields_have_splits(names);
     if (splits) {
@@ -49,6 +50,7 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
         if (found.label) {
             load_labels(*found.label);
         }
+        std::ranges::for_each(fields.more, [&](const std::string& name) { load_field(name); });
         load_classes_and_keys(splits);
     });
 }
@@ -85,6 +87,26 @@ void ArrayDataset::load_labels(const std::string& name) {
     classes_ = numbered_classes_of(labels_);
 }
 
+void ArrayDataset::load_field(const std::string& name) {
+    const ArrayView* found = file_.find(name);
+    if (found == nullptr) {
+        refuse(name, "an array", file_.texts.contains(name) ? "text" : "none");
+    }
+    const std::string shape = fmt::format("({})", fmt::join(found->shape, ", "));
+    if (found->shape.empty() || found->shape[0] != size()) {
+        refuse(name, fmt::format("({}, ...), one row for each image", size()), shape);
+    }
+    const std::optional<DType> dtype = dtype_of_array(found->type);
+    if (!dtype || found->fortran) {
+        throw Unsupported({.where = fmt::format("{}:{}", path_, name),
+                           .expected = "uint8, int32, int64 or a float, in C order",
+                           .got = fmt::format("{} of {}{}", array_type_name(found->type), shape,
+                                              found->fortran ? " in Fortran order" : "")});
+    }
+    fields_.push_back({.name = name, .dtype = *dtype, .shape = Shape(found->shape.begin() + 1, found->shape.end())});
+    columns_.push_back(*found);
+}
+
 void ArrayDataset::load_classes_and_keys(bool splits) {
     if (const auto classes = file_.texts.find(kClasses); classes != file_.texts.end()) {
         classes_ = classes->second;
@@ -115,6 +137,10 @@ std::string ArrayDataset::key(std::int64_t index) const {
 void ArrayDataset::read(std::int64_t index, Sample& sample) const {
     sample.label = *label(index);
     const auto at = static_cast<std::size_t>(index);
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+        const std::size_t bytes = fields_[i].item_bytes();
+        sample.set_field(i, columns_[i].bytes.subspan(at * bytes, bytes));
+    }
     if (images_.fortran) {
         // Element k of the sample, in Fortran order, is element index + N * k of the array.
         const auto count = static_cast<std::size_t>(size());

@@ -1,4 +1,5 @@
-// The data set in a file of named arrays: one array of images and one of labels, chosen by their names (fields.h).
+// The data set in a file of named arrays: one array of images and one of labels, chosen by their names (fields.h), and
+// further ones that are asked for.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ class ArrayDataset final : public Dataset {
   public:
     // Images are uint8 (N, H, W), (N, H, W, C) or (N, C, H, W). array.h describes labels; without labels all are
     // -1. A text array "classes" names the classes. Keys are "train/12" and "test/12" in a file with both splits,
-    // otherwise the texts in "keys" where the file has them, otherwise the index. Throws IoError, DataError, and
-    // Unsupported for images of other types.
+    // otherwise the texts in "keys" where the file has them, otherwise the index. The arrays of `fields.more` are (N,
+    // ...) of a type that DType has; booleans become uint8. Throws IoError, DataError, and Unsupported for other types.
     ArrayDataset(const std::string& path, Split split, const FieldNames& fields = {});
 
     std::int64_t size() const override { return images_.shape[0]; }
@@ -27,6 +28,7 @@ class ArrayDataset final : public Dataset {
     void read(std::int64_t index, Sample& sample) const override;
     // Brings small samples into the processor's cache and large ones into memory.
     void prefetch(std::span<const std::int64_t> indices) const override;
+    std::span<const Field> fields() const override { return fields_; }
     std::string key(std::int64_t index) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;
     std::span<const std::string> classes() const override { return classes_; }
@@ -37,6 +39,7 @@ class ArrayDataset final : public Dataset {
   private:
     void load_images(const std::string& name);
     void load_labels(const std::string& name);
+    void load_field(const std::string& name);
     void load_classes_and_keys(bool splits);
 
     std::string path_;
@@ -46,6 +49,8 @@ class ArrayDataset final : public Dataset {
     std::size_t sample_bytes_ = 0;
     MapOrRead map_or_read_;
     std::vector<std::int64_t> labels_;  // empty without labels
+    std::vector<Field> fields_;         // beside image and label
+    std::vector<ArrayView> columns_;    // the arrays of fields_
     std::vector<std::string> classes_;
     std::vector<std::string> keys_;  // empty where keys are prefix and index
     std::string prefix_;

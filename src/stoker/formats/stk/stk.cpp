@@ -2,7 +2,9 @@
 #include "stoker/formats/stk/stk.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -182,7 +184,7 @@ void StkReader::verify(std::int64_t index) const {
 
 // ---- StkDataset ----
 
-StkDataset::StkDataset(StkReader reader) : reader_(std::move(reader)) {
+StkDataset::StkDataset(StkReader reader, const std::vector<std::string>& more) : reader_(std::move(reader)) {
     const std::optional<std::size_t> image = reader_.schema().first(StkKind::image);
     if (!image) {
         throw DataError({.path = path()}, {.where = "stk", .expected = "a field of kind image", .got = "none"});
@@ -190,6 +192,78 @@ StkDataset::StkDataset(StkReader reader) : reader_(std::move(reader)) {
     image_ = *image;
     label_ = reader_.schema().first(StkKind::label);
     map_or_read_ = MapOrRead(static_cast<std::uint64_t>(reader_.bytes()));
+    std::ranges::for_each(more, [&](const std::string& name) { add_field(name); });
+}
+
+// The shape that a tensor field has in all samples; -1 for a first side that differs.
+Shape StkDataset::common_shape(std::size_t column) const {
+    Shape common = reader_.shards().front().tensor_shape(column, 0);
+    for (const StkShard& shard : reader_.shards()) {
+        for (std::int64_t i = 0; i < shard.samples(); ++i) {
+            const Shape shape = shard.tensor_shape(column, i);
+            if (!shape.empty() && shape.front() != common.front()) {
+                common.front() = -1;
+            }
+            if (!std::equal(shape.begin() + (shape.empty() ? 0 : 1), shape.end(),
+                            common.begin() + (common.empty() ? 0 : 1))) {
+                throw Unsupported(
+                    {.where = fmt::format("{}:{}", path(), reader_.schema().fields[column].name),
+                     .expected = "tensors that differ in their first side only",
+                     .got = fmt::format("({}) and ({})", fmt::join(common, ", "), fmt::join(shape, ", "))});
+            }
+        }
+    }
+    return common;
+}
+
+void StkDataset::add_field(const std::string& name) {
+    const std::optional<std::size_t> found = reader_.schema().find(name);
+    if (!found) {
+        throw DataError({.path = path()}, {.where = "stk", .expected = "a field " + name, .got = "none"});
+    }
+    const StkField& stored = reader_.schema().fields[*found];
+    Field field{.name = name, .dtype = DType::int64};
+    switch (stored.kind) {
+        case StkKind::label:
+        case StkKind::integer:
+            break;
+        case StkKind::number:
+            field.dtype = DType::float64;
+            break;
+        case StkKind::bytes:
+            field.dtype = DType::uint8;
+            field.shape = {-1};
+            break;
+        case StkKind::tensor:
+            field.dtype = stored.dtype;
+            field.shape = common_shape(*found);
+            break;
+        case StkKind::image:
+            throw Unsupported({.where = path(), .expected = "one image a sample", .got = "a second one, " + name});
+    }
+    fields_.push_back(std::move(field));
+    columns_.push_back(*found);
+}
+
+void StkDataset::read_field(std::size_t at, const StkReader::Place& place, Sample& sample) const {
+    const StkShard& shard = place.shard;
+    const std::size_t column = columns_[at];
+    FieldValue& value = sample.field(at);
+    const auto copy = [&](const auto& number) {
+        value.storage.resize(sizeof number);
+        std::memcpy(value.storage.data(), &number, sizeof number);
+        value.bytes = value.storage.bytes();
+    };
+    const StkKind kind = reader_.schema().fields[column].kind;
+    if (kind == StkKind::label || kind == StkKind::integer) {
+        copy(shard.integer(column, place.sample));
+    } else if (kind == StkKind::number) {
+        copy(shard.number(column, place.sample));
+    } else {
+        value.storage.resize(static_cast<std::size_t>(shard.payload_range(column, place.sample).size));
+        shard.read(column, place.sample, value.storage.bytes());
+        value.bytes = value.storage.bytes();
+    }
 }
 
 void StkDataset::read(std::int64_t index, Sample& sample) const {
@@ -204,6 +278,9 @@ void StkDataset::read(std::int64_t index, Sample& sample) const {
         sample.bytes = sample.storage.bytes();
     }
     sample.label = label_ ? shard.integer(*label_, place.sample) : -1;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+        read_field(i, place, sample);
+    }
 }
 
 // Only for remote shards; local ones are read in any order.
@@ -220,6 +297,11 @@ std::vector<std::int64_t> StkDataset::shard_sizes() const {
 void StkDataset::prefetch(std::span<const std::int64_t> indices) const {
     if (reader_.remote()) {
         reader_.prefetch(image_, indices);
+        for (const std::size_t column : columns_) {
+            if (reader_.schema().fields[column].has_payload()) {
+                reader_.prefetch(column, indices);
+            }
+        }
         return;
     }
     // Prefetch all index entries first, so that their cache misses overlap.

@@ -1,5 +1,6 @@
 // Reads stk data sets: a folder of shards, mapped into memory, or a URL, read by range requests. StkReader gives access
-// to every field; StkDataset gives the pipeline one image and one label per sample.
+// to every field; StkDataset gives the pipeline one image and one label per sample, and further fields that are asked
+// for.
 #pragma once
 
 #include <cstdint>
@@ -76,10 +77,13 @@ class StkReader {
 
 class StkDataset final : public Dataset {
   public:
-    // Uses the first image and the first label of the schema. Throws what StkReader throws, and DataError if there is
-    // no image.
-    explicit StkDataset(const std::filesystem::path& directory) : StkDataset(StkReader(directory)) {}
-    StkDataset(const std::string& url, const RemoteOptions& options) : StkDataset(StkReader(url, options)) {}
+    // Uses the first image and the first label of the schema. Fields named in `more` are int64 and float64 scalars,
+    // uint8 of any length for bytes, and tensors, whose shapes may differ in the first side. Throws what StkReader
+    // throws, DataError if there is no image or no field of such a name, and Unsupported for other shapes.
+    explicit StkDataset(const std::filesystem::path& directory, const std::vector<std::string>& more = {})
+        : StkDataset(StkReader(directory), more) {}
+    StkDataset(const std::string& url, const RemoteOptions& options, const std::vector<std::string>& more = {})
+        : StkDataset(StkReader(url, options), more) {}
 
     std::int64_t size() const override { return reader_.size(); }
     // Returns a view into the map where map_or_read.h allows it. Otherwise, and for a remote data set, reads into
@@ -89,6 +93,7 @@ class StkDataset final : public Dataset {
     // shuffled reads mostly wait for memory.
     void prefetch(std::span<const std::int64_t> indices) const override;
     std::vector<std::int64_t> shard_sizes() const override;
+    std::span<const Field> fields() const override { return fields_; }
     std::string key(std::int64_t index) const override { return std::string(reader_.key(index)); }
     std::span<const std::string> classes() const override;
     std::string_view format() const override { return "stk"; }
@@ -105,11 +110,16 @@ class StkDataset final : public Dataset {
     std::map<std::string, std::int64_t> codecs() const;
 
   private:
-    explicit StkDataset(StkReader reader);
+    StkDataset(StkReader reader, const std::vector<std::string>& more);
+    Shape common_shape(std::size_t column) const;
+    void add_field(const std::string& name);
+    void read_field(std::size_t at, const StkReader::Place& place, Sample& sample) const;
 
     StkReader reader_;
     std::size_t image_ = 0;
     std::optional<std::size_t> label_;
+    std::vector<Field> fields_;         // beside image and label
+    std::vector<std::size_t> columns_;  // their places in the schema
     MapOrRead map_or_read_;
 };
 

@@ -41,11 +41,14 @@ StkBytes StkShard::bytes(std::size_t field, std::int64_t sample) const {
 
 TensorView StkShard::tensor(std::size_t field, std::int64_t sample) const {
     need_map();
-    const StkPlace& at = place(field, sample);
-    const auto* sides = reinterpret_cast<const std::int64_t*>(&at + 1);
-    return {.data = const_cast<std::byte*>(payload(at).data()),
+    return {.data = const_cast<std::byte*>(payload(place(field, sample)).data()),
             .dtype = schema_.fields[field].dtype,
-            .shape = {sides, sides + schema_.fields[field].rank}};
+            .shape = tensor_shape(field, sample)};
+}
+
+Shape StkShard::tensor_shape(std::size_t field, std::int64_t sample) const {
+    const auto* sides = reinterpret_cast<const std::int64_t*>(&place(field, sample) + 1);
+    return {sides, sides + schema_.fields[field].rank};
 }
 
 void StkShard::need_map() const {

@@ -46,7 +46,8 @@ class StkShard {
     std::int64_t integer(std::size_t field, std::int64_t sample) const;  // or a label
     double number(std::size_t field, std::int64_t sample) const;
     StkBytes bytes(std::size_t field, std::int64_t sample) const;
-    TensorView tensor(std::size_t field, std::int64_t sample) const;  // read-only, although `data` is not const
+    TensorView tensor(std::size_t field, std::int64_t sample) const;   // read-only, although `data` is not const
+    Shape tensor_shape(std::size_t field, std::int64_t sample) const;  // of remote shards too
 
     // Range in the file of an image's, byte string's or tensor's payload.
     ByteRange payload_range(std::size_t field, std::int64_t sample) const;

@@ -1,8 +1,12 @@
-// Internal to cache/: the header that both caches store with a sample's bytes, and the accounting of their budget.
+// Internal to cache/: how both caches store a sample (a header, the lengths of its fields, the image, the fields), and
+// the accounting of their budget.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
 
 #include "stoker/pipeline/cache/sample_cache.h"
 
@@ -10,23 +14,71 @@ namespace stoker {
 
 struct CachedHeader {
     std::int64_t label = -1;
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;  // of the image
     std::int32_t height = 0;
     std::int32_t width = 0;
-    std::int32_t channels = 0;
-    std::int32_t encoded = 0;
-};
+    std::uint32_t field_bytes = 0;  // of all fields, with their lengths
+    std::uint16_t channels = 0;
+    std::uint8_t encoded = 0;
+    std::uint8_t fields = 0;
 
-inline CachedHeader header_of(const Sample& sample) {
-    return {.label = sample.label,
-            .bytes = sample.bytes.size(),
-            .height = sample.height,
-            .width = sample.width,
-            .channels = sample.channels,
-            .encoded = sample.encoded ? 1 : 0};
+    std::size_t stored() const { return bytes + field_bytes; }  // what follows the header
+};
+static_assert(sizeof(CachedHeader) == 32);  // small samples are many
+
+// Bytes that the fields take, with a u64 of each one's length.
+inline std::size_t field_bytes(const Sample& sample) {
+    std::size_t bytes = sample.fields.size() * sizeof(std::uint64_t);
+    for (const FieldValue& field : sample.fields) {
+        bytes += field.bytes.size();
+    }
+    return bytes;
 }
 
-// Sets everything but `bytes` and `storage`.
+// Empty for a sample that is not cached: its fields are too many or too long for a header.
+inline std::optional<CachedHeader> header_of(const Sample& sample) {
+    const std::size_t bytes = field_bytes(sample);
+    if (sample.fields.size() > UINT8_MAX || bytes > UINT32_MAX) {
+        return std::nullopt;
+    }
+    return CachedHeader{.label = sample.label,
+                        .bytes = sample.bytes.size(),
+                        .height = sample.height,
+                        .width = sample.width,
+                        .field_bytes = static_cast<std::uint32_t>(bytes),
+                        .channels = static_cast<std::uint16_t>(sample.channels),
+                        .encoded = sample.encoded ? std::uint8_t{1} : std::uint8_t{0},
+                        .fields = static_cast<std::uint8_t>(sample.fields.size())};
+}
+
+// Calls write(bytes) for each part of what follows the header, in order.
+template <typename Write>
+void store_parts(const Sample& sample, Write write) {
+    for (const FieldValue& field : sample.fields) {
+        const std::uint64_t length = field.bytes.size();
+        write(std::as_bytes(std::span(&length, 1)));
+    }
+    write(sample.bytes);
+    for (const FieldValue& field : sample.fields) {
+        write(field.bytes);
+    }
+}
+
+// The sample refers to `stored`, which is what follows the header.
+inline void load_parts(const CachedHeader& header, std::span<const std::byte> stored, Sample& sample) {
+    const std::span<const std::byte> lengths = stored.first(header.fields * sizeof(std::uint64_t));
+    std::size_t at = lengths.size();
+    sample.bytes = stored.subspan(at, header.bytes);
+    at += header.bytes;
+    for (std::size_t i = 0; i < header.fields; ++i) {
+        std::uint64_t length = 0;
+        std::memcpy(&length, lengths.data() + i * sizeof length, sizeof length);
+        sample.field(i).bytes = stored.subspan(at, length);
+        at += length;
+    }
+}
+
+// Sets everything but `bytes`, `storage` and `fields`.
 inline void set_sample(const CachedHeader& header, Sample& sample) {
     sample.label = header.label;
     sample.height = header.height;

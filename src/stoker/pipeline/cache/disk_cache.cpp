@@ -59,9 +59,9 @@ class DiskCache final : public SampleCache {
         CachedHeader header;
         if (read_bytes(file_.get(), std::as_writable_bytes(std::span(&header, 1)), offset) == sizeof header) {
             set_sample(header, sample);
-            sample.storage.resize(header.bytes);
-            sample.bytes = sample.storage.bytes();
-            if (read_bytes(file_.get(), sample.storage.bytes(), offset + sizeof header) == header.bytes) {
+            sample.storage.resize(header.stored());
+            if (read_bytes(file_.get(), sample.storage.bytes(), offset + sizeof header) == header.stored()) {
+                load_parts(header, sample.storage.bytes(), sample);
                 return true;
             }
         }
@@ -74,9 +74,9 @@ class DiskCache final : public SampleCache {
     }
 
     void put(std::int64_t index, const Sample& sample) override {
-        const CachedHeader header = header_of(sample);
-        const auto bytes = static_cast<std::int64_t>(sizeof header + sample.bytes.size());
-        if (stopped_ || !reserve_bytes(used_, budget_, bytes)) {
+        const std::optional<CachedHeader> header = header_of(sample);
+        const auto bytes = static_cast<std::int64_t>(header ? sizeof *header + header->stored() : 0);
+        if (stopped_ || !header || !reserve_bytes(used_, budget_, bytes)) {
             return;
         }
         if (in_memory_ && !room_.take(bytes)) {
@@ -85,9 +85,15 @@ class DiskCache final : public SampleCache {
         }
         // Two threads that put the same sample write it twice. Both copies count, so the file stays within the budget.
         const std::int64_t offset = end_.fetch_add(bytes);
-        const auto at = static_cast<std::uint64_t>(offset);
-        if (write_bytes(file_.get(), std::as_bytes(std::span(&header, 1)), at) < sizeof header ||
-            write_bytes(file_.get(), sample.bytes, at + sizeof header) < sample.bytes.size()) {
+        auto at = static_cast<std::uint64_t>(offset);
+        bool written = true;
+        const auto write = [&](std::span<const std::byte> part) {
+            written = written && write_bytes(file_.get(), part, at) == part.size();
+            at += part.size();
+        };
+        write(std::as_bytes(std::span(&*header, 1)));
+        store_parts(sample, write);
+        if (!written) {
             stop("writing");
             return;
         }

@@ -1,7 +1,7 @@
 // The cache in memory: one atomic pointer per sample. Readers never lock; a published entry never changes.
 #include "stoker/pipeline/cache/sample_cache.h"
 
-#include <cstring>
+#include <algorithm>
 #include <new>
 
 #include "stoker/pipeline/cache/cache_room.h"
@@ -43,14 +43,15 @@ class RamCache final : public SampleCache {
         const Entry* entry = find(index);
         if (entry != nullptr) {
             set_sample(entry->header, sample);
-            sample.bytes = {reinterpret_cast<const std::byte*>(entry + 1), entry->header.bytes};
+            load_parts(entry->header, {reinterpret_cast<const std::byte*>(entry + 1), entry->header.stored()}, sample);
         }
         return entry != nullptr;
     }
 
     void put(std::int64_t index, const Sample& sample) override {
-        const std::size_t bytes = sizeof(Entry) + sample.bytes.size();
-        if (!entries_ || !reserve_bytes(used_, budget_, static_cast<std::int64_t>(bytes))) {
+        const std::optional<CachedHeader> header = header_of(sample);
+        const std::size_t bytes = header ? sizeof(Entry) + header->stored() : 0;
+        if (!entries_ || !header || !reserve_bytes(used_, budget_, static_cast<std::int64_t>(bytes))) {
             return;
         }
         void* memory = room_.take(static_cast<std::int64_t>(bytes)) ? ::operator new(bytes, std::nothrow) : nullptr;
@@ -58,8 +59,9 @@ class RamCache final : public SampleCache {
             used_.fetch_sub(static_cast<std::int64_t>(bytes));
             return;
         }
-        auto* entry = new (memory) Entry{header_of(sample)};
-        std::memcpy(entry + 1, sample.bytes.data(), sample.bytes.size());
+        auto* entry = new (memory) Entry{*header};
+        auto* to = reinterpret_cast<std::byte*>(entry + 1);
+        store_parts(sample, [&](std::span<const std::byte> part) { to = std::ranges::copy(part, to).out; });
         Entry* expected = nullptr;
         if (!entries_[static_cast<std::size_t>(index)].compare_exchange_strong(
                 expected, entry, std::memory_order_release, std::memory_order_relaxed)) {
@@ -76,7 +78,7 @@ class RamCache final : public SampleCache {
 
   private:
     struct Entry {
-        CachedHeader header;  // followed by the bytes
+        CachedHeader header;  // followed by stored() bytes
     };
 
     const Entry* find(std::int64_t index) const {
