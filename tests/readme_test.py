@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-PAGES = [("README.md", "photos"), ("README.zh-CN.md", "photos"), ("docs/cpp.md", "squares")]
+PAGES = [("README.md", "photos"), ("README.zh-CN.md", "photos"), ("docs/cpp.md", "squares"), ("docs/cpp.md", "fields")]
 
 
 @pytest.mark.parametrize(("page", "example"), PAGES)

@@ -105,15 +105,14 @@ std::string limit_text(rlim_t limit) {
     return limit == RLIM_INFINITY ? "unlimited" : fmt::to_string(limit);
 }
 
-// Without `data` enough for 16,384 shards is expected.
+// Without `data` enough for 256 shards is expected.
 Check check_open_files(const std::string& data) {
-    constexpr rlim_t kMany = 65536;
     constexpr rlim_t kLeast = 1024;
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     // A quarter of the descriptors is for the shards of a data set (spare_descriptors in io/shard_files.h).
     const rlim_t shards = shards_in(data);
-    const rlim_t expected = data.empty() ? kMany : std::max(kLeast, 4 * shards);
+    const rlim_t expected = std::max(kLeast, 4 * shards);
     const bool enough = limit.rlim_cur >= expected;  // RLIM_INFINITY is the largest number
     return {.name = "open files",
             .status = enough ? CheckStatus::ok : CheckStatus::warn,

@@ -2,8 +2,6 @@
 // and samples whose values have a wrong length.
 #include <gmock/gmock.h>
 
-#include <cstring>
-
 #include "pipeline/pixel_source.h"
 #include "support/temp_dir.h"
 
@@ -19,19 +17,13 @@ class FieldDataset final : public Dataset {
     std::span<const Field> fields() const override { return fields_; }
     void read(std::int64_t index, Sample& sample) const override {
         images_.read(index, sample);
-        const auto put = [&](std::size_t field, const auto& values) {
-            FieldValue& value = sample.field(field);
-            value.storage.resize(values.size() * sizeof values[0]);
-            std::memcpy(value.storage.data(), values.data(), value.storage.size());
-            value.bytes = value.storage.bytes();
-        };
-        put(0, std::vector<float>{static_cast<float>(index) / 2});
-        put(1, std::vector<std::int64_t>(static_cast<std::size_t>(index == damaged ? 3 : 2), index));
+        sample.copy_field(0, std::vector<float>{static_cast<float>(index) / 2});
+        sample.copy_field(1, std::vector<std::int64_t>(static_cast<std::size_t>(index == damaged ? 3 : 2), index));
         std::vector<std::int32_t> words;
         for (std::int32_t k = 0; k < index % 4; ++k) {
             words.insert(words.end(), {static_cast<std::int32_t>(index), k});
         }
-        put(2, words);
+        sample.copy_field(2, words);
     }
 
     std::int64_t damaged = -1;  // its second field is too long

@@ -61,7 +61,7 @@ def test_ranks_share_the_cores(stoker):
 def test_few_open_files(stoker):
     files = by_name(stoker("doctor", "--json", prefix=["prlimit", "--nofile=256"]))["open files"]
     assert (files["status"], files["found"]) == ("warn", "256 at most, hard limit 256")
-    assert files["expected"] == "at least 65536" and "limits.conf" in files["fix"] and "LimitNOFILE=65536" in files["fix"]
+    assert files["expected"] == "at least 1024" and "limits.conf" in files["fix"] and "LimitNOFILE=1024" in files["fix"]
 
 
 def test_open_files_for_the_shards_of_the_data(stoker, tmp_path):

@@ -2,6 +2,7 @@
 // derived from Dataset with a constructor, `size` and `read`.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -84,9 +85,18 @@ struct Sample {
         return fields[at];
     }
     // Field `at` refers to `elements`, which stay valid as `bytes` does.
-    template <typename T>
-    void set_field(std::size_t at, std::span<const T> elements) {
-        field(at).bytes = std::as_bytes(elements);
+    template <typename Elements>
+    void set_field(std::size_t at, const Elements& elements) {
+        field(at).bytes = std::as_bytes(std::span(elements));
+    }
+    // The same of a copy.
+    template <typename Elements>
+    void copy_field(std::size_t at, const Elements& elements) {
+        const auto bytes = std::as_bytes(std::span(elements));
+        FieldValue& value = field(at);
+        value.storage.resize(bytes.size());
+        std::ranges::copy(bytes, value.storage.data());
+        value.bytes = value.storage.bytes();
     }
 };
 

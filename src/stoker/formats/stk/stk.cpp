@@ -2,7 +2,7 @@
 #include "stoker/formats/stk/stk.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <memory>
@@ -248,18 +248,13 @@ void StkDataset::add_field(const std::string& name) {
 void StkDataset::read_field(std::size_t at, const StkReader::Place& place, Sample& sample) const {
     const StkShard& shard = place.shard;
     const std::size_t column = columns_[at];
-    FieldValue& value = sample.field(at);
-    const auto copy = [&](const auto& number) {
-        value.storage.resize(sizeof number);
-        std::memcpy(value.storage.data(), &number, sizeof number);
-        value.bytes = value.storage.bytes();
-    };
     const StkKind kind = reader_.schema().fields[column].kind;
     if (kind == StkKind::label || kind == StkKind::integer) {
-        copy(shard.integer(column, place.sample));
+        sample.copy_field(at, std::array{shard.integer(column, place.sample)});
     } else if (kind == StkKind::number) {
-        copy(shard.number(column, place.sample));
+        sample.copy_field(at, std::array{shard.number(column, place.sample)});
     } else {
+        FieldValue& value = sample.field(at);
         value.storage.resize(static_cast<std::size_t>(shard.payload_range(column, place.sample).size));
         shard.read(column, place.sample, value.storage.bytes());
         value.bytes = value.storage.bytes();
