@@ -57,8 +57,9 @@ TEST(Predict, MoreWorkersHelpBeyondTheCoresOnlyWhereTheyWait) {
 
 TEST(Predict, StorageIsALimit) {
     Costs costs = two_cores();
-    costs.fetch_rate = 50;
-    EXPECT_NEAR(predict_rate(costs, {.workers = 2, .threads = 2}), 50, 1e-6);
+    costs.fetch = {{.threads = 1, .rate = 20}, {.threads = 4, .rate = 80}};
+    EXPECT_NEAR(predict_rate(costs, {.workers = 1, .threads = 2}), 20, 1e-6);
+    EXPECT_NEAR(predict_rate(costs, {.workers = 2, .threads = 2}), 40, 1e-6);
 }
 
 TEST(Predict, AGainIsTheRatioOfTheRates) {

@@ -1,5 +1,5 @@
-# One seed of each planted bottleneck. These tests run alone (./dev test leaves them out): a test beside them would be the
-# bottleneck. A machine that is busy by itself gets a second attempt.
+# One seed of each planted bottleneck. ./dev test runs these by themselves: a test beside them would be the bottleneck. A
+# machine that is busy by itself gets a second attempt.
 import os
 import sys
 from pathlib import Path

@@ -92,10 +92,10 @@ struct Sample {
     // The same of a copy.
     template <typename Elements>
     void copy_field(std::size_t at, const Elements& elements) {
-        const auto bytes = std::as_bytes(std::span(elements));
+        const auto source = std::as_bytes(std::span(elements));
         FieldValue& value = field(at);
-        value.storage.resize(bytes.size());
-        std::ranges::copy(bytes, value.storage.data());
+        value.storage.resize(source.size());
+        std::ranges::copy(source, value.storage.data());
         value.bytes = value.storage.bytes();
     }
 };
