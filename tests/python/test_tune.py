@@ -274,6 +274,6 @@ def test_overhead(stoker):
 
 
 def test_overhead_of_long_steps_in_a_short_time(stoker):
-    document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "60", "--device", "cpu", "--json").json()
+    document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "30", "--device", "cpu", "--json").json()
     for row in document["rows"]:
         assert row["pairs"] == 6 and None not in row["cost"]["interval"] + row["control"]["interval"]
