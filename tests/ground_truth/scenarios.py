@@ -125,7 +125,7 @@ def augment_bound(rng, data):
 
 def many_workers(rng, data):
     images = data.images("medium", 120, int(rng.integers(500, 700)))
-    return Plan(images, f"batch_size = 16\nworkers = {rng.integers(12, 25) * cores() // 2}", MLP + epochs(8))
+    return Plan(images, f"batch_size = 16\nworkers = {rng.integers(12, 25) * cores() // 2}", MLP + epochs(24))
 
 
 def no_prefetch(rng, data):
@@ -140,8 +140,8 @@ def straggler(rng, data):
 
 
 def memory_pressure(rng, data):
-    arrays = data.arrays(int(rng.integers(1500, 2500)), 64)
-    return Plan(arrays, "batch_size = 32", CONVNET + epochs(4), memory="tight")
+    arrays = data.arrays(int(rng.integers(600, 1000)), 64)
+    return Plan(arrays, "batch_size = 32", CONVNET + epochs(2), memory="tight")
 
 
 def small_batch(rng, data):
@@ -173,8 +173,8 @@ def busy_cores():
 
 
 def other_processes(rng, data):
-    arrays = data.arrays(int(rng.integers(800, 1200)), 32)
-    return Plan(arrays, "batch_size = 32", CONVNET + epochs(4), beside=busy_cores)
+    arrays = data.arrays(int(rng.integers(400, 600)), 32)
+    return Plan(arrays, "batch_size = 32", CONVNET + epochs(3), beside=busy_cores)
 
 
 def healthy_convnet(rng, data):

@@ -190,15 +190,17 @@ void TrainLoop::add_seconds(const StepRecord& record) {
 }
 
 bool TrainLoop::finish_epoch(const FitOptions& options) {
-    record_losses(/*last=*/true);
+    const std::int64_t epoch = std::ssize(epochs_) + 1;
+    const bool last = epoch >= plan_.recipe.train.epochs;
+    const bool evaluates = plan_.val_loader != nullptr && (last || epoch % plan_.recipe.train.evaluate_every == 0);
+    record_losses(/*last=*/last || evaluates);
     add_seconds(account_.cut());
-    EpochResult result{.epoch = std::ssize(epochs_) + 1,
+    EpochResult result{.epoch = epoch,
                        .seconds = sums_.seconds,
                        .images_per_second = static_cast<double>(sums_.samples) / sums_.seconds,
                        .train_loss = sums_.loss / static_cast<double>(sums_.samples),
                        .bad_samples = sums_.bad_samples};
-    const bool last = result.epoch >= plan_.recipe.train.epochs;
-    if (plan_.val_loader != nullptr && (last || result.epoch % plan_.recipe.train.evaluate_every == 0)) {
+    if (evaluates) {
         const auto evaluation = evaluate_epoch(options);
         if (!evaluation) {
             return false;  // the checkpoint has the epoch's steps; a resumed run evaluates again

@@ -179,6 +179,21 @@ TEST(InputRules, IntervalsWithoutCountersDoNotCountAsIdle) {
     EXPECT_NEAR(finding.gain.high, 1 / 0.7, 0.01);
 }
 
+TEST(InputRules, CoresThatTrainingAndLoadingFillAreBusyWithoutCounters) {
+    MadeUpRun run{.share = {{Phase::wait, 0.15}, {Phase::forward, 0.85}},
+                  .stages = {{Stage::read, 0.5}, {Stage::pixels, 0.1}, {Stage::blocked, 0.4}},
+                  .workers = 2};
+    RankRecords rank = run.rank();
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.user_seconds = interval.system_seconds = interval.busy_share = std::nullopt;
+    }
+    const Diagnosis diagnosis = diagnose_rank(rank);
+    EXPECT_EQ(diagnosis.verdict.rule, "healthy");
+    ASSERT_FALSE(diagnosis.findings.empty());
+    EXPECT_EQ(diagnosis.findings.front().rule, "slow-loader");
+    EXPECT_NEAR(diagnosis.findings.front().gain.high, 1, 1e-9);
+}
+
 TEST(InputRules, TheFixedLoaderBoundsTheGain) {
     const std::map<Phase, double> starved = {{Phase::wait, 0.8}, {Phase::step, 0.2}};
     RankRecords storage = MadeUpRun{.share = starved,

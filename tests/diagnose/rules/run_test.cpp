@@ -28,6 +28,9 @@ TEST(RunRules, EvaluationTooOften) {
 TEST(RunRules, CheckpointsTooOften) {
     const MadeUpRun run{.share = {{Phase::forward, 0.7}, {Phase::checkpoint, 0.3}}};
     EXPECT_EQ(diagnose_rank(run.rank()).verdict.rule, "frequent-checkpoints");
+    const MadeUpRun some{.share = {{Phase::forward, 0.85}, {Phase::checkpoint, 0.15}}};
+    EXPECT_EQ(diagnose_rank(some.rank()).verdict.rule, "healthy");
+    EXPECT_EQ(diagnose_rank(some.rank()).findings.front().severity, Severity::info);
     const MadeUpRun seldom{.share = {{Phase::forward, 0.95}, {Phase::checkpoint, 0.05}}};
     EXPECT_EQ(diagnose_rank(seldom.rank()).verdict.rule, "healthy");
 }

@@ -45,5 +45,21 @@ TEST(IntervalRecorder, SumsTheWaitsOfAnInterval) {
     EXPECT_FALSE(recorder.add({}, 0ms, /*last=*/true)) << "no step since";
 }
 
+TEST(IntervalRecorder, ShortEpochsShareAnInterval) {
+    const TrainPlan plan = plan_training(testing::small_recipe(1), testing::small_data(), nullptr, /*resumes=*/false,
+                                         std::make_shared<Group>());
+    IntervalRecorder recorder(*plan.train_loader, [] { return std::nullopt; });
+    for (int epoch = 1; epoch <= 3; ++epoch) {
+        recorder.begin();
+        const StepResult step = step_of(epoch, 100ms);
+        const auto interval = recorder.add({&step, 1}, 0ms, /*last=*/false);
+        ASSERT_EQ(interval.has_value(), epoch == 3);
+        if (interval) {
+            EXPECT_EQ(interval->first_step, 1);
+            EXPECT_TRUE(interval->rss_bytes) << "long enough for the host's counters";
+        }
+    }
+}
+
 }  // namespace
 }  // namespace stoker

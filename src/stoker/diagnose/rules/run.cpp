@@ -117,14 +117,15 @@ std::vector<Finding> frequent_checkpoints(const JudgedRun& records) {
     const double share = std::min(checkpoint_share(rank, run), 0.999);
     const CheckpointSetting setting = setting_of(records, rank);
     const double count = checkpoints_of(rank, setting);
-    constexpr double kWarn = 0.1;
+    constexpr double kInfo = 0.1;
+    constexpr double kWarn = 0.2;
     constexpr double kWanted = 0.02;  // the share that is left to checkpoints
-    if (share < kWarn || count < 2) {
+    if (share < kInfo || count < 2) {
         return findings;
     }
     const std::int64_t epoch = rank.facts.train.steps_per_epoch.value_or(0);
     const double times = std::min(std::ceil(share * (1 - kWanted) / (kWanted * (1 - share)) - kRounding), count);
-    Finding finding = finding_of("frequent-checkpoints", Severity::warn, rank, run);
+    Finding finding = finding_of("frequent-checkpoints", share < kWarn ? Severity::info : Severity::warn, rank, run);
     finding.text =
         fmt::format("{:.0f} checkpoints take {:.0f} % of the time. Write them less often.", count, 100 * share);
     finding.evidence = {
@@ -215,8 +216,8 @@ std::span<const Rule> run_rules() {
     static constexpr std::array kRules = {
         Rule{"frequent-evaluation", "evaluations take 25 % of the time", "`train.evaluate_every`", frequent_evaluation,
              /*of_whole_run=*/true},
-        Rule{"frequent-checkpoints", "two or more checkpoints take 10 % of the time", "`train.checkpoint_every`",
-             frequent_checkpoints, /*of_whole_run=*/true},
+        Rule{"frequent-checkpoints", "two or more checkpoints take 20 % of the time (info from 10 %)",
+             "`train.checkpoint_every`", frequent_checkpoints, /*of_whole_run=*/true},
         Rule{"small-batch", "at most 16 samples a step, and 12 % of the time does not depend on the batch",
              "a larger `data.batch_size`, with another learning rate", small_batch},
         Rule{"uneven-steps", "steps of three times the median cost 10 % of the time", "look at what runs beside them",

@@ -114,6 +114,19 @@ void add_intervals(const RankRecords& rank, std::int64_t first, RunSummary& out)
     out.busy_share = busy.value();
 }
 
+// Where intervals are too short for counters: a CPU's cores are all busy if the workers' CPU time and the training
+// thread's time without waits, which is one core at least, fill them.
+void find_full_cores(RunSummary& out) {
+    if (!out.on_cpu || !out.cores || out.busy_share || out.process_cores || out.worker_span <= 0) {
+        return;
+    }
+    const double training = 1 - out.of(Phase::wait) - out.of(Phase::communication);
+    if (out.worker_cpu() / out.worker_span + training >= *out.cores) {
+        out.process_cores = out.cores;
+        out.busy_share = 1;
+    }
+}
+
 }  // namespace
 
 double RunSummary::worker_seconds(Stage stage) const {
@@ -154,6 +167,7 @@ RunSummary summarize(const RankRecords& rank) {
             out.busy_share = std::min(1.0, *out.process_cores / *out.cores);
         }
     }
+    find_full_cores(out);
     return out;
 }
 

@@ -27,8 +27,11 @@ void set_counters(IntervalEntry& entry, const HostCounters& before, const HostCo
 
 }  // namespace
 
-// Epochs that are shorter than an interval read no counters: two readings would be a visible share of them.
+// Short epochs with an evaluation after each read no counters: two readings would be a visible share of them.
 void IntervalRecorder::begin() {
+    if (entry_.first_step != 0) {
+        return;
+    }
     entry_ = {};
     workers_ = loader_.stats().workers;
     start_.reset();

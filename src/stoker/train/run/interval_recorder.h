@@ -24,7 +24,8 @@ class IntervalRecorder {
     IntervalRecorder(const Loader& loader, PeakMemory peak_memory)
         : loader_(loader), peak_memory_(std::move(peak_memory)) {}
 
-    // Begins an interval. What has happened since the last one belongs to none.
+    // An epoch begins: it continues an interval that is open, or begins one. What has happened since the last one
+    // belongs to none.
     void begin();
     // Adds steps and the wait for their losses. Returns the interval and begins the next one if this one is long
     // enough for its counters, or if `last` and it has a step.
@@ -33,7 +34,7 @@ class IntervalRecorder {
   private:
     const Loader& loader_;
     PeakMemory peak_memory_;
-    std::optional<HostCounters> start_;  // empty in short epochs
+    std::optional<HostCounters> start_;  // empty in short intervals
     bool short_ = false;                 // the interval before had no counters
     StageTimes workers_;                 // at the start
     IntervalEntry entry_;
