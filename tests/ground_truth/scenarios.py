@@ -151,8 +151,8 @@ def small_batch(rng, data):
 
 
 def frequent_evaluation(rng, data):
-    arrays, val = data.arrays(int(rng.integers(300, 500)), 32), data.arrays(3000, 32, seed=1)
-    return Plan(arrays, "batch_size = 16", CONVNET + epochs(6), val=str(val))
+    arrays, val = data.arrays(int(rng.integers(200, 300)), 32), data.arrays(1500, 32, seed=1)
+    return Plan(arrays, "batch_size = 16", CONVNET + epochs(4), val=str(val))
 
 
 def frequent_checkpoints(rng, data):
@@ -178,8 +178,8 @@ def other_processes(rng, data):
 
 
 def healthy_convnet(rng, data):
-    arrays = data.arrays(int(rng.integers(1000, 1500)), 32)
-    return Plan(arrays, f"batch_size = {rng.choice([32, 64])}", CONVNET + epochs(5))
+    arrays = data.arrays(int(rng.integers(800, 1200)), 32)
+    return Plan(arrays, f"batch_size = {rng.choice([32, 64])}", CONVNET + epochs(3))
 
 
 def healthy_resnet(rng, data):
