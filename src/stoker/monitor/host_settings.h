@@ -17,7 +17,7 @@ struct ClockPolicy {
     std::string driver = {};      // "intel_pstate", "amd-pstate-epp", "acpi-cpufreq", ...
     std::string preference = {};  // of processors that choose the clock themselves: "balance_performance", "power", ...
 
-    auto operator<=>(const ClockPolicy&) const = default;
+    auto operator<=>(const ClockPolicy&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm
 
     // True if the clock stays below what the work asks for. The governor "powersave" does so, except with processors
     // that choose the clock themselves: there it is the default, and the preference decides.

@@ -111,10 +111,9 @@ DeviceFacts device_facts(const at::Device& device) {
     }
     DeviceFacts facts{.type = "cuda", .name = device.str()};
     const std::vector<CudaDevice> devices = cuda_devices();
-    const std::int64_t index = device.index();
-    if (index >= 0 && index < std::ssize(devices)) {
+    if (const auto index = static_cast<unsigned char>(device.index()); index < devices.size()) {
         constexpr int kVolta = 7;  // the first with tensor cores
-        const CudaDevice& found = devices[static_cast<std::size_t>(index)];
+        const CudaDevice& found = devices[index];
         facts.name = found.name;
         facts.memory_bytes = static_cast<std::int64_t>(found.memory_bytes);
         facts.tensor_cores = found.major >= kVolta;
