@@ -39,8 +39,6 @@ def test_the_planted_cause_is_named(scenario, data, shim):
         told.append((verdict, ground_truth.above_info(document)))
         if verdict is not None and "findings" in document and scenario.accepts(document):
             return
-        if verdict is not None and scenario.healthy:
-            break  # a false alarm
     if all(verdict is None for verdict, _ in told):
         pytest.skip("other processes took the cores")
     pytest.fail(f"planted {scenario.name}, told {told}")
