@@ -116,7 +116,12 @@ TEST(LoaderFields, NamesOfTheLoaderAreTaken) {
         PixelDataset images{1};
         std::vector<Field> names = {{.name = "label"}};
     };
-    EXPECT_THROW(Loader(std::make_shared<Named>(), testing::random_ops(), {.batch_size = 1}), InvalidArgument);
+    const auto dataset = std::make_shared<Named>();
+    EXPECT_THROW(Loader(dataset, testing::random_ops(), {.batch_size = 1}), InvalidArgument);
+    for (const Shape& shape : {Shape{-1, 0}, Shape{-1, -1}, Shape{2, -1}}) {
+        dataset->names = {{.name = "points", .shape = shape}};
+        EXPECT_THROW(Loader(dataset, testing::random_ops(), {.batch_size = 1}), InvalidArgument);
+    }
 }
 
 }  // namespace

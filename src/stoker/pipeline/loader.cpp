@@ -39,14 +39,21 @@ BatchSamplerOptions batch_sampler_options(const Sampler& sampler, const LoaderOp
 // them.
 constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
-// The names of a batch must differ.
-void check_field_names(const Dataset& dataset) {
+// The names of a batch must differ. Only the first side may have any length, and its entries must not be empty.
+void check_fields_of(const Dataset& dataset) {
     std::set<std::string_view> names = {kImageField, kLabelField, kIndexField, kKeyField};
     for (const Field& field : dataset.fields()) {
         if (!names.insert(field.name).second) {
             throw InvalidArgument({.where = dataset.path(),
                                    .expected = "fields of different names, none of them image, label, index or key",
                                    .got = field.name});
+        }
+        const auto sides = std::span(field.shape).subspan(field.any_length() ? 1 : 0);
+        const std::int64_t least = field.any_length() ? 1 : 0;
+        if (std::ranges::any_of(sides, [&](std::int64_t side) { return side < least; })) {
+            throw InvalidArgument({.where = fmt::format("{}: field {}", dataset.path(), field.name),
+                                   .expected = fmt::format("sides of at least {}", least),
+                                   .got = describe_fields({&field, 1})});
         }
     }
 }
@@ -122,7 +129,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
       sampler_(make_loader_sampler(*dataset_, options)),
       batch_sampler_(batch_sampler_options(*sampler_, options)),
       dataset_fields_(dataset_->fields().begin(), dataset_->fields().end()) {
-    check_field_names(*dataset_);
+    check_fields_of(*dataset_);
     if (options_.allocator == nullptr) {
         options_.allocator = &host_allocator();
     }
