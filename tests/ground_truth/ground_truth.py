@@ -36,7 +36,8 @@ def recipe_of(plan, seed):
 
 def tight_memory(folder, out):
     """Bytes that are a little above what the run takes, mapped files left out."""
-    run("train", "r.toml", "--out", f"{out}-free", "--json", "--set", "train.epochs=1", cwd=folder)
+    free = run("train", "r.toml", "--out", f"{out}-free", "--json", cwd=folder)
+    assert free.returncode == 0, free.stderr
     lines = (folder / f"{out}-free/metrics.jsonl").read_text().splitlines()
     return int(max(json.loads(line).get("rss_bytes", 0) for line in lines) * 1.03)
 

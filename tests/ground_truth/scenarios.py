@@ -82,6 +82,7 @@ class Data:
 
 MLP = '[model]\nname = "mlp"\nhidden = [32]\nclasses = 4\n'
 CONVNET = '[model]\nname = "convnet"\nclasses = 4\n'
+MLP = '[model]\nname = "mlp"\nhidden = [512]\n'
 RESNET = '[model]\nname = "resnet18"\nclasses = 4\n'
 
 
@@ -140,8 +141,9 @@ def straggler(rng, data):
 
 
 def memory_pressure(rng, data):
-    arrays = data.arrays(int(rng.integers(600, 1000)), 64)
-    return Plan(arrays, "batch_size = 32", CONVNET + epochs(2), memory="tight")
+    arrays = data.arrays(int(rng.integers(2000, 3000)), 64)
+    ops = '{op = "normalize", preset = "imagenet"}'
+    return Plan(arrays, "batch_size = 32", MLP + epochs(6) + 'checkpoint_every = "6 epochs"\n', ops=ops, memory="tight")
 
 
 def small_batch(rng, data):
