@@ -82,7 +82,7 @@ class Data:
 
 MLP = '[model]\nname = "mlp"\nhidden = [32]\nclasses = 4\n'
 CONVNET = '[model]\nname = "convnet"\nclasses = 4\n'
-MLP = '[model]\nname = "mlp"\nhidden = [512]\n'
+WIDE_MLP = '[model]\nname = "mlp"\nhidden = [512]\nclasses = 4\n'
 RESNET = '[model]\nname = "resnet18"\nclasses = 4\n'
 
 
@@ -143,7 +143,7 @@ def straggler(rng, data):
 def memory_pressure(rng, data):
     arrays = data.arrays(int(rng.integers(2000, 3000)), 64)
     ops = '{op = "normalize", preset = "imagenet"}'
-    return Plan(arrays, "batch_size = 32", MLP + epochs(6) + 'checkpoint_every = "6 epochs"\n', ops=ops, memory="tight")
+    return Plan(arrays, "batch_size = 32", WIDE_MLP + epochs(6) + 'checkpoint_every = "6 epochs"\n', ops=ops, memory="tight")
 
 
 def small_batch(rng, data):
