@@ -21,8 +21,8 @@
 #include "stoker/base/parse_number.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/shell_quote.h"
+#include "stoker/recipe/field_keys.h"
 #include "stoker/recipe/recipe_edit.h"
-#include "stoker/recipe/schema.h"
 #include "stoker/recipe/values.h"
 #include "stoker/tune/packing.h"
 
@@ -57,7 +57,7 @@ double parse_budget(const std::string& text) {
 // "data.workers=4" of a --set.
 RecipeEdit edit_of_set(const std::string& set, const Recipe& recipe) {
     const std::string key = set.substr(0, set.find('='));
-    return {.key = key, .value = find_schema_key(key)->write(recipe), .comment = "set by --set"};
+    return {.key = key, .value = find_any_key(key).value().write(recipe), .comment = "set by --set"};
 }
 
 bool changed_again(const std::vector<TriedChange>& kept, std::size_t from, const std::string& key) {

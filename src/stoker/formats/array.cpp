@@ -202,8 +202,8 @@ ImageArray image_array(const ArrayType& type, const Shape& shape) {
             .planes = planes};
 }
 
-void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, Sample& sample) {
-    sample.set_raw(bytes, layout.height, layout.width, layout.channels);
+void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, FieldValue& value) {
+    value.set_raw(bytes, layout.height, layout.width, layout.channels);
     if (!fortran && (!layout.planes || layout.channels == 1)) {
         return;
     }
@@ -216,9 +216,9 @@ void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byt
     const std::size_t step_x = !fortran ? 1 : layout.planes ? channels * height : height;
     Buffer transposed;
     const std::less_equal<> before;
-    const bool inside = before(sample.storage.data(), bytes.data()) &&
-                        before(bytes.data(), sample.storage.data() + sample.storage.capacity());
-    Buffer& out = inside ? transposed : sample.storage;
+    const bool inside = before(value.storage.data(), bytes.data()) &&
+                        before(bytes.data(), value.storage.data() + value.storage.capacity());
+    Buffer& out = inside ? transposed : value.storage;
     out.resize(bytes.size());
     std::byte* to = out.data();
     for (std::size_t y = 0; y < height; ++y) {
@@ -230,9 +230,9 @@ void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byt
         }
     }
     if (&out == &transposed) {
-        sample.storage = std::move(transposed);
+        value.storage = std::move(transposed);
     }
-    sample.bytes = sample.storage.bytes();
+    value.bytes = value.storage.bytes();
 }
 
 bool may_be_labels(const ArrayView& array, std::int64_t count) {

@@ -68,9 +68,9 @@ struct ImageArray {
 // Throws DataError, with the type and shape found, for a type other than uint8 or any other shape.
 ImageArray image_array(const ArrayType& type, const Shape& shape);
 
-// Makes `sample` refer to raw pixels (H, W, C): to `bytes` where they have that layout, otherwise to a transposed copy
-// in `sample.storage`. `bytes` may lie in `sample.storage`. Sets all fields of the sample but the label.
-void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, Sample& sample);
+// Makes `value` refer to raw pixels (H, W, C): to `bytes` where they have that layout, otherwise to a transposed copy
+// in `value.storage`. `bytes` may lie in `value.storage`.
+void set_pixels(const ImageArray& layout, bool fortran, std::span<const std::byte> bytes, FieldValue& value);
 
 // ---- Labels: class indices, or one-hot rows ----
 

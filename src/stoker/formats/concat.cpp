@@ -22,7 +22,7 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
                                    .got = fmt::format("{}", fmt::join(dataset->classes(), ", ")),
                                    .hint = "only data sets of the same classes can be mixed (data.mix)"});
         }
-        if (!std::ranges::equal(dataset->fields(), fields())) {
+        if (!std::ranges::equal(dataset->fields(), fields()) || dataset->has_image() != has_image()) {
             throw InvalidArgument(
                 {.where = dataset->path(),
                  .expected = fmt::format("the fields of {}: {}", datasets_.front()->path(), describe_fields(fields())),

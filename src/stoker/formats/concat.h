@@ -16,6 +16,7 @@ class ConcatDataset final : public Dataset {
 
     std::int64_t size() const override { return begins_.back(); }
     void read(std::int64_t index, Sample& sample) const override;
+    bool has_image() const override { return datasets_.front()->has_image(); }
     std::span<const Field> fields() const override { return datasets_.front()->fields(); }
     // "1:cat/001.jpg": the dataset's number, from 0, comes first because two datasets may hold the same keys.
     std::string key(std::int64_t index) const override;

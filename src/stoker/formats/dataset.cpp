@@ -1,12 +1,29 @@
 // The parts of Dataset that its subclasses and users share.
 #include "stoker/formats/dataset.h"
 
+#include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "stoker/base/error.h"
 
 namespace stoker {
+namespace {
+
+constexpr std::array<std::string_view, 7> kKindNames = {"value", "label", "image", "mask", "boxes", "tokens", "bytes"};
+
+}  // namespace
+
+std::string_view field_kind_name(FieldKind kind) {
+    return kKindNames.at(static_cast<std::size_t>(kind));
+}
+
+std::optional<FieldKind> field_kind_named(std::string_view name) {
+    const auto* found = std::ranges::find(kKindNames, name);
+    return found == kKindNames.end() ? std::nullopt
+                                     : std::optional(static_cast<FieldKind>(found - kKindNames.begin()));
+}
 
 std::size_t Field::item_bytes() const {
     const Shape item(shape.begin() + (any_length() ? 1 : 0), shape.end());
@@ -16,8 +33,10 @@ std::size_t Field::item_bytes() const {
 std::string describe_fields(std::span<const Field> fields) {
     std::string text;
     for (const Field& field : fields) {
-        text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", field.name, dtype_name(field.dtype),
-                            fmt::join(field.shape, ", "));
+        const std::string separator = text.empty() ? "" : ", ";
+        text += has_pixels(field.kind) ? fmt::format("{}{} {}", separator, field.name, field_kind_name(field.kind))
+                                       : fmt::format("{}{} {} ({})", separator, field.name, dtype_name(field.dtype),
+                                                     fmt::join(field.shape, ", "));
     }
     return text.empty() ? "none" : text;
 }

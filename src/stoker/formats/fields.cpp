@@ -96,6 +96,45 @@ void check_unique(std::span<const std::string> names, const std::string& where) 
     }
 }
 
+namespace {
+
+bool is_integer(DType dtype) {
+    return dtype == DType::uint8 || dtype == DType::int32 || dtype == DType::int64;
+}
+
+// What arrays of this kind are, for messages; empty where `dtype` and `shape` fit.
+std::string_view unfit(FieldKind kind, DType dtype, const Shape& shape) {
+    const std::size_t sides = shape.size();
+    switch (kind) {
+        case FieldKind::image:
+            return dtype == DType::uint8 && (sides == 2 || sides == 3) ? "" : "uint8 (H, W), (H, W, C) or (C, H, W)";
+        case FieldKind::mask:
+            return dtype == DType::uint8 && sides == 2 ? "" : "uint8 (H, W), a class index for each pixel";
+        case FieldKind::boxes:
+            return dtype == DType::float32 && sides == 2 && shape.back() == 4 ? "" : "float32 (K, 4), x1 y1 x2 y2";
+        case FieldKind::label:
+        case FieldKind::tokens:
+            return is_integer(dtype) ? "" : "integers";
+        case FieldKind::bytes:
+            return dtype == DType::uint8 && sides == 1 ? "" : "uint8 (K)";
+        case FieldKind::value:
+            break;
+    }
+    return "";
+}
+
+}  // namespace
+
+Field array_field(const FieldRequest& request, DType dtype, const Shape& shape, const std::string& where) {
+    const FieldKind kind = request.kind.value_or(FieldKind::value);
+    if (const std::string_view expected = unfit(kind, dtype, shape); !expected.empty()) {
+        throw Unsupported({.where = where,
+                           .expected = fmt::format("{} of {} a sample", field_kind_name(kind), expected),
+                           .got = fmt::format("{} ({})", dtype_name(dtype), fmt::join(shape, ", "))});
+    }
+    return {.name = request.name, .kind = kind, .dtype = dtype, .shape = has_pixels(kind) ? Shape() : shape};
+}
+
 bool fields_have_splits(std::span<const std::string> present) {
     const auto has = [&](Split split) {
         const auto found = find_usual(present, kImages, split_names(split));

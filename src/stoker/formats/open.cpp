@@ -278,8 +278,9 @@ std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, cons
         if (dataset->fields().size() != options.fields.more.size()) {
             throw Unsupported(
                 {.where = shown_name(data),
-                 .expected = "fields beside image and label only for npz, .pt, safetensors and stk",
-                 .got = fmt::format("{} of {}", fmt::join(options.fields.more, ", "), dataset->format())});
+                 .expected = "a data set with further fields",
+                 .got = fmt::format("{}, which has image and label only", dataset->format()),
+                 .hint = "docs/data.md lists the formats with further fields"});
         }
         return dataset;
     });

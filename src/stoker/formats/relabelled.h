@@ -20,6 +20,7 @@ class Relabelled final : public Dataset {
     std::int64_t size() const override { return dataset_->size(); }
     // Throws DataError for a label that is not a class of `dataset`.
     void read(std::int64_t index, Sample& sample) const override;
+    bool has_image() const override { return dataset_->has_image(); }
     std::span<const Field> fields() const override { return dataset_->fields(); }
     std::string key(std::int64_t index) const override { return dataset_->key(index); }
     void prefetch(std::span<const std::int64_t> indices) const override { dataset_->prefetch(indices); }

@@ -8,6 +8,14 @@
 
 namespace stoker {
 
+std::string view_name(int view) {
+    return view == 0 ? std::string(kImageField) : fmt::format("{}_{}", kImageField, view + 1);
+}
+
+std::string length_name(std::string_view name) {
+    return fmt::format("{}_length", name);
+}
+
 std::int64_t replaced_items(std::span<const BadSample> bad) {
     std::int64_t items = 0;
     std::int64_t last = -1;

@@ -39,12 +39,18 @@ struct RaggedView {
     std::vector<std::int64_t> offsets;  // one more than there are samples; the first is 0
 };
 
-// The fields that every image batch has. Fields of the data set follow them.
+// The fields that every batch has; a data set without images has no image field. Further views of the images, image_2
+// and so on, and the fields of the data set follow them.
 inline constexpr std::string_view kImageField = "image";  // float32 (N, C, H, W)
 inline constexpr std::string_view kLabelField = "label";  // int64 (N); -1 without labels
 inline constexpr std::string_view kIndexField = "index";  // int64 (N), the sample's index in the data set
 inline constexpr std::string_view kKeyField = "key";      // ragged, the sample's key as UTF-8
-inline constexpr std::size_t kImageFields = 4;
+
+// The name of view `view` of the images: "image", "image_2", ...
+std::string view_name(int view);
+
+// The int64 (N) field with the numbers of entries of the padded field `name`.
+std::string length_name(std::string_view name);
 
 // A sample that could not be read or decoded, and its replacement.
 struct BadSample {
@@ -90,6 +96,7 @@ class Batch {
 
     // Sample i's payload of a ragged field.
     std::string& payload(std::string_view name, std::int64_t i);
+    std::string& payload(std::size_t field, std::int64_t i) { return payloads_.at(field).at(static_cast<std::size_t>(i)); }
 
     // All elements of a ragged field, sample after sample, and where each sample begins. Throws InvalidArgument for an
     // unknown or fixed field.

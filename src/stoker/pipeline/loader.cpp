@@ -39,46 +39,6 @@ BatchSamplerOptions batch_sampler_options(const Sampler& sampler, const LoaderOp
 // them.
 constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
-// The names of a batch must differ. Only the first side may have any length, and its entries must not be empty.
-void check_fields_of(const Dataset& dataset) {
-    std::set<std::string_view> names = {kImageField, kLabelField, kIndexField, kKeyField};
-    for (const Field& field : dataset.fields()) {
-        if (!names.insert(field.name).second) {
-            throw InvalidArgument({.where = dataset.path(),
-                                   .expected = "fields of different names, none of them image, label, index or key",
-                                   .got = field.name});
-        }
-        const auto sides = std::span(field.shape).subspan(field.any_length() ? 1 : 0);
-        const std::int64_t least = field.any_length() ? 1 : 0;
-        if (std::ranges::any_of(sides, [&](std::int64_t side) { return side < least; })) {
-            throw InvalidArgument({.where = fmt::format("{}: field {}", dataset.path(), field.name),
-                                   .expected = fmt::format("sides of at least {}", least),
-                                   .got = describe_fields({&field, 1})});
-        }
-    }
-}
-
-FieldSpec spec_of(const Field& field) {
-    const auto begin = field.shape.begin() + (field.any_length() ? 1 : 0);
-    return {.name = field.name,
-            .dtype = field.dtype,
-            .shape = Shape(begin, field.shape.end()),
-            .ragged = field.any_length()};
-}
-
-std::vector<FieldSpec> batch_fields(const ImageSlot& slot, std::span<const Field> fields) {
-    std::vector<FieldSpec> specs = {
-        {.name = std::string(kImageField),
-         .dtype = slot.pixels.dtype,
-         .shape = {slot.channels, slot.height, slot.width},
-         .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain},
-        {.name = std::string(kLabelField), .dtype = DType::int64},
-        {.name = std::string(kIndexField), .dtype = DType::int64},
-        {.name = std::string(kKeyField), .ragged = true}};
-    std::ranges::transform(fields, std::back_inserter(specs), spec_of);
-    return specs;
-}
-
 std::chrono::nanoseconds thread_cpu_time() {
     timespec time{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -128,8 +88,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
       options_(options),
       sampler_(make_loader_sampler(*dataset_, options)),
       batch_sampler_(batch_sampler_options(*sampler_, options)),
-      dataset_fields_(dataset_->fields().begin(), dataset_->fields().end()) {
-    check_fields_of(*dataset_);
+      has_image_(dataset_->has_image()) {
     if (options_.allocator == nullptr) {
         options_.allocator = &host_allocator();
     }
@@ -151,11 +110,11 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
                                .expected = "a dtype of uint8, float16, bfloat16 or float32",
                                .got = std::string(dtype_name(options_.dtype))});
     }
-    place_ = find_shape();
-    transform_.require_channels(place_.channels);
-    fields_ = batch_fields(place_, dataset_fields_);
+    plan_fields();
+    find_shapes();
+    make_fields();
     const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());
-    place_.pixels.streamed = fields_.front().sample_bytes() >= kStreamBytes / capacity;
+    place_.pixels.streamed = has_image_ && fields_.front().sample_bytes() >= kStreamBytes / capacity;
     ring_claim_ = claim_ring();
     cache_ = make_sample_cache(dataset_->size(), options_.cache);
     try {
@@ -339,8 +298,6 @@ void Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes&
             if (task.begin == 0) {
                 prefetch_until(task.sequence + 2);  // also the next batch
             }
-            const SlotView slot{task.batch->field(kImageField).data, task.batch->field(kLabelField).as<std::int64_t>(),
-                                task.batch->field(kIndexField).as<std::int64_t>()};
             const auto& draws = task.batch->sampled();
             for (; item < task.end && !ring_->stopped(); ++item) {
                 constexpr std::int64_t kAhead = 2;
@@ -348,7 +305,7 @@ void Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes&
                     cache_->prefetch(draws[static_cast<std::size_t>(item + kAhead)].index);
                 }
                 const std::uint64_t huge = huge_allocations();
-                fill_batch_item(*task.batch, slot, item, scratch, times);
+                fill_batch_item({*task.batch, item}, scratch, times);
                 if (huge_allocations() != huge) {  // or each worker would keep the memory of the largest image
                     scratch = WorkerScratch();
                 }

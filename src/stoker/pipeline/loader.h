@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,13 @@
 #include "stoker/trace/stages.h"
 
 namespace stoker {
+
+// How a batch holds one of the data set's further fields.
+struct FieldOptions {
+    std::string name;
+    std::optional<std::int64_t> pad = {};               // entries of a field of any length; empty: ragged
+    std::shared_ptr<const Transform> transform = {};    // of an image or mask; null: the loader's
+};
 
 struct LoaderOptions {
     std::int64_t batch_size = 64;  // over all ranks; each rank's loader yields batch_size / world_size samples
@@ -45,6 +53,8 @@ struct LoaderOptions {
     int world_size = 1;
     DType dtype = DType::float32;  // of the image field: float32, float16, bfloat16, or uint8 (not normalised)
     Layout layout = Layout::chw;   // hwc: the image field is (C, H, W) in channels-last memory
+    int views = 1;                           // images of each sample, each with random numbers of its own
+    std::vector<FieldOptions> fields = {};   // of the data set's further fields; others have the defaults
     CacheOptions cache = {};
     Allocator* allocator = nullptr;  // for batches; null: plain host memory. Must outlive every batch.
 };
@@ -74,7 +84,8 @@ class Loader {
     std::int64_t batches_per_epoch() const { return batch_sampler_.batches(); }
     const BatchSampler& batch_sampler() const { return batch_sampler_; }
     const Dataset& dataset() const { return *dataset_; }
-    const Shape& image_shape() const { return fields_.front().shape; }  // (C, H, W)
+    // (C, H, W); empty where the samples have no images.
+    Shape image_shape() const { return has_image_ ? fields_.front().shape : Shape(); }
 
     // The position of the next batch. A restored loader continues with exactly that batch, for any number of workers
     // or ranks. Throws InvalidArgument for a state of other data or options.
@@ -101,7 +112,10 @@ class Loader {
     struct WorkerScratch {
         Sample sample;
         TransformScratch transform;
-        Buffer packed;  // contiguous pixels for the cache
+        TransformScratch fields;  // of further images and masks
+        Buffer packed;            // contiguous pixels for the cache
+        Buffer boxes;
+        ImageSize image{};  // the size of the sample's image before the ops that ran on it last
     };
     struct Worker {
         std::thread thread;
@@ -109,11 +123,15 @@ class Loader {
         std::mutex mutex;       // guards times
         StageTimes times;
     };
-    // The fixed fields of a batch.
-    struct SlotView {
-        std::byte* image;  // (N, C, H, W) or (N, H, W, C)
-        std::span<std::int64_t> labels;
-        std::span<std::int64_t> indices;
+    // One of the data set's further fields.
+    struct FieldPlan {
+        Field field;
+        const Transform* transform;         // of an image or mask
+        std::shared_ptr<const Transform> own;  // what `transform` points to, where that is not the loader's
+        std::optional<std::int64_t> pad;
+        ImageSlot slot = {};         // of an image or mask
+        std::size_t at = 0;          // its place in the batch's fields
+        std::size_t length_at = 0;   // with `pad`, of the field that holds the numbers of entries
     };
 
     std::shared_ptr<MemoryClaim> claim_ring() const;
@@ -122,20 +140,40 @@ class Loader {
     void stop();
     void resize_workers(int workers);
     void work(int id, Worker& worker);
-    ImageSlot find_shape();
+    void plan_fields();
+    void find_shapes();
+    void find_shapes_of(std::int64_t index);
+    ImageSlot slot_of(ConstImageView image, std::optional<ImageSize> size) const;
+    void make_fields();
     void open_batch(Batch& batch, std::int64_t sequence) const;
     void prefetch_until(std::int64_t end);
     void prefetch_batch(std::int64_t sequence) const;
     std::shared_ptr<WorkLog> log();
     void run_task(int worker, const RingTask& task, WorkerScratch& scratch, StageTimes& times);
     void fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes& times);
-    void fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& scratch,
-                         StageTimes& times);
-    std::optional<BadSample> try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place,
+    // The place of one sample in a batch.
+    struct ItemPlace {
+        Batch& batch;
+        std::int64_t item;
+    };
+    void fill_batch_item(const ItemPlace& place, WorkerScratch& scratch, StageTimes& times);
+    std::optional<BadSample> try_sample(std::int64_t index, const RngKey& key, const ItemPlace& place,
                                         WorkerScratch& scratch, StageTimes& times);
-    void load_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
+    void load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
                      StageTimes& times);
-    void write_fields(Batch& batch, std::int64_t item, const Sample* sample) const;
+    void write_images(const RngKey& key, const ItemPlace& place, bool prepared, WorkerScratch& scratch,
+                      StageClock& clock) const;
+    void prepare_fields(WorkerScratch& scratch, StageClock& clock) const;
+    void write_fields(const RngKey& key, const ItemPlace& place, OpRange range, WorkerScratch& scratch,
+                      StageClock& clock) const;
+    void write_field(const FieldPlan& plan, const FieldValue& value, const RngKey& key, const ItemPlace& place,
+                     OpRange range, WorkerScratch& scratch, StageClock& clock) const;
+    void write_elements(const FieldPlan& plan, std::span<const std::byte> bytes, const ItemPlace& place) const;
+    void clear_item(const ItemPlace& place) const;
+    // Places in fields_; views of the images follow the key.
+    std::size_t label_at() const { return has_image_ ? 1 : 0; }
+    std::size_t index_at() const { return label_at() + 1; }
+    std::size_t key_at() const { return label_at() + 2; }
     BadSample record_bad_sample(std::int64_t index, const DataError& error);
     std::optional<BadSample> find_bad_sample(std::int64_t index);
     void count_bad_samples(Batch& batch);
@@ -148,9 +186,10 @@ class Loader {
     LoaderOptions options_;
     const std::shared_ptr<const Sampler> sampler_;
     const BatchSampler batch_sampler_;
-    const std::vector<Field> dataset_fields_;  // beside image and label
-    std::vector<FieldSpec> fields_;
-    ImageSlot place_;  // the target of every image, without its address
+    const bool has_image_;
+    std::vector<FieldPlan> plans_;   // of the data set's fields beside image and label
+    std::vector<FieldSpec> fields_;  // of a batch
+    ImageSlot place_;                // the target of every image, without its address
     std::unique_ptr<SampleCache> cache_;
     std::shared_ptr<MemoryClaim> ring_claim_;  // for batches that are not allocated yet
     std::shared_ptr<BatchRing> ring_;

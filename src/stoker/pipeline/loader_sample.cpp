@@ -46,7 +46,7 @@ void read_sample(const Dataset& dataset, std::int64_t index, Sample& sample) {
     sample.height = sample.width = sample.channels = 0;
     sample.label = -1;
     for (FieldValue& field : sample.fields) {
-        field.bytes = {};
+        field.set_raw({}, 0, 0, 0);
     }
     dataset.read(index, sample);
 }
@@ -73,12 +73,6 @@ void set_pixels(ConstImageView image, Sample& sample, Buffer& packed) {
     sample.channels = image.channels;
 }
 
-// The image of a sample that `set_pixels` made.
-ConstImageView pixels_of(const Sample& sample) {
-    return {reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width, sample.channels,
-            std::ptrdiff_t{sample.width} * sample.channels};
-}
-
 void check_label(std::int64_t label, std::int64_t classes) {
     if (classes > 0 && (label < 0 || label >= classes)) {
         throw DataError({}, {.where = "label",
@@ -92,6 +86,14 @@ void check_label(std::int64_t label, std::int64_t classes) {
 void check_fields(std::span<const Field> fields, const Sample& sample) {
     for (std::size_t i = 0; i < fields.size(); ++i) {
         const Field& field = fields[i];
+        if (has_pixels(field.kind)) {
+            if (i >= sample.fields.size() || sample.fields[i].bytes.empty()) {
+                throw DataError({}, {.where = fmt::format("field {}", field.name),
+                                     .expected = std::string(field_kind_name(field.kind)),
+                                     .got = "none"});
+            }
+            continue;
+        }
         const std::size_t bytes = i < sample.fields.size() ? sample.fields[i].bytes.size() : 0;
         const bool fits = field.any_length() ? bytes % field.item_bytes() == 0 : bytes == field.item_bytes();
         if (!fits) {
@@ -105,27 +107,20 @@ void check_fields(std::span<const Field> fields, const Sample& sample) {
 
 }  // namespace
 
-// The first good sample gives the shape of all images.
-ImageSlot Loader::find_shape() {
-    StageTimes times;
-    StageClock clock(times);
+// The first good sample gives the shapes of all images and masks.
+void Loader::find_shapes() {
     std::vector<BadSample> bad;
-    for (std::int64_t index = 0;; ++index) {
+    const bool known = !has_image_ && std::ranges::none_of(plans_, [](const FieldPlan& plan) {
+                           return has_pixels(plan.field.kind);
+                       });
+    for (std::int64_t index = 0; !known; ++index) {
         try {
             try {
                 read_sample(*dataset_, index, own_scratch_.sample);
-                const ConstImageView image = transform_.augment(
-                    transform_.prepare(own_scratch_.sample, own_scratch_.transform, clock),
-                    {.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)}, own_scratch_.transform);
-                const ImageSize size = options_.size.value_or(ImageSize{image.height, image.width});
-                const ImageSlot slot{.pixels = {.dtype = options_.dtype, .layout = options_.layout},
-                                     .channels = image.channels,
-                                     .height = size.height,
-                                     .width = size.width,
-                                     .given = options_.size.has_value()};
-                require_size(slot, image.channels, {image.height, image.width});
+                check_fields(dataset_->fields(), own_scratch_.sample);
+                find_shapes_of(index);
                 check_maps();
-                return slot;
+                return;
             } catch (...) {
                 rethrow_located(*dataset_, index);
             }
@@ -143,19 +138,16 @@ ImageSlot Loader::find_shape() {
 
 // Prepares the sample that the sampler chose, or its first good substitute. A substitute is augmented with the random
 // numbers of the original sample, which no other item of the epoch uses.
-void Loader::fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t item, WorkerScratch& scratch,
-                             StageTimes& times) {
-    const auto at = static_cast<std::size_t>(item);
-    const SampledIndex chosen = batch.sampled()[at];
+void Loader::fill_batch_item(const ItemPlace& place, WorkerScratch& scratch, StageTimes& times) {
+    Batch& batch = place.batch;
+    const SampledIndex chosen = batch.sampled()[static_cast<std::size_t>(place.item)];
     const RngKey key{.seed = options_.seed,
                      .epoch = static_cast<std::uint32_t>(batch.epoch()),
                      .sample = static_cast<std::uint64_t>(chosen.index),
                      .occurrence = chosen.occurrence};
-    ImageSlot place = place_;
-    place.pixels.data = slot.image + at * fields_.front().sample_bytes();
     std::optional<BadSample> bad = try_sample(chosen.index, key, place, scratch, times);
     std::optional<std::int64_t> used = bad ? std::nullopt : std::optional(chosen.index);
-    const std::int64_t position = batch_sampler_.slice(batch.number()).first + item;
+    const std::int64_t position = batch_sampler_.slice(batch.number()).first + place.item;
     for (std::int64_t attempt = 0; !used && options_.replace && !ring_->stopped(); ++attempt) {
         const std::optional<std::int64_t> other = sampler_->substitute(batch.epoch(), position, attempt);
         if (!other) {
@@ -163,46 +155,28 @@ void Loader::fill_batch_item(Batch& batch, const SlotView& slot, std::int64_t it
         }
         used = try_sample(*other, key, place, scratch, times) ? std::nullopt : other;
     }
-    write_fields(batch, item, used ? &scratch.sample : nullptr);
+    const auto set = [&](std::size_t at, std::int64_t value) {
+        std::memcpy(batch.item(at, place.item).data(), &value, sizeof value);
+    };
     if (!used && !options_.replace) {
-        std::memset(place.pixels.data, 0, fields_.front().sample_bytes());
-        slot.labels[at] = -1;
-        slot.indices[at] = chosen.index;
+        clear_item(place);
+        set(index_at(), chosen.index);
     }
     if (used) {
-        slot.labels[at] = scratch.sample.label;
-        slot.indices[at] = *used;
-        batch.payload(kKeyField, item) = dataset_->key(*used);
+        set(label_at(), scratch.sample.label);
+        set(index_at(), *used);
+        batch.payload(key_at(), place.item) = dataset_->key(*used);
     }
     if (bad) {
-        bad->item = item;
+        bad->item = place.item;
         bad->replaced_by = used;
         const std::lock_guard lock(bad_mutex_);
         batch.bad_samples().push_back(std::move(*bad));
     }
 }
 
-// Copies the data set's fields of a sample to its place in the batch; null: zeros, and no entries.
-void Loader::write_fields(Batch& batch, std::int64_t item, const Sample* sample) const {
-    for (std::size_t i = 0; i < dataset_fields_.size(); ++i) {
-        const Field& field = dataset_fields_[i];
-        const std::span<const std::byte> bytes =
-            sample != nullptr ? sample->fields[i].bytes : std::span<const std::byte>();
-        if (field.any_length()) {
-            batch.payload(field.name, item).assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-            continue;
-        }
-        const std::span<std::byte> to = batch.item(kImageFields + i, item);
-        if (sample != nullptr) {
-            std::ranges::copy(bytes, to.begin());
-        } else {
-            std::ranges::fill(to, std::byte{0});
-        }
-    }
-}
-
 // Returns why the sample is bad; empty for a good one. Samples recorded as bad are not read again.
-std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& key, const ImageSlot& place,
+std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& key, const ItemPlace& place,
                                             WorkerScratch& scratch, StageTimes& times) {
     if (auto known = find_bad_sample(index)) {
         return known;
@@ -253,7 +227,7 @@ std::optional<BadSample> Loader::find_bad_sample(std::int64_t index) {
     return found == recorded_bad_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Loader::load_sample(std::int64_t index, const RngKey& key, const ImageSlot& place, WorkerScratch& scratch,
+void Loader::load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
                          StageTimes& times) {
     StageClock clock(times);
     Sample& sample = scratch.sample;
@@ -263,18 +237,20 @@ void Loader::load_sample(std::int64_t index, const RngKey& key, const ImageSlot&
     }
     clock.lap(Stage::read);
     check_label(sample.label, options_.classes);
-    check_fields(dataset_fields_, sample);
-    if (cache_ == nullptr || options_.cache.encoded) {
-        transform_.run(sample, key, scratch.transform, place, clock);
-        if (cache_ != nullptr && !kept) {
-            cache_->put(index, sample);
-        }
-    } else {
-        if (!kept) {
+    check_fields(dataset_->fields(), sample);
+    const bool keeps_prepared = cache_ != nullptr && !options_.cache.encoded;
+    if (keeps_prepared && !kept) {
+        if (has_image_) {
             set_pixels(transform_.prepare(sample, scratch.transform, clock), sample, scratch.packed);
-            cache_->put(index, sample);
+            scratch.image = scratch.transform.input;
         }
-        transform_.run(pixels_of(sample), key, scratch.transform, place);
+        prepare_fields(scratch, clock);
+        cache_->put(index, sample);
+    }
+    write_images(key, place, keeps_prepared, scratch, clock);
+    write_fields(key, place, keeps_prepared ? OpRange::remaining : OpRange::all, scratch, clock);
+    if (cache_ != nullptr && !keeps_prepared && !kept) {
+        cache_->put(index, sample);
     }
     clock.lap(Stage::augment);
     ++times.samples;

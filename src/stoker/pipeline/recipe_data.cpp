@@ -54,6 +54,19 @@ LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const
     return options;
 }
 
+// Those of [data.fields.NAME], with their own train_ops or val_ops.
+std::vector<FieldOptions> field_options(const DataRecipe& recipe, std::optional<std::vector<OpSpec>> FieldRecipe::*ops) {
+    std::vector<FieldOptions> all;
+    for (const FieldRecipe& field : recipe.fields.more) {
+        FieldOptions options{.name = field.name, .pad = field.pad};
+        if (const auto& own = field.*ops) {
+            options.transform = std::make_shared<const Transform>(*own, transform_options(recipe));
+        }
+        all.push_back(std::move(options));
+    }
+    return all;
+}
+
 DatasetPtr joined(std::vector<DatasetPtr> datasets) {
     return datasets.size() == 1 ? datasets.front() : std::make_shared<ConcatDataset>(std::move(datasets));
 }
@@ -96,6 +109,9 @@ void use_memory_limit(const DataRecipe& recipe) {
 
 OpenOptions open_options(const DataRecipe& recipe) {
     OpenOptions options{.fields = {.image = recipe.fields.image, .label = recipe.fields.label}};
+    for (const FieldRecipe& field : recipe.fields.more) {
+        options.fields.more.push_back({.name = field.name, .from = field.from, .kind = field_kind_named(field.is)});
+    }
     if (keeps_remote_bytes(recipe)) {
         options.remote.cache_dir = cache_dir(recipe, "remote");
         options.remote.cache_bytes = recipe.cache_bytes;
@@ -164,6 +180,8 @@ LoaderOptions train_loader_options(const Recipe& recipe, const RecipeData& data)
     options.epochs = recipe.train.epochs;
     options.shuffle = recipe.data.shuffle;
     options.drop_last = recipe.data.drop_last;
+    options.views = static_cast<int>(recipe.data.views);
+    options.fields = field_options(recipe.data, &FieldRecipe::train_ops);
     return options;
 }
 
@@ -171,6 +189,7 @@ LoaderOptions val_loader_options(const Recipe& recipe, const RecipeData& data) {
     LoaderOptions options = common_options(recipe, data, *data.val);
     options.shuffle = false;
     options.epochs = 1;
+    options.fields = field_options(recipe.data, &FieldRecipe::val_ops);
     return options;
 }
 

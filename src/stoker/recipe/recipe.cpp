@@ -12,6 +12,7 @@
 #include "stoker/base/file.h"
 #include "stoker/base/suggest.h"
 #include "stoker/recipe/document.h"
+#include "stoker/recipe/field_keys.h"
 #include "stoker/recipe/schema.h"
 #include "stoker/recipe/unknown_key.h"
 #include "stoker/recipe/values.h"
@@ -23,6 +24,7 @@ namespace {
 using GivenKeys = std::map<std::string, std::string, std::less<>>;
 
 constexpr std::string_view kSetOrigin = "--set";
+constexpr std::string_view kFieldsTable = "data.fields";
 
 bool is_table(std::string_view name) {
     return !name.empty() && std::ranges::find(recipe_schema(), name, &SchemaKey::table) != recipe_schema().end();
@@ -40,6 +42,32 @@ void read_key(Recipe& recipe, GivenKeys& given, const SchemaKey& key, const Toml
     given[key.name] = place.text();
 }
 
+// [data.fields.NAME]. A field without keys is read, too.
+void read_field(Recipe& recipe, GivenKeys& given, const TomlMember& field, const Place& place) {
+    if (!is_field_name(field.key)) {
+        throw InvalidArgument({place.text(),
+                               "a name of letters, digits and \"_\" for a field, and not image, label, index or key",
+                               quoted_short(field.key)});
+    }
+    const std::vector<SchemaKey> keys = field_keys(field.key);
+    if (std::ranges::find(recipe.data.fields.more, field.key, &FieldRecipe::name) == recipe.data.fields.more.end()) {
+        recipe.data.fields.more.push_back({.name = field.key});
+    }
+    for (const TomlMember& member : *field.value.as<TomlTable>()) {
+        const auto found = std::ranges::find(keys, member.key, &SchemaKey::leaf);
+        const Place inner = place.inner(fmt::format("{}.{}", place.key, member.key), member.line);
+        if (found == keys.end()) {
+            std::vector<std::string> known;
+            std::ranges::transform(keys, std::back_inserter(known), [](const SchemaKey& key) {
+                return std::string(key.leaf());
+            });
+            throw InvalidArgument({inner.text(), fmt::format("one of {}", fmt::join(known, ", ")),
+                                   quoted_short(member.key), nearest_name_hint(member.key, known)});
+        }
+        read_key(recipe, given, *found, member.value, inner);
+    }
+}
+
 // `name` is the table's name, empty for the root.
 void read_table(Recipe& recipe, GivenKeys& given, const TomlTable& table, const std::string& name, const Place& place) {
     for (const TomlMember& member : table) {
@@ -53,6 +81,10 @@ void read_table(Recipe& recipe, GivenKeys& given, const TomlTable& table, const 
                 throw InvalidArgument({inner.text(), "a table", describe(member.value)});
             }
             read_table(recipe, given, *below, full, inner);
+            continue;
+        }
+        if (name == kFieldsTable && plain && member.value.as<TomlTable>() != nullptr) {
+            read_field(recipe, given, member, inner);
             continue;
         }
         const SchemaKey* key = find_schema_key(full);
@@ -91,8 +123,8 @@ void apply_set(Recipe& recipe, GivenKeys& given, const std::string& set) {
     if (equals == std::string::npos) {
         throw InvalidArgument({place.text(), "key=value", quoted_short(set), "for example data.batch_size=128"});
     }
-    const SchemaKey* key = find_schema_key(name);
-    if (key == nullptr) {
+    const std::optional<SchemaKey> key = find_any_key(name);
+    if (!key) {
         if (is_table(name)) {
             throw InvalidArgument({place.text(), fmt::format("a key of [{}]", name), "the table itself",
                                    fmt::format("for example --set {}.{}=VALUE", name, names_in_table(name).front())});
@@ -127,6 +159,17 @@ void check_recipe(const Recipe& recipe, const GivenKeys& given, const std::strin
 std::string name_of(const std::string& origin) {
     const std::filesystem::path file = std::filesystem::path(origin).filename();
     return file.extension() == ".toml" ? file.stem().string() : file.string();
+}
+
+std::string further_fields_to_toml(const Recipe& recipe) {
+    std::string text;
+    for (const FieldRecipe& field : recipe.data.fields.more) {
+        text += fmt::format("\n[{}.{}]\n", kFieldsTable, field.name);
+        for (const SchemaKey& key : field_keys(field.name)) {
+            text += fmt::format("{} = {}\n", key.leaf(), key.write(recipe));
+        }
+    }
+    return text;
 }
 
 }  // namespace
@@ -166,6 +209,7 @@ std::string recipe_to_toml(const Recipe& recipe) {
     std::string_view table;
     for (const SchemaKey& key : recipe_schema()) {
         if (key.table() != table) {
+            text += table == kFieldsTable ? further_fields_to_toml(recipe) : "";
             table = key.table();
             text += fmt::format("\n[{}]\n", table);
         }

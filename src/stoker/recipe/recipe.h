@@ -35,10 +35,21 @@ struct BadSamples {
     }
 };
 
+// A further field of a sample, [data.fields.NAME] (field_keys.h).
+struct FieldRecipe {
+    std::string name;
+    std::string is = "value";  // value | label | image | mask | boxes | tokens | bytes
+    std::string from = {};     // its name in the data; empty: `name`
+    std::optional<std::int64_t> pad = std::nullopt;               // entries in the batch; empty: any number
+    std::optional<std::vector<OpSpec>> train_ops = std::nullopt;  // of an image or mask; empty: those of the images
+    std::optional<std::vector<OpSpec>> val_ops = std::nullopt;
+};
+
 // The names of a sample's fields; empty: one of the usual names.
 struct FieldsRecipe {
     std::string image;
     std::string label;
+    std::vector<FieldRecipe> more = {};
 };
 
 struct DataRecipe {
@@ -65,6 +76,7 @@ struct DataRecipe {
     bool first_frame = false;              // of an animated WebP
     std::optional<std::int64_t> channels;  // of image files: 1 or 3; empty: 3
     std::string decode = "exact";          // exact | fast
+    std::int64_t views = 1;                // of each image, each with its own random ops
     std::vector<OpSpec> train_ops;
     std::vector<OpSpec> val_ops;
     FieldsRecipe fields;

@@ -123,7 +123,7 @@ TEST(ArrayDataset, FurtherArraysAreFields) {
              Member{"wide.npy", npy("<u2", "(3,)", ramp(6))}, Member{"two.npy", npy("|u1", "(2,)", ramp(2))}}));
     const std::string path = (dir / "x.npz").string();
     EXPECT_TRUE(ArrayDataset(path, Split::train).fields().empty());
-    const ArrayDataset dataset(path, Split::train, {.image = "", .label = "", .more = {"angles"}});
+    const ArrayDataset dataset(path, Split::train, {.image = "", .label = "", .more = {{.name = "angles"}}});
     ASSERT_EQ(dataset.fields().size(), 1u);
     EXPECT_EQ(dataset.fields()[0], (Field{.name = "angles", .dtype = DType::float32, .shape = {2}}));
     Sample sample;
@@ -131,9 +131,9 @@ TEST(ArrayDataset, FurtherArraysAreFields) {
         dataset.read(i, sample);
         EXPECT_EQ(text_of(sample.fields[0].bytes), angles.substr(static_cast<std::size_t>(8 * i), 8));
     }
-    EXPECT_THAT(error_of<Unsupported>(path, {.image = "", .label = "", .more = {"wide"}}), HasSubstr("uint16 of (3)"));
-    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {"two"}}), HasSubstr("one row for each image"));
-    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {"none"}}), HasSubstr("none"));
+    EXPECT_THAT(error_of<Unsupported>(path, {.image = "", .label = "", .more = {{.name = "wide"}}}), HasSubstr("uint16 of (3)"));
+    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "two"}}}), HasSubstr("one row for each image"));
+    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "none"}}}), HasSubstr("none"));
 }
 
 TEST(ArrayDataset, NpyWithLabelsBeside) {

@@ -39,7 +39,7 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
     if (found.label) {
         wanted.push_back(*found.label);
     }
-    wanted.insert(wanted.end(), fields.more.begin(), fields.more.end());
+    std::ranges::transform(fields.more, std::back_inserter(wanted), &FieldRequest::source);
     file_ = open_arrays(path, wanted);
     const bool splits = fields_have_splits(names);
     if (splits) {
@@ -50,7 +50,7 @@ ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldName
         if (found.label) {
             load_labels(*found.label);
         }
-        std::ranges::for_each(fields.more, [&](const std::string& name) { load_field(name); });
+        std::ranges::for_each(fields.more, [&](const FieldRequest& request) { load_field(request); });
         load_classes_and_keys(splits);
     });
 }
@@ -87,7 +87,8 @@ void ArrayDataset::load_labels(const std::string& name) {
     classes_ = numbered_classes_of(labels_);
 }
 
-void ArrayDataset::load_field(const std::string& name) {
+void ArrayDataset::load_field(const FieldRequest& request) {
+    const std::string& name = request.source();
     const ArrayView* found = file_.find(name);
     if (found == nullptr) {
         refuse(name, "an array", file_.texts.contains(name) ? "text" : "none");
@@ -103,7 +104,8 @@ void ArrayDataset::load_field(const std::string& name) {
                            .got = fmt::format("{} of {}{}", array_type_name(found->type), shape,
                                               found->fortran ? " in Fortran order" : "")});
     }
-    fields_.push_back({.name = name, .dtype = *dtype, .shape = Shape(found->shape.begin() + 1, found->shape.end())});
+    const Shape item(found->shape.begin() + 1, found->shape.end());
+    fields_.push_back(array_field(request, *dtype, item, fmt::format("{}:{}", path_, name)));
     columns_.push_back(*found);
 }
 
@@ -138,8 +140,15 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
     sample.label = *label(index);
     const auto at = static_cast<std::size_t>(index);
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-        const std::size_t bytes = fields_[i].item_bytes();
-        sample.set_field(i, columns_[i].bytes.subspan(at * bytes, bytes));
+        const ArrayView& column = columns_[i];
+        const std::size_t bytes = column.bytes.size() / static_cast<std::size_t>(size());
+        const std::span<const std::byte> item = column.bytes.subspan(at * bytes, bytes);
+        if (has_pixels(fields_[i].kind)) {
+            set_pixels(image_array(column.type, Shape(column.shape.begin() + 1, column.shape.end())), false, item,
+                       sample.field(i));
+        } else {
+            sample.field(i).set_elements(item);
+        }
     }
     if (images_.fortran) {
         // Element k of the sample, in Fortran order, is element index + N * k of the array.

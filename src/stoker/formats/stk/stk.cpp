@@ -184,7 +184,7 @@ void StkReader::verify(std::int64_t index) const {
 
 // ---- StkDataset ----
 
-StkDataset::StkDataset(StkReader reader, const std::vector<std::string>& more) : reader_(std::move(reader)) {
+StkDataset::StkDataset(StkReader reader, const std::vector<FieldRequest>& more) : reader_(std::move(reader)) {
     const std::optional<std::size_t> image = reader_.schema().first(StkKind::image);
     if (!image) {
         throw DataError({.path = path()}, {.where = "stk", .expected = "a field of kind image", .got = "none"});
@@ -192,7 +192,7 @@ StkDataset::StkDataset(StkReader reader, const std::vector<std::string>& more) :
     image_ = *image;
     label_ = reader_.schema().first(StkKind::label);
     map_or_read_ = MapOrRead(static_cast<std::uint64_t>(reader_.bytes()));
-    std::ranges::for_each(more, [&](const std::string& name) { add_field(name); });
+    std::ranges::for_each(more, [&](const FieldRequest& request) { add_field(request); });
 }
 
 // The shape that a tensor field has in all samples; -1 for a first side that differs.
@@ -216,32 +216,45 @@ Shape StkDataset::common_shape(std::size_t column) const {
     return common;
 }
 
-void StkDataset::add_field(const std::string& name) {
+void StkDataset::add_field(const FieldRequest& request) {
+    const std::string& name = request.source();
     const std::optional<std::size_t> found = reader_.schema().find(name);
     if (!found) {
         throw DataError({.path = path()}, {.where = "stk", .expected = "a field " + name, .got = "none"});
     }
     const StkField& stored = reader_.schema().fields[*found];
-    Field field{.name = name, .dtype = DType::int64};
+    DType dtype = DType::int64;
+    Shape shape;
     switch (stored.kind) {
         case StkKind::label:
         case StkKind::integer:
             break;
         case StkKind::number:
-            field.dtype = DType::float64;
+            dtype = DType::float64;
             break;
         case StkKind::bytes:
-            field.dtype = DType::uint8;
-            field.shape = {-1};
+            dtype = DType::uint8;
+            shape = {-1};
             break;
         case StkKind::tensor:
-            field.dtype = stored.dtype;
-            field.shape = common_shape(*found);
+            dtype = stored.dtype;
+            shape = common_shape(*found);
             break;
         case StkKind::image:
-            throw Unsupported({.where = path(), .expected = "one image a sample", .got = "a second one, " + name});
+            dtype = DType::uint8;
+            break;
     }
-    fields_.push_back(std::move(field));
+    if (stored.kind == StkKind::image) {
+        const FieldKind kind = request.kind.value_or(FieldKind::image);
+        if (!has_pixels(kind)) {
+            throw Unsupported({.where = fmt::format("{}:{}", path(), name),
+                               .expected = "is = \"image\" or \"mask\" for a field of images",
+                               .got = std::string(field_kind_name(kind))});
+        }
+        fields_.push_back({.name = request.name, .kind = kind, .dtype = dtype});
+    } else {
+        fields_.push_back(array_field(request, dtype, shape, fmt::format("{}:{}", path(), name)));
+    }
     columns_.push_back(*found);
 }
 
@@ -250,14 +263,19 @@ void StkDataset::read_field(std::size_t at, const StkReader::Place& place, Sampl
     const std::size_t column = columns_[at];
     const StkKind kind = reader_.schema().fields[column].kind;
     if (kind == StkKind::label || kind == StkKind::integer) {
-        sample.copy_field(at, std::array{shard.integer(column, place.sample)});
+        sample.field(at).copy_elements(std::array{shard.integer(column, place.sample)});
     } else if (kind == StkKind::number) {
-        sample.copy_field(at, std::array{shard.number(column, place.sample)});
+        sample.field(at).copy_elements(std::array{shard.number(column, place.sample)});
     } else {
         FieldValue& value = sample.field(at);
         value.storage.resize(static_cast<std::size_t>(shard.payload_range(column, place.sample).size));
         shard.read(column, place.sample, value.storage.bytes());
-        value.bytes = value.storage.bytes();
+        value.set_raw(value.storage.bytes(), 0, 0, 0);
+        if (kind == StkKind::image) {
+            const StkImage image = shard.image(column, place.sample);
+            value.set_raw(value.storage.bytes(), image.height, image.width, image.channels);
+            value.encoded = image.codec != StkCodec::raw;
+        }
     }
 }
 

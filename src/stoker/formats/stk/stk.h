@@ -77,12 +77,12 @@ class StkReader {
 
 class StkDataset final : public Dataset {
   public:
-    // Uses the first image and the first label of the schema. Fields named in `more` are int64 and float64 scalars,
-    // uint8 of any length for bytes, and tensors, whose shapes may differ in the first side. Throws what StkReader
-    // throws, DataError if there is no image or no field of such a name, and Unsupported for other shapes.
-    explicit StkDataset(const std::filesystem::path& directory, const std::vector<std::string>& more = {})
+    // Uses the first image and the first label of the schema. Fields of `more` are int64 and float64 scalars, uint8 of
+    // any length for bytes, images (also as masks), and tensors, whose shapes may differ in the first side. Throws what
+    // StkReader throws, DataError if there is no image or no field of such a name, and Unsupported for other shapes.
+    explicit StkDataset(const std::filesystem::path& directory, const std::vector<FieldRequest>& more = {})
         : StkDataset(StkReader(directory), more) {}
-    StkDataset(const std::string& url, const RemoteOptions& options, const std::vector<std::string>& more = {})
+    StkDataset(const std::string& url, const RemoteOptions& options, const std::vector<FieldRequest>& more = {})
         : StkDataset(StkReader(url, options), more) {}
 
     std::int64_t size() const override { return reader_.size(); }
@@ -110,9 +110,9 @@ class StkDataset final : public Dataset {
     std::map<std::string, std::int64_t> codecs() const;
 
   private:
-    StkDataset(StkReader reader, const std::vector<std::string>& more);
+    StkDataset(StkReader reader, const std::vector<FieldRequest>& more);
     Shape common_shape(std::size_t column) const;
-    void add_field(const std::string& name);
+    void add_field(const FieldRequest& request);
     void read_field(std::size_t at, const StkReader::Place& place, Sample& sample) const;
 
     StkReader reader_;

@@ -1,5 +1,5 @@
-// Internal to cache/: how both caches store a sample (a header, the lengths of its fields, the image, the fields), and
-// the accounting of their budget.
+// Internal to cache/: how both caches store a sample (a header, the lengths and pixel sizes of its fields, the image, the
+// fields), and the accounting of their budget.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ struct CachedHeader {
     std::uint64_t bytes = 0;  // of the image
     std::int32_t height = 0;
     std::int32_t width = 0;
-    std::uint32_t field_bytes = 0;  // of all fields, with their lengths
+    std::uint32_t field_bytes = 0;  // of all fields, with their headers
     std::uint16_t channels = 0;
     std::uint8_t encoded = 0;
     std::uint8_t fields = 0;
@@ -26,9 +26,17 @@ struct CachedHeader {
 };
 static_assert(sizeof(CachedHeader) == 32);  // small samples are many
 
-// Bytes that the fields take, with a u64 of each one's length.
+struct CachedFieldHeader {
+    std::uint64_t bytes = 0;
+    std::int32_t height = 0;  // of raw pixels
+    std::int32_t width = 0;
+    std::uint32_t channels = 0;
+    std::uint32_t encoded = 0;
+};
+
+// Bytes that the fields take, with their headers.
 inline std::size_t field_bytes(const Sample& sample) {
-    std::size_t bytes = sample.fields.size() * sizeof(std::uint64_t);
+    std::size_t bytes = sample.fields.size() * sizeof(CachedFieldHeader);
     for (const FieldValue& field : sample.fields) {
         bytes += field.bytes.size();
     }
@@ -55,8 +63,12 @@ inline std::optional<CachedHeader> header_of(const Sample& sample) {
 template <typename Write>
 void store_parts(const Sample& sample, Write write) {
     for (const FieldValue& field : sample.fields) {
-        const std::uint64_t length = field.bytes.size();
-        write(std::as_bytes(std::span(&length, 1)));
+        const CachedFieldHeader header{.bytes = field.bytes.size(),
+                                       .height = field.height,
+                                       .width = field.width,
+                                       .channels = static_cast<std::uint32_t>(field.channels),
+                                       .encoded = field.encoded ? 1u : 0u};
+        write(std::as_bytes(std::span(&header, 1)));
     }
     write(sample.bytes);
     for (const FieldValue& field : sample.fields) {
@@ -66,15 +78,17 @@ void store_parts(const Sample& sample, Write write) {
 
 // The sample refers to `stored`, which is what follows the header.
 inline void load_parts(const CachedHeader& header, std::span<const std::byte> stored, Sample& sample) {
-    const std::span<const std::byte> lengths = stored.first(header.fields * sizeof(std::uint64_t));
-    std::size_t at = lengths.size();
+    const std::span<const std::byte> headers = stored.first(header.fields * sizeof(CachedFieldHeader));
+    std::size_t at = headers.size();
     sample.bytes = stored.subspan(at, header.bytes);
     at += header.bytes;
     for (std::size_t i = 0; i < header.fields; ++i) {
-        std::uint64_t length = 0;
-        std::memcpy(&length, lengths.data() + i * sizeof length, sizeof length);
-        sample.field(i).bytes = stored.subspan(at, length);
-        at += length;
+        CachedFieldHeader field;
+        std::memcpy(&field, headers.data() + i * sizeof field, sizeof field);
+        FieldValue& value = sample.field(i);
+        value.set_raw(stored.subspan(at, field.bytes), field.height, field.width, static_cast<int>(field.channels));
+        value.encoded = field.encoded != 0;
+        at += field.bytes;
     }
 }
 

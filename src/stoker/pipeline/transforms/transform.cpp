@@ -8,6 +8,7 @@
 #include "stoker/base/pluralize.h"
 #include "stoker/ops/grayscale.h"
 #include "stoker/pipeline/transforms/op_table.h"
+#include "stoker/pipeline/transforms/overlay.h"
 
 namespace stoker {
 namespace {
@@ -15,13 +16,6 @@ namespace {
 bool is_random(const Op& op) {
     return !std::holds_alternative<Resize>(op) && !std::holds_alternative<CenterCrop>(op) &&
            !std::holds_alternative<Normalize>(op);
-}
-
-ImageView next_scratch(TransformScratch& scratch, int height, int width, int channels) {
-    scratch.current = 1 - scratch.current;
-    Image& image = scratch.pixels[scratch.current];
-    image.reset(height, width, channels);
-    return image.view();
 }
 
 void check_pixels(ImageSize size, ImageSize from) {
@@ -40,10 +34,7 @@ struct FoldOp {
     Rng& rng;
 
     bool operator()(const Resize& op) const {
-        const ImageSize from = geometry.size();
-        const ImageSize size = op.size ? *op.size : resized_size(from.height, from.width, op.shorter);
-        check_pixels(size, from);
-        return geometry.resize(size);
+        return geometry.resize(target_size(op, geometry.size()));
     }
     bool operator()(const CenterCrop& op) const {
         const auto [height, width] = geometry.size();
@@ -110,20 +101,20 @@ struct RunOp {
     }
 };
 
-ConstImageView pixels_of(const Sample& sample) {
-    const ConstImageView image{reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width,
-                               sample.channels, std::ptrdiff_t{sample.width} * sample.channels};
+ConstImageView pixels_of(const FieldValue& value) {
+    const ConstImageView image{reinterpret_cast<const std::uint8_t*>(value.bytes.data()), value.height, value.width,
+                               value.channels, std::ptrdiff_t{value.width} * value.channels};
     if (image.height < 1 || image.width < 1 || image.channels < 1 || image.channels > 4) {
         throw DataError({}, {.where = "raw pixels",
                              .expected = "at least 1 x 1 pixels of 1 to 4 channels",
                              .got = fmt::format("{} x {} x {}", image.height, image.width, image.channels)});
     }
     const std::size_t bytes = image.row_bytes() * static_cast<std::size_t>(image.height);
-    if (sample.bytes.size() != bytes) {
+    if (value.bytes.size() != bytes) {
         throw DataError({}, {.where = "raw pixels",
-                             .expected = fmt::format("{} bytes for {} x {} x {}", bytes, sample.height, sample.width,
-                                                     sample.channels),
-                             .got = fmt::to_string(sample.bytes.size())});
+                             .expected = fmt::format("{} bytes for {} x {} x {}", bytes, value.height, value.width,
+                                                     value.channels),
+                             .got = fmt::to_string(value.bytes.size())});
     }
     return image;
 }
@@ -152,7 +143,33 @@ ConstImageView render(ConstImageView pixels, const Box& window, const Geometry& 
     return out;
 }
 
+// The first of a decoder's three equal channels, in the same memory.
+ImageView first_channel(ImageView image) {
+    const std::ptrdiff_t row = image.width;
+    for (int y = 0; y < image.height; ++y) {
+        std::uint8_t* to = image.data + y * row;
+        const std::uint8_t* from = image.row(y);
+        for (std::ptrdiff_t x = 0; x < row; ++x) {
+            to[x] = from[x * image.channels];
+        }
+    }
+    return {image.data, image.height, image.width, 1, row};
+}
+
 }  // namespace
+
+ImageView next_scratch(TransformScratch& scratch, int height, int width, int channels) {
+    scratch.current = 1 - scratch.current;
+    Image& image = scratch.pixels[scratch.current];
+    image.reset(height, width, channels);
+    return image.view();
+}
+
+ImageSize target_size(const Resize& op, ImageSize from) {
+    const ImageSize size = op.size ? *op.size : resized_size(from.height, from.width, op.shorter);
+    check_pixels(size, from);
+    return size;
+}
 
 void require_size(const ImageSlot& slot, int channels, ImageSize size) {
     if (channels != slot.channels || size.height != slot.height || size.width != slot.width) {
@@ -220,45 +237,80 @@ void Transform::require_channels(int channels) const {
     }
 }
 
-void Transform::run(const Sample& sample, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
+void Transform::run(const FieldValue& stored, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
                     StageClock& clock) const {
-    PartialImage image = decode(sample, ops_.size(), key, scratch, clock);
+    PartialImage image = decode(stored, ops_.size(), key, scratch, clock);
     run_unfolded(image, ops_.size(), key, scratch);
     write(image, scratch, slot);
 }
 
-ConstImageView Transform::prepare(const Sample& sample, TransformScratch& scratch, StageClock& clock) const {
-    PartialImage image = decode(sample, deterministic_, {}, scratch, clock);
+ConstImageView Transform::prepare(const FieldValue& stored, TransformScratch& scratch, StageClock& clock) const {
+    PartialImage image = decode(stored, deterministic_, {}, scratch, clock);
     run_unfolded(image, deterministic_, {}, scratch);
     return render(image.pixels, image.window, image.geometry, scratch);
 }
 
 void Transform::run(ConstImageView prepared, const RngKey& key, TransformScratch& scratch,
                     const ImageSlot& slot) const {
+    scratch.input = {prepared.height, prepared.width};
     PartialImage image = begin(prepared, deterministic_, ops_.size(), key);
     run_unfolded(image, ops_.size(), key, scratch);
     write(image, scratch, slot);
 }
 
 ConstImageView Transform::augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const {
+    scratch.input = {prepared.height, prepared.width};
     PartialImage image = begin(prepared, deterministic_, ops_.size(), key);
     run_unfolded(image, ops_.size(), key, scratch);
     return render(image.pixels, image.window, image.geometry, scratch);
 }
 
-Transform::PartialImage Transform::decode(const Sample& sample, std::size_t end, const RngKey& key,
+ConstImageView Transform::mask(const FieldValue& mask, OpRange range, const RngKey& key, TransformScratch& scratch,
+                               StageClock& clock) const {
+    ConstImageView pixels;
+    if (mask.encoded) {
+        ImageSink sink(scratch.decoded);
+        scratch.decoder.decode(mask.bytes, sink, {.exif = options_.exif, .first_frame = options_.first_frame});
+        pixels = first_channel(scratch.decoded.view());
+    } else {
+        pixels = pixels_of(mask);
+        if (pixels.channels != 1) {
+            throw DataError({}, {.where = "mask",
+                                 .expected = "one channel of class indices",
+                                 .got = fmt::format("{} channels", pixels.channels)});
+        }
+    }
+    scratch.input = {pixels.height, pixels.width};
+    clock.lap(Stage::pixels);
+    return run_on_mask(slice(range), key, pixels, scratch);
+}
+
+void Transform::boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key) const {
+    run_on_boxes(slice(range), key, image, boxes);
+}
+
+OpSlice Transform::slice(OpRange range) const {
+    return {.ops = ops_,
+            .begin = range == OpRange::remaining ? deterministic_ : 0,
+            .end = range == OpRange::prepared ? deterministic_ : ops_.size()};
+}
+
+Transform::PartialImage Transform::decode(const FieldValue& stored, std::size_t end, const RngKey& key,
                                           TransformScratch& scratch, StageClock& clock) const {
-    if (!sample.encoded) {
-        return begin(pixels_of(sample), 0, end, key);
+    if (!stored.encoded) {
+        const ConstImageView pixels = pixels_of(stored);
+        scratch.input = {pixels.height, pixels.width};
+        return begin(pixels, 0, end, key);
     }
     PartialImage image;
     const auto fold_ops = [&](ImageSize size) {
+        scratch.input = size;
         Geometry geometry(size);
         image.next = fold(geometry, 0, end, key);
         return geometry;
     };
     RegionSink sink(fold_ops, options_.decode, scratch.decoded);
-    scratch.decoder.decode(sample.bytes, sink, {.exif = options_.exif, .first_frame = options_.first_frame});
+    scratch.decoder.decode(stored.bytes, sink, {.exif = options_.exif, .first_frame = options_.first_frame});
     const ImageView decoded = scratch.decoded.view();
     image.pixels = options_.channels == 1 ? luma(decoded) : decoded;
     image.window = sink.window();

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -66,7 +67,24 @@ struct TransformScratch {
     Image original;               // a copy for pixel ops that read what they overwrite
     ResizeScratch resize;
     std::size_t current = 0;  // index of the one written last
+    ImageSize input{};        // of the last image, before the first op that ran on it
 };
+
+// The scratch image that does not hold the current pixels, with this shape; it becomes the current one.
+ImageView next_scratch(TransformScratch& scratch, int height, int width, int channels);
+
+// The size of an image after a resize. Throws DataError for more than kMaxPixels.
+ImageSize target_size(const Resize& op, ImageSize from);
+
+// The ops number `begin` to `end` of a transform. An op's place in the whole list is the stream of its draws.
+struct OpSlice {
+    std::span<const Op> ops;  // of the whole transform
+    std::size_t begin = 0;
+    std::size_t end = 0;
+};
+
+// All ops, those before the first random one, or the rest.
+enum class OpRange { all, prepared, remaining };
 
 // The transformed image has another size than the batch: the ops do not unify sizes; the sample is not damaged.
 class SizeMismatch : public DataError {
@@ -92,18 +110,24 @@ class Transform {
     // channels.
     void require_channels(int channels) const;
 
-    // Transforms the sample into its slot. `key.op` is ignored. Throws DataError for a damaged image and SizeMismatch
+    // Transforms the image into its slot. `key.op` is ignored. Throws DataError for a damaged image and SizeMismatch
     // for an image of another size than the slot.
-    void run(const Sample& sample, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
+    void run(const FieldValue& image, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot,
              StageClock& clock) const;
 
     // The same in two steps, with a cache in between. `prepare` runs the ops before the first random one, whose result
-    // is the same in every epoch. The view lies in the sample or in `scratch`.
-    ConstImageView prepare(const Sample& sample, TransformScratch& scratch, StageClock& clock) const;
+    // is the same in every epoch. The view lies in the image or in `scratch`.
+    ConstImageView prepare(const FieldValue& image, TransformScratch& scratch, StageClock& clock) const;
     void run(ConstImageView prepared, const RngKey& key, TransformScratch& scratch, const ImageSlot& slot) const;
 
-    // The second step without `normalize`. The view lies in the image or in `scratch`.
+    // The second step without `normalize`. The view lies in `prepared` or in `scratch`.
     ConstImageView augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const;
+
+    // What lies on an image (overlay.h), with the random numbers that the image has. The mask's view lies in `mask` or in
+    // `scratch`. `boxes` has the boxes' (K, 4) floats and is changed in place; `image` is the size before the ops.
+    ConstImageView mask(const FieldValue& mask, OpRange range, const RngKey& key, TransformScratch& scratch,
+                        StageClock& clock) const;
+    void boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key) const;
 
   private:
     // A partly transformed image: the ops before `next` are done or folded into the geometry.
@@ -114,7 +138,8 @@ class Transform {
         std::size_t next = 0;
     };
 
-    PartialImage decode(const Sample& sample, std::size_t end, const RngKey& key, TransformScratch& scratch,
+    OpSlice slice(OpRange range) const;
+    PartialImage decode(const FieldValue& stored, std::size_t end, const RngKey& key, TransformScratch& scratch,
                         StageClock& clock) const;
     PartialImage begin(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key) const;
     std::size_t fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key) const;

@@ -1,0 +1,282 @@
+// The fields of a batch: their shapes, and how the values of one sample get there. Further images and masks go through
+// the ops like the image, boxes are moved with it, and all other values are copied.
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <set>
+#include <utility>
+
+#include "stoker/base/error.h"
+#include "stoker/pipeline/loader.h"
+#include "stoker/pipeline/transforms/overlay.h"
+
+namespace stoker {
+namespace {
+
+// Only the first side may have any length, and its entries must not be empty.
+void check_sides(const Dataset& dataset, const Field& field) {
+    const auto sides = std::span(field.shape).subspan(field.any_length() ? 1 : 0);
+    const std::int64_t least = field.any_length() ? 1 : 0;
+    if (std::ranges::any_of(sides, [&](std::int64_t side) { return side < least; })) {
+        throw InvalidArgument({.where = fmt::format("{}: field {}", dataset.path(), field.name),
+                               .expected = fmt::format("sides of at least {}", least),
+                               .got = describe_fields({&field, 1})});
+    }
+}
+
+bool moves_with_image(FieldKind kind) {
+    return kind == FieldKind::mask || kind == FieldKind::boxes;
+}
+
+FieldSpec image_spec(std::string name, const ImageSlot& slot) {
+    return {.name = std::move(name),
+            .dtype = slot.pixels.dtype,
+            .shape = {slot.channels, slot.height, slot.width},
+            .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain};
+}
+
+void require_image_size(const Field& field, ImageSize size, ImageSize image) {
+    if (size != image) {
+        throw DataError({}, {.where = fmt::format("field {}", field.name),
+                             .expected = fmt::format("{} x {} pixels, as the image has", image.height, image.width),
+                             .got = fmt::format("{} x {}", size.height, size.width)});
+    }
+}
+
+ConstImageView raw_pixels(const FieldValue& value) {
+    return {reinterpret_cast<const std::uint8_t*>(value.bytes.data()), value.height, value.width, value.channels,
+            std::ptrdiff_t{value.width} * value.channels};
+}
+
+// The value becomes a copy of the pixels, which may lie in its own memory.
+void keep_pixels(ConstImageView pixels, FieldValue& value) {
+    const std::size_t row = pixels.row_bytes();
+    Buffer copy(row * static_cast<std::size_t>(pixels.height));
+    copy_pixels(pixels, {reinterpret_cast<std::uint8_t*>(copy.data()), pixels.height, pixels.width, pixels.channels,
+                         static_cast<std::ptrdiff_t>(row)});
+    value.storage = std::move(copy);
+    value.set_raw(value.storage.bytes(), pixels.height, pixels.width, pixels.channels);
+}
+
+// The boxes' floats in `buffer`.
+std::span<float> boxes_in(Buffer& buffer, std::span<const std::byte> bytes) {
+    buffer.resize(bytes.size());
+    std::ranges::copy(bytes, buffer.data());
+    return {reinterpret_cast<float*>(buffer.data()), bytes.size() / sizeof(float)};
+}
+
+// Independent random numbers for each view; those of the first are the sample's.
+RngKey key_of_view(RngKey key, int view) {
+    constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
+    key.seed ^= static_cast<std::uint64_t>(view) * kGolden;
+    return key;
+}
+
+}  // namespace
+
+ImageSlot Loader::slot_of(ConstImageView image, std::optional<ImageSize> size) const {
+    const ImageSize wanted = size.value_or(ImageSize{image.height, image.width});
+    const ImageSlot slot{.pixels = {.dtype = options_.dtype, .layout = options_.layout},
+                         .channels = image.channels,
+                         .height = wanted.height,
+                         .width = wanted.width,
+                         .given = size.has_value()};
+    require_size(slot, image.channels, {image.height, image.width});
+    return slot;
+}
+
+// Matches the options with the data set's fields.
+void Loader::plan_fields() {
+    for (const Field& field : dataset_->fields()) {
+        check_sides(*dataset_, field);
+        if (!has_image_ && (has_pixels(field.kind) || field.kind == FieldKind::boxes)) {
+            throw InvalidArgument({.where = fmt::format("{}: field {}", dataset_->path(), field.name),
+                                   .expected = "an image that it belongs to",
+                                   .got = fmt::format("a data set without images, {}", dataset_->format())});
+        }
+        const auto found = std::ranges::find(options_.fields, field.name, &FieldOptions::name);
+        const FieldOptions own = found == options_.fields.end() ? FieldOptions{.name = field.name} : *found;
+        FieldPlan plan{.field = field,
+                       .transform = own.transform ? own.transform.get() : &transform_,
+                       .own = own.transform,
+                       .pad = field.any_length() ? own.pad : std::nullopt};
+        if (moves_with_image(field.kind)) {
+            require_overlay_ops(plan.transform->ops(), field);
+        }
+        plans_.push_back(std::move(plan));
+    }
+    for (const FieldOptions& own : options_.fields) {
+        if (std::ranges::find(plans_, own.name, [](const FieldPlan& plan) { return plan.field.name; }) ==
+            plans_.end()) {
+            throw InvalidArgument({.where = dataset_->path(),
+                                   .expected = "a field " + own.name,
+                                   .got = describe_fields(dataset_->fields())});
+        }
+    }
+}
+
+// From the sample in the caller's scratch.
+void Loader::find_shapes_of(std::int64_t index) {
+    StageTimes times;
+    StageClock clock(times);
+    const RngKey key{.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)};
+    WorkerScratch& scratch = own_scratch_;
+    const auto augmented = [&](const Transform& transform, const FieldValue& image, TransformScratch& to) {
+        return transform.augment(transform.prepare(image, to, clock), key, to);
+    };
+    if (has_image_) {
+        place_ = slot_of(augmented(transform_, scratch.sample, scratch.transform), options_.size);
+        transform_.require_channels(place_.channels);
+    }
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+        FieldPlan& plan = plans_[i];
+        if (plan.field.kind == FieldKind::image) {
+            plan.slot = slot_of(augmented(*plan.transform, scratch.sample.field(i), scratch.fields), std::nullopt);
+            plan.transform->require_channels(plan.slot.channels);
+        } else if (plan.field.kind == FieldKind::mask) {
+            plan.slot = slot_of(
+                plan.transform->mask(scratch.sample.field(i), OpRange::all, key, scratch.fields, clock), std::nullopt);
+        }
+    }
+}
+
+// The names of a batch's fields must differ.
+void Loader::make_fields() {
+    fields_.clear();
+    if (has_image_) {
+        fields_.push_back(image_spec(std::string(kImageField), place_));
+    }
+    fields_.push_back({.name = std::string(kLabelField), .dtype = DType::int64});
+    fields_.push_back({.name = std::string(kIndexField), .dtype = DType::int64});
+    fields_.push_back({.name = std::string(kKeyField), .ragged = true});
+    for (int view = 1; has_image_ && view < options_.views; ++view) {
+        fields_.push_back(image_spec(view_name(view), place_));
+    }
+    for (FieldPlan& plan : plans_) {
+        plan.at = fields_.size();
+        const Field& field = plan.field;
+        if (field.kind == FieldKind::image) {
+            fields_.push_back(image_spec(field.name, plan.slot));
+        } else if (field.kind == FieldKind::mask) {
+            fields_.push_back({.name = field.name, .shape = {plan.slot.height, plan.slot.width}});
+        } else {
+            Shape shape(field.shape.begin() + (field.any_length() ? 1 : 0), field.shape.end());
+            if (plan.pad) {
+                shape.insert(shape.begin(), *plan.pad);
+            }
+            const bool ragged = field.any_length() && !plan.pad;
+            fields_.push_back({.name = field.name, .dtype = field.dtype, .shape = std::move(shape), .ragged = ragged});
+        }
+        if (plan.pad) {
+            plan.length_at = fields_.size();
+            fields_.push_back({.name = length_name(field.name), .dtype = DType::int64});
+        }
+    }
+    std::set<std::string_view> names;
+    for (const FieldSpec& spec : fields_) {
+        if (!names.insert(spec.name).second) {
+            throw InvalidArgument({.where = dataset_->path(),
+                                   .expected = "fields of different names, none of them image, label, index or key",
+                                   .got = spec.name});
+        }
+    }
+}
+
+void Loader::write_images(const RngKey& key, const ItemPlace& place, bool prepared, WorkerScratch& scratch,
+                          StageClock& clock) const {
+    for (int view = 0; has_image_ && view < options_.views; ++view) {
+        ImageSlot slot = place_;
+        const std::size_t at = view == 0 ? 0 : key_at() + static_cast<std::size_t>(view);
+        slot.pixels.data = place.batch.item(at, place.item).data();
+        const RngKey own = view == 0 ? key : key_of_view(key, view);
+        if (prepared) {
+            transform_.run(raw_pixels(scratch.sample), own, scratch.transform, slot);
+        } else {
+            transform_.run(scratch.sample, own, scratch.transform, slot, clock);
+        }
+    }
+    scratch.image = scratch.transform.input;
+}
+
+// What `Transform::prepare` does to the image, for the fields: the ops before the first random one.
+void Loader::prepare_fields(WorkerScratch& scratch, StageClock& clock) const {
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+        const FieldPlan& plan = plans_[i];
+        FieldValue& value = scratch.sample.field(i);
+        if (plan.field.kind == FieldKind::image) {
+            keep_pixels(plan.transform->prepare(value, scratch.fields, clock), value);
+        } else if (plan.field.kind == FieldKind::mask) {
+            const ConstImageView mask = plan.transform->mask(value, OpRange::prepared, {}, scratch.fields, clock);
+            require_image_size(plan.field, scratch.fields.input, scratch.image);
+            keep_pixels(mask, value);
+        } else if (plan.field.kind == FieldKind::boxes) {
+            plan.transform->boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, OpRange::prepared, {});
+            value.copy_elements(std::as_const(scratch.boxes).bytes());
+        }
+    }
+}
+
+void Loader::write_fields(const RngKey& key, const ItemPlace& place, OpRange range, WorkerScratch& scratch,
+                          StageClock& clock) const {
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+        write_field(plans_[i], scratch.sample.field(i), key, place, range, scratch, clock);
+    }
+}
+
+void Loader::write_field(const FieldPlan& plan, const FieldValue& value, const RngKey& key, const ItemPlace& place,
+                         OpRange range, WorkerScratch& scratch, StageClock& clock) const {
+    const Transform& transform = *plan.transform;
+    ImageSlot slot = plan.slot;
+    switch (plan.field.kind) {
+        case FieldKind::image:
+            slot.pixels.data = place.batch.item(plan.at, place.item).data();
+            if (range == OpRange::remaining) {
+                transform.run(raw_pixels(value), key, scratch.fields, slot);
+            } else {
+                transform.run(value, key, scratch.fields, slot, clock);
+            }
+            return;
+        case FieldKind::mask: {
+            const ConstImageView mask = transform.mask(value, range, key, scratch.fields, clock);
+            require_image_size(plan.field, scratch.fields.input, scratch.image);
+            require_size(slot, mask.channels, {mask.height, mask.width});
+            auto* to = reinterpret_cast<std::uint8_t*>(place.batch.item(plan.at, place.item).data());
+            copy_pixels(mask, {to, mask.height, mask.width, 1, mask.width});
+            return;
+        }
+        case FieldKind::boxes:
+            transform.boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, range, key);
+            write_elements(plan, std::as_const(scratch.boxes).bytes(), place);
+            return;
+        default:
+            write_elements(plan, value.bytes, place);
+    }
+}
+
+void Loader::write_elements(const FieldPlan& plan, std::span<const std::byte> bytes, const ItemPlace& place) const {
+    if (fields_[plan.at].ragged) {
+        place.batch.payload(plan.at, place.item).assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        return;
+    }
+    const std::span<std::byte> to = place.batch.item(plan.at, place.item);
+    const std::size_t copied = std::min(bytes.size(), to.size());
+    std::ranges::copy(bytes.first(copied), to.begin());
+    std::ranges::fill(to.subspan(copied), std::byte{0});
+    if (plan.pad) {
+        const auto entries = static_cast<std::int64_t>(copied / plan.field.item_bytes());
+        std::memcpy(place.batch.item(plan.length_at, place.item).data(), &entries, sizeof entries);
+    }
+}
+
+// Zeros, label -1, and no entries.
+void Loader::clear_item(const ItemPlace& place) const {
+    for (std::size_t at = 0; at < fields_.size(); ++at) {
+        if (fields_[at].ragged) {
+            place.batch.payload(at, place.item).clear();
+        } else if (at != index_at()) {
+            std::ranges::fill(place.batch.item(at, place.item), std::byte{at == label_at() ? 0xFF : 0x00});
+        }
+    }
+}
+
+}  // namespace stoker

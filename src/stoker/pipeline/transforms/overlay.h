@@ -1,0 +1,25 @@
+// Runs ops on what lies on an image: masks of classes, and boxes. An op draws here what it drew for the image, because
+// its random stream depends on the sample and the op alone. Semantics are those of torchvision's tv_tensors.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "stoker/base/rng.h"
+#include "stoker/pipeline/transforms/transform.h"
+
+namespace stoker {
+
+// A mask (H, W, 1) after the ops: nearest pixels, 0 outside, unchanged by ops on colours. The view lies in `mask` or in
+// `scratch`.
+ConstImageView run_on_mask(const OpSlice& slice, RngKey key, ConstImageView mask, TransformScratch& scratch);
+
+// Boxes (K, 4) of x1, y1, x2, y2 in pixels of an image of size `image`, changed in place and clipped. Returns the size of
+// the image after the ops.
+ImageSize run_on_boxes(const OpSlice& slice, RngKey key, ImageSize image, std::span<float> boxes);
+
+// Throws InvalidArgument, which names the mask or boxes, for ops that torchvision has for images only, such as
+// trivial_augment_wide.
+void require_overlay_ops(std::span<const Op> ops, const Field& field);
+
+}  // namespace stoker
