@@ -13,8 +13,8 @@ struct Dials : stoker::Dataset {  // a dial's picture, its angle, and the marks 
     void read(std::int64_t i, stoker::Sample& sample) const override {
         sample.storage.resize(8 * 8);  // the picture: grey here
         sample.set_raw(sample.storage.bytes(), 8, 8, 1);
-        sample.copy_field(0, std::array{static_cast<float>(i) / 100});
-        sample.copy_field(1, std::vector<std::array<std::int64_t, 2>>(static_cast<std::size_t>(i % 3), {i, 7}));
+        sample.field(0).copy_elements(std::array{static_cast<float>(i) / 100});
+        sample.field(1).copy_elements(std::vector<std::array<std::int64_t, 2>>(static_cast<std::size_t>(i % 3), {i, 7}));
     }
 };
 

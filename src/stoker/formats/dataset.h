@@ -23,19 +23,49 @@ constexpr std::string_view split_name(Split split) {
     return split == Split::train ? "train" : "test";
 }
 
+// What a field's values mean. It decides how ops change them and how a batch holds them.
+enum class FieldKind : std::uint8_t {
+    value,   // numbers, carried as they are
+    label,   // class indices, or 0 and 1 for each class; carried as they are
+    image,   // pixels, raw or encoded: all ops
+    mask,    // a class index for each pixel of the image, raw or encoded: the ops that move pixels, nearest pixel
+    boxes,   // float32 (any, 4), x1 y1 x2 y2 in pixels of the image: the ops that move pixels, and clipping
+    tokens,  // ids of a vocabulary; carried as they are
+    bytes,   // uint8 of any length
+};
+
+std::string_view field_kind_name(FieldKind kind);
+// Empty for another name.
+std::optional<FieldKind> field_kind_named(std::string_view name);
+
+constexpr bool has_pixels(FieldKind kind) {
+    return kind == FieldKind::image || kind == FieldKind::mask;
+}
+
+// A field to read beside image and label.
+struct FieldRequest {
+    std::string name;
+    std::string from = {};                         // its name in the data; empty: `name`
+    std::optional<FieldKind> kind = std::nullopt;  // empty: what the format takes it for
+
+    const std::string& source() const { return from.empty() ? name : from; }
+};
+
 // The names of the image field and the label field, for data sets with named fields (HDF5, npz, stk, WebDataset,
 // pickled dicts). An empty name is chosen among the usual ones, which fields.h lists.
 struct FieldNames {
     std::string image;
     std::string label;
-    std::vector<std::string> more = {};  // further fields to read, such as the targets of a regression
+    std::vector<FieldRequest> more = {};  // such as the targets of a regression
 };
 
 // A field that the samples of a data set have beside image and label.
 struct Field {
     std::string name;
-    DType dtype = DType::float32;
+    FieldKind kind = FieldKind::value;
+    DType dtype = DType::float32;  // uint8 for images and masks
     // Of one sample, row-major; empty for a scalar. A first side of -1 means any length, which differs between samples.
+    // Empty for images and masks, whose samples have their own sizes.
     Shape shape = {};
 
     bool any_length() const { return !shape.empty() && shape.front() < 0; }
@@ -47,26 +77,18 @@ struct Field {
 // "angle float32 (), mask uint8 (32, 32)", for messages; "none".
 std::string describe_fields(std::span<const Field> fields);
 
-// A sample's elements of one field.
+// A sample's value of one field as stored. `bytes` is an encoded image (JPEG, PNG, ...), raw uint8 pixels (height,
+// width, channels), or an array's elements. It points into the dataset or into `storage` and stays valid until the
+// sample is read into again.
 struct FieldValue {
     std::span<const std::byte> bytes;
-    Buffer storage;  // for data sets that have to copy or read
-};
-
-// One sample as stored. `bytes` is either an encoded image (JPEG, PNG, ...) or raw uint8 pixels (height, width,
-// channels). It points into the dataset or into `storage` and stays valid until the sample is read into again. Each
-// worker reuses one Sample, so that its memory is kept.
-struct Sample {
-    std::span<const std::byte> bytes;
     bool encoded = false;
-    int height = 0;  // of raw pixels; 0 for an encoded image
+    int height = 0;  // of raw pixels; otherwise 0
     int width = 0;
     int channels = 0;
-    std::int64_t label = -1;         // class index; -1 where the dataset has no labels
-    Buffer storage;                  // for datasets that have to copy or read
-    std::vector<FieldValue> fields;  // in the order of Dataset::fields()
+    Buffer storage;  // for datasets that have to copy or read
 
-    // Both set all members but `label`, `storage` and `fields`.
+    // All of them set everything but `storage`.
     void set_raw(std::span<const std::byte> pixels, int rows, int columns, int depth) {
         bytes = pixels;
         encoded = false;
@@ -78,25 +100,31 @@ struct Sample {
         set_raw(image, 0, 0, 0);
         encoded = true;
     }
+    // Refers to `elements`, which stay valid as `bytes` does.
+    template <typename Elements>
+    void set_elements(const Elements& elements) {
+        set_raw(std::as_bytes(std::span(elements)), 0, 0, 0);
+    }
+    // The same of a copy.
+    template <typename Elements>
+    void copy_elements(const Elements& elements) {
+        const auto source = std::as_bytes(std::span(elements));
+        storage.resize(source.size());
+        std::ranges::copy(source, storage.data());
+        set_raw(storage.bytes(), 0, 0, 0);
+    }
+};
+
+// One sample: its image, its label and further fields. Each worker reuses one Sample, so that its memory is kept.
+struct Sample : FieldValue {
+    std::int64_t label = -1;         // class index; -1 where the dataset has no labels
+    std::vector<FieldValue> fields;  // in the order of Dataset::fields()
+
     FieldValue& field(std::size_t at) {
         if (fields.size() <= at) {
             fields.resize(at + 1);
         }
         return fields[at];
-    }
-    // Field `at` refers to `elements`, which stay valid as `bytes` does.
-    template <typename Elements>
-    void set_field(std::size_t at, const Elements& elements) {
-        field(at).bytes = std::as_bytes(std::span(elements));
-    }
-    // The same of a copy.
-    template <typename Elements>
-    void copy_field(std::size_t at, const Elements& elements) {
-        const auto source = std::as_bytes(std::span(elements));
-        FieldValue& value = field(at);
-        value.storage.resize(source.size());
-        std::ranges::copy(source, value.storage.data());
-        value.bytes = value.storage.bytes();
     }
 };
 

@@ -139,7 +139,7 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
     const auto at = static_cast<std::size_t>(index);
     for (std::size_t i = 0; i < columns_.size(); ++i) {
         const std::size_t bytes = fields_[i].item_bytes();
-        sample.set_field(i, columns_[i].bytes.subspan(at * bytes, bytes));
+        sample.field(i).set_elements(columns_[i].bytes.subspan(at * bytes, bytes));
     }
     if (images_.fortran) {
         // Element k of the sample, in Fortran order, is element index + N * k of the array.

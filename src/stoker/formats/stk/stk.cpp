@@ -250,9 +250,9 @@ void StkDataset::read_field(std::size_t at, const StkReader::Place& place, Sampl
     const std::size_t column = columns_[at];
     const StkKind kind = reader_.schema().fields[column].kind;
     if (kind == StkKind::label || kind == StkKind::integer) {
-        sample.copy_field(at, std::array{shard.integer(column, place.sample)});
+        sample.field(at).copy_elements(std::array{shard.integer(column, place.sample)});
     } else if (kind == StkKind::number) {
-        sample.copy_field(at, std::array{shard.number(column, place.sample)});
+        sample.field(at).copy_elements(std::array{shard.number(column, place.sample)});
     } else {
         FieldValue& value = sample.field(at);
         value.storage.resize(static_cast<std::size_t>(shard.payload_range(column, place.sample).size));
