@@ -25,7 +25,7 @@ struct Grid {
     float half_width, half_height;
     float left, top;  // the first pixel, relative to the centre
 
-    Grid(const InverseMatrix& m, int height, int width)
+    Grid(const AffineMatrix& m, int height, int width)
         : half_width(0.5f * static_cast<float>(width)),
           half_height(0.5f * static_cast<float>(height)),
           left(0.5f * static_cast<float>(1 - width)),
@@ -154,33 +154,49 @@ void run_by(ConstImageView from, const Grid& grid, Interpolation interpolation, 
     }
 }
 
-}  // namespace
-
-InverseMatrix inverse_matrix(const AffineParams& move) {
+// {a, b, c, d} of x' = a x + b y, y' = c x + d y: a rotation after both shears, without scale. The determinant is 1, so
+// the inverse only swaps and negates elements.
+std::array<double, 4> unit_matrix(const AffineParams& move) {
     const double angle = radians(move.angle);
     const double shear_x = std::tan(radians(move.shear[0]));
     const double shear_y = radians(move.shear[1]);
-    // Rotation after both shears. The determinant is 1, so the inverse only swaps and negates elements.
     const double a = std::cos(angle - shear_y) / std::cos(shear_y);
     const double b = -(a * shear_x + std::sin(angle));
     const double c = std::sin(angle - shear_y) / std::cos(shear_y);
     const double d = std::cos(angle) - c * shear_x;
-    const double x = move.center[0] + move.translate[0];
-    const double y = move.center[1] + move.translate[1];
-    return {d, -b, move.center[0] - d * x + b * y, -c, a, move.center[1] + c * x - a * y};
+    return {a, b, c, d};
 }
 
-void affine(ConstImageView from, const InverseMatrix& matrix, Interpolation interpolation, const Fill& fill,
+}  // namespace
+
+AffineMatrix forward_matrix(const AffineParams& move) {
+    const auto [a, b, c, d] = unit_matrix(move);
+    const auto [x, y] = move.center;
+    const double s = move.scale;
+    return {a * s, b * s, x + move.translate[0] - a * s * x - b * s * y,
+            c * s, d * s, y + move.translate[1] - c * s * x - d * s * y};
+}
+
+AffineMatrix inverse_matrix(const AffineParams& move) {
+    const auto [a, b, c, d] = unit_matrix(move);
+    const double s = move.scale;
+    const double x = move.center[0] + move.translate[0];
+    const double y = move.center[1] + move.translate[1];
+    return {d / s,  -b / s, move.center[0] - d / s * x + b / s * y,
+            -c / s, a / s,  move.center[1] + c / s * x - a / s * y};
+}
+
+void affine(ConstImageView from, const AffineMatrix& inverse, Interpolation interpolation, const Fill& fill,
             ImageView to) {
     if (from.height != to.height || from.width != to.width || from.channels != to.channels || from.height < 1 ||
         from.width < 1 || from.channels < 1 || from.channels > 4 ||
-        !std::all_of(matrix.begin(), matrix.end(), [](double value) { return std::isfinite(value); })) {
+        !std::all_of(inverse.begin(), inverse.end(), [](double value) { return std::isfinite(value); })) {
         throw InvalidArgument({.where = "affine",
                                .expected = "two images of one shape with 1 to 4 channels and a finite matrix",
                                .got = fmt::format("({}, {}, {}) to ({}, {}, {})", from.height, from.width,
                                                   from.channels, to.height, to.width, to.channels)});
     }
-    const Grid grid(matrix, from.height, from.width);
+    const Grid grid(inverse, from.height, from.width);
     switch (from.channels) {
         case 1:
             return run_by<1>(from, grid, interpolation, fill, to);
@@ -191,6 +207,12 @@ void affine(ConstImageView from, const InverseMatrix& matrix, Interpolation inte
         default:
             return run_by<4>(from, grid, interpolation, fill, to);
     }
+}
+
+void affine(ImageView image, const AffineParams& move, Interpolation interpolation, const Fill& fill, Image& scratch) {
+    scratch.reset(image.height, image.width, image.channels);
+    copy_pixels(image, scratch.view());
+    affine(scratch.view(), inverse_matrix(move), interpolation, fill, image);
 }
 
 }  // namespace stoker

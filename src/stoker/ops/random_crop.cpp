@@ -63,13 +63,18 @@ void check(const RandomCrop& op, int height, int width) {
 
 }  // namespace
 
-Box draw_random_crop(const RandomCrop& op, int image_height, int image_width, Rng& rng) {
+Padding padding_for(const RandomCrop& op, int image_height, int image_width) {
     check(op, image_height, image_width);
     Padding padding = op.padding;
     if (op.pad_if_needed) {
         pad_to(op.height, image_height, padding.top, padding.bottom);
         pad_to(op.width, image_width, padding.left, padding.right);
     }
+    return padding;
+}
+
+Box draw_random_crop(const RandomCrop& op, int image_height, int image_width, Rng& rng) {
+    const Padding padding = padding_for(op, image_height, image_width);
     const int height = image_height + padding.top + padding.bottom;
     const int width = image_width + padding.left + padding.right;
     if (height < op.height || width < op.width) {

@@ -29,6 +29,9 @@ struct RandomCrop {
     Color fill{};
 };
 
+// The padding of an image of this size, with what pad_if_needed adds.
+Padding padding_for(const RandomCrop& op, int image_height, int image_width);
+
 // The window relative to the unpadded image: it may begin below 0 and end beyond the image.
 // Throws InvalidArgument, and DataError if the padded image is smaller than the window.
 Box draw_random_crop(const RandomCrop& op, int image_height, int image_width, Rng& rng);

@@ -20,12 +20,9 @@ float draw_random_rotation(const RandomRotation& op, Rng& rng) {
 
 void rotate(ImageView image, double degrees, Interpolation interpolation, const Fill& fill, Image& scratch) {
     const double angle = std::fmod(std::fmod(degrees, 360.0) + 360.0, 360.0);
-    if (angle == 0) {
-        return;
+    if (angle != 0) {
+        affine(image, {.angle = -angle}, interpolation, fill, scratch);
     }
-    scratch.reset(image.height, image.width, image.channels);
-    copy_pixels(image, scratch.view());
-    affine(scratch.view(), inverse_matrix({.angle = -angle}), interpolation, fill, image);
 }
 
 }  // namespace stoker

@@ -18,13 +18,17 @@ float read_probability(OpOptions& options, double fallback) {
     return static_cast<float>(options.number("p", fallback, 0, 1));
 }
 
+FactorRange checked_range(OpOptions& options, const char* name, double low, double high, double least, double most) {
+    if (!(low >= least && low <= high && high <= most)) {
+        options.refuse(name, fmt::format("[low, high] with {} <= low <= high <= {}", least, most));
+    }
+    return {static_cast<float>(low), static_cast<float>(high)};
+}
+
 // [low, high] within `least` and `most`.
 FactorRange read_range(OpOptions& options, const char* name, std::vector<double> fallback, double least, double most) {
     const std::vector<double> list = options.numbers(name, std::move(fallback), 2, 2);
-    if (!(list[0] >= least && list[0] <= list[1] && list[1] <= most)) {
-        options.refuse(name, fmt::format("[low, high] with {} <= low <= high <= {}", least, most));
-    }
-    return {static_cast<float>(list[0]), static_cast<float>(list[1])};
+    return checked_range(options, name, list[0], list[1], least, most);
 }
 
 // [low, high] within `least` and `most`, or one number for a range around `middle`, as in torchvision: brightness 0.4
@@ -143,6 +147,31 @@ Op make_random_rotation(OpOptions& options) {
                                   .fill = options.color("fill")});
 }
 
+Op make_random_affine(OpOptions& options) {
+    if (!options.has("degrees")) {
+        options.refuse("degrees", "a number of at least 0, or [low, high]");
+    }
+    RandomAffine op{.degrees = range_around(options, "degrees", 0, -3600, 3600)};
+    const std::vector<double> translate = options.numbers("translate", {0, 0}, 2, 2);
+    for (std::size_t i = 0; i < translate.size(); ++i) {
+        if (!(translate[i] >= 0 && translate[i] <= 1)) {
+            options.refuse("translate", "[x, y], shares of the width and the height from 0 to 1");
+        }
+        op.translate[i] = static_cast<float>(translate[i]);
+    }
+    op.scale = read_range(options, "scale", {1, 1}, 1e-3, 1000);
+    const std::vector<double> shear = options.numbers("shear", {0}, 1, 4);
+    if (shear.size() == 4) {
+        op.shear_x = checked_range(options, "shear", shear[0], shear[1], -89, 89);
+        op.shear_y = checked_range(options, "shear", shear[2], shear[3], -89, 89);
+    } else {
+        op.shear_x = range_around(options, "shear", 0, -89, 89);
+    }
+    op.interpolation = options.interpolation();
+    op.fill = options.color("fill");
+    return PixelOp(op);
+}
+
 Op make_color_jitter(OpOptions& options) {
     const double most = kMaxColorFactor;
     return PixelOp(ColorJitter{.brightness = range_around(options, "brightness", 1, 0, most),
@@ -196,6 +225,7 @@ constexpr Entry kOps[] = {
     {"horizontal_flip", make_horizontal_flip},
     {"vertical_flip", make_vertical_flip},
     {"random_rotation", make_random_rotation},
+    {"random_affine", make_random_affine},
     {"color_jitter", make_color_jitter},
     {"random_grayscale", make_random_grayscale},
     {"trivial_augment_wide", make_trivial_augment_wide},

@@ -1,5 +1,7 @@
-// Both visitors draw the same parameters, each from its own copy of the random stream.
+// All visitors draw the same parameters, each from its own copy of the random stream.
 #include "stoker/pipeline/transforms/pixel_ops.h"
+
+#include "stoker/ops/boxes.h"
 
 namespace stoker {
 namespace {
@@ -10,6 +12,10 @@ struct Changes {
 
     bool operator()(const VerticalFlip& op) const { return draw_vertical_flip(op, rng); }
     bool operator()(const RandomRotation& op) const { return draw_random_rotation(op, rng) != 0; }
+    bool operator()(const RandomAffine& op) const {
+        const AffineMatrix matrix = forward_matrix(draw_random_affine(op, size, rng));
+        return matrix != AffineMatrix{1, 0, 0, 0, 1, 0};
+    }
     bool operator()(const ColorJitter& op) const {
         const ColorJitterParams params = draw_color_jitter(op, rng);
         return params.brightness != 1 || params.contrast != 1 || params.saturation != 1 || params.hue != 0;
@@ -37,6 +43,10 @@ struct Run {
         const double degrees = draw_random_rotation(op, rng);
         rotate(image, degrees, op.interpolation, {op.fill}, scratch);
     }
+    void operator()(const RandomAffine& op) const {
+        const AffineParams move = draw_random_affine(op, {image.height, image.width}, rng);
+        affine(image, move, op.interpolation, {op.fill}, scratch);
+    }
     void operator()(const ColorJitter& op) const { color_jitter(image, draw_color_jitter(op, rng)); }
     void operator()(const RandomGrayscale& op) const {
         if (draw_random_grayscale(op, rng)) {
@@ -51,6 +61,41 @@ struct Run {
     }
 };
 
+struct RunOnMask {
+    ImageView mask;
+    Rng& rng;
+    Image& scratch;
+
+    void operator()(const VerticalFlip& op) const {
+        if (draw_vertical_flip(op, rng)) {
+            vertical_flip(mask);
+        }
+    }
+    void operator()(const RandomRotation& op) const {
+        rotate(mask, draw_random_rotation(op, rng), Interpolation::nearest, {}, scratch);
+    }
+    void operator()(const RandomAffine& op) const {
+        const AffineParams move = draw_random_affine(op, {mask.height, mask.width}, rng);
+        affine(mask, move, Interpolation::nearest, {}, scratch);
+    }
+    void operator()(const auto& /*op*/) const {}
+};
+
+struct RunOnBoxes {
+    std::span<float> boxes;
+    ImageSize image;
+    Rng& rng;
+
+    void operator()(const VerticalFlip& op) const {
+        if (draw_vertical_flip(op, rng)) {
+            vertical_flip_boxes(boxes, image.height);
+        }
+    }
+    void operator()(const RandomRotation& op) const { rotate_boxes(boxes, draw_random_rotation(op, rng), image); }
+    void operator()(const RandomAffine& op) const { affine_boxes(boxes, draw_random_affine(op, image, rng), image); }
+    void operator()(const auto& /*op*/) const {}
+};
+
 }  // namespace
 
 bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng) {
@@ -59,6 +104,18 @@ bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng) {
 
 void run_pixel_op(const PixelOp& op, ImageView image, Rng rng, Image& scratch) {
     std::visit(Run{image, rng, scratch}, op);
+}
+
+bool takes_masks_and_boxes(const PixelOp& op) {
+    return !std::holds_alternative<TrivialAugmentWide>(op);
+}
+
+void run_on_mask(const PixelOp& op, ImageView mask, Rng rng, Image& scratch) {
+    std::visit(RunOnMask{mask, rng, scratch}, op);
+}
+
+void run_on_boxes(const PixelOp& op, std::span<float> boxes, ImageSize image, Rng rng) {
+    std::visit(RunOnBoxes{boxes, image, rng}, op);
 }
 
 }  // namespace stoker

@@ -2,6 +2,7 @@
 // in pixel_ops.cpp, and an entry to op_table.cpp.
 #pragma once
 
+#include <span>
 #include <variant>
 
 #include "stoker/base/image.h"
@@ -9,6 +10,7 @@
 #include "stoker/ops/color_jitter.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/grayscale.h"
+#include "stoker/ops/random_affine.h"
 #include "stoker/ops/random_erasing.h"
 #include "stoker/ops/resize.h"
 #include "stoker/ops/rotation.h"
@@ -17,13 +19,21 @@
 namespace stoker {
 
 // All of them are random.
-using PixelOp =
-    std::variant<VerticalFlip, RandomRotation, ColorJitter, RandomGrayscale, RandomErasing, TrivialAugmentWide>;
+using PixelOp = std::variant<VerticalFlip, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale, RandomErasing,
+                             TrivialAugmentWide>;
 
 // False if the op, with the parameters that it draws from `rng`, leaves an image of this size unchanged.
 bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng);
 
 // Runs the op in place with the same parameters. `scratch` holds a copy of the original where the op needs one.
 void run_pixel_op(const PixelOp& op, ImageView image, Rng rng, Image& scratch);
+
+// False for ops that move pixels in ways which masks and boxes cannot follow; torchvision refuses both for these.
+bool takes_masks_and_boxes(const PixelOp& op);
+
+// Move the masks and boxes of an image as the op moves its pixels with the same parameters: masks by the nearest pixel
+// and with 0 outside of the image. Other ops leave both as they are.
+void run_on_mask(const PixelOp& op, ImageView mask, Rng rng, Image& scratch);
+void run_on_boxes(const PixelOp& op, std::span<float> boxes, ImageSize image, Rng rng);
 
 }  // namespace stoker
