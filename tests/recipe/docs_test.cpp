@@ -28,7 +28,9 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
 }
 
 std::string expected_row(const SchemaKey& key) {
-    const std::string fallback = key.required ? "required" : "`" + key.write(Recipe{}) + "`";
+    Recipe recipe;
+    recipe.data.fields.more = {{.name = "NAME"}};
+    const std::string fallback = key.required ? "required" : "`" + key.write(recipe) + "`";
     return fmt::format("| `{}` | {} | {} | {} |", key.name, key.allowed, fallback, key.about);
 }
 

@@ -36,22 +36,11 @@ struct MaskOp {
         return draw_horizontal_flip(op, rng) ? changed(horizontal_flip) : mask;
     }
     ConstImageView operator()(const PixelOp& op) const {
-        return std::visit([&](const auto& pixel_op) { return pixel(pixel_op); }, op);
+        return changed([&](ImageView image) { stoker::run_on_mask(op, image, rng, scratch.original); });
     }
     ConstImageView operator()(const Normalize& /*op*/) const { return mask; }
 
   private:
-    ConstImageView pixel(const VerticalFlip& op) const {
-        return draw_vertical_flip(op, rng) ? changed(vertical_flip) : mask;
-    }
-    ConstImageView pixel(const RandomRotation& op) const {
-        const double degrees = draw_random_rotation(op, rng);
-        return changed([&](ImageView image) {
-            rotate(image, degrees, Interpolation::nearest, Color{}, scratch.original);
-        });
-    }
-    ConstImageView pixel(const auto& /*on_colours*/) const { return mask; }
-
     ImageSize size() const { return {mask.height, mask.width}; }
     ConstImageView resized(ConstImageView from, ImageSize to) const {
         const ImageView out = next_scratch(scratch, to.height, to.width, mask.channels);
@@ -96,20 +85,12 @@ struct BoxesOp {
         return image;
     }
     ImageSize operator()(const PixelOp& op) const {
-        std::visit([&](const auto& pixel_op) { pixel(pixel_op); }, op);
+        stoker::run_on_boxes(op, boxes, image, rng);
         return image;
     }
     ImageSize operator()(const Normalize& /*op*/) const { return image; }
 
   private:
-    void pixel(const VerticalFlip& op) const {
-        if (draw_vertical_flip(op, rng)) {
-            vertical_flip_boxes(boxes, image.height);
-        }
-    }
-    void pixel(const RandomRotation& op) const { rotate_boxes(boxes, draw_random_rotation(op, rng), image); }
-    void pixel(const auto& /*on_colours*/) const {}
-
     ImageSize resized(ImageSize from, ImageSize to) const {
         resize_boxes(boxes, from, to);
         return to;
@@ -149,10 +130,10 @@ void require_overlay_ops(std::span<const Op> ops, const Field& field) {
                                    .got = "another padding_mode"});
         }
         const auto* pixel_op = std::get_if<PixelOp>(&op);
-        if (pixel_op != nullptr && std::holds_alternative<TrivialAugmentWide>(*pixel_op)) {
+        if (pixel_op != nullptr && !takes_masks_and_boxes(*pixel_op)) {
             throw InvalidArgument({.where = fmt::format("field {}", field.name),
-                                   .expected = "ops that torchvision has for masks and boxes, too",
-                                   .got = "trivial_augment_wide, which may move the pixels of images only",
+                                   .expected = "ops that masks and boxes can follow",
+                                   .got = "an op that moves the pixels of images alone, such as trivial_augment_wide",
                                    .hint = "use random_rotation, random_affine, flips and crops"});
         }
     }
