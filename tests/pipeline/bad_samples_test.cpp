@@ -17,7 +17,7 @@ using testing::see;
 using testing::Seen;
 
 std::shared_ptr<PixelDataset> source_with_bad(std::int64_t size, const std::set<std::int64_t>& bad) {
-    auto source = std::make_shared<PixelDataset>(size);
+    auto source = PixelDataset::with_fields(size);
     for (const std::int64_t index : bad) {
         source->failures[index] = [] {
             throw DataError({.path = "", .offset = 7}, {.where = "x", .expected = "good bytes", .got = "bad ones"});
@@ -169,7 +169,7 @@ TEST(BadSamples, ManyNeighboursAreReplacedInLinearTimeByManyOthers) {
 }
 
 TEST(BadSamples, TheBatchHoldsTheReplacement) {
-    const auto good = std::make_shared<PixelDataset>(20);
+    const auto good = PixelDataset::with_fields(20);
     Loader loader(source_with_bad(20, {5}), Transform(),
                   {.batch_size = 20, .workers = 2, .shuffle = false, .bad_samples = 1});
     Loader clean(good, Transform(), {.batch_size = 20, .workers = 2, .shuffle = false});
@@ -215,7 +215,7 @@ TEST(BadSamples, PastTheBudgetTheRunStopsWithAList) {
 
 // Labels outside the model's classes, or missing: a loss function would only report an index out of bounds.
 TEST(BadSamples, ALabelThatNoClassHasIsOne) {
-    const auto source = std::make_shared<PixelDataset>(20);
+    const auto source = PixelDataset::with_fields(20);
     std::int64_t largest = 0;
     for (std::int64_t i = 0; i < source->size(); ++i) {
         Sample sample;
@@ -321,7 +321,7 @@ TEST(BadSamples, AreReadOnce) {
 
 // Many consecutive bad samples are read once each; all samples may be bad.
 TEST(BadSamples, MayLeaveTheirPlacesEmpty) {
-    const auto source = std::make_shared<PixelDataset>(40);
+    const auto source = PixelDataset::with_fields(40);
     Loader loader(source, random_ops(),
                   {.batch_size = 8, .workers = 0, .shuffle = false, .bad_samples = 40, .replace = false});
     for (std::int64_t index = 0; index < 40; ++index) {
@@ -378,7 +378,7 @@ TEST(BadSamples, AnEpochThatBeginsWithAnErrorCountsAfresh) {
 }
 
 TEST(BadSamples, ImagesOfAnotherSizeAreNone) {
-    const auto source = std::make_shared<PixelDataset>(20);
+    const auto source = PixelDataset::with_fields(20);
     source->taller.insert(5);
     Loader loader(source, Transform(), {.batch_size = 20, .workers = 1, .shuffle = false, .bad_samples = 10});
     try {
@@ -395,13 +395,13 @@ TEST(BadSamples, ABadFirstSampleDoesNotHideTheShape) {
     const std::vector<std::int64_t> indices = see(*loader.next()).indices;
     EXPECT_THAT(std::vector(indices.begin() + 2, indices.end()), ::testing::ElementsAre(2, 3, 4, 5, 6, 7, 8, 9));
     EXPECT_THAT(std::vector(indices.begin(), indices.begin() + 2), ::testing::Each(::testing::Ge(2)));
-    const auto odd = std::make_shared<PixelDataset>(10);
+    const auto odd = PixelDataset::with_fields(10);
     odd->failures[0] = [] { throw std::runtime_error("my reader gave up"); };
     EXPECT_NO_THROW(Loader(odd, random_ops(), {.batch_size = 10, .bad_samples = 1}));
 }
 
 TEST(BadSamples, ErrorsOfTheSystemAreNotTheSamplesFault) {
-    const auto source = std::make_shared<PixelDataset>(10);
+    const auto source = PixelDataset::with_fields(10);
     source->failures[4] = [] { throw IoError({.where = "disk", .expected = "bytes", .got = "no answer"}); };
     Loader loader(source, random_ops(), {.batch_size = 10, .workers = 1, .bad_samples = 10});
     EXPECT_THROW(loader.next(), IoError);

@@ -25,7 +25,7 @@ std::vector<Seen> run(const SamplerOptions& sampler, LoaderOptions options, int 
     options.batch_size = 8;
     options.seed = 4;
     options.sampler = make_sampler(sampler);
-    Loader loader(std::make_shared<PixelDataset>(60), random_ops(), options);
+    Loader loader(PixelDataset::with_fields(60), random_ops(), options);
     return see_epochs(loader, epochs);
 }
 
@@ -59,7 +59,7 @@ TEST(LoaderOrder, RestoreGoesOnInAnyOrder) {
         options.sampler = make_sampler(sampler);
         const auto all = run(sampler, {.workers = 0}, 3);
         for (std::size_t cut = 0; cut < all.size(); cut += 5) {
-            Loader loader(std::make_shared<PixelDataset>(60), random_ops(), options);
+            Loader loader(PixelDataset::with_fields(60), random_ops(), options);
             LoaderState state = loader.state();
             state.epoch = all[cut].epoch;
             state.batch = all[cut].number;
@@ -72,16 +72,16 @@ TEST(LoaderOrder, RestoreGoesOnInAnyOrder) {
 TEST(LoaderOrder, AStateFitsItsOrderAlone) {
     for (const SamplerOptions& sampler : samplers()) {
         LoaderOptions options{.batch_size = 8, .workers = 0, .seed = 4};
-        Loader plain(std::make_shared<PixelDataset>(60), random_ops(), options);
+        Loader plain(PixelDataset::with_fields(60), random_ops(), options);
         options.sampler = make_sampler(sampler);
-        Loader other(std::make_shared<PixelDataset>(60), random_ops(), options);
+        Loader other(PixelDataset::with_fields(60), random_ops(), options);
         EXPECT_THROW(other.restore(plain.state()), InvalidArgument);
         EXPECT_NO_THROW(other.restore(other.state()));
     }
 }
 
 TEST(LoaderOrder, AnOrderOfOtherDataOrSeedIsRefused) {
-    const auto source = std::make_shared<PixelDataset>(60);
+    const auto source = PixelDataset::with_fields(60);
     LoaderOptions options{.batch_size = 8, .workers = 0, .seed = 4};
     options.sampler = make_sampler({.size = 61, .seed = 4});
     EXPECT_THROW(Loader(source, random_ops(), options), InvalidArgument);
@@ -109,7 +109,7 @@ TEST(LoaderOrder, ACacheServesTheLaterEpochs) {
     const testing::TempDir directory;
     for (const std::string& where : {std::string(), directory.path().string()}) {
         for (const bool encoded : {false, true}) {
-            const auto source = std::make_shared<PixelDataset>(60);
+            const auto source = PixelDataset::with_fields(60);
             LoaderOptions options{.batch_size = 60, .workers = 0, .seed = 4};
             options.cache = {.bytes = 1 << 20, .directory = where, .encoded = encoded};
             Loader loader(source, random_ops(), options);
@@ -121,7 +121,7 @@ TEST(LoaderOrder, ACacheServesTheLaterEpochs) {
 }
 
 TEST(LoaderOrder, ACacheKeepsTheReasonOfABadSampleOut) {
-    const auto source = std::make_shared<PixelDataset>(60);
+    const auto source = PixelDataset::with_fields(60);
     source->failures[3] = [] { throw DataError({}, {.where = "x", .expected = "good bytes", .got = "bad ones"}); };
     LoaderOptions options{.batch_size = 60, .workers = 0, .seed = 4, .bad_samples = 1};
     options.cache.bytes = 1 << 20;

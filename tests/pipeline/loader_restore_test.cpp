@@ -25,7 +25,7 @@ LoaderOptions options(int workers = 1) {
 }
 
 std::unique_ptr<Loader> make(const LoaderOptions& own, std::int64_t size = kSize) {
-    return std::make_unique<Loader>(std::make_shared<PixelDataset>(size), random_ops(), own);
+    return std::make_unique<Loader>(PixelDataset::with_fields(size), random_ops(), own);
 }
 
 std::vector<Seen> take(Loader& loader, std::size_t batches) {
