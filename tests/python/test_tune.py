@@ -133,7 +133,7 @@ def test_a_trial_says_why_it_failed(slow):
 
 
 def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
-    done = stoker("tune", slow, "-o", "tuned.toml", "--budget", "40s", "--json").json()
+    done = stoker("tune", slow, "-o", "tuned.toml", "--budget", "25s", "--json").json()
     assert done["tuned"] > 1.5 * done["baseline"] > 0
     kept = {key: value for change in done["kept"] for key, value in change["change"].items()}
     assert kept.get("data.cache") == "ram" or kept.get("data.workers", 0) >= 1
@@ -261,7 +261,7 @@ def test_techniques(stoker, slow):
 
 
 def test_overhead(stoker):
-    document = stoker("bench", "overhead", "--seconds", "2", "--steps", "2", "--device", "cpu", "--json").json()
+    document = stoker("bench", "overhead", "--seconds", "1", "--steps", "2", "--device", "cpu", "--json").json()
     free, busy, profiler = document["rows"]
     assert [row["part"] for row in (free, busy, profiler)] == ["account", "account", "profiler"]
     assert not free["all_cores_busy"] and busy["all_cores_busy"] and not profiler["all_cores_busy"]
@@ -274,6 +274,6 @@ def test_overhead(stoker):
 
 
 def test_overhead_of_long_steps_in_a_short_time(stoker):
-    document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "30", "--device", "cpu", "--json").json()
+    document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "8", "--device", "cpu", "--json").json()
     for row in document["rows"]:
         assert row["pairs"] == 6 and None not in row["cost"]["interval"] + row["control"]["interval"]
