@@ -1,8 +1,12 @@
 // stoker bench overhead: what the account of a run and the profiler cost. One run trains while one of them is switched
 // off and on in blocks of equal length, in the order off on on off or on off off on, drawn at random. Each half of four
-// blocks is a pair; throughput is taken by the clock from the first step of a block to the last. The same with a switch
-// that does nothing is the control.
+// blocks is a pair; throughput is taken by the clock from the first step of a block to the last. Where other threads keep
+// all cores busy, the scheduler's turns are a hundred times what is looked for; there the process's CPU time is taken,
+// which is what a step costs on such a machine. The same with a switch that does nothing is the control.
+#include <pthread.h>
+
 #include <csignal>
+#include <ctime>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -45,11 +49,11 @@ constexpr int kWarmUpSteps = 10;
 constexpr int kLeastPairs = 6;  // fewer have no 95 % interval; even, so that blocks end in fours
 constexpr double kCalibrationSeconds = 1;
 
-// Runs until `seconds` are over, and calls `set` before each block.
+// Runs until `seconds` are over, and calls `set` before each block. `clock` returns seconds.
 class Blocks {
   public:
-    Blocks(double seconds, int steps, std::function<void(bool)> set)
-        : seconds_(seconds), steps_(steps), set_(std::move(set)) {}
+    Blocks(double seconds, int steps, std::function<void(bool)> set, std::function<double()> clock)
+        : seconds_(seconds), steps_(steps), set_(std::move(set)), clock_(std::move(clock)) {}
 
     // After each step. False once the time is over and there are enough pairs.
     bool step(const at::Device& device) {
@@ -90,12 +94,13 @@ class Blocks {
         set_(on());
         done_ = 0;
         start_ = Clock::now();
+        clock_start_ = clock_();
     }
 
     void finish() {
-        times_[on() ? 1 : 0] = std::chrono::duration<double>(Clock::now() - start_).count();
+        times_[on() ? 1 : 0] = clock_() - clock_start_;
         if (!on()) {
-            off_ms_.push_back(1000 * times_[0] / steps_);
+            off_ms_.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start_).count() / steps_);
         }
         if (block_ % 2 == 1) {
             ratios_.push_back(times_[1] / times_[0]);
@@ -106,6 +111,8 @@ class Blocks {
     double seconds_;
     int steps_;
     std::function<void(bool)> set_;
+    std::function<double()> clock_;
+    double clock_start_ = 0;
     Rng rng_{RngKey{.seed = 1}};
     Clock::time_point first_ = {};
     Clock::time_point start_ = {};
@@ -182,6 +189,12 @@ std::int64_t calibrate(const Options& options, Part part, double milliseconds, c
     return batch;
 }
 
+double seconds_of(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 // Keeps every core busy while it lives.
 class BusyCores {
   public:
@@ -192,6 +205,21 @@ class BusyCores {
                 }
             });
         }
+    }
+
+    // CPU time of the process without these threads; the time of day where there are none.
+    double seconds() {
+        if (threads_.empty()) {
+            return seconds_of(CLOCK_MONOTONIC);
+        }
+        double used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+        for (std::jthread& thread : threads_) {
+            clockid_t clock{};
+            if (pthread_getcpuclockid(thread.native_handle(), &clock) == 0) {
+                used -= seconds_of(clock);
+            }
+        }
+        return used;
     }
 
   private:
@@ -216,8 +244,8 @@ Estimate share(const Estimate& ratio) {
 Blocks run_blocks(const Options& options, const Row& row, const std::atomic<int>& stop,
                   const std::function<void(bool)>& set) {
     const int steps = std::clamp(static_cast<int>(1000 * kBlockSeconds / row.milliseconds), kLeastSteps, kMostSteps);
-    Blocks blocks(options.seconds, steps, set);
-    const BusyCores cores(row.busy);
+    BusyCores cores(row.busy);
+    Blocks blocks(options.seconds, steps, set, [&cores] { return cores.seconds(); });
     train(recipe_of(options, row.part, row.batch), stop, [&](const at::Device& device) { return blocks.step(device); });
     return blocks;
 }
@@ -307,7 +335,8 @@ void print_table(const std::vector<Row>& rows) {
                    percent(row.cost), percent(row.control), row.part == Part::account ? std::string(below) : ""});
     }
     print_lines(table.text());
-    print_stdout("Shares of the time of a step: medians of pairs with 95 % intervals.\n");
+    print_stdout("Shares of the time of a step, or of its CPU time where all cores are busy: medians of pairs with 95 % "
+                 "intervals.\n");
 }
 
 int run(const Options& options) {

@@ -225,6 +225,47 @@ TEST(StageClock, ReadsNoClockWhileTheAccountIsOff) {
     EXPECT_GE(times[Stage::read], milliseconds(1));
 }
 
+TEST(StageClock, DoesNothingWhereItIsOff) {
+    StageTimes times;
+    StageClock clock(times, false);
+    std::this_thread::sleep_for(milliseconds(1));
+    clock.lap(Stage::read);
+    clock.move(Stage::pixels, Stage::entropy, milliseconds(1));
+    EXPECT_EQ(times[Stage::read].count(), 0);
+    EXPECT_EQ(times[Stage::entropy].count(), 0);
+}
+
+// Short samples are timed one in eight, long ones all; the stages share the whole time of a task in both cases.
+TEST(StageSampler, TheWholeTimeIsExact) {
+    for (const auto& [length, timed] : {std::pair{milliseconds(0), 4}, std::pair{milliseconds(1), 32}}) {
+        StageSampler sampler;
+        StageTimes times;
+        int least = 32;  // timed samples of a task; a task that lost its core is not short
+        for (int task = 0; task < 10; ++task) {
+            int on = 0;
+            times = {};
+            const auto begin = std::chrono::steady_clock::now();
+            sampler.begin_task();
+            for (int i = 0; i < 32; ++i) {
+                sampler.next_sample();
+                on += sampler.on() ? 1 : 0;
+                StageClock clock(sampler.timed(), sampler.on());
+                std::this_thread::sleep_for(length);
+                clock.lap(Stage::read);
+                clock.lap(Stage::augment);
+                ++sampler.timed().samples;
+            }
+            sampler.end_task(times);
+            const std::chrono::nanoseconds whole = std::chrono::steady_clock::now() - begin;
+            least = std::min(least, on);
+            EXPECT_EQ(times.samples, 32);
+            EXPECT_LE(times[Stage::read] + times[Stage::augment], whole);
+            EXPECT_GE(times[Stage::read], 32 * length * 9 / 10);
+        }
+        EXPECT_EQ(least, timed);
+    }
+}
+
 TEST(StageClock, NamesAreThoseOfTheDocument) {
     EXPECT_EQ(stage_name(Stage::read), "read");
     EXPECT_EQ(stage_name(Stage::pixels), "pixels");

@@ -298,6 +298,7 @@ void Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes&
             if (task.begin == 0) {
                 prefetch_until(task.sequence + 2);  // also the next batch
             }
+            scratch.stages.begin_task();
             const auto& draws = task.batch->sampled();
             for (; item < task.end && !ring_->stopped(); ++item) {
                 constexpr std::int64_t kAhead = 2;
@@ -305,15 +306,17 @@ void Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes&
                     cache_->prefetch(draws[static_cast<std::size_t>(item + kAhead)].index);
                 }
                 const std::uint64_t huge = huge_allocations();
-                fill_batch_item({*task.batch, item}, scratch, times);
+                scratch.stages.next_sample();
+                fill_batch_item({*task.batch, item}, scratch);
                 if (huge_allocations() != huge) {  // or each worker would keep the memory of the largest image
-                    scratch = WorkerScratch();
+                    scratch = WorkerScratch{.stages = scratch.stages};
                 }
             }
         });
     } catch (...) {
         error = std::current_exception();
     }
+    scratch.stages.end_task(times);
     // After the catch block: this thread releases the exception before the consumer rethrows it.
     ring_->complete(task, std::move(error), item);
 }

@@ -115,6 +115,7 @@ class Loader {
         TransformScratch fields;  // of further images and masks
         Buffer packed;            // contiguous pixels for the cache
         Buffer boxes;
+        StageSampler stages;
         ImageSize image{};  // the size of the sample's image before the ops that ran on it last
     };
     struct Worker {
@@ -156,11 +157,10 @@ class Loader {
         Batch& batch;
         std::int64_t item;
     };
-    void fill_batch_item(const ItemPlace& place, WorkerScratch& scratch, StageTimes& times);
+    void fill_batch_item(const ItemPlace& place, WorkerScratch& scratch);
     std::optional<BadSample> try_sample(std::int64_t index, const RngKey& key, const ItemPlace& place,
-                                        WorkerScratch& scratch, StageTimes& times);
-    void load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
-                     StageTimes& times);
+                                        WorkerScratch& scratch);
+    void load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch);
     void write_images(const RngKey& key, const ItemPlace& place, bool prepared, WorkerScratch& scratch,
                       StageClock& clock) const;
     void prepare_fields(WorkerScratch& scratch, StageClock& clock) const;

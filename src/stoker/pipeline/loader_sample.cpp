@@ -138,14 +138,14 @@ void Loader::find_shapes() {
 
 // Prepares the sample that the sampler chose, or its first good substitute. A substitute is augmented with the random
 // numbers of the original sample, which no other item of the epoch uses.
-void Loader::fill_batch_item(const ItemPlace& place, WorkerScratch& scratch, StageTimes& times) {
+void Loader::fill_batch_item(const ItemPlace& place, WorkerScratch& scratch) {
     Batch& batch = place.batch;
     const SampledIndex chosen = batch.sampled()[static_cast<std::size_t>(place.item)];
     const RngKey key{.seed = options_.seed,
                      .epoch = static_cast<std::uint32_t>(batch.epoch()),
                      .sample = static_cast<std::uint64_t>(chosen.index),
                      .occurrence = chosen.occurrence};
-    std::optional<BadSample> bad = try_sample(chosen.index, key, place, scratch, times);
+    std::optional<BadSample> bad = try_sample(chosen.index, key, place, scratch);
     std::optional<std::int64_t> used = bad ? std::nullopt : std::optional(chosen.index);
     const std::int64_t position = batch_sampler_.slice(batch.number()).first + place.item;
     for (std::int64_t attempt = 0; !used && options_.replace && !ring_->stopped(); ++attempt) {
@@ -153,7 +153,7 @@ void Loader::fill_batch_item(const ItemPlace& place, WorkerScratch& scratch, Sta
         if (!other) {
             break;  // no good sample
         }
-        used = try_sample(*other, key, place, scratch, times) ? std::nullopt : other;
+        used = try_sample(*other, key, place, scratch) ? std::nullopt : other;
     }
     const auto set = [&](std::size_t at, std::int64_t value) {
         std::memcpy(batch.item(at, place.item).data(), &value, sizeof value);
@@ -177,13 +177,13 @@ void Loader::fill_batch_item(const ItemPlace& place, WorkerScratch& scratch, Sta
 
 // Returns why the sample is bad; empty for a good one. Samples recorded as bad are not read again.
 std::optional<BadSample> Loader::try_sample(std::int64_t index, const RngKey& key, const ItemPlace& place,
-                                            WorkerScratch& scratch, StageTimes& times) {
+                                            WorkerScratch& scratch) {
     if (auto known = find_bad_sample(index)) {
         return known;
     }
     try {
         try {
-            load_sample(index, key, place, scratch, times);
+            load_sample(index, key, place, scratch);
             return std::nullopt;
         } catch (...) {
             rethrow_located(*dataset_, index);
@@ -227,9 +227,8 @@ std::optional<BadSample> Loader::find_bad_sample(std::int64_t index) {
     return found == recorded_bad_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Loader::load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch,
-                         StageTimes& times) {
-    StageClock clock(times);
+void Loader::load_sample(std::int64_t index, const RngKey& key, const ItemPlace& place, WorkerScratch& scratch) {
+    StageClock clock(scratch.stages.timed(), scratch.stages.on());
     Sample& sample = scratch.sample;
     const bool kept = cache_ != nullptr && cache_->get(index, sample);
     if (!kept) {
@@ -253,7 +252,7 @@ void Loader::load_sample(std::int64_t index, const RngKey& key, const ItemPlace&
         cache_->put(index, sample);
     }
     clock.lap(Stage::augment);
-    ++times.samples;
+    ++scratch.stages.timed().samples;
 }
 
 }  // namespace stoker

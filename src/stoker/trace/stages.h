@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "stoker/trace/accounting.h"
 
@@ -61,12 +62,16 @@ struct StageTimes {
     }
 };
 
-// Reads the clock once per stage: `lap(stage)` adds the time since the last lap to that stage.
+// Reads the clock once per stage: `lap(stage)` adds the time since the last lap to that stage. Does nothing unless `on`.
 class StageClock {
   public:
-    explicit StageClock(StageTimes& times) : times_(times) {}
+    explicit StageClock(StageTimes& times, bool on = true) : times_(times), on_(on) {
+        if (on) {
+            since_ = std::chrono::steady_clock::now();
+        }
+    }
     void lap(Stage stage) {
-        if (!accounting()) {
+        if (!on_ || !accounting()) {
             return;
         }
         const auto now = std::chrono::steady_clock::now();
@@ -75,13 +80,63 @@ class StageClock {
     }
     // Moves time that was measured elsewhere, and lies within the last lap of `from`, to `to`.
     void move(Stage from, Stage to, std::chrono::nanoseconds time) {
-        times_[from] -= time;
-        times_[to] += time;
+        if (on_ && accounting()) {
+            times_[from] -= time;
+            times_[to] += time;
+        }
     }
 
   private:
     StageTimes& times_;
-    std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+    bool on_;
+    std::chrono::steady_clock::time_point since_ = {};
+};
+
+// Times one sample in eight where samples are so short that the clock would be felt. The whole time of a task is exact;
+// the timed samples say how the stages share it.
+class StageSampler {
+  public:
+    void begin_task() {
+        if (accounting()) {
+            began_ = std::chrono::steady_clock::now();
+        }
+    }
+    // Whether the next sample is timed, by adding to `timed`.
+    void next_sample() { on_ = samples_++ % every_ == 0; }
+    bool on() const { return on_; }
+    StageTimes& timed() { return timed_; }
+
+    // Adds the task to `times`.
+    void end_task(StageTimes& times) {
+        const StageTimes timed = std::exchange(timed_, {});
+        const std::int64_t samples = std::exchange(samples_, 0);
+        times.samples += timed.samples;
+        std::chrono::nanoseconds sum{};
+        for (const Stage stage : kWork) {
+            sum += timed[stage];
+        }
+        if (!accounting() || sum.count() <= 0) {
+            return;
+        }
+        const std::chrono::nanoseconds whole = std::chrono::steady_clock::now() - began_;
+        const double factor = static_cast<double>(whole.count()) / static_cast<double>(sum.count());
+        for (const Stage stage : kWork) {
+            times[stage] += std::chrono::nanoseconds(
+                static_cast<std::int64_t>(factor * static_cast<double>(timed[stage].count())));
+        }
+        every_ = whole < kShort * samples ? kEvery : 1;
+    }
+
+  private:
+    static constexpr std::array kWork = {Stage::read, Stage::entropy, Stage::pixels, Stage::augment};
+    static constexpr std::chrono::microseconds kShort{10};  // of a sample
+    static constexpr int kEvery = 8;
+
+    StageTimes timed_;
+    std::chrono::steady_clock::time_point began_ = {};
+    std::int64_t samples_ = 0;
+    int every_ = 1;
+    bool on_ = true;
 };
 
 }  // namespace stoker
