@@ -47,8 +47,9 @@ inline constexpr std::size_t kHalo = std::size_t{4} * kMaxBlurKernel;  // values
     const std::size_t middle = row.down.size() - 1;
     const std::size_t side = (row.across.size() - 1) * row.channels;
     const std::size_t wide = count + 2 * side;
+    const std::uint8_t* from = row.rows[middle] + begin;
     for (std::size_t i = 0; i < wide; ++i) {
-        column[i] = row.down[0] * static_cast<float>(row.rows[middle][begin + i]);
+        column[i] = row.down[0] * static_cast<float>(from[i]);
     }
     for (std::size_t k = 1; k < row.down.size(); ++k) {
         const float weight = row.down[k];
@@ -71,8 +72,9 @@ inline constexpr std::size_t kHalo = std::size_t{4} * kMaxBlurKernel;  // values
         }
     }
     constexpr float kShift = 0x1.8p23f;  // the addition rounds to an integer, ties to even
+    std::uint8_t* out = row.out + begin;
     for (std::size_t i = 0; i < count; ++i) {
-        row.out[begin + i] = static_cast<std::uint8_t>(static_cast<std::int32_t>((sum[i] + kShift) - kShift));
+        out[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>((sum[i] + kShift) - kShift));
     }
 }
 
