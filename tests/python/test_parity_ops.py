@@ -133,7 +133,7 @@ def test_random_affine_shifts_by_whole_pixels(apply, base):
 def test_gaussian_blur(apply, base, kernel_size, sigma):
     ours = apply(f'{SIZE}, {{op = "gaussian_blur", kernel_size = {kernel_size}, sigma = {sigma}}}')
     difference = differ(ours, F.gaussian_blur(base, kernel_size, [sigma, sigma]))
-    assert difference.max() <= 1 and (difference == 0).mean() > 0.9999
+    assert difference.max() <= 1 and (difference == 0).mean() > 0.9995
 
 
 @pytest.mark.parametrize(

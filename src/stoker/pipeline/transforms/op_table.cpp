@@ -136,11 +136,15 @@ Op make_vertical_flip(OpOptions& options) {
     return PixelOp(VerticalFlip{read_probability(options, 0.5)});
 }
 
-Op make_random_rotation(OpOptions& options) {
+FactorRange read_degrees(OpOptions& options) {
     if (!options.has("degrees")) {
         options.refuse("degrees", "a number of at least 0, or [low, high]");
     }
-    const FactorRange degrees = range_around(options, "degrees", 0, -3600, 3600);
+    return range_around(options, "degrees", 0, -3600, 3600);
+}
+
+Op make_random_rotation(OpOptions& options) {
+    const FactorRange degrees = read_degrees(options);
     return PixelOp(RandomRotation{.low = degrees.low,
                                   .high = degrees.high,
                                   .interpolation = options.interpolation(),
@@ -148,10 +152,7 @@ Op make_random_rotation(OpOptions& options) {
 }
 
 Op make_random_affine(OpOptions& options) {
-    if (!options.has("degrees")) {
-        options.refuse("degrees", "a number of at least 0, or [low, high]");
-    }
-    RandomAffine op{.degrees = range_around(options, "degrees", 0, -3600, 3600)};
+    RandomAffine op{.degrees = read_degrees(options)};
     const std::vector<double> translate = options.numbers("translate", {0, 0}, 2, 2);
     for (std::size_t i = 0; i < translate.size(); ++i) {
         if (!(translate[i] >= 0 && translate[i] <= 1)) {
