@@ -1,5 +1,5 @@
 // The time from decoded pixels to a sample of a batch, for each kernel set: resize_normalize in one pass, and separate
-// ops. The variants take turns, so that a noisy machine slows all of them alike.
+// ops; and the time of gaussian_blur. The variants take turns, so that a noisy machine slows all of them alike.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stoker/base/rng.h"
+#include "stoker/ops/blur_row.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/kernels.h"
 
@@ -100,6 +101,19 @@ void compare(ImageSize size, const ResizeGeometry& geometry) {
     measure(ways);
 }
 
+void compare_blurs(const BlurParams& params) {
+    fmt::print("gaussian_blur of 224 x 224 x 3, kernel {} x {}\n", params.height, params.width);
+    Image image(224, 224, 3);
+    Rng rng({.seed = 1});
+    std::generate_n(image.view().data, image.bytes(), [&] { return static_cast<std::uint8_t>(rng.next()); });
+    Image scratch;
+    std::vector<Way> ways;
+    for (const BlurKernel& kernel : blur_kernels()) {
+        ways.push_back({kernel.name, [&] { gaussian_blur_with(kernel, image.view(), params, scratch); }});
+    }
+    measure(ways);
+}
+
 }  // namespace
 
 int main() {
@@ -109,4 +123,6 @@ int main() {
     compare({375, 500}, {{120, 110}, {224, 224}, {0, 0, 224, 224}, true});
     compare({224, 224}, {{224, 224}, {224, 224}, {0, 0, 224, 224}, true});
     compare({32, 32}, {{32, 32}, {32, 32}, {0, 0, 32, 32}, true});
+    compare_blurs({.width = 3, .height = 3});
+    compare_blurs({.width = 23, .height = 23});
 }

@@ -117,12 +117,12 @@ TEST(Affine, RefusesNonsense) {
     const Image image = testing::noise(4, 4, 3);
     Image small(4, 3, 3);
     Image same(4, 4, 3);
-    const InverseMatrix identity = inverse_matrix({});
+    const AffineMatrix identity = inverse_matrix({});
     EXPECT_THROW(affine(image.view(), identity, Interpolation::nearest, {}, small.view()), InvalidArgument);
-    InverseMatrix broken = identity;
+    AffineMatrix broken = identity;
     broken[2] = std::numeric_limits<double>::infinity();
     EXPECT_THROW(affine(image.view(), broken, Interpolation::nearest, {}, same.view()), InvalidArgument);
-    InverseMatrix far = identity;
+    AffineMatrix far = identity;
     far[2] = 1e300;  // beyond float: all positions are outside of the image
     affine(image.view(), far, Interpolation::bilinear, kFill, same.view());
     EXPECT_EQ(same.view().data[1], 99);

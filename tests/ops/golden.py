@@ -7,8 +7,10 @@ import numpy as np
 import torch
 import torchvision
 from torchvision.transforms import InterpolationMode
-from torchvision.transforms.v2 import CutMix, MixUp
+from torchvision.transforms import AutoAugmentPolicy
+from torchvision.transforms.v2 import AutoAugment, CutMix, MixUp, RandAugment
 from torchvision.transforms.v2 import functional as F
+from torchvision.tv_tensors import BoundingBoxes, Mask
 
 HEIGHT, WIDTH = 6, 7
 HEAD = """#pragma once
@@ -63,6 +65,50 @@ def jittered(source):
     return F.adjust_saturation(source, 1.3)
 
 
+AUGMENT_OPS = [*RandAugment._AUGMENTATION_SPACE, "Invert"]
+
+
+def show_augmentations():
+    space = RandAugment._AUGMENTATION_SPACE
+    names = ["ShearY", "TranslateX", "TranslateY", "Rotate", "Color", "Posterize", "Solarize"]
+    magnitudes = [float(v) for name in names for v in space[name][0](31, 224, 300)]
+    show_floats("kMagnitudes", torch.tensor(magnitudes), f"RandAugment of (224, 300), 31 bins: {', '.join(names)}")
+    steps = [
+        (AUGMENT_OPS.index(name), probability, bin or 0)
+        for policy in (AutoAugmentPolicy.IMAGENET, AutoAugmentPolicy.CIFAR10, AutoAugmentPolicy.SVHN)
+        for pair in AutoAugment(policy)._policies
+        for name, probability, bin in pair
+    ]
+    show_floats("kPolicies", torch.tensor(steps), "AutoAugment: imagenet, cifar10, svhn; op, probability, bin")
+
+
+def show_boxes():
+    """Boxes of an image of 60 x 80: the whole, fractions, a corner, a point, and one that reaches outside."""
+    corners = [[0, 0, 80, 60], [10.25, 20.5, 30.125, 40.75], [79.9, 59.1, 80, 60], [5, 5, 5, 5], [-3, 1.1, 77.7, 63.3]]
+    boxes = BoundingBoxes(torch.tensor(corners), format="XYXY", canvas_size=(60, 80))
+    move = {"angle": 17.3, "translate": [3, -5], "scale": 0.83, "shear": [11.0, -7.0]}
+    show_floats("kBoxes", boxes, "x1, y1, x2, y2 in an image of 60 x 80")
+    show_floats("kBoxesCropped", F.crop(boxes, 7, 9, 31, 41), "crop, top 7, left 9, 31 x 41")
+    padded = F.crop(F.pad(boxes, [4, 3, 2, 1]), 2, 1, 62, 82)
+    show_floats("kBoxesPadded", padded, "pad left 4, top 3, right 2, bottom 1; crop, top 2, left 1, 62 x 82")
+    show_floats("kBoxesResized", F.resize(boxes, [224, 33]), "resize to 224 x 33")
+    show_floats("kBoxesResizedCrop", F.resized_crop(boxes, 7, 9, 31, 41, [224, 224]), "the crop, resized to 224 x 224")
+    show_floats("kBoxesFlipped", F.horizontal_flip(boxes), "horizontal_flip")
+    show_floats("kBoxesUpsideDown", F.vertical_flip(boxes), "vertical_flip")
+    show_floats("kBoxesMoved", F.affine(boxes, **move), "affine, angle 17.3, shift 3, -5, scale 0.83, shear 11, -7")
+    show_floats("kBoxesTurned", F.rotate(boxes, 33), "rotate by 33 degrees")
+    show_floats("kBoxesTurnedBack", F.rotate(boxes, -90), "rotate by -90 degrees")
+
+
+def show_masks():
+    mask = Mask(image(13, 17, 1))
+    line = Mask(torch.arange(250, dtype=torch.uint8).reshape(1, 1, 250))
+    show("kMaskSmaller", F.resize(mask, [7, 9]), "resize of the mask pattern(13, 17, 1) to 7 x 9")
+    show("kMaskLarger", F.resize(mask, [29, 20]), "resize of the mask to 29 x 20")
+    show("kLineLarger", F.resize(line, [1, 333]), "resize of the mask 0, 1, ... 249 to 1 x 333")
+    show("kLineSmaller", F.resize(line, [1, 187]), "resize of that mask to 1 x 187")
+
+
 def main():
     rgb = image(HEIGHT, WIDTH, 3)
     gray = image(16, 17, 1)
@@ -90,6 +136,15 @@ def main():
         "affine, shear 25 degrees in x about the top left corner, bilinear, no fill",
     )
     show("kReflect", F.crop(F.pad(rgb, [3, 2, 1, 4], padding_mode="reflect"), 1, 0, 8, 10), "pad 3, 2, 1, 4, crop")
+    show(
+        "kMoved",
+        F.affine(rgb, 17.3, [1, -2], 0.83, [11.0, -7.0], bilinear, fill=[9, 99, 199]),
+        "affine, angle 17.3, shift 1, -2, scale 0.83, shear 11, -7, bilinear, fill 9, 99, 199",
+    )
+    show("kBlur", F.gaussian_blur(rgb, [5, 3], [1.3, 1.3]), "gaussian_blur, kernel 5 (x), 3 (y), sigma 1.3")
+    show_augmentations()
+    show_boxes()
+    show_masks()
     batch = torch.arange(3 * 2 * 2 * 3, dtype=torch.float32).reshape(3, 2, 2, 3) ** 2 / 10
     labels = torch.tensor([1, 0, 1])
     mixup = MixUp(num_classes=3)

@@ -1,6 +1,6 @@
 # The random ops against torchvision v2 on uint8: ranges of one value fix what is drawn, and where a choice is left
 # (an order, a place, one op of fourteen), one of torchvision's possible answers must be ours.
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -108,24 +108,122 @@ def test_random_erasing_changes_one_box(apply, base):
     assert differ(ours, F.erase(base, top, left, height, width, v)).max() == 0
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize("angle, scale, shear", [(0, 1, (0, 0)), (17.5, 0.7, (0, 0)), (-40, 1.3, (8, -12))])
+def test_random_affine(apply, base, angle, scale, shear, mode):
+    ours = apply(
+        f'{SIZE}, {{op = "random_affine", degrees = [{angle}, {angle}], scale = [{scale}, {scale}], shear = '
+        f'[{shear[0]}, {shear[0]}, {shear[1]}, {shear[1]}], interpolation = "{mode}", fill = [10, 200, 30]}}'
+    )
+    theirs = F.affine(base, angle, [0, 0], scale, list(shear), InterpolationMode(mode), fill=[10, 200, 30])
+    difference = differ(ours, theirs)
+    if mode == "nearest":
+        assert (difference == 0).mean() > 0.999
+    else:
+        assert difference.max() <= 1
+
+
+def test_random_affine_shifts_by_whole_pixels(apply, base):
+    ours = apply(f'{SIZE}, {{op = "random_affine", degrees = 0, translate = [0.03, 0.02]}}', epoch=2)
+    shifts = product(range(-3, 4), range(-2, 3))  # 0.03 * 112 = 3.36, 0.02 * 112 = 2.24
+    assert any(differ(ours, F.affine(base, 0, list(shift), 1, [0, 0], fill=0)).max() == 0 for shift in shifts)
+
+
+@pytest.mark.parametrize("kernel_size, sigma", [([3, 3], 0.5), ([23, 23], 0.1), ([23, 23], 2), ([9, 5], 1.5)])
+def test_gaussian_blur(apply, base, kernel_size, sigma):
+    ours = apply(f'{SIZE}, {{op = "gaussian_blur", kernel_size = {kernel_size}, sigma = {sigma}}}')
+    difference = differ(ours, F.gaussian_blur(base, kernel_size, [sigma, sigma]))
+    assert difference.max() <= 1 and (difference == 0).mean() > 0.9995
+
+
+@pytest.mark.parametrize(
+    "op, theirs, tolerance",
+    [
+        ('"random_invert"', v2.RandomInvert(1), 0),
+        ('"random_posterize", bits = 3', v2.RandomPosterize(3, 1), 0),
+        ('"random_solarize", threshold = 100', v2.RandomSolarize(100, 1), 0),
+        ('"random_equalize"', v2.RandomEqualize(1), 0),
+        ('"random_autocontrast"', v2.RandomAutocontrast(1), 0),
+        ('"random_adjust_sharpness", sharpness_factor = 1.7', v2.RandomAdjustSharpness(1.7, 1), 1),
+    ],
+)
+def test_random_colour_ops(apply, base, op, theirs, tolerance):
+    assert differ(apply(f"{SIZE}, {{op = {op}, p = 1}}"), theirs(base)).max() <= tolerance
+    assert differ(apply(f"{SIZE}, {{op = {op}, p = 0}}"), base).max() == 0
+
+
+def test_grayscale_keeps_three_channels(apply, base):
+    assert differ(apply(f'{SIZE}, {{op = "grayscale"}}'), v2.Grayscale(3)(base)).max() <= 1
+
+
+def augmented(image, name, magnitude):
+    """One op of torchvision's augmentations."""
+    mode = InterpolationMode.NEAREST
+    return v2.AutoAugment()._apply_image_or_video_transform(image, name, magnitude, mode, {torch.Tensor: None})
+
+
+def strengths(magnitudes, signed, bin=None):
+    """All magnitudes that torchvision may draw, or those of one bin."""
+    if magnitudes is None:
+        return [0.0]
+    values = magnitudes.tolist() if bin is None else [float(magnitudes[bin])]
+    return [sign * value for value in values for sign in ((1, -1) if signed else (1,))]
+
+
+def agree(ours, theirs):
+    return (differ(ours, theirs) <= 1).mean() > 0.999
+
+
 def test_trivial_augment_is_one_of_the_ops(apply, base):
-    theirs = v2.TrivialAugmentWide()
     answers = []
-    for name, (magnitudes, signed) in theirs._AUGMENTATION_SPACE.items():
-        values = magnitudes(31, 112, 112)
-        for value in [0.0] if values is None else values.tolist():
-            for sign in (1, -1) if signed else (1,):
-                answer = theirs._apply_image_or_video_transform(
-                    base, name, sign * value, InterpolationMode.NEAREST, {torch.Tensor: None}
-                )
-                answers.append((name, answer))
+    for name, (magnitudes, signed) in v2.TrivialAugmentWide._AUGMENTATION_SPACE.items():
+        for strength in strengths(magnitudes(31, 112, 112), signed):
+            answers.append((name, augmented(base, name, strength)))
     found = set()
     for epoch in range(12):
         ours = apply(f'{SIZE}, {{op = "trivial_augment_wide"}}', epoch=epoch)
-        close = [name for name, answer in answers if (differ(ours, answer) <= 1).mean() > 0.999]
+        close = [name for name, answer in answers if agree(ours, answer)]
         assert close, epoch
         found.add(close[0])
     assert len(found) > 3
+
+
+def test_rand_augment_is_some_of_the_ops(apply, base):
+    steps = [
+        (name, strength)
+        for name, (magnitudes, signed) in v2.RandAugment._AUGMENTATION_SPACE.items()
+        for strength in strengths(magnitudes(31, 112, 112), signed, bin=9)
+    ]
+    once = [(step[0], augmented(base, *step)) for step in steps]
+    found = set()
+    for epoch in range(12):
+        ours = apply(f'{SIZE}, {{op = "rand_augment", num_ops = 1}}', epoch=epoch)
+        close = [name for name, answer in once if agree(ours, answer)]
+        assert close, epoch
+        found.add(close[0])
+    assert len(found) > 3
+    for epoch in range(4):
+        ours = apply(f'{SIZE}, {{op = "rand_augment"}}', epoch=epoch)
+        # The first op may differ by 1 in a level, which the second may enlarge.
+        distances = [differ(ours, augmented(image, *step)) for (_, image), step in product(once, steps)]
+        assert min((distance > 2).mean() for distance in distances) < 0.01, epoch
+
+
+@pytest.mark.parametrize("policy", ["imagenet", "cifar10", "svhn"])
+def test_auto_augment_is_one_of_the_policies(apply, base, policy):
+    def answers(step):
+        name, _, bin = step
+        magnitudes, signed = v2.AutoAugment._AUGMENTATION_SPACE[name]
+        return [None, *((name, strength) for strength in strengths(magnitudes(10, 112, 112), signed, bin))]
+
+    theirs = []
+    for first, second in v2.AutoAugment(v2.AutoAugmentPolicy(policy))._policies:
+        for one, two in product(answers(first), answers(second)):
+            image = augmented(base, *one) if one else base
+            theirs.append(augmented(image, *two) if two else image)
+    for epoch in range(8):
+        ours = apply(f'{SIZE}, {{op = "auto_augment", policy = "{policy}"}}', epoch=epoch)
+        assert min((differ(ours, answer) > 2).mean() for answer in theirs) < 0.01, epoch
 
 
 def test_draws_depend_on_seed_and_epoch_alone(apply):

@@ -61,7 +61,7 @@ void random_crop_boxes(std::span<float> boxes, const RandomCrop& op, const Box& 
         if (op.mode != PaddingMode::constant) {
             throw InvalidArgument({.where = "random_crop",
                                    .expected = "padding_mode = \"constant\" for data with boxes",
-                                   .got = "another mode"});
+                                   .got = "a mode that repeats pixels"});
         }
         size = {image.height + padding.top + padding.bottom, image.width + padding.left + padding.right};
         shift_and_clip(boxes, padding.left, padding.top, size);

@@ -46,7 +46,7 @@ void copy_columns(const std::uint8_t* from, const int* offsets, int count, std::
 }
 
 template <int channels>
-void resize(ConstImageView from, const ResizeGeometry& geometry, ImageView to) {
+void resize_channels(ConstImageView from, const ResizeGeometry& geometry, ImageView to) {
     const auto& [source, full, part, flip] = geometry;
     int offsets[kBlock];  // bytes from the start of a source row
     for (int begin = 0; begin < to.width; begin += kBlock) {
@@ -80,13 +80,13 @@ void resize_nearest(ConstImageView from, const ResizeGeometry& geometry, ImageVi
     check(from, geometry, to);
     switch (from.channels) {
         case 1:
-            return resize<1>(from, geometry, to);
+            return resize_channels<1>(from, geometry, to);
         case 2:
-            return resize<2>(from, geometry, to);
+            return resize_channels<2>(from, geometry, to);
         case 3:
-            return resize<3>(from, geometry, to);
+            return resize_channels<3>(from, geometry, to);
         default:
-            return resize<4>(from, geometry, to);
+            return resize_channels<4>(from, geometry, to);
     }
 }
 

@@ -93,6 +93,15 @@ void solarize(ImageView image, float threshold) {
     });
 }
 
+void invert(ImageView image) {
+    check_color_channels("invert", image);
+    each_row(image, [&](std::uint8_t* row, std::size_t bytes) {
+        for (std::size_t i = 0; i < bytes; ++i) {
+            row[i] = static_cast<std::uint8_t>(~row[i]);
+        }
+    });
+}
+
 void autocontrast(ImageView image) {
     check_color_channels("autocontrast", image);
     for (int c = 0; c < image.channels; ++c) {
@@ -159,6 +168,27 @@ void adjust_sharpness(ImageView image, float factor, Image& rows) {
             out[i] = static_cast<std::uint8_t>(std::clamp(sharpened, 0, 255));
         }
         std::swap(above, here);
+    }
+}
+
+bool draw_random_photometric(const RandomPhotometric& op, Rng& rng) {
+    return rng.chance(op.probability);
+}
+
+void photometric(ImageView image, const RandomPhotometric& op, Image& rows) {
+    switch (op.kind) {
+        case Photometric::posterize:
+            return posterize(image, static_cast<int>(op.amount));
+        case Photometric::solarize:
+            return solarize(image, op.amount);
+        case Photometric::invert:
+            return invert(image);
+        case Photometric::autocontrast:
+            return autocontrast(image);
+        case Photometric::equalize:
+            return equalize(image);
+        case Photometric::sharpness:
+            return adjust_sharpness(image, op.amount, rows);
     }
 }
 

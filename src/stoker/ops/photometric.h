@@ -1,9 +1,10 @@
-// torchvision's posterize, solarize, autocontrast, equalize and adjust_sharpness on uint8, in place, C = 1 or 3; used
-// by trivial augment. All throw InvalidArgument for wrong parameters and DataError for other shapes. The bits are the
-// same on every processor.
+// torchvision's posterize, solarize, invert, autocontrast, equalize and adjust_sharpness on uint8, in place, C = 1 or
+// 3, and its ops that apply one of them at random. All throw InvalidArgument for wrong parameters and DataError for
+// other shapes. The bits are the same on every processor.
 #pragma once
 
 #include "stoker/base/image.h"
+#include "stoker/base/rng.h"
 
 namespace stoker {
 
@@ -12,6 +13,9 @@ void posterize(ImageView image, int bits);
 
 // Inverts values of at least `threshold`, which is at most 255.
 void solarize(ImageView image, float threshold);
+
+// 255 - value.
+void invert(ImageView image);
 
 // Stretches each channel so that its minimum becomes 0 and its maximum 255. Constant channels stay.
 void autocontrast(ImageView image);
@@ -22,5 +26,19 @@ void equalize(ImageView image);
 // Blends with the image smoothed by a 3 x 3 filter: factor 0 is smooth, 1 unchanged, 2 sharper. The border of one pixel
 // stays. `rows` is scratch memory for original rows.
 void adjust_sharpness(ImageView image, float factor, Image& rows);
+
+enum class Photometric { posterize, solarize, invert, autocontrast, equalize, sharpness };
+
+// RandomPosterize, RandomSolarize and so on.
+struct RandomPhotometric {
+    Photometric kind = Photometric::invert;
+    float amount = 0;  // bits, threshold or factor; unused by the others
+    float probability = 0.5f;
+};
+
+bool draw_random_photometric(const RandomPhotometric& op, Rng& rng);
+
+// Runs the op with its amount.
+void photometric(ImageView image, const RandomPhotometric& op, Image& rows);
 
 }  // namespace stoker

@@ -62,7 +62,13 @@ const std::vector<OpSpec> kEverything = {
     spec("random_crop", {{"size", 36.0}, {"padding", 4.0}, {"padding_mode", "reflect"}}),
     spec("random_grayscale", {{"p", 0.3}}),
     spec("vertical_flip"),
+    spec("random_affine", {{"degrees", 10.0}, {"translate", Numbers{0.1, 0.1}}, {"scale", Numbers{0.8, 1.2}}}),
+    spec("gaussian_blur", {{"kernel_size", Numbers{5, 3}}}),
+    spec("random_solarize", {{"threshold", 128.0}}),
+    spec("random_adjust_sharpness", {{"sharpness_factor", 2.0}}),
     spec("trivial_augment_wide"),
+    spec("rand_augment", {{"num_ops", 3.0}}),
+    spec("auto_augment"),
     spec("random_erasing", {{"value", "random"}}),
     spec("center_crop", {{"size", 32.0}}),
 };
@@ -139,6 +145,67 @@ TEST(PixelOps, AskBeforeTheyRun) {
                 ASSERT_TRUE(same(image.view(), before.view())) << one.name;
             }
         }
+    }
+}
+
+TEST(PixelOps, MasksFollowTheImage) {
+    Image scratch;
+    int changed = 0;
+    for (const OpSpec& one : {spec("vertical_flip"), spec("random_rotation", {{"degrees", 90.0}}),
+                              spec("random_affine", {{"degrees", 45.0}, {"translate", Numbers{0.2, 0.2}}})}) {
+        const auto op = std::get<PixelOp>(make_ops({one}).front());
+        EXPECT_TRUE(takes_masks_and_boxes(op));
+        for (std::uint64_t sample = 0; sample < 20; ++sample) {
+            const Rng rng({.sample = sample});
+            Image image = picture(20, 30, 1);  // nearest and black outside are the defaults of images too
+            Image mask = testing::copy_of(image.view());
+            const Image before = testing::copy_of(image.view());
+            run_pixel_op(op, image.view(), rng, scratch);
+            run_on_mask(op, mask.view(), rng, scratch);
+            ASSERT_TRUE(same(image.view(), mask.view())) << one.name << " " << sample;
+            changed += same(mask.view(), before.view()) ? 0 : 1;
+        }
+    }
+    EXPECT_GT(changed, 40);
+}
+
+TEST(PixelOps, BoxesFollowTheImage) {
+    const ImageSize size{20, 30};
+    const std::vector<float> before = {3, 4, 9, 11.5f};
+    const auto moved = [&](const OpSpec& one) {
+        std::vector<float> boxes = before;
+        run_on_boxes(std::get<PixelOp>(make_ops({one}).front()), boxes, size, Rng({.sample = 4}));
+        return boxes;
+    };
+    EXPECT_EQ(moved(spec("vertical_flip", {{"p", 1.0}})), (std::vector<float>{3, 8.5f, 9, 16}));
+    EXPECT_EQ(moved(spec("vertical_flip", {{"p", 0.0}})), before);
+    const std::vector<float> turned = moved(spec("random_rotation", {{"degrees", Numbers{180, 180}}}));
+    const std::vector<float> grown =
+        moved(spec("random_affine", {{"degrees", 0.0}, {"scale", Numbers{1.5, 1.5}}, {"interpolation", "bilinear"}}));
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        const auto side = static_cast<float>(i % 2 == 0 ? size.width : size.height);
+        EXPECT_NEAR(turned[i], side - before[(i + 2) % 4], 1e-4);
+        EXPECT_NEAR(grown[i], std::max(0.0f, 1.5f * (before[i] - side / 2) + side / 2), 1e-4);
+    }
+}
+
+TEST(PixelOps, ColoursLeaveMasksAndBoxes) {
+    Image scratch;
+    const Image before = picture(20, 30, 1);
+    Image mask = testing::copy_of(before.view());
+    std::vector<float> boxes = {3, 4, 9, 11.5f};
+    for (const OpSpec& one :
+         {spec("random_invert", {{"p", 1.0}}), spec("gaussian_blur", {{"kernel_size", 3.0}}), spec("grayscale"),
+          spec("random_erasing", {{"p", 1.0}}), spec("color_jitter", {{"brightness", Numbers{0, 0}}})}) {
+        const auto op = std::get<PixelOp>(make_ops({one}).front());
+        EXPECT_TRUE(takes_masks_and_boxes(op));
+        run_on_mask(op, mask.view(), Rng({}), scratch);
+        run_on_boxes(op, boxes, {20, 30}, Rng({}));
+    }
+    EXPECT_TRUE(same(mask.view(), before.view()));
+    EXPECT_EQ(boxes, (std::vector<float>{3, 4, 9, 11.5f}));
+    for (const char* name : {"trivial_augment_wide", "rand_augment", "auto_augment"}) {
+        EXPECT_FALSE(takes_masks_and_boxes(std::get<PixelOp>(make_ops({spec(name)}).front()))) << name;
     }
 }
 
@@ -221,6 +288,101 @@ TEST(PixelOpTable, TheOthers) {
     EXPECT_TRUE(make<TrivialAugmentWide>("trivial_augment_wide", {{"fill", 0.0}}).fill);
     expect_refused("trivial_augment_wide", {{"num_magnitude_bins", 1.0}}, "a number from 2 to 1000");
     expect_refused("trivial_augment_wide", {{"num_magnitude_bins", 2.5}}, "a whole number");
+}
+
+TEST(PixelOpTable, RandomAffine) {
+    const auto plain = make<RandomAffine>("random_affine", {{"degrees", 30.0}});
+    EXPECT_EQ(plain.degrees, (FactorRange{-30, 30}));
+    EXPECT_EQ(plain.translate, (std::array<float, 2>{0, 0}));
+    EXPECT_EQ(plain.scale, (FactorRange{1, 1}));
+    EXPECT_EQ(plain.shear_x, (FactorRange{0, 0}));
+    EXPECT_EQ(plain.interpolation, Interpolation::nearest);
+    EXPECT_EQ(plain.fill, Color{});
+    const auto full = make<RandomAffine>("random_affine", {{"degrees", Numbers{-5, 10}},
+                                                           {"translate", Numbers{0.25, 0.5}},
+                                                           {"scale", Numbers{0.5, 2}},
+                                                           {"shear", Numbers{-1, 2, -3, 4}},
+                                                           {"interpolation", "bilinear"},
+                                                           {"fill", 7.0}});
+    EXPECT_EQ(full.degrees, (FactorRange{-5, 10}));
+    EXPECT_EQ(full.translate, (std::array<float, 2>{0.25f, 0.5f}));
+    EXPECT_EQ(full.scale, (FactorRange{0.5f, 2}));
+    EXPECT_EQ(full.shear_x, (FactorRange{-1, 2}));
+    EXPECT_EQ(full.shear_y, (FactorRange{-3, 4}));
+    EXPECT_EQ(full.interpolation, Interpolation::bilinear);
+    EXPECT_EQ(full.fill, (Color{7, 7, 7, 7}));
+    const auto sheared = [](const OptionValue& shear) {
+        return make<RandomAffine>("random_affine", {{"degrees", 0.0}, {"shear", shear}}).shear_x;
+    };
+    EXPECT_EQ(sheared(8.0), (FactorRange{-8, 8}));
+    EXPECT_EQ(sheared(Numbers{1, 8}), (FactorRange{1, 8}));
+    expect_refused("random_affine", {}, ".degrees] expected a number of at least 0, or [low, high], got none");
+    expect_refused("random_affine", {{"degrees", 1.0}, {"translate", Numbers{0, 2}}}, ".translate] expected [x, y]");
+    expect_refused("random_affine", {{"degrees", 1.0}, {"scale", Numbers{0, 1}}}, ".scale] expected [low, high]");
+    expect_refused("random_affine", {{"degrees", 1.0}, {"shear", Numbers{1, 2, 3}}}, ".shear] expected a number");
+    expect_refused("random_affine", {{"degrees", 1.0}, {"shear", Numbers{1, 2, 4, 3}}}, ".shear] expected [low, high]");
+}
+
+TEST(PixelOpTable, Blur) {
+    const auto plain = make<GaussianBlur>("gaussian_blur", {{"kernel_size", 23.0}});
+    EXPECT_EQ(plain.width, 23);
+    EXPECT_EQ(plain.height, 23);
+    EXPECT_EQ(plain.sigma_low, 0.1f);
+    EXPECT_EQ(plain.sigma_high, 2);
+    const auto full = make<GaussianBlur>("gaussian_blur", {{"kernel_size", Numbers{5, 9}}, {"sigma", 1.5}});
+    EXPECT_EQ(full.width, 5);
+    EXPECT_EQ(full.height, 9);
+    EXPECT_EQ(full.sigma_low, 1.5f);
+    EXPECT_EQ(full.sigma_high, 1.5f);
+    expect_refused("gaussian_blur", {}, ".kernel_size] expected an odd number from 1 to 255, or [x, y], got none");
+    expect_refused("gaussian_blur", {{"kernel_size", 4.0}}, ".kernel_size] expected an odd number");
+    expect_refused("gaussian_blur", {{"kernel_size", 257.0}}, ".kernel_size] expected an odd number");
+    expect_refused("gaussian_blur", {{"kernel_size", 3.0}, {"sigma", 0.0}}, ".sigma] expected");
+}
+
+TEST(PixelOpTable, Photometric) {
+    const auto made = [](const std::string& name, const Options& options) {
+        return make<RandomPhotometric>(name, options);
+    };
+    EXPECT_EQ(made("random_posterize", {{"bits", 3.0}}).kind, Photometric::posterize);
+    EXPECT_EQ(made("random_posterize", {{"bits", 3.0}}).amount, 3);
+    EXPECT_EQ(made("random_posterize", {{"bits", 3.0}}).probability, 0.5f);
+    EXPECT_EQ(made("random_solarize", {{"threshold", 99.5}}).kind, Photometric::solarize);
+    EXPECT_EQ(made("random_solarize", {{"threshold", 99.5}, {"p", 0.25}}).probability, 0.25f);
+    EXPECT_EQ(made("random_adjust_sharpness", {{"sharpness_factor", 2.0}}).kind, Photometric::sharpness);
+    EXPECT_EQ(made("random_invert", {}).kind, Photometric::invert);
+    EXPECT_EQ(made("random_equalize", {}).kind, Photometric::equalize);
+    EXPECT_EQ(made("random_autocontrast", {}).kind, Photometric::autocontrast);
+    EXPECT_EQ(make<RandomGrayscale>("grayscale", {}).probability, 1);
+    expect_refused("random_posterize", {}, ".bits] expected a number from 0 to 8, got none");
+    expect_refused("random_posterize", {{"bits", 2.5}}, ".bits] expected a whole number from 0 to 8");
+    expect_refused("random_solarize", {{"threshold", 256.0}}, ".threshold] expected a number from 0 to 255");
+    expect_refused("random_adjust_sharpness", {{"factor", 2.0}}, "sharpness_factor");
+}
+
+TEST(PixelOpTable, RandAndAutoAugment) {
+    const auto plain = make<RandAugment>("rand_augment", {});
+    EXPECT_EQ(plain.num_ops, 2);
+    EXPECT_EQ(plain.magnitude, 9);
+    EXPECT_EQ(plain.bins, 31);
+    EXPECT_FALSE(plain.fill);
+    const auto full = make<RandAugment>("rand_augment", {{"num_ops", 4.0},
+                                                         {"magnitude", 10.0},
+                                                         {"num_magnitude_bins", 11.0},
+                                                         {"interpolation", "bilinear"},
+                                                         {"fill", 1.0}});
+    EXPECT_EQ(full.num_ops, 4);
+    EXPECT_EQ(full.magnitude, 10);
+    EXPECT_EQ(full.bins, 11);
+    EXPECT_EQ(full.interpolation, Interpolation::bilinear);
+    EXPECT_TRUE(full.fill);
+    expect_refused("rand_augment", {{"magnitude", 31.0}}, ".magnitude] expected a number from 0 to 30, got 31");
+    expect_refused("rand_augment", {{"num_magnitude_bins", 5.0}}, ".magnitude] expected a magnitude below");
+    expect_refused("rand_augment", {{"num_ops", 1.5}}, ".num_ops] expected a whole number");
+    EXPECT_EQ(make<AutoAugment>("auto_augment", {}).policy, AutoAugmentPolicy::imagenet);
+    EXPECT_EQ(make<AutoAugment>("auto_augment", {{"policy", "svhn"}}).policy, AutoAugmentPolicy::svhn);
+    EXPECT_EQ(make<AutoAugment>("auto_augment", {{"policy", "cifar10"}}).policy, AutoAugmentPolicy::cifar10);
+    expect_refused("auto_augment", {{"policy", "cifar"}}, "one of imagenet, cifar10, svhn");
 }
 
 }  // namespace

@@ -24,15 +24,24 @@ bool OpOptions::has(const std::string& name) {
     return spec_.options.contains(name);
 }
 
-double OpOptions::number(const std::string& name, double fallback, double low, double high) {
-    if (!has(name)) {
-        return fallback;
+double OpOptions::number(const std::string& name, std::optional<double> fallback, double low, double high) {
+    const bool given = has(name);
+    if (!given && fallback) {
+        return *fallback;
     }
-    const auto* value = std::get_if<double>(&spec_.options.at(name));
+    const auto* value = given ? std::get_if<double>(&spec_.options.at(name)) : nullptr;
     if (value == nullptr || !(*value >= low && *value <= high)) {
         refuse(name, fmt::format("a number from {} to {}", low, high));
     }
     return *value;
+}
+
+int OpOptions::whole(const std::string& name, std::optional<int> fallback, int low, int high) {
+    const double value = number(name, fallback, low, high);
+    if (value != std::floor(value)) {
+        refuse(name, fmt::format("a whole number from {} to {}", low, high));
+    }
+    return static_cast<int>(value);
 }
 
 bool OpOptions::is_text(const std::string& name) {
@@ -143,8 +152,9 @@ void OpOptions::refuse(const std::string& name, const std::string& expected, con
 void OpOptions::finish() const {
     for (const auto& [name, value] : spec_.options) {
         if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+            const std::string known = known_.empty() ? "it has none" : fmt::format("{}", fmt::join(known_, ", "));
             throw InvalidArgument({.where = spec_.where,
-                                   .expected = fmt::format("an option of {}: {}", spec_.name, fmt::join(known_, ", ")),
+                                   .expected = fmt::format("an option of {}: {}", spec_.name, known),
                                    .got = name,
                                    .hint = nearest_name_hint(name, known_)});
         }

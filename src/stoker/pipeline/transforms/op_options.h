@@ -2,6 +2,7 @@
 // known ones. Every error names the option's place in the recipe.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,9 @@ class OpOptions {
     // Whether the option is given. Records its name as known.
     bool has(const std::string& name);
 
-    double number(const std::string& name, double fallback, double low, double high);
+    // Throws if the option is missing and there is no fallback.
+    double number(const std::string& name, std::optional<double> fallback, double low, double high);
+    int whole(const std::string& name, std::optional<int> fallback, int low, int high);
     bool is_text(const std::string& name);
     bool flag(const std::string& name, bool fallback);
     // A list of `least` to `most` numbers; a single number is a list of one if `least` is 1.

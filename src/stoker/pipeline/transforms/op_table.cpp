@@ -136,11 +136,15 @@ Op make_vertical_flip(OpOptions& options) {
     return PixelOp(VerticalFlip{read_probability(options, 0.5)});
 }
 
-Op make_random_rotation(OpOptions& options) {
+FactorRange read_degrees(OpOptions& options) {
     if (!options.has("degrees")) {
         options.refuse("degrees", "a number of at least 0, or [low, high]");
     }
-    const FactorRange degrees = range_around(options, "degrees", 0, -3600, 3600);
+    return range_around(options, "degrees", 0, -3600, 3600);
+}
+
+Op make_random_rotation(OpOptions& options) {
+    const FactorRange degrees = read_degrees(options);
     return PixelOp(RandomRotation{.low = degrees.low,
                                   .high = degrees.high,
                                   .interpolation = options.interpolation(),
@@ -148,10 +152,7 @@ Op make_random_rotation(OpOptions& options) {
 }
 
 Op make_random_affine(OpOptions& options) {
-    if (!options.has("degrees")) {
-        options.refuse("degrees", "a number of at least 0, or [low, high]");
-    }
-    RandomAffine op{.degrees = range_around(options, "degrees", 0, -3600, 3600)};
+    RandomAffine op{.degrees = read_degrees(options)};
     const std::vector<double> translate = options.numbers("translate", {0, 0}, 2, 2);
     for (std::size_t i = 0; i < translate.size(); ++i) {
         if (!(translate[i] >= 0 && translate[i] <= 1)) {
@@ -161,6 +162,9 @@ Op make_random_affine(OpOptions& options) {
     }
     op.scale = read_range(options, "scale", {1, 1}, 1e-3, 1000);
     const std::vector<double> shear = options.numbers("shear", {0}, 1, 4);
+    if (shear.size() == 3) {
+        options.refuse("shear", "a number, [low, high], or [low, high] for x and for y in one list");
+    }
     if (shear.size() == 4) {
         op.shear_x = checked_range(options, "shear", shear[0], shear[1], -89, 89);
         op.shear_y = checked_range(options, "shear", shear[2], shear[3], -89, 89);
@@ -184,6 +188,10 @@ Op make_random_grayscale(OpOptions& options) {
     return PixelOp(RandomGrayscale{read_probability(options, 0.1)});
 }
 
+Op make_grayscale(OpOptions& /*options*/) {
+    return PixelOp(RandomGrayscale{1});
+}
+
 Op make_random_erasing(OpOptions& options) {
     const FactorRange scale = read_range(options, "scale", {0.02, 0.33}, 0, 1);
     const FactorRange ratio = read_range(options, "ratio", {0.3, 3.3}, 1e-6, 1000);
@@ -201,16 +209,79 @@ Op make_random_erasing(OpOptions& options) {
     return PixelOp(op);
 }
 
+Fill read_fill(OpOptions& options) {
+    return options.has("fill") ? Fill{options.color("fill")} : Fill{};
+}
+
 Op make_trivial_augment_wide(OpOptions& options) {
-    const double bins = options.number("num_magnitude_bins", 31, 2, 1000);
-    if (bins != static_cast<int>(bins)) {
-        options.refuse("num_magnitude_bins", "a whole number from 2 to 1000");
-    }
-    TrivialAugmentWide op{.bins = static_cast<int>(bins), .interpolation = options.interpolation(), .fill = {}};
-    if (options.has("fill")) {
-        op.fill = options.color("fill");
+    return PixelOp(TrivialAugmentWide{.bins = options.whole("num_magnitude_bins", 31, 2, 1000),
+                                      .interpolation = options.interpolation(),
+                                      .fill = read_fill(options)});
+}
+
+Op make_rand_augment(OpOptions& options) {
+    RandAugment op{.num_ops = options.whole("num_ops", 2, 0, 100),
+                   .bins = options.whole("num_magnitude_bins", 31, 2, 1000),
+                   .interpolation = options.interpolation(),
+                   .fill = read_fill(options)};
+    op.magnitude = options.whole("magnitude", 9, 0, op.bins - 1);
+    if (op.magnitude >= op.bins) {
+        options.refuse("magnitude", "a magnitude below num_magnitude_bins");
     }
     return PixelOp(op);
+}
+
+Op make_auto_augment(OpOptions& options) {
+    constexpr AutoAugmentPolicy kPolicies[] = {AutoAugmentPolicy::imagenet, AutoAugmentPolicy::cifar10,
+                                               AutoAugmentPolicy::svhn};
+    return PixelOp(AutoAugment{.policy = kPolicies[options.choice("policy", {"imagenet", "cifar10", "svhn"})],
+                               .interpolation = options.interpolation(),
+                               .fill = read_fill(options)});
+}
+
+Op make_gaussian_blur(OpOptions& options) {
+    const std::vector<double> list = options.numbers("kernel_size", {}, 1, 2);
+    const bool odd = std::ranges::all_of(
+        list, [](double side) { return side >= 1 && side <= kMaxBlurKernel && std::fmod(side, 2) == 1; });
+    if (list.empty() || !odd) {
+        options.refuse("kernel_size", fmt::format("an odd number from 1 to {}, or [x, y]", kMaxBlurKernel));
+    }
+    const std::vector<double> sigma = options.numbers("sigma", {0.1, 2}, 1, 2);
+    const FactorRange range = checked_range(options, "sigma", sigma.front(), sigma.back(), 1e-6, 1e6);
+    return PixelOp(GaussianBlur{.width = static_cast<int>(list.front()),
+                                .height = static_cast<int>(list.back()),
+                                .sigma_low = range.low,
+                                .sigma_high = range.high});
+}
+
+Op random_photometric(OpOptions& options, Photometric kind, double amount = 0) {
+    return PixelOp(RandomPhotometric{
+        .kind = kind, .amount = static_cast<float>(amount), .probability = read_probability(options, 0.5)});
+}
+
+Op make_random_posterize(OpOptions& options) {
+    return random_photometric(options, Photometric::posterize, options.whole("bits", std::nullopt, 0, 8));
+}
+
+Op make_random_solarize(OpOptions& options) {
+    return random_photometric(options, Photometric::solarize, options.number("threshold", std::nullopt, 0, 255));
+}
+
+Op make_random_adjust_sharpness(OpOptions& options) {
+    const double factor = options.number("sharpness_factor", std::nullopt, 0, kMaxColorFactor);
+    return random_photometric(options, Photometric::sharpness, factor);
+}
+
+Op make_random_invert(OpOptions& options) {
+    return random_photometric(options, Photometric::invert);
+}
+
+Op make_random_equalize(OpOptions& options) {
+    return random_photometric(options, Photometric::equalize);
+}
+
+Op make_random_autocontrast(OpOptions& options) {
+    return random_photometric(options, Photometric::autocontrast);
 }
 
 struct Entry {
@@ -227,8 +298,18 @@ constexpr Entry kOps[] = {
     {"random_rotation", make_random_rotation},
     {"random_affine", make_random_affine},
     {"color_jitter", make_color_jitter},
+    {"grayscale", make_grayscale},
     {"random_grayscale", make_random_grayscale},
+    {"random_invert", make_random_invert},
+    {"random_posterize", make_random_posterize},
+    {"random_solarize", make_random_solarize},
+    {"random_equalize", make_random_equalize},
+    {"random_autocontrast", make_random_autocontrast},
+    {"random_adjust_sharpness", make_random_adjust_sharpness},
+    {"gaussian_blur", make_gaussian_blur},
     {"trivial_augment_wide", make_trivial_augment_wide},
+    {"rand_augment", make_rand_augment},
+    {"auto_augment", make_auto_augment},
     {"random_erasing", make_random_erasing},
     {"normalize", make_normalize},
 };

@@ -24,9 +24,23 @@ struct Changes {
     bool operator()(const RandomErasing& op) const {
         return draw_random_erasing(op, size.height, size.width, rng).box.height > 0;
     }
-    bool operator()(const TrivialAugmentWide& op) const {
-        return draw_trivial_augment(op, rng).op != TrivialOp::identity;
+    bool operator()(const RandomPhotometric& op) const { return draw_random_photometric(op, rng); }
+    bool operator()(const GaussianBlur& op) const { return op.width > 1 || op.height > 1; }
+    bool operator()(const TrivialAugmentWide& op) const { return changes(draw_trivial_augment(op, rng)); }
+    bool operator()(const RandAugment& op) const {
+        for (int i = 0; i < op.num_ops; ++i) {
+            if (changes(draw_rand_augment(op, size, rng))) {
+                return true;
+            }
+        }
+        return false;
     }
+    bool operator()(const AutoAugment& op) const {
+        const auto drawn = draw_auto_augment(op, size, rng);
+        return changes(drawn[0]) || changes(drawn[1]);
+    }
+
+    static bool changes(const AugmentParams& params) { return params.op != AugmentOp::identity; }
 };
 
 struct Run {
@@ -53,11 +67,25 @@ struct Run {
             grayscale(image);
         }
     }
+    void operator()(const RandomPhotometric& op) const {
+        if (draw_random_photometric(op, rng)) {
+            photometric(image, op, scratch);
+        }
+    }
+    void operator()(const GaussianBlur& op) const { gaussian_blur(image, draw_gaussian_blur(op, rng), scratch); }
     void operator()(const RandomErasing& op) const {
         random_erasing(image, draw_random_erasing(op, image.height, image.width, rng));
     }
-    void operator()(const TrivialAugmentWide& op) const {
-        trivial_augment(image, draw_trivial_augment(op, rng), scratch);
+    void operator()(const TrivialAugmentWide& op) const { augment(image, draw_trivial_augment(op, rng), scratch); }
+    void operator()(const RandAugment& op) const {
+        for (int i = 0; i < op.num_ops; ++i) {
+            augment(image, draw_rand_augment(op, {image.height, image.width}, rng), scratch);
+        }
+    }
+    void operator()(const AutoAugment& op) const {
+        for (const AugmentParams& params : draw_auto_augment(op, {image.height, image.width}, rng)) {
+            augment(image, params, scratch);
+        }
     }
 };
 
@@ -107,7 +135,8 @@ void run_pixel_op(const PixelOp& op, ImageView image, Rng rng, Image& scratch) {
 }
 
 bool takes_masks_and_boxes(const PixelOp& op) {
-    return !std::holds_alternative<TrivialAugmentWide>(op);
+    return !std::holds_alternative<TrivialAugmentWide>(op) && !std::holds_alternative<RandAugment>(op) &&
+           !std::holds_alternative<AutoAugment>(op);
 }
 
 void run_on_mask(const PixelOp& op, ImageView mask, Rng rng, Image& scratch) {

@@ -7,9 +7,13 @@
 
 #include "stoker/base/image.h"
 #include "stoker/base/rng.h"
+#include "stoker/ops/auto_augment.h"
 #include "stoker/ops/color_jitter.h"
 #include "stoker/ops/flip.h"
+#include "stoker/ops/gaussian_blur.h"
 #include "stoker/ops/grayscale.h"
+#include "stoker/ops/photometric.h"
+#include "stoker/ops/rand_augment.h"
 #include "stoker/ops/random_affine.h"
 #include "stoker/ops/random_erasing.h"
 #include "stoker/ops/resize.h"
@@ -19,8 +23,9 @@
 namespace stoker {
 
 // All of them are random.
-using PixelOp = std::variant<VerticalFlip, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale, RandomErasing,
-                             TrivialAugmentWide>;
+using PixelOp =
+    std::variant<VerticalFlip, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale, RandomPhotometric,
+                 GaussianBlur, RandomErasing, TrivialAugmentWide, RandAugment, AutoAugment>;
 
 // False if the op, with the parameters that it draws from `rng`, leaves an image of this size unchanged.
 bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng);

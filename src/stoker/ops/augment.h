@@ -1,0 +1,62 @@
+// The ops of torchvision's TrivialAugmentWide, RandAugment and AutoAugment, and their magnitudes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "stoker/base/image.h"
+#include "stoker/base/rng.h"
+#include "stoker/ops/affine.h"
+#include "stoker/ops/resize.h"
+
+namespace stoker {
+
+// In torchvision's order.
+enum class AugmentOp {
+    identity,
+    shear_x,
+    shear_y,
+    translate_x,
+    translate_y,
+    rotate,
+    brightness,
+    color,
+    contrast,
+    sharpness,
+    posterize,
+    solarize,
+    autocontrast,
+    equalize,
+    invert,  // AutoAugment alone has it
+};
+inline constexpr std::uint32_t kAugmentOps = 14;  // without invert
+
+// The largest magnitudes. Solarize always has thresholds from 255 down to 0.
+struct AugmentSpace {
+    float slope = 0.99f;                 // of shears
+    std::array<float, 2> shift{32, 32};  // x, y in pixels
+    float degrees = 135;
+    float factor = 0.99f;  // the distance of a colour factor from 1
+    int bits = 6;          // taken away by posterize
+};
+inline constexpr AugmentSpace kWideSpace{};  // TrivialAugmentWide's
+// RandAugment's and AutoAugment's.
+AugmentSpace augment_space(ImageSize image);
+
+// The unsigned magnitude of bin 0 <= bin < bins; 0 for ops without a magnitude.
+double augment_magnitude(const AugmentSpace& space, AugmentOp op, int bin, int bins);
+
+// The magnitude with a random sign, for ops that have one.
+double draw_sign(AugmentOp op, double magnitude, Rng& rng);
+
+struct AugmentParams {
+    AugmentOp op = AugmentOp::identity;
+    double magnitude = 0;  // signed; the unit depends on the op
+    Interpolation interpolation = Interpolation::nearest;
+    Fill fill{};
+};
+
+// In place, C = 1 or 3. `scratch` holds copies of the original. Throws DataError for other shapes.
+void augment(ImageView image, const AugmentParams& params, Image& scratch);
+
+}  // namespace stoker
