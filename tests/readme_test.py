@@ -8,7 +8,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-PAGES = [("README.md", "photos"), ("README.zh-CN.md", "photos"), ("docs/cpp.md", "squares"), ("docs/cpp.md", "fields")]
+PAGES = [("README.md", "photos"), ("README.zh-CN.md", "photos")] + [
+    ("docs/cpp.md", name) for name in ("squares", "fields", "masks", "own_op")
+]
 
 
 @pytest.mark.parametrize(("page", "example"), PAGES)

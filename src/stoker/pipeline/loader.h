@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -80,6 +81,25 @@ class Loader {
     // preparation threw is skipped by the following call. A batch stays valid while it is held, even after the loader
     // is destroyed; every held batch takes memory of its own.
     std::shared_ptr<Batch> next();
+
+    // The batches of one epoch, as next() gives them: for (const std::shared_ptr<Batch>& batch : loader).
+    class EpochIterator {
+      public:
+        explicit EpochIterator(Loader& loader) : loader_(&loader), batch_(loader.next()) {}
+        const std::shared_ptr<Batch>& operator*() const { return batch_; }
+        EpochIterator& operator++() {
+            batch_.reset();  // its slot is free while next() waits
+            batch_ = loader_->next();
+            return *this;
+        }
+        bool operator==(std::default_sentinel_t /*end*/) const { return batch_ == nullptr; }
+
+      private:
+        Loader* loader_;
+        std::shared_ptr<Batch> batch_;
+    };
+    EpochIterator begin() { return EpochIterator(*this); }
+    std::default_sentinel_t end() const { return {}; }
 
     std::int64_t batches_per_epoch() const { return batch_sampler_.batches(); }
     const BatchSampler& batch_sampler() const { return batch_sampler_; }

@@ -40,6 +40,8 @@ struct Changes {
         return changes(drawn[0]) || changes(drawn[1]);
     }
 
+    bool operator()(const std::shared_ptr<const CustomOp>& /*op*/) const { return true; }
+
     static bool changes(const AugmentParams& params) { return params.op != AugmentOp::identity; }
 };
 
@@ -87,6 +89,7 @@ struct Run {
             augment(image, params, scratch);
         }
     }
+    void operator()(const std::shared_ptr<const CustomOp>& op) const { op->apply(image, rng); }
 };
 
 struct RunOnMask {
@@ -106,6 +109,7 @@ struct RunOnMask {
         const AffineParams move = draw_random_affine(op, {mask.height, mask.width}, rng);
         affine(mask, move, Interpolation::nearest, {}, scratch);
     }
+    void operator()(const std::shared_ptr<const CustomOp>& op) const { op->apply_to_mask(mask, rng); }
     void operator()(const auto& /*op*/) const {}
 };
 
@@ -121,6 +125,7 @@ struct RunOnBoxes {
     }
     void operator()(const RandomRotation& op) const { rotate_boxes(boxes, draw_random_rotation(op, rng), image); }
     void operator()(const RandomAffine& op) const { affine_boxes(boxes, draw_random_affine(op, image, rng), image); }
+    void operator()(const std::shared_ptr<const CustomOp>& op) const { op->apply_to_boxes(boxes, image, rng); }
     void operator()(const auto& /*op*/) const {}
 };
 

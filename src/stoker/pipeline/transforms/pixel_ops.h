@@ -2,6 +2,7 @@
 // in pixel_ops.cpp, and an entry to op_table.cpp.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <variant>
 
@@ -9,6 +10,7 @@
 #include "stoker/base/rng.h"
 #include "stoker/ops/auto_augment.h"
 #include "stoker/ops/color_jitter.h"
+#include "stoker/ops/custom_op.h"
 #include "stoker/ops/flip.h"
 #include "stoker/ops/gaussian_blur.h"
 #include "stoker/ops/grayscale.h"
@@ -25,7 +27,8 @@ namespace stoker {
 // All of them are random.
 using PixelOp =
     std::variant<VerticalFlip, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale, RandomPhotometric,
-                 GaussianBlur, RandomErasing, TrivialAugmentWide, RandAugment, AutoAugment>;
+                 GaussianBlur, RandomErasing, TrivialAugmentWide, RandAugment, AutoAugment,
+                 std::shared_ptr<const CustomOp>>;
 
 // False if the op, with the parameters that it draws from `rng`, leaves an image of this size unchanged.
 bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng);
