@@ -26,7 +26,7 @@ struct Scenes : stoker::Dataset {  // a bright square on a dark ground, where it
 };
 
 int main() {
-    const stoker::Transform ops(std::vector<stoker::Op>{stoker::RandomResizedCrop{.height = 24, .width = 24}, stoker::HorizontalFlip{}});
+    const stoker::Transform ops{stoker::RandomResizedCrop{.height = 24, .width = 24}, stoker::HorizontalFlip{}};
     stoker::Loader loader(std::make_shared<Scenes>(), ops, {.batch_size = 50, .workers = 2});
     for (const std::shared_ptr<stoker::Batch>& batch : loader) {     // one epoch
         const at::Tensor image = stoker::as_tensor(batch, "image");  // float32 (50, 1, 24, 24)

@@ -14,8 +14,8 @@ struct Speckle : stoker::CustomOp {  // sets one random pixel in ten to 255
 };
 
 int main() {
-    const std::shared_ptr<stoker::Dataset> digits = stoker::open_dataset("synth:digits?count=500", stoker::Split::train);
-    const stoker::Transform ops(std::vector<stoker::Op>{stoker::PixelOp(std::make_shared<Speckle>()), stoker::kMnistNormalize});
+    const std::shared_ptr<stoker::Dataset> digits = stoker::open_dataset("synth:digits", stoker::Split::train);
+    const stoker::Transform ops{stoker::PixelOp(std::make_shared<Speckle>()), stoker::kMnistNormalize};
     stoker::Loader loader(digits, ops, {.batch_size = 100, .workers = 2});
     float most = 0;
     for (const std::shared_ptr<stoker::Batch>& batch : loader) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -103,6 +104,7 @@ class Transform {
     // Throws InvalidArgument for an unknown op or option, naming its place in the recipe.
     explicit Transform(const std::vector<OpSpec>& specs, const TransformOptions& options = {});
     explicit Transform(std::vector<Op> ops, const TransformOptions& options = {});
+    Transform(std::initializer_list<Op> ops) : Transform(std::vector<Op>(ops)) {}
 
     const std::vector<Op>& ops() const { return ops_; }
 
