@@ -14,7 +14,8 @@ struct Dials : stoker::Dataset {  // a dial's picture, its angle, and the marks 
         sample.storage.resize(8 * 8);  // the picture: grey here
         sample.set_raw(sample.storage.bytes(), 8, 8, 1);
         sample.field(0).copy_elements(std::array{static_cast<float>(i) / 100});
-        sample.field(1).copy_elements(std::vector<std::array<std::int64_t, 2>>(static_cast<std::size_t>(i % 3), {i, 7}));
+        const std::vector<std::array<std::int64_t, 2>> marks(static_cast<std::size_t>(i % 3), {i, 7});
+        sample.field(1).copy_elements(marks);
     }
 };
 
