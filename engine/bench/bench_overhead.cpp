@@ -1,8 +1,8 @@
 // stoker bench overhead: what the account of a run and the profiler cost. One run trains while one of them is switched
 // off and on in blocks of equal length, in the order off on on off or on off off on, drawn at random. Each half of four
-// blocks is a pair; throughput is taken by the clock from the first step of a block to the last. Where other threads keep
-// all cores busy, the scheduler's turns are a hundred times what is looked for; there the process's CPU time is taken,
-// which is what a step costs on such a machine. The same with a switch that does nothing is the control.
+// blocks is a pair; throughput is taken by the clock from the first step of a block to the last. Where other threads
+// keep all cores busy, the scheduler's turns are a hundred times what is looked for; there the process's CPU time is
+// taken, which is what a step costs on such a machine. The same with a switch that does nothing is the control.
 #include <pthread.h>
 
 #include <csignal>
@@ -335,8 +335,9 @@ void print_table(const std::vector<Row>& rows) {
                    percent(row.cost), percent(row.control), row.part == Part::account ? std::string(below) : ""});
     }
     print_lines(table.text());
-    print_stdout("Shares of the time of a step, or of its CPU time where all cores are busy: medians of pairs with 95 % "
-                 "intervals.\n");
+    print_stdout(
+        "Shares of the time of a step, or of its CPU time where all cores are busy: medians of pairs with 95 % "
+        "intervals.\n");
 }
 
 int run(const Options& options) {

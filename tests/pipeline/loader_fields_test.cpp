@@ -18,7 +18,8 @@ class FieldDataset final : public Dataset {
     void read(std::int64_t index, Sample& sample) const override {
         images_.read(index, sample);
         sample.field(0).copy_elements(std::vector<float>{static_cast<float>(index) / 2});
-        sample.field(1).copy_elements(std::vector<std::int64_t>(static_cast<std::size_t>(index == damaged ? 3 : 2), index));
+        sample.field(1).copy_elements(
+            std::vector<std::int64_t>(static_cast<std::size_t>(index == damaged ? 3 : 2), index));
         std::vector<std::int32_t> words;
         for (std::int32_t k = 0; k < index % 4; ++k) {
             words.insert(words.end(), {static_cast<std::int32_t>(index), k});

@@ -1,5 +1,5 @@
-// Masks, boxes, further images and views follow the image: with ops that move whole pixels they equal it pixel by pixel,
-// for any number of workers and with each cache.
+// Masks, boxes, further images and views follow the image: with ops that move whole pixels they equal it pixel by
+// pixel, for any number of workers and with each cache.
 #include <gmock/gmock.h>
 
 #include "pipeline/pixel_source.h"
@@ -12,8 +12,8 @@ namespace {
 constexpr int kHeight = 40;
 constexpr int kWidth = 32;
 
-// Sample i: an image of three equal channels that is 1 + i % 3 in one rectangle and 0 elsewhere, the same as a mask, the
-// rectangle as a box, the image again as `pair`, a vector, a label of two flags, and tokens of any length.
+// Sample i: an image of three equal channels that is 1 + i % 3 in one rectangle and 0 elsewhere, the same as a mask,
+// the rectangle as a box, the image again as `pair`, a vector, a label of two flags, and tokens of any length.
 class OverlayDataset final : public Dataset {
   public:
     std::int64_t size() const override { return 24; }
@@ -32,8 +32,9 @@ class OverlayDataset final : public Dataset {
         fill(sample.field(0), box, 1, index);
         const auto left = static_cast<float>(box.left);
         const auto top = static_cast<float>(box.top);
-        const std::array<float, 8> boxes = {left, top, left + static_cast<float>(box.width),
-                                            top + static_cast<float>(box.height), 0, 0, kWidth, kHeight};
+        const std::array<float, 8> boxes = {
+            left,   top,    left + static_cast<float>(box.width), top + static_cast<float>(box.height), 0, 0,
+            kWidth, kHeight};
         sample.field(1).copy_elements(std::span(boxes).first(index == 5 ? 0u : 8u));
         fill(sample.field(2), box, 3, index);
         sample.field(3).copy_elements(std::array{static_cast<double>(index), 0.5});
@@ -52,8 +53,8 @@ class OverlayDataset final : public Dataset {
         for (int y = 0; y < kHeight; ++y) {
             for (int x = 0; x < kWidth * channels; ++x) {
                 const int column = x / channels;
-                const bool inside = y >= box.top && y < box.top + box.height && column >= box.left &&
-                                    column < box.left + box.width;
+                const bool inside =
+                    y >= box.top && y < box.top + box.height && column >= box.left && column < box.left + box.width;
                 image.view().row(y)[x] = static_cast<std::uint8_t>(inside ? 1 + index % 3 : 0);
             }
         }
@@ -159,7 +160,8 @@ TEST(LoaderOverlay, BoxesFollowCropsAndFlips) {
                 const std::int64_t count = boxes.offsets[i + 1] - boxes.offsets[i];
                 ASSERT_EQ(count, indices[i] == 5 ? 0 : 2);
                 if (count > 0) {
-                    const auto first = boxes.values.as<float>().subspan(static_cast<std::size_t>(4 * boxes.offsets[i]), 4);
+                    const auto first =
+                        boxes.values.as<float>().subspan(static_cast<std::size_t>(4 * boxes.offsets[i]), 4);
                     EXPECT_THAT(first, ::testing::ElementsAreArray(
                                            bounds(batch->field(kImageField), static_cast<std::int64_t>(i))))
                         << "sample " << indices[i];
@@ -190,10 +192,9 @@ TEST(LoaderOverlay, AResizedCropOfAMaskTakesTheNearestPixels) {
 }
 
 TEST(LoaderOverlay, PaddedFieldsHaveLengths) {
-    Loader loader(std::make_shared<OverlayDataset>(), Transform(std::vector<Op>{}),
-                  {.batch_size = 24,
-                   .shuffle = false,
-                   .fields = {{.name = "tokens", .pad = 2}, {.name = "boxes", .pad = 3}}});
+    Loader loader(
+        std::make_shared<OverlayDataset>(), Transform(std::vector<Op>{}),
+        {.batch_size = 24, .shuffle = false, .fields = {{.name = "tokens", .pad = 2}, {.name = "boxes", .pad = 3}}});
     const auto batch = loader.next();
     EXPECT_EQ(batch->field("boxes").shape, (Shape{24, 3, 4}));
     EXPECT_EQ(batch->field("tokens").shape, (Shape{24, 2}));
@@ -248,8 +249,8 @@ TEST(LoaderOverlay, AMaskOfAnotherSizeIsABadSample) {
 }
 
 TEST(LoaderOverlay, OpsThatMasksCannotFollowAreRefused) {
-    EXPECT_THROW(Loader(std::make_shared<OverlayDataset>(),
-                        Transform(std::vector<Op>{PixelOp(TrivialAugmentWide{})}), {.batch_size = 4}),
+    EXPECT_THROW(Loader(std::make_shared<OverlayDataset>(), Transform(std::vector<Op>{PixelOp(TrivialAugmentWide{})}),
+                        {.batch_size = 4}),
                  InvalidArgument);
     EXPECT_THROW(Loader(std::make_shared<OverlayDataset>(),
                         Transform(std::vector<Op>{RandomCrop{.height = 8, .width = 8, .mode = PaddingMode::reflect}}),

@@ -55,7 +55,8 @@ TEST(FieldKeys, AreWrittenAsTheyAreRead) {
 
 TEST(FieldKeys, CanBeSet) {
     const Recipe recipe =
-        parse_recipe("data.train = \"x\"", "r.toml", {"data.fields.angle.is=value", "data.fields.angle.from=a", "data.fields.angle.pad=none"});
+        parse_recipe("data.train = \"x\"", "r.toml",
+                     {"data.fields.angle.is=value", "data.fields.angle.from=a", "data.fields.angle.pad=none"});
     ASSERT_EQ(recipe.data.fields.more.size(), 1u);
     EXPECT_EQ(recipe.data.fields.more[0].from, "a");
     EXPECT_TRUE(find_any_key("data.fields.angle.is"));

@@ -96,7 +96,9 @@ class Batch {
 
     // Sample i's payload of a ragged field.
     std::string& payload(std::string_view name, std::int64_t i);
-    std::string& payload(std::size_t field, std::int64_t i) { return payloads_.at(field).at(static_cast<std::size_t>(i)); }
+    std::string& payload(std::size_t field, std::int64_t i) {
+        return payloads_.at(field).at(static_cast<std::size_t>(i));
+    }
 
     // All elements of a ragged field, sample after sample, and where each sample begins. Throws InvalidArgument for an
     // unknown or fixed field.

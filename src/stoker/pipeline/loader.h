@@ -31,8 +31,8 @@ namespace stoker {
 // How a batch holds one of the data set's further fields.
 struct FieldOptions {
     std::string name;
-    std::optional<std::int64_t> pad = {};               // entries of a field of any length; empty: ragged
-    std::shared_ptr<const Transform> transform = {};    // of an image or mask; null: the loader's
+    std::optional<std::int64_t> pad = {};             // entries of a field of any length; empty: ragged
+    std::shared_ptr<const Transform> transform = {};  // of an image or mask; null: the loader's
 };
 
 struct LoaderOptions {
@@ -52,10 +52,10 @@ struct LoaderOptions {
     bool drop_last = false;
     int rank = 0;
     int world_size = 1;
-    DType dtype = DType::float32;  // of the image field: float32, float16, bfloat16, or uint8 (not normalised)
-    Layout layout = Layout::chw;   // hwc: the image field is (C, H, W) in channels-last memory
-    int views = 1;                           // images of each sample, each with random numbers of its own
-    std::vector<FieldOptions> fields = {};   // of the data set's further fields; others have the defaults
+    DType dtype = DType::float32;           // of the image field: float32, float16, bfloat16, or uint8 (not normalised)
+    Layout layout = Layout::chw;            // hwc: the image field is (C, H, W) in channels-last memory
+    int views = 1;                          // images of each sample, each with random numbers of its own
+    std::vector<FieldOptions> fields = {};  // of the data set's further fields; others have the defaults
     CacheOptions cache = {};
     Allocator* allocator = nullptr;  // for batches; null: plain host memory. Must outlive every batch.
 };
@@ -147,12 +147,12 @@ class Loader {
     // One of the data set's further fields.
     struct FieldPlan {
         Field field;
-        const Transform* transform;         // of an image or mask
+        const Transform* transform;            // of an image or mask
         std::shared_ptr<const Transform> own;  // what `transform` points to, where that is not the loader's
         std::optional<std::int64_t> pad;
-        ImageSlot slot = {};         // of an image or mask
-        std::size_t at = 0;          // its place in the batch's fields
-        std::size_t length_at = 0;   // with `pad`, of the field that holds the numbers of entries
+        ImageSlot slot = {};        // of an image or mask
+        std::size_t at = 0;         // its place in the batch's fields
+        std::size_t length_at = 0;  // with `pad`, of the field that holds the numbers of entries
     };
 
     std::shared_ptr<MemoryClaim> claim_ring() const;

@@ -134,8 +134,8 @@ void Loader::find_shapes_of(std::int64_t index) {
             plan.slot = slot_of(augmented(*plan.transform, scratch.sample.field(i), scratch.fields), std::nullopt);
             plan.transform->require_channels(plan.slot.channels);
         } else if (plan.field.kind == FieldKind::mask) {
-            plan.slot = slot_of(
-                plan.transform->mask(scratch.sample.field(i), OpRange::all, key, scratch.fields, clock), std::nullopt);
+            plan.slot = slot_of(plan.transform->mask(scratch.sample.field(i), OpRange::all, key, scratch.fields, clock),
+                                std::nullopt);
         }
     }
 }

@@ -110,9 +110,8 @@ void check_fields(std::span<const Field> fields, const Sample& sample) {
 // The first good sample gives the shapes of all images and masks.
 void Loader::find_shapes() {
     std::vector<BadSample> bad;
-    const bool known = !has_image_ && std::ranges::none_of(plans_, [](const FieldPlan& plan) {
-                           return has_pixels(plan.field.kind);
-                       });
+    const bool known =
+        !has_image_ && std::ranges::none_of(plans_, [](const FieldPlan& plan) { return has_pixels(plan.field.kind); });
     for (std::int64_t index = 0; !known; ++index) {
         try {
             try {

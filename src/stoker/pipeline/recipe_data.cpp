@@ -55,7 +55,8 @@ LoaderOptions common_options(const Recipe& recipe, const RecipeData& data, const
 }
 
 // Those of [data.fields.NAME], with their own train_ops or val_ops.
-std::vector<FieldOptions> field_options(const DataRecipe& recipe, std::optional<std::vector<OpSpec>> FieldRecipe::*ops) {
+std::vector<FieldOptions> field_options(const DataRecipe& recipe,
+                                        std::optional<std::vector<OpSpec>> FieldRecipe::*ops) {
     std::vector<FieldOptions> all;
     for (const FieldRecipe& field : recipe.fields.more) {
         FieldOptions options{.name = field.name, .pad = field.pad};

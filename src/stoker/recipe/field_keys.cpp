@@ -33,7 +33,8 @@ SchemaKey pad(const std::string& table, auto at) {
     using Pad = std::optional<std::int64_t>;
     return schema::value_key(
         table + "pad", at, fmt::format("\"none\" or an integer from 1 to {}", kMostEntries),
-        "entries that a field of any length gets in the batch: shorter ones are filled with zeros, longer ones cut, and "
+        "entries that a field of any length gets in the batch: shorter ones are filled with zeros, longer ones cut, "
+        "and "
         "`NAME_length` has the number of entries; `none`: values of all samples with offsets",
         [](const TomlValue& value) -> std::optional<Pad> {
             if (const auto* text = value.as<std::string>(); text != nullptr && *text == "none") {
@@ -75,7 +76,7 @@ bool is_field_name(std::string_view name) {
 std::vector<SchemaKey> field_keys(std::string_view name) {
     const std::string table = fmt::format("{}{}.", kTable, name);
     const auto at = [name = std::string(name)](auto member) {
-        return [name, member](auto& recipe) -> auto& {
+        return [ name, member ](auto& recipe) -> auto& {
             return field_of(recipe, name).*member;
         };
     };

@@ -1,5 +1,5 @@
-// The keys of [data.fields.NAME], the further fields of a sample. Their names contain the field's, so they are not in the
-// table of recipe_schema.
+// The keys of [data.fields.NAME], the further fields of a sample. Their names contain the field's, so they are not in
+// the table of recipe_schema.
 #pragma once
 
 #include <optional>

@@ -58,9 +58,8 @@ void read_field(Recipe& recipe, GivenKeys& given, const TomlMember& field, const
         const Place inner = place.inner(fmt::format("{}.{}", place.key, member.key), member.line);
         if (found == keys.end()) {
             std::vector<std::string> known;
-            std::ranges::transform(keys, std::back_inserter(known), [](const SchemaKey& key) {
-                return std::string(key.leaf());
-            });
+            std::ranges::transform(keys, std::back_inserter(known),
+                                   [](const SchemaKey& key) { return std::string(key.leaf()); });
             throw InvalidArgument({inner.text(), fmt::format("one of {}", fmt::join(known, ", ")),
                                    quoted_short(member.key), nearest_name_hint(member.key, known)});
         }

@@ -38,9 +38,9 @@ struct BadSamples {
 // A further field of a sample, [data.fields.NAME] (field_keys.h).
 struct FieldRecipe {
     std::string name;
-    std::string is = "value";  // value | label | image | mask | boxes | tokens | bytes
-    std::string from = {};     // its name in the data; empty: `name`
-    std::optional<std::int64_t> pad = std::nullopt;               // entries in the batch; empty: any number
+    std::string is = "value";                        // value | label | image | mask | boxes | tokens | bytes
+    std::string from = {};                           // its name in the data; empty: `name`
+    std::optional<std::int64_t> pad = std::nullopt;  // entries in the batch; empty: any number
     std::optional<std::vector<OpSpec>> train_ops = std::nullopt;  // of an image or mask; empty: those of the images
     std::optional<std::vector<OpSpec>> val_ops = std::nullopt;
 };

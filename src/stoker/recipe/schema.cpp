@@ -180,9 +180,10 @@ std::vector<SchemaKey> data_keys() {
         channels(),
         one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
                "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size"),
-        integer("data.views", at(&DataRecipe::views), {1, 16},
-                "training images of each sample, such as the two views of contrastive learning: the ops run on each with "
-                "random numbers of its own; the batch has `image`, `image_2`, ..."),
+        integer(
+            "data.views", at(&DataRecipe::views), {1, 16},
+            "training images of each sample, such as the two views of contrastive learning: the ops run on each with "
+            "random numbers of its own; the batch has `image`, `image_2`, ..."),
         ops("data.train_ops", at(&DataRecipe::train_ops), "transforms of training images, in order"),
         ops("data.val_ops", at(&DataRecipe::val_ops), "transforms of validation images, in order"),
         text("data.fields.image", fields_at(&FieldsRecipe::image), "a name", any,

@@ -62,7 +62,8 @@ struct StageTimes {
     }
 };
 
-// Reads the clock once per stage: `lap(stage)` adds the time since the last lap to that stage. Does nothing unless `on`.
+// Reads the clock once per stage: `lap(stage)` adds the time since the last lap to that stage. Does nothing unless
+// `on`.
 class StageClock {
   public:
     explicit StageClock(StageTimes& times, bool on = true) : times_(times), on_(on) {
@@ -121,8 +122,8 @@ class StageSampler {
         const std::chrono::nanoseconds whole = std::chrono::steady_clock::now() - began_;
         const double factor = static_cast<double>(whole.count()) / static_cast<double>(sum.count());
         for (const Stage stage : kWork) {
-            times[stage] += std::chrono::nanoseconds(
-                static_cast<std::int64_t>(factor * static_cast<double>(timed[stage].count())));
+            times[stage] +=
+                std::chrono::nanoseconds(static_cast<std::int64_t>(factor * static_cast<double>(timed[stage].count())));
         }
         every_ = whole < kShort * samples ? kEvery : 1;
     }

@@ -177,15 +177,16 @@ double entropy_saved(const RunSummary& run) {
     return entropy > kMeasured * decode_share(run) ? entropy : decode_share(run) / 2;
 }
 
-// The share of the workers' time that packing JPEGs as `dct` saves: Huffman decoding, and the part of the other decoding
-// that `stoker bench pipeline` found on photographs of 500 x 375.
+// The share of the workers' time that packing JPEGs as `dct` saves: Huffman decoding, and the part of the other
+// decoding that `stoker bench pipeline` found on photographs of 500 x 375.
 double dct_saved(const RunSummary& run) {
     constexpr double kPixelsSaved = 0.25;
     const double entropy = entropy_saved(run);
     return entropy + kPixelsSaved * (decode_share(run) - entropy);
 }
 
-// The gain over a whole run of a cache that its first epoch fills. All of `gain` where the number of epochs is not known.
+// The gain over a whole run of a cache that its first epoch fills. All of `gain` where the number of epochs is not
+// known.
 Gain after_first_epoch(const Gain& gain, const JudgedRun& records) {
     const auto found = records.recipe.find("train.epochs");
     const double epochs = found == records.recipe.end() ? 0 : std::strtod(found->second.c_str(), nullptr);

@@ -19,7 +19,8 @@ class ArrayDataset final : public Dataset {
     // Images are uint8 (N, H, W), (N, H, W, C) or (N, C, H, W). array.h describes labels; without labels all are
     // -1. A text array "classes" names the classes. Keys are "train/12" and "test/12" in a file with both splits,
     // otherwise the texts in "keys" where the file has them, otherwise the index. The arrays of `fields.more` are (N,
-    // ...) of a type that DType has; booleans become uint8. Further images are as the first, masks are (N, H, W). Throws IoError, DataError, and Unsupported for other types.
+    // ...) of a type that DType has; booleans become uint8. Further images are as the first, masks are (N, H, W).
+    // Throws IoError, DataError, and Unsupported for other types.
     ArrayDataset(const std::string& path, Split split, const FieldNames& fields = {});
 
     std::int64_t size() const override { return images_.shape[0]; }

@@ -1,5 +1,5 @@
-// Internal to cache/: how both caches store a sample (a header, the lengths and pixel sizes of its fields, the image, the
-// fields), and the accounting of their budget.
+// Internal to cache/: how both caches store a sample (a header, the lengths and pixel sizes of its fields, the image,
+// the fields), and the accounting of their budget.
 #pragma once
 
 #include <atomic>

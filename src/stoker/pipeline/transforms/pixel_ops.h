@@ -25,10 +25,9 @@
 namespace stoker {
 
 // All of them are random.
-using PixelOp =
-    std::variant<VerticalFlip, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale, RandomPhotometric,
-                 GaussianBlur, RandomErasing, TrivialAugmentWide, RandAugment, AutoAugment,
-                 std::shared_ptr<const CustomOp>>;
+using PixelOp = std::variant<VerticalFlip, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale,
+                             RandomPhotometric, GaussianBlur, RandomErasing, TrivialAugmentWide, RandAugment,
+                             AutoAugment, std::shared_ptr<const CustomOp>>;
 
 // False if the op, with the parameters that it draws from `rng`, leaves an image of this size unchanged.
 bool changes_pixels(const PixelOp& op, ImageSize size, Rng rng);

@@ -33,9 +33,7 @@ struct FoldOp {
     Geometry& geometry;
     Rng& rng;
 
-    bool operator()(const Resize& op) const {
-        return geometry.resize(target_size(op, geometry.size()));
-    }
+    bool operator()(const Resize& op) const { return geometry.resize(target_size(op, geometry.size())); }
     bool operator()(const CenterCrop& op) const {
         const auto [height, width] = geometry.size();
         return geometry.crop(center_crop_box(height, width, op.height, op.width));
@@ -111,10 +109,10 @@ ConstImageView pixels_of(const FieldValue& value) {
     }
     const std::size_t bytes = image.row_bytes() * static_cast<std::size_t>(image.height);
     if (value.bytes.size() != bytes) {
-        throw DataError({}, {.where = "raw pixels",
-                             .expected = fmt::format("{} bytes for {} x {} x {}", bytes, value.height, value.width,
-                                                     value.channels),
-                             .got = fmt::to_string(value.bytes.size())});
+        throw DataError(
+            {}, {.where = "raw pixels",
+                 .expected = fmt::format("{} bytes for {} x {} x {}", bytes, value.height, value.width, value.channels),
+                 .got = fmt::to_string(value.bytes.size())});
     }
     return image;
 }

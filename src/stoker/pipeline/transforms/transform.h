@@ -125,8 +125,8 @@ class Transform {
     // The second step without `normalize`. The view lies in `prepared` or in `scratch`.
     ConstImageView augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const;
 
-    // What lies on an image (overlay.h), with the random numbers that the image has. The mask's view lies in `mask` or in
-    // `scratch`. `boxes` has the boxes' (K, 4) floats and is changed in place; `image` is the size before the ops.
+    // What lies on an image (overlay.h), with the random numbers that the image has. The mask's view lies in `mask` or
+    // in `scratch`. `boxes` has the boxes' (K, 4) floats and is changed in place; `image` is the size before the ops.
     ConstImageView mask(const FieldValue& mask, OpRange range, const RngKey& key, TransformScratch& scratch,
                         StageClock& clock) const;
     void boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key) const;
