@@ -16,9 +16,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kWorthTrying = 1.02;  // predicted factors below this are tried only to correct the prediction
-constexpr double kExplored = 0.95;     // neighbours down to this
+constexpr double kExplored = 0.85;     // neighbours down to this
 constexpr int kMostExplored = 3;       // so many in a row without a gain
 constexpr double kEqual = 1.01;        // predictions that differ by less are equal
+constexpr double kMuchMore = 1.5;      // a variant that may bring so many times as much is measured first
 constexpr double kBaselineSeconds = 1.5;
 constexpr double kCacheShare = 0.5;  // of the free memory that a cache may take
 constexpr double kPackShare = 0.25;  // of the time left that packing a part of the data may take
@@ -154,7 +155,8 @@ class Tuner {
             }
         }
         for (Variant& variant : variants_) {
-            if (variant.tried || !variant.refused.empty() || (!variant.pack_codec.empty() && !options_.pack_sample) ||
+            const bool packs = !variant.pack_codec.empty();
+            if (variant.tried || !variant.refused.empty() || (packs && (!options_.pack_sample || holds_pixels())) ||
                 (variant.queue && setting_.workers == 0)) {
                 continue;
             }
@@ -170,6 +172,11 @@ class Tuner {
                            .predicted = predicted(costs, setting_)});
         }
         return all;
+    }
+
+    // A cache holds what decoding gives, so that the way in which the data are stored counts in the first epoch alone.
+    bool holds_pixels() const {
+        return recipe_.data.cache_as == "decoded" && (recipe_.data.cache != "none" || has_cache(kept_));
     }
 
     // With batches enough ahead the rate is what the costs promise. Where fewer are ready, the rate lies below.
@@ -204,32 +211,53 @@ class Tuner {
         return best;
     }
 
-    // Tries the best prediction; where none promises a gain, measures the costs of a variant that might, packing last;
-    // then a few neighbours. False once nothing is left.
+    // How far the threads of a setting are from one for each core.
+    double idle_or_shared_cores(const Setting& setting) const {
+        return std::abs(setting.workers + setting.threads - std::floor(costs_.cores));
+    }
+
+    // Of settings that may be as good, the one that uses each core once: what threads that share a core cost is in no
+    // prediction.
+    const Candidate* neighbour(const std::vector<Candidate>& all) const {
+        const Candidate* best = nullptr;
+        for (const Candidate& each : all) {
+            if (each.variant == nullptr && each.predicted >= kExplored &&
+                (best == nullptr || std::pair(idle_or_shared_cores(each.setting), -each.predicted) <
+                                        std::pair(idle_or_shared_cores(best->setting), -best->predicted))) {
+                best = &each;
+            }
+        }
+        return best;
+    }
+
+    // Tries the best prediction, but first measures the costs of a variant that may bring much more; where none
+    // promises a gain, those of any variant that might, packing last; then a few neighbours. False once nothing is
+    // left.
     bool try_next() {
         const std::vector<Candidate> all = candidates();
         const auto known = [](const Candidate& candidate) {
             return candidate.variant == nullptr || candidate.variant->queue || candidate.variant->costs.has_value();
         };
         const auto promising = [](const Candidate& candidate) { return candidate.predicted >= kWorthTrying; };
-        if (const auto* best = best_of(all, [&](const auto& each) { return known(each) && promising(each); })) {
+        const auto* best = best_of(all, [&](const auto& each) { return known(each) && promising(each); });
+        const auto* hope =
+            best_of(all, [&](const auto& each) { return !known(each) && promising(each) && !packs(each); });
+        if (best != nullptr && (hope == nullptr || hope->predicted < kMuchMore * best->predicted)) {
             try_candidate(*best);
             return true;
         }
-        for (const bool packing : {false, true}) {
-            if (const auto* best = best_of(
-                    all, [&](const auto& each) { return !known(each) && promising(each) && packs(each) == packing; })) {
-                probe_variant(*best->variant);
-                return true;
-            }
+        if (hope == nullptr) {
+            hope = best_of(all, [&](const auto& each) { return !known(each) && promising(each); });
         }
-        const auto* best = best_of(all, [](const Candidate& candidate) {
-            return candidate.variant == nullptr && candidate.predicted >= kExplored;
-        });
-        if (best == nullptr || explored_ >= kMostExplored) {
+        if (hope != nullptr) {
+            probe_variant(*hope->variant);
+            return true;
+        }
+        const Candidate* near = neighbour(all);
+        if (near == nullptr || explored_ >= kMostExplored) {
             return false;
         }
-        try_candidate(*best);
+        try_candidate(*near);
         return true;
     }
 
