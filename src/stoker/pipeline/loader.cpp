@@ -309,7 +309,9 @@ void Loader::fill_task(const RingTask& task, WorkerScratch& scratch, StageTimes&
                 scratch.stages.next_sample();
                 fill_batch_item({*task.batch, item}, scratch);
                 if (huge_allocations() != huge) {  // or each worker would keep the memory of the largest image
-                    scratch = WorkerScratch{.stages = scratch.stages};
+                    const StageSampler stages = scratch.stages;
+                    scratch = WorkerScratch();
+                    scratch.stages = stages;
                 }
             }
         });

@@ -274,7 +274,7 @@ void Loader::clear_item(const ItemPlace& place) const {
         if (fields_[at].ragged) {
             place.batch.payload(at, place.item).clear();
         } else if (at != index_at()) {
-            std::ranges::fill(place.batch.item(at, place.item), std::byte{at == label_at() ? 0xFF : 0x00});
+            std::ranges::fill(place.batch.item(at, place.item), at == label_at() ? std::byte{0xFF} : std::byte{0});
         }
     }
 }

@@ -82,11 +82,17 @@ TEST(StkDataset, ReadsTheFieldsThatAreAskedFor) {
     const TempDir dir;
     write_every_kind(dir / "x.stk", 20, 3000);
     EXPECT_TRUE(StkDataset(dir / "x.stk").fields().empty());
-    const StkDataset dataset(dir / "x.stk", {"id", "weight", "caption", "boxes"});
-    const std::vector<Field> expected = {{.name = "id", .dtype = DType::int64},
-                                         {.name = "weight", .dtype = DType::float64},
-                                         {.name = "caption", .dtype = DType::uint8, .shape = {-1}},
-                                         {.name = "boxes", .dtype = DType::float32, .shape = {-1, 4}}};
+    const StkDataset dataset(dir / "x.stk", {{.name = "id"},
+                                             {.name = "weight"},
+                                             {.name = "caption", .kind = FieldKind::bytes},
+                                             {.name = "marks", .from = "boxes", .kind = FieldKind::boxes},
+                                             {.name = "pair", .from = "image", .kind = FieldKind::image}});
+    const std::vector<Field> expected = {
+        {.name = "id", .dtype = DType::int64},
+        {.name = "weight", .dtype = DType::float64},
+        {.name = "caption", .kind = FieldKind::bytes, .dtype = DType::uint8, .shape = {-1}},
+        {.name = "marks", .kind = FieldKind::boxes, .dtype = DType::float32, .shape = {-1, 4}},
+        {.name = "pair", .kind = FieldKind::image, .dtype = DType::uint8}};
     EXPECT_TRUE(std::ranges::equal(dataset.fields(), expected));
     Sample sample;
     for (std::int64_t i = 0; i < dataset.size(); ++i) {
@@ -96,8 +102,12 @@ TEST(StkDataset, ReadsTheFieldsThatAreAskedFor) {
         EXPECT_TRUE(std::ranges::equal(sample.fields[1].bytes, bytes_of(std::get<double>(written.values[3]))));
         EXPECT_EQ(text_of(sample.fields[2].bytes), written.caption);
         EXPECT_TRUE(std::ranges::equal(sample.fields[3].bytes, std::as_bytes(std::span(written.boxes))));
+        EXPECT_TRUE(std::ranges::equal(sample.fields[4].bytes, sample.bytes));
+        EXPECT_EQ(sample.fields[4].encoded, sample.encoded);
+        EXPECT_EQ(sample.fields[4].height, sample.height);
     }
-    EXPECT_THAT(error_of<DataError>([&] { StkDataset(dir / "x.stk", {"colour"}); }), HasSubstr("a field colour"));
+    EXPECT_THAT(error_of<DataError>([&] { StkDataset(dir / "x.stk", {{.name = "colour"}}); }),
+                HasSubstr("a field colour"));
 }
 
 TEST(Stk, PayloadsAreAlignedAndFollowedByReadableBytes) {

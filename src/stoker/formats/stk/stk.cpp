@@ -12,6 +12,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/parallel_for.h"
 #include "stoker/base/prefetch.h"
+#include "stoker/formats/fields.h"
 #include "stoker/formats/stk/stk_manifest.h"
 
 namespace stoker {
