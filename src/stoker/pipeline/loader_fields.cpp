@@ -35,14 +35,6 @@ FieldSpec image_spec(std::string name, const ImageSlot& slot) {
             .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain};
 }
 
-void require_image_size(const Field& field, ImageSize size, ImageSize image) {
-    if (size != image) {
-        throw DataError({}, {.where = fmt::format("field {}", field.name),
-                             .expected = fmt::format("{} x {} pixels, as the image has", image.height, image.width),
-                             .got = fmt::format("{} x {}", size.height, size.width)});
-    }
-}
-
 ConstImageView raw_pixels(const FieldValue& value) {
     return {reinterpret_cast<const std::uint8_t*>(value.bytes.data()), value.height, value.width, value.channels,
             std::ptrdiff_t{value.width} * value.channels};
@@ -134,7 +126,8 @@ void Loader::find_shapes_of(std::int64_t index) {
             plan.slot = slot_of(augmented(*plan.transform, scratch.sample.field(i), scratch.fields), std::nullopt);
             plan.transform->require_channels(plan.slot.channels);
         } else if (plan.field.kind == FieldKind::mask) {
-            plan.slot = slot_of(plan.transform->mask(scratch.sample.field(i), OpRange::all, key, scratch.fields, clock),
+            plan.slot = slot_of(plan.transform->mask(scratch.sample.field(i), scratch.transform.input, OpRange::all,
+                                                     key, scratch.fields, clock),
                                 std::nullopt);
         }
     }
@@ -206,8 +199,8 @@ void Loader::prepare_fields(WorkerScratch& scratch, StageClock& clock) const {
         if (plan.field.kind == FieldKind::image) {
             keep_pixels(plan.transform->prepare(value, scratch.fields, clock), value);
         } else if (plan.field.kind == FieldKind::mask) {
-            const ConstImageView mask = plan.transform->mask(value, OpRange::prepared, {}, scratch.fields, clock);
-            require_image_size(plan.field, scratch.fields.input, scratch.image);
+            const ConstImageView mask =
+                plan.transform->mask(value, scratch.image, OpRange::prepared, {}, scratch.fields, clock);
             keep_pixels(mask, value);
         } else if (plan.field.kind == FieldKind::boxes) {
             plan.transform->boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, OpRange::prepared, {});
@@ -237,8 +230,7 @@ void Loader::write_field(const FieldPlan& plan, const FieldValue& value, const R
             }
             return;
         case FieldKind::mask: {
-            const ConstImageView mask = transform.mask(value, range, key, scratch.fields, clock);
-            require_image_size(plan.field, scratch.fields.input, scratch.image);
+            const ConstImageView mask = transform.mask(value, scratch.image, range, key, scratch.fields, clock);
             require_size(slot, mask.channels, {mask.height, mask.width});
             auto* to = reinterpret_cast<std::uint8_t*>(place.batch.item(plan.at, place.item).data());
             copy_pixels(mask, {to, mask.height, mask.width, 1, mask.width});
