@@ -114,21 +114,24 @@ void Loader::find_shapes_of(std::int64_t index) {
     const RngKey key{.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)};
     WorkerScratch& scratch = own_scratch_;
     const auto augmented = [&](const Transform& transform, const FieldValue& image, TransformScratch& to) {
-        return transform.augment(transform.prepare(image, to, clock), key, to);
+        const ConstImageView prepared = transform.prepare(image, to, clock);
+        scratch.image = to.input;
+        return transform.augment(prepared, key, to);
     };
     if (has_image_) {
         place_ = slot_of(augmented(transform_, scratch.sample, scratch.transform), options_.size);
         transform_.require_channels(place_.channels);
     }
+    const ImageSize image = scratch.image;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
         FieldPlan& plan = plans_[i];
         if (plan.field.kind == FieldKind::image) {
             plan.slot = slot_of(augmented(*plan.transform, scratch.sample.field(i), scratch.fields), std::nullopt);
             plan.transform->require_channels(plan.slot.channels);
         } else if (plan.field.kind == FieldKind::mask) {
-            plan.slot = slot_of(plan.transform->mask(scratch.sample.field(i), scratch.transform.input, OpRange::all,
-                                                     key, scratch.fields, clock),
-                                std::nullopt);
+            plan.slot =
+                slot_of(plan.transform->mask(scratch.sample.field(i), image, OpRange::all, key, scratch.fields, clock),
+                        std::nullopt);
         }
     }
 }
