@@ -294,11 +294,13 @@ std::string first_file(const std::string& folder) {
 std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options) {
     return with_checked_maps([&] {
         const Format* format = format_of(data);
-        if (format == nullptr) {
+        const bool paired = names_paired_folders(data, options.fields);
+        if (format == nullptr && !paired) {
             refuse(data);
         }
-        std::unique_ptr<Dataset> dataset =
-            with_memory_place(shown_name(data), [&] { return format->open(data, split, options); });
+        std::unique_ptr<Dataset> dataset = with_memory_place(shown_name(data), [&] {
+            return paired ? open_as<PairedFolder>(data, split, options) : format->open(data, split, options);
+        });
         if (dataset->fields().size() < options.fields.more.size()) {  // some formats have fields without being asked
             throw Unsupported({.where = shown_name(data),
                                .expected = "a data set with further fields",

@@ -83,13 +83,15 @@ TEST(PairedFolder, OtherFoldersAndSecondImages) {
     put(dir / "photos/1.jpg");
     put(dir / "night/1.webp", "night");
     put(dir / "depth/1.png", "depth");
-    const PairedFolder dataset(dir.path().string(), Split::train,
-                               {.image = "photos",
-                                .label = {},
-                                .more = {{.name = "night", .kind = FieldKind::image}, {.name = "d", .from = "depth"}}});
-    EXPECT_EQ(describe_fields(dataset.fields()), "night image, d mask");
+    const FieldNames fields{
+        .image = "photos",
+        .label = {},
+        .more = {{.name = "night", .kind = FieldKind::image}, {.name = "d", .from = "depth"}}};
+    const auto dataset = open_dataset(dir.path().string(), Split::train, {.fields = fields});
+    EXPECT_EQ(dataset->format(), "paired_folder");
+    EXPECT_EQ(describe_fields(dataset->fields()), "night image, d mask");
     Sample sample;
-    dataset.read(0, sample);
+    dataset->read(0, sample);
     EXPECT_EQ(as_text(sample.fields[0].bytes), "night");
     EXPECT_EQ(as_text(sample.fields[1].bytes), "depth");
 }

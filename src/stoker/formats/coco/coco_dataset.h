@@ -1,8 +1,10 @@
 // Images with boxes, as COCO stores them: annotations/instances_*.json and folders of images.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

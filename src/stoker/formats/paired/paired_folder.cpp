@@ -74,7 +74,7 @@ std::string folder_of(const fs::path& root, const FieldRequest& request, FieldKi
     if (!request.from.empty() || kind == FieldKind::image) {
         return request.source();
     }
-    const std::string found = find_subfolder(root, kMasks);
+    const std::string found = is_folder(root / request.name) ? "" : find_subfolder(root, kMasks);
     return found.empty() ? request.name : found;
 }
 
@@ -87,6 +87,13 @@ std::string folder_of(const fs::path& root, const FieldRequest& request, FieldKi
 
 bool is_paired_folder(const std::string& path) {
     return is_folder(fs::path(path) / kImages) && !find_subfolder(path, kMasks).empty();
+}
+
+bool names_paired_folders(const std::string& path, const FieldNames& fields) {
+    return !fields.image.empty() && !fields.more.empty() && is_folder(fs::path(path) / fields.image) &&
+           std::ranges::all_of(fields.more, [&](const FieldRequest& request) {
+               return is_folder(fs::path(path) / request.source());
+           });
 }
 
 bool paired_folder_has_splits(const std::string& path) {

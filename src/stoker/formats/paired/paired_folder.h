@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,14 +18,17 @@ namespace stoker {
 // True for a folder with the subfolder images and one of masks, annotations and labels.
 bool is_paired_folder(const std::string& path);
 
+// True where `fields` names the subfolders: one of images and one for each further field.
+bool names_paired_folders(const std::string& path, const FieldNames& fields);
+
 // True where images has a subfolder of each split: train or training, and val, validation, test or testing.
 bool paired_folder_has_splits(const std::string& path);
 
 class PairedFolder final : public Dataset {
   public:
     // Lists the folders without opening files. `fields.image` is the folder of images (default: images). Without
-    // `fields.more` there is one field, `mask`. A field's `from` is its folder; the default is masks, annotations or
-    // labels for a mask, and the field's name for an image. Masks are PNG files, whose grey levels or palette indices
+    // `fields.more` there is one field, `mask`. A field's `from` is its folder; the default is the folder of its name,
+    // and for a mask masks, annotations or labels. Masks are PNG files, whose grey levels or palette indices
     // are the classes. Throws DataError where a folder has no such files, or none with an image's name; Unsupported for
     // fields of other kinds.
     PairedFolder(const std::string& path, Split split, const FieldNames& fields = {});

@@ -106,7 +106,7 @@ class NumberColumn final : public TableColumn {
             return *number;
         }
         if (const std::string word = text.size() <= 5 ? lower_case(text) : ""; word == "true" || word == "false") {
-            return word == "true" ? 1 : 0;
+            return static_cast<Number>(word == "true" ? 1 : 0);
         }
         refuse(kFloat ? "a number" : "an integer", text);
     }

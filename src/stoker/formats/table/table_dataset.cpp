@@ -23,7 +23,6 @@ namespace fs = std::filesystem;
 constexpr const char* kTableName = "labels.csv";
 constexpr std::array<std::string_view, 5> kPaths = {"path", "file", "image", "filename", "file_name"};
 constexpr std::array<std::string_view, 3> kLabels = {"label", "class", "target"};
-constexpr const char* kFieldsHint = "name the columns in [data.fields]";
 
 using Header = std::vector<std::string>;
 
@@ -171,8 +170,7 @@ void TableDataset::add_field(const Header& header, const FieldRequest& request) 
     if (*as.kind == FieldKind::tokens || *as.kind == FieldKind::bytes || (has_pixels(*as.kind) && count > 1)) {
         throw Unsupported({.where = where,
                            .expected = "columns of kind value, label or boxes, or one column of paths (image, mask)",
-                           .got = fmt::format("{} of kind {}", count, field_kind_name(*as.kind)),
-                           .hint = kFieldsHint});
+                           .got = fmt::format("{} of kind {}", count, field_kind_name(*as.kind))});
     }
     if (has_pixels(*as.kind)) {
         source.file = file_cells_.size();

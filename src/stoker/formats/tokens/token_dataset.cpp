@@ -26,13 +26,15 @@ bool is_bin(const std::string& path) {
 }
 
 // False for damaged files, too: the reader of arrays says what is wrong with them.
-bool is_flat_npy(const std::string& path) {
+bool is_flat_integers(const std::string& path) {
     if (!lower_case(path).ends_with(".npy")) {
         return false;
     }
     try {
         const MappedFile file{fs::path(path)};
-        return read_npy_header(file.bytes()).shape.size() == 1;
+        const NpyHeader header = read_npy_header(file.bytes());
+        const bool integers = header.descr.size() > 1 && (header.descr[1] == 'u' || header.descr[1] == 'i');
+        return integers && header.shape.size() == 1;
     } catch (const Error&) {
         return false;
     }
@@ -50,7 +52,7 @@ std::string file_of(const std::string& path, Split split) {
 template <typename Token>
 void widen(std::span<const std::byte> bytes, std::span<std::int64_t> tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-        Token token;
+        Token token = 0;
         std::memcpy(&token, bytes.data() + i * sizeof(Token), sizeof(Token));
         tokens[i] = static_cast<std::int64_t>(token);
     }
@@ -88,7 +90,7 @@ bool tokens_have_splits(const std::string& path) {
 }
 
 bool is_token_path(const std::string& path) {
-    return is_folder(path) ? tokens_have_splits(path) : is_file(path) && (is_bin(path) || is_flat_npy(path));
+    return is_folder(path) ? tokens_have_splits(path) : is_file(path) && (is_bin(path) || is_flat_integers(path));
 }
 
 TokenDataset::TokenDataset(const std::string& path, Split split, std::int64_t context, const FieldNames& fields)

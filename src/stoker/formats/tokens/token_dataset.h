@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +16,7 @@
 
 namespace stoker {
 
-// True for x.bin, x.npy of one dimension, and a folder with train.bin and val.bin.
+// True for x.bin, x.npy with one dimension of integers, and a folder with train.bin and val.bin.
 bool is_token_path(const std::string& path);
 
 // True for a folder with train.bin and val.bin.
