@@ -114,6 +114,9 @@ TEST(Coco, FieldsThatAreAskedFor) {
     EXPECT_THROW(CocoDataset((dir / "x.json").string(), Split::train,
                              {.image = {}, .label = {}, .more = {{.name = "labels", .kind = FieldKind::boxes}}}),
                  Unsupported);
+    EXPECT_THROW(CocoDataset((dir / "x.json").string(), Split::train,
+                             {.image = {}, .label = {}, .more = {{.name = "boxes", .kind = FieldKind::value}}}),
+                 Unsupported);
 }
 
 TEST(Coco, FoldersOfImagesAndSplits) {

@@ -83,10 +83,9 @@ TEST(PairedFolder, OtherFoldersAndSecondImages) {
     put(dir / "photos/1.jpg");
     put(dir / "night/1.webp", "night");
     put(dir / "depth/1.png", "depth");
-    const FieldNames fields{
-        .image = "photos",
-        .label = {},
-        .more = {{.name = "night", .kind = FieldKind::image}, {.name = "d", .from = "depth"}}};
+    const FieldNames fields{.image = "photos",
+                            .label = {},
+                            .more = {{.name = "night", .kind = FieldKind::image}, {.name = "d", .from = "depth"}}};
     const auto dataset = open_dataset(dir.path().string(), Split::train, {.fields = fields});
     EXPECT_EQ(dataset->format(), "paired_folder");
     EXPECT_EQ(describe_fields(dataset->fields()), "night image, d mask");

@@ -129,6 +129,11 @@ void CocoDataset::add_field(const FieldRequest& request) {
     const auto at = static_cast<std::size_t>(source);
     FieldRequest as = request;
     as.kind = request.kind.value_or(kKinds[at]);
+    if (source == Source::boxes && as.kind != FieldKind::boxes) {
+        throw Unsupported({.where = fmt::format("{}: {}", path_, request.name),
+                           .expected = "is = \"boxes\", so that they follow the image",
+                           .got = std::string(field_kind_name(*as.kind))});
+    }
     const Shape shape = source == Source::boxes ? Shape{-1, 4} : Shape{-1};
     fields_.push_back(array_field(as, kTypes[at], shape, fmt::format("{}: {}", path_, request.name)));
     sources_.push_back(source);

@@ -91,9 +91,8 @@ bool is_paired_folder(const std::string& path) {
 
 bool names_paired_folders(const std::string& path, const FieldNames& fields) {
     return !fields.image.empty() && !fields.more.empty() && is_folder(fs::path(path) / fields.image) &&
-           std::ranges::all_of(fields.more, [&](const FieldRequest& request) {
-               return is_folder(fs::path(path) / request.source());
-           });
+           std::ranges::all_of(
+               fields.more, [&](const FieldRequest& request) { return is_folder(fs::path(path) / request.source()); });
 }
 
 bool paired_folder_has_splits(const std::string& path) {
