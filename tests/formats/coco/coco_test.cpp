@@ -30,10 +30,13 @@ using testing::TempDir;
 // Image 7 has two boxes, image 9 none, image 3 a crowd; members that are not needed are between them.
 constexpr std::string_view kJson = R"({"info": {"year": 2017, "text": "a \"]}\" \\"}, "licenses": [{"id": 1}],
  "annotations": [
-  {"segmentation": [[1.5, 2, 3, 4]], "area": 8.1, "iscrowd": 0, "image_id": 7, "bbox": [1, 2, 10.5, 20], "category_id": 90, "id": 1},
-  {"segmentation": {"counts": [1, 2], "size": [3, 4]}, "iscrowd": 1, "image_id": 3, "bbox": [0.25, 0, 1, 2], "category_id": 1, "id": 2},
+  {"segmentation": [[1.5, 2, 3, 4]], "area": 8.1, "iscrowd": 0,
+   "image_id": 7, "bbox": [1, 2, 10.5, 20], "category_id": 90, "id": 1},
+  {"segmentation": {"counts": [1, 2], "size": [3, 4]},
+   "iscrowd": 1, "image_id": 3, "bbox": [0.25, 0, 1, 2], "category_id": 1, "id": 2},
   {"id": 3, "bbox": [5, 5, 0, 3], "category_id": 1, "image_id": 7}],
- "images": [{"file_name": "b.jpg", "id": 7, "height": 5}, {"id": 9, "file_name": "sub/\u00e9.jpg"}, {"id": 3, "file_name": "a.jpg"}],
+ "images": [{"file_name": "b.jpg", "id": 7, "height": 5},
+  {"id": 9, "file_name": "sub/\u00e9.jpg"}, {"id": 3, "file_name": "a.jpg"}],
  "categories": [{"supercategory": "x", "id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}]}
 )";
 
