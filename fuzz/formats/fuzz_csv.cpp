@@ -17,7 +17,7 @@ using namespace stoker::fuzz;
 using Rows = std::vector<std::vector<std::string>>;
 
 Rows rows_of(std::string_view text) {
-    CsvReader reader(text);
+    CsvReader reader(text, "x.csv");
     Rows rows;
     for (std::vector<std::string_view> cells; reader.next(cells);) {
         rows.emplace_back(cells.begin(), cells.end());

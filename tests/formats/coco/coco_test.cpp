@@ -159,23 +159,24 @@ TEST(Coco, RefusedFiles) {
     EXPECT_THAT(error_of("{}"),
                 HasSubstr("the arrays images, annotations and categories, got 0 images and 0 categories"));
     EXPECT_THAT(error_of(replaced("\"image_id\": 3", "\"image_id\": 4")),
-                HasSubstr("the image_id of an entry of this file, got 4"));
+                HasSubstr("the image_id of an annotation to be one that the file has, got 4"));
     EXPECT_THAT(error_of(replaced("\"category_id\": 90", "\"category_id\": 9")),
-                HasSubstr("the category_id of an entry of this file, got 9"));
-    EXPECT_THAT(error_of(replaced("\"id\": 9,", "\"id\": 7,")), HasSubstr("images] expected unique ids, got 7 twice"));
+                HasSubstr("the category_id of an annotation to be one that the file has, got 9"));
+    EXPECT_THAT(error_of(replaced("\"id\": 9,", "\"id\": 7,")), HasSubstr("unique ids of images, got 7 twice"));
     EXPECT_THAT(error_of(replaced("\"id\": 1, \"name\"", "\"id\": 90, \"name\"")),
-                HasSubstr("unique ids, got 90 twice"));
+                HasSubstr("unique ids of categories, got 90 twice"));
     EXPECT_THAT(error_of(replaced("10.5, 20]", "10.5]")), HasSubstr("no such bbox"));
     EXPECT_THAT(error_of(replaced("10.5, 20]", "10.5, 20, 1]")), HasSubstr("no such bbox"));
     EXPECT_THAT(error_of(replaced("10.5, 20]", "10.5, -20]")), HasSubstr("no such bbox"));
     EXPECT_THAT(error_of(replaced("10.5, 20]", "10.5, 1e300]")), HasSubstr("no such bbox"));
-    EXPECT_THAT(error_of(replaced("10.5, 20]", "10.5, \"20\"]")), HasSubstr("annotations: bbox"));
+    EXPECT_THAT(error_of(replaced("10.5, 20]", "10.5, \"20\"]")), HasSubstr("\"bbox\" in annotations as COCO has it"));
     EXPECT_THAT(error_of(replaced("\"image_id\": 7, \"bbox\"", "\"bbox\"")), HasSubstr("no image_id"));
-    EXPECT_THAT(error_of(replaced("\"a.jpg\"", "\"../a.jpg\"")), HasSubstr("a file_name within the folder of images"));
+    EXPECT_THAT(error_of(replaced("\"a.jpg\"", "\"../a.jpg\"")),
+                HasSubstr("an image with an id and a file_name within its folder"));
     EXPECT_THAT(error_of(replaced("\"file_name\": \"a.jpg\"", "\"x\": 1")), HasSubstr("a file_name within"));
-    EXPECT_THAT(error_of(replaced("\"person\"", "\"\"")),
-                HasSubstr("categories] expected an id and a name, got no name"));
-    EXPECT_THAT(error_of(replaced("\"id\": 7, \"height\"", "\"id\": \"7\", \"height\"")), HasSubstr("images: id"));
+    EXPECT_THAT(error_of(replaced("\"person\"", "\"\"")), HasSubstr("a category with an id and a name, got no name"));
+    EXPECT_THAT(error_of(replaced("\"id\": 7, \"height\"", "\"id\": \"7\", \"height\"")),
+                HasSubstr("\"id\" in images as COCO has it"));
     for (std::size_t size = 0; size + 2 < kJson.size(); ++size) {
         EXPECT_NE(error_of(kJson.substr(0, size)), "read") << size;
     }

@@ -73,7 +73,7 @@ TEST(PairedFolder, MasksBelongToImagesByTheirNames) {
             FAIL() << "an image without a mask was read";
         } catch (const DataError& error) {
             EXPECT_EQ(error.place().key, "images/lost.jpg");
-            EXPECT_THAT(error.what(), HasSubstr(std::string("mask] expected a file of the same name in ") + masks));
+            EXPECT_THAT(error.what(), HasSubstr(std::string("] expected a file of the same name in ") + masks));
         }
     }
 }

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using Rows = std::vector<std::vector<std::string>>;
 
 Rows rows_of(std::string_view text) {
-    CsvReader reader(text);
+    CsvReader reader(text, "x.csv");
     Rows rows;
     for (std::vector<std::string_view> cells; reader.next(cells);) {
         rows.emplace_back(cells.begin(), cells.end());
@@ -68,7 +68,7 @@ TEST(CsvReader, Quotes) {
 }
 
 TEST(CsvReader, LinesOfRows) {
-    CsvReader reader("a\n\n\"b\nc\"\nd\n");
+    CsvReader reader("a\n\n\"b\nc\"\nd\n", "x.csv");
     std::vector<std::string_view> cells;
     std::vector<std::int64_t> lines;
     while (reader.next(cells)) {
@@ -78,10 +78,10 @@ TEST(CsvReader, LinesOfRows) {
 }
 
 TEST(CsvReader, ErrorsNameTheLine) {
-    EXPECT_THAT(error_of("a\n\"b"), HasSubstr("[line 2] expected a closing quote, got the end of the file"));
-    EXPECT_THAT(error_of("a\n\"b\"\"\n"), HasSubstr("[line 2] expected a closing quote"));
+    EXPECT_THAT(error_of("a\n\"b"), HasSubstr("[x.csv:2] expected a closing quote, got the end of the file"));
+    EXPECT_THAT(error_of("a\n\"b\"\"\n"), HasSubstr("[x.csv:2] expected a closing quote"));
     EXPECT_THAT(error_of("a\n\"b\nc\" d\n"),
-                HasSubstr("[line 3] expected a comma or the end of the line behind a closing quote, got \" \""));
+                HasSubstr("[x.csv:3] expected a comma or the end of the line behind a closing quote, got \" \""));
     EXPECT_THAT(error_of("\xff\xfe"
                          "a\0"sv),
                 HasSubstr("expected text in UTF-8, got UTF-16"));

@@ -174,25 +174,28 @@ TEST(TableDataset, BadSamplesNameFileAndLine) {
         {.image = {}, .label = {}, .more = {{.name = "age"}, {.name = "mask", .kind = FieldKind::mask}}});
     EXPECT_EQ(read_error(dataset, 0), "read");
     EXPECT_EQ(read_error(dataset, 7), "read");
-    EXPECT_THAT(read_error(dataset, 1), AllOf(HasSubstr("labels.csv"), HasSubstr("gone.png"), HasSubstr("line 4, path"),
-                                              HasSubstr("no file of that name"), Not(HasSubstr("\n"))));
-    EXPECT_THAT(read_error(dataset, 2), HasSubstr("line 5, label] expected a class, got an empty cell"));
+    EXPECT_THAT(read_error(dataset, 1),
+                AllOf(HasSubstr("labels.csv"), HasSubstr("gone.png"),
+                      HasSubstr("labels.csv:4: gone.png] expected a readable file for the image"),
+                      HasSubstr("no file of that name"), Not(HasSubstr("\n"))));
+    EXPECT_THAT(read_error(dataset, 2),
+                HasSubstr("labels.csv:5: 2.png] expected a class for the label, got an empty cell"));
     EXPECT_EQ(dataset.label(2), -1);
-    EXPECT_THAT(read_error(dataset, 3), HasSubstr("line 6, age] expected a number, got an empty cell"));
-    EXPECT_THAT(read_error(dataset, 4), HasSubstr("line 7, age] expected a number"));
-    EXPECT_THAT(read_error(dataset, 5), AllOf(HasSubstr("line 8, mask"), HasSubstr("gone.png")));
-    EXPECT_THAT(read_error(dataset, 6), HasSubstr("line 9, path"));
+    EXPECT_THAT(read_error(dataset, 3), HasSubstr("labels.csv:6: 2.png] expected a number for age, got an empty cell"));
+    EXPECT_THAT(read_error(dataset, 4), HasSubstr("labels.csv:7: 2.png] expected a number for age"));
+    EXPECT_THAT(read_error(dataset, 5), HasSubstr("labels.csv:8: gone.png] expected a readable file for mask"));
+    EXPECT_THAT(read_error(dataset, 6), HasSubstr("labels.csv:9] expected a name for the image, got none"));
     EXPECT_THROW(dataset.key(8), InvalidArgument);
 }
 
 TEST(TableDataset, RefusesPathsThatLeaveTheFolder) {
     for (const char* path : {"../a.png", "/etc/passwd", "a/../../b.png", "..", "a/.."}) {
         EXPECT_THAT(error_of(fmt::format("path,label\nok.png,1\n{},2\n", path)),
-                    HasSubstr("line 3] expected a path within the table's folder, got"))
+                    HasSubstr("labels.csv:3] expected a path within the table's folder for the image, got"))
             << path;
         EXPECT_THAT(error_of(fmt::format("path,mask\nok.png,{}\n", path),
                              {.image = {}, .label = {}, .more = {{.name = "mask", .kind = FieldKind::mask}}}),
-                    HasSubstr("line 2] expected a path within"));
+                    HasSubstr("labels.csv:2] expected a path within"));
     }
     EXPECT_THAT(error_of(std::string("path\na\0b.png\n", 13)), HasSubstr("within the table's folder"));
     EXPECT_EQ(error_of("path\n..a/b..png\n"), "opened");
@@ -202,25 +205,29 @@ TEST(TableDataset, RefusedTables) {
     const FieldNames age{.image = {}, .label = {}, .more = {{.name = "age"}}};
     EXPECT_THAT(error_of(""), HasSubstr("expected a header and a row for each image, got an empty file"));
     EXPECT_THAT(error_of("path,label\n"), HasSubstr("got the header alone"));
-    EXPECT_THAT(error_of("path;label\na.png;1\n"), HasSubstr("line 1] expected columns separated by commas"));
+    EXPECT_THAT(error_of("path;label\na.png;1\n"), HasSubstr("labels.csv:1] expected columns separated by commas"));
     EXPECT_THAT(error_of("path,label\na.png,1\nb.png\n"),
-                HasSubstr("line 3] expected 2 cells, as in the header, got 1"));
-    EXPECT_THAT(error_of("path,label\na.png,1,\n"), HasSubstr("line 2] expected 2 cells, as in the header, got 3"));
+                HasSubstr("labels.csv:3] expected 2 cells, as in the header, got 1"));
+    EXPECT_THAT(error_of("path,label\na.png,1,\n"),
+                HasSubstr("labels.csv:2] expected 2 cells, as in the header, got 3"));
     EXPECT_THAT(error_of("path,label\na.png,1\n", age),
                 HasSubstr("expected one column named age, got columns path, label"));
     EXPECT_THAT(error_of("path,age,age\na.png,1,2\n", age),
                 HasSubstr("one column named age, got 2 columns of this name"));
-    EXPECT_THAT(error_of("path,age\na.png,1\nb.png,old\n", age), HasSubstr("line 3] expected a number, got \"old\""));
-    EXPECT_THAT(error_of("path,age\na.png,1e39\n", age), HasSubstr("line 2] expected a number, got \"1e39\""));
-    EXPECT_THAT(error_of("path,age\na.png,inf\n", age), HasSubstr("line 2] expected a number, got \"inf\""));
+    EXPECT_THAT(error_of("path,age\na.png,1\nb.png,old\n", age),
+                HasSubstr("labels.csv:3] expected a number for age, got \"old\""));
+    EXPECT_THAT(error_of("path,age\na.png,1e39\n", age),
+                HasSubstr("labels.csv:2] expected a number for age, got \"1e39\""));
+    EXPECT_THAT(error_of("path,age\na.png,inf\n", age),
+                HasSubstr("labels.csv:2] expected a number for age, got \"inf\""));
     EXPECT_THAT(error_of("path,label\na.png,0.5\nb.png,1\n"), HasSubstr("class indices as integers, got \"0.5\""));
     EXPECT_THAT(error_of("path,label\na.png,-2\n"),
                 HasSubstr("class indices from 0 on, or -1 for no label, got \"-2\""));
-    EXPECT_THAT(error_of("path,label\na.png,\xe9t\xe9\n"), HasSubstr("line 2] expected a class name in UTF-8"));
-    EXPECT_THAT(error_of("path,\xe9\na.png,1\n"), HasSubstr("line 1] expected column names in UTF-8"));
+    EXPECT_THAT(error_of("path,label\na.png,\xe9t\xe9\n"), HasSubstr("labels.csv:2] expected a class name in UTF-8"));
+    EXPECT_THAT(error_of("path,\xe9\na.png,1\n"), HasSubstr("labels.csv:1] expected column names in UTF-8"));
     EXPECT_THAT(error_of("path,a,b\na.png,1,2.5\n",
                          {.image = {}, .label = {}, .more = {{.name = "ab", .from = "a,b", .kind = FieldKind::label}}}),
-                HasSubstr("line 2] expected an integer, got \"2.5\""));
+                HasSubstr("labels.csv:2] expected an integer for ab, got \"2.5\""));
     EXPECT_THAT(error_of("path,a,b\na.png,1,2\n",
                          {.image = {}, .label = {}, .more = {{.name = "m", .from = "a,b", .kind = FieldKind::mask}}}),
                 HasSubstr("one column of paths"));

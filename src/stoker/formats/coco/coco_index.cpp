@@ -39,10 +39,9 @@ struct Annotation {
     CocoBox box;
 };
 
-[[noreturn]] void refuse(std::string where, std::string expected, std::string got,
-                         std::optional<std::int64_t> offset = std::nullopt) {
+[[noreturn]] void refuse(std::string expected, std::string got, std::optional<std::int64_t> offset = std::nullopt) {
     throw DataError({.path = {}, .offset = offset},
-                    {.where = std::move(where), .expected = std::move(expected), .got = std::move(got)});
+                    {.where = "coco", .expected = std::move(expected), .got = std::move(got)});
 }
 
 // One element of an array, as simdjson wants it: followed by bytes that may be read.
@@ -52,7 +51,7 @@ class ElementParser {
     template <typename Member>
     void read(const JsonElement& element, const Member& member) {
         const auto fail = [&](const char* got) {
-            refuse(std::string(element.key), "objects of JSON", got, static_cast<std::int64_t>(element.offset));
+            refuse(fmt::format("a JSON object in {}", element.key), got, static_cast<std::int64_t>(element.offset));
         };
         const std::size_t size = element.text.size();
         if (size > kMaxElement) {
@@ -82,9 +81,8 @@ class ElementParser {
                 error = member(key, field.value());
             }
             if (error != simdjson::SUCCESS) {
-                refuse(key.empty() ? std::string(element.key) : fmt::format("{}: {}", element.key, key.substr(0, 40)),
-                       "a member of COCO's format", simdjson::error_message(error),
-                       static_cast<std::int64_t>(element.offset));
+                refuse(fmt::format("\"{}\" in {} as COCO has it", key.substr(0, 40), element.key),
+                       simdjson::error_message(error), static_cast<std::int64_t>(element.offset));
             }
         }
     }
@@ -153,7 +151,7 @@ class CocoReader {
 
     CocoIndex finish() {
         if (images_.empty() || categories_.empty()) {
-            refuse("coco", "an object with the arrays images, annotations and categories",
+            refuse("an object with the arrays images, annotations and categories",
                    fmt::format("{} images and {} categories", images_.size(), categories_.size()));
         }
         sort_by_id(images_, "images");
@@ -191,7 +189,7 @@ class CocoReader {
             return key == "file_name" ? read_name(value, image.file) : simdjson::SUCCESS;
         });
         if (!has_id || !stays_within_folder(image.file)) {
-            refuse("images", "an id and a file_name within the folder of images",
+            refuse("an image with an id and a file_name within its folder",
                    has_id ? fmt::format("{:?}", std::string_view(image.file).substr(0, 200)) : "no id",
                    static_cast<std::int64_t>(element.offset));
         }
@@ -209,7 +207,7 @@ class CocoReader {
             return key == "name" ? read_name(value, category.name) : simdjson::SUCCESS;
         });
         if (!has_id || category.name.empty()) {
-            refuse("categories", "an id and a name", has_id ? "no name" : "no id",
+            refuse("a category with an id and a name", has_id ? "no name" : "no id",
                    static_cast<std::int64_t>(element.offset));
         }
         push_checked(categories_, std::move(category));
@@ -235,7 +233,7 @@ class CocoReader {
             return key == "iscrowd" ? read_crowd(value, annotation.box.crowd) : simdjson::SUCCESS;
         });
         if (!has_image || !has_category || !has_box) {
-            refuse("annotations", "image_id, category_id and a bbox of x, y, width and height",
+            refuse("an annotation with image_id, category_id and a bbox of x, y, width and height",
                    !has_image      ? "no image_id"
                    : !has_category ? "no category_id"
                                    : "no such bbox",
@@ -249,7 +247,7 @@ class CocoReader {
         std::ranges::sort(items, {}, &Item::id);
         const auto twice = std::ranges::adjacent_find(items, {}, &Item::id);
         if (twice != items.end()) {
-            refuse(where, "unique ids", fmt::format("{} twice", twice->id));
+            refuse(fmt::format("unique ids of {}", where), fmt::format("{} twice", twice->id));
         }
     }
 
@@ -258,7 +256,7 @@ class CocoReader {
     static std::int64_t position(const std::vector<Item>& items, std::int64_t id, const char* member) {
         const auto found = std::ranges::lower_bound(items, id, {}, &Item::id);
         if (found == items.end() || found->id != id) {
-            refuse("annotations", fmt::format("the {} of an entry of this file", member), fmt::to_string(id));
+            refuse(fmt::format("the {} of an annotation to be one that the file has", member), fmt::to_string(id));
         }
         return found - items.begin();
     }

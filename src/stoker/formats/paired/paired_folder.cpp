@@ -78,9 +78,9 @@ std::string folder_of(const fs::path& root, const FieldRequest& request, FieldKi
     return found.empty() ? request.name : found;
 }
 
-[[noreturn]] void refuse(const fs::path& path, std::string where, std::string expected, std::string got) {
+[[noreturn]] void refuse(const fs::path& path, std::string expected, std::string got) {
     throw DataError({.path = path.string()},
-                    {.where = std::move(where), .expected = std::move(expected), .got = std::move(got)});
+                    {.where = "paired_folder", .expected = std::move(expected), .got = std::move(got)});
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ PairedFolder::PairedFolder(const std::string& path, Split split, const FieldName
     }
     advice_ = left_out.text();
     if (size() == 0) {
-        refuse(root, images_, "images", "none");
+        refuse(root / images_, "images", "none");
     }
     for (const FieldRequest& request :
          fields.more.empty() ? std::vector<FieldRequest>{{.name = "mask"}} : fields.more) {
@@ -151,7 +151,7 @@ void PairedFolder::add_folder(std::size_t column, Split split) {
         }
     }
     if (missing == size()) {
-        refuse(root, folder,
+        refuse(root / folder,
                mask ? fmt::format("a .png file for each image, such as {}/{}.png", folder, without_ending(example))
                     : fmt::format("an image for each image, such as {}/{}", folder, example),
                fmt::format("{}, and none with an image's name", pluralize(std::ssize(found), "file")));

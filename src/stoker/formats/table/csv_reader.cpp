@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "stoker/base/error.h"
 
@@ -16,20 +17,20 @@ bool is_line_end(char c) {
     return c == '\n' || c == '\r';
 }
 
-[[noreturn]] void refuse(std::int64_t line, std::string expected, std::string got) {
-    throw DataError({},
-                    {.where = fmt::format("line {}", line), .expected = std::move(expected), .got = std::move(got)});
-}
-
 }  // namespace
 
-CsvReader::CsvReader(std::string_view text) : text_(text) {
+CsvReader::CsvReader(std::string_view text, std::string path) : text_(text), path_(std::move(path)) {
     if (text.starts_with("\xff\xfe"sv) || text.starts_with("\xfe\xff"sv)) {
         refuse(1, "text in UTF-8", "UTF-16");
     }
     if (text.starts_with("\xef\xbb\xbf"sv)) {
         text_.remove_prefix(3);
     }
+}
+
+void CsvReader::refuse(std::int64_t line, std::string expected, std::string got, std::string hint) const {
+    throw DataError({.path = fmt::format("{}:{}", path_, line)},
+                    {.where = "csv", .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
 }
 
 bool CsvReader::next(std::vector<std::string_view>& cells) {

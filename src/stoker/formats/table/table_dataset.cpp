@@ -21,15 +21,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTableName = "labels.csv";
+constexpr std::string_view kImage = "the image";
+constexpr std::string_view kLabel = "the label";
 constexpr std::array<std::string_view, 5> kPaths = {"path", "file", "image", "filename", "file_name"};
 constexpr std::array<std::string_view, 3> kLabels = {"label", "class", "target"};
 
 using Header = std::vector<std::string>;
 
-[[noreturn]] void refuse(std::string where, std::string expected, std::string got, std::string hint = "") {
-    throw DataError(
-        {},
-        {.where = std::move(where), .expected = std::move(expected), .got = std::move(got), .hint = std::move(hint)});
+[[noreturn]] void refuse(std::string expected, std::string got) {
+    throw DataError({}, {.where = "table", .expected = std::move(expected), .got = std::move(got)});
 }
 
 std::string describe(const Header& header) {
@@ -41,18 +41,18 @@ std::string describe(const Header& header) {
 Header read_header(CsvReader& reader) {
     std::vector<std::string_view> cells;
     if (!reader.next(cells)) {
-        refuse("line 1", "a header and a row for each image", "an empty file");
+        refuse("a header and a row for each image", "an empty file");
     }
     Header header;
     for (const std::string_view cell : cells) {
         if (!is_utf8(cell)) {
-            refuse("line 1", "column names in UTF-8", "other bytes", "save the table as UTF-8");
+            reader.refuse(1, "column names in UTF-8", "other bytes", "save the table as UTF-8");
         }
         const std::size_t begin = std::min(cell.find_first_not_of(" \t"), cell.size());
         header.emplace_back(cell.substr(begin, cell.find_last_not_of(" \t") + 1 - begin));
     }
     if (header.size() == 1 && header.front().find_first_of(";\t") != std::string::npos) {
-        refuse("line 1", "columns separated by commas", fmt::format("\"{}\"", header.front().substr(0, 80)));
+        reader.refuse(1, "columns separated by commas", fmt::format("\"{}\"", header.front().substr(0, 80)));
     }
     return header;
 }
@@ -61,7 +61,7 @@ Header read_header(CsvReader& reader) {
 std::size_t find_column(const Header& header, std::string_view name) {
     const auto found = std::ranges::count(header, name);
     if (found != 1) {
-        refuse("line 1", fmt::format("one column named {}", name),
+        refuse(fmt::format("one column named {}", name),
                found == 0 ? describe(header) : fmt::format("{} columns of this name", found));
     }
     return static_cast<std::size_t>(std::ranges::find(header, name) - header.begin());
@@ -99,6 +99,11 @@ std::vector<std::size_t> find_columns(const Header& header, std::string_view fro
     }
 }
 
+// What was expected for the image, the label or a field.
+std::string for_part(const DataError& error, std::string_view part) {
+    return fmt::format("{} for {}", error.info().expected, part);
+}
+
 std::string table_of(const std::string& path) {
     return is_folder(path) ? (fs::path(path) / kTableName).string() : path;
 }
@@ -112,27 +117,27 @@ bool is_table_path(const std::string& path) {
 TableDataset::TableDataset(const std::string& path, const FieldNames& fields) : path_(table_of(path)) {
     const MappedFile file{fs::path(path_)};
     with_place({.path = path_}, [&] {
-        CsvReader reader(as_text(file.bytes()));
+        CsvReader reader(as_text(file.bytes()), path_);
         const Header header = read_header(reader);
         choose_columns(header, fields);
         const fs::path folder = fs::path(path_).parent_path();
-        files_ = std::make_unique<SampleFiles>(folder.empty() ? "." : folder, file_cells_.size());
+        files_ = std::make_unique<SampleFiles>(folder.empty() ? "." : folder, file_columns_);
         std::vector<std::string_view> cells;
         while (reader.next(cells)) {
             if (cells.size() != header.size()) {
-                refuse(fmt::format("line {}", reader.line()), fmt::format("{} cells, as in the header", header.size()),
-                       fmt::format("{}", cells.size()));
+                reader.refuse(reader.line(), fmt::format("{} cells, as in the header", header.size()),
+                              fmt::format("{}", cells.size()));
             }
+            std::string_view part;
             try {
-                add_row(cells);
+                add_row(cells, part);
             } catch (const DataError& error) {
-                refuse(fmt::format("line {}", reader.line()), error.info().expected, error.info().got,
-                       error.info().hint);
+                reader.refuse(reader.line(), for_part(error, part), error.info().got);
             }
             push_checked(lines_, reader.line());
         }
         if (lines_.empty()) {
-            refuse("line 1", "a row for each image", "the header alone");
+            refuse("a row for each image", "the header alone");
         }
         labels_.finish();
         for (const Source& source : sources_) {
@@ -152,7 +157,6 @@ void TableDataset::choose_columns(const Header& header, const FieldNames& names)
         const auto first = static_cast<std::size_t>(named == header.end() ? 0 : named - header.begin());
         image_ = find_usual(header, kPaths, {}).value_or(first);  // pandas writes the row's number under an empty name
     }
-    file_cells_ = {image_};
     std::vector<std::size_t> taken = {image_};
     for (const FieldRequest& request : names.more) {
         add_field(header, request);
@@ -173,8 +177,7 @@ void TableDataset::add_field(const Header& header, const FieldRequest& request) 
                            .got = fmt::format("{} of kind {}", count, field_kind_name(*as.kind))});
     }
     if (has_pixels(*as.kind)) {
-        source.file = file_cells_.size();
-        file_cells_.push_back(source.cells.front());
+        source.file = file_columns_++;
         fields_.push_back({.name = request.name, .kind = *as.kind, .dtype = DType::uint8});
     } else {
         if (*as.kind == FieldKind::label && count == 1) {
@@ -188,24 +191,30 @@ void TableDataset::add_field(const Header& header, const FieldRequest& request) 
     sources_.push_back(std::move(source));
 }
 
-void TableDataset::add_row(std::span<const std::string_view> cells) {
-    for (std::size_t column = 0; column < file_cells_.size(); ++column) {
-        const std::string_view name = cells[file_cells_[column]];
-        if (!name.empty() && !stays_within_folder(name)) {
-            refuse("", "a path within the table's folder", fmt::format("\"{}\"", name.substr(0, 200)));
-        }
-        files_->add(column, name);
+void TableDataset::add_file(std::size_t column, std::string_view name) {
+    if (!name.empty() && !stays_within_folder(name)) {
+        refuse("a path within the table's folder", fmt::format("\"{}\"", name.substr(0, 200)));
     }
+    files_->add(column, name);
+}
+
+void TableDataset::add_row(std::span<const std::string_view> cells, std::string_view& part) {
+    part = kImage;
+    add_file(0, cells[image_]);
     if (label_) {
+        part = kLabel;
         labels_.add(cells.subspan(*label_, 1));
     }
-    std::vector<std::string_view> chosen;
-    for (const Source& source : sources_) {
-        if (source.values != nullptr) {
-            chosen.clear();
-            std::ranges::transform(source.cells, std::back_inserter(chosen), [&](std::size_t at) { return cells[at]; });
-            source.values->add(chosen);
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+        const Source& source = sources_[i];
+        part = fields_[i].name;
+        if (source.values == nullptr) {
+            add_file(source.file, cells[source.cells.front()]);
+            continue;
         }
+        chosen_.clear();
+        std::ranges::transform(source.cells, std::back_inserter(chosen_), [&](std::size_t at) { return cells[at]; });
+        source.values->add(chosen_);
     }
 }
 
@@ -225,16 +234,16 @@ std::span<const std::string> TableDataset::classes() const {
 
 void TableDataset::read(std::int64_t index, Sample& sample) const {
     check_index(index);
-    std::string_view column = "path";
+    std::string_view part = kImage;
     try {
         files_->read(0, index, sample);
         sample.label = -1;
         if (label_) {
-            column = "label";
+            part = kLabel;
             sample.label = labels_.require(index);
         }
         for (std::size_t i = 0; i < fields_.size(); ++i) {
-            column = fields_[i].name;
+            part = fields_[i].name;
             if (sources_[i].values != nullptr) {
                 sources_[i].values->read(index, sample.field(i));
             } else {
@@ -242,11 +251,10 @@ void TableDataset::read(std::int64_t index, Sample& sample) const {
             }
         }
     } catch (const DataError& error) {
-        const auto line = lines_[static_cast<std::size_t>(index)];
-        throw DataError({.path = path_, .key = error.place().key.empty() ? key(index) : error.place().key},
-                        {.where = fmt::format("line {}, {}", line, column),
-                         .expected = error.info().expected,
-                         .got = error.info().got});
+        const std::string& file = error.place().key;
+        throw DataError({.path = fmt::format("{}:{}", path_, lines_[static_cast<std::size_t>(index)]),
+                         .key = file.empty() ? key(index) : file},
+                        {.where = "table", .expected = for_part(error, part), .got = error.info().got});
     }
 }
 

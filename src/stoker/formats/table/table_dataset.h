@@ -56,17 +56,20 @@ class TableDataset final : public Dataset {
 
     void choose_columns(const std::vector<std::string>& header, const FieldNames& names);
     void add_field(const std::vector<std::string>& header, const FieldRequest& request);
-    void add_row(std::span<const std::string_view> cells);
+    // `part` is what the row gives a value to: for messages.
+    void add_row(std::span<const std::string_view> cells, std::string_view& part);
+    void add_file(std::size_t column, std::string_view name);
 
     std::string path_;       // of the table
     std::size_t image_ = 0;  // position of the path in a row
     std::unique_ptr<SampleFiles> files_;
-    std::vector<std::size_t> file_cells_;  // position of each column of files_
-    std::vector<std::int64_t> lines_;      // of each row
-    std::optional<std::size_t> label_;     // position of the class in a row
+    std::size_t file_columns_ = 1;      // of files_: the first has the images
+    std::vector<std::int64_t> lines_;   // of each row
+    std::optional<std::size_t> label_;  // position of the class in a row
     ClassColumn labels_;
     std::vector<Field> fields_;
-    std::vector<Source> sources_;  // of fields_
+    std::vector<Source> sources_;           // of fields_
+    std::vector<std::string_view> chosen_;  // scratch of add_row
 };
 
 }  // namespace stoker
