@@ -106,8 +106,7 @@ TEST(TokenDataset, ElementTypes) {
     EXPECT_EQ(npy_window("<i8", packed<std::int64_t>(wide)), wide);
     for (const auto& [descr, size] : {std::pair{"<f4", 4}, {">u2", 2}, {"<i2", 2}, {"<u8", 8}, {"|b1", 1}}) {
         write_file(dir / "a.npy", npy(descr, "(5,)", std::string(static_cast<std::size_t>(5 * size), '\0')));
-        EXPECT_THAT(error_of<Unsupported>((dir / "a.npy").string(), 4), HasSubstr("uint16, uint32, int32 or int64"))
-            << descr;
+        EXPECT_THROW(TokenDataset((dir / "a.npy").string(), Split::train, 4), Unsupported) << descr;
     }
     write_file(dir / "a.npy", npy("<i4", "(5,)", packed<std::int32_t>({0, 1, -1, 7, 9})));
     const auto negative = open_dataset((dir / "a.npy").string(), Split::train, {.context = 2});
