@@ -1,6 +1,7 @@
 // Options of the commands that take a data set: --image-field, --label-field, --memory and --test.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -37,13 +38,14 @@ inline void add_memory_option(CLI::App& app) {
 
 // Opens the test split (--test) or the training split of `data`. Throws InvalidArgument if the test split is requested
 // of data without one, and what open_dataset throws.
-inline std::unique_ptr<Dataset> open_split(const std::string& data, bool test, const FieldNames& fields = {}) {
+inline std::unique_ptr<Dataset> open_split(const std::string& data, bool test, const FieldNames& fields = {},
+                                           std::int64_t context = 0) {
     if (test && !has_splits(data)) {
         throw InvalidArgument({.where = "--test",
                                .expected = "a data set with a test split, such as a folder of IDX files",
                                .got = data});
     }
-    return open_dataset(data, test ? Split::test : Split::train, {.fields = fields});
+    return open_dataset(data, test ? Split::test : Split::train, {.fields = fields, .context = context});
 }
 
 }  // namespace stoker::cli

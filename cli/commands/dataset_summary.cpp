@@ -22,6 +22,7 @@ struct Reader {
     Sample sample;
     Transform transform;  // without ops: only checks and decodes
     TransformScratch scratch;
+    Image field;  // a second image or a mask
 };
 
 void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
@@ -30,6 +31,18 @@ void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
         const auto at = static_cast<std::size_t>(label);
         per_class.resize(std::max(per_class.size(), at + 1));
         ++per_class[at];
+    }
+}
+
+// Decodes the further images and the masks of the sample that was read.
+void decode_fields(const Dataset& dataset, Reader& reader) {
+    for (std::size_t i = 0; i < dataset.fields().size(); ++i) {
+        const FieldKind kind = dataset.fields()[i].kind;
+        const FieldValue& value = reader.sample.field(i);
+        if (has_pixels(kind) && value.encoded) {
+            ImageSink sink(reader.field);
+            reader.scratch.decoder.decode(value.bytes, sink, {.indices = kind == FieldKind::mask});
+        }
     }
 }
 
@@ -44,6 +57,12 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
     found.unlabelled += sample.label < 0;
     if (stk == nullptr) {  // its labels are counted from the index
         count_label(sample.label, found.per_class);
+    }
+    if (verify) {
+        decode_fields(dataset, reader);
+    }
+    if (!dataset.has_image()) {
+        return;
     }
     if (sample.encoded) {
         const std::optional<Codec> codec = sniff_codec(sample.bytes);

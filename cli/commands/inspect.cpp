@@ -20,6 +20,7 @@ namespace {
 struct Options {
     std::string data;
     FieldNames fields;
+    std::int64_t context = 0;
     bool verify = false;
     bool test = false;
     bool json = false;
@@ -59,9 +60,22 @@ nlohmann::ordered_json fields_json(const Dataset& dataset, const DatasetSummary&
         image["height"] = {found.height.low, found.height.high};
         image["width"] = {found.width.low, found.width.high};
     }
-    nlohmann::ordered_json fields = {{"image", image}};
+    nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+    if (dataset.has_image()) {
+        fields["image"] = image;
+    }
     if (!found.per_class.empty()) {
         fields["label"] = {{"dtype", "int64"}, {"shape", nlohmann::ordered_json::array()}};
+    }
+    for (const Field& field : dataset.fields()) {
+        nlohmann::ordered_json shape = nlohmann::ordered_json::array();
+        for (const std::int64_t length : field.shape) {
+            shape.push_back(length < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(length));
+        }
+        fields[field.name] = {{"kind", field_kind_name(field.kind)}, {"dtype", dtype_name(field.dtype)}};
+        if (!has_pixels(field.kind)) {
+            fields[field.name]["shape"] = shape;
+        }
     }
     add_stk_fields(dataset, fields);
     return fields;
@@ -142,7 +156,12 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const std:
     print_stdout("  format    {}\n", dataset.format());
     print_stdout("  samples   {} {}\n", with_commas(static_cast<double>(dataset.size())), classes_text(dataset, found));
     print_stdout("  bytes     {}\n", byte_text(dataset.bytes()));
-    print_stdout("  codecs    {}{}\n", fmt::join(codecs, ", "), found.codecs_counted == dataset.size() ? "" : of);
+    if (dataset.has_image()) {
+        print_stdout("  codecs    {}{}\n", fmt::join(codecs, ", "), found.codecs_counted == dataset.size() ? "" : of);
+    }
+    if (!dataset.fields().empty()) {
+        print_stdout("  fields    {}\n", describe_fields(dataset.fields()));
+    }
     if (found.height.high >= found.height.low) {
         print_stdout("  height    {} pixels{}\n", text(found.height), of);
         print_stdout("  width     {} pixels{}\n", text(found.width), of);
@@ -180,7 +199,7 @@ void print_bad(const DatasetSummary& found) {
 }
 
 int run(const Options& options) {
-    const auto dataset = open_split(options.data, options.test, options.fields);
+    const auto dataset = open_split(options.data, options.test, options.fields, options.context);
     ProgressBar progress;
     const auto start = std::chrono::steady_clock::now();
     const DatasetSummary found = summarize(*dataset, options.verify, progress);
@@ -212,6 +231,8 @@ Command add_inspect(CLI::App& app) {
     app.add_option("data", options->data, "a data set as in recipes: a folder, synth:digits, ...")->required();
     add_field_options(app, options->fields);
     add_memory_option(app);
+    app.add_option("--context", options->context, "tokens in a sample of a token stream, as data.context of a recipe")
+        ->type_name("N");
     app.add_flag("--verify", options->verify,
                  "decode every sample and list the bad ones; exit status 1 if there are any");
     app.add_flag("--test", options->test, "use the test split instead of the training split");

@@ -35,7 +35,7 @@ struct Choice {
                 std::to_integer<std::uint32_t>(bytes[2 * i]) << 8 | std::to_integer<std::uint32_t>(bytes[2 * i + 1]);
         }
         const auto flags = std::to_integer<unsigned>(bytes[8]);
-        options = {.exif = (flags & 1) != 0, .first_frame = (flags & 8) != 0};
+        options = {.exif = (flags & 1) != 0, .first_frame = (flags & 8) != 0, .indices = (flags & 16) != 0};
         mend = (flags & 2) != 0;
         shrink = (flags & 4) != 0;
     }

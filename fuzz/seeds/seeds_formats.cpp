@@ -107,13 +107,35 @@ std::vector<std::string> stks() {
     return files;
 }
 
+std::vector<std::string> csvs() {
+    return {"path,label\na.png,cat\nb/c.png,dog\n",
+            "\xef\xbb\xbf"
+            "file,class,age\r\n\"a,\"\"1\"\".png\",3,0.5\r\nb.png,1.0,\r\n,-1,NaN\r\n",
+            "image,x,y\n\"two\nlines.png\",True,1e3\n../a.png,0,1\n"};
+}
+
+// A byte for the context and the element type, then the file.
+std::vector<std::string> token_streams() {
+    return {std::string("\3\1\0\2\0\3\0\4\0\5\0\6\0\7\0", 15), std::string("\x81\1\0\0\0\2\0\0\0\3\0\0\0", 13),
+            '\1' + npy("<i4", "(3,)", little_endian(7, 4) + little_endian(8, 4) + little_endian(0xFFFFFFFF, 4)),
+            '\2' + little_endian(20240520, 4) + little_endian(1, 4) + little_endian(3, 4) + std::string(1012, '\0') +
+                "abcdef"};
+}
+
+std::vector<std::string> cocos() {
+    return {R"({"images": [{"id": 1, "file_name": "a.jpg"}], "categories": [{"id": 3, "name": "cat"}], "annotations": [
+                {"image_id": 1, "category_id": 3, "bbox": [1, 2.5, 3e1, 4], "iscrowd": 0, "segmentation": [[1, 2]]}]})",
+            R"({"info": {"a": "]\"}"}, "annotations": [], "images": [{"file_name": "\u00e9/b.png", "id": -2}],
+                "categories": [{"name": "x", "id": 0}, {"id": 1, "name": "y"}]})"};
+}
+
 }  // namespace
 
 std::map<std::string, std::vector<Input>> format_seeds() {
     std::map<std::string, std::vector<Input>> seeds;
-    const std::pair<const char*, std::vector<std::string>> all[] = {{"npy", npys()}, {"npz", npzs()},
-                                                                    {"pt2", pt2s()}, {"safetensors", safetensors()},
-                                                                    {"idx", idxs()}, {"stk", stks()}};
+    const std::pair<const char*, std::vector<std::string>> all[] = {
+        {"npy", npys()}, {"npz", npzs()}, {"pt2", pt2s()},   {"safetensors", safetensors()}, {"idx", idxs()},
+        {"stk", stks()}, {"csv", csvs()}, {"coco", cocos()}, {"tokens", token_streams()}};
     for (const auto& [target, files] : all) {
         for (const std::string& file : files) {
             seeds[target].push_back(input_of(file));

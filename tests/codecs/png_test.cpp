@@ -35,24 +35,36 @@ constexpr Layout kLayouts[] = {
 struct Sample {
     Bytes png;
     Image expected;
+    Image indices;  // of grey and indexed images: the stored samples on all channels
 };
 
 // Random samples in PNG's packing, and their RGB.
 class SampleWriter {
   public:
     SampleWriter(const Layout& layout, int height, int width)
-        : layout_(layout), height_(height), width_(width), rng_({.seed = 5}), expected_(height, width, 3) {
+        : layout_(layout),
+          height_(height),
+          width_(width),
+          rng_({.seed = 5}),
+          expected_(height, width, 3),
+          indices_(height, width, 3) {
         palette_.n_entries = 1u << std::min(layout.depth, 8);
         for (std::uint32_t i = 0; i < palette_.n_entries; ++i) {
             palette_.entries[i] = {byte(), byte(), byte(), 255};
         }
     }
 
+    // Values of 16 bits have only so many of them.
+    SampleWriter& with_bits(int bits) {
+        depth_16_ = bits;
+        return *this;
+    }
+
     Sample write(bool interlaced, bool transparent) {
         for (int y = 0; y < height_; ++y) {
             write_row(y);
         }
-        return {encode(interlaced, transparent), std::move(expected_)};
+        return {encode(interlaced, transparent), std::move(expected_), std::move(indices_)};
     }
 
   private:
@@ -63,7 +75,7 @@ class SampleWriter {
         for (int x = 0; x < width_; ++x) {
             std::uint32_t values[4] = {};
             for (int s = 0; s < layout_.samples; ++s) {
-                values[s] = rng_.below(1u << layout_.depth);
+                values[s] = rng_.below(1u << (layout_.depth == 16 ? depth_16_ : layout_.depth));
                 if (layout_.depth == 16) {  // libspng expects 16-bit samples in the host's byte order
                     raw_.push_back(static_cast<std::uint8_t>(values[s]));
                     raw_.push_back(static_cast<std::uint8_t>(values[s] >> 8));
@@ -81,6 +93,7 @@ class SampleWriter {
 
     void expect(int y, int x, const std::uint32_t* values) {
         std::uint8_t* pixel = expected_.view().row(y) + 3 * x;
+        std::fill_n(indices_.view().row(y) + 3 * x, 3, static_cast<std::uint8_t>(values[0]));
         const spng_plte_entry& entry = palette_.entries[values[0] & 255];
         const std::uint8_t colors[3] = {entry.red, entry.green, entry.blue};
         for (int c = 0; c < 3; ++c) {
@@ -124,7 +137,9 @@ class SampleWriter {
     int height_;
     int width_;
     Rng rng_;
+    int depth_16_ = 16;
     Image expected_;
+    Image indices_;
     spng_plte palette_{};
     std::vector<std::uint8_t> raw_;
 };
@@ -152,6 +167,48 @@ TEST(PngTest, TransparencyChangesNoColour) {
         const Sample sample = SampleWriter(layout, 6, 9).write(false, true);
         EXPECT_TRUE(same_pixels(decode(sample.png).view(), sample.expected.view()));
     }
+}
+
+TEST(PngTest, IndicesAreTheStoredValues) {
+    Decoder decoder;
+    for (const Layout& layout : kLayouts) {
+        for (const bool interlaced : {false, true}) {
+            for (const auto& [height, width] : {std::pair{1, 1}, {5, 3}, {3, 11}, {20, 17}}) {
+                const Sample sample = SampleWriter(layout, height, width).with_bits(8).write(interlaced, false);
+                Image image;
+                ImageSink sink(image);
+                if (layout.samples > 1) {
+                    EXPECT_THROW(decoder.decode(sample.png, sink, {.indices = true}), DataError);
+                    continue;
+                }
+                decoder.decode(sample.png, sink, {.indices = true});
+                EXPECT_TRUE(same_pixels(image.view(), sample.indices.view()))
+                    << "colour type " << layout.color << ", " << layout.depth << " bits, " << height << " x " << width
+                    << (interlaced ? ", interlaced" : "");
+                decoder.decode(sample.png, sink);  // indices change no later image
+                EXPECT_TRUE(same_pixels(image.view(), sample.expected.view()));
+            }
+        }
+    }
+}
+
+TEST(PngTest, IndicesAreRefusedWhereTheyAreNone) {
+    Decoder decoder;
+    Image image;
+    ImageSink sink(image);
+    const auto error_of = [&](const Bytes& bytes) -> std::string {
+        try {
+            decoder.decode(bytes, sink, {.indices = true});
+        } catch (const DataError& error) {
+            return error.what();
+        }
+        return "decoded";
+    };
+    EXPECT_THAT(error_of(SampleWriter(kLayouts[4], 20, 17).write(false, false).png),
+                HasSubstr("class indices up to 255"));
+    EXPECT_THAT(error_of(SampleWriter(kLayouts[5], 2, 2).write(false, false).png), HasSubstr("got RGB"));
+    EXPECT_THAT(error_of(SampleWriter(kLayouts[11], 2, 2).write(false, false).png), HasSubstr("got grey with alpha"));
+    EXPECT_THAT(error_of(encode_jpeg(picture(4, 4, 1).view())), HasSubstr("expected a PNG of class indices, got jpeg"));
 }
 
 TEST(PngTest, EncoderRoundTripsExactly) {

@@ -137,7 +137,7 @@ TEST(Open, ErrorsForFilesThatAreNoDataSets) {
     const TempDir dir;
     for (const auto& [name, words] : std::vector<std::pair<std::string, std::string>>{
              {"photos.zip", "got an archive; unpack it"},
-             {"labels.csv", "got a table; give the images"},
+             {"labels.tsv", "got a table; save it as .csv"},
              {"Film.MP4", "got a video; write its frames"},
              {"cat.JPG", "got one image; give the folder"},
              {"cat.gif", "got an image of an unsupported type; convert"},
@@ -151,6 +151,9 @@ TEST(Open, ErrorsForFilesThatAreNoDataSets) {
     write_file(dir / "zipped" / "photos.zip", std::string_view("x"));
     write_file(dir / "zipped" / ".DS_Store", std::string_view("x"));
     EXPECT_THAT(error_of<DataError>((dir / "zipped").string()), HasSubstr("but with photos.zip; unpack it"));
+    std::filesystem::remove(dir / "zipped" / "photos.zip");
+    write_file(dir / "zipped" / "train.csv", std::string_view("x"));
+    EXPECT_THAT(error_of<DataError>((dir / "zipped").string()), HasSubstr("give its path, or name it labels.csv"));
 }
 
 }  // namespace

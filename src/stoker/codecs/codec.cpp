@@ -161,6 +161,16 @@ std::chrono::nanoseconds Decoder::take_entropy_time() {
 }
 
 void Decoder::decode(std::span<const std::byte> bytes, RowSink& sink, const DecodeOptions& options) {
+    if (options.indices) {
+        if (const Codec codec = require_codec(bytes); codec != Codec::png) {
+            throw DataError({}, {.where = "mask",
+                                 .expected = "a PNG of class indices",
+                                 .got = std::string(codec_name(codec)),
+                                 .hint = "only PNG stores palette indices without loss"});
+        }
+        state_->png.decode(bytes, sink, /*indices=*/true);
+        return;
+    }
     state_->webp.accept_first_frames(options.first_frame);
     const ImageInfo image = options.exif ? info(bytes, options) : ImageInfo{};
     if (image.orientation == 1) {

@@ -31,6 +31,8 @@ struct ImageInfo {
 struct DecodeOptions {
     bool exif = false;         // apply the EXIF orientation
     bool first_frame = false;  // of an animated WebP, which is refused otherwise
+    bool indices = false;      // a mask's class indices: decode() gives a PNG's stored grey levels or palette indices
+                               // on all three channels, refuses every other image, and ignores `exif`
 };
 
 // Images with more pixels than this are refused before any memory is allocated.

@@ -17,7 +17,9 @@ namespace stoker {
 class PngDecoder {
   public:
     ImageInfo info(std::span<const std::byte> bytes);
-    void decode(std::span<const std::byte> bytes, RowSink& sink);
+    // With `indices`, each of the three channels is the stored grey level or palette index, not scaled to 8 bits. Other
+    // colour types, and indices above 255, are refused.
+    void decode(std::span<const std::byte> bytes, RowSink& sink, bool indices = false);
 
   private:
     std::vector<std::uint8_t> row_;  // scratch for RegionRows

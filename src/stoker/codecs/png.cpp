@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "stoker/base/error.h"
 #include "stoker/codecs/byte_order.h"
@@ -26,7 +27,8 @@ constexpr std::size_t kMaxMetadata = std::size_t{64} << 20;
 // data, but gives the offset of an error.
 class PngReader {
   public:
-    explicit PngReader(std::span<const std::byte> bytes) : bytes_(bytes), context_(spng_ctx_new(0), spng_ctx_free) {
+    explicit PngReader(std::span<const std::byte> bytes, bool indices = false)
+        : bytes_(bytes), indices_(indices), context_(spng_ctx_new(0), spng_ctx_free) {
         if (context_ == nullptr) {
             fail(SPNG_EMEM);
         }
@@ -35,6 +37,14 @@ class PngReader {
         check(spng_set_png_stream(context_.get(), read, this));
         check(spng_get_ihdr(context_.get(), &header_));
         check_image_size("png", header_.height, header_.width);
+        const int type = header_.color_type;
+        if (indices && type != SPNG_COLOR_TYPE_GRAYSCALE && type != SPNG_COLOR_TYPE_INDEXED) {
+            throw DataError({}, {.where = "mask",
+                                 .expected = "a PNG of class indices: grey or with a palette",
+                                 .got = type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ? "grey with alpha" : "RGB",
+                                 .hint = "save the index of each pixel's class, not its colour"});
+        }
+        packed_.resize(indices ? row_bytes() : 0);
     }
     PngReader(const PngReader&) = delete;
     PngReader& operator=(const PngReader&) = delete;
@@ -49,9 +59,13 @@ class PngReader {
         int status = SPNG_OK;
         for (int y = 0; y < rows.end(); ++y) {
             check(status);  // libspng returns SPNG_EOI with the last row
-            status = spng_decode_row(context_.get(), rows.begin(y), row_bytes());
+            std::uint8_t* const row = rows.begin(y);
+            status = spng_decode_row(context_.get(), indices_ ? packed_.data() : row, row_bytes());
             if (status != SPNG_EOI) {
                 check(status);
+            }
+            if (indices_) {
+                unpack(row);
             }
             rows.complete(y);
         }
@@ -62,6 +76,9 @@ class PngReader {
 
     // Decodes an interlaced image, whose rows arrive in several passes.
     void read_passes(ImageView image) {
+        for (int y = 0; indices_ && y < height(); ++y) {
+            std::memset(image.row(y), 0, row_bytes());  // libspng sets single bits of packed indices
+        }
         start_rows();
         spng_row_info info{};
         int status = spng_get_row_info(context_.get(), &info);
@@ -72,6 +89,10 @@ class PngReader {
             }
         }
         finish(status);
+        for (int y = 0; indices_ && y < height(); ++y) {
+            std::memcpy(packed_.data(), image.row(y), row_bytes());
+            unpack(image.row(y));
+        }
     }
 
   private:
@@ -85,9 +106,34 @@ class PngReader {
         return SPNG_OK;
     }
 
-    std::size_t row_bytes() const { return std::size_t{3} * header_.width; }
+    std::size_t row_bytes() const {
+        return indices_ ? (std::size_t{header_.width} * header_.bit_depth + 7) / 8 : std::size_t{3} * header_.width;
+    }
 
-    void start_rows() { check(spng_decode_image(context_.get(), nullptr, 0, SPNG_FMT_RGB8, SPNG_DECODE_PROGRESSIVE)); }
+    void start_rows() {
+        const int format = indices_ ? SPNG_FMT_PNG : SPNG_FMT_RGB8;
+        check(spng_decode_image(context_.get(), nullptr, 0, format, SPNG_DECODE_PROGRESSIVE));
+    }
+
+    // Writes the indices of packed_ to (width, 3). Those of less than 8 bits begin at a byte's highest bit, those of 16
+    // bits are in the host's byte order.
+    void unpack(std::uint8_t* row) const {
+        const std::size_t bits = header_.bit_depth;
+        for (std::size_t x = 0; x < header_.width; ++x) {
+            std::uint16_t index = 0;
+            if (bits == 16) {
+                std::memcpy(&index, packed_.data() + 2 * x, 2);
+            } else {
+                const std::size_t shift = 8 - bits - x * bits % 8;
+                index = static_cast<std::uint16_t>(packed_[x * bits / 8] >> shift & ((1U << bits) - 1));
+            }
+            if (index > 255) {
+                throw DataError({},
+                                {.where = "mask", .expected = "class indices up to 255", .got = std::to_string(index)});
+            }
+            std::memset(row + 3 * x, index, 3);
+        }
+    }
 
     // Reads the chunks after the pixels. `status` is that of the last row.
     void finish(int status) {
@@ -115,6 +161,8 @@ class PngReader {
     }
 
     std::span<const std::byte> bytes_;
+    bool indices_;
+    std::vector<std::uint8_t> packed_;  // one row of indices as stored
     std::size_t position_ = 0;
     std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context_;
     spng_ihdr header_{};
@@ -148,8 +196,8 @@ ImageInfo PngDecoder::info(std::span<const std::byte> bytes) {
             .progressive = reader.interlaced()};
 }
 
-void PngDecoder::decode(std::span<const std::byte> bytes, RowSink& sink) {
-    PngReader reader(bytes);
+void PngDecoder::decode(std::span<const std::byte> bytes, RowSink& sink, bool indices) {
+    PngReader reader(bytes, indices);
     const Box box = checked_region(sink, reader.height(), reader.width()).box;
     if (reader.interlaced()) {
         interlaced_.reset(reader.height(), reader.width(), 3);

@@ -19,16 +19,20 @@
 #include "stoker/base/suggest.h"
 #include "stoker/formats/arrays/array_dataset.h"
 #include "stoker/formats/arrays/array_file.h"
+#include "stoker/formats/coco/coco_dataset.h"
 #include "stoker/formats/folder/image_folder.h"
 #include "stoker/formats/hdf5/hdf5.h"
 #include "stoker/formats/idx_cifar/cifar.h"
 #include "stoker/formats/idx_cifar/idx.h"
 #include "stoker/formats/image_kind.h"
 #include "stoker/formats/lmdb/lmdb.h"
+#include "stoker/formats/paired/paired_folder.h"
 #include "stoker/formats/shard_names.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/formats/stk/stk_manifest.h"
 #include "stoker/formats/synth/synth_digits.h"
+#include "stoker/formats/table/table_dataset.h"
+#include "stoker/formats/tokens/token_dataset.h"
 #include "stoker/formats/webdataset/webdataset.h"
 
 namespace stoker {
@@ -39,8 +43,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSynthScheme = "synth:";
 constexpr std::string_view kSynthDigits = "synth:digits";
 constexpr const char* kReadable =
-    "a data set: a folder with one subfolder of images for each class, IDX or CIFAR files, .npy, .npz, .safetensors, "
-    ".pt, .h5, .lmdb, .tar, .stk, or synth:digits";
+    "a data set: a folder with one subfolder of images for each class, IDX or CIFAR files, labels.csv, images with "
+    "masks, COCO's files, .npy, .npz, .safetensors, .pt, .h5, .lmdb, .tar, .stk, .bin, or synth:digits";
 constexpr const char* kHint = "docs/data.md describes each format";
 
 struct SynthOptions {
@@ -115,6 +119,16 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& data, Split /*spli
     return std::make_unique<ImageFolder>(data);
 }
 
+// Files that users commonly give instead of a data set, recognised by the ends of their names.
+struct Mistake {
+    std::vector<std::string_view> ends;
+    const char* kind;
+    const char* advice;
+};
+
+// Null for other files.
+const Mistake* mistake_of(const fs::path& path);
+
 // One line of the table. `splits` is null for formats that never have two splits.
 struct Format {
     bool (*matches)(const std::string& data);
@@ -158,10 +172,25 @@ constexpr Format kDatasetFormats[] = {
          return std::make_unique<WebDataset>(data, options);
      },
      .splits = nullptr},
+    {.matches =
+         [](const std::string& data) {
+             return is_token_path(data) && (is_folder(data) || mistake_of(data) == nullptr);
+         },
+     .open = [](const std::string& data, Split split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
+         return std::make_unique<TokenDataset>(data, split, options.context, options.fields);
+     },
+     .splits = tokens_have_splits},
     {.matches = is_array_path, .open = open_as<ArrayDataset>, .splits = arrays_have_splits},
     {.matches = [](const std::string& data) { return is_folder(data) && holds_cifar(data); },
      .open = open_as<CifarDataset>,
      .splits = always},
+    {.matches = is_table_path,
+     .open = [](const std::string& data, Split, const OpenOptions& options) -> std::unique_ptr<Dataset> {
+         return std::make_unique<TableDataset>(data, options.fields);
+     },
+     .splits = nullptr},
+    {.matches = is_coco_path, .open = open_as<CocoDataset>, .splits = coco_has_splits},
+    {.matches = is_paired_folder, .open = open_as<PairedFolder>, .splits = paired_folder_has_splits},
     {.matches = [](const std::string& data) { return is_folder(data) && may_be_image_folder(data); },
      .open = open_image_folder,
      .splits = nullptr},
@@ -175,13 +204,6 @@ const Format* format_of(const std::string& data) {
         std::ranges::find_if(kDatasetFormats, [&](const Format& format) { return format.matches(data); });
     return found == std::end(kDatasetFormats) ? nullptr : found;
 }
-
-// Files that users commonly give instead of a data set, recognised by the ends of their names.
-struct Mistake {
-    std::vector<std::string_view> ends;
-    const char* kind;
-    const char* advice;
-};
 
 const Mistake* mistake_of(const fs::path& path) {
     static const std::vector<Mistake> kMistakes = {
@@ -198,9 +220,11 @@ const Mistake* mistake_of(const fs::path& path) {
         {{".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg"},
          "a video",
          "write its frames as .jpg or .png files into a subfolder for each class"},
-        {{".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx"},
+        {{".csv"}, "a table", "give its path, or name it labels.csv"},
+        {{".tsv", ".jsonl", ".parquet", ".xlsx"},
          "a table",
-         "give the images: a folder with one subfolder for each class"},
+         "save it as .csv: a path of an image and its class in a row"},
+        {{".json"}, "JSON", "give its path if it has COCO's annotations"},
         {{".toml"}, "a recipe", "give the path in its data.train"},
     };
     const std::string name = lower_case(path.filename().string());
@@ -270,12 +294,14 @@ std::string first_file(const std::string& folder) {
 std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, const OpenOptions& options) {
     return with_checked_maps([&] {
         const Format* format = format_of(data);
-        if (format == nullptr) {
+        const bool paired = names_paired_folders(data, options.fields);
+        if (format == nullptr && !paired) {
             refuse(data);
         }
-        std::unique_ptr<Dataset> dataset =
-            with_memory_place(shown_name(data), [&] { return format->open(data, split, options); });
-        if (dataset->fields().size() != options.fields.more.size()) {
+        std::unique_ptr<Dataset> dataset = with_memory_place(shown_name(data), [&] {
+            return paired ? open_as<PairedFolder>(data, split, options) : format->open(data, split, options);
+        });
+        if (dataset->fields().size() < options.fields.more.size()) {  // some formats have fields without being asked
             throw Unsupported({.where = shown_name(data),
                                .expected = "a data set with further fields",
                                .got = fmt::format("{}, which has image and label only", dataset->format()),

@@ -109,7 +109,8 @@ void use_memory_limit(const DataRecipe& recipe) {
 }
 
 OpenOptions open_options(const DataRecipe& recipe) {
-    OpenOptions options{.fields = {.image = recipe.fields.image, .label = recipe.fields.label}};
+    OpenOptions options{.fields = {.image = recipe.fields.image, .label = recipe.fields.label},
+                        .context = recipe.context};
     for (const FieldRecipe& field : recipe.fields.more) {
         options.fields.more.push_back({.name = field.name, .from = field.from, .kind = field_kind_named(field.is)});
     }

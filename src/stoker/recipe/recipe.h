@@ -79,6 +79,7 @@ struct DataRecipe {
     std::int64_t views = 1;                // of each image, each with its own random ops
     std::vector<OpSpec> train_ops;
     std::vector<OpSpec> val_ops;
+    std::int64_t context = 0;  // tokens in a sample of a token stream; 0: not set
     FieldsRecipe fields;
 };
 

@@ -186,6 +186,8 @@ std::vector<SchemaKey> data_keys() {
             "random numbers of its own; the batch has `image`, `image_2`, ..."),
         ops("data.train_ops", at(&DataRecipe::train_ops), "transforms of training images, in order"),
         ops("data.val_ops", at(&DataRecipe::val_ops), "transforms of validation images, in order"),
+        integer("data.context", at(&DataRecipe::context), {0, std::int64_t{1} << 20},
+                "token streams: the tokens of a sample, beside the one behind them; 0: not set"),
         text("data.fields.image", fields_at(&FieldsRecipe::image), "a name", any,
              "the field that holds the images; empty: `images`, `image`, `x` or `data`"),
         text("data.fields.label", fields_at(&FieldsRecipe::label), "a name", any,

@@ -17,8 +17,8 @@
 #include "stoker/base/parallel_for.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/user_cache.h"
-#include "stoker/formats/folder/left_out.h"
 #include "stoker/formats/image_kind.h"
+#include "stoker/formats/left_out.h"
 
 namespace stoker {
 namespace {

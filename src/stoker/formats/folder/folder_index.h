@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "stoker/base/buffer.h"
-#include "stoker/formats/folder/folder_walk.h"
+#include "stoker/formats/folder_walk.h"
 
 namespace stoker {
 

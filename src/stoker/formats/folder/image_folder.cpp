@@ -9,9 +9,9 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
-#include "stoker/formats/folder/folder_walk.h"
-#include "stoker/formats/folder/left_out.h"
+#include "stoker/formats/folder_walk.h"
 #include "stoker/formats/image_kind.h"
+#include "stoker/formats/left_out.h"
 
 namespace stoker {
 

@@ -13,7 +13,7 @@
 
 #include "stoker/base/file.h"
 #include "stoker/formats/dataset.h"
-#include "stoker/formats/folder/file_prefetcher.h"
+#include "stoker/formats/file_prefetcher.h"
 #include "stoker/formats/folder/folder_index.h"
 
 namespace stoker {

@@ -1,5 +1,5 @@
 // Files are fetched after a reader had to wait, by several threads, until enough of them were in memory already.
-#include "stoker/formats/folder/file_prefetcher.h"
+#include "stoker/formats/file_prefetcher.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

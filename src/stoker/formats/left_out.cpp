@@ -1,4 +1,4 @@
-#include "stoker/formats/folder/left_out.h"
+#include "stoker/formats/left_out.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // Hidden files and folders are skipped: tools leave them behind.
-#include "stoker/formats/folder/folder_walk.h"
+#include "stoker/formats/folder_walk.h"
 
 #include <sys/stat.h>
 

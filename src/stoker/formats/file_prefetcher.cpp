@@ -1,5 +1,5 @@
 // The threads start at the first report_wait and run until destruction.
-#include "stoker/formats/folder/file_prefetcher.h"
+#include "stoker/formats/file_prefetcher.h"
 
 #include <unistd.h>
 

@@ -1,0 +1,75 @@
+// A table of images: labels.csv with a row for each image, beside a folder of images. Columns are the image's path, its
+// class, and further fields by their names.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/formats/dataset.h"
+#include "stoker/formats/sample_files.h"
+#include "stoker/formats/table/table_column.h"
+
+namespace stoker {
+
+// True for a folder with labels.csv, and for a file x.csv.
+bool is_table_path(const std::string& path);
+
+class TableDataset final : public Dataset {
+  public:
+    // Reads the table: a header, then a row for each sample. Files are opened when they are read. `fields.image` names
+    // the column of paths, which are relative to the table's folder (default: path, file, image, filename, file_name,
+    // else the first column), `fields.label` that of classes (default: label, class, target; table_column.h). A field
+    // of `fields.more` is the column of its name. Its `from` may list several, as in "x,y". Kinds:
+    //   value        float32; a column gives a scalar, K columns give (K); the default
+    //   label        int64; one column also of class names
+    //   boxes        float32 (1, 4) of four columns
+    //   image, mask  a column of paths
+    // Throws DataError with the line for cells that are not values, rows of another length and paths that leave the
+    // folder; Unsupported for other kinds.
+    explicit TableDataset(const std::string& path, const FieldNames& fields = {});
+
+    std::int64_t size() const override { return files_->size(); }
+    // Throws DataError, with the line, for an empty cell and a missing file.
+    void read(std::int64_t index, Sample& sample) const override;
+    std::span<const Field> fields() const override { return fields_; }
+    // The path as in the table. Rows of the same image have the same key, so a share of the data has all of them.
+    std::string key(std::int64_t index) const override;
+    void prefetch(std::span<const std::int64_t> indices) const override { files_->prefetch(indices); }
+    std::optional<std::int64_t> label(std::int64_t index) const override;
+    std::span<const std::string> classes() const override;
+    std::string_view format() const override { return "table"; }
+    std::string path() const override { return path_; }
+    std::int64_t bytes() const override { return files_->bytes(); }
+
+  private:
+    // Where a field's values are: in `values`, or, for images and masks, in column `file` of files_.
+    struct Source {
+        std::vector<std::size_t> cells;  // positions in a row
+        std::unique_ptr<TableColumn> values = nullptr;
+        std::size_t file = 0;
+    };
+
+    void choose_columns(const std::vector<std::string>& header, const FieldNames& names);
+    void add_field(const std::vector<std::string>& header, const FieldRequest& request);
+    // `part` is what the row gives a value to: for messages.
+    void add_row(std::span<const std::string_view> cells, std::string_view& part);
+    void add_file(std::size_t column, std::string_view name);
+
+    std::string path_;       // of the table
+    std::size_t image_ = 0;  // position of the path in a row
+    std::unique_ptr<SampleFiles> files_;
+    std::size_t file_columns_ = 1;      // of files_: the first has the images
+    std::vector<std::int64_t> lines_;   // of each row
+    std::optional<std::size_t> label_;  // position of the class in a row
+    ClassColumn labels_;
+    std::vector<Field> fields_;
+    std::vector<Source> sources_;           // of fields_
+    std::vector<std::string_view> chosen_;  // scratch of add_row
+};
+
+}  // namespace stoker

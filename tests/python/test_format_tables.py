@@ -1,0 +1,123 @@
+# Tables of images, images with masks, COCO and tokens, written by csv, Pillow, json and NumPy.
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+
+def picture(path, seed, mode="RGB"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    size = (6, 9, 3) if mode == "RGB" else (6, 9)
+    pixels = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    return pixels
+
+
+def write_table(path, rows):
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file).writerows(rows)
+
+
+def shown(stoker, data, index, folder):
+    stoker("show", data, "--index", index, "--npy", folder / "one.npy")
+    return np.load(folder / "one.npy")
+
+
+def test_a_table(stoker, tmp_path):
+    data = tmp_path / "data"
+    names = ["a.png", "sub/é ü.png", 'with "quotes", and\nlines.png', "b.png"]
+    images = [picture(data / name, i) for i, name in enumerate(names)]
+    labels = ["dog", "Katze, groß", "cat", "dog"]
+    write_table(data / "labels.csv", [["path", "label", "age"], *zip(names, labels, range(4))])
+    report = stoker("inspect", data, "--verify", "--json").json()
+    classes = sorted(set(labels), key=str.encode)
+    assert (report["format"], report["samples"], report["bad"]) == ("table", 4, [])
+    assert report["classes"] == classes
+    assert report["class_counts"] == [labels.count(name) for name in classes]
+    for index, image in enumerate(images):
+        assert (shown(stoker, data / "labels.csv", index, tmp_path) == image).all()
+
+
+def test_bad_samples_of_a_table(stoker, tmp_path):
+    data = tmp_path / "data"
+    picture(data / "a.png", 0)
+    write_table(data / "labels.csv", [["path", "label"], ["a.png", "1"], ["gone.png", "0"], ["a.png", ""], ["", 1]])
+    report = stoker("inspect", data, "--json", status=1).json()
+    assert [bad["index"] for bad in report["bad"]] == [1, 2, 3]
+    assert report["bad"][0]["key"] == "gone.png"
+    assert "line 3" in stoker("show", data, "--index", 1, status=1).err
+
+
+def masks(path, indices, kind):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "palette":
+        image = Image.fromarray(indices, mode="P")
+        image.putpalette(list(np.random.default_rng(3).integers(0, 256, 768)))
+        image.save(path)
+    elif kind == "palette of 4 bits":
+        image = Image.fromarray(indices, mode="P")
+        image.putpalette(list(range(48)))
+        image.save(path, bits=4)
+    elif kind == "16 bits":
+        Image.fromarray(indices.astype(np.uint16)).save(path)
+    else:
+        Image.fromarray(indices).save(path)
+
+
+@pytest.mark.parametrize("kind", ["grey", "palette", "palette of 4 bits", "16 bits"])
+def test_masks(stoker, tmp_path, kind):
+    data = tmp_path / "data"
+    for i in range(3):
+        picture(data / f"images/{i}.jpg", i)
+        masks(data / f"masks/{i}.png", np.random.default_rng(i).integers(0, 9, (6, 9), dtype=np.uint8), kind)
+    report = stoker("inspect", data, "--verify", "--json").json()
+    assert (report["format"], report["samples"], report["bad"]) == ("paired_folder", 3, [])
+    assert report["fields"]["mask"] == {"kind": "mask", "dtype": "uint8"}
+
+
+def test_bad_masks(stoker, tmp_path):
+    data = tmp_path / "data"
+    for i in range(4):
+        picture(data / f"images/{i}.jpg", i)
+    picture(data / "masks/0.png", 0, "L")
+    picture(data / "masks/1.png", 0)  # colours are no classes
+    masks(data / "masks/2.png", np.full((6, 9), 300), "16 bits")
+    bad = stoker("inspect", data, "--verify", "--json", status=1).json()["bad"]
+    assert [sample["index"] for sample in bad] == [1, 2, 3]
+    assert "got RGB" in bad[0]["reason"]
+    assert "up to 255" in bad[1]["reason"]
+    assert "a file of the same name in masks" in bad[2]["reason"]
+
+
+def test_coco(stoker, tmp_path):
+    data = tmp_path / "data"
+    images = [picture(data / f"train2017/{i:03}.png", i) for i in range(3)]
+    annotations = {
+        "info": {"description": "a test"},
+        "images": [{"id": 10 - i, "file_name": f"{i:03}.png", "width": 9, "height": 6} for i in range(3)],
+        "annotations": [
+            {"id": 1, "image_id": 9, "category_id": 7, "bbox": [1, 2, 3, 4], "iscrowd": 0, "segmentation": [[1, 2]]}
+        ],
+        "categories": [{"id": 7, "name": "Bär"}, {"id": 3, "name": "bird"}],
+    }
+    (data / "annotations").mkdir()
+    (data / "annotations/instances_train2017.json").write_text(json.dumps(annotations))
+    report = stoker("inspect", data, "--verify", "--json").json()
+    assert (report["format"], report["samples"], report["bad"]) == ("coco", 3, [])
+    assert report["classes"] == ["bird", "Bär"]
+    assert report["fields"]["boxes"] == {"kind": "boxes", "dtype": "float32", "shape": [None, 4]}
+    assert report["fields"]["labels"] == {"kind": "label", "dtype": "int64", "shape": [None]}
+    for index in range(3):
+        assert (shown(stoker, data, index, tmp_path) == images[2 - index]).all()
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("x.bin", "<u2"), ("x.u32.bin", "<u4"), ("x.npy", "<u2"), ("x.npy", "<i8")])
+def test_tokens(stoker, tmp_path, name, dtype):
+    tokens = np.random.default_rng(0).integers(0, 50257, 1000).astype(dtype)
+    np.save(tmp_path / name, tokens) if name.endswith(".npy") else tokens.tofile(tmp_path / name)
+    report = stoker("inspect", tmp_path / name, "--context", 64, "--verify", "--json").json()
+    assert (report["format"], report["samples"], report["bad"]) == ("tokens", 999 // 64, [])
+    assert report["fields"] == {"tokens": {"kind": "tokens", "dtype": "int64", "shape": [65]}}
+    assert "data.context" in stoker("inspect", tmp_path / name, status=1).err
