@@ -82,7 +82,7 @@ TEST(PickleWriter, WhatIsWrittenIsRead) {
     writer.text("bytes");
     writer.bytes(pixels);
     writer.text("array");
-    writer.array_uint8({2, 4, 3}, pixels);
+    writer.array(DType::uint8, {2, 4, 3}, pixels);
     writer.end_dict();
     writer.finish();
     Pickle pickle;

@@ -183,8 +183,11 @@ void set_numbers(const Field& field, const FieldNumbers& numbers, FieldValue& va
         case DType::float32:
             value.copy_elements(std::vector<float>(numbers.reals.begin(), numbers.reals.end()));
             return;
-        default:
+        case DType::float64:
             value.copy_elements(numbers.reals);
+            return;
+        default:
+            refuse(field, numbers.whole ? "integers" : "floats", numbers.shape);
     }
 }
 

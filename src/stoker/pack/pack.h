@@ -1,5 +1,6 @@
-// Packs any readable data set into a data set of another format. Order, keys, labels and pixels are kept. Works with
-// many threads, resumes after a kill, and verifies the result by reading it back.
+// Packs any readable data set into a data set of another format. Order, keys, labels, pixels and the fields that the
+// data set was opened with are kept. Works with many threads, resumes after a kill, and verifies the result by reading
+// it back.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +61,8 @@ struct PackResult : PackStats {
 
 // The ending of `target` selects the format: x.stk, x.tar, x-{000000..}.tar, x.lmdb, x.h5, x.npz. Throws DataError
 // (path, key and index) for a bad sample or one that the format cannot store, IoError, and InvalidArgument for another
-// ending, a target that is something else, or an unfinished packing of another data set or with other options.
+// ending, a target that is something else, fields that the format cannot hold, or an unfinished packing of another data
+// set or with other options.
 PackResult pack(const Dataset& dataset, const std::filesystem::path& target, const PackOptions& options);
 
 }  // namespace stoker
