@@ -20,6 +20,7 @@ constexpr std::int64_t kMaxSampled = 1000;
 
 struct Reader {
     Sample sample;
+    Sample field;  // a field's image
     Transform transform;  // without ops: only checks and decodes
     TransformScratch scratch;
 };
@@ -30,6 +31,31 @@ void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
         const auto at = static_cast<std::size_t>(label);
         per_class.resize(std::max(per_class.size(), at + 1));
         ++per_class[at];
+    }
+}
+
+// Fields have the length that the data set says; with `verify` their images are decoded.
+void check_fields(std::span<const Field> fields, bool verify, Reader& reader, StageClock& clock) {
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        const Field& field = fields[i];
+        const FieldValue& value = reader.sample.field(i);
+        if (has_pixels(field.kind)) {
+            if (verify) {
+                reader.field.set_raw(value.bytes, value.height, value.width, value.channels);
+                reader.field.encoded = value.encoded;
+                reader.transform.prepare(reader.field, reader.scratch, clock);
+            }
+            continue;
+        }
+        const std::size_t item = field.item_bytes();
+        const bool fits = !field.any_length() ? value.bytes.size() == item
+                          : item == 0         ? value.bytes.empty()
+                                              : value.bytes.size() % item == 0;
+        if (!fits) {
+            throw DataError({}, {.where = field.name,
+                                 .expected = "the field " + describe_fields(fields.subspan(i, 1)),
+                                 .got = fmt::format("{} bytes", value.bytes.size())});
+        }
     }
 }
 
@@ -45,7 +71,9 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
     if (stk == nullptr) {  // its labels are counted from the index
         count_label(sample.label, found.per_class);
     }
-    if (sample.encoded) {
+    if (!dataset.has_image()) {
+        ++found.codecs["none"];
+    } else if (sample.encoded) {
         const std::optional<Codec> codec = sniff_codec(sample.bytes);
         ++found.codecs[codec ? std::string(codec_name(*codec)) : "unknown"];
         const ImageInfo info = reader.scratch.decoder.info(sample.bytes);
@@ -60,11 +88,12 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         found.width.add(sample.width);
         found.channels.add(sample.channels);
     }
-    if (verify || !sample.encoded) {
-        StageTimes times;
-        StageClock clock(times);
+    StageTimes times;
+    StageClock clock(times);
+    if (dataset.has_image() && (verify || !sample.encoded)) {
         reader.transform.prepare(sample, reader.scratch, clock);
     }
+    check_fields(dataset.fields(), verify, reader, clock);
 }
 
 // Lists a sample that cannot be read or decoded.

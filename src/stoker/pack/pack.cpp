@@ -90,6 +90,11 @@ class Packing {
 
     PackResult run() {
         refuse_inside_source();
+        if (!dataset_.has_image()) {
+            throw InvalidArgument({.where = dataset_.path(),
+                                   .expected = "a data set with images",
+                                   .got = fmt::format("{} without images", dataset_.format())});
+        }
         check_field_names(dataset_.fields(), path_.string());
         if (const auto origin = format_.finished_origin(path_)) {
             return finished_before(*origin);
@@ -306,6 +311,9 @@ class Packing {
         result_.bytes_out = packed.bytes;
         result_.shards = packed.shards;
         result_.codecs = packed.codecs;
+        for (const Field& field : dataset_.fields()) {
+            result_.fields.push_back(field.name);
+        }
         return std::move(result_);
     }
 

@@ -55,6 +55,7 @@ struct PackResult : PackStats {
     std::int64_t bytes_out = 0;  // of all files
     std::int64_t shards = 0;
     std::map<std::string, std::int64_t> codecs;  // samples by codec
+    std::vector<std::string> fields;             // names of those beside image and label
     std::int64_t resumed_samples = 0;            // packed by an earlier run
     bool nothing_to_do = false;                  // the data set was complete before
 };

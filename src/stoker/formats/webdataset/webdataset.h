@@ -45,6 +45,7 @@ class WebDataset final : public Dataset {
     // From dir/train-classes.txt beside dir/train-000000.tar, or from dir/classes.txt, one class per line. Without such
     // a file, and for remote shards: "0" to the largest label.
     std::span<const std::string> classes() const override { return classes_; }
+    bool has_image() const override { return images_; }
     std::span<const Field> fields() const override { return fields_; }
     // Of the first shard; reads its headers again.
     std::vector<Field> stored_fields() const override;
