@@ -24,8 +24,8 @@ inline void add_field_options(CLI::App& app, FieldNames& fields) {
         ->type_name("NAME");
 }
 
-// "NAME", "NAME:KIND", "NAME=FROM" or "NAME=FROM:KIND". FROM may have colons ("json:score"): what follows the last one is
-// a kind only if a kind has that name.
+// "NAME", "NAME:KIND", "NAME=FROM" or "NAME=FROM:KIND". FROM may have colons ("json:score"): what follows the last one
+// is a kind only if a kind has that name.
 inline FieldRequest parse_field_option(std::string_view text) {
     FieldRequest request;
     if (const std::size_t colon = text.rfind(':'); colon != std::string_view::npos) {
@@ -37,9 +37,10 @@ inline FieldRequest parse_field_option(std::string_view text) {
     request.from = equals == std::string_view::npos ? "" : text.substr(equals + 1);
     if (!is_field_name(request.name) || (equals != std::string_view::npos && request.from.empty())) {
         throw CLI::ValidationError(
-            "--field", fmt::format("expected NAME[=FROM][:KIND], NAME of letters, digits and \"_\" and not image, label, "
-                                   "index or key, KIND one of value, label, image, mask, boxes, tokens, bytes, got {}",
-                                   text));
+            "--field",
+            fmt::format("expected NAME[=FROM][:KIND], NAME of letters, digits and \"_\" and not image, label, "
+                        "index or key, KIND one of value, label, image, mask, boxes, tokens, bytes, got {}",
+                        text));
     }
     return request;
 }
@@ -54,7 +55,8 @@ inline void add_further_fields_option(CLI::App& app, FieldNames& fields) {
                    fields.more.push_back(parse_field_option(text));
                }
            },
-           "a further field of each sample, such as mask=seg.png:mask (repeatable): NAME in the result, FROM in the data, "
+           "a further field of each sample, such as mask=seg.png:mask (repeatable): NAME in the result, FROM in the "
+           "data, "
            "and KIND: value, label, image, mask, boxes, tokens or bytes")
         ->type_name("NAME[=FROM][:KIND]")
         ->take_all()

@@ -20,7 +20,7 @@ constexpr std::int64_t kMaxSampled = 1000;
 
 struct Reader {
     Sample sample;
-    Sample field;  // a field's image
+    Sample field;         // a field's image
     Transform transform;  // without ops: only checks and decodes
     TransformScratch scratch;
 };

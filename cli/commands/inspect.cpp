@@ -35,7 +35,8 @@ struct FurtherFields {
 };
 
 FurtherFields further_fields(const Dataset& dataset, const FieldNames& names) {
-    FurtherFields fields{.asked = {dataset.fields().begin(), dataset.fields().end()}, .others = dataset.stored_fields()};
+    FurtherFields fields{.asked = {dataset.fields().begin(), dataset.fields().end()},
+                         .others = dataset.stored_fields()};
     std::erase_if(fields.others, [&](const Field& field) {
         return std::ranges::find(names.more, field.name, &FieldRequest::source) != names.more.end();
     });

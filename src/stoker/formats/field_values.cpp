@@ -22,8 +22,9 @@ std::string shape_text(const Shape& shape) {
 // True for a shape that a sample of the field may have.
 bool fits(const Field& field, const Shape& shape) {
     const std::size_t begin = field.any_length() ? 1 : 0;
-    return shape.size() == field.shape.size() && std::equal(shape.begin() + static_cast<std::ptrdiff_t>(begin),
-                                                            shape.end(), field.shape.begin() + static_cast<std::ptrdiff_t>(begin));
+    return shape.size() == field.shape.size() &&
+           std::equal(shape.begin() + static_cast<std::ptrdiff_t>(begin), shape.end(),
+                      field.shape.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
 [[noreturn]] void refuse(const Field& field, std::string_view type, const Shape& shape) {
@@ -135,16 +136,14 @@ FieldNumbers parse_field_number(std::string_view text) {
     FieldNumbers found;
     std::int64_t integer = 0;
     double real = 0;
-    if (const auto whole = std::from_chars(number.data(), end, integer);
-        whole.ec == std::errc{} && whole.ptr == end) {
+    if (const auto whole = std::from_chars(number.data(), end, integer); whole.ec == std::errc{} && whole.ptr == end) {
         found.add(integer);
         return found;
     }
     const auto parsed = std::from_chars(number.data(), end, real);
     if (number.size() > kLongest || parsed.ec != std::errc{} || parsed.ptr != end) {
-        throw DataError({}, {.where = "field",
-                             .expected = "a number",
-                             .got = describe_bytes(std::as_bytes(std::span(text)))});
+        throw DataError(
+            {}, {.where = "field", .expected = "a number", .got = describe_bytes(std::as_bytes(std::span(text)))});
     }
     found.add(real);
     return found;
@@ -152,10 +151,10 @@ FieldNumbers parse_field_number(std::string_view text) {
 
 Field field_of_numbers(const FieldRequest& request, const Shape& shape, bool ragged, const std::string& where) {
     const FieldKind kind = request.kind.value_or(FieldKind::value);
-    const DType dtype = kind == FieldKind::boxes  ? DType::float32
-                        : is_integers(kind)       ? DType::int64
+    const DType dtype = kind == FieldKind::boxes   ? DType::float32
+                        : is_integers(kind)        ? DType::int64
                         : kind == FieldKind::value ? DType::float64
-                                                  : DType::uint8;
+                                                   : DType::uint8;
     // A list without boxes has no second side.
     const Shape item = kind == FieldKind::boxes && shape == Shape{0} ? Shape{0, 4} : shape;
     if (kind != FieldKind::value && !is_integers(kind) && kind != FieldKind::boxes) {

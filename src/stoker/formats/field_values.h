@@ -1,5 +1,5 @@
-// Values of further fields (FieldNames::more) as files hold them: arrays of any element type, encoded images, and numbers
-// written as text, in JSON or as Python objects. The readers of several formats share it.
+// Values of further fields (FieldNames::more) as files hold them: arrays of any element type, encoded images, and
+// numbers written as text, in JSON or as Python objects. The readers of several formats share it.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ Field field_of_array(const FieldRequest& request, const ArrayView& array, bool r
 // than the field's. `array.bytes` may lie in `value.storage`.
 void set_array(const Field& field, const ArrayView& array, FieldValue& value);
 
-// A field of encoded images. `request.kind`: image (default), mask or bytes; throws Unsupported, with `where`, for others.
+// A field of encoded images. `request.kind`: image (default), mask or bytes; throws Unsupported, with `where`, for
+// others.
 Field field_of_encoded(const FieldRequest& request, const std::string& where);
 
 // ---- Numbers that are not stored as an array: one, a list, or a list of lists of one length ----

@@ -1,6 +1,7 @@
-// Packs into LMDB: the entries "00000000", "00000001", ... are pickled dicts of key, image, label and further fields; __len__,
-// __classes__, __keys__ and __fields__ are further entries. A part is one or more committed transactions. All entries have the same
-// number of digits: as many as the last index needs, at least eight.
+// Packs into LMDB: the entries "00000000", "00000001", ... are pickled dicts of key, image, label and further fields;
+// __len__,
+// __classes__, __keys__ and __fields__ are further entries. A part is one or more committed transactions. All entries
+// have the same number of digits: as many as the last index needs, at least eight.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>

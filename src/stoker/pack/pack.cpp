@@ -265,10 +265,8 @@ class Packing {
     }
 
     void write(PackTarget& target, std::int64_t index, const Slot& slot) {
-        const PackedSample sample{.key = slot.key,
-                                  .image = slot.transcoded.image,
-                                  .label = slot.sample.label,
-                                  .fields = slot.fields};
+        const PackedSample sample{
+            .key = slot.key, .image = slot.transcoded.image, .label = slot.sample.label, .fields = slot.fields};
         const std::optional<SkippedSample> bad = slot.bad ? slot.bad : refused(target, index, sample);
         if (!bad) {
             if (target.closes_part(sample)) {

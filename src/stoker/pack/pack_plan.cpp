@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kSourceKeys = {"format", "samples", "bytes", "keys", "labels", "classes", "modified_ns"};
-constexpr std::array kOptionKeys = {"image_field", "label_field", "fields", "codec", "resize_shorter", "quality", "shard_size"};
+constexpr std::array kOptionKeys = {"image_field",    "label_field", "fields",    "codec",
+                                    "resize_shorter", "quality",     "shard_size"};
 
 // "--shard-size 256MiB", "no --quality".
 std::string option_text(std::string name, const Json& value) {

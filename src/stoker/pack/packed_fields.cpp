@@ -17,8 +17,7 @@ namespace stoker {
 namespace {
 
 [[noreturn]] void refuse(const Field& field, std::string expected, std::size_t bytes) {
-    throw DataError(
-        {}, {.where = field.name, .expected = std::move(expected), .got = fmt::format("{} bytes", bytes)});
+    throw DataError({}, {.where = field.name, .expected = std::move(expected), .got = fmt::format("{} bytes", bytes)});
 }
 
 // The shape of a value of `bytes` bytes.
@@ -177,7 +176,8 @@ void check_field_names(std::span<const Field> fields, const std::string& where,
     std::vector<std::string> names;
     for (const Field& field : fields) {
         const std::string name = lower_case(field.name);
-        const bool used = std::ranges::find(taken, name) != taken.end() || std::ranges::find(names, name) != names.end();
+        const bool used =
+            std::ranges::find(taken, name) != taken.end() || std::ranges::find(names, name) != names.end();
         if (used || !is_field_name(field.name)) {
             throw InvalidArgument(
                 {.where = where,

@@ -13,8 +13,8 @@
 
 namespace stoker {
 
-// The field of an stk schema that holds the values of `field`: images and masks are images, bytes are bytes, one int64 or
-// float64 is an int or float, all others are tensors.
+// The field of an stk schema that holds the values of `field`: images and masks are images, bytes are bytes, one int64
+// or float64 is an int or float, all others are tensors.
 StkField stk_field_of(const Field& field);
 
 // The element type and shape of a value that is stored as an array: of pixels (H, W, C), or (H, W) for one channel, of

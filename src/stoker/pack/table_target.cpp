@@ -1,5 +1,5 @@
-// Packs into files of columns, HDF5 and npz: the arrays `images`, `labels`, `keys` and those of further fields. Samples are spooled first and
-// the file is written at the end, which takes twice its size on disk for a while.
+// Packs into files of columns, HDF5 and npz: the arrays `images`, `labels`, `keys` and those of further fields. Samples
+// are spooled first and the file is written at the end, which takes twice its size on disk for a while.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -70,7 +70,8 @@ class TableTarget : public StagedTarget {
 
 class Hdf5Target final : public TableTarget {
   public:
-    Hdf5Target(const std::filesystem::path& path, const TargetOptions& options) : TableTarget(path, options, "hdf5", true) {}
+    Hdf5Target(const std::filesystem::path& path, const TargetOptions& options)
+        : TableTarget(path, options, "hdf5", true) {}
 
     void check(const PackedSample& sample) const override;
 
@@ -80,7 +81,8 @@ class Hdf5Target final : public TableTarget {
 
 class NpzTarget final : public TableTarget {
   public:
-    NpzTarget(const std::filesystem::path& path, const TargetOptions& options) : TableTarget(path, options, "npz", false) {}
+    NpzTarget(const std::filesystem::path& path, const TargetOptions& options)
+        : TableTarget(path, options, "npz", false) {}
 
     void check(const PackedSample& sample) const override;
 
@@ -189,11 +191,12 @@ void TableTarget::read_images(const TargetProgress& progress,
 void TableTarget::check_columns(const PackedSample& sample, bool encoded) const {
     if (const auto bad = columns_.misfit(sample.fields, any_, encoded)) {
         const std::optional<StoredArray> found = stored_array(sample.fields[*bad]);
-        refuse(sample.key,
-               fmt::format("{} as {}", columns_.field(*bad).name,
-                           any_ ? fmt::format("in the first sample, \"{}\": {}", first_, stored_text(columns_.array(*bad)))
-                                : "an array or raw pixels"),
-               stored_text(found), "x.stk, x.tar and x.lmdb hold fields of several sizes");
+        refuse(
+            sample.key,
+            fmt::format("{} as {}", columns_.field(*bad).name,
+                        any_ ? fmt::format("in the first sample, \"{}\": {}", first_, stored_text(columns_.array(*bad)))
+                             : "an array or raw pixels"),
+            stored_text(found), "x.stk, x.tar and x.lmdb hold fields of several sizes");
     }
 }
 

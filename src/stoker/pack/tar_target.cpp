@@ -1,6 +1,6 @@
-// Packs into WebDataset shards or one tar file: members KEY.jpg, or KEY.npy for pixels, KEY.cls, and KEY.NAME.npy (or the
-// ending of an image, or .bin) for further fields; tar_member_name.h gives their names. A part is a shard; in a single
-// file, the members between two syncs.
+// Packs into WebDataset shards or one tar file: members KEY.jpg, or KEY.npy for pixels, KEY.cls, and KEY.NAME.npy (or
+// the ending of an image, or .bin) for further fields; tar_member_name.h gives their names. A part is a shard; in a
+// single file, the members between two syncs.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ std::string_view extension_of(StkCodec codec) {
 }
 
 // Further fields of these names would be taken for the image or the label.
-constexpr std::array<std::string_view, 14> kTaken = {"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm",
+constexpr std::array<std::string_view, 14> kTaken = {"jpg", "jpeg", "png", "webp", "bmp", "ppm",  "pgm",
                                                      "pbm", "pnm",  "dct", "npy",  "cls", "json", "txt"};
 
 // Empty for an encoded image and for bytes.
@@ -66,7 +66,7 @@ void list_members(const PackedSample& sample, const std::vector<Field>& fields, 
     for (std::size_t i = 0; i < fields.size(); ++i) {
         const StkValue& value = sample.fields[i];
         const auto* image = std::get_if<StkImage>(&value);
-        const std::string_view extension = image != nullptr                         ? extension_of(image->codec)
+        const std::string_view extension = image != nullptr                          ? extension_of(image->codec)
                                            : std::holds_alternative<StkBytes>(value) ? "bin"
                                                                                      : "npy";
         members.all.push_back({.name = fmt::format("{}.{}.{}", name.base, lower_case(fields[i].name), extension),

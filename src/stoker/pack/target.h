@@ -73,7 +73,7 @@ struct TargetOptions {
     std::string origin;  // a JSON text, {"plan": ...}; an unfinished data set must have the same
     std::span<const std::string> classes;
     std::span<const Field> fields;  // beside image and label
-    std::int64_t samples = 0;  // of the source
+    std::int64_t samples = 0;       // of the source
     std::uint64_t shard_size = 0;
     int workers = 1;
 };

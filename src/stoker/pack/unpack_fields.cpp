@@ -124,7 +124,8 @@ void UnpackFields::add(const fs::path& image, std::int64_t label, std::vector<st
 std::string UnpackFields::table() const {
     const auto largest = static_cast<std::int64_t>(classes_.size());
     const bool labelled = std::ranges::any_of(rows_, [](const Row& row) { return row.label >= 0; });
-    const bool named = std::ranges::all_of(rows_, [&](const Row& row) { return row.label >= 0 && row.label < largest; });
+    const bool named =
+        std::ranges::all_of(rows_, [&](const Row& row) { return row.label >= 0 && row.label < largest; });
     std::vector<std::string> cells = {"path"};
     const auto add_all = [&](const std::string& label, const std::vector<std::string>& others) {
         if (labelled) {

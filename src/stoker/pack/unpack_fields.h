@@ -1,5 +1,5 @@
-// Further fields of unpacked samples: labels.csv, a table with a row for each image, and a folder of files for each field
-// of images or masks. `open_dataset` reads the result as a table.
+// Further fields of unpacked samples: labels.csv, a table with a row for each image, and a folder of files for each
+// field of images or masks. `open_dataset` reads the result as a table.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,7 @@ class ArrayDataset final : public Dataset {
     std::vector<std::int64_t> labels_;  // empty without labels
     std::vector<Field> fields_;         // beside image and label
     std::vector<ArrayView> columns_;    // the arrays of fields_
-    FoundFields found_;  // the names of images and labels
+    FoundFields found_;                 // the names of images and labels
     std::vector<std::string> classes_;
     std::vector<std::string> keys_;  // empty where keys are prefix and index
     std::string prefix_;

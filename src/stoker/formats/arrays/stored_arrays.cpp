@@ -1,5 +1,5 @@
-// The arrays of a file that may be further fields, for `stoker inspect`. Reads them, since compressed ones show their type
-// and shape only then.
+// The arrays of a file that may be further fields, for `stoker inspect`. Reads them, since compressed ones show their
+// type and shape only then.
 #include <algorithm>
 
 #include "stoker/formats/arrays/array_dataset.h"

@@ -198,10 +198,11 @@ void Hdf5Dataset::open_field(const Opening& opening, const FieldRequest& request
     const Hdf5Info info = read_hdf5_info(dataset, name, *file_);
     const bool encoded = info.kind == Hdf5Kind::encoded && info.shape.size() == 1;
     if ((!encoded && info.kind != Hdf5Kind::number) || info.shape.empty() || info.shape[0] != size_) {
-        throw DataError({.path = path_},
-                        {.where = name,
-                         .expected = fmt::format("numbers of ({}, ...), or variable-length uint8 of ({})", size_, size_),
-                         .got = fmt::format("{} of ({})", info.type_name, fmt::join(info.shape, ", "))});
+        throw DataError(
+            {.path = path_},
+            {.where = name,
+             .expected = fmt::format("numbers of ({}, ...), or variable-length uint8 of ({})", size_, size_),
+             .got = fmt::format("{} of ({})", info.type_name, fmt::join(info.shape, ", "))});
     }
     Column column{.encoded = encoded, .record = {}, .records = nullptr};
     fields_.push_back(describe_hdf5_field(*file_, info, request));

@@ -72,7 +72,7 @@ class Hdf5Dataset final : public Dataset {
     std::vector<Field> fields_;              // beside image and label
     std::unique_ptr<const Hdf5Bytes> file_;  // outlives the records
     std::unique_ptr<const Hdf5Records> records_;
-    struct Column {  // of fields_
+    struct Column {            // of fields_
         bool encoded = false;  // variable-length bytes
         ArrayView record;      // of numbers: one sample's, without bytes
         std::unique_ptr<const Hdf5Records> records;

@@ -24,8 +24,8 @@ bool holds_lmdb(const std::filesystem::path& data);
 
 class LmdbDataset final : public Dataset {
   public:
-    // Throws what LmdbSnapshot throws, and DataError if there are no samples. Further fields are entries of pickled dicts
-    // or tuples; their shapes are those of some samples, and other samples of other shapes are bad ones.
+    // Throws what LmdbSnapshot throws, and DataError if there are no samples. Further fields are entries of pickled
+    // dicts or tuples; their shapes are those of some samples, and other samples of other shapes are bad ones.
     explicit LmdbDataset(const std::filesystem::path& data, const FieldNames& fields = {}, Split split = Split::train);
 
     std::int64_t size() const override { return keys_.size(); }

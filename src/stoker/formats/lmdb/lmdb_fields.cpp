@@ -1,4 +1,5 @@
-// Values are copied: the record may lie in memory that the sample's image replaces, and unescaped bytes in the reader's.
+// Values are copied: the record may lie in memory that the sample's image replaces, and unescaped bytes in the
+// reader's.
 #include "stoker/formats/lmdb/lmdb_fields.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ using Kind = PickleValue::Kind;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  // along one side
 
 std::optional<DType> dtype_named(std::string_view name) {
-    for (const DType dtype : {DType::uint8, DType::int32, DType::int64, DType::float16, DType::float32, DType::float64}) {
+    for (const DType dtype :
+         {DType::uint8, DType::int32, DType::int64, DType::float16, DType::float32, DType::float64}) {
         if (dtype_name(dtype) == name) {
             return dtype;
         }

@@ -30,8 +30,8 @@ class PickleReader;
 // A handle to one value. Valid while its Pickle and the bytes that it was read from are.
 class PickleValue {
   public:
-    // `real` is a Python float. `other` is a value without use of its own: a NumPy dtype, a torch storage, the name of a
-    // class.
+    // `real` is a Python float. `other` is a value without use of its own: a NumPy dtype, a torch storage, the name of
+    // a class.
     enum class Kind : std::uint8_t {
         none,
         boolean,

@@ -47,7 +47,8 @@ std::string_view numpy_name(DType dtype) {
         case DType::bfloat16:
             break;
     }
-    throw InvalidArgument({.where = "pickle", .expected = "a type that NumPy has", .got = std::string(dtype_name(dtype))});
+    throw InvalidArgument(
+        {.where = "pickle", .expected = "a type that NumPy has", .got = std::string(dtype_name(dtype))});
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ std::vector<FieldRequest> requests_of(std::string_view listed) {
 bool is_label(const FieldRequest& request, const FieldNames& names) {
     const TarFieldSource source(request);
     return std::ranges::any_of(label_members(names.label), [&](const LabelMember& member) {
-        const bool found = source.key.empty() ? member.keys.empty()
-                                              : std::ranges::find(member.keys, source.key) != member.keys.end();
+        const bool found =
+            source.key.empty() ? member.keys.empty() : std::ranges::find(member.keys, source.key) != member.keys.end();
         return member.strict && member.extension == source.extension && found;
     });
 }

@@ -123,7 +123,8 @@ std::optional<std::size_t> TarFieldSource::rank(std::string_view member) const {
     if (member == extension) {
         return 0;
     }
-    const bool further = key.empty() && member.substr(0, member.rfind('.')) == extension && member.size() > extension.size();
+    const bool further =
+        key.empty() && member.substr(0, member.rfind('.')) == extension && member.size() > extension.size();
     return further ? std::optional<std::size_t>(1) : std::nullopt;
 }
 

@@ -1,5 +1,5 @@
-// Further fields of WebDataset samples: the member that holds each, and its bytes as a value. The bytes say what they are:
-// an encoded image, a .npy array, or text.
+// Further fields of WebDataset samples: the member that holds each, and its bytes as a value. The bytes say what they
+// are: an encoded image, a .npy array, or text.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct TarFieldSource {
 };
 
 // The field of which `bytes` are the value in one sample. `ragged`: the members of other samples have other sizes.
-// Without a kind in the request it is an image, a value (arrays, keys of JSON), a label (cls) or bytes. Throws DataError,
-// and Unsupported with `where`.
+// Without a kind in the request it is an image, a value (arrays, keys of JSON), a label (cls) or bytes. Throws
+// DataError, and Unsupported with `where`.
 Field describe_tar_field(const FieldRequest& request, const TarFieldSource& source, std::span<const std::byte> bytes,
                          bool ragged, const std::string& where);
 

@@ -30,7 +30,8 @@ struct Header {
 
 constexpr std::uint32_t kMostFields = 4096;
 
-static_assert(sizeof(TarIndexEntry) == 24 && sizeof(TarFieldPlace) == 16 && sizeof(Header) % alignof(TarIndexEntry) == 0);
+static_assert(sizeof(TarIndexEntry) == 24 && sizeof(TarFieldPlace) == 16 &&
+              sizeof(Header) % alignof(TarIndexEntry) == 0);
 
 // A remote request costs as much as reading some megabytes, so remote pieces are larger.
 constexpr TarWindow kLocal = {};
@@ -190,7 +191,7 @@ TarIndex make_tar_index(const ByteFile& shard, const FieldNames& wanted) {
     TarIndex index = build_tar_index(shard, wanted, wanted.image.empty() && !wanted.more.empty());
     const auto none = [](const TarIndexEntry& sample) { return static_cast<TarImage>(sample.image) == TarImage::none; };
     return index.has_images() && std::ranges::any_of(index.samples(), none) ? build_tar_index(shard, wanted, false)
-                                                                             : std::move(index);
+                                                                            : std::move(index);
 }
 
 TarIndex cached_tar_index(const ByteFile& shard, const FieldNames& wanted) {

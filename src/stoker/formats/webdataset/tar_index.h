@@ -37,7 +37,7 @@ class TarIndex {
     std::int64_t size() const { return static_cast<std::int64_t>(samples_.size()); }
     std::int32_t max_label() const { return max_label_; }  // -1 without labels
     bool has_labels() const { return has_labels_; }        // valid or bad ones
-    std::size_t fields() const { return fields_; }  // of each sample
+    std::size_t fields() const { return fields_; }         // of each sample
     const TarFieldPlace& field(std::int64_t sample, std::size_t at) const {
         return places_[static_cast<std::size_t>(sample) * fields_ + at];
     }

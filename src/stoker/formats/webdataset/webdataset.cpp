@@ -181,9 +181,10 @@ void WebDataset::read(std::int64_t index, Sample& sample) const {
     const Place at = place(index);
     const TarIndexEntry& entry = indices_[at.shard][at.sample];
     if (entry.label == kBadTarLabel) {
-        throw DataError(where(at, entry.offset), {.where = "webdataset",
-                                                  .expected = fmt::format("a class index of 0 to {} as label", kMaxTarLabel),
-                                                  .got = "other content"});
+        throw DataError(where(at, entry.offset),
+                        {.where = "webdataset",
+                         .expected = fmt::format("a class index of 0 to {} as label", kMaxTarLabel),
+                         .got = "other content"});
     }
     sample.label = entry.label;
     read_image(at, entry, sample);
@@ -217,10 +218,10 @@ void WebDataset::read_field(const Place& at, std::size_t field, Sample& sample) 
     const TarFieldSource& source = sources_[field];
     try {
         if (stored.present == 0) {
-            throw DataError({}, {.where = "webdataset",
-                                 .expected = fmt::format("a member {} for the field {}", source.extension,
-                                                         fields_[field].name),
-                                 .got = "none"});
+            throw DataError(
+                {}, {.where = "webdataset",
+                     .expected = fmt::format("a member {} for the field {}", source.extension, fields_[field].name),
+                     .got = "none"});
         }
         FieldValue& value = sample.field(field);
         read_tar_field(fields_[field], source, bytes_of(range_of(stored), at.shard, value.storage), value);

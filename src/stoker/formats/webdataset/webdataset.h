@@ -75,7 +75,7 @@ class WebDataset final : public Dataset {
     ShardFiles files_;
     std::vector<TarIndex> indices_;   // by shard
     std::vector<std::int64_t> ends_;  // index after the last sample of each
-    FieldNames names_;  // as asked for
+    FieldNames names_;                // as asked for
     std::vector<std::string> classes_;
     std::vector<Field> fields_;
     std::vector<TarFieldSource> sources_;  // of fields_
