@@ -276,10 +276,11 @@ std::unique_ptr<Dataset> open_dataset(const std::string& data, Split split, cons
         std::unique_ptr<Dataset> dataset =
             with_memory_place(shown_name(data), [&] { return format->open(data, split, options); });
         if (dataset->fields().size() != options.fields.more.size()) {
-            throw Unsupported({.where = shown_name(data),
-                               .expected = "a data set with further fields",
-                               .got = fmt::format("{}, which has image and label only", dataset->format()),
-                               .hint = "docs/data.md lists the formats with further fields"});
+            throw Unsupported(
+                {.where = shown_name(data),
+                 .expected = "a data set with further fields",
+                 .got = fmt::format("{}, which has image and label only", dataset->format()),
+                 .hint = "docs/data.md lists the formats with further fields"});
         }
         return dataset;
     });
