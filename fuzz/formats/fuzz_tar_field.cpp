@@ -48,13 +48,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (succeeds([&] { read_tar_field(field, source, bytes, value); })) {
             require_fits(field, value);
         } else {
-            // A field of numbers may begin with one that is no integer; pixels and images are checked when they are read.
+            // A field of numbers may begin with one that is no integer; pixels and images are checked when they are
+            // read.
             require(has_pixels(field.kind) || field.dtype == DType::int64);
         }
     }
     for (const std::string& key : json_number_keys(bytes)) {
         const FieldRequest of_key{.name = "f", .from = "json:" + key};
-        require(succeeds([&] { describe_tar_field(of_key, TarFieldSource(of_key), bytes, false, "fuzz"); }) || key.empty());
+        require(succeeds([&] { describe_tar_field(of_key, TarFieldSource(of_key), bytes, false, "fuzz"); }) ||
+                key.empty());
     }
     return 0;
 }

@@ -35,8 +35,14 @@ std::vector<std::vector<std::byte>> tars() {
 std::vector<std::vector<std::byte>> tar_fields() {
     using namespace stoker::testing;
     const std::string json = R"({"k": [[1, 2, 3, 4.5], [0, 0, 1, 1]], "n": 7, "t": "text", "l": [1, 0]})";
-    const std::string values[] = {"\x89PNG\r\n\x1a\n", " 12\n", "-2.5e3", json, R"({"k": 3})", "text",
-                                  npy("<f4", "(2, 4)", std::string(32, 'x')), npy("|u1", "(3, 4)", std::string(12, 'x')),
+    const std::string values[] = {"\x89PNG\r\n\x1a\n",
+                                  " 12\n",
+                                  "-2.5e3",
+                                  json,
+                                  R"({"k": 3})",
+                                  "text",
+                                  npy("<f4", "(2, 4)", std::string(32, 'x')),
+                                  npy("|u1", "(3, 4)", std::string(12, 'x')),
                                   npy("<i8", "()", std::string(8, 'x'))};
     std::vector<std::vector<std::byte>> inputs;
     for (const std::string& value : values) {
@@ -57,7 +63,8 @@ std::vector<std::vector<std::byte>> tar_indices() {
          {tar_member("a/1.jpg", "JPEG") + tar_member("a/1.cls", "3") + tar_member("a/2.npy", "NPY") + tar_end(),
           tar_member("1.png", "PNG") + tar_member("2.txt", "no image") + tar_end()}) {
         const auto path = scratch.write("shard.tar", as_bytes(archive));
-        for (const FieldNames& names : {FieldNames{}, FieldNames{.image = "", .label = "", .more = {{.name = "txt"}}}}) {
+        for (const FieldNames& names :
+             {FieldNames{}, FieldNames{.image = "", .label = "", .more = {{.name = "txt"}}}}) {
             const TarIndex index = make_tar_index(*open_byte_file(path.string()), names);
             inputs.emplace_back(index.bytes().begin(), index.bytes().end());
         }

@@ -222,8 +222,8 @@ std::vector<Field> Hdf5Dataset::stored_fields() const {
         if (name == image_name_ || name == label_name_) {
             continue;
         }
-        const Hdf5Id dataset = opening.dataset(name, path_);
         try {
+            const Hdf5Id dataset = opening.dataset(name, path_);
             const Hdf5Info info = read_hdf5_info(dataset, name, *file_);
             if (info.shape.empty() || info.shape[0] != size_) {
                 continue;

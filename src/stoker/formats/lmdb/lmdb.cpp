@@ -195,11 +195,16 @@ Field LmdbDataset::describe(const FieldRequest& request) const {
 }
 
 std::vector<Field> LmdbDataset::stored_fields() const {
-    LmdbRecord record(names_, split_);
-    LmdbKeys::Memory memory;
-    Buffer storage;
+    std::vector<std::string> names;
+    try {
+        LmdbKeys::Memory memory;
+        Buffer storage;
+        names = LmdbRecord(names_, split_).further_names(load(0, key_of(0, memory), storage));
+    } catch (const DataError&) {  // a bad sample
+    } catch (const Unsupported&) {
+    }
     std::vector<Field> found;
-    for (const std::string& name : record.further_names(load(0, key_of(0, memory), storage))) {
+    for (const std::string& name : names) {
         if (name == key_field_) {
             continue;
         }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <functional>
+#include <iterator>
 #include <string_view>
 
 #include "stoker/base/error.h"

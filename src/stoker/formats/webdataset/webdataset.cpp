@@ -280,8 +280,8 @@ void WebDataset::prefetch(std::span<const std::int64_t> indices) const {
             for (std::size_t i = 0; i < fields_.size(); ++i) {
                 ranges.push_back(range_of(indices_[shard].field(sample, i)));
             }
-            std::erase_if(ranges, [](const ByteRange& range) { return range.size == 0; });
         }
+        std::erase_if(ranges, [](const ByteRange& range) { return range.size == 0; });
         files_.open(shard)->prefetch(merge_ranges(std::move(ranges), kNearBytes));
     }
 }
