@@ -13,6 +13,7 @@
 #include "stoker/base/prefetch.h"
 #include "stoker/base/utf8.h"
 #include "stoker/formats/field_values.h"
+#include "stoker/formats/lmdb/lmdb_fields.h"
 
 namespace stoker {
 namespace {
