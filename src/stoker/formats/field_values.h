@@ -39,10 +39,10 @@ Field field_of_encoded(const FieldRequest& request, const std::string& where);
 // ---- Numbers that are not stored as an array: one, a list, or a list of lists of one length ----
 
 struct FieldNumbers {
-    Shape shape;                         // (), (n) or (n, m)
-    std::vector<double> reals;           // all of them
-    std::vector<std::int64_t> integers;  // the same, as long as all are integers
-    bool whole = true;                   // all are integers
+    Shape shape = {};                         // (), (n) or (n, m)
+    std::vector<double> reals = {};           // all of them
+    std::vector<std::int64_t> integers = {};  // the same, as long as all are integers
+    bool whole = true;                        // all are integers
 
     void add(std::int64_t number);
     void add(double number);
