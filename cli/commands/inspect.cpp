@@ -69,7 +69,7 @@ std::string field_line(const Field& field) {
     return fmt::format("{} {} ({})", field_kind_name(field.kind), dtype_name(field.dtype), fmt::join(sides, ", "));
 }
 
-nlohmann::ordered_json fields_json(const FurtherFields& further, const DatasetSummary& found) {
+nlohmann::ordered_json fields_json(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found) {
     const auto side = [](const Range& range) {
         return range.low == range.high ? nlohmann::ordered_json(range.low) : nlohmann::ordered_json();
     };
@@ -109,7 +109,7 @@ void print_json(const Dataset& dataset, const FurtherFields& further, const Data
                     {"samples", dataset.size()},
                     {"classes", dataset.classes()},
                     {"class_counts", found.per_class},
-                    {"fields", fields_json(further, found)},
+                    {"fields", fields_json(dataset, further, found)},
                     {"codecs", found.codecs},
                     {"codecs_sampled", found.codecs_counted},
                     {"progressive", found.progressive},
