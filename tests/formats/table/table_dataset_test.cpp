@@ -174,17 +174,19 @@ TEST(TableDataset, BadSamplesNameFileAndLine) {
         {.image = {}, .label = {}, .more = {{.name = "age"}, {.name = "mask", .kind = FieldKind::mask}}});
     EXPECT_EQ(read_error(dataset, 0), "read");
     EXPECT_EQ(read_error(dataset, 7), "read");
-    EXPECT_THAT(read_error(dataset, 1),
-                AllOf(HasSubstr("labels.csv"), HasSubstr("gone.png"),
-                      HasSubstr("labels.csv:4: gone.png] expected a readable file for the image"),
-                      HasSubstr("no file of that name"), Not(HasSubstr("\n"))));
+    EXPECT_THAT(
+        read_error(dataset, 1),
+        AllOf(HasSubstr("labels.csv: gone.png] expected a readable file for the image, got no file of that name, "
+                        "line 4 of the table"),
+              Not(HasSubstr("\n"))));
     EXPECT_THAT(read_error(dataset, 2),
-                HasSubstr("labels.csv:5: 2.png] expected a class for the label, got an empty cell"));
+                HasSubstr("labels.csv: 2.png] expected a class for the label, got an empty cell, line 5 of the table"));
     EXPECT_EQ(dataset.label(2), -1);
-    EXPECT_THAT(read_error(dataset, 3), HasSubstr("labels.csv:6: 2.png] expected a number for age, got an empty cell"));
-    EXPECT_THAT(read_error(dataset, 4), HasSubstr("labels.csv:7: 2.png] expected a number for age"));
-    EXPECT_THAT(read_error(dataset, 5), HasSubstr("labels.csv:8: gone.png] expected a readable file for mask"));
-    EXPECT_THAT(read_error(dataset, 6), HasSubstr("labels.csv:9] expected a name for the image, got none"));
+    EXPECT_THAT(read_error(dataset, 3), HasSubstr("expected a number for age, got an empty cell, line 6 of the table"));
+    EXPECT_THAT(read_error(dataset, 4), HasSubstr("expected a number for age, got an empty cell, line 7"));
+    EXPECT_THAT(read_error(dataset, 5), HasSubstr("labels.csv: gone.png] expected a readable file for mask"));
+    EXPECT_THAT(read_error(dataset, 6),
+                HasSubstr("labels.csv] expected a name for the image, got none, line 9 of the table"));
     EXPECT_THROW(dataset.key(8), InvalidArgument);
 }
 

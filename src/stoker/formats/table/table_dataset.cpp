@@ -252,9 +252,11 @@ void TableDataset::read(std::int64_t index, Sample& sample) const {
         }
     } catch (const DataError& error) {
         const std::string& file = error.place().key;
-        throw DataError({.path = fmt::format("{}:{}", path_, lines_[static_cast<std::size_t>(index)]),
-                         .key = file.empty() ? key(index) : file},
-                        {.where = "table", .expected = for_part(error, part), .got = error.info().got});
+        const std::int64_t line = lines_[static_cast<std::size_t>(index)];
+        throw DataError({.path = path_, .key = file.empty() ? key(index) : file},
+                        {.where = "table",
+                         .expected = for_part(error, part),
+                         .got = fmt::format("{}, line {} of the table", error.info().got, line)});
     }
 }
 
