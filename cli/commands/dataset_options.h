@@ -1,14 +1,18 @@
-// Options of the commands that take a data set: --image-field, --label-field, --memory and --test.
+// Options of the commands that take a data set: --image-field, --label-field, --field, --memory and --test.
 #pragma once
 
 #include <cstdint>
+#include <fmt/format.h>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/formats/open.h"
+#include "stoker/recipe/field_keys.h"
 #include "stoker/recipe/values.h"
 
 namespace stoker::cli {
@@ -19,6 +23,45 @@ inline void add_field_options(CLI::App& app, FieldNames& fields) {
         ->type_name("NAME");
     app.add_option("--label-field", fields.label, "the field with the labels (default: labels, label, y or targets)")
         ->type_name("NAME");
+}
+
+// "NAME", "NAME:KIND", "NAME=FROM" or "NAME=FROM:KIND". FROM may have colons ("json:score"): what follows the last one
+// is a kind only if a kind has that name.
+inline FieldRequest parse_field_option(std::string_view text) {
+    FieldRequest request;
+    if (const std::size_t colon = text.rfind(':'); colon != std::string_view::npos) {
+        request.kind = field_kind_named(text.substr(colon + 1));
+        text = request.kind ? text.substr(0, colon) : text;
+    }
+    const std::size_t equals = text.find('=');
+    request.name = text.substr(0, equals);
+    request.from = equals == std::string_view::npos ? "" : text.substr(equals + 1);
+    if (!is_field_name(request.name) || (equals != std::string_view::npos && request.from.empty())) {
+        throw CLI::ValidationError(
+            "--field",
+            fmt::format("expected NAME[=FROM][:KIND], NAME of letters, digits and \"_\" and not image, label, "
+                        "index or key, KIND one of value, label, image, mask, boxes, tokens, bytes, got {}",
+                        text));
+    }
+    return request;
+}
+
+// --field, the command line's form of a recipe's [data.fields.NAME].
+inline void add_further_fields_option(CLI::App& app, FieldNames& fields) {
+    app.add_option_function<std::vector<std::string>>(
+           "--field",
+           [&fields](const std::vector<std::string>& texts) {
+               fields.more.clear();
+               for (const std::string& text : texts) {
+                   fields.more.push_back(parse_field_option(text));
+               }
+           },
+           "a further field of each sample, such as mask=seg.png:mask (repeatable): NAME in the result, FROM in the "
+           "data, "
+           "and KIND: value, label, image, mask, boxes, tokens or bytes")
+        ->type_name("NAME[=FROM][:KIND]")
+        ->take_all()
+        ->allow_extra_args(false);
 }
 
 // --memory, the command line's form of a recipe's data.memory.

@@ -22,7 +22,7 @@ struct Reader {
     Sample sample;
     Transform transform;  // without ops: only checks and decodes
     TransformScratch scratch;
-    Image field;  // a second image or a mask
+    Image field;  // a further image or a mask
 };
 
 void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
@@ -34,14 +34,30 @@ void count_label(std::int64_t label, std::vector<std::int64_t>& per_class) {
     }
 }
 
-// Decodes the further images and the masks of the sample that was read.
-void decode_fields(const Dataset& dataset, Reader& reader) {
-    for (std::size_t i = 0; i < dataset.fields().size(); ++i) {
-        const FieldKind kind = dataset.fields()[i].kind;
+// Fields have the length that the data set says; with `verify` their images are decoded.
+void check_fields(std::span<const Field> fields, bool verify, Reader& reader, StageClock& clock) {
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        const Field& field = fields[i];
         const FieldValue& value = reader.sample.field(i);
-        if (has_pixels(kind) && value.encoded) {
-            ImageSink sink(reader.field);
-            reader.scratch.decoder.decode(value.bytes, sink, {.indices = kind == FieldKind::mask});
+        if (has_pixels(field.kind)) {
+            if (verify) {
+                if (value.encoded) {
+                    ImageSink sink(reader.field);
+                    reader.scratch.decoder.decode(value.bytes, sink, {.indices = field.kind == FieldKind::mask});
+                } else {
+                    reader.transform.prepare(value, reader.scratch, clock);
+                }
+            }
+            continue;
+        }
+        const std::size_t item = field.item_bytes();
+        const bool fits = !field.any_length() ? value.bytes.size() == item
+                          : item == 0         ? value.bytes.empty()
+                                              : value.bytes.size() % item == 0;
+        if (!fits) {
+            throw DataError({}, {.where = field.name,
+                                 .expected = "the field " + describe_fields(fields.subspan(i, 1)),
+                                 .got = fmt::format("{} bytes", value.bytes.size())});
         }
     }
 }
@@ -58,13 +74,9 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
     if (stk == nullptr) {  // its labels are counted from the index
         count_label(sample.label, found.per_class);
     }
-    if (verify) {
-        decode_fields(dataset, reader);
-    }
     if (!dataset.has_image()) {
-        return;
-    }
-    if (sample.encoded) {
+        ++found.codecs["none"];
+    } else if (sample.encoded) {
         const std::optional<Codec> codec = sniff_codec(sample.bytes);
         ++found.codecs[codec ? std::string(codec_name(*codec)) : "unknown"];
         const ImageInfo info = reader.scratch.decoder.info(sample.bytes);
@@ -79,11 +91,12 @@ void read_sample(const Dataset& dataset, std::int64_t index, bool verify, Reader
         found.width.add(sample.width);
         found.channels.add(sample.channels);
     }
-    if (verify || !sample.encoded) {
-        StageTimes times;
-        StageClock clock(times);
+    StageTimes times;
+    StageClock clock(times);
+    if (dataset.has_image() && (verify || !sample.encoded)) {
         reader.transform.prepare(sample, reader.scratch, clock);
     }
+    check_fields(dataset.fields(), verify, reader, clock);
 }
 
 // Lists a sample that cannot be read or decoded.

@@ -12,7 +12,6 @@
 #include "cli/terminal/table.h"
 #include "stoker/base/pluralize.h"
 #include "stoker/base/url_secrets.h"
-#include "stoker/formats/stk/stk.h"
 
 namespace stoker::cli {
 namespace {
@@ -30,27 +29,47 @@ std::string text(const Range& range) {
     return range.low == range.high ? fmt::to_string(range.low) : fmt::format("{} to {}", range.low, range.high);
 }
 
-// Fields of an stk data set other than its image and label.
-void add_stk_fields(const Dataset& dataset, nlohmann::ordered_json& fields) {
-    const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
-    if (stk == nullptr) {
-        return;
-    }
-    const StkSchema& schema = stk->reader().schema();
-    for (std::size_t i = 0; i < schema.fields.size(); ++i) {
-        const StkField& field = schema.fields[i];
-        if (i == schema.first(StkKind::image) || i == schema.first(StkKind::label)) {
-            continue;
-        }
-        fields[field.name] = {{"kind", kind_name(field.kind)}};
-        if (field.kind == StkKind::tensor) {
-            fields[field.name]["dtype"] = dtype_name(field.dtype);
-            fields[field.name]["shape"] = std::vector<std::nullptr_t>(static_cast<std::size_t>(field.rank));
-        }
-    }
+// The fields beside image and label: those that were asked for, then the others that the data hold.
+struct FurtherFields {
+    std::vector<Field> asked;
+    std::vector<Field> others;  // under their names in the data; kinds are guesses
+};
+
+FurtherFields further_fields(const Dataset& dataset, const FieldNames& names) {
+    FurtherFields fields{.asked = {dataset.fields().begin(), dataset.fields().end()},
+                         .others = dataset.stored_fields()};
+    std::erase_if(fields.others, [&](const Field& field) {
+        return std::ranges::find(names.more, field.name, &FieldRequest::source) != names.more.end();
+    });
+    return fields;
 }
 
-nlohmann::ordered_json fields_json(const Dataset& dataset, const DatasetSummary& found) {
+// A side of any length is null; an image has no shape, since each sample has its own size.
+nlohmann::ordered_json field_json(const Field& field, bool asked) {
+    nlohmann::ordered_json json = {
+        {"kind", field_kind_name(field.kind)}, {"guessed", !asked}, {"dtype", dtype_name(field.dtype)}};
+    if (!has_pixels(field.kind)) {
+        json["shape"] = nlohmann::ordered_json::array();
+        for (const std::int64_t side : field.shape) {
+            json["shape"].push_back(side < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(side));
+        }
+    }
+    return json;
+}
+
+// "mask", "boxes float32 (any, 4)"
+std::string field_line(const Field& field) {
+    if (has_pixels(field.kind)) {
+        return std::string(field_kind_name(field.kind));
+    }
+    std::vector<std::string> sides;
+    for (const std::int64_t side : field.shape) {
+        sides.push_back(side < 0 ? "any" : fmt::to_string(side));
+    }
+    return fmt::format("{} {} ({})", field_kind_name(field.kind), dtype_name(field.dtype), fmt::join(sides, ", "));
+}
+
+nlohmann::ordered_json fields_json(const FurtherFields& further, const DatasetSummary& found) {
     const auto side = [](const Range& range) {
         return range.low == range.high ? nlohmann::ordered_json(range.low) : nlohmann::ordered_json();
     };
@@ -67,21 +86,16 @@ nlohmann::ordered_json fields_json(const Dataset& dataset, const DatasetSummary&
     if (!found.per_class.empty()) {
         fields["label"] = {{"dtype", "int64"}, {"shape", nlohmann::ordered_json::array()}};
     }
-    for (const Field& field : dataset.fields()) {
-        nlohmann::ordered_json shape = nlohmann::ordered_json::array();
-        for (const std::int64_t length : field.shape) {
-            shape.push_back(length < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(length));
-        }
-        fields[field.name] = {{"kind", field_kind_name(field.kind)}, {"dtype", dtype_name(field.dtype)}};
-        if (!has_pixels(field.kind)) {
-            fields[field.name]["shape"] = shape;
-        }
+    for (const Field& field : further.others) {
+        fields[field.name] = field_json(field, false);
     }
-    add_stk_fields(dataset, fields);
+    for (const Field& field : further.asked) {
+        fields[field.name] = field_json(field, true);
+    }
     return fields;
 }
 
-void print_json(const Dataset& dataset, const DatasetSummary& found, bool verified) {
+void print_json(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found, bool verified) {
     nlohmann::ordered_json bad = nlohmann::ordered_json::array();
     for (const BadSample& sample : found.bad) {
         using Json = nlohmann::ordered_json;
@@ -95,7 +109,7 @@ void print_json(const Dataset& dataset, const DatasetSummary& found, bool verifi
                     {"samples", dataset.size()},
                     {"classes", dataset.classes()},
                     {"class_counts", found.per_class},
-                    {"fields", fields_json(dataset, found)},
+                    {"fields", fields_json(further, found)},
                     {"codecs", found.codecs},
                     {"codecs_sampled", found.codecs_counted},
                     {"progressive", found.progressive},
@@ -145,6 +159,15 @@ void print_classes(const Dataset& dataset, const DatasetSummary& found) {
     }
 }
 
+void print_fields(const FurtherFields& further) {
+    for (const Field& field : further.asked) {
+        print_stdout("  field     {}: {}\n", field.name, field_line(field));
+    }
+    for (const Field& field : further.others) {
+        print_stdout("  field     {}: {} (not read; a guess)\n", field.name, field_line(field));
+    }
+}
+
 void print_table(const Dataset& dataset, const DatasetSummary& found, const std::string& data) {
     const bool all = found.read == dataset.size();
     const std::string of = all ? "" : fmt::format("  (of {} spread evenly)", pluralize(found.read, "sample"));
@@ -180,7 +203,6 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const std:
     if (const std::string advice = dataset.advice(); !advice.empty()) {
         print_stdout("  advice    {}\n", advice);
     }
-    print_classes(dataset, found);
 }
 
 void print_bad(const DatasetSummary& found) {
@@ -200,14 +222,17 @@ void print_bad(const DatasetSummary& found) {
 
 int run(const Options& options) {
     const auto dataset = open_split(options.data, options.test, options.fields, options.context);
+    const FurtherFields further = further_fields(*dataset, options.fields);
     ProgressBar progress;
     const auto start = std::chrono::steady_clock::now();
     const DatasetSummary found = summarize(*dataset, options.verify, progress);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (options.json) {
-        print_json(*dataset, found, options.verify);
+        print_json(*dataset, further, found, options.verify);
     } else {
         print_table(*dataset, found, options.data);
+        print_fields(further);
+        print_classes(*dataset, found);
         print_bad(found);
     }
     if (!found.bad.empty()) {
@@ -230,6 +255,7 @@ Command add_inspect(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("data", options->data, "a data set as in recipes: a folder, synth:digits, ...")->required();
     add_field_options(app, options->fields);
+    add_further_fields_option(app, options->fields);
     add_memory_option(app);
     app.add_option("--context", options->context, "tokens in a sample of a token stream, as data.context of a recipe")
         ->type_name("N");
@@ -239,6 +265,7 @@ Command add_inspect(CLI::App& app) {
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the table");
     example(app,
             "  stoker inspect data/train --verify\n"
+            "  stoker inspect 'shards-{000..031}.tar' --verify --field mask=seg.png:mask\n"
             "  stoker inspect data/mnist --test --json");
     return [options] { return run(*options); };
 }

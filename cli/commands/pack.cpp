@@ -70,6 +70,7 @@ void print_json(const PackResult& result, double seconds) {
                     {"bytes_out", result.bytes_out},
                     {"shards", result.shards},
                     {"codecs", result.codecs},
+                    {"fields", result.fields},
                     {"kept", result.kept},
                     {"exif_lost", result.exif_lost},
                     {"skipped", std::move(skipped)},
@@ -102,6 +103,9 @@ void print_summary(const PackResult& result, double seconds, const std::string& 
     print_stdout("  bytes    {} from {}, in {}\n", byte_text(result.bytes_out), byte_text(result.bytes_in),
                  pluralize(result.shards, "shard"));
     print_stdout("  codecs   {}\n", counts(result.codecs));
+    if (!result.fields.empty()) {
+        print_stdout("  fields   {}\n", fmt::join(result.fields, ", "));
+    }
     if (!result.kept.empty()) {
         print_stdout("  kept     unchanged: {}\n", counts(result.kept));
     }
@@ -190,6 +194,7 @@ Command add_pack(CLI::App& app) {
                    "shards), NAME.lmdb, NAME.h5, NAME.npz. An interrupted packing is resumed")
         ->required();
     add_field_options(app, options->fields);
+    add_further_fields_option(app, options->fields);
     add_memory_option(app);
     add_recode_options(app, options);
     app.add_option("--shard-size", options->shard_size, "size of each shard, for targets with shards (default: 256MiB)")
@@ -205,6 +210,7 @@ Command add_pack(CLI::App& app) {
             "  stoker pack data/train small.stk --resize-shorter 256 --quality 90 --codec dct-zstd\n"
             "  stoker pack data/mnist test.stk --test\n"
             "  stoker pack data/train 'train-{000000..}.tar' --shard-size 1GiB\n"
+            "  stoker pack 'shards-{000..031}.tar' train.stk --field mask=seg.png:mask --field score=json:score\n"
             "  stoker pack data/mnist mnist.npz");
     return [options] { return run(*options); };
 }

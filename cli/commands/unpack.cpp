@@ -26,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
     std::string data;
     std::string target;
+    FieldNames fields;
     int workers = 0;
     bool test = false;
     bool json = false;
@@ -50,7 +51,7 @@ void print_result(const Options& options, const UnpackResult& result, bool packe
 }
 
 int run(const Options& options) {
-    const auto dataset = open_split(options.data, options.test);
+    const auto dataset = open_split(options.data, options.test, options.fields);
     require_outside_data(options.target, {options.data});
     print_advice(*dataset);
     StagedFolder staging(options.target);
@@ -84,13 +85,17 @@ Command add_unpack(CLI::App& app) {
     auto options = std::make_shared<Options>();
     app.add_option("source", options->data, "a data set as in recipes, such as NAME.stk")->required();
     app.add_option("target", options->target, "the folder to create; one with files in it is refused")->required();
+    add_field_options(app, options->fields);
+    add_further_fields_option(app, options->fields);
     add_memory_option(app);
     app.add_option("--workers", options->workers, "threads (default: the usable cores)")
         ->type_name("N")
         ->check(CLI::Range(1, 1024));
     app.add_flag("--test", options->test, "use the test split instead of the training split");
     app.add_flag("--json", options->json, "one JSON document on stdout instead of the summary");
-    example(app, "  stoker unpack train.stk data/train");
+    example(app,
+            "  stoker unpack train.stk data/train\n"
+            "  stoker unpack train.stk data/train --field mask:mask --field score");
     return [options] { return run(*options); };
 }
 

@@ -1,5 +1,6 @@
 // Arbitrary bytes as the value of an LMDB record: a sample, DataError or Unsupported. A reader that has seen other
-// records, or has learned its pattern from this one, gives the same result as a new reader, at any address.
+// records, or has learned its pattern from this one, gives the same result as a new reader, at any address. Its entries
+// as further fields are refused, or have values that fit.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -67,6 +68,29 @@ void compare_neighbours(std::span<const std::byte> value) {
     }
 }
 
+// The entries "a" and "1" as fields of each kind, read where they were described.
+void read_entries(std::span<const std::byte> value) {
+    for (const char* name : {"a", "1"}) {
+        for (int kind = 0; kind < 7; ++kind) {
+            const FieldRequest request{.name = name, .from = "", .kind = static_cast<FieldKind>(kind)};
+            LmdbRecord record({.image = "", .label = "", .more = {request}});
+            Sample sample;
+            try {
+                const Field field = record.describe(value, request, "fuzz");
+                record.set_fields({field});
+                record.read(value, sample);
+                const FieldValue& found = sample.fields.at(0);
+                const std::size_t item = field.item_bytes();
+                require(has_pixels(field.kind) ? !found.bytes.empty()
+                        : field.any_length()   ? (item == 0 ? found.bytes.empty() : found.bytes.size() % item == 0)
+                                               : found.bytes.size() == item);
+            } catch (const DataError&) {
+            } catch (const Unsupported&) {
+            }
+        }
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -74,6 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::span<const std::byte> value = std::as_bytes(std::span(data, size));
     Sample sample;
     const std::string error = read(used, value, sample);
+    read_entries(value);
     LmdbRecord fresh;
     Sample in_place;
     in_place.storage.resize(size);

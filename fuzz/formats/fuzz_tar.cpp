@@ -102,13 +102,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(!member.name.empty() && is_safe(member.name));
         require(member.payload.offset <= input.size() && member.payload.size <= input.size() - member.payload.offset);
     }
-    try {
-        const TarIndex index = make_tar_index(input, {});  // throws InternalError if it could not be parsed
-        for (std::int64_t i = 0; i < index.size(); ++i) {
-            require(!index.key(i).empty());
+    const FieldNames fields{.image = "", .label = "", .more = {{.name = "png"}, {.name = "json:k"}, {.name = "txt"}}};
+    for (const FieldNames& names : {FieldNames{}, fields}) {
+        try {
+            const TarIndex index = make_tar_index(input, names);  // throws InternalError if it could not be parsed
+            require(index.fields() == names.more.size());
+            for (std::int64_t i = 0; i < index.size(); ++i) {
+                require(!index.key(i).empty());
+                for (std::size_t at = 0; at < index.fields(); ++at) {
+                    const TarFieldPlace& place = index.field(i, at);
+                    require(place.offset <= input.size() && place.size <= input.size() - place.offset);
+                }
+            }
+        } catch (const DataError&) {
+        } catch (const Unsupported&) {
         }
-    } catch (const DataError&) {
-    } catch (const Unsupported&) {
     }
     return 0;
 }

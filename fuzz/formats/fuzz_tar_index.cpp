@@ -20,6 +20,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         require(sample.offset <= kShard && sample.size <= kShard - sample.offset);
         require(sample.label <= index->max_label() || sample.label < 0);
         letters += index->key(i).size();
+        for (std::size_t at = 0; at < index->fields(); ++at) {
+            const TarFieldPlace& place = index->field(i, at);
+            require(place.offset <= kShard && place.size <= kShard - place.offset);
+        }
     }
     require(letters <= size);
     return 0;

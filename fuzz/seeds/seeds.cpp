@@ -106,6 +106,7 @@ int main(int count, char** arguments) {
     write(root / "pnm", pnms());
     write(root / "dct", dct_records(jpegs()));
     write_inputs(root / "tar", tars());
+    write_inputs(root / "tar_field", tar_fields());
     write_inputs(root / "tar_index", tar_indices());
     write_inputs(root / "remote_text", remote_texts());
     write_inputs(root / "url_secrets", url_names());

@@ -21,6 +21,7 @@ std::map<std::string, std::vector<Input>> pickle_seeds();
 
 // Tar archives, each after a byte that says whether checksums are corrected.
 std::vector<std::vector<std::byte>> tars();
+std::vector<std::vector<std::byte>> tar_fields();
 std::vector<std::vector<std::byte>> tar_indices();
 std::vector<std::vector<std::byte>> remote_texts();
 std::vector<std::vector<std::byte>> url_names();

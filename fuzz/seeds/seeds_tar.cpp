@@ -1,6 +1,7 @@
 // Tar archives in each dialect, indices of some of them, and texts about remote files.
 #include <cstring>
 
+#include "formats/arrays/npy_support.h"
 #include "formats/webdataset/tar_support.h"
 #include "fuzz/formats/sources.h"
 #include "fuzz/seeds/seeds.h"
@@ -30,7 +31,30 @@ std::vector<std::vector<std::byte>> tars() {
     return inputs;
 }
 
-// The index of one shard, with labels and without.
+// Values of members, after the bytes that choose kind and source (fuzz_tar_field.cpp).
+std::vector<std::vector<std::byte>> tar_fields() {
+    using namespace stoker::testing;
+    const std::string json = R"({"k": [[1, 2, 3, 4.5], [0, 0, 1, 1]], "n": 7, "t": "text", "l": [1, 0]})";
+    const std::string values[] = {"\x89PNG\r\n\x1a\n",
+                                  " 12\n",
+                                  "-2.5e3",
+                                  json,
+                                  R"({"k": 3})",
+                                  "text",
+                                  npy("<f4", "(2, 4)", std::string(32, 'x')),
+                                  npy("|u1", "(3, 4)", std::string(12, 'x')),
+                                  npy("<i8", "()", std::string(8, 'x'))};
+    std::vector<std::vector<std::byte>> inputs;
+    for (const std::string& value : values) {
+        for (char kind = 0; kind < 8; ++kind) {
+            const std::string input = std::string({kind, value == json || value[0] == '{' ? '\1' : '\0'}) + value;
+            inputs.emplace_back(as_bytes(input).begin(), as_bytes(input).end());
+        }
+    }
+    return inputs;
+}
+
+// The index of one shard, with labels and fields and without.
 std::vector<std::vector<std::byte>> tar_indices() {
     using namespace stoker::testing;
     const Scratch scratch;
@@ -39,8 +63,11 @@ std::vector<std::vector<std::byte>> tar_indices() {
          {tar_member("a/1.jpg", "JPEG") + tar_member("a/1.cls", "3") + tar_member("a/2.npy", "NPY") + tar_end(),
           tar_member("1.png", "PNG") + tar_member("2.txt", "no image") + tar_end()}) {
         const auto path = scratch.write("shard.tar", as_bytes(archive));
-        const TarIndex index = make_tar_index(*open_byte_file(path.string()), {});
-        inputs.emplace_back(index.bytes().begin(), index.bytes().end());
+        for (const FieldNames& names :
+             {FieldNames{}, FieldNames{.image = "", .label = "", .more = {{.name = "txt"}}}}) {
+            const TarIndex index = make_tar_index(*open_byte_file(path.string()), names);
+            inputs.emplace_back(index.bytes().begin(), index.bytes().end());
+        }
     }
     return inputs;
 }

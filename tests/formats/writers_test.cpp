@@ -82,7 +82,11 @@ TEST(PickleWriter, WhatIsWrittenIsRead) {
     writer.text("bytes");
     writer.bytes(pixels);
     writer.text("array");
-    writer.array_uint8({2, 4, 3}, pixels);
+    writer.array(DType::uint8, {2, 4, 3}, pixels);
+    writer.text("real");
+    writer.real(-0.1);
+    writer.text("floats");
+    writer.array(DType::float32, {3, 2}, pixels);
     writer.end_dict();
     writer.finish();
     Pickle pickle;
@@ -98,6 +102,12 @@ TEST(PickleWriter, WhatIsWrittenIsRead) {
     EXPECT_EQ(array.shape, (Shape{2, 4, 3}));
     EXPECT_TRUE(array.type.is_uint8() && !array.fortran);
     EXPECT_TRUE(std::ranges::equal(array.bytes, pixels));
+    EXPECT_EQ(dict.find("real")->real(), -0.1);
+    const ArrayView floats = dict.find("floats")->array();
+    EXPECT_EQ(floats.shape, (Shape{3, 2}));
+    EXPECT_EQ(dtype_of_array(floats.type), DType::float32);
+    EXPECT_TRUE(std::ranges::equal(floats.bytes, pixels));
+    EXPECT_THROW(writer.array(DType::bfloat16, {1}, std::span(pixels).first(2)), InvalidArgument);
 }
 
 TEST(NpzWriter, ArraysAreRead) {

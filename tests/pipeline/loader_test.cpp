@@ -216,8 +216,8 @@ TEST(Loader, CacheWithLeadingFixedOps) {
     const auto ops = [] {
         return Transform(std::vector<Op>{Resize{.shorter = 9}, CenterCrop{8, 8}, HorizontalFlip{}, kImageNetNormalize});
     };
-    Loader plain(PixelDataset::with_fields(30), ops(), {.batch_size = 8, .workers = 0, .seed = 4});
-    Loader cached(PixelDataset::with_fields(30), ops(),
+    Loader plain(std::make_shared<PixelDataset>(30), ops(), {.batch_size = 8, .workers = 0, .seed = 4});
+    Loader cached(std::make_shared<PixelDataset>(30), ops(),
                   {.batch_size = 8, .workers = 2, .seed = 4, .cache = {.bytes = 1 << 20}});
     EXPECT_EQ(difference(see_epochs(cached, 3), see_epochs(plain, 3)), "");
     EXPECT_LE(cached.stats().cached_bytes, 30 * (8 + 32 + 8 * 8 * 3));

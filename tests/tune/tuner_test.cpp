@@ -277,6 +277,7 @@ Machine remote_storage() {
 
 TEST(Tuner, MoreWorkersReadMoreFromSlowStorage) {
     Machine machine = remote_storage();
+    machine.cached_load = 1;  // the cache is of no use
     const TuneResult result = tune(photos(), {"data.workers=1"}, {}, opener(machine));
     ASSERT_FALSE(result.kept.empty());
     EXPECT_THAT(text_of(result.kept[0].change), testing::HasSubstr("data.workers"));

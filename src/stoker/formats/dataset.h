@@ -145,6 +145,10 @@ class Dataset {
     // field has makes the sample a bad one.
     virtual std::span<const Field> fields() const { return {}; }
 
+    // The fields beside image and label that the data hold, asked for or not, under the names that FieldRequest::from
+    // takes. Kinds are guesses. For `stoker inspect`: may read the files again. Throws as opening does.
+    virtual std::vector<Field> stored_fields() const { return {}; }
+
     // The sample's stable name within the dataset, such as "cat/001.jpg". Batch hashes, splits by share and lists of
     // bad samples use it. The default is the index.
     virtual std::string key(std::int64_t index) const { return std::to_string(index); }

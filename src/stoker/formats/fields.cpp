@@ -68,15 +68,19 @@ FoundFields find_fields(std::span<const std::string> present, const FieldNames& 
             refuse(present, path, fmt::format("a field named {}", name), "");
         }
     }
+    std::vector<std::string> unnamed;  // without those that are asked for as further fields
+    std::ranges::copy_if(present, std::back_inserter(unnamed), [&](const std::string& name) {
+        return std::ranges::find(wanted.more, name, &FieldRequest::source) == wanted.more.end();
+    });
     FoundFields found;
-    found.label = wanted.label.empty() ? find_usual(present, kLabels, split_names(split), wanted.image)
+    found.label = wanted.label.empty() ? find_usual(unnamed, kLabels, split_names(split), wanted.image)
                                        : std::optional(wanted.label);
     std::optional<std::string> image = wanted.image.empty()
                                            ? find_usual(present, kImages, split_names(split), wanted.label)
                                            : std::optional(wanted.image);
     if (!image) {
         std::vector<std::string> others;
-        std::ranges::copy_if(present, std::back_inserter(others),
+        std::ranges::copy_if(unnamed, std::back_inserter(others),
                              [&](const std::string& name) { return name != found.label; });
         if (others.size() != 1) {
             refuse(present, path, fmt::format("an image field named {}", fmt::join(kImages, ", ")),

@@ -19,13 +19,14 @@ struct FoundFields {
 };
 
 // Chooses among `present`. Names in `wanted` must be present. Without one of the usual image names, a single field that
-// is not the label is the image. Throws DataError, which lists the fields, where no image is found.
+// is not the label is the image. A name in `wanted.more` is not taken for the label. Throws DataError, which lists the
+// fields, where no image is found.
 FoundFields find_fields(std::span<const std::string> present, const FieldNames& wanted, Split split,
                         const std::string& path);
 
 // The field that an array of `shape` a sample gives, `any`-length first side: -1. Its kind is the request's, or value.
-// Throws Unsupported, with `where`, for elements or a shape that the kind cannot have: images and masks are uint8 (H,
-// W) or with channels, boxes float32 (K, 4), labels and tokens integers, bytes uint8 (K).
+// Throws Unsupported, with `where`, for elements or a shape that the kind cannot have: images and masks are uint8 (H, W)
+// or with channels, boxes float32 (K, 4), labels and tokens integers, bytes uint8 (K).
 Field array_field(const FieldRequest& request, DType dtype, const Shape& shape, const std::string& where);
 
 // Throws DataError, with `where`, where two of the names are equal.

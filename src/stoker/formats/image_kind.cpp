@@ -78,12 +78,12 @@ bool is_encoded_image(std::span<const std::byte> bytes) {
     }
 }
 
-void set_encoded(std::span<const std::byte> bytes, Sample& sample) {
+void set_encoded(std::span<const std::byte> bytes, FieldValue& value) {
     if (!is_encoded_image(bytes)) {
         throw DataError(
             {}, {.where = "image", .expected = "a JPEG, PNG, WebP, BMP or PNM image", .got = describe_bytes(bytes)});
     }
-    sample.set_encoded_image(bytes);
+    value.set_encoded_image(bytes);
 }
 
 std::string describe_bytes(std::span<const std::byte> bytes) {

@@ -31,8 +31,8 @@ bool is_hidden_name(std::string_view name);
 // JPEG, PNG, WebP, BMP, PNM (PBM, PGM, PPM) and Stoker's dct records, the same as sniff_codec of codecs/codec.h.
 bool is_encoded_image(std::span<const std::byte> bytes);
 
-// Makes `sample` refer to an encoded image. Throws DataError where the bytes do not begin as one.
-void set_encoded(std::span<const std::byte> bytes, Sample& sample);
+// Makes `value` refer to an encoded image. Throws DataError where the bytes do not begin as one.
+void set_encoded(std::span<const std::byte> bytes, FieldValue& value);
 
 // "1024 bytes: 47 49 46 38 39 61 01 00": for messages.
 std::string describe_bytes(std::span<const std::byte> bytes);

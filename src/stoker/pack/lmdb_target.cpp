@@ -1,13 +1,16 @@
-// Packs into LMDB: the entries "00000000", "00000001", ... are pickled dicts of key, image and label; __len__,
-// __classes__ and __keys__ are further entries. A part is one or more committed transactions. All entries have the same
-// number of digits: as many as the last index needs, at least eight.
+// Packs into LMDB: the entries "00000000", "00000001", ... are pickled dicts of key, image, label and further fields;
+// __len__,
+// __classes__, __keys__ and __fields__ are further entries. A part is one or more committed transactions. All entries
+// have the same number of digits: as many as the last index needs, at least eight.
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
 #include "stoker/base/hash.h"
 #include "stoker/formats/lmdb/lmdb_writer.h"
 #include "stoker/formats/pickle/pickle_writer.h"
+#include "stoker/pack/packed_fields.h"
 #include "stoker/pack/staged_target.h"
 
 namespace stoker {
@@ -47,6 +50,39 @@ LmdbTarget::LmdbTarget(const std::filesystem::path& path, const TargetOptions& o
     for (const std::string& name : classes()) {
         check_text(name, "class names");
     }
+    // The reader would take these for the image and the label.
+    constexpr std::array<std::string_view, 2> kTaken = {"images", "labels"};
+    check_field_names(fields(), names().target, kTaken);
+    refuse_bfloat16(fields(), names().target);
+}
+
+// Arrays for pixels and tensors, bytes for encoded images, otherwise an int or a float.
+void put_value(PickleWriter& pickle, const StkValue& value) {
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+        pickle.integer(*integer);
+    } else if (const auto* number = std::get_if<double>(&value)) {
+        pickle.real(*number);
+    } else if (const std::optional<StoredArray> array = stored_array(value)) {
+        pickle.array(array->dtype, array->shape, value_bytes(value));
+    } else {
+        pickle.bytes(value_bytes(value));
+    }
+}
+
+// {name: [kind, type, side, ...]}: the samples alone do not say that a field has any length (side -1).
+void put_fields(PickleWriter& pickle, std::span<const Field> fields) {
+    pickle.begin_dict();
+    for (const Field& field : fields) {
+        pickle.text(field.name);
+        pickle.begin_list();
+        pickle.text(field_kind_name(field.kind));
+        pickle.text(dtype_name(field.dtype));
+        for (const std::int64_t side : field.shape) {
+            pickle.integer(side);
+        }
+        pickle.end_list();
+    }
+    pickle.end_dict();
 }
 
 std::string LmdbTarget::key_of(std::uint64_t index) const {
@@ -72,23 +108,18 @@ void LmdbTarget::resume(const Json* state) {
 }
 
 void LmdbTarget::store(const PackedSample& sample) {
-    const StkImage& image = sample.image;
     PickleWriter pickle(value_);
     pickle.begin_dict();
     pickle.text("key");  // first, so that it is found without reading the image's pages
     pickle.text(sample.key);
     pickle.text("image");
-    if (image.codec == StkCodec::raw) {
-        Shape shape = {image.height, image.width};
-        if (image.channels != 1) {
-            shape.push_back(image.channels);
-        }
-        pickle.array_uint8(shape, image.bytes);
-    } else {
-        pickle.bytes(image.bytes);
-    }
+    put_value(pickle, sample.image);
     pickle.text("label");
     pickle.integer(sample.label);
+    for (std::size_t i = 0; i < fields().size(); ++i) {
+        pickle.text(fields()[i].name);
+        put_value(pickle, sample.fields[i]);
+    }
     pickle.end_dict();
     pickle.finish();
     writer().put(key_of(count_), value_);
@@ -133,6 +164,9 @@ std::vector<std::string> LmdbTarget::assemble(const TargetProgress& /*progress*/
         pickle.end_list();
     });
     put("__keys__", [](PickleWriter& pickle) { pickle.text("key"); });
+    if (!fields().empty()) {
+        put("__fields__", [&](PickleWriter& pickle) { put_fields(pickle, fields()); });
+    }
     writer().commit();
     writer_.reset();
     return {names().file};

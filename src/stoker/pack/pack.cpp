@@ -12,6 +12,7 @@
 #include "stoker/formats/stk/stk.h"
 #include "stoker/pack/ordered_parallel_for.h"
 #include "stoker/pack/pack_plan.h"
+#include "stoker/pack/packed_fields.h"
 #include "stoker/pack/target.h"
 
 namespace stoker {
@@ -26,6 +27,7 @@ std::string text_of(const Json& json) {
 
 struct Slot {  // a worker's result for one sample
     Sample sample;
+    std::vector<StkValue> fields;
     TranscodedImage transcoded;
     std::int64_t bytes_in = 0;
     std::string key;
@@ -88,6 +90,12 @@ class Packing {
 
     PackResult run() {
         refuse_inside_source();
+        if (!dataset_.has_image()) {
+            throw InvalidArgument({.where = dataset_.path(),
+                                   .expected = "a data set with images",
+                                   .got = fmt::format("{} without images", dataset_.format())});
+        }
+        check_field_names(dataset_.fields(), path_.string());
         if (const auto origin = format_.finished_origin(path_)) {
             return finished_before(*origin);
         }
@@ -97,6 +105,7 @@ class Packing {
         {
             const auto target = format_.open(path_, {.origin = text_of({{"plan", plan_}}),
                                                      .classes = dataset_.classes(),
+                                                     .fields = dataset_.fields(),
                                                      .samples = dataset_.size(),
                                                      .shard_size = options_.shard_size,
                                                      .workers = options_.workers});
@@ -208,6 +217,7 @@ class Packing {
             slot.bytes_in = static_cast<std::int64_t>(slot.sample.bytes.size());
             const bool original = stk_ == nullptr || stk_->image(index).original_file;
             transcoder.run(slot.sample, original, slot.transcoded);
+            read_fields(transcoder, slot);
         } catch (const DataError& error) {
             bad_sample(error, index, slot);
         } catch (const Unsupported& error) {  // this sample, not the data set
@@ -215,6 +225,19 @@ class Packing {
                        slot);
         }
         check_maps();
+    }
+
+    void read_fields(Transcoder& transcoder, Slot& slot) const {
+        const std::span<const Field> fields = dataset_.fields();
+        slot.fields.clear();
+        for (std::size_t i = 0; i < fields.size(); ++i) {
+            const FieldValue& value = slot.sample.field(i);
+            if (has_pixels(fields[i].kind)) {
+                transcoder.check(value);
+            }
+            slot.bytes_in += static_cast<std::int64_t>(value.bytes.size());
+            slot.fields.push_back(packed_value(fields[i], value));
+        }
     }
 
     // Throws the error unless bad samples are skipped.
@@ -242,7 +265,8 @@ class Packing {
     }
 
     void write(PackTarget& target, std::int64_t index, const Slot& slot) {
-        const PackedSample sample{.key = slot.key, .image = slot.transcoded.image, .label = slot.sample.label};
+        const PackedSample sample{
+            .key = slot.key, .image = slot.transcoded.image, .label = slot.sample.label, .fields = slot.fields};
         const std::optional<SkippedSample> bad = slot.bad ? slot.bad : refused(target, index, sample);
         if (!bad) {
             if (target.closes_part(sample)) {
@@ -285,6 +309,9 @@ class Packing {
         result_.bytes_out = packed.bytes;
         result_.shards = packed.shards;
         result_.codecs = packed.codecs;
+        for (const Field& field : dataset_.fields()) {
+            result_.fields.push_back(field.name);
+        }
         return std::move(result_);
     }
 

@@ -1,5 +1,6 @@
-// Packs any readable data set into a data set of another format. Order, keys, labels and pixels are kept. Works with
-// many threads, resumes after a kill, and verifies the result by reading it back.
+// Packs any readable data set into a data set of another format. Order, keys, labels, pixels and the fields that the
+// data set was opened with are kept. Works with many threads, resumes after a kill, and verifies the result by reading
+// it back.
 #pragma once
 
 #include <cstdint>
@@ -54,13 +55,15 @@ struct PackResult : PackStats {
     std::int64_t bytes_out = 0;  // of all files
     std::int64_t shards = 0;
     std::map<std::string, std::int64_t> codecs;  // samples by codec
+    std::vector<std::string> fields;             // names of those beside image and label
     std::int64_t resumed_samples = 0;            // packed by an earlier run
     bool nothing_to_do = false;                  // the data set was complete before
 };
 
 // The ending of `target` selects the format: x.stk, x.tar, x-{000000..}.tar, x.lmdb, x.h5, x.npz. Throws DataError
 // (path, key and index) for a bad sample or one that the format cannot store, IoError, and InvalidArgument for another
-// ending, a target that is something else, or an unfinished packing of another data set or with other options.
+// ending, a target that is something else, fields that the format cannot hold, or an unfinished packing of another data
+// set or with other options.
 PackResult pack(const Dataset& dataset, const std::filesystem::path& target, const PackOptions& options);
 
 }  // namespace stoker

@@ -12,6 +12,7 @@
 #include "stoker/base/file.h"
 #include "stoker/base/hash.h"
 #include "stoker/formats/stk/stk_manifest.h"
+#include "stoker/pack/packed_fields.h"
 #include "stoker/recipe/values.h"
 
 namespace stoker {
@@ -21,10 +22,18 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kSourceKeys = {"format", "samples", "bytes", "keys", "labels", "classes", "modified_ns"};
-constexpr std::array kOptionKeys = {"image_field", "label_field", "codec", "resize_shorter", "quality", "shard_size"};
+constexpr std::array kOptionKeys = {"image_field",    "label_field", "fields",    "codec",
+                                    "resize_shorter", "quality",     "shard_size"};
 
 // "--shard-size 256MiB", "no --quality".
 std::string option_text(std::string name, const Json& value) {
+    if (name == "fields") {
+        std::vector<std::string> options;
+        for (const Json& field : value.is_array() ? value : Json::array()) {
+            options.push_back("--field " + (field.is_string() ? field.get<std::string>() : field.dump()));
+        }
+        return options.empty() ? "no --field" : fmt::format("{}", fmt::join(options, " "));
+    }
     std::ranges::replace(name, '_', '-');
     if (value.is_null() || value == 0) {
         return "no --" + name;
@@ -86,6 +95,10 @@ Json plan_of(const Dataset& dataset, const PackOptions& options, bool shards) {
     }
     if (!options.fields.label.empty()) {
         plan["label_field"] = options.fields.label;
+    }
+    for (const Field& field : dataset.fields()) {
+        const auto asked = std::ranges::find(options.fields.more, field.name, &FieldRequest::name);
+        plan["fields"].push_back(field_text(field, asked == options.fields.more.end() ? "" : asked->from));
     }
     plan["codec"] = pack_codec_name(options.transcode.codec.value_or(PackCodec::keep));
     plan["resize_shorter"] = options.transcode.resize_shorter;

@@ -27,7 +27,7 @@ struct Record {
 
 void SampleSpool::resume(const Json* state) {
     const auto open = [&](const char* name) {
-        return std::make_unique<AppendFile>(folder_ / name, state == nullptr ? 0 : state_number(*state, name));
+        return std::make_unique<AppendFile>(path(name), state == nullptr ? 0 : state_number(*state, name));
     };
     images_ = open(kFiles[0]);
     keys_ = open(kFiles[1]);
@@ -59,16 +59,16 @@ std::uint64_t SampleSpool::read_hash(const Json* before, const Json& state) cons
     for (std::size_t i = 0; i < kFiles.size(); ++i) {
         const std::uint64_t begin = before == nullptr ? 0 : state_number(*before, kFiles[i]);
         const std::uint64_t end = std::max(begin, state_number(state, kFiles[i]));
-        staged_size(folder_ / kFiles[i], end);
-        hashes[i] = hash_range(folder_ / kFiles[i], begin, end);
+        staged_size(path(kFiles[i]), end);
+        hashes[i] = hash_range(path(kFiles[i]), begin, end);
     }
     return hash_bytes(std::as_bytes(std::span(hashes)));
 }
 
 void SampleSpool::read(std::int64_t count, bool images, const std::function<void(const SpoolBatch&)>& take) const {
-    const File image_file(folder_ / kFiles[0]);
-    const File key_file(folder_ / kFiles[1]);
-    const File record_file(folder_ / kFiles[2]);
+    const File image_file(path(kFiles[0]));
+    const File key_file(path(kFiles[1]));
+    const File record_file(path(kFiles[2]));
     std::vector<Record> records(kBatchRecords);
     std::vector<std::byte> image_bytes;
     std::vector<char> key_bytes;
@@ -83,7 +83,7 @@ void SampleSpool::read(std::int64_t count, bool images, const std::function<void
         for (std::size_t i = 0; i < size; ++i) {
             const Record& record = records[i];
             if (record.image_end < before.image_end || record.key_end < before.key_end) {
-                throw DataError({.path = (folder_ / kFiles[2]).string()},
+                throw DataError({.path = path(kFiles[2]).string()},
                                 {.where = "pack",
                                  .expected = "records in order",
                                  .got = "a record that does not follow the one before"});

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "stoker/io/append_file.h"
@@ -26,7 +27,9 @@ class SampleSpool {
   public:
     using Json = nlohmann::ordered_json;
 
-    explicit SampleSpool(std::filesystem::path folder) : folder_(std::move(folder)) {}
+    // `prefix`: of the files' names, for a second spool in the folder.
+    explicit SampleSpool(std::filesystem::path folder, std::string prefix = "")
+        : folder_(std::move(folder)), prefix_(std::move(prefix)) {}
 
     // Opens the files and cuts them back to `state`, a result of save(); null: to the start.
     void resume(const Json* state);
@@ -41,7 +44,10 @@ class SampleSpool {
     void read(std::int64_t count, bool images, const std::function<void(const SpoolBatch&)>& take) const;
 
   private:
+    std::filesystem::path path(const char* name) const { return folder_ / (prefix_ + name); }
+
     std::filesystem::path folder_;
+    std::string prefix_;
     std::unique_ptr<AppendFile> images_;
     std::unique_ptr<AppendFile> keys_;
     std::unique_ptr<AppendFile> records_;  // of each sample: end of its image, end of its key, label

@@ -11,6 +11,7 @@
 #include "stoker/formats/open.h"
 #include "stoker/formats/webdataset/tar_member_name.h"
 #include "stoker/pack/ordered_parallel_for.h"
+#include "stoker/pack/packed_fields.h"
 
 namespace stoker {
 
@@ -38,6 +39,7 @@ StagedTarget::StagedTarget(const fs::path& path, const TargetOptions& options, s
       staging_(names_, options.origin),
       format_(format),
       classes_(options.classes.begin(), options.classes.end()),
+      fields_(options.fields.begin(), options.fields.end()),
       source_samples_(options.samples),
       part_size_(part_size),
       workers_(options.workers) {}
@@ -82,7 +84,7 @@ void StagedTarget::add(const PackedSample& sample) {
     const StkImage& image = sample.image;
     const std::uint64_t hash =
         sample_hash(sample.key, sample.label, {image.height, image.width, image.channels}, image.bytes);
-    open_.content = extend_hash(open_.content, hash);
+    open_.content = extend_hash(open_.content, hash_values(sample.fields, hash));
     ++open_.codecs[stk_codec_name(image.codec)];
     ++open_.samples;
     open_bytes_ += std::max<std::uint64_t>(bytes, 1);
@@ -107,8 +109,30 @@ void StagedTarget::finalize(const std::string& origin, const TargetProgress& pro
     record_["content"] = fmt::format("{:016x}", open_.content);
 }
 
+std::uint64_t StagedTarget::stored_bytes(const PackedSample& sample) const {
+    std::uint64_t bytes = sample.image.bytes.size();
+    for (const StkValue& value : sample.fields) {
+        bytes += value_bytes(value).size();
+    }
+    return bytes;
+}
+
 std::unique_ptr<Dataset> StagedTarget::reopen() const {
-    return open_dataset(staged(names_.file).string(), Split::train);
+    return open_dataset(staged(names_.file).string(), Split::train,
+                        {.fields = {.image = "", .label = "", .more = requests_of(fields_)}});
+}
+
+// A field of any length comes back as a fixed one where all samples have one length.
+void StagedTarget::check_same_fields(const Dataset& dataset) const {
+    const auto same = [](const Field& one, const Field& other) {
+        return one.name == other.name && one.kind == other.kind && one.dtype == other.dtype &&
+               one.shape.size() == other.shape.size();
+    };
+    if (!std::ranges::equal(dataset.fields(), fields_, same)) {
+        throw DataError({.path = dataset.path()}, {.where = "pack",
+                                                   .expected = fmt::format("the fields {}", describe_fields(fields_)),
+                                                   .got = describe_fields(dataset.fields())});
+    }
 }
 
 void StagedTarget::verify(const TargetProgress& progress) {
@@ -119,10 +143,12 @@ void StagedTarget::verify(const TargetProgress& progress) {
     if (dataset->size() != open_.samples) {
         differs(fmt::format("the {} samples that were written", open_.samples), fmt::format("{}", dataset->size()));
     }
+    check_same_fields(*dataset);
     constexpr std::int64_t kPiece = 64;
     const OrderedRange range{.end = (dataset->size() + kPiece - 1) / kPiece, .threads = workers_};
     struct Slot {
         Sample sample;
+        std::vector<StkValue> fields;
         std::vector<std::uint64_t> hashes;
         std::int64_t bytes = 0;
     };
@@ -142,8 +168,13 @@ void StagedTarget::verify(const TargetProgress& progress) {
                 dataset->read(i, slot.sample);
                 const Sample& s = slot.sample;
                 const bool raw = !s.encoded;
-                slot.hashes.push_back(sample_hash(
-                    dataset->key(i), s.label, {raw ? s.height : 0, raw ? s.width : 0, raw ? s.channels : 0}, s.bytes));
+                const std::uint64_t hash = sample_hash(
+                    dataset->key(i), s.label, {raw ? s.height : 0, raw ? s.width : 0, raw ? s.channels : 0}, s.bytes);
+                slot.fields.clear();
+                for (std::size_t at = 0; at < fields_.size(); ++at) {
+                    slot.fields.push_back(packed_value(dataset->fields()[at], s.fields[at]));
+                }
+                slot.hashes.push_back(hash_values(slot.fields, hash));
                 slot.bytes += static_cast<std::int64_t>(s.bytes.size());
             }
         },

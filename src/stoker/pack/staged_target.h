@@ -38,6 +38,7 @@ class StagedTarget : public PackTarget {
     const StagingPaths& names() const { return names_; }
     std::filesystem::path staged(const std::string& file) const { return names_.folder / file; }
     const std::vector<std::string>& classes() const { return classes_; }
+    const std::vector<Field>& fields() const { return fields_; }
     std::int64_t source_samples() const { return source_samples_; }
     // Throws DataError for a sample that the format cannot store.
     [[noreturn]] void refuse(std::string_view key, std::string expected, std::string got, std::string hint) const;
@@ -48,7 +49,7 @@ class StagedTarget : public PackTarget {
     // Opens the files at `state`, a result of save(), and removes everything after it; null: at the start.
     virtual void resume(const Json* state) = 0;
     virtual void store(const PackedSample& sample) = 0;
-    virtual std::uint64_t stored_bytes(const PackedSample& sample) const { return sample.image.bytes.size(); }
+    virtual std::uint64_t stored_bytes(const PackedSample& sample) const;
     // Syncs what was stored to disk. `hash`: of the bytes stored since the last call.
     virtual Json save(std::uint64_t& hash) = 0;
     // The same hash, computed from the files, of the bytes between the ends of two parts.
@@ -59,10 +60,13 @@ class StagedTarget : public PackTarget {
     virtual std::unique_ptr<Dataset> reopen() const;
 
   private:
+    void check_same_fields(const Dataset& dataset) const;
+
     StagingPaths names_;
     StagingFolder staging_;
     std::string format_;
     std::vector<std::string> classes_;
+    std::vector<Field> fields_;
     std::int64_t source_samples_;
     std::uint64_t part_size_;
     int workers_;

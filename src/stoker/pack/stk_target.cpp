@@ -1,11 +1,13 @@
 // Packs into the stk format. A part is a shard, which is verified by hashing every payload, on all workers.
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 #include "stoker/base/error.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/formats/stk/stk_writer.h"
 #include "stoker/pack/ordered_parallel_for.h"
+#include "stoker/pack/packed_fields.h"
 #include "stoker/pack/staging_folder.h"
 #include "stoker/pack/target.h"
 
@@ -34,6 +36,8 @@ class StkTarget final : public PackTarget {
     void publish() override { writer_.finish(origin_); }
 
   private:
+    const std::vector<StkValue>& values_of(const PackedSample& sample) const;
+
     std::filesystem::path directory_;
     StkSchema schema_;
     int workers_;
@@ -41,11 +45,18 @@ class StkTarget final : public PackTarget {
     std::size_t checked_ = 0;  // number of verified shards
     std::int64_t bytes_ = 0;   // verified bytes
     std::string origin_;
+    mutable std::vector<StkValue> values_;  // reused
 };
+
+StkSchema schema_of(const TargetOptions& options) {
+    StkSchema schema = stk_image_schema(options.classes);
+    std::ranges::transform(options.fields, std::back_inserter(schema.fields), stk_field_of);
+    return schema;
+}
 
 StkTarget::StkTarget(const fs::path& path, const TargetOptions& options)
     : directory_(path),
-      schema_(stk_image_schema(options.classes)),
+      schema_(schema_of(options)),
       workers_(options.workers),
       writer_(path, schema_, {.shard_size = options.shard_size, .origin = options.origin}) {}
 
@@ -64,7 +75,7 @@ void StkTarget::check_part(std::size_t part, const TargetProgress& progress) {
     }
     if (shard.schema() != schema_) {
         throw DataError({.path = path.string()},
-                        {.where = "pack", .expected = "the classes of the source", .got = "other classes"});
+                        {.where = "pack", .expected = "the classes and fields of the source", .got = "others"});
     }
     constexpr std::int64_t kPiece = 256;
     const OrderedRange range{.end = (shard.samples() + kPiece - 1) / kPiece, .threads = workers_};
@@ -98,14 +109,18 @@ void StkTarget::check_key(std::string_view key) const {
     }
 }
 
+const std::vector<StkValue>& StkTarget::values_of(const PackedSample& sample) const {
+    values_.assign({sample.image, sample.label});
+    values_.insert(values_.end(), sample.fields.begin(), sample.fields.end());
+    return values_;
+}
+
 bool StkTarget::closes_part(const PackedSample& sample) const {
-    const StkValue values[] = {sample.image, sample.label};
-    return writer_.closes_shard(values);
+    return writer_.closes_shard(values_of(sample));
 }
 
 void StkTarget::add(const PackedSample& sample) {
-    const StkValue values[] = {sample.image, sample.label};
-    writer_.add(sample.key, values);
+    writer_.add(sample.key, values_of(sample));
 }
 
 void StkTarget::finalize(const std::string& origin, const TargetProgress& /*progress*/) {

@@ -1,5 +1,5 @@
-// Packs into files of columns, HDF5 and npz: the arrays `images`, `labels` and `keys`. Samples are spooled first and
-// the file is written at the end, which takes twice its size on disk for a while.
+// Packs into files of columns, HDF5 and npz: the arrays `images`, `labels`, `keys` and those of further fields. Samples
+// are spooled first and the file is written at the end, which takes twice its size on disk for a while.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include "stoker/formats/hdf5/hdf5_writer.h"
 #include "stoker/pack/sample_spool.h"
 #include "stoker/pack/staged_target.h"
+#include "stoker/pack/table_fields.h"
 
 namespace stoker {
 namespace {
@@ -17,12 +18,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kPart = std::uint64_t{64} << 20;
+constexpr std::array<std::string_view, 4> kTaken = {"images", "labels", "keys", "classes"};
 constexpr const char* kSizesHint =
     "x.tar, x.lmdb and x.stk hold pixels of several sizes; --skip-bad leaves out what differs";
 
 class TableTarget : public StagedTarget {
   public:
-    TableTarget(const std::filesystem::path& path, const TargetOptions& options, std::string_view format);
+    // `bytes`: the format has columns of byte strings.
+    TableTarget(const std::filesystem::path& path, const TargetOptions& options, std::string_view format, bool bytes);
 
     void check_key(std::string_view key) const override { check_text(key, "keys"); }
     bool needs_unique_keys() const override { return true; }
@@ -38,6 +41,9 @@ class TableTarget : public StagedTarget {
     virtual void write(const std::filesystem::path& path, const TargetProgress& progress) const = 0;
 
     const SampleSpool& spool() const { return spool_; }
+    const TableFields& columns() const { return columns_; }
+    // Throws DataError for a value that is not stored as that of the first sample is, or that is encoded.
+    void check_columns(const PackedSample& sample, bool encoded) const;
     // Reads the spooled images in batches, with progress.
     void read_images(const TargetProgress& progress, const std::function<void(const SpoolBatch&)>& take) const;
     std::int64_t count() const { return samples(); }
@@ -54,6 +60,7 @@ class TableTarget : public StagedTarget {
 
   private:
     SampleSpool spool_;
+    TableFields columns_;
     std::array<std::uint64_t, 3> pixels_ = {};  // height, width, channels; zeros for encoded images
     std::string first_;                         // key of the first sample
     bool any_ = false;
@@ -63,7 +70,8 @@ class TableTarget : public StagedTarget {
 
 class Hdf5Target final : public TableTarget {
   public:
-    Hdf5Target(const std::filesystem::path& path, const TargetOptions& options) : TableTarget(path, options, "hdf5") {}
+    Hdf5Target(const std::filesystem::path& path, const TargetOptions& options)
+        : TableTarget(path, options, "hdf5", true) {}
 
     void check(const PackedSample& sample) const override;
 
@@ -73,7 +81,8 @@ class Hdf5Target final : public TableTarget {
 
 class NpzTarget final : public TableTarget {
   public:
-    NpzTarget(const std::filesystem::path& path, const TargetOptions& options) : TableTarget(path, options, "npz") {}
+    NpzTarget(const std::filesystem::path& path, const TargetOptions& options)
+        : TableTarget(path, options, "npz", false) {}
 
     void check(const PackedSample& sample) const override;
 
@@ -81,8 +90,11 @@ class NpzTarget final : public TableTarget {
     void write(const std::filesystem::path& path, const TargetProgress& progress) const override;
 };
 
-TableTarget::TableTarget(const fs::path& path, const TargetOptions& options, std::string_view format)
-    : StagedTarget(path, options, format, std::min(options.shard_size, kPart)), spool_(names().folder) {
+TableTarget::TableTarget(const fs::path& path, const TargetOptions& options, std::string_view format, bool bytes)
+    : StagedTarget(path, options, format, std::min(options.shard_size, kPart)),
+      spool_(names().folder),
+      columns_(options.fields, names().folder, bytes, names().target) {
+    check_field_names(fields(), names().target, kTaken);
     for (const std::string& name : classes()) {
         check_text(name, "class names");
     }
@@ -91,6 +103,9 @@ TableTarget::TableTarget(const fs::path& path, const TargetOptions& options, std
 void TableTarget::resume(const Json* state) {
     spool_.resume(state);
     any_ = state != nullptr;
+    const Json none = Json::array();
+    const Json fields = any_ ? state->value("fields", none) : none;
+    columns_.resume(any_ ? &fields : nullptr);
     if (any_) {
         pixels_ = {state_number(*state, "height"), state_number(*state, "width"), state_number(*state, "channels")};
         first_ = state_text(*state, "first");
@@ -110,10 +125,12 @@ void TableTarget::store(const PackedSample& sample) {
     labelled_ = labelled_ || sample.label >= 0;
     key_width_ = std::max(key_width_, text_length(sample.key));
     spool_.add(sample.key, sample.label, sample.image.bytes);
+    columns_.add(sample.fields);
 }
 
 StagedTarget::Json TableTarget::save(std::uint64_t& hash) {
     Json state = spool_.save(hash);
+    state["fields"] = columns_.save(hash);
     state["height"] = pixels_[0];
     state["width"] = pixels_[1];
     state["channels"] = pixels_[2];
@@ -124,7 +141,10 @@ StagedTarget::Json TableTarget::save(std::uint64_t& hash) {
 }
 
 std::uint64_t TableTarget::read_hash(std::size_t /*part*/, const Json* before, const Json& state) {
-    return spool_.read_hash(before, state);
+    const Json none = Json::array();
+    const auto fields_of = [&](const Json& of) { return of.value("fields", none); };
+    const Json begin = before == nullptr ? none : fields_of(*before);
+    return columns_.read_hash(before == nullptr ? nullptr : &begin, fields_of(state), spool_.read_hash(before, state));
 }
 
 std::vector<std::string> TableTarget::assemble(const TargetProgress& progress) {
@@ -168,7 +188,29 @@ void TableTarget::read_images(const TargetProgress& progress,
     });
 }
 
+void TableTarget::check_columns(const PackedSample& sample, bool encoded) const {
+    if (const auto bad = columns_.misfit(sample.fields, any_, encoded)) {
+        const std::optional<StoredArray> found = stored_array(sample.fields[*bad]);
+        refuse(
+            sample.key,
+            fmt::format("{} as {}", columns_.field(*bad).name,
+                        any_ ? fmt::format("in the first sample, \"{}\": {}", first_, stored_text(columns_.array(*bad)))
+                             : "an array or raw pixels"),
+            stored_text(found), "x.stk, x.tar and x.lmdb hold fields of several sizes");
+    }
+}
+
+// NumPy's and HDF5's row-major shape of a column.
+Shape column_shape(std::int64_t count, const std::optional<StoredArray>& array) {
+    Shape shape = {count};
+    if (array) {
+        shape.insert(shape.end(), array->shape.begin(), array->shape.end());
+    }
+    return shape;
+}
+
 void Hdf5Target::check(const PackedSample& sample) const {
+    check_columns(sample, true);
     if (!empty() && !same_size(sample.image)) {
         refuse(sample.key, fmt::format("images like the first, \"{}\": {}", first(), size_text()),
                size_text(sample.image), fixed() ? kSizesHint : "--codec raw makes all of them pixels");
@@ -190,6 +232,14 @@ void Hdf5Target::write(const fs::path& path, const TargetProgress& progress) con
         }
         file.end();
     }
+    for (std::size_t i = 0; i < columns().size(); ++i) {
+        const std::optional<StoredArray>& array = columns().array(i);
+        file.begin(columns().field(i).name, array ? hdf5_type(array->dtype) : Hdf5Type::vlen_uint8,
+                   column_shape(count(), array));
+        columns().read(i, count(),
+                       [&](const SpoolBatch& batch) { array ? file.append(batch.pixels) : file.append(batch.images); });
+        file.end();
+    }
     file.begin("keys", Hdf5Type::text, {count()});
     std::vector<std::span<const std::byte>> keys;
     spool().read(count(), false, [&](const SpoolBatch& batch) {
@@ -202,6 +252,7 @@ void Hdf5Target::write(const fs::path& path, const TargetProgress& progress) con
 }
 
 void NpzTarget::check(const PackedSample& sample) const {
+    check_columns(sample, false);
     if (empty() && sample.image.codec != StkCodec::raw) {
         refuse(sample.key, "raw pixels, all of one size", size_text(sample.image),
                "--codec raw makes pixels of images; those of several sizes fit x.h5, x.tar, x.lmdb and x.stk as files");
@@ -222,6 +273,13 @@ void NpzTarget::write(const fs::path& path, const TargetProgress& progress) cons
         npz.begin("labels", "<i8", 8, {count()});
         spool().read(count(), false,
                      [&](const SpoolBatch& batch) { npz.append(std::as_bytes(std::span(batch.labels))); });
+        npz.end();
+    }
+    for (std::size_t i = 0; i < columns().size(); ++i) {
+        const StoredArray array = columns().array(i).value();
+        npz.begin(columns().field(i).name, npy_descr(array.dtype), static_cast<int>(item_size(array.dtype)),
+                  column_shape(count(), array));
+        columns().read(i, count(), [&](const SpoolBatch& batch) { npz.append(batch.pixels); });
         npz.end();
     }
     npz.begin_texts("keys", key_width(), count());

@@ -1,16 +1,19 @@
-// Packs into WebDataset shards or one tar file: members KEY.jpg, or KEY.npy for pixels, and KEY.cls; tar_member_name.h
-// gives their names. A part is a shard; in a single file, the members between two syncs.
+// Packs into WebDataset shards or one tar file: members KEY.jpg, or KEY.npy for pixels, KEY.cls, and KEY.NAME.npy (or
+// the ending of an image, or .bin) for further fields; tar_member_name.h gives their names. A part is a shard; in a
+// single file, the members between two syncs.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "stoker/base/ascii.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/arrays/npz_writer.h"
 #include "stoker/formats/webdataset/tar_member_name.h"
 #include "stoker/formats/webdataset/tar_writer.h"
 #include "stoker/formats/webdataset/webdataset.h"
+#include "stoker/pack/packed_fields.h"
 #include "stoker/pack/staged_target.h"
 
 namespace stoker {
@@ -25,27 +28,51 @@ std::string_view extension_of(StkCodec codec) {
     return kExtensions.at(static_cast<std::size_t>(codec));
 }
 
-// npy header of pixels (H, W, C), or (H, W) for one channel; empty for an encoded image.
-std::string pixel_header(const StkImage& image) {
-    if (image.codec != StkCodec::raw) {
-        return "";
-    }
-    Shape shape = {image.height, image.width};
-    if (image.channels != 1) {
-        shape.push_back(image.channels);
-    }
-    return npy_header("|u1", shape);
+// Further fields of these names would be taken for the image or the label.
+constexpr std::array<std::string_view, 14> kTaken = {"jpg", "jpeg", "png", "webp", "bmp", "ppm",  "pgm",
+                                                     "pbm", "pnm",  "dct", "npy",  "cls", "json", "txt"};
+
+// Empty for an encoded image and for bytes.
+std::string header_of(const StkValue& value) {
+    const std::optional<StoredArray> array = stored_array(value);
+    return array ? npy_header(npy_descr(array->dtype), array->shape) : "";
 }
 
-struct Members {
-    std::string image;
-    std::string label;  // empty if there is none
+struct Member {
+    std::string name;
+    std::string header;  // of an array
+    std::span<const std::byte> content;
+
+    std::uint64_t stored() const { return tar_member_size(name, header.size() + content.size()); }
 };
 
-Members members_of(const PackedSample& sample, const std::string& usual) {
+// A sample's members. `label` has the digits that the label's member refers to.
+struct Members {
+    std::vector<Member> all;
+    std::string label;
+};
+
+void list_members(const PackedSample& sample, const std::vector<Field>& fields, const std::string& usual,
+                  Members& members) {
     const TarMemberName name = tar_member_name(sample.key, extension_of(sample.image.codec), usual);
-    return {.image = fmt::format("{}.{}", name.base, name.extension),
-            .label = sample.label < 0 ? "" : name.base + ".cls"};
+    members.all.clear();
+    members.all.push_back({.name = fmt::format("{}.{}", name.base, name.extension),
+                           .header = header_of(sample.image),
+                           .content = sample.image.bytes});
+    if (sample.label >= 0) {
+        members.label = fmt::format("{}", sample.label);
+        members.all.push_back({.name = name.base + ".cls", .header = "", .content = as_bytes(members.label)});
+    }
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        const StkValue& value = sample.fields[i];
+        const auto* image = std::get_if<StkImage>(&value);
+        const std::string_view extension = image != nullptr                          ? extension_of(image->codec)
+                                           : std::holds_alternative<StkBytes>(value) ? "bin"
+                                                                                     : "npy";
+        members.all.push_back({.name = fmt::format("{}.{}.{}", name.base, lower_case(fields[i].name), extension),
+                               .header = header_of(value),
+                               .content = value_bytes(value)});
+    }
 }
 
 // A file that will be renamed: its index is not cached.
@@ -96,6 +123,8 @@ TarTarget::TarTarget(const fs::path& path, const TargetOptions& options)
                                    .hint = "the other targets store any name"});
         }
     }
+    check_field_names(fields(), names().target, kTaken);
+    refuse_bfloat16(fields(), names().target);
 }
 
 void TarTarget::check(const PackedSample& sample) const {
@@ -117,10 +146,13 @@ void TarTarget::resume(const Json* state) {
 }
 
 std::uint64_t TarTarget::stored_bytes(const PackedSample& sample) const {
-    const Members members = members_of(sample, usual_.value_or(""));
-    const std::uint64_t label =
-        members.label.empty() ? 0 : tar_member_size(members.label, fmt::formatted_size("{}", sample.label));
-    return tar_member_size(members.image, pixel_header(sample.image).size() + sample.image.bytes.size()) + label;
+    Members members;
+    list_members(sample, fields(), usual_.value_or(""), members);
+    std::uint64_t bytes = 0;
+    for (const Member& member : members.all) {
+        bytes += member.stored();
+    }
+    return bytes;
 }
 
 void TarTarget::store(const PackedSample& sample) {
@@ -130,14 +162,11 @@ void TarTarget::store(const PackedSample& sample) {
     if (!usual_) {
         usual_ = usual_extension(sample.key, extension_of(sample.image.codec));
     }
-    const Members members = members_of(sample, *usual_);
-    const std::string header = pixel_header(sample.image);
-    const std::span<const std::byte> pieces[] = {as_bytes(header), sample.image.bytes};
-    append_tar_member(*file_, members.image, pieces);
-    if (!members.label.empty()) {
-        const std::string digits = fmt::format("{}", sample.label);
-        const std::span<const std::byte> label[] = {as_bytes(digits)};
-        append_tar_member(*file_, members.label, label);
+    Members members;
+    list_members(sample, fields(), *usual_, members);
+    for (const Member& member : members.all) {
+        const std::span<const std::byte> pieces[] = {as_bytes(member.header), member.content};
+        append_tar_member(*file_, member.name, pieces);
     }
 }
 
@@ -193,7 +222,8 @@ std::unique_ptr<Dataset> TarTarget::reopen() const {
     for (std::size_t number = 0; number < (names().shards ? shard_ : 1); ++number) {
         shards.push_back(staged(names().shards ? names().shard(number) : names().file).string());
     }
-    return std::make_unique<WebDataset>(staged(names().file).string(), std::move(shards), FieldNames{},
+    return std::make_unique<WebDataset>(staged(names().file).string(), std::move(shards),
+                                        FieldNames{.image = "", .label = "", .more = requests_of(fields())},
                                         [](const std::string& name) { return std::make_unique<UncachedFile>(name); });
 }
 

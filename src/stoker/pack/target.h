@@ -21,6 +21,7 @@ struct PackedSample {
     std::string_view key;
     StkImage image;
     std::int64_t label = -1;
+    std::span<const StkValue> fields = {};  // of TargetOptions::fields, in order
 };
 
 // Takes the samples and bytes processed so far. Called on the caller's thread.
@@ -71,7 +72,8 @@ class PackTarget {
 struct TargetOptions {
     std::string origin;  // a JSON text, {"plan": ...}; an unfinished data set must have the same
     std::span<const std::string> classes;
-    std::int64_t samples = 0;  // of the source
+    std::span<const Field> fields;  // beside image and label
+    std::int64_t samples = 0;       // of the source
     std::uint64_t shard_size = 0;
     int workers = 1;
 };

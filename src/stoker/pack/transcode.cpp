@@ -10,6 +10,7 @@
 #include "stoker/base/error.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/encode.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/ops/resize.h"
 
 namespace stoker {
@@ -30,15 +31,6 @@ constexpr std::array<std::pair<Codec, StkCodec>, 7> kStkCodecs = {{{Codec::jpeg,
                                                                    {Codec::bmp, StkCodec::bmp},
                                                                    {Codec::pnm, StkCodec::pnm}}};
 
-StkCodec codec_of(std::span<const std::byte> bytes) {
-    const std::optional<Codec> codec = sniff_codec(bytes);
-    const auto* const found = std::ranges::find(kStkCodecs, codec, &std::pair<Codec, StkCodec>::first);
-    if (found == kStkCodecs.end()) {  // the decoder rejects such bytes
-        throw InternalError({.where = "pack", .expected = "a known codec of decoded bytes", .got = "none"});
-    }
-    return found->second;
-}
-
 bool is_dct_codec(PackCodec codec) {
     return codec == PackCodec::dct || codec == PackCodec::dct_zstd;
 }
@@ -57,6 +49,15 @@ void copy_rows(ConstImageView image, std::vector<std::byte>& out) {
 }
 
 }  // namespace
+
+StkCodec stk_codec_of(std::span<const std::byte> bytes) {
+    const std::optional<Codec> codec = sniff_codec(bytes);
+    const auto* const found = std::ranges::find(kStkCodecs, codec, &std::pair<Codec, StkCodec>::first);
+    if (found == kStkCodecs.end()) {
+        throw DataError({}, {.where = "image", .expected = "an encoded image", .got = describe_bytes(bytes)});
+    }
+    return found->second;
+}
 
 PackCodec parse_pack_codec(std::string_view name) {
     const auto found = std::ranges::find(kNames, name, &std::pair<std::string_view, PackCodec>::first);
@@ -107,6 +108,13 @@ void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) 
     out.image.original_file = out.image.original_file && original;
 }
 
+void Transcoder::check(const FieldValue& image) {
+    Sample sample;
+    sample.set_raw(image.bytes, image.height, image.width, image.channels);
+    sample.encoded = image.encoded;
+    decode(sample);
+}
+
 bool Transcoder::is_plain_dct(const Sample& sample) const {
     return is_dct_codec(codec_) && options_.resize_shorter == 0 && options_.quality == 0 && sample.encoded &&
            sniff_codec(sample.bytes) == Codec::jpeg;
@@ -140,7 +148,7 @@ void Transcoder::keep(const Sample& sample, TranscodedImage& out) const {
         out.kept = is_dct_codec(codec_) ? "raw pixels" : "";
         return;
     }
-    const StkCodec codec = codec_of(sample.bytes);
+    const StkCodec codec = stk_codec_of(sample.bytes);
     if (is_dct_codec(codec_)) {
         return to_dct(sample.bytes, codec, out);
     }
@@ -187,7 +195,7 @@ void Transcoder::encode(ConstImageView image, const Sample& sample, TranscodedIm
         out.kept = is_dct_codec(codec_) ? "raw pixels" : "";
         return;
     }
-    if (options_.quality == 0 && is_lossless(codec_of(sample.bytes))) {
+    if (options_.quality == 0 && is_lossless(stk_codec_of(sample.bytes))) {
         out.made = encode_png(image);
         out.image = {.bytes = out.made, .codec = StkCodec::png};
         out.kept = is_dct_codec(codec_) ? "png image" : "";

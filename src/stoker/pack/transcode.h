@@ -21,6 +21,9 @@ enum class PackCodec { keep, jpeg, dct, dct_zstd, raw };
 PackCodec parse_pack_codec(std::string_view name);
 std::string_view pack_codec_name(PackCodec codec);
 
+// The codec of an encoded image. Throws DataError for bytes that are none.
+StkCodec stk_codec_of(std::span<const std::byte> bytes);
+
 struct TranscodeOptions {
     std::optional<PackCodec> codec = std::nullopt;  // empty: the default of the target's format; here keep
     int resize_shorter = 0;  // pixels: larger images are reduced until their shorter side has this; 0: none
@@ -42,6 +45,9 @@ class Transcoder {
     // `original`: the packed file can be restored from the sample's bytes. Throws DataError for a sample that cannot be
     // decoded.
     void run(const Sample& sample, bool original, TranscodedImage& out);
+
+    // Decodes the image of a further field, which is packed as it is. Throws DataError if it cannot be decoded.
+    void check(const FieldValue& image);
 
   private:
     bool is_plain_dct(const Sample& sample) const;

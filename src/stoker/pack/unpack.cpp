@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -22,6 +23,7 @@
 #include "stoker/formats/image_kind.h"
 #include "stoker/formats/stk/stk.h"
 #include "stoker/pack/ordered_parallel_for.h"
+#include "stoker/pack/unpack_fields.h"
 
 namespace stoker {
 namespace {
@@ -83,10 +85,12 @@ struct Slot {
     std::vector<std::byte> made;
     std::int64_t bytes = 0;
     bool original = false;
+    fs::path path;                   // of the image, in the folder
+    std::vector<std::string> cells;  // of the further fields
 };
 
-// The bytes of the sample's file: as stored, restored from a dct record, or encoded as PNG.
-std::span<const std::byte> file_bytes(const Sample& sample, std::vector<std::byte>& made) {
+// The bytes of the file of an image or mask: as stored, restored from a dct record, or encoded as PNG.
+std::span<const std::byte> file_bytes(const FieldValue& sample, std::vector<std::byte>& made) {
     if (!sample.encoded) {
         made = encode_png({reinterpret_cast<const std::uint8_t*>(sample.bytes.data()), sample.height, sample.width,
                            sample.channels, std::ptrdiff_t{sample.width} * sample.channels});
@@ -97,6 +101,24 @@ std::span<const std::byte> file_bytes(const Sample& sample, std::vector<std::byt
         return made;
     }
     return sample.bytes;
+}
+
+// Writes the files of the further fields and fills the row's cells. `name`: of the image.
+void unpack_fields(std::span<const Field> fields, const fs::path& directory, const fs::path& name, Slot& slot) {
+    slot.cells.clear();
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        FieldValue& value = slot.sample.field(i);
+        if (!UnpackFields::is_file(fields[i])) {
+            std::ranges::move(UnpackFields::cells(fields[i], value), std::back_inserter(slot.cells));
+            continue;
+        }
+        const std::span<const std::byte> bytes = file_bytes(value, slot.made);
+        const std::string extension = extension_of(bytes);
+        const fs::path path = UnpackFields::file_path(fields[i], name, extension);
+        write_new(directory / path, bytes);
+        slot.bytes += static_cast<std::int64_t>(bytes.size());
+        slot.cells.push_back(path.string());
+    }
 }
 
 }  // namespace
@@ -123,6 +145,7 @@ fs::path unpacked_name(const std::string& key, const std::string& class_name, bo
 UnpackResult unpack(const Dataset& dataset, const fs::path& directory, const UnpackOptions& options) {
     const auto* stk = dynamic_cast<const StkDataset*>(&dataset);
     const auto classes = dataset.classes();
+    UnpackFields table(dataset);
     const OrderedRange range{.end = dataset.size(), .threads = options.workers};
     std::vector<Slot> slots(static_cast<std::size_t>(range.slots()));
     UnpackResult result;
@@ -139,8 +162,10 @@ UnpackResult unpack(const Dataset& dataset, const fs::path& directory, const Unp
             const bool raw = !slot.sample.encoded;
             const fs::path name = unpacked_name(key, class_name, raw, slot.sample.bytes);
             const std::span<const std::byte> bytes = file_bytes(slot.sample, slot.made);
-            write_new(directory / name, bytes);
+            slot.path = table.image_path(name);
+            write_new(directory / slot.path, bytes);
             slot.bytes = static_cast<std::int64_t>(bytes.size());
+            unpack_fields(dataset.fields(), directory, name, slot);
             slot.original = !raw && (stk == nullptr || stk->image(index).original_file);
         } catch (const DataError& error) {
             throw error.located({.path = dataset.path(), .key = key, .index = index});
@@ -153,11 +178,17 @@ UnpackResult unpack(const Dataset& dataset, const fs::path& directory, const Unp
         const Slot& slot = slots[static_cast<std::size_t>(number)];
         ++result.samples;
         result.bytes += slot.bytes;
+        if (table.any()) {
+            table.add(slot.path, slot.sample.label, slot.cells);
+        }
         ++(slot.original ? result.original : result.same_pixels);
         if (options.progress) {
             options.progress(index + 1, result.bytes);
         }
     });
+    if (table.any()) {
+        write_new(directory / "labels.csv", as_bytes(table.table()));
+    }
     const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.get() < 0 || ::syncfs(folder.get()) != 0) {
         throw errno_error(directory.string(), "the files to reach the disk");

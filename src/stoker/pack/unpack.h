@@ -1,5 +1,5 @@
 // Unpacks any readable data set into a folder of image files with one subfolder per class: the inverse of `pack`, as
-// far as the stored bytes allow.
+// far as the stored bytes allow. Further fields become labels.csv and folders of files (unpack_fields.h).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ std::filesystem::path unpacked_name(const std::string& key, const std::string& c
                                     std::span<const std::byte> bytes);
 
 // Writes into `directory`, an existing empty folder. Checks the hashes of stk samples. Throws DataError for bad samples
-// and for keys and classes that are no file names, IoError.
+// and for keys and classes that are no file names, InvalidArgument for fields that a table does not hold, IoError.
 UnpackResult unpack(const Dataset& dataset, const std::filesystem::path& directory, const UnpackOptions& options);
 
 }  // namespace stoker

@@ -111,6 +111,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, cons
                                .got = std::string(dtype_name(options_.dtype))});
     }
     plan_fields();
+    make_fields();  // also checks the names, before a sample is read
     find_shapes();
     make_fields();
     const auto capacity = static_cast<std::size_t>(batch_sampler_.max_slice());

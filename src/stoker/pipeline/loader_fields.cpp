@@ -35,14 +35,6 @@ FieldSpec image_spec(std::string name, const ImageSlot& slot) {
             .layout = slot.pixels.layout == Layout::hwc ? FieldLayout::channels_last : FieldLayout::plain};
 }
 
-void require_image_size(const Field& field, ImageSize size, ImageSize image) {
-    if (size != image) {
-        throw DataError({}, {.where = fmt::format("field {}", field.name),
-                             .expected = fmt::format("{} x {} pixels, as the image has", image.height, image.width),
-                             .got = fmt::format("{} x {}", size.height, size.width)});
-    }
-}
-
 ConstImageView raw_pixels(const FieldValue& value) {
     return {reinterpret_cast<const std::uint8_t*>(value.bytes.data()), value.height, value.width, value.channels,
             std::ptrdiff_t{value.width} * value.channels};
@@ -122,20 +114,24 @@ void Loader::find_shapes_of(std::int64_t index) {
     const RngKey key{.seed = options_.seed, .sample = static_cast<std::uint64_t>(index)};
     WorkerScratch& scratch = own_scratch_;
     const auto augmented = [&](const Transform& transform, const FieldValue& image, TransformScratch& to) {
-        return transform.augment(transform.prepare(image, to, clock), key, to);
+        const ConstImageView prepared = transform.prepare(image, to, clock);
+        scratch.image = to.input;
+        return transform.augment(prepared, key, to);
     };
     if (has_image_) {
         place_ = slot_of(augmented(transform_, scratch.sample, scratch.transform), options_.size);
         transform_.require_channels(place_.channels);
     }
+    const ImageSize image = scratch.image;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
         FieldPlan& plan = plans_[i];
         if (plan.field.kind == FieldKind::image) {
             plan.slot = slot_of(augmented(*plan.transform, scratch.sample.field(i), scratch.fields), std::nullopt);
             plan.transform->require_channels(plan.slot.channels);
         } else if (plan.field.kind == FieldKind::mask) {
-            plan.slot = slot_of(plan.transform->mask(scratch.sample.field(i), OpRange::all, key, scratch.fields, clock),
-                                std::nullopt);
+            plan.slot =
+                slot_of(plan.transform->mask(scratch.sample.field(i), image, OpRange::all, key, scratch.fields, clock),
+                        std::nullopt);
         }
     }
 }
@@ -206,8 +202,8 @@ void Loader::prepare_fields(WorkerScratch& scratch, StageClock& clock) const {
         if (plan.field.kind == FieldKind::image) {
             keep_pixels(plan.transform->prepare(value, scratch.fields, clock), value);
         } else if (plan.field.kind == FieldKind::mask) {
-            const ConstImageView mask = plan.transform->mask(value, OpRange::prepared, {}, scratch.fields, clock);
-            require_image_size(plan.field, scratch.fields.input, scratch.image);
+            const ConstImageView mask =
+                plan.transform->mask(value, scratch.image, OpRange::prepared, {}, scratch.fields, clock);
             keep_pixels(mask, value);
         } else if (plan.field.kind == FieldKind::boxes) {
             plan.transform->boxes(boxes_in(scratch.boxes, value.bytes), scratch.image, OpRange::prepared, {});
@@ -237,8 +233,7 @@ void Loader::write_field(const FieldPlan& plan, const FieldValue& value, const R
             }
             return;
         case FieldKind::mask: {
-            const ConstImageView mask = transform.mask(value, range, key, scratch.fields, clock);
-            require_image_size(plan.field, scratch.fields.input, scratch.image);
+            const ConstImageView mask = transform.mask(value, scratch.image, range, key, scratch.fields, clock);
             require_size(slot, mask.channels, {mask.height, mask.width});
             auto* to = reinterpret_cast<std::uint8_t*>(place.batch.item(plan.at, place.item).data());
             copy_pixels(mask, {to, mask.height, mask.width, 1, mask.width});

@@ -57,6 +57,23 @@ TEST(InputRules, StorageIsSlowWhereReadsUseNoCore) {
     EXPECT_EQ(diagnosis.findings.front().fix.recipe.front().key, "data.cache");
 }
 
+// A cache gains nothing in the epoch that fills it.
+TEST(InputRules, ACacheGainsFromTheSecondEpochOn) {
+    const MadeUpRun run{.share = {{Phase::wait, 0.9}, {Phase::forward, 0.1}},
+                        .stages = {{Stage::read, 0.95}, {Stage::pixels, 0.05}},
+                        .worker_cpu = 0.05,
+                        .process_cores = 0.2,
+                        .busy_share = 0.2};
+    const std::vector<RankRecords> ranks = {run.rank()};
+    const auto gain = [&](const std::map<std::string, std::string>& recipe) {
+        return diagnose(RunRecords{.kind = "run", .ranks = ranks, .recipe = recipe}).findings.front().gain.expected;
+    };
+    const double steady = gain({});
+    EXPECT_GT(steady, 5);
+    EXPECT_NEAR(gain({{"train.epochs", "4"}}), 4 / (1 + 3 / steady), 1e-9);
+    EXPECT_NEAR(gain({{"train.epochs", "1"}}), steady, 1e-9) << "by packing";
+}
+
 TEST(InputRules, ReadsThatKeepACoreBusyAreNotTheStorage) {
     const MadeUpRun run{
         .share = kWaiting, .stages = {{Stage::read, 0.9}, {Stage::pixels, 0.1}}, .process_cores = 2, .busy_share = 1};

@@ -37,7 +37,11 @@ TEST(RunRules, CheckpointsTooOften) {
 
 TEST(RunRules, SmallBatches) {
     const std::map<Phase, double> share = {{Phase::forward, 0.4}, {Phase::backward, 0.3}, {Phase::optimizer, 0.3}};
-    EXPECT_EQ(diagnose_rank(MadeUpRun{.share = share, .batch_size = 2}.rank()).verdict.rule, "small-batch");
+    const Diagnosis diagnosis = diagnose_rank(MadeUpRun{.share = share, .batch_size = 2}.rank());
+    ASSERT_EQ(diagnosis.verdict.rule, "small-batch");
+    const Gain gain = diagnosis.findings.front().gain;  // 16 samples a step
+    EXPECT_NEAR(gain.low, 1 / (1 - 0.3 * 14 / 16), 1e-9);
+    EXPECT_NEAR(gain.expected, 1 / (1 - (0.3 + 0.7 * 4 / 6) * 14 / 16), 1e-9);
     EXPECT_EQ(diagnose_rank(MadeUpRun{.share = share, .batch_size = 64}.rank()).verdict.rule, "healthy");
     const std::map<Phase, double> mostly_forward = {{Phase::forward, 0.95}, {Phase::optimizer, 0.05}};
     EXPECT_EQ(diagnose_rank(MadeUpRun{.share = mostly_forward, .batch_size = 2}.rank()).verdict.rule, "healthy");

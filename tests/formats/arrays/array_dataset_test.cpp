@@ -131,10 +131,8 @@ TEST(ArrayDataset, FurtherArraysAreFields) {
         dataset.read(i, sample);
         EXPECT_EQ(text_of(sample.fields[0].bytes), angles.substr(static_cast<std::size_t>(8 * i), 8));
     }
-    EXPECT_THAT(error_of<Unsupported>(path, {.image = "", .label = "", .more = {{.name = "wide"}}}),
-                HasSubstr("uint16 of (3)"));
-    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "two"}}}),
-                HasSubstr("one row for each image"));
+    EXPECT_THAT(error_of<Unsupported>(path, {.image = "", .label = "", .more = {{.name = "wide"}}}), HasSubstr("uint16 of (3)"));
+    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "two"}}}), HasSubstr("one row for each image"));
     EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "none"}}}), HasSubstr("none"));
 }
 

@@ -66,7 +66,11 @@ TEST(Pickle, Integers) {
 TEST(Pickle, FloatsAndNone) {
     Pickle pickle;
     EXPECT_EQ(pickle.read(as_bytes(std::string("G\x3f\xf8\0\0\0\0\0\0.", 10))).kind(), Kind::real);
+    EXPECT_EQ(pickle.read(as_bytes(std::string("G\x3f\xf8\0\0\0\0\0\0.", 10))).real(), 1.5);
     EXPECT_EQ(pickle.read(as_bytes("F-2.5e3\n.")).kind(), Kind::real);
+    EXPECT_EQ(pickle.read(as_bytes("F-2.5e3\n.")).real(), -2500);
+    EXPECT_THROW(pickle.read(as_bytes("Ftwo\n.")), DataError);
+    EXPECT_THROW(pickle.read(as_bytes("K\x02.")).real(), DataError);
     EXPECT_EQ(pickle.read(as_bytes("Fnan\n.")).kind(), Kind::real);
     EXPECT_EQ(pickle.read(as_bytes("N.")).kind(), Kind::none);
     EXPECT_THAT(refusal("F1.5"), HasSubstr("a line"));

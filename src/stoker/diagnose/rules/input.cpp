@@ -185,11 +185,14 @@ double dct_saved(const RunSummary& run) {
     return entropy + kPixelsSaved * (decode_share(run) - entropy);
 }
 
-// The gain over a whole run of a cache that its first epoch fills. All of `gain` where the number of epochs is not
-// known.
-Gain after_first_epoch(const Gain& gain, const JudgedRun& records) {
+// Of the whole run; 0: unknown.
+double epochs_of(const JudgedRun& records) {
     const auto found = records.recipe.find("train.epochs");
-    const double epochs = found == records.recipe.end() ? 0 : std::strtod(found->second.c_str(), nullptr);
+    return found == records.recipe.end() ? 0 : std::strtod(found->second.c_str(), nullptr);
+}
+
+// The gain over a whole run of a cache that its first epoch fills.
+Gain after_first_epoch(const Gain& gain, double epochs) {
     const auto whole = [&](double factor) { return epochs < 1 ? factor : epochs / (1 + (epochs - 1) / factor); };
     return {.low = whole(gain.low), .expected = whole(gain.expected), .high = whole(gain.high)};
 }
@@ -237,8 +240,9 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
                          const double read = share_of(run, run.worker_seconds(Stage::read));
                          const double bytes = cache_bytes(rank);  // each rank has a cache of its own
                          const double memory = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
-                         const bool fits =
-                             bytes > 0 && bytes * std::max(1, rank.facts.host.ranks.value_or(1)) < memory / 2;
+                         const bool fits = bytes > 0 &&
+                                           bytes * std::max(1, rank.facts.host.ranks.value_or(1)) < memory / 2 &&
+                                           epochs_of(records) != 1;  // the first epoch reads everything
                          finding.evidence.push_back({"read_share_of_workers", read});
                          finding.text = fmt::format(
                              "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
@@ -255,7 +259,7 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
                          finding.fix.code = fmt::format("stoker pack {} packed.stk", data_path(rank));
                          finding.gain = gain_without_wait(run, speedup_of(read));
                          if (fits) {
-                             finding.gain = after_first_epoch(finding.gain, records);
+                             finding.gain = after_first_epoch(finding.gain, epochs_of(records));
                          }
                          finding.confidence = 0.8;
                      });

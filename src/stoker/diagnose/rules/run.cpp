@@ -143,6 +143,18 @@ double fixed_share(const RunSummary& run) {
     return run.of(Phase::optimizer) + run.of(Phase::unmeasured) + run.of(Phase::sync);
 }
 
+// The gain of a batch of `larger` instead of `batch` samples. Forward and backward also have a part that does not
+// depend on the batch: on CPUs that of 3 to 9 samples, measured with ConvNet and ResNet-18 on images of 16 and 32
+// pixels.
+Gain gain_of_larger_batch(const RunSummary& run, std::int64_t batch, std::int64_t larger) {
+    const auto factor = [&](double samples) {
+        const double part = samples / (samples + static_cast<double>(batch));
+        const double fixed = fixed_share(run) + part * (run.of(Phase::forward) + run.of(Phase::backward));
+        return 1 / (1 - fixed * (1 - static_cast<double>(batch) / static_cast<double>(larger)));
+    };
+    return {.low = factor(0), .expected = factor(4), .high = factor(9)};
+}
+
 std::vector<Finding> small_batch(const JudgedRun& records) {
     std::vector<Finding> findings;
     for (const RankRecords& rank : records.ranks) {
@@ -161,7 +173,6 @@ std::vector<Finding> small_batch(const JudgedRun& records) {
         if (larger <= all) {
             continue;
         }
-        const double saved = fixed_share(run) * (1 - static_cast<double>(all) / static_cast<double>(larger));
         Finding finding = finding_of("small-batch", Severity::warn, rank, run);
         finding.text = fmt::format(
             "With {} samples a step in all, {:.0f} % of the time does not depend on the batch. A batch of "
@@ -169,8 +180,8 @@ std::vector<Finding> small_batch(const JudgedRun& records) {
             all, 100 * fixed_share(run), larger);
         finding.evidence = {{"batch_size", static_cast<double>(batch)}, {"fixed_share", fixed_share(run)}};
         finding.fix = {.recipe = {{"data.batch_size", fmt::to_string(larger)}}, .code = "a larger batch_size"};
-        finding.gain = gain_of_share(saved, 0.7);
-        finding.confidence = 0.7;
+        finding.gain = gain_of_larger_batch(run, batch, larger / std::max(1, rank.facts.world_size));
+        finding.confidence = 0.5;
         findings.push_back(finding);
     }
     return findings;

@@ -35,6 +35,7 @@ std::vector<std::string> candidates(const std::vector<std::string>& names) {
 ArrayDataset::ArrayDataset(const std::string& path, Split split, const FieldNames& fields) : path_(path) {
     const std::vector<std::string> names = array_names(path);
     const FoundFields found = find_fields(candidates(names), fields, split, path);
+    found_ = found;
     std::vector<std::string> wanted = {found.image, kClasses, kKeys};
     if (found.label) {
         wanted.push_back(*found.label);

@@ -11,6 +11,7 @@
 #include "stoker/base/map_or_read.h"
 #include "stoker/formats/arrays/array_file.h"
 #include "stoker/formats/dataset.h"
+#include "stoker/formats/fields.h"
 
 namespace stoker {
 
@@ -36,6 +37,7 @@ class ArrayDataset final : public Dataset {
     std::string_view format() const override { return file_.format; }
     std::string path() const override { return path_; }
     std::int64_t bytes() const override { return file_.bytes; }
+    std::vector<Field> stored_fields() const override;
 
   private:
     void load_images(const std::string& name);
@@ -52,6 +54,7 @@ class ArrayDataset final : public Dataset {
     std::vector<std::int64_t> labels_;  // empty without labels
     std::vector<Field> fields_;         // beside image and label
     std::vector<ArrayView> columns_;    // the arrays of fields_
+    FoundFields found_;                 // the names of images and labels
     std::vector<std::string> classes_;
     std::vector<std::string> keys_;  // empty where keys are prefix and index
     std::string prefix_;

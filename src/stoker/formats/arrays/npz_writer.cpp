@@ -65,6 +65,26 @@ std::size_t text_length(std::string_view utf8) {
     return static_cast<std::size_t>(std::ranges::count_if(utf8, [](char c) { return !is_continuation(c); }));
 }
 
+std::string_view npy_descr(DType dtype) {
+    switch (dtype) {
+        case DType::uint8:
+            return "|u1";
+        case DType::int32:
+            return "<i4";
+        case DType::int64:
+            return "<i8";
+        case DType::float16:
+            return "<f2";
+        case DType::float32:
+            return "<f4";
+        case DType::float64:
+            return "<f8";
+        case DType::bfloat16:
+            break;
+    }
+    return "";
+}
+
 std::string npy_header(std::string_view descr, const Shape& shape) {
     constexpr std::size_t kPrefix = 10;
     constexpr std::size_t kBoundary = 64;

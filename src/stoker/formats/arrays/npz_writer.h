@@ -17,6 +17,9 @@ namespace stoker {
 // The magic number and header of a .npy file in C order. `descr` is NumPy's name of the element type: "|u1", "<i8".
 std::string npy_header(std::string_view descr, const Shape& shape);
 
+// NumPy's name of the same elements, "<f4"; empty for bfloat16, which NumPy does not have.
+std::string_view npy_descr(DType dtype);
+
 // The number of code points of a UTF-8 text.
 std::size_t text_length(std::string_view utf8);
 

@@ -9,6 +9,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/formats/class_names.h"
+#include "stoker/formats/field_values.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/hdf5/hdf5_bytes.h"
 #include "stoker/formats/hdf5/hdf5_chunks.h"
@@ -17,6 +18,7 @@
 #include "stoker/formats/hdf5/hdf5_info.h"
 #include "stoker/formats/hdf5/hdf5_library.h"
 #include "stoker/formats/hdf5/hdf5_records.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/io/gzip.h"
 
 namespace stoker {
@@ -38,8 +40,39 @@ std::vector<std::string> checked_list(const Hdf5Id& file, const Hdf5Bytes& bytes
     return list_hdf5(file, bytes.path());
 }
 
+// Of one image, or of one sample's value of a field.
 Shape image_shape(const Hdf5Info& info) {
     return {info.shape.begin() + 1, info.shape.end()};
+}
+
+std::string some_names(const std::vector<std::string>& names) {
+    constexpr std::size_t kListed = 20;
+    const auto listed = std::span(names).first(std::min(names.size(), kListed));
+    return fmt::format("{}{}", fmt::join(listed, ", "), names.size() > kListed ? ", ..." : "");
+}
+
+// Images by default for variable-length bytes. Throws DataError for more elements than the file can hold, and what
+// field_of_array throws.
+Field describe_hdf5_field(const Hdf5Bytes& file, const Hdf5Info& info, const FieldRequest& request) {
+    const std::string where = fmt::format("{}:{}", file.path(), info.name);
+    if (info.kind == Hdf5Kind::encoded) {
+        return field_of_encoded(request, where);
+    }
+    if (info.kind != Hdf5Kind::number) {
+        throw Unsupported({.where = where, .expected = "numbers", .got = info.type_name});
+    }
+    if (hdf5_shape_bytes(info, image_shape(info), file.path()) / kMaxGzipRatio > file.size()) {
+        file.damaged(0, fmt::format("values that {} bytes can hold", file.size()),
+                     fmt::format("values of ({})", fmt::join(image_shape(info), ", ")));
+    }
+    ArrayView record;
+    record.type = info.type;
+    record.shape = image_shape(info);
+    Field field = field_of_array(request, record, false, where);
+    if (field.kind == FieldKind::boxes) {
+        field.shape = record.shape;  // all samples have one
+    }
+    return field;
 }
 
 }  // namespace
@@ -65,11 +98,16 @@ Hdf5Dataset::Hdf5Dataset(const std::string& path, Split split, const FieldNames&
     const std::vector<std::string> candidates = named ? opening.names : without_keys(opening.names);
     const FoundFields found = find_fields(candidates, fields, split, path);
     split_keys_ = fields.image.empty() && fields_have_splits(candidates);
+    image_name_ = found.image;
+    label_name_ = found.label;
     open_images(opening, found.image, access);
     if (found.label) {
         open_labels(opening, *found.label);
     }
     open_keys(opening, found.image);
+    for (const FieldRequest& request : fields.more) {
+        open_field(opening, request, access);
+    }
 }
 
 Hdf5Dataset::~Hdf5Dataset() = default;
@@ -150,8 +188,71 @@ void Hdf5Dataset::open_keys(const Opening& opening, const std::string& image_nam
     }
 }
 
+void Hdf5Dataset::open_field(const Opening& opening, const FieldRequest& request, Hdf5Access access) {
+    const std::string& name = request.source();
+    if (std::ranges::find(opening.names, name) == opening.names.end()) {
+        throw DataError({.path = path_},
+                        {.where = "fields", .expected = "a dataset " + name, .got = some_names(opening.names)});
+    }
+    Hdf5Id dataset = opening.dataset(name, path_);
+    const Hdf5Info info = read_hdf5_info(dataset, name, *file_);
+    const bool encoded = info.kind == Hdf5Kind::encoded && info.shape.size() == 1;
+    if ((!encoded && info.kind != Hdf5Kind::number) || info.shape.empty() || info.shape[0] != size_) {
+        throw DataError(
+            {.path = path_},
+            {.where = name,
+             .expected = fmt::format("numbers of ({}, ...), or variable-length uint8 of ({})", size_, size_),
+             .got = fmt::format("{} of ({})", info.type_name, fmt::join(info.shape, ", "))});
+    }
+    Column column{.encoded = encoded, .record = {}, .records = nullptr};
+    fields_.push_back(describe_hdf5_field(*file_, info, request));
+    if (!encoded) {
+        column.record.type = info.type;
+        column.record.shape = image_shape(info);
+    }
+    column.records = open_records(*file_, std::move(dataset), info, access);
+    columns_.push_back(std::move(column));
+}
+
+std::vector<Field> Hdf5Dataset::stored_fields() const {
+    Opening opening{.file = open_hdf5(path_)};
+    opening.names = checked_list(opening.file, *file_);
+    std::vector<Field> found;
+    for (const std::string& name : without_keys(opening.names)) {
+        if (name == image_name_ || name == label_name_) {
+            continue;
+        }
+        try {
+            const Hdf5Id dataset = opening.dataset(name, path_);
+            const Hdf5Info info = read_hdf5_info(dataset, name, *file_);
+            if (info.shape.empty() || info.shape[0] != size_) {
+                continue;
+            }
+            Field field = describe_hdf5_field(*file_, info, {.name = name});
+            field.kind = field.kind == FieldKind::image ? guessed_image_kind(name)
+                                                        : guessed_kind(name, field.dtype, field.shape);
+            found.push_back(std::move(field));
+        } catch (const DataError&) {  // text, and objects that are no fields
+        } catch (const Unsupported&) {
+        }
+    }
+    return found;
+}
+
 void Hdf5Dataset::read(std::int64_t index, Sample& sample) const {
     sample.label = *label(index);
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+        FieldValue& value = sample.field(i);
+        ArrayView record = columns_[i].record;
+        record.bytes = columns_[i].records->read(index, value.storage);
+        if (!columns_[i].encoded) {
+            set_array(fields_[i], record, value);
+        } else if (has_pixels(fields_[i].kind)) {
+            set_encoded(record.bytes, value);
+        } else {
+            value.set_elements(record.bytes);
+        }
+    }
     const std::span<const std::byte> bytes = records_->read(index, sample.storage);
     if (layout_) {
         set_pixels(*layout_, false, bytes, sample);

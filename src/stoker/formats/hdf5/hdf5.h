@@ -25,6 +25,8 @@ enum class Hdf5Access : std::uint8_t;
 // of strings, one for each image, beside the images ("keys", "train/keys", ...); without it, "train/12" in a file of
 // two splits, otherwise the index.
 //
+// Further fields are datasets (N, ...) of numbers, and of variable-length uint8: images, masks or bytes.
+//
 // Arrays are (N, H, W), (N, H, W, C) or (N, C, H, W). They are contiguous, compact, or chunked with the filters
 // deflate, shuffle and fletcher32. Contiguous arrays are read fastest, then chunks of one sample. Chunks of many
 // samples are slow in random order, although 64 MiB of decoded chunks are cached (hdf5_chunks.h).
@@ -40,6 +42,8 @@ class Hdf5Dataset final : public Dataset {
     std::string key(std::int64_t index) const override;
     std::optional<std::int64_t> label(std::int64_t index) const override;
     std::span<const std::string> classes() const override { return classes_; }
+    std::span<const Field> fields() const override { return fields_; }
+    std::vector<Field> stored_fields() const override;
     std::string_view format() const override { return "hdf5"; }
     std::string path() const override { return path_; }
     std::int64_t bytes() const override;
@@ -52,6 +56,7 @@ class Hdf5Dataset final : public Dataset {
     void open_images(const Opening& opening, const std::string& name, Hdf5Access access);
     void open_labels(const Opening& opening, const std::string& name);
     void open_keys(const Opening& opening, const std::string& image_name);
+    void open_field(const Opening& opening, const FieldRequest& request, Hdf5Access access);
 
     std::string path_;
     Split split_;
@@ -62,8 +67,17 @@ class Hdf5Dataset final : public Dataset {
     std::string advice_;
     std::vector<std::string> keys_;  // empty without keys in the file
     bool split_keys_ = false;
-    std::unique_ptr<const Hdf5Bytes> file_;  // outlives records_
+    std::string image_name_;
+    std::optional<std::string> label_name_;
+    std::vector<Field> fields_;              // beside image and label
+    std::unique_ptr<const Hdf5Bytes> file_;  // outlives the records
     std::unique_ptr<const Hdf5Records> records_;
+    struct Column {            // of fields_
+        bool encoded = false;  // variable-length bytes
+        ArrayView record;      // of numbers: one sample's, without bytes
+        std::unique_ptr<const Hdf5Records> records;
+    };
+    std::vector<Column> columns_;
 };
 
 // True for .h5 and .hdf5.

@@ -141,6 +141,10 @@ void read_fill(hid_t creation, const std::string& path, Hdf5Info& info) {
     check_hdf5(H5Pfill_value_defined(creation, &defined), path, "the dataset's fill value");
     if (info.kind == Hdf5Kind::number && info.type.is_uint8() && defined != H5D_FILL_VALUE_UNDEFINED) {
         check_hdf5(H5Pget_fill_value(creation, H5T_NATIVE_UINT8, &info.fill), path, "the dataset's fill value");
+    } else if (info.kind == Hdf5Kind::number && defined == H5D_FILL_VALUE_USER_DEFINED) {
+        double fill = 0;
+        check_hdf5(H5Pget_fill_value(creation, H5T_NATIVE_DOUBLE, &fill), path, "the dataset's fill value");
+        info.other_fill = fill != 0;
     }
 }
 

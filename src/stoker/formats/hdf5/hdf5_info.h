@@ -42,7 +42,8 @@ struct Hdf5Info {
     Shape chunk;                    // shape of a chunk
     bool unfiltered_edges = false;  // filters are not applied to chunks that reach over the edge
     std::vector<Hdf5Filter> filters;
-    std::byte fill{0};  // fill value, if the elements are uint8
+    std::byte fill{0};        // fill value, if the elements are uint8
+    bool other_fill = false;  // the elements are not uint8, and their fill value is not zero
 };
 
 // Throws Unsupported if addresses or lengths do not have 2, 4 or 8 bytes.

@@ -129,7 +129,7 @@ std::unique_ptr<const Hdf5Records> open_fast(const Hdf5Bytes& file, const Hdf5Id
     if (info.layout == Hdf5Layout::contiguous && info.stored) {
         return std::make_unique<ContiguousRecords>(file, info);
     }
-    if (info.layout == Hdf5Layout::chunked && !info.unfiltered_edges) {
+    if (info.layout == Hdf5Layout::chunked && !info.unfiltered_edges && !info.other_fill) {
         if (auto index = read_chunk_index(file, dataset, info)) {
             return std::make_unique<Hdf5Chunks>(file, info, std::move(*index));
         }

@@ -29,7 +29,7 @@ class Hdf5Records {
 
 // `fast` falls back to the library for compact datasets (64 KiB at most), for contiguous ones that were never written,
 // for chunk indexes of the newer kinds with more than 1,000 chunks or in a file with a user block, and for chunked ones
-// whose filters are not applied at the edge.
+// whose filters are not applied at the edge or whose fill value is a number other than zero.
 std::unique_ptr<const Hdf5Records> open_records(const Hdf5Bytes& file, Hdf5Id dataset, const Hdf5Info& info,
                                                 Hdf5Access access);
 

@@ -33,13 +33,29 @@ Hdf5Id text_type(std::size_t length = H5T_VARIABLE) {
     return type;
 }
 
+// IEEE's half precision, as h5py writes it.
+Hdf5Id half_type() {
+    Hdf5Id type = own(H5Tcopy(H5T_IEEE_F32LE), H5Tclose);
+    const bool made = H5Tset_fields(type.get(), 15, 10, 5, 0, 10) >= 0 && H5Tset_size(type.get(), 2) >= 0 &&
+                      H5Tset_ebias(type.get(), 15) >= 0;
+    return made ? std::move(type) : Hdf5Id();
+}
+
 // In the file and in memory: both are little-endian.
 Hdf5Id element_type(Hdf5Type type) {
     switch (type) {
         case Hdf5Type::uint8:
             return own(H5Tcopy(H5T_STD_U8LE), H5Tclose);
+        case Hdf5Type::int32:
+            return own(H5Tcopy(H5T_STD_I32LE), H5Tclose);
         case Hdf5Type::int64:
             return own(H5Tcopy(H5T_STD_I64LE), H5Tclose);
+        case Hdf5Type::float16:
+            return half_type();
+        case Hdf5Type::float32:
+            return own(H5Tcopy(H5T_IEEE_F32LE), H5Tclose);
+        case Hdf5Type::float64:
+            return own(H5Tcopy(H5T_IEEE_F64LE), H5Tclose);
         case Hdf5Type::vlen_uint8:
             return own(H5Tvlen_create(H5T_STD_U8LE), H5Tclose);
         case Hdf5Type::text:
@@ -49,6 +65,26 @@ Hdf5Id element_type(Hdf5Type type) {
 }
 
 }  // namespace
+
+Hdf5Type hdf5_type(DType dtype) {
+    switch (dtype) {
+        case DType::uint8:
+            return Hdf5Type::uint8;
+        case DType::int32:
+            return Hdf5Type::int32;
+        case DType::int64:
+            return Hdf5Type::int64;
+        case DType::float16:
+            return Hdf5Type::float16;
+        case DType::float32:
+            return Hdf5Type::float32;
+        case DType::float64:
+            return Hdf5Type::float64;
+        case DType::bfloat16:
+            break;
+    }
+    throw InvalidArgument({.where = "hdf5", .expected = "a type that HDF5 has", .got = std::string(dtype_name(dtype))});
+}
 
 struct Hdf5Writer::Handles {
     Hdf5Id file;
@@ -86,19 +122,19 @@ void Hdf5Writer::begin(const std::string& name, Hdf5Type type, const Shape& shap
     h.name = name;
     h.written = 0;
     h.shape.assign(shape.begin(), shape.end());
-    h.row_bytes = type == Hdf5Type::int64 ? 8 : 1;
+    h.type = element_type(type);
+    const bool fixed = type != Hdf5Type::vlen_uint8 && type != Hdf5Type::text;
+    h.row_bytes = fixed && is_open(h.type) ? H5Tget_size(h.type.get()) : 1;
     for (std::size_t i = 1; i < h.shape.size(); ++i) {
         h.row_bytes *= h.shape[i];
     }
     const Hdf5Id space = own(H5Screate_simple(static_cast<int>(h.shape.size()), h.shape.data(), nullptr), H5Sclose);
     const Hdf5Id create = own(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-    const bool fixed = type == Hdf5Type::uint8 || type == Hdf5Type::int64;
     bool good = H5Pset_obj_track_times(create.get(), false) >= 0;
     if (fixed) {  // all elements will be written, in order
         good = good && H5Pset_alloc_time(create.get(), H5D_ALLOC_TIME_EARLY) >= 0 &&
                H5Pset_fill_time(create.get(), H5D_FILL_TIME_NEVER) >= 0;
     }
-    h.type = element_type(type);
     h.dataset =
         own(H5Dcreate2(h.file.get(), name.c_str(), h.type.get(), space.get(), H5P_DEFAULT, create.get(), H5P_DEFAULT),
             H5Dclose);

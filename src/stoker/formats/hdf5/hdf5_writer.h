@@ -14,7 +14,11 @@
 
 namespace stoker {
 
-enum class Hdf5Type : std::uint8_t { uint8, int64, vlen_uint8, text };  // text: UTF-8 without NUL
+// text: UTF-8 without NUL.
+enum class Hdf5Type : std::uint8_t { uint8, int32, int64, float16, float32, float64, vlen_uint8, text };
+
+// Throws InvalidArgument for bfloat16, which HDF5 does not have.
+Hdf5Type hdf5_type(DType dtype);
 
 class Hdf5Writer {
   public:
@@ -25,7 +29,7 @@ class Hdf5Writer {
 
     // Begins a dataset; `append` fills it along the first axis. `shape` is {count} for the variable-length types.
     void begin(const std::string& name, Hdf5Type type, const Shape& shape);
-    void append(std::span<const std::byte> elements);                   // complete rows of uint8 or int64
+    void append(std::span<const std::byte> elements);                   // complete rows of numbers
     void append(std::span<const std::span<const std::byte>> elements);  // variable-length elements
     // Adds an attribute to the dataset that was begun.
     void attribute(const std::string& name, std::span<const std::string> texts);

@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <fmt/format.h>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "stoker/base/error.h"
 #include "stoker/base/parse_number.h"
 #include "stoker/base/prefetch.h"
 #include "stoker/base/utf8.h"
+#include "stoker/formats/field_values.h"
+#include "stoker/formats/lmdb/lmdb_fields.h"
 
 namespace stoker {
 namespace {
@@ -130,11 +134,92 @@ LmdbDataset::LmdbDataset(const std::filesystem::path& data, const FieldNames& fi
       snapshot_(require_lmdb(data)),
       keys_(snapshot_),
       leaves_(snapshot_.tree(), keys_),
+      names_(fields),
+      split_(split),
       classes_(read_classes(snapshot_)),
       key_field_(read_key_field(snapshot_)) {
     for (std::size_t i = 0; i < kRecords; ++i) {
         records_.push_back(std::make_unique<Records>(fields, split));
     }
+    std::ranges::transform(fields.more, std::back_inserter(fields_),
+                           [&](const FieldRequest& request) { return describe(request); });
+    for (const std::unique_ptr<Records>& records : records_) {
+        records->record.set_fields(fields_);
+    }
+}
+
+std::optional<Field> LmdbDataset::described_by_writer(const FieldRequest& request, const std::string& where) const {
+    constexpr std::string_view kKey = "__fields__";
+    const auto value = snapshot_.tree().find(kKey);
+    if (!value) {
+        return std::nullopt;
+    }
+    try {
+        Buffer storage;
+        return find_described_field(snapshot_.load(*value, storage), request, where);
+    } catch (const DataError&) {  // of another program
+        return std::nullopt;
+    } catch (const Unsupported&) {
+        return std::nullopt;
+    }
+}
+
+// The field as the readable ones of some samples say; a first side that differs between them has any length.
+Field LmdbDataset::describe(const FieldRequest& request) const {
+    const std::string where = fmt::format("{}:{}", path_, request.source());
+    std::optional<Field> field = described_by_writer(request, where);
+    if (field) {
+        return *field;
+    }
+    LmdbRecord record(names_, split_);
+    Buffer storage;
+    std::exception_ptr bad;
+    for (const std::int64_t index : probed_samples(size())) {
+        LmdbKeys::Memory memory;
+        const std::string_view key = key_of(index, memory);
+        try {
+            const Field found = stoker::with_place({.path = path_, .key = printable(key)}, [&] {
+                return record.describe(load(index, key, storage), request, where);
+            });
+            field = field.value_or(found);
+            if (field->shape != found.shape) {
+                merge_shape(field->shape, found.shape, where);
+            }
+        } catch (const DataError&) {  // a bad sample, unless all of them are
+            bad = bad == nullptr ? std::current_exception() : bad;
+        }
+    }
+    if (!field) {
+        std::rethrow_exception(bad);
+    }
+    return *field;
+}
+
+std::vector<Field> LmdbDataset::stored_fields() const {
+    std::vector<std::string> names;
+    try {
+        LmdbKeys::Memory memory;
+        Buffer storage;
+        names = LmdbRecord(names_, split_).further_names(load(0, key_of(0, memory), storage));
+    } catch (const DataError&) {  // a bad sample
+    } catch (const Unsupported&) {
+    }
+    std::vector<Field> found;
+    for (const std::string& name : names) {
+        if (name == key_field_) {
+            continue;
+        }
+        try {
+            Field field = describe({.name = name});
+            field.kind = field.kind == FieldKind::image   ? guessed_image_kind(name)
+                         : field.kind == FieldKind::value ? guessed_kind(name, field.dtype, field.shape)
+                                                          : field.kind;
+            found.push_back(std::move(field));
+        } catch (const DataError&) {  // objects that are no fields
+        } catch (const Unsupported&) {
+        }
+    }
+    return found;
 }
 
 std::string_view LmdbDataset::key_of(std::int64_t index, LmdbKeys::Memory& memory) const {
@@ -146,17 +231,20 @@ LmdbDataset::Records& LmdbDataset::thread_records() const {
     return *records_[thread_number() % kRecords];
 }
 
+std::span<const std::byte> LmdbDataset::load(std::int64_t index, std::string_view key, Buffer& storage) const {
+    auto value = leaves_.find(index, key);
+    value = value ? value : snapshot_.tree().find(key);
+    if (!value) {
+        throw DataError({}, {.where = "lmdb", .expected = "a record under each key of the sequence", .got = "none"});
+    }
+    return snapshot_.load(*value, storage);
+}
+
 void LmdbDataset::read(std::int64_t index, Sample& sample) const {
     LmdbKeys::Memory memory;
     const std::string_view key = key_of(index, memory);
     with_place(path_, key, [&] {
-        auto value = leaves_.find(index, key);
-        value = value ? value : snapshot_.tree().find(key);
-        if (!value) {
-            throw DataError({},
-                            {.where = "lmdb", .expected = "a record under each key of the sequence", .got = "none"});
-        }
-        const auto bytes = snapshot_.load(*value, sample.storage);
+        const auto bytes = load(index, key, sample.storage);
         Records& records = thread_records();
         const std::lock_guard lock(records.mutex);
         records.record.read(bytes, sample);

@@ -24,7 +24,8 @@ bool holds_lmdb(const std::filesystem::path& data);
 
 class LmdbDataset final : public Dataset {
   public:
-    // Throws what LmdbSnapshot throws, and DataError if there are no samples.
+    // Throws what LmdbSnapshot throws, and DataError if there are no samples. Further fields are entries of pickled
+    // dicts or tuples; their shapes are those of some samples, and other samples of other shapes are bad ones.
     explicit LmdbDataset(const std::filesystem::path& data, const FieldNames& fields = {}, Split split = Split::train);
 
     std::int64_t size() const override { return keys_.size(); }
@@ -39,6 +40,8 @@ class LmdbDataset final : public Dataset {
     // The list of texts, pickled or JSON, under "__classes__". Without it there are none, since all records would have
     // to be read for the largest label; training then needs model.classes.
     std::span<const std::string> classes() const override { return classes_; }
+    std::span<const Field> fields() const override { return fields_; }
+    std::vector<Field> stored_fields() const override;
     std::string_view format() const override { return "lmdb"; }
     std::string path() const override { return path_; }
     std::int64_t bytes() const override { return static_cast<std::int64_t>(snapshot_.bytes()); }
@@ -53,6 +56,9 @@ class LmdbDataset final : public Dataset {
     static constexpr std::size_t kRecords = 32;
 
     Records& thread_records() const;
+    std::span<const std::byte> load(std::int64_t index, std::string_view key, Buffer& storage) const;
+    Field describe(const FieldRequest& request) const;
+    std::optional<Field> described_by_writer(const FieldRequest& request, const std::string& where) const;
     std::string_view key_of(std::int64_t index, LmdbKeys::Memory& memory) const;
     std::int64_t paired_label(std::string_view key) const;
 
@@ -60,6 +66,9 @@ class LmdbDataset final : public Dataset {
     LmdbSnapshot snapshot_;
     LmdbKeys keys_;
     LmdbLeaves leaves_;
+    FieldNames names_;  // as asked for
+    Split split_;
+    std::vector<Field> fields_;
     std::vector<std::string> classes_;
     std::string key_field_;  // empty: keys are the database's
     std::vector<std::unique_ptr<Records>> records_;

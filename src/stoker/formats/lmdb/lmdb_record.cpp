@@ -6,12 +6,14 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <functional>
+#include <iterator>
 #include <string_view>
 
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/formats/array.h"
 #include "stoker/formats/image_kind.h"
+#include "stoker/formats/lmdb/lmdb_fields.h"
 
 namespace stoker {
 namespace {
@@ -42,13 +44,6 @@ bool may_be_pickle(std::span<const std::byte> value) {
     }
     const char first = std::to_integer<char>(value[0]);
     return first == '\x80' ? value[1] <= std::byte{5} : "(}])cSTUVXIJKLMN"sv.find(first) != std::string_view::npos;
-}
-
-// cv2.imencode returns an encoded image as an array of one column or one row.
-bool is_encoded_array(const ArrayView& array) {
-    const bool line =
-        array.shape.size() == 1 || (array.shape.size() == 2 && std::ranges::find(array.shape, 1) != array.shape.end());
-    return line && array.type.is_uint8() && is_encoded_image(array.bytes);
 }
 
 // Must be the last part of a pickle that is read: if the pickle lies in the sample's storage, pixels that are
@@ -114,6 +109,9 @@ void copy_to_storage(Sample& sample, std::span<const std::byte> value) {
 
 void LmdbRecord::read(std::span<const std::byte> value, Sample& sample) {
     sample.label = -1;
+    if (!more_.empty() && !may_be_pickle(value)) {
+        bad("a pickled record with further fields", describe_bytes(value));
+    }
     if (is_encoded_image(value)) {
         set_encoded(value, sample);
     } else if (may_be_pickle(value)) {
@@ -123,6 +121,29 @@ void LmdbRecord::read(std::span<const std::byte> value, Sample& sample) {
     } else {
         bad("an encoded image, a pickle or a Caffe Datum", describe_bytes(value));
     }
+}
+
+Field LmdbRecord::describe(std::span<const std::byte> value, const FieldRequest& request, const std::string& where) {
+    if (!may_be_pickle(value)) {
+        bad("a pickled record with further fields", describe_bytes(value));
+    }
+    return describe_entry(request, find_entry(pickle_.read(value), request.source()), where);
+}
+
+std::vector<std::string> LmdbRecord::further_names(std::span<const std::byte> value) {
+    std::vector<std::string> names;
+    if (!may_be_pickle(value)) {
+        return names;
+    }
+    const PickleValue whole = pickle_.read(value);
+    if (whole.kind() != Kind::dict) {
+        return names;
+    }
+    find_names(whole);
+    std::ranges::copy_if(fields_, std::back_inserter(names), [&](const std::string& name) {
+        return !name.empty() && name != found_->image && name != found_->label;
+    });
+    return names;
 }
 
 std::string LmdbRecord::text(std::span<const std::byte> value, std::string_view name) {
@@ -143,7 +164,7 @@ void LmdbRecord::read_pickle(std::span<const std::byte> value, Sample& sample) {
         }
     }
     const Parsed parsed = read_opcodes(value, sample);
-    if (learned_ < kMaxLearned && parsed.apart) {
+    if (more_.empty() && learned_ < kMaxLearned && parsed.apart) {
         ++learned_;
         learn(value, sample, parsed);
     }
@@ -181,10 +202,18 @@ void LmdbRecord::learn(std::span<const std::byte> value, const Sample& sample, c
     }
 }
 
+// Before the image, which may replace the memory that holds the value.
+void LmdbRecord::read_fields(const PickleValue& whole, Sample& sample) const {
+    for (std::size_t i = 0; i < more_.size(); ++i) {
+        read_entry(more_[i], find_entry(whole, wanted_.more[i].source()), sample.field(i));
+    }
+}
+
 LmdbRecord::Parsed LmdbRecord::read_opcodes(std::span<const std::byte> value, Sample& sample) {
     sample.label = -1;
     Parsed parsed;
     const PickleValue whole = pickle_.read(value);
+    read_fields(whole, sample);
     const bool several = whole.kind() == Kind::list || whole.kind() == Kind::tuple;
     if (whole.kind() == Kind::dict) {
         parsed = read_dict(whole, sample);
@@ -204,7 +233,7 @@ LmdbRecord::Parsed LmdbRecord::read_opcodes(std::span<const std::byte> value, Sa
     return parsed;
 }
 
-LmdbRecord::Parsed LmdbRecord::read_dict(const PickleValue& dict, Sample& sample) {
+void LmdbRecord::find_names(const PickleValue& dict) {
     bool same = found_.has_value() && fields_.size() == dict.size();
     for (std::size_t i = 0; same && i < fields_.size(); ++i) {
         same = name_of(dict.key(i)) == fields_[i];
@@ -217,6 +246,10 @@ LmdbRecord::Parsed LmdbRecord::read_dict(const PickleValue& dict, Sample& sample
         }
         found_ = find_fields(fields_, wanted_, split_, "");
     }
+}
+
+LmdbRecord::Parsed LmdbRecord::read_dict(const PickleValue& dict, Sample& sample) {
+    find_names(dict);
     const std::optional<PickleValue> image = dict.find(found_->image);
     if (!image) {
         bad(fmt::format("a field named {}", found_->image), dict.describe());

@@ -28,6 +28,15 @@ class LmdbRecord {
     // bytes and for other values, Unsupported for unsafe pickles.
     void read(std::span<const std::byte> value, Sample& sample);
 
+    // The fields that `read` also fills, each from the entry that the request at its place in FieldNames::more names.
+    void set_fields(std::vector<Field> fields) { more_ = std::move(fields); }
+
+    // The field of one entry as this value has it (lmdb_fields.h). Throws as describe_entry does, and DataError for a
+    // value that is no pickle.
+    Field describe(std::span<const std::byte> value, const FieldRequest& request, const std::string& where);
+    // The names of a dict's entries that are neither image nor label; empty for other values.
+    std::vector<std::string> further_names(std::span<const std::byte> value);
+
     // The text in the field `name` of a pickled dict. Throws DataError if there is none.
     std::string text(std::span<const std::byte> value, std::string_view name);
 
@@ -48,12 +57,15 @@ class LmdbRecord {
     void read_pickle(std::span<const std::byte> value, Sample& sample);
     Parsed read_opcodes(std::span<const std::byte> value, Sample& sample);
     Parsed read_dict(const PickleValue& dict, Sample& sample);
+    void find_names(const PickleValue& dict);
+    void read_fields(const PickleValue& whole, Sample& sample) const;
     void learn(std::span<const std::byte> value, const Sample& sample, const Parsed& parsed);
 
     FieldNames wanted_;
     Split split_;
+    std::vector<Field> more_;  // of wanted_.more, in that order
     Pickle pickle_;
-    // The field names of the last dict and the fields found among them: most dicts have the same names.
+    // The entries' names of the last dict and the fields found among them: most dicts have the same names.
     std::vector<std::string> fields_;
     std::optional<FoundFields> found_;
     static constexpr std::size_t kMaxKnown = 8;

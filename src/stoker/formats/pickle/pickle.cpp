@@ -41,6 +41,14 @@ std::int64_t PickleValue::integer() const {
     refuse("an integer");
 }
 
+double PickleValue::real() const {
+    const PickleNode& node = reader_->node(node_);
+    if (node.tag != PickleTag::real) {
+        refuse("a float");
+    }
+    return node.real;
+}
+
 std::optional<ArrayView> PickleValue::stored_integer() const {
     const PickleNode& node = reader_->node(node_);
     if (node.tag == PickleTag::array) {

@@ -30,8 +30,8 @@ class PickleReader;
 // A handle to one value. Valid while its Pickle and the bytes that it was read from are.
 class PickleValue {
   public:
-    // `real` is a float, whose value no data set needs; it is not kept. `other` is a value without use of its own: a
-    // NumPy dtype, a torch storage, the name of a class.
+    // `real` is a Python float. `other` is a value without use of its own: a NumPy dtype, a torch storage, the name of
+    // a class.
     enum class Kind : std::uint8_t {
         none,
         boolean,
@@ -51,6 +51,7 @@ class PickleValue {
 
     // Each throws DataError, with the kind found, where the value is of another kind.
     std::int64_t integer() const;   // also for booleans and integer arrays of one element (NumPy scalars)
+    double real() const;            // of a float
     std::string_view text() const;  // also for bytes, which is how Python 2 wrote text
     std::span<const std::byte> bytes() const;
     ArrayView array() const;  // without a name

@@ -71,6 +71,16 @@ std::string_view PickleReader::take_line() {
     return rest.substr(0, size);
 }
 
+double PickleReader::take_real_line() {
+    const std::string_view line = take_line();
+    double value = 0;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+    if (error != std::errc{} || end != line.data() + line.size()) {
+        bad("a float", fmt::format("{} other characters", line.size()));
+    }
+    return value;
+}
+
 std::int64_t PickleReader::take_decimal() {
     std::string_view line = take_line();
     if (line.ends_with('L')) {
@@ -247,6 +257,12 @@ struct PickleOpcodes {
         r.push(!boolean || value > 1 ? r.add_integer(value) : value != 0 ? kPickleTrue : kPickleFalse);
     }
 
+    static void push_real(Reader& r, double value) {
+        PickleNode node(PickleTag::real);
+        node.real = value;
+        r.push(r.add(node));
+    }
+
     template <typename Length>
     static std::span<const std::byte> take_bytes(Reader& r) {
         const auto length = r.take_number<Length>();
@@ -340,13 +356,13 @@ struct PickleOpcodes {
         table['M'] = [](Reader& r) { r.push(r.add_integer(r.take_number<std::uint16_t>())); };
         table[0x8a] = [](Reader& r) { r.push_long(take_bytes<std::uint8_t>(r)); };
         table[0x8b] = [](Reader& r) { r.push_long(take_bytes<std::int32_t>(r)); };
-        table['F'] = [](Reader& r) {
-            r.take_line();
-            r.push(r.add(PickleNode(PickleTag::real)));
-        };
-        table['G'] = [](Reader& r) {
-            r.take(8);
-            r.push(r.add(PickleNode(PickleTag::real)));
+        table['F'] = [](Reader& r) { push_real(r, r.take_real_line()); };
+        table['G'] = [](Reader& r) {  // big-endian
+            std::uint64_t bits = 0;
+            for (const std::byte byte : r.take(sizeof bits)) {
+                bits = bits << 8 | std::to_integer<std::uint64_t>(byte);
+            }
+            push_real(r, std::bit_cast<double>(bits));
         };
         table['S'] = push_string;
         table['T'] = [](Reader& r) { push_bytes<std::int32_t>(r, PickleTag::bytes); };

@@ -91,6 +91,7 @@ struct PickleNode {
     std::uint32_t link = 0;  // text: its Latin-1 bytes (0: not encoded yet); list: capacity; storage: key
     union {
         std::int64_t integer = 0;
+        double real;
         const std::byte* data;   // text and bytes
         std::size_t begin;       // index into items_, arrays_ or tensors_
         const PickleName* name;  // name and storage
@@ -149,6 +150,7 @@ class PickleReader {
     Number take_number();
     std::string_view take_line();
     std::int64_t take_decimal();
+    double take_real_line();
 
     // The stack. Values below the last mark are out of reach.
     void push(std::uint32_t number) {

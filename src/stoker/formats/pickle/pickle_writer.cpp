@@ -1,6 +1,10 @@
 // Uses the opcodes of Python's own pickler, without frames and memo entries, which are optional.
 #include "stoker/formats/pickle/pickle_writer.h"
 
+#include <bit>
+#include <string>
+
+#include "stoker/base/error.h"
 #include "stoker/base/file.h"
 
 namespace stoker {
@@ -14,6 +18,7 @@ constexpr char kSetItems = 'u';
 constexpr char kEmptyList = ']';
 constexpr char kAppends = 'e';
 constexpr char kLong = '\x8a';    // LONG1
+constexpr char kReal = 'G';       // BINFLOAT
 constexpr char kText = '\x8d';    // BINUNICODE8
 constexpr char kBytes = '\x8e';   // BINBYTES8
 constexpr char kGlobal = '\x93';  // STACK_GLOBAL
@@ -23,6 +28,28 @@ constexpr char kTuple = 't';
 constexpr char kTrue = '\x88';
 constexpr char kFalse = '\x89';
 constexpr char kNone = 'N';
+
+// "f4"
+std::string_view numpy_name(DType dtype) {
+    switch (dtype) {
+        case DType::uint8:
+            return "u1";
+        case DType::int32:
+            return "i4";
+        case DType::int64:
+            return "i8";
+        case DType::float16:
+            return "f2";
+        case DType::float32:
+            return "f4";
+        case DType::float64:
+            return "f8";
+        case DType::bfloat16:
+            break;
+    }
+    throw InvalidArgument(
+        {.where = "pickle", .expected = "a type that NumPy has", .got = std::string(dtype_name(dtype))});
+}
 
 }  // namespace
 
@@ -40,6 +67,14 @@ void PickleWriter::number(std::uint64_t value, int size) {
 void PickleWriter::integer(std::int64_t value) {
     op(kLong, '\x08');
     number(static_cast<std::uint64_t>(value), 8);
+}
+
+void PickleWriter::real(double value) {
+    op(kReal);
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    for (int i = 7; i >= 0; --i) {  // big-endian
+        out_.push_back(static_cast<std::byte>(bits >> 8 * i));
+    }
 }
 
 void PickleWriter::text(std::string_view utf8) {
@@ -61,7 +96,8 @@ void PickleWriter::global(std::string_view module, std::string_view name) {
 }
 
 // _reconstruct(ndarray, (0,), b"b"), then its state: (version, shape, dtype, Fortran order, elements).
-void PickleWriter::array_uint8(const Shape& shape, std::span<const std::byte> elements) {
+void PickleWriter::array(DType dtype, const Shape& shape, std::span<const std::byte> elements) {
+    const std::string_view type = numpy_name(dtype);
     global("numpy.core.multiarray", "_reconstruct");
     op(kMark);
     global("numpy", "ndarray");
@@ -76,12 +112,12 @@ void PickleWriter::array_uint8(const Shape& shape, std::span<const std::byte> el
         integer(side);
     }
     op(kTuple);
-    global("numpy", "dtype");  // dtype("u1", False, True), then its state
+    global("numpy", "dtype");  // such as dtype("u1", False, True), then its state
     op(kMark);
-    text("u1");
+    text(type);
     op(kFalse, kTrue, kTuple, kReduce, kMark);
     integer(3);
-    text("|");
+    text(item_size(dtype) == 1 ? "|" : "<");
     op(kNone, kNone, kNone);
     integer(-1);
     integer(-1);

@@ -19,9 +19,11 @@ class PickleWriter {
     explicit PickleWriter(std::vector<std::byte>& out);  // cleared first
 
     void integer(std::int64_t value);
+    void real(double value);
     void text(std::string_view utf8);
     void bytes(std::span<const std::byte> value);
-    void array_uint8(const Shape& shape, std::span<const std::byte> elements);  // a NumPy array, C order
+    // A NumPy array in C order. Throws InvalidArgument for bfloat16, which NumPy does not have.
+    void array(DType dtype, const Shape& shape, std::span<const std::byte> elements);
 
     void begin_dict();
     void end_dict();

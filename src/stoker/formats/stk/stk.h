@@ -108,6 +108,7 @@ class StkDataset final : public Dataset {
 
     // Numbers of samples by codec, read from the index alone.
     std::map<std::string, std::int64_t> codecs() const;
+    std::vector<Field> stored_fields() const override;
 
   private:
     StkDataset(StkReader reader, const std::vector<FieldRequest>& more);

@@ -19,6 +19,7 @@ constexpr std::array<std::string_view, 11> kImages = {"jpg", "jpeg", "png", "web
                                                       "pgm", "pbm",  "pnm", "dct",  "npy"};
 constexpr std::size_t kSuffixed = kImages.size();  // rank of an extension such as 2019.jpg
 constexpr std::size_t kNone = kSuffixed + 1;
+constexpr std::size_t kNoField = 2;  // above all ranks of TarFieldSource
 
 bool is_metadata(std::string_view component) {
     return component.size() >= 4 && component.starts_with("__") && component.ends_with("__");
@@ -51,11 +52,13 @@ TarMemberNameParts split_tar_member_name(std::string_view name) {
     return {.key = name.substr(0, dot), .extension = name.substr(dot + 1)};
 }
 
-SampleGrouper::SampleGrouper(std::string path, const FieldNames& wanted,
+SampleGrouper::SampleGrouper(std::string path, const FieldNames& wanted, bool imageless,
                              std::function<void(const GroupedSample&)> found)
     : path_(std::move(path)),
       wanted_image_(lower_case(wanted.image)),
       label_members_(label_members(wanted.label)),
+      sources_(wanted.more.begin(), wanted.more.end()),
+      imageless_(imageless),
       found_(std::move(found)) {}
 
 void SampleGrouper::add(const TarMember& member, const std::function<std::span<const std::byte>()>& bytes) {
@@ -71,6 +74,7 @@ void SampleGrouper::add(const TarMember& member, const std::function<std::span<c
     check_new(member, parts.key, extension);
     offer_image(member, extension);
     offer_label(member, extension, bytes);
+    offer_fields(member, extension);
     list(extension);
 }
 
@@ -85,9 +89,10 @@ void SampleGrouper::begin(const TarMember& member, std::string_view key) {
     }
     open_ = true;
     key_ = key;
-    image_ = {};
+    sample_ = {.key = {}, .payload = {}, .fields = std::vector<std::optional<ByteRange>>(sources_.size())};
     image_rank_ = kNone;
     label_rank_ = label_members_.size();
+    field_ranks_.assign(sources_.size(), kNoField);
     suffixed_ = 0;
 }
 
@@ -100,22 +105,26 @@ void SampleGrouper::check_new(const TarMember& member, std::string_view key, con
     }
 }
 
+void SampleGrouper::check_size(const TarMember& member) const {
+    if (member.payload.size > std::numeric_limits<std::uint32_t>::max()) {
+        throw DataError({.path = path_, .key = member.name, .offset = static_cast<std::int64_t>(member.header)},
+                        {.where = "webdataset",
+                         .expected = "images and fields below 4 GiB",
+                         .got = fmt::format("{} bytes", member.payload.size)});
+    }
+}
+
 void SampleGrouper::offer_image(const TarMember& member, const std::string& extension) {
     const std::size_t rank = rank_of(extension, wanted_image_);
     suffixed_ += rank == kSuffixed;
     if (rank >= image_rank_) {
         return;
     }
-    if (member.payload.size > std::numeric_limits<std::uint32_t>::max()) {
-        throw DataError({.path = path_, .key = member.name, .offset = static_cast<std::int64_t>(member.header)},
-                        {.where = "webdataset",
-                         .expected = "images below 4 GiB",
-                         .got = fmt::format("{} bytes", member.payload.size)});
-    }
+    check_size(member);
     image_rank_ = rank;
-    image_.payload = member.payload;
-    image_.npy = extension == "npy" || extension.ends_with(".npy");
-    image_.key = tar_member_key(key_, std::string_view(member.name).substr(key_.size() + 1));
+    sample_.payload = member.payload;
+    sample_.image = extension == "npy" || extension.ends_with(".npy") ? TarImage::npy : TarImage::encoded;
+    sample_.key = tar_member_key(key_, std::string_view(member.name).substr(key_.size() + 1));
 }
 
 // Parsed at once, although a better member may follow: its bytes are buffered now.
@@ -130,9 +139,20 @@ void SampleGrouper::offer_label(const TarMember& member, const std::string& exte
         const std::int32_t label = fits ? parse_label(kind, bytes()) : kind.strict ? kBadTarLabel : kNoTarLabel;
         if (label != kNoTarLabel) {
             label_rank_ = rank;
-            image_.label = label;
+            sample_.label = label;
         }
         return;
+    }
+}
+
+void SampleGrouper::offer_fields(const TarMember& member, const std::string& extension) {
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+        const std::size_t rank = sources_[i].rank(extension).value_or(kNoField);
+        if (rank < field_ranks_[i]) {
+            check_size(member);
+            field_ranks_[i] = rank;
+            sample_.fields[i] = member.payload;
+        }
     }
 }
 
@@ -151,7 +171,12 @@ void SampleGrouper::finish() {
     open_ = false;
     const bool ambiguous = image_rank_ == kSuffixed && suffixed_ > 1;
     if (image_rank_ != kNone && !ambiguous) {
-        found_(image_);
+        found_(sample_);
+    } else if (imageless_ && std::ranges::any_of(field_ranks_, [](std::size_t rank) { return rank != kNoField; })) {
+        sample_.key = tar_member_key(key_, "npy");  // without an extension
+        sample_.payload = {};
+        sample_.image = TarImage::none;
+        found_(sample_);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,16 +14,20 @@
 
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/webdataset/label_parser.h"
+#include "stoker/formats/webdataset/tar_fields.h"
 #include "stoker/formats/webdataset/tar_reader.h"
 
 namespace stoker {
 
-// A sample that has an image.
+// How a sample's image is stored; the numbers are those of the index.
+enum class TarImage : std::uint32_t { encoded = 0, npy = 1, none = 2 };
+
 struct GroupedSample {
-    std::string key;    // as Dataset::key: with the image's extension, except for npy
+    std::string key;    // as Dataset::key: with the image's extension, except for npy and samples without an image
     ByteRange payload;  // of the image
     std::int32_t label = kNoTarLabel;
-    bool npy = false;
+    TarImage image = TarImage::none;
+    std::vector<std::optional<ByteRange>> fields = {};  // of FieldNames::more, in order; empty: it has no such member
 };
 
 struct TarMemberNameParts {
@@ -36,8 +41,10 @@ TarMemberNameParts split_tar_member_name(std::string_view name);
 
 class SampleGrouper {
   public:
-    // Calls `found` for each sample with an image, in the archive's order. `wanted`: see OpenOptions.
-    SampleGrouper(std::string path, const FieldNames& wanted, std::function<void(const GroupedSample&)> found);
+    // Calls `found` for each sample with an image, in the archive's order; where `imageless` is true also for one
+    // without an image that has one of the further fields. `wanted`: see OpenOptions.
+    SampleGrouper(std::string path, const FieldNames& wanted, bool imageless,
+                  std::function<void(const GroupedSample&)> found);
 
     // Adds the next member. `bytes` returns its payload and is called only if the member may hold the label. Throws
     // DataError for a repeated extension in a sample and for a key that appears again after another one.
@@ -52,14 +59,18 @@ class SampleGrouper {
   private:
     void begin(const TarMember& member, std::string_view key);
     void check_new(const TarMember& member, std::string_view key, const std::string& extension);
+    void check_size(const TarMember& member) const;
     void offer_image(const TarMember& member, const std::string& extension);
     void offer_label(const TarMember& member, const std::string& extension,
                      const std::function<std::span<const std::byte>()>& bytes);
+    void offer_fields(const TarMember& member, const std::string& extension);
     void list(const std::string& extension);
 
     std::string path_;
     std::string wanted_image_;  // extension in lower case, or empty
     std::vector<LabelMember> label_members_;
+    std::vector<TarFieldSource> sources_;  // of the further fields
+    bool imageless_;
     std::function<void(const GroupedSample&)> found_;
     std::unordered_set<std::uint64_t> seen_;  // hashes of keys and of (key, extension)
     std::vector<std::string> extensions_;
@@ -67,9 +78,10 @@ class SampleGrouper {
     // The current sample.
     bool open_ = false;
     std::string key_;
-    GroupedSample image_;
+    GroupedSample sample_;
     std::size_t image_rank_ = 0;
     std::size_t label_rank_ = 0;
+    std::vector<std::size_t> field_ranks_;
     std::size_t suffixed_ = 0;  // number of members such as key.left.jpg
 };
 

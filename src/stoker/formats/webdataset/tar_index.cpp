@@ -1,4 +1,4 @@
-// Layout of the index: header, entries, text of all keys, extensions.
+// Layout of the index: header, entries, places of the further fields, text of all keys, extensions.
 #include "stoker/formats/webdataset/tar_index.h"
 
 #include <algorithm>
@@ -20,13 +20,18 @@ namespace stoker {
 namespace {
 
 struct Header {
-    std::array<char, 8> magic = {'t', 'a', 'r', 'i', 'd', 'x', '0', '2'};
+    std::array<char, 8> magic = {'t', 'a', 'r', 'i', 'd', 'x', '0', '3'};
     std::uint64_t samples = 0;
     std::uint32_t key_bytes = 0;
     std::uint32_t extension_bytes = 0;
+    std::uint32_t fields = 0;  // of each sample
+    std::uint32_t reserved = 0;
 };
 
-static_assert(sizeof(TarIndexEntry) == 24 && sizeof(Header) % alignof(TarIndexEntry) == 0);
+constexpr std::uint32_t kMostFields = 4096;
+
+static_assert(sizeof(TarIndexEntry) == 24 && sizeof(TarFieldPlace) == 16 &&
+              sizeof(Header) % alignof(TarIndexEntry) == 0);
 
 // A remote request costs as much as reading some megabytes, so remote pieces are larger.
 constexpr TarWindow kLocal = {};
@@ -38,6 +43,8 @@ constexpr std::uint64_t kMinCachedShard = 64 << 10;
 
 struct Parts {
     std::vector<TarIndexEntry> samples;
+    std::vector<TarFieldPlace> places;
+    std::uint32_t fields = 0;
     std::string keys;
     std::string extensions;
 };
@@ -45,10 +52,12 @@ struct Parts {
 Buffer join(const Parts& parts) {
     const Header header{.samples = parts.samples.size(),
                         .key_bytes = static_cast<std::uint32_t>(parts.keys.size()),
-                        .extension_bytes = static_cast<std::uint32_t>(parts.extensions.size())};
+                        .extension_bytes = static_cast<std::uint32_t>(parts.extensions.size()),
+                        .fields = parts.fields};
     const std::span<const std::byte> pieces[] = {
         std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(parts.samples)),
-        std::as_bytes(std::span(parts.keys)), std::as_bytes(std::span(parts.extensions))};
+        std::as_bytes(std::span(parts.places)), std::as_bytes(std::span(parts.keys)),
+        std::as_bytes(std::span(parts.extensions))};
     std::size_t size = 0;
     for (const auto piece : pieces) {
         size += piece.size();
@@ -71,7 +80,12 @@ void add_sample(const std::string& shard, const GroupedSample& sample, Parts& pa
                              .size = static_cast<std::uint32_t>(sample.payload.size),
                              .label = sample.label,
                              .key_end = static_cast<std::uint32_t>(parts.keys.size()),
-                             .npy = sample.npy});
+                             .image = static_cast<std::uint32_t>(sample.image)});
+    for (const std::optional<ByteRange>& field : sample.fields) {
+        const ByteRange range = field.value_or(ByteRange{});
+        parts.places.push_back(
+            {.offset = range.offset, .size = static_cast<std::uint32_t>(range.size), .present = field ? 1U : 0U});
+    }
 }
 
 // Everything that the index depends on except the shard's bytes.
@@ -81,8 +95,13 @@ std::string cache_name(const ByteFile& shard, const FieldNames& wanted) {
     if (const auto absolute = std::filesystem::absolute(name, unknown); !shard.remote() && !unknown) {
         name = absolute.lexically_normal().string();
     }
-    return wanted.image.empty() && wanted.label.empty() ? name
-                                                        : fmt::format("{}\n{}\n{}", name, wanted.image, wanted.label);
+    if (!wanted.image.empty() || !wanted.label.empty() || !wanted.more.empty()) {
+        name += fmt::format("\n{}\n{}", wanted.image, wanted.label);
+    }
+    for (const FieldRequest& request : wanted.more) {  // a key of JSON does not change the member
+        name += fmt::format("\n{}", TarFieldSource(request).extension);
+    }
+    return name;
 }
 
 }  // namespace
@@ -109,34 +128,44 @@ bool TarIndex::check(std::uint64_t shard_size) {
     rest -= sizeof header;
     at += sizeof header;
     const std::uint64_t text = std::uint64_t{header.key_bytes} + header.extension_bytes;
-    if (header.magic != Header{}.magic || text > rest || header.samples != (rest - text) / sizeof(TarIndexEntry) ||
-        (rest - text) % sizeof(TarIndexEntry) != 0) {
+    const std::uint64_t each = sizeof(TarIndexEntry) + std::uint64_t{header.fields} * sizeof(TarFieldPlace);
+    if (header.magic != Header{}.magic || header.fields > kMostFields || text > rest ||
+        header.samples != (rest - text) / each || (rest - text) % each != 0) {
         return false;
     }
     samples_ = {reinterpret_cast<const TarIndexEntry*>(at), static_cast<std::size_t>(header.samples)};
-    const char* letters = reinterpret_cast<const char*>(at + samples_.size_bytes());
+    at += samples_.size_bytes();
+    fields_ = header.fields;
+    places_ = {reinterpret_cast<const TarFieldPlace*>(at), samples_.size() * fields_};
+    const char* letters = reinterpret_cast<const char*>(at + places_.size_bytes());
     keys_ = {letters, header.key_bytes};
     extensions_ = {letters + header.key_bytes, header.extension_bytes};
     std::uint32_t key = 0;
     for (const TarIndexEntry& sample : samples_) {
         if (sample.offset > shard_size || sample.size > shard_size - sample.offset || sample.key_end < key ||
-            sample.key_end > header.key_bytes || sample.npy > 1 || sample.label < kBadTarLabel ||
-            sample.label > kMaxTarLabel) {
+            sample.key_end > header.key_bytes || sample.image > static_cast<std::uint32_t>(TarImage::none) ||
+            sample.label < kBadTarLabel || sample.label > kMaxTarLabel) {
             return false;
         }
         key = sample.key_end;
         max_label_ = std::max(max_label_, sample.label);
         has_labels_ = has_labels_ || sample.label != kNoTarLabel;
+        has_images_ = has_images_ || sample.image != static_cast<std::uint32_t>(TarImage::none);
     }
-    return true;
+    return std::ranges::all_of(places_, [&](const TarFieldPlace& place) {
+        return place.offset <= shard_size && place.size <= shard_size - place.offset && place.present <= 1;
+    });
 }
 
-TarIndex make_tar_index(const ByteFile& shard, const FieldNames& wanted) {
+namespace {
+
+TarIndex build_tar_index(const ByteFile& shard, const FieldNames& wanted, bool imageless) {
     TarReader reader(
         shard.name(), shard.size(), [&](std::uint64_t offset, std::span<std::byte> out) { shard.read(offset, out); },
         shard.remote() ? kRemote : kLocal);
     Parts parts;
-    SampleGrouper samples(shard.name(), wanted,
+    parts.fields = static_cast<std::uint32_t>(wanted.more.size());
+    SampleGrouper samples(shard.name(), wanted, imageless,
                           [&](const GroupedSample& sample) { add_sample(shard.name(), sample, parts); });
     TarMember member;
     while (reader.next(member)) {
@@ -151,13 +180,28 @@ TarIndex make_tar_index(const ByteFile& shard, const FieldNames& wanted) {
     return std::move(*index);
 }
 
+}  // namespace
+
+TarIndex make_tar_index(const ByteFile& shard, const FieldNames& wanted) {
+    if (wanted.more.size() > kMostFields) {
+        throw InvalidArgument({.where = shard.name(),
+                               .expected = fmt::format("at most {} fields", kMostFields),
+                               .got = fmt::format("{}", wanted.more.size())});
+    }
+    TarIndex index = build_tar_index(shard, wanted, wanted.image.empty() && !wanted.more.empty());
+    const auto none = [](const TarIndexEntry& sample) { return static_cast<TarImage>(sample.image) == TarImage::none; };
+    return index.has_images() && std::ranges::any_of(index.samples(), none) ? build_tar_index(shard, wanted, false)
+                                                                            : std::move(index);
+}
+
 TarIndex cached_tar_index(const ByteFile& shard, const FieldNames& wanted) {
     constexpr std::string_view kKind = "tar_index";
     const std::string name = cache_name(shard, wanted);
     const std::string stamp = shard.stamp();
     const bool cacheable = shard.settled() && (shard.remote() || shard.size() >= kMinCachedShard);
     if (std::optional<Buffer> cached = cacheable ? read_user_cache(kKind, name, stamp) : std::nullopt) {
-        if (std::optional<TarIndex> index = TarIndex::parse(std::move(*cached), shard.size())) {
+        if (std::optional<TarIndex> index = TarIndex::parse(std::move(*cached), shard.size());
+            index && index->fields() == wanted.more.size()) {
             return std::move(*index);
         }
     }

@@ -1,5 +1,5 @@
-// Index of a WebDataset shard: for each sample its key, label and the location of its image. It is built by reading the
-// shard's headers and labels once. It is one block of memory, stored in the user's cache as it is.
+// Index of a WebDataset shard: for each sample its key, label and the locations of its image and further fields. It is
+// built by reading the shard's headers and labels once. It is one block of memory, stored in the user's cache as it is.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,14 @@ struct TarIndexEntry {
     std::uint32_t size = 0;
     std::int32_t label = kNoTarLabel;  // or kBadTarLabel
     std::uint32_t key_end = 0;         // end of the key in the text of all keys
-    std::uint32_t npy = 0;             // 1: an array, 0: an encoded image
+    std::uint32_t image = 0;           // a TarImage
+};
+
+// Where the value of a further field lies.
+struct TarFieldPlace {
+    std::uint64_t offset = 0;  // in the shard
+    std::uint32_t size = 0;
+    std::uint32_t present = 0;  // 0: the sample has no such member
 };
 
 class TarIndex {
@@ -30,6 +37,12 @@ class TarIndex {
     std::int64_t size() const { return static_cast<std::int64_t>(samples_.size()); }
     std::int32_t max_label() const { return max_label_; }  // -1 without labels
     bool has_labels() const { return has_labels_; }        // valid or bad ones
+    std::size_t fields() const { return fields_; }         // of each sample
+    const TarFieldPlace& field(std::int64_t sample, std::size_t at) const {
+        return places_[static_cast<std::size_t>(sample) * fields_ + at];
+    }
+    std::span<const TarIndexEntry> samples() const { return samples_; }
+    bool has_images() const { return has_images_; }
     const TarIndexEntry& operator[](std::int64_t sample) const { return samples_[static_cast<std::size_t>(sample)]; }
     std::string_view key(std::int64_t sample) const;
     std::string_view extensions() const {
@@ -43,13 +56,17 @@ class TarIndex {
 
     Buffer bytes_;
     std::span<const TarIndexEntry> samples_;
+    std::span<const TarFieldPlace> places_;
+    std::size_t fields_ = 0;
     std::string_view keys_;
     std::string_view extensions_;
     std::int32_t max_label_ = -1;
     bool has_labels_ = false;
+    bool has_images_ = false;
 };
 
-// Builds the index. Throws what TarReader and SampleGrouper throw.
+// Builds the index. A shard without any image, of which further fields are wanted and no image is named, gives samples
+// without images. Throws what TarReader and SampleGrouper throw.
 TarIndex make_tar_index(const ByteFile& shard, const FieldNames& wanted);
 
 // The same, through the user's cache. A cached index is used only if the shard has not changed since.

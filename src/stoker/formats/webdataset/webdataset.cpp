@@ -11,21 +11,19 @@
 #include "stoker/base/prefetch.h"
 #include "stoker/formats/arrays/npy.h"
 #include "stoker/formats/class_names.h"
+#include "stoker/formats/field_values.h"
 #include "stoker/formats/shard_names.h"
+#include "stoker/formats/webdataset/sample_grouper.h"
 
 namespace stoker {
 namespace {
 
-void read_npy(const auto& where, Sample& sample) {
-    try {
-        const ArrayView array = parse_npy(sample.bytes);
-        const ImageArray layout = image_array(array.type, array.shape);
-        const bool transposed = array.fortran || (layout.planes && layout.channels > 1);
-        const Buffer file = transposed ? std::move(sample.storage) : Buffer();  // input and output must not overlap
-        set_pixels(layout, array.fortran, array.bytes, sample);
-    } catch (const DataError& error) {
-        throw error.located(where());
-    }
+ByteRange range_of(const TarIndexEntry& entry) {
+    return {entry.offset, entry.size};
+}
+
+ByteRange range_of(const TarFieldPlace& place) {
+    return {place.offset, place.size};
 }
 
 }  // namespace
@@ -36,10 +34,12 @@ WebDataset::WebDataset(const std::string& spec, const OpenOptions& options)
 
 WebDataset::WebDataset(std::string path, std::vector<std::string> shards, const FieldNames& fields,
                        ShardFiles::Open open, std::size_t most_open)
-    : path_(shown_name(path)), files_(std::move(shards), std::move(open), most_open) {
+    : path_(shown_name(path)), files_(std::move(shards), std::move(open), most_open), names_(fields) {
     open_shards(fields);
+    images_ = std::ranges::any_of(indices_, &TarIndex::has_images);
     check_fields(fields);
     find_classes();
+    find_fields(fields.more);
 }
 
 void WebDataset::open_shards(const FieldNames& fields) {
@@ -71,11 +71,7 @@ void WebDataset::check_fields(const FieldNames& fields) const {
     if (image && (labels || fields.label.empty())) {
         return;
     }
-    std::set<std::string_view> listed;
-    for (const TarIndex& index : indices_) {
-        listed.insert(index.extensions());
-    }
-    const std::string present = listed.empty() ? "" : std::string(*listed.rbegin());
+    const std::string present = extensions();
     const std::string name = image ? fields.label : fields.image;
     throw DataError(
         {.path = path_},
@@ -85,6 +81,63 @@ void WebDataset::check_fields(const FieldNames& fields) const {
                                     : fmt::format("samples with the image {}", name),
          .got = present.empty() ? "no samples at all" : "none; there are " + present,
          .hint = image || present.empty() ? "" : "name the extension with data.fields.image"});
+}
+
+// Of one shard.
+std::string WebDataset::extensions() const {
+    std::set<std::string_view> listed;
+    for (const TarIndex& index : indices_) {
+        listed.insert(index.extensions());
+    }
+    return listed.empty() ? "" : std::string(*listed.rbegin());
+}
+
+void WebDataset::find_fields(const std::vector<FieldRequest>& requests) {
+    sources_ = std::vector<TarFieldSource>(requests.begin(), requests.end());
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+        fields_.push_back(describe(requests[i], i));
+    }
+}
+
+// The field as the first sample that has it says. Arrays of one shape have files of one size, so the sizes say whether
+// the shapes differ; lists in JSON are compared in some samples.
+Field WebDataset::describe(const FieldRequest& request, std::size_t at) const {
+    std::optional<Place> first;
+    bool ragged = false;
+    for (std::size_t shard = 0; shard < indices_.size(); ++shard) {
+        for (std::int64_t i = 0; i < indices_[shard].size(); ++i) {
+            const TarFieldPlace& place = indices_[shard].field(i, at);
+            if (place.present != 0) {
+                first = first.value_or(Place{shard, i});
+                ragged = ragged || place.size != indices_[first->shard].field(first->sample, at).size;
+            }
+        }
+    }
+    if (!first) {
+        throw DataError({.path = path_}, {.where = "webdataset",
+                                          .expected = fmt::format("samples with the field {}", request.source()),
+                                          .got = "none; there are " + extensions()});
+    }
+    const auto described = [&](const Place& place, bool differ) {
+        const TarFieldPlace& found = indices_[place.shard].field(place.sample, at);
+        Buffer storage;
+        return with_place(where(place, found.offset), [&] {
+            return describe_tar_field(request, sources_[at], bytes_of(range_of(found), place.shard, storage), differ,
+                                      fmt::format("{}:{}", path_, request.source()));
+        });
+    };
+    const bool json = !sources_[at].key.empty();
+    Field field = described(*first, ragged && !json);
+    if (!json || field.shape.empty() || field.any_length()) {
+        return field;
+    }
+    for (const std::int64_t sample : probed_samples(size())) {
+        const Place probe = place(sample);
+        if (indices_[probe.shard].field(probe.sample, at).present != 0) {
+            merge_shape(field.shape, described(probe, false).shape, fmt::format("{}:{}", path_, request.source()));
+        }
+    }
+    return field;
 }
 
 void WebDataset::find_classes() {
@@ -106,35 +159,74 @@ WebDataset::Place WebDataset::place(std::int64_t index) const {
     return {.shard = shard, .sample = index - (ends_[shard] - indices_[shard].size())};
 }
 
-std::span<const std::byte> WebDataset::bytes_of(const TarIndexEntry& entry, std::size_t shard, Buffer& storage) const {
+std::span<const std::byte> WebDataset::bytes_of(const ByteRange& range, std::size_t shard, Buffer& storage) const {
     const ShardFiles::Handle file = files_.open(shard);
     const std::span<const std::byte> map = file.stays_open() ? file->map() : std::span<const std::byte>();
-    const bool mapped = !map.empty() && entry.offset <= map.size() && entry.size <= map.size() - entry.offset;
-    if (mapped && map_or_read_(entry.size, [&] { return file->in_memory(entry.offset, entry.size); })) {
-        return map.subspan(entry.offset, entry.size);
+    const bool mapped = !map.empty() && range.offset <= map.size() && range.size <= map.size() - range.offset;
+    if (mapped && map_or_read_(range.size, [&] { return file->in_memory(range.offset, range.size); })) {
+        return map.subspan(range.offset, range.size);
     }
-    storage.resize(entry.size);
-    file->read(entry.offset, storage.bytes());
+    storage.resize(range.size);
+    file->read(range.offset, storage.bytes());
     return storage.bytes();
+}
+
+DataPlace WebDataset::where(const Place& at, std::uint64_t offset) const {
+    return {.path = shown_name(files_.name(at.shard)),
+            .key = std::string(indices_[at.shard].key(at.sample)),
+            .offset = static_cast<std::int64_t>(offset)};
 }
 
 void WebDataset::read(std::int64_t index, Sample& sample) const {
     const Place at = place(index);
     const TarIndexEntry& entry = indices_[at.shard][at.sample];
-    const auto where = [&] {
-        return DataPlace{.path = shown_name(files_.name(at.shard)),
-                         .key = std::string(indices_[at.shard].key(at.sample)),
-                         .offset = static_cast<std::int64_t>(entry.offset)};
-    };
     if (entry.label == kBadTarLabel) {
-        throw DataError(where(), {.where = "webdataset",
-                                  .expected = fmt::format("a class index of 0 to {} as label", kMaxTarLabel),
-                                  .got = "other content"});
+        throw DataError(where(at, entry.offset),
+                        {.where = "webdataset",
+                         .expected = fmt::format("a class index of 0 to {} as label", kMaxTarLabel),
+                         .got = "other content"});
     }
-    sample.set_encoded_image(bytes_of(entry, at.shard, sample.storage));
     sample.label = entry.label;
-    if (entry.npy != 0) {
-        read_npy(where, sample);
+    read_image(at, entry, sample);
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+        read_field(at, i, sample);
+    }
+}
+
+void WebDataset::read_image(const Place& at, const TarIndexEntry& entry, Sample& sample) const {
+    const auto stored = static_cast<TarImage>(entry.image);
+    if (stored == TarImage::none) {
+        if (images_) {
+            throw DataError(where(at, 0), {.where = "webdataset", .expected = "an image", .got = "none"});
+        }
+        sample.set_raw({}, 0, 0, 0);
+        return;
+    }
+    sample.set_encoded_image(bytes_of(range_of(entry), at.shard, sample.storage));
+    if (stored == TarImage::npy) {
+        try {
+            const ArrayView array = parse_npy(sample.bytes);
+            set_pixels(image_array(array.type, array.shape), array.fortran, array.bytes, sample);
+        } catch (const DataError& error) {
+            throw error.located(where(at, entry.offset));
+        }
+    }
+}
+
+void WebDataset::read_field(const Place& at, std::size_t field, Sample& sample) const {
+    const TarFieldPlace& stored = indices_[at.shard].field(at.sample, field);
+    const TarFieldSource& source = sources_[field];
+    try {
+        if (stored.present == 0) {
+            throw DataError(
+                {}, {.where = "webdataset",
+                     .expected = fmt::format("a member {} for the field {}", source.extension, fields_[field].name),
+                     .got = "none"});
+        }
+        FieldValue& value = sample.field(field);
+        read_tar_field(fields_[field], source, bytes_of(range_of(stored), at.shard, value.storage), value);
+    } catch (const DataError& error) {
+        throw error.located(where(at, stored.offset));
     }
 }
 
@@ -157,12 +249,17 @@ void WebDataset::prefetch_mapped(std::span<const std::int64_t> indices) const {
     std::size_t ahead = 0;
     for (const std::int64_t index : indices) {
         const Place at = place(index);
-        const TarIndexEntry& entry = indices_[at.shard][at.sample];
         const ShardFiles::Handle file = files_.open(at.shard);
         const auto map = file.stays_open() ? file->map() : std::span<const std::byte>();
-        if (entry.offset <= map.size() && entry.size <= map.size() - entry.offset) {
-            prefetch_bytes(map.subspan(entry.offset, entry.size), ahead++,
-                           [&] { file->will_need(entry.offset, entry.size); });
+        const auto prefetch_range = [&](const ByteRange& range) {
+            if (range.offset <= map.size() && range.size <= map.size() - range.offset) {
+                prefetch_bytes(map.subspan(range.offset, range.size), ahead++,
+                               [&] { file->will_need(range.offset, range.size); });
+            }
+        };
+        prefetch_range(range_of(indices_[at.shard][at.sample]));
+        for (std::size_t i = 0; i < fields_.size(); ++i) {
+            prefetch_range(range_of(indices_[at.shard].field(at.sample, i)));
         }
     }
 }
@@ -178,9 +275,13 @@ void WebDataset::prefetch(std::span<const std::int64_t> indices) const {
         const std::size_t shard = place(*at).shard;
         std::vector<ByteRange> ranges;
         for (; at != sorted.end() && *at < ends_[shard]; ++at) {
-            const TarIndexEntry& entry = indices_[shard][place(*at).sample];
-            ranges.push_back({entry.offset, entry.size});
+            const std::int64_t sample = place(*at).sample;
+            ranges.push_back(range_of(indices_[shard][sample]));
+            for (std::size_t i = 0; i < fields_.size(); ++i) {
+                ranges.push_back(range_of(indices_[shard].field(sample, i)));
+            }
         }
+        std::erase_if(ranges, [](const ByteRange& range) { return range.size == 0; });
         files_.open(shard)->prefetch(merge_ranges(std::move(ranges), kNearBytes));
     }
 }

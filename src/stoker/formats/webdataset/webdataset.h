@@ -1,5 +1,5 @@
 // WebDataset: tar shards of samples, as the webdataset library writes them, with random access. Each shard is indexed
-// once and the index kept in the user's cache, so reading a sample takes one read.
+// once and the index kept in the user's cache, so reading a sample takes one read, and one for each further field.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "stoker/base/map_or_read.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/formats/open.h"
+#include "stoker/formats/webdataset/tar_fields.h"
 #include "stoker/formats/webdataset/tar_index.h"
 #include "stoker/io/shard_files.h"
 
@@ -21,8 +22,9 @@ namespace stoker {
 class WebDataset final : public Dataset {
   public:
     // `spec`: see shard_names. Indexes shards that are not in the cache, many in parallel. Throws DataError for a
-    // damaged shard, a sample whose members are not consecutive, and if no sample has an image, or none the label that
-    // `options.fields` names; Unsupported for compressed archives.
+    // damaged shard, a sample whose members are not consecutive, and if no sample has an image, or none the label or
+    // a field that `options.fields` names; Unsupported for compressed archives. tar_fields.h describes further fields;
+    // with some, and without a name for the image, shards without any image are samples without one.
     explicit WebDataset(const std::string& spec, const OpenOptions& options = {});
 
     // For the given shards, opened with `open`; `path` is for messages.
@@ -30,7 +32,8 @@ class WebDataset final : public Dataset {
                std::size_t most_open = spare_descriptors());
 
     std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
-    // A view of the shard's map (map_or_read.h says when), or one read of the image into `sample.storage`.
+    // Views of the shard's map (map_or_read.h says when), or one read of the image, and of each field, into the
+    // storages.
     void read(std::int64_t index, Sample& sample) const override;
     // The image's name in the shard, unescaped (tar_member_name.h); without the extension for an array (.npy).
     std::string key(std::int64_t index) const override;
@@ -42,6 +45,10 @@ class WebDataset final : public Dataset {
     // From dir/train-classes.txt beside dir/train-000000.tar, or from dir/classes.txt, one class per line. Without such
     // a file, and for remote shards: "0" to the largest label.
     std::span<const std::string> classes() const override { return classes_; }
+    bool has_image() const override { return images_; }
+    std::span<const Field> fields() const override { return fields_; }
+    // Of the first shard; reads its headers again.
+    std::vector<Field> stored_fields() const override;
     std::string_view format() const override { return "webdataset"; }
     std::string path() const override { return path_; }
     std::int64_t bytes() const override { return bytes_; }
@@ -52,17 +59,27 @@ class WebDataset final : public Dataset {
         std::int64_t sample;  // index in the shard
     };
     Place place(std::int64_t index) const;
-    std::span<const std::byte> bytes_of(const TarIndexEntry& entry, std::size_t shard, Buffer& storage) const;
+    std::span<const std::byte> bytes_of(const ByteRange& range, std::size_t shard, Buffer& storage) const;
+    DataPlace where(const Place& at, std::uint64_t offset) const;
+    void read_image(const Place& at, const TarIndexEntry& entry, Sample& sample) const;
+    void read_field(const Place& at, std::size_t field, Sample& sample) const;
     void prefetch_mapped(std::span<const std::int64_t> indices) const;
     void open_shards(const FieldNames& fields);
     void check_fields(const FieldNames& fields) const;
+    std::string extensions() const;
+    void find_fields(const std::vector<FieldRequest>& requests);
+    Field describe(const FieldRequest& request, std::size_t at) const;
     void find_classes();
 
     std::string path_;
     ShardFiles files_;
     std::vector<TarIndex> indices_;   // by shard
     std::vector<std::int64_t> ends_;  // index after the last sample of each
+    FieldNames names_;                // as asked for
     std::vector<std::string> classes_;
+    std::vector<Field> fields_;
+    std::vector<TarFieldSource> sources_;  // of fields_
+    bool images_ = false;                  // false: the samples have further fields only
     std::int64_t bytes_ = 0;
     MapOrRead map_or_read_;
 };

@@ -263,8 +263,8 @@ ConstImageView Transform::augment(ConstImageView prepared, const RngKey& key, Tr
     return render(image.pixels, image.window, image.geometry, scratch);
 }
 
-ConstImageView Transform::mask(const FieldValue& mask, OpRange range, const RngKey& key, TransformScratch& scratch,
-                               StageClock& clock) const {
+ConstImageView Transform::mask(const FieldValue& mask, ImageSize image, OpRange range, const RngKey& key,
+                               TransformScratch& scratch, StageClock& clock) const {
     ConstImageView pixels;
     if (mask.encoded) {
         ImageSink sink(scratch.decoded);
@@ -278,7 +278,11 @@ ConstImageView Transform::mask(const FieldValue& mask, OpRange range, const RngK
                                  .got = fmt::format("{} channels", pixels.channels)});
         }
     }
-    scratch.input = {pixels.height, pixels.width};
+    if (ImageSize{pixels.height, pixels.width} != image) {
+        throw DataError({}, {.where = "mask",
+                             .expected = fmt::format("{} x {} pixels, as the image has", image.height, image.width),
+                             .got = fmt::format("{} x {}", pixels.height, pixels.width)});
+    }
     clock.lap(Stage::pixels);
     return run_on_mask(slice(range), key, pixels, scratch);
 }

@@ -125,10 +125,11 @@ class Transform {
     // The second step without `normalize`. The view lies in `prepared` or in `scratch`.
     ConstImageView augment(ConstImageView prepared, const RngKey& key, TransformScratch& scratch) const;
 
-    // What lies on an image (overlay.h), with the random numbers that the image has. The mask's view lies in `mask` or
-    // in `scratch`. `boxes` has the boxes' (K, 4) floats and is changed in place; `image` is the size before the ops.
-    ConstImageView mask(const FieldValue& mask, OpRange range, const RngKey& key, TransformScratch& scratch,
-                        StageClock& clock) const;
+    // What lies on an image (overlay.h), with the random numbers that the image has; `image` is its size before the
+    // ops. The mask's view lies in `mask` or in `scratch`. `boxes` has the boxes' (K, 4) floats and is changed in
+    // place. Throws DataError for a damaged mask, one of several channels, and one of another size than the image.
+    ConstImageView mask(const FieldValue& mask, ImageSize image, OpRange range, const RngKey& key,
+                        TransformScratch& scratch, StageClock& clock) const;
     void boxes(std::span<float> boxes, ImageSize image, OpRange range, const RngKey& key) const;
 
   private:

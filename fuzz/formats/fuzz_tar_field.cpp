@@ -1,0 +1,62 @@
+// Arbitrary bytes as the value of a further field, of each kind and source: DataError, Unsupported, or a field of which
+// the same bytes are a value that fits. The first two bytes choose kind and source.
+#include <array>
+
+#include "fuzz/formats/sources.h"
+#include "stoker/formats/webdataset/tar_fields.h"
+
+namespace {
+
+using namespace stoker;
+using namespace stoker::fuzz;
+
+void require_fits(const Field& field, const FieldValue& value) {
+    touch(value.bytes);
+    if (value.encoded) {
+        require(has_pixels(field.kind) && !value.bytes.empty());
+    } else if (has_pixels(field.kind)) {
+        require(value.height >= 1 && value.width >= 1 && value.channels >= 1 && value.channels <= 4);
+        require(value.bytes.size() == static_cast<std::size_t>(value.height) * static_cast<std::size_t>(value.width) *
+                                          static_cast<std::size_t>(value.channels));
+    } else {
+        const std::size_t item = field.item_bytes();
+        require(field.any_length() ? (item == 0 ? value.bytes.empty() : value.bytes.size() % item == 0)
+                                   : value.bytes.size() == item);
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size < 2) {
+        return 0;
+    }
+    constexpr std::array kSources = {"v", "json:k", "cls", "seg.png"};
+    const std::span<const std::byte> bytes = as_input(data + 2, size - 2);
+    FieldRequest request{.name = "f", .from = kSources[data[1] % kSources.size()]};
+    if (data[0] % 8 < 7) {
+        request.kind = static_cast<FieldKind>(data[0] % 8);
+    }
+    const TarFieldSource source(request);
+    for (const bool ragged : {false, true}) {
+        Field field;
+        if (!succeeds([&] { field = describe_tar_field(request, source, bytes, ragged, "fuzz"); })) {
+            continue;
+        }
+        require(!request.kind || field.kind == *request.kind);
+        static FieldValue value;  // reused, as in a worker
+        if (succeeds([&] { read_tar_field(field, source, bytes, value); })) {
+            require_fits(field, value);
+        } else {
+            // A field of numbers may begin with one that is no integer; pixels and images are checked when they are
+            // read.
+            require(has_pixels(field.kind) || field.dtype == DType::int64);
+        }
+    }
+    for (const std::string& key : json_number_keys(bytes)) {
+        const FieldRequest of_key{.name = "f", .from = "json:" + key};
+        require(succeeds([&] { describe_tar_field(of_key, TarFieldSource(of_key), bytes, false, "fuzz"); }) ||
+                key.empty());
+    }
+    return 0;
+}

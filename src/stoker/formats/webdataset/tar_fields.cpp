@@ -1,0 +1,191 @@
+// JSON is parsed each time that a sample is read, since objects of several kilobytes cost less than decoding an image.
+#include "stoker/formats/webdataset/tar_fields.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "stoker/base/ascii.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/formats/arrays/npy.h"
+#include "stoker/formats/field_values.h"
+#include "stoker/formats/image_kind.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kMaxJson = std::size_t{16} << 20;
+
+bool is_npy(std::span<const std::byte> bytes) {
+    return as_text(bytes).starts_with("\x93NUMPY");
+}
+
+// "cls", "cls2", "left.cls"
+bool is_class_extension(std::string_view extension) {
+    const std::string_view last = extension.substr(extension.rfind('.') + 1);
+    return last.starts_with("cls") && last.find_first_not_of("0123456789", 3) == std::string_view::npos;
+}
+
+[[noreturn]] void bad(std::string expected, std::string got) {
+    throw DataError({}, {.where = "webdataset", .expected = std::move(expected), .got = std::move(got)});
+}
+
+void add_number(FieldNumbers& numbers, const nlohmann::json& value) {
+    if (value.is_number_integer() &&
+        !(value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX})) {
+        numbers.add(value.get<std::int64_t>());
+    } else if (value.is_boolean()) {
+        numbers.add(std::int64_t{value.get<bool>()});
+    } else if (value.is_number()) {
+        numbers.add(value.get<double>());
+    } else {
+        bad("numbers", value.type_name());
+    }
+}
+
+FieldNumbers json_numbers(const nlohmann::json& value) {
+    FieldNumbers numbers;
+    if (!value.is_array()) {
+        add_number(numbers, value);
+        return numbers;
+    }
+    const auto sides = [](const nlohmann::json& list) { return static_cast<std::int64_t>(list.size()); };
+    numbers.shape = {sides(value)};
+    const bool rows = !value.empty() && value.front().is_array();
+    if (rows) {
+        numbers.shape.push_back(sides(value.front()));
+    }
+    for (const nlohmann::json& entry : value) {
+        if (!rows) {
+            add_number(numbers, entry);
+            continue;
+        }
+        if (!entry.is_array() || sides(entry) != numbers.shape[1]) {
+            bad(fmt::format("lists of {} numbers", numbers.shape[1]), "another entry");
+        }
+        for (const nlohmann::json& number : entry) {
+            add_number(numbers, number);
+        }
+    }
+    return numbers;
+}
+
+nlohmann::json parse_object(std::span<const std::byte> bytes) {
+    if (bytes.size() > kMaxJson) {
+        bad(fmt::format("JSON of at most {} bytes", kMaxJson), fmt::format("{}", bytes.size()));
+    }
+    nlohmann::json object = nlohmann::json::parse(as_text(bytes), nullptr, false);
+    if (!object.is_object()) {
+        bad("a JSON object", describe_bytes(bytes));
+    }
+    return object;
+}
+
+nlohmann::json value_of_key(const TarFieldSource& source, std::span<const std::byte> bytes) {
+    nlohmann::json object = parse_object(bytes);
+    const auto found = object.find(source.key);
+    if (found == object.end()) {
+        bad(fmt::format("a JSON object with \"{}\"", source.key), "none");
+    }
+    return std::move(*found);
+}
+
+// Text as it is, other values as JSON.
+std::string json_text(const nlohmann::json& value) {
+    return value.is_string() ? value.get<std::string>()
+                             : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Field bytes_field(const FieldRequest& request) {
+    return {.name = request.name, .kind = FieldKind::bytes, .dtype = DType::uint8, .shape = {-1}};
+}
+
+Field describe_key(const FieldRequest& request, const TarFieldSource& source, std::span<const std::byte> bytes,
+                   bool ragged, const std::string& where) {
+    const nlohmann::json value = value_of_key(source, bytes);
+    const bool text = value.is_string() && !request.kind;
+    if (text || request.kind == FieldKind::bytes) {
+        return bytes_field(request);
+    }
+    return field_of_numbers(request, json_numbers(value).shape, ragged, where);
+}
+
+}  // namespace
+
+TarFieldSource::TarFieldSource(const FieldRequest& request) {
+    const std::string& source = request.source();
+    const std::size_t colon = source.find(':');
+    extension = lower_case(source.substr(0, colon));
+    key = colon == std::string::npos ? "" : source.substr(colon + 1);
+}
+
+std::optional<std::size_t> TarFieldSource::rank(std::string_view member) const {
+    if (member == extension) {
+        return 0;
+    }
+    const bool further =
+        key.empty() && member.substr(0, member.rfind('.')) == extension && member.size() > extension.size();
+    return further ? std::optional<std::size_t>(1) : std::nullopt;
+}
+
+Field describe_tar_field(const FieldRequest& request, const TarFieldSource& source, std::span<const std::byte> bytes,
+                         bool ragged, const std::string& where) {
+    if (!source.key.empty()) {
+        return describe_key(request, source, bytes, ragged, where);
+    }
+    if (request.kind == FieldKind::bytes) {
+        return bytes_field(request);
+    }
+    if (is_npy(bytes)) {
+        return field_of_array(request, parse_npy(bytes), ragged, where);
+    }
+    const bool label = !request.kind && is_class_extension(source.extension);
+    if (is_encoded_image(bytes) || has_pixels(request.kind.value_or(FieldKind::value))) {
+        return field_of_encoded(request, where);
+    }
+    if (!request.kind && !label) {
+        return bytes_field(request);
+    }
+    const FieldKind kind = request.kind.value_or(FieldKind::label);
+    return field_of_numbers({.name = request.name, .from = request.from, .kind = kind},
+                            parse_field_number(as_text(bytes)).shape, false, where);
+}
+
+void read_tar_field(const Field& field, const TarFieldSource& source, std::span<const std::byte> bytes,
+                    FieldValue& value) {
+    if (!source.key.empty()) {
+        const nlohmann::json found = value_of_key(source, bytes);
+        if (field.kind == FieldKind::bytes) {
+            value.copy_elements(json_text(found));
+        } else {
+            set_numbers(field, json_numbers(found), value);
+        }
+    } else if (field.kind == FieldKind::bytes) {
+        value.set_elements(bytes);
+    } else if (is_npy(bytes)) {
+        set_array(field, parse_npy(bytes), value);
+    } else if (has_pixels(field.kind)) {
+        set_encoded(bytes, value);
+    } else {
+        set_numbers(field, parse_field_number(as_text(bytes)), value);
+    }
+}
+
+std::vector<std::string> json_number_keys(std::span<const std::byte> bytes) {
+    std::vector<std::string> keys;
+    const nlohmann::json object =
+        bytes.size() > kMaxJson ? nlohmann::json() : nlohmann::json::parse(as_text(bytes), nullptr, false);
+    if (!object.is_object()) {
+        return keys;
+    }
+    for (const auto& [key, value] : object.items()) {
+        try {
+            json_numbers(value);
+            keys.push_back(key);
+        } catch (const DataError&) {  // text, or an object
+        }
+    }
+    return keys;
+}
+
+}  // namespace stoker

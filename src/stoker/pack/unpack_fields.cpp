@@ -1,0 +1,147 @@
+// Floats are written with as many digits as restore them.
+#include "stoker/pack/unpack_fields.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
+
+#include "stoker/base/error.h"
+#include "stoker/pack/packed_fields.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostColumns = 4096;  // of one field
+
+bool fits_a_table(const Field& field) {
+    if (UnpackFields::is_file(field)) {
+        return true;
+    }
+    const bool half = field.dtype == DType::float16 || field.dtype == DType::bfloat16;
+    const bool listed = field.shape.size() <= 1 && !field.any_length() && element_count(field.shape) <= kMostColumns;
+    return listed && !half && field.kind != FieldKind::bytes && field.kind != FieldKind::boxes;
+}
+
+// As RFC 4180 has it.
+std::string csv_cell(const std::string& text) {
+    if (text.find_first_of(",\"\r\n") == std::string::npos && !text.starts_with(' ') && !text.ends_with(' ')) {
+        return text;
+    }
+    std::string quoted = "\"";
+    for (const char c : text) {
+        quoted += c == '"' ? "\"\"" : std::string(1, c);
+    }
+    return quoted + '"';
+}
+
+template <typename Number>
+void add_cells(std::span<const std::byte> bytes, std::vector<std::string>& cells) {
+    for (std::size_t at = 0; at + sizeof(Number) <= bytes.size(); at += sizeof(Number)) {
+        Number number{};
+        std::memcpy(&number, bytes.data() + at, sizeof number);
+        cells.push_back(fmt::format("{}", number));
+    }
+}
+
+void add_line(std::string& text, const std::vector<std::string>& cells) {
+    std::vector<std::string> quoted;
+    std::ranges::transform(cells, std::back_inserter(quoted), csv_cell);
+    text += fmt::format("{}\n", fmt::join(quoted, ","));
+}
+
+}  // namespace
+
+UnpackFields::UnpackFields(const Dataset& dataset)
+    : fields_(dataset.fields().begin(), dataset.fields().end()),
+      classes_(dataset.classes().begin(), dataset.classes().end()) {
+    check_field_names(fields_, dataset.path());
+    std::set<std::string> names = {"path", "label"};
+    for (const Field& field : fields_) {
+        if (!fits_a_table(field)) {
+            throw InvalidArgument({.where = dataset.path(),
+                                   .expected = "images, masks, numbers, and lists of numbers of one length",
+                                   .got = describe_fields(std::span(&field, 1)),
+                                   .hint = "`stoker pack` to x.tar keeps it as a file beside each image"});
+        }
+        files_ = files_ || is_file(field);
+        const bool one = is_file(field) || field.shape.empty();
+        for (std::int64_t i = 0; i < (one ? 1 : field.shape[0]); ++i) {
+            columns_.push_back(one ? field.name : fmt::format("{}_{}", field.name, i));
+            if (!names.insert(columns_.back()).second || columns_.back() == "images") {
+                throw InvalidArgument({.where = dataset.path(),
+                                       .expected = "columns of different names",
+                                       .got = fmt::format("\"{}\"", columns_.back()),
+                                       .hint = "--field NEW_NAME=NAME gives a field another name"});
+            }
+        }
+    }
+}
+
+fs::path UnpackFields::image_path(const fs::path& name) const {
+    return files_ ? fs::path("images") / name : name;
+}
+
+fs::path UnpackFields::file_path(const Field& field, const fs::path& name, const std::string& extension) {
+    fs::path path = fs::path(field.name) / name;
+    path.replace_extension(extension);
+    return path;
+}
+
+std::vector<std::string> UnpackFields::cells(const Field& field, const FieldValue& value) {
+    if (value.bytes.size() != field.item_bytes()) {
+        throw DataError({}, {.where = field.name,
+                             .expected = fmt::format("{} bytes", field.item_bytes()),
+                             .got = fmt::format("{}", value.bytes.size())});
+    }
+    std::vector<std::string> cells;
+    switch (field.dtype) {
+        case DType::uint8:
+            add_cells<std::uint8_t>(value.bytes, cells);
+            break;
+        case DType::int32:
+            add_cells<std::int32_t>(value.bytes, cells);
+            break;
+        case DType::int64:
+            add_cells<std::int64_t>(value.bytes, cells);
+            break;
+        case DType::float32:
+            add_cells<float>(value.bytes, cells);
+            break;
+        default:
+            add_cells<double>(value.bytes, cells);
+    }
+    return cells;
+}
+
+void UnpackFields::add(const fs::path& image, std::int64_t label, std::vector<std::string> cells) {
+    rows_.push_back({.image = image.string(), .label = label, .cells = std::move(cells)});
+}
+
+std::string UnpackFields::table() const {
+    const auto largest = static_cast<std::int64_t>(classes_.size());
+    const bool labelled = std::ranges::any_of(rows_, [](const Row& row) { return row.label >= 0; });
+    const bool named =
+        std::ranges::all_of(rows_, [&](const Row& row) { return row.label >= 0 && row.label < largest; });
+    std::vector<std::string> cells = {"path"};
+    const auto add_all = [&](const std::string& label, const std::vector<std::string>& others) {
+        if (labelled) {
+            cells.push_back(label);
+        }
+        cells.insert(cells.end(), others.begin(), others.end());
+    };
+    add_all("label", columns_);
+    std::string text;
+    add_line(text, cells);
+    for (const Row& row : rows_) {
+        cells = {row.image};
+        add_all(named ? classes_[static_cast<std::size_t>(row.label)] : fmt::to_string(row.label), row.cells);
+        add_line(text, cells);
+    }
+    return text;
+}
+
+}  // namespace stoker
