@@ -39,7 +39,8 @@ FurtherFields further_fields(const Dataset& dataset, const FieldNames& names) {
     FurtherFields fields{.asked = {dataset.fields().begin(), dataset.fields().end()},
                          .others = dataset.stored_fields()};
     std::erase_if(fields.others, [&](const Field& field) {
-        return std::ranges::find(names.more, field.name, &FieldRequest::source) != names.more.end();
+        return std::ranges::find(names.more, field.name, &FieldRequest::source) != names.more.end() ||
+               std::ranges::find(fields.asked, field.name, &Field::name) != fields.asked.end();
     });
     return fields;
 }
@@ -69,7 +70,7 @@ std::string field_line(const Field& field) {
     return fmt::format("{} {} ({})", field_kind_name(field.kind), dtype_name(field.dtype), fmt::join(sides, ", "));
 }
 
-nlohmann::ordered_json fields_json(const FurtherFields& further, const DatasetSummary& found) {
+nlohmann::ordered_json fields_json(const Dataset& dataset, const FurtherFields& further, const DatasetSummary& found) {
     const auto side = [](const Range& range) {
         return range.low == range.high ? nlohmann::ordered_json(range.low) : nlohmann::ordered_json();
     };
@@ -109,7 +110,7 @@ void print_json(const Dataset& dataset, const FurtherFields& further, const Data
                     {"samples", dataset.size()},
                     {"classes", dataset.classes()},
                     {"class_counts", found.per_class},
-                    {"fields", fields_json(further, found)},
+                    {"fields", fields_json(dataset, further, found)},
                     {"codecs", found.codecs},
                     {"codecs_sampled", found.codecs_counted},
                     {"progressive", found.progressive},
@@ -181,9 +182,6 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const std:
     print_stdout("  bytes     {}\n", byte_text(dataset.bytes()));
     if (dataset.has_image()) {
         print_stdout("  codecs    {}{}\n", fmt::join(codecs, ", "), found.codecs_counted == dataset.size() ? "" : of);
-    }
-    if (!dataset.fields().empty()) {
-        print_stdout("  fields    {}\n", describe_fields(dataset.fields()));
     }
     if (found.height.high >= found.height.low) {
         print_stdout("  height    {} pixels{}\n", text(found.height), of);

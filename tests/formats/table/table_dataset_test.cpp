@@ -139,6 +139,9 @@ TEST(TableDataset, FurtherFields) {
     EXPECT_EQ(describe_fields(dataset.fields()),
               "target float32 (), flags int64 (3), marks float32 (2), colour int64 (), box float32 (1, 4), mask mask");
     EXPECT_THAT(dataset.classes(), IsEmpty());  // `target` is a field, so it is not the class
+    EXPECT_EQ(describe_fields(dataset.stored_fields()),
+              "target float32 (), a float32 (), b float32 (), c float32 (), colour int64 (), x1 float32 (), "
+              "y1 float32 (), x2 float32 (), y2 float32 (), second image");
     Sample sample;
     dataset.read(1, sample);
     EXPECT_EQ(sample.label, -1);

@@ -13,6 +13,7 @@
 #include "stoker/base/utf8.h"
 #include "stoker/formats/checked_growth.h"
 #include "stoker/formats/fields.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/table/csv_reader.h"
 
 namespace stoker {
@@ -128,6 +129,9 @@ TableDataset::TableDataset(const std::string& path, const FieldNames& fields) : 
                 reader.refuse(reader.line(), fmt::format("{} cells, as in the header", header.size()),
                               fmt::format("{}", cells.size()));
             }
+            if (lines_.empty()) {
+                guess_fields(header, cells);
+            }
             std::string_view part;
             try {
                 add_row(cells, part);
@@ -189,6 +193,21 @@ void TableDataset::add_field(const Header& header, const FieldRequest& request) 
         fields_.push_back(array_field(as, source.values->dtype(), shape, where));
     }
     sources_.push_back(std::move(source));
+}
+
+void TableDataset::guess_fields(const Header& header, std::span<const std::string_view> cells) {
+    for (std::size_t at = 0; at < header.size(); ++at) {
+        if (at == image_ || at == label_) {
+            continue;
+        }
+        if (is_image_name(cells[at])) {
+            stored_.push_back({.name = header[at], .kind = FieldKind::image, .dtype = DType::uint8});
+        } else if (is_table_number(cells[at])) {
+            stored_.push_back({.name = header[at], .kind = FieldKind::value, .dtype = DType::float32});
+        } else {
+            stored_.push_back({.name = header[at], .kind = FieldKind::label, .dtype = DType::int64});
+        }
+    }
 }
 
 void TableDataset::add_file(std::size_t column, std::string_view name) {
