@@ -39,7 +39,8 @@ FurtherFields further_fields(const Dataset& dataset, const FieldNames& names) {
     FurtherFields fields{.asked = {dataset.fields().begin(), dataset.fields().end()},
                          .others = dataset.stored_fields()};
     std::erase_if(fields.others, [&](const Field& field) {
-        return std::ranges::find(names.more, field.name, &FieldRequest::source) != names.more.end();
+        return std::ranges::find(names.more, field.name, &FieldRequest::source) != names.more.end() ||
+               std::ranges::find(fields.asked, field.name, &Field::name) != fields.asked.end();
     });
     return fields;
 }
@@ -181,9 +182,6 @@ void print_table(const Dataset& dataset, const DatasetSummary& found, const std:
     print_stdout("  bytes     {}\n", byte_text(dataset.bytes()));
     if (dataset.has_image()) {
         print_stdout("  codecs    {}{}\n", fmt::join(codecs, ", "), found.codecs_counted == dataset.size() ? "" : of);
-    }
-    if (!dataset.fields().empty()) {
-        print_stdout("  fields    {}\n", describe_fields(dataset.fields()));
     }
     if (found.height.high >= found.height.low) {
         print_stdout("  height    {} pixels{}\n", text(found.height), of);

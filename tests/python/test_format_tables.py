@@ -47,7 +47,8 @@ def test_bad_samples_of_a_table(stoker, tmp_path):
     report = stoker("inspect", data, "--json", status=1).json()
     assert [bad["index"] for bad in report["bad"]] == [1, 2, 3]
     assert report["bad"][0]["key"] == "gone.png"
-    assert "line 3" in stoker("show", data, "--index", 1, status=1).err
+    lines = ["line 3 of the table", "line 4 of the table", "line 5 of the table"]
+    assert all(line in bad["reason"] for line, bad in zip(lines, report["bad"]))
 
 
 def masks(path, indices, kind):
@@ -74,7 +75,7 @@ def test_masks(stoker, tmp_path, kind):
         masks(data / f"masks/{i}.png", np.random.default_rng(i).integers(0, 9, (6, 9), dtype=np.uint8), kind)
     report = stoker("inspect", data, "--verify", "--json").json()
     assert (report["format"], report["samples"], report["bad"]) == ("paired_folder", 3, [])
-    assert report["fields"]["mask"] == {"kind": "mask", "dtype": "uint8"}
+    assert report["fields"]["mask"] == {"kind": "mask", "guessed": False, "dtype": "uint8"}
 
 
 def test_bad_masks(stoker, tmp_path):
@@ -107,8 +108,8 @@ def test_coco(stoker, tmp_path):
     report = stoker("inspect", data, "--verify", "--json").json()
     assert (report["format"], report["samples"], report["bad"]) == ("coco", 3, [])
     assert report["classes"] == ["bird", "Bär"]
-    assert report["fields"]["boxes"] == {"kind": "boxes", "dtype": "float32", "shape": [None, 4]}
-    assert report["fields"]["labels"] == {"kind": "label", "dtype": "int64", "shape": [None]}
+    assert report["fields"]["boxes"] == {"kind": "boxes", "guessed": False, "dtype": "float32", "shape": [None, 4]}
+    assert report["fields"]["labels"] == {"kind": "label", "guessed": False, "dtype": "int64", "shape": [None]}
     for index in range(3):
         assert (shown(stoker, data, index, tmp_path) == images[2 - index]).all()
 
@@ -119,5 +120,5 @@ def test_tokens(stoker, tmp_path, name, dtype):
     np.save(tmp_path / name, tokens) if name.endswith(".npy") else tokens.tofile(tmp_path / name)
     report = stoker("inspect", tmp_path / name, "--context", 64, "--verify", "--json").json()
     assert (report["format"], report["samples"], report["bad"]) == ("tokens", 999 // 64, [])
-    assert report["fields"] == {"tokens": {"kind": "tokens", "dtype": "int64", "shape": [65]}}
+    assert report["fields"] == {"tokens": {"kind": "tokens", "guessed": False, "dtype": "int64", "shape": [65]}}
     assert "data.context" in stoker("inspect", tmp_path / name, status=1).err

@@ -139,6 +139,9 @@ TEST(TableDataset, FurtherFields) {
     EXPECT_EQ(describe_fields(dataset.fields()),
               "target float32 (), flags int64 (3), marks float32 (2), colour int64 (), box float32 (1, 4), mask mask");
     EXPECT_THAT(dataset.classes(), IsEmpty());  // `target` is a field, so it is not the class
+    EXPECT_EQ(describe_fields(dataset.stored_fields()),
+              "target float32 (), a float32 (), b float32 (), c float32 (), colour int64 (), x1 float32 (), "
+              "y1 float32 (), x2 float32 (), y2 float32 (), second image");
     Sample sample;
     dataset.read(1, sample);
     EXPECT_EQ(sample.label, -1);
@@ -174,17 +177,19 @@ TEST(TableDataset, BadSamplesNameFileAndLine) {
         {.image = {}, .label = {}, .more = {{.name = "age"}, {.name = "mask", .kind = FieldKind::mask}}});
     EXPECT_EQ(read_error(dataset, 0), "read");
     EXPECT_EQ(read_error(dataset, 7), "read");
-    EXPECT_THAT(read_error(dataset, 1),
-                AllOf(HasSubstr("labels.csv"), HasSubstr("gone.png"),
-                      HasSubstr("labels.csv:4: gone.png] expected a readable file for the image"),
-                      HasSubstr("no file of that name"), Not(HasSubstr("\n"))));
+    EXPECT_THAT(
+        read_error(dataset, 1),
+        AllOf(HasSubstr("labels.csv: gone.png] expected a readable file for the image, got no file of that name, "
+                        "line 4 of the table"),
+              Not(HasSubstr("\n"))));
     EXPECT_THAT(read_error(dataset, 2),
-                HasSubstr("labels.csv:5: 2.png] expected a class for the label, got an empty cell"));
+                HasSubstr("labels.csv: 2.png] expected a class for the label, got an empty cell, line 5 of the table"));
     EXPECT_EQ(dataset.label(2), -1);
-    EXPECT_THAT(read_error(dataset, 3), HasSubstr("labels.csv:6: 2.png] expected a number for age, got an empty cell"));
-    EXPECT_THAT(read_error(dataset, 4), HasSubstr("labels.csv:7: 2.png] expected a number for age"));
-    EXPECT_THAT(read_error(dataset, 5), HasSubstr("labels.csv:8: gone.png] expected a readable file for mask"));
-    EXPECT_THAT(read_error(dataset, 6), HasSubstr("labels.csv:9] expected a name for the image, got none"));
+    EXPECT_THAT(read_error(dataset, 3), HasSubstr("expected a number for age, got an empty cell, line 6 of the table"));
+    EXPECT_THAT(read_error(dataset, 4), HasSubstr("expected a number for age, got an empty cell, line 7"));
+    EXPECT_THAT(read_error(dataset, 5), HasSubstr("labels.csv: gone.png] expected a readable file for mask"));
+    EXPECT_THAT(read_error(dataset, 6),
+                HasSubstr("labels.csv] expected a name for the image, got none, line 9 of the table"));
     EXPECT_THROW(dataset.key(8), InvalidArgument);
 }
 

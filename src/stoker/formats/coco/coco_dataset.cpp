@@ -124,19 +124,22 @@ void CocoDataset::add_field(const FieldRequest& request) {
             {.where = request.name, .expected = "a field boxes, labels or iscrowd", .got = request.source()});
     }
     const auto source = static_cast<Source>(found - kSources.begin());
-    constexpr std::array<FieldKind, 3> kKinds = {FieldKind::boxes, FieldKind::label, FieldKind::value};
-    constexpr std::array<DType, 3> kTypes = {DType::float32, DType::int64, DType::uint8};
-    const auto at = static_cast<std::size_t>(source);
+    const Field stored = stored_fields()[static_cast<std::size_t>(source)];
     FieldRequest as = request;
-    as.kind = request.kind.value_or(kKinds[at]);
+    as.kind = request.kind.value_or(stored.kind);
     if (source == Source::boxes && as.kind != FieldKind::boxes) {
         throw Unsupported({.where = fmt::format("{}: {}", path_, request.name),
                            .expected = "is = \"boxes\", so that they follow the image",
                            .got = std::string(field_kind_name(*as.kind))});
     }
-    const Shape shape = source == Source::boxes ? Shape{-1, 4} : Shape{-1};
-    fields_.push_back(array_field(as, kTypes[at], shape, fmt::format("{}: {}", path_, request.name)));
+    fields_.push_back(array_field(as, stored.dtype, stored.shape, fmt::format("{}: {}", path_, request.name)));
     sources_.push_back(source);
+}
+
+std::vector<Field> CocoDataset::stored_fields() const {  // in the order of Source
+    return {{.name = "boxes", .kind = FieldKind::boxes, .dtype = DType::float32, .shape = {-1, 4}},
+            {.name = "labels", .kind = FieldKind::label, .dtype = DType::int64, .shape = {-1}},
+            {.name = "iscrowd", .kind = FieldKind::value, .dtype = DType::uint8, .shape = {-1}}};
 }
 
 std::string CocoDataset::key(std::int64_t index) const {

@@ -36,6 +36,7 @@ class CocoDataset final : public Dataset {
     std::int64_t size() const override { return files_->size(); }
     void read(std::int64_t index, Sample& sample) const override;
     std::span<const Field> fields() const override { return fields_; }
+    std::vector<Field> stored_fields() const override;
     // The image's path within the folder of images.
     std::string key(std::int64_t index) const override;
     void prefetch(std::span<const std::int64_t> indices) const override { files_->prefetch(indices); }

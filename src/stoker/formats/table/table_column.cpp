@@ -48,6 +48,11 @@ bool is_empty(std::string_view text) {
     return text.empty() || (text.size() == 3 && lower_case(text) == "nan");
 }
 
+std::optional<bool> truth_of(std::string_view text) {
+    const std::string word = text.size() <= 5 ? lower_case(text) : "";
+    return word == "true" || word == "false" ? std::optional(word == "true") : std::nullopt;
+}
+
 // Of "3" and "3.0".
 std::optional<std::int64_t> parse_integer(std::string_view text) {
     constexpr double kExact = 9007199254740992;  // 2^53: a double has all integers up to this
@@ -105,8 +110,8 @@ class NumberColumn final : public TableColumn {
         } else if (const auto number = parse_integer(text); number && *number != kEmpty) {
             return *number;
         }
-        if (const std::string word = text.size() <= 5 ? lower_case(text) : ""; word == "true" || word == "false") {
-            return static_cast<Number>(word == "true" ? 1 : 0);
+        if (const auto truth = truth_of(text)) {
+            return static_cast<Number>(*truth ? 1 : 0);
         }
         refuse(kFloat ? "a number" : "an integer", text);
     }
@@ -116,6 +121,11 @@ class NumberColumn final : public TableColumn {
 };
 
 }  // namespace
+
+bool is_table_number(std::string_view cell) {
+    const std::string_view text = without_blanks(cell);
+    return is_empty(text) || truth_of(text) || parse_float(text);
+}
 
 std::unique_ptr<TableColumn> make_number_column(bool integers) {
     if (integers) {

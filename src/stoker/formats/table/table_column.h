@@ -33,6 +33,9 @@ class TableColumn {
     virtual DType dtype() const = 0;
 };
 
+// True for text that a column of numbers may have, and for an empty cell.
+bool is_table_number(std::string_view cell);
+
 // The numbers of one or more columns, as float32 or int64. "true" and "false" are 1 and 0.
 std::unique_ptr<TableColumn> make_number_column(bool integers);
 

@@ -13,6 +13,7 @@
 #include "stoker/base/utf8.h"
 #include "stoker/formats/checked_growth.h"
 #include "stoker/formats/fields.h"
+#include "stoker/formats/image_kind.h"
 #include "stoker/formats/table/csv_reader.h"
 
 namespace stoker {
@@ -128,6 +129,9 @@ TableDataset::TableDataset(const std::string& path, const FieldNames& fields) : 
                 reader.refuse(reader.line(), fmt::format("{} cells, as in the header", header.size()),
                               fmt::format("{}", cells.size()));
             }
+            if (lines_.empty()) {
+                guess_fields(header, cells);
+            }
             std::string_view part;
             try {
                 add_row(cells, part);
@@ -191,6 +195,21 @@ void TableDataset::add_field(const Header& header, const FieldRequest& request) 
     sources_.push_back(std::move(source));
 }
 
+void TableDataset::guess_fields(const Header& header, std::span<const std::string_view> cells) {
+    for (std::size_t at = 0; at < header.size(); ++at) {
+        if (at == image_ || at == label_) {
+            continue;
+        }
+        if (is_image_name(cells[at])) {
+            stored_.push_back({.name = header[at], .kind = FieldKind::image, .dtype = DType::uint8});
+        } else if (is_table_number(cells[at])) {
+            stored_.push_back({.name = header[at], .kind = FieldKind::value, .dtype = DType::float32});
+        } else {
+            stored_.push_back({.name = header[at], .kind = FieldKind::label, .dtype = DType::int64});
+        }
+    }
+}
+
 void TableDataset::add_file(std::size_t column, std::string_view name) {
     if (!name.empty() && !stays_within_folder(name)) {
         refuse("a path within the table's folder", fmt::format("\"{}\"", name.substr(0, 200)));
@@ -252,9 +271,11 @@ void TableDataset::read(std::int64_t index, Sample& sample) const {
         }
     } catch (const DataError& error) {
         const std::string& file = error.place().key;
-        throw DataError({.path = fmt::format("{}:{}", path_, lines_[static_cast<std::size_t>(index)]),
-                         .key = file.empty() ? key(index) : file},
-                        {.where = "table", .expected = for_part(error, part), .got = error.info().got});
+        const std::int64_t line = lines_[static_cast<std::size_t>(index)];
+        throw DataError({.path = path_, .key = file.empty() ? key(index) : file},
+                        {.where = "table",
+                         .expected = for_part(error, part),
+                         .got = fmt::format("{}, line {} of the table", error.info().got, line)});
     }
 }
 

@@ -37,6 +37,8 @@ class TableDataset final : public Dataset {
     // Throws DataError, with the line, for an empty cell and a missing file.
     void read(std::int64_t index, Sample& sample) const override;
     std::span<const Field> fields() const override { return fields_; }
+    // The columns but those of paths and classes. The first row says which are numbers, classes and paths of images.
+    std::vector<Field> stored_fields() const override { return stored_; }
     // The path as in the table. Rows of the same image have the same key, so a share of the data has all of them.
     std::string key(std::int64_t index) const override;
     void prefetch(std::span<const std::int64_t> indices) const override { files_->prefetch(indices); }
@@ -56,6 +58,7 @@ class TableDataset final : public Dataset {
 
     void choose_columns(const std::vector<std::string>& header, const FieldNames& names);
     void add_field(const std::vector<std::string>& header, const FieldRequest& request);
+    void guess_fields(const std::vector<std::string>& header, std::span<const std::string_view> cells);
     // `part` is what the row gives a value to: for messages.
     void add_row(std::span<const std::string_view> cells, std::string_view& part);
     void add_file(std::size_t column, std::string_view name);
@@ -68,7 +71,8 @@ class TableDataset final : public Dataset {
     std::optional<std::size_t> label_;  // position of the class in a row
     ClassColumn labels_;
     std::vector<Field> fields_;
-    std::vector<Source> sources_;           // of fields_
+    std::vector<Source> sources_;  // of fields_
+    std::vector<Field> stored_;
     std::vector<std::string_view> chosen_;  // scratch of add_row
 };
 
