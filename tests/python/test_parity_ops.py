@@ -202,10 +202,21 @@ def test_rand_augment_is_some_of_the_ops(apply, base):
         assert close, epoch
         found.add(close[0])
     assert len(found) > 3
+
+
+def test_rand_augment_runs_ops_one_after_the_other(apply):
+    small = '{op = "resize", size = 64}, {op = "center_crop", size = 48}'
+    base = torch.from_numpy(apply(small).astype(np.uint8))
+    steps = [
+        (name, strength)
+        for name, (magnitudes, signed) in v2.RandAugment._AUGMENTATION_SPACE.items()
+        for strength in strengths(magnitudes(11, 48, 48), signed, bin=7)
+    ]
+    once = [augmented(base, *step) for step in steps]
     for epoch in range(4):
-        ours = apply(f'{SIZE}, {{op = "rand_augment"}}', epoch=epoch)
+        ours = apply(f'{small}, {{op = "rand_augment", magnitude = 7, num_magnitude_bins = 11}}', epoch=epoch)
         # The first op may differ by 1 in a level, which the second may enlarge.
-        distances = [differ(ours, augmented(image, *step)) for (_, image), step in product(once, steps)]
+        distances = [differ(ours, augmented(image, *step)) for image, step in product(once, steps)]
         assert min((distance > 2).mean() for distance in distances) < 0.01, epoch
 
 

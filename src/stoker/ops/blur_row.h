@@ -58,6 +58,7 @@ inline constexpr std::size_t kHalo = std::size_t{4} * kMaxBlurKernel;  // values
         for (std::size_t i = 0; i < wide; ++i) {
             column[i] += weight * static_cast<float>(std::int32_t{above[i]} + std::int32_t{below[i]});
         }
+        asm volatile("");  // otherwise GCC joins two iterations to one loop, which it does not vectorise
     }
     const float* here = column + side;
     for (std::size_t i = 0; i < count; ++i) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "stoker/base/error.h"
 
@@ -103,8 +102,7 @@ void affine_boxes(std::span<float> boxes, const AffineParams& move, ImageSize im
         for (int corner = 0; corner < 4; ++corner) {
             const float x = before[corner % 2 == 0 ? 0 : 2];
             const float y = before[corner < 2 ? 1 : 3];
-            // As the matrix product of most processors rounds: fused after the first product.
-            const float moved[2] = {std::fma(y, m[1], x * m[0]) + m[2], std::fma(y, m[4], x * m[3]) + m[5]};
+            const float moved[2] = {x * m[0] + y * m[1] + m[2], x * m[3] + y * m[4] + m[5]};
             for (int i = 0; i < 2; ++i) {
                 box[i] = corner == 0 ? moved[i] : std::min(box[i], moved[i]);
                 box[i + 2] = corner == 0 ? moved[i] : std::max(box[i + 2], moved[i]);
