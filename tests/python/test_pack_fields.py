@@ -241,5 +241,14 @@ def test_unpack_writes_a_table(stoker, tmp_path):
         assert float(row["score"]) == data["score"][i]
         assert [int(row[f"tags_{k}"]) for k in range(7)] == list(data["tags"][i])
         assert row["label"] == str(data["labels"][i])
+    # The table is a data set with the same fields.
+    tags = ",".join(f"tags_{k}" for k in range(7))
+    stoker("pack", "out", "back.tar", "--field", "mask:mask", "--field", "score", "--field", f"tags={tags}:label")
+    for i, sample in enumerate(webdataset.WebDataset(str(tmp_path / "back.tar"), shardshuffle=False)):
+        assert (np.asarray(Image.open(io.BytesIO(sample["mask.png"]))) == data["mask"][i]).all()
+        assert np.load(io.BytesIO(sample["score.npy"])) == np.float32(data["score"][i])
+        assert (np.load(io.BytesIO(sample["tags.npy"])) == data["tags"][i]).all()
+        assert int(sample["cls"]) == data["labels"][i]
+    assert i == COUNT - 1
     error = stoker("unpack", "in.npz", "other", "--field", "point", status=1).err
     assert "point float32 (2, 3)" in error and len(error.splitlines()) == 1
