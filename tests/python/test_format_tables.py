@@ -114,7 +114,9 @@ def test_coco(stoker, tmp_path):
         assert (shown(stoker, data, index, tmp_path) == images[2 - index]).all()
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("x.bin", "<u2"), ("x.u32.bin", "<u4"), ("x.npy", "<u2"), ("x.npy", "<i8")])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("x.bin", "<u2"), ("x.u32.bin", "<u4"), ("x.npy", "<u2"), ("x.npy", "<i8")]
+)
 def test_tokens(stoker, tmp_path, name, dtype):
     tokens = np.random.default_rng(0).integers(0, 50257, 1000).astype(dtype)
     np.save(tmp_path / name, tokens) if name.endswith(".npy") else tokens.tofile(tmp_path / name)
@@ -143,7 +145,8 @@ def test_a_table_is_packed_with_its_fields(stoker, tmp_path):
     again = ["--field", "age", "--field", "flags:label", "--field", "mask:mask"]
     stoker("unpack", tmp_path / "d.stk", tmp_path / "back", *again)
     columns = ["--field", "age", "--field", "flags=flags_0,flags_1:label"]
-    for number, (source, names) in enumerate(((data, fields[:4]), (tmp_path / "d.stk", again[:4]), (tmp_path / "back", columns))):
+    sources = [(data, fields[:4]), (tmp_path / "d.stk", again[:4]), (tmp_path / "back", columns)]
+    for number, (source, names) in enumerate(sources):
         stoker("pack", source, tmp_path / f"{number}.npz", "--codec", "raw", *names)
         arrays = np.load(tmp_path / f"{number}.npz")
         assert arrays["labels"].tolist() == [0, 1, 0, 1, 0]
