@@ -108,22 +108,15 @@ void Transcoder::run(const Sample& sample, bool original, TranscodedImage& out) 
     out.image.original_file = out.image.original_file && original;
 }
 
-void Transcoder::check(const FieldValue& image) {
-    Sample sample;
-    sample.set_raw(image.bytes, image.height, image.width, image.channels);
-    sample.encoded = image.encoded;
-    decode(sample);
-}
-
 bool Transcoder::is_plain_dct(const Sample& sample) const {
     return is_dct_codec(codec_) && options_.resize_shorter == 0 && options_.quality == 0 && sample.encoded &&
            sniff_codec(sample.bytes) == Codec::jpeg;
 }
 
-ConstImageView Transcoder::decode(const Sample& sample) {
+ConstImageView Transcoder::decode(const FieldValue& image) {
     StageTimes times;
     StageClock clock(times);
-    return transform_.prepare(sample, scratch_, clock);
+    return transform_.prepare(image, scratch_, clock);
 }
 
 ConstImageView Transcoder::resized(ConstImageView image) {

@@ -47,11 +47,11 @@ class Transcoder {
     void run(const Sample& sample, bool original, TranscodedImage& out);
 
     // Decodes the image of a further field, which is packed as it is. Throws DataError if it cannot be decoded.
-    void check(const FieldValue& image);
+    void check(const FieldValue& image) { decode(image); }
 
   private:
     bool is_plain_dct(const Sample& sample) const;
-    ConstImageView decode(const Sample& sample);
+    ConstImageView decode(const FieldValue& image);
     ConstImageView resized(ConstImageView image);
     void keep(const Sample& sample, TranscodedImage& out) const;
     void to_dct(std::span<const std::byte> bytes, StkCodec codec, TranscodedImage& out) const;

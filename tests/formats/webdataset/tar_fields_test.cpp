@@ -185,7 +185,8 @@ TEST_F(TarFields, TheCachedIndexIsThatOfTheSameFields) {
         both.read(7, sample);
         EXPECT_EQ(text_of(sample.fields[0]), "raw 7");
         EXPECT_THAT(numbers_of<std::int64_t>(sample.fields[1]), ElementsAre(7));
-        open(members, {}).read(199, sample);
+        const auto plain = open(members, {});
+        plain.read(199, sample);
         EXPECT_EQ(text_of(sample), "image 199");
     }
 }

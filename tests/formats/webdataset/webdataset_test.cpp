@@ -358,7 +358,7 @@ TEST_F(WebDatasetTest, IndexIsCached) {
         ASSERT_TRUE(kept);
         const auto bytes = kept->bytes();
         EXPECT_FALSE(TarIndex::parse(std::move(*read_user_cache("tar_index", "https://h/x.tar", "2")), 1024));
-        bytes[28] = std::byte{0x7f};  // in the first offset
+        bytes[36] = std::byte{0x7f};  // in the first offset
         ASSERT_TRUE(write_user_cache("tar_index", "https://h/x.tar", "2", cut ? bytes.first(50) : bytes));
         EXPECT_GT(reads("2"), 0u);
         EXPECT_EQ(reads("2"), 0u);

@@ -254,7 +254,11 @@ void StkDataset::add_field(const FieldRequest& request) {
         }
         fields_.push_back({.name = request.name, .kind = kind, .dtype = dtype});
     } else {
-        fields_.push_back(array_field(request, dtype, shape, fmt::format("{}:{}", path(), name)));
+        FieldRequest known = request;
+        if (!known.kind && stored.kind == StkKind::bytes) {
+            known.kind = FieldKind::bytes;
+        }
+        fields_.push_back(array_field(known, dtype, shape, fmt::format("{}:{}", path(), name)));
     }
     columns_.push_back(*found);
 }

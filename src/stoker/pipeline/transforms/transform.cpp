@@ -268,7 +268,7 @@ ConstImageView Transform::mask(const FieldValue& mask, ImageSize image, OpRange 
     ConstImageView pixels;
     if (mask.encoded) {
         ImageSink sink(scratch.decoded);
-        scratch.decoder.decode(mask.bytes, sink, {.exif = options_.exif, .first_frame = options_.first_frame});
+        scratch.decoder.decode(mask.bytes, sink, {.indices = true});
         pixels = first_channel(scratch.decoded.view());
     } else {
         pixels = pixels_of(mask);
