@@ -114,7 +114,9 @@ def test_coco(stoker, tmp_path):
         assert (shown(stoker, data, index, tmp_path) == images[2 - index]).all()
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("x.bin", "<u2"), ("x.u32.bin", "<u4"), ("x.npy", "<u2"), ("x.npy", "<i8")])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("x.bin", "<u2"), ("x.u32.bin", "<u4"), ("x.npy", "<u2"), ("x.npy", "<i8")]
+)
 def test_tokens(stoker, tmp_path, name, dtype):
     tokens = np.random.default_rng(0).integers(0, 50257, 1000).astype(dtype)
     np.save(tmp_path / name, tokens) if name.endswith(".npy") else tokens.tofile(tmp_path / name)
@@ -122,3 +124,34 @@ def test_tokens(stoker, tmp_path, name, dtype):
     assert (report["format"], report["samples"], report["bad"]) == ("tokens", 999 // 64, [])
     assert report["fields"] == {"tokens": {"kind": "tokens", "guessed": False, "dtype": "int64", "shape": [65]}}
     assert "data.context" in stoker("inspect", tmp_path / name, status=1).err
+
+
+def test_a_table_is_packed_with_its_fields(stoker, tmp_path):
+    data = tmp_path / "data"
+    rng = np.random.default_rng(0)
+    rows = [["path", "label", "age", "smiles", "glasses", "mask"]]
+    wanted = []
+    for i in range(5):
+        picture(data / f"{i}.png", i)
+        wanted.append(rng.integers(0, 9, (6, 9), dtype=np.uint8))
+        masks(data / f"m/{i}.png", wanted[-1], "palette")
+        rows.append([f"{i}.png", i % 2, i + 0.5, i % 2, i % 3 == 0, f"m/{i}.png"])
+    write_table(data / "labels.csv", rows)
+    fields = ["--field", "age", "--field", "flags=smiles,glasses:label", "--field", "mask:mask"]
+    stoker("pack", data, tmp_path / "d.stk", *fields)
+    report = stoker("inspect", tmp_path / "d.stk", "--verify", "--json").json()
+    assert report["bad"] == []
+    assert report["fields"]["flags"]["shape"] == [2]
+    again = ["--field", "age", "--field", "flags:label", "--field", "mask:mask"]
+    stoker("unpack", tmp_path / "d.stk", tmp_path / "back", *again)
+    columns = ["--field", "age", "--field", "flags=flags_0,flags_1:label"]
+    sources = [(data, fields[:4]), (tmp_path / "d.stk", again[:4]), (tmp_path / "back", columns)]
+    for number, (source, names) in enumerate(sources):
+        stoker("pack", source, tmp_path / f"{number}.npz", "--codec", "raw", *names)
+        arrays = np.load(tmp_path / f"{number}.npz")
+        assert arrays["labels"].tolist() == [0, 1, 0, 1, 0]
+        assert arrays["age"].tolist() == [i + 0.5 for i in range(5)]
+        assert arrays["flags"].tolist() == [[i % 2, int(i % 3 == 0)] for i in range(5)]
+    with (tmp_path / "back/labels.csv").open(newline="") as file:
+        for row, mask in zip(csv.DictReader(file), wanted):
+            assert (np.asarray(Image.open(tmp_path / "back" / row["mask"])) == mask).all()
