@@ -145,7 +145,7 @@ TEST_F(WebDatasetTest, SamplesWithoutAnImageAreLeftOut) {
     EXPECT_THAT(dataset.classes(), IsEmpty());
     EXPECT_THAT(refusal(tar_member("a.mp4", "A") + tar_member("a.json", "{}") + tar_member("b.mp4", "B")),
                 AllOf(HasSubstr("[" + at("x.tar") + "] expected samples with an image: jpg, png"),
-                      HasSubstr("got none; there are mp4, json; name the extension with data.fields.image")));
+                      HasSubstr("got none; there are mp4, json; name its extension with data.fields.image")));
     EXPECT_THAT(refusal(""), HasSubstr("no samples at all"));
 }
 
