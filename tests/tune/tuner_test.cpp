@@ -28,6 +28,7 @@ struct Machine {
     double cached_load = 0.001;
     double channels_last_step = 0.008;
     double noise = 0.01;
+    int slow_workers = -1;   // so many workers train at half the recipe's rate
     double short_queue = 1;  // factor of the rate with workers and without data.prefetch
     std::string fails = {};  // a --set that a trial refuses
     int stops_after = 1000;  // trials
@@ -81,6 +82,7 @@ class FakeTrial final : public Trial {
                 rate = std::min({most_loads, facts_.threads / step, machine_.cores / (load + step)});
             }
             rate = std::min(rate, machine_.most_rate);
+            rate = workers == machine_.slow_workers ? 0.5 / load : rate;
         }
         if (request == "measure" && facts_.workers > 0 && !values_.contains("data.prefetch")) {
             rate *= machine_.short_queue;
@@ -256,6 +258,17 @@ TEST(Tuner, AWrongPredictionIsCorrected) {
     EXPECT_TRUE(result.kept.empty());
     EXPECT_LE(result.rolled_back.size(), 6);
     EXPECT_THAT(changes_of(result.rolled_back), testing::Contains(testing::HasSubstr("data.cache")));
+}
+
+// Three workers and more are predicted to be equal. Three are slower than the one that is there.
+TEST(Tuner, ASlowSettingDoesNotRuleOutTheOthers) {
+    Machine machine{.cores = 4, .gpu = true, .load = 0.010, .step = 0.004, .slow_workers = 3};
+    machine.fails = "data.cache=\"ram\"";
+    const TuneResult result = tune(photos(), {"data.workers=1"}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.rolled_back), testing::Contains("data.workers = 3"));
+    ASSERT_FALSE(result.kept.empty());
+    EXPECT_THAT(text_of(result.kept[0].change), testing::HasSubstr("data.workers"));
+    EXPECT_NEAR(result.tuned, 250, 15);
 }
 
 TEST(Tuner, TheSettingThatIsThereIsNoCandidate) {

@@ -384,7 +384,8 @@ class Tuner {
             result_.rolled_back.push_back(std::move(tried));
             explored_ += candidate.predicted < kWorthTrying ? 1 : 0;
             if (candidate.variant == nullptr && candidate.predicted >= kWorthTrying) {
-                correction_ *= std::min(pairs.ratio.median / candidate.predicted, 1.0);
+                // No lower than for a setting that changes nothing: that one is slow says nothing of the others.
+                correction_ *= std::min(std::max(pairs.ratio.median, 1.0) / candidate.predicted, 1.0);
             }
         } else if (!tried.pack_codec.empty() && !options_.keep_packed) {
             note_measured(pairs.ratio, "suggested");
@@ -479,8 +480,8 @@ class Tuner {
     TrialSpec original_;
     std::int64_t samples_ = 0;  // of each trial; 0: all
     int explored_ = 0;
-    // Of the factors that are predicted for workers and threads: what those that brought nothing had less than
-    // predicted.
+    // Of the factors that are predicted for workers and threads: what is left of them after those that brought less
+    // than predicted.
     double correction_ = 1;
 };
 
