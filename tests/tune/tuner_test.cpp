@@ -363,6 +363,11 @@ TEST(Tuner, StoppingKeepsWhatWasFound) {
     EXPECT_GT(result.tuned, result.baseline);
 }
 
+    Recipe fields = photos();
+    fields.data.fields.more.push_back({.name = "mask"});
+    for (const Variant& variant : variants_of(fields, {.format = "stk"}, {})) {
+        EXPECT_EQ(variant.pack_codec, "") << "the mask would be lost";
+    }
 TEST(Tuner, EndsWhenTheTimeIsSpent) {
     Machine machine;
     const TuneResult result = tune(photos(), {}, {.budget_seconds = 0}, opener(machine));

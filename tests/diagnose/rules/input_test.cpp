@@ -120,6 +120,32 @@ TEST(InputRules, AColdFirstEpochIsMentioned) {
 }
 
 TEST(InputRules, GainsAreOrdered) {
+TEST(InputRules, PackingIsNotAdvisedWhereItWouldLoseFields) {
+    RankRecords cold = MadeUpRun{.share = kWaiting, .workers = 2}.rank();
+    for (StepEntry& step : cold.steps) {
+        step.epoch = step.step <= 500 ? 1 : 2;
+        step.host.times[static_cast<std::size_t>(Phase::wait)] /= step.epoch == 2 ? 10 : 1;
+    }
+    const RankRecords decoding =
+        MadeUpRun{.share = kWaiting, .stages = kDecoding, .process_cores = 2, .busy_share = 1}.rank();
+    const RankRecords reading = MadeUpRun{.share = kWaiting,
+                                          .stages = {{Stage::read, 0.9}, {Stage::pixels, 0.1}},
+                                          .worker_cpu = 0.1,
+                                          .process_cores = 0.6,
+                                          .busy_share = 0.3}
+                                    .rank();
+    for (const auto& [rule, rank] :
+         {std::pair{"cold-cache", cold}, std::pair{"decode-bound", decoding}, std::pair{"storage-bound", reading}}) {
+        for (const char* key : {"data.fields.image", "data.fields.mask.is"}) {
+            const Diagnosis diagnosis = diagnose({.ranks = {rank}, .recipe = {{key, "mask"}}});
+            const auto found = std::ranges::find(diagnosis.findings, rule, &Finding::rule);
+            ASSERT_NE(found, diagnosis.findings.end()) << rule;
+            const bool packs = found->fix.code.find("stoker pack") != std::string::npos;
+            EXPECT_EQ(packs, key == std::string("data.fields.image")) << rule;
+        }
+    }
+}
+
     for (const int workers : {0, 1, 2}) {
         const MadeUpRun run{.share = kWaiting, .stages = kDecoding, .workers = workers, .process_cores = 1.2};
         for (const Finding& finding : diagnose_rank(run.rank()).findings) {
