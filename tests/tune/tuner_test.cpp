@@ -317,6 +317,33 @@ TEST(Tuner, PackedDataAreFetchedByTheirBytes) {
     EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+// The data are in memory. Packed as pixels they would not be, although the part that is measured is.
+TEST(Tuner, PackedDataThatExceedMemoryAreFetched) {
+    Machine machine = remote_storage();
+    machine.data_bytes = 1'000'000'000;
+    machine.load = 0.010;
+    machine.fails = "data.cache=\"ram\"";
+    const OpenTrial open = opener(machine);
+    const OpenTrial packed = [&](TrialSpec spec) {
+        for (std::string& set : spec.sets) {
+            set = set.starts_with("data.train=") ? "data.cache=\"packed\"" : set;
+        }
+        return open(spec);
+    };
+    const std::string path = testing::TempDir() + "/raw.stk";
+    const auto pack = [&](const PackRequest& request) -> std::optional<PackedPart> {
+        if (request.codec != "raw") {
+            return std::nullopt;
+        }
+        std::ofstream(path) << "packed";
+        return PackedPart{.path = path, .bytes_per_sample = 1e12 / 5000};
+    };
+    const TuneResult result = tune(photos(), {"data.workers=8"}, {.pack_sample = pack}, packed);
+    EXPECT_THAT(result.suggested, testing::IsEmpty());
+    EXPECT_THAT(result.rolled_back, testing::Not(testing::Contains(testing::Field(&TriedChange::pack_codec, "raw"))));
+    EXPECT_FALSE(std::filesystem::exists(path)) << "it promises nothing and is never tried";
+}
+
 TEST(Tuner, ASmallCacheIsMadeLargeEnough) {
     Machine machine;
     const Recipe recipe = parse_recipe("[data]\ntrain = \"photos\"\nworkers = 0\ncache_bytes = 1000\n", "photos.toml");
@@ -336,6 +363,11 @@ TEST(Variants, OnlyWhereTheyCanBeMeasured) {
     };
     EXPECT_THAT(codecs({.format = "image_folder"}), testing::ElementsAre("dct", "raw"));
     EXPECT_THAT(codecs({.format = "stk", .codec = "raw"}), testing::ElementsAre("dct"));
+    Recipe fields = photos();
+    fields.data.fields.more.push_back({.name = "mask"});
+    for (const Variant& variant : variants_of(fields, {.format = "stk"}, {})) {
+        EXPECT_EQ(variant.pack_codec, "") << "the mask would be lost";
+    }
     const Recipe mixture = parse_recipe("[data]\ntrain = \"c\"\nmix = [\"a\", \"b\"]\n", "mix.toml");
     for (const Variant& variant : variants_of(mixture, {.format = "image_folder"}, {})) {
         EXPECT_THAT(text_of(variant.change), testing::Not(testing::HasSubstr("data.cache")));
@@ -363,11 +395,6 @@ TEST(Tuner, StoppingKeepsWhatWasFound) {
     EXPECT_GT(result.tuned, result.baseline);
 }
 
-    Recipe fields = photos();
-    fields.data.fields.more.push_back({.name = "mask"});
-    for (const Variant& variant : variants_of(fields, {.format = "stk"}, {})) {
-        EXPECT_EQ(variant.pack_codec, "") << "the mask would be lost";
-    }
 TEST(Tuner, EndsWhenTheTimeIsSpent) {
     Machine machine;
     const TuneResult result = tune(photos(), {}, {.budget_seconds = 0}, opener(machine));

@@ -60,6 +60,7 @@ class Tuner {
         } catch (const TrialStopped&) {
             result_.interrupted = true;
         }
+        remove_untried_samples();
         result_.seconds = seconds();
         return std::move(result_);
     }
@@ -120,9 +121,17 @@ class Tuner {
         note(fmt::format("{:.1f} images/s; measuring step and loader one by one", result_.baseline));
         costs_ = probe(open_, original_, Part::both, {.seconds = slice_seconds_, .samples = samples_}).costs;
         if (static_cast<double>(facts_.data_bytes) > facts_.memory_left) {
-            costs_.fetch = probe_fetch(open_, original_, slice_seconds_);
+            costs_.fetch = storage_rates();
         }
         add_overhead(costs_);
+    }
+
+    // What storage delivers of the data as they are. Measured once, where it matters.
+    const std::vector<FetchRate>& storage_rates() {
+        if (storage_rates_.empty()) {
+            storage_rates_ = probe_fetch(open_, original_, slice_seconds_);
+        }
+        return storage_rates_;
     }
 
     // What the training thread does for an image beside waiting and the step: records and bookkeeping. A GPU works on
@@ -315,13 +324,13 @@ class Tuner {
         return packed;
     }
 
-    // Of all the data, packed as this part: from memory if they fit, and otherwise by the bytes of a sample.
-    std::vector<FetchRate> fetch_of(const PackedPart& packed) const {
+    // Of all the data, packed as this part: from memory if they or a cache fit, and otherwise by the bytes of a sample.
+    std::vector<FetchRate> fetch_of(const PackedPart& packed) {
         const auto samples = static_cast<double>(facts_.samples);
-        if (packed.bytes_per_sample * samples <= facts_.memory_left) {
+        if (packed.bytes_per_sample * samples <= facts_.memory_left || has_cache(kept_)) {
             return {};
         }
-        std::vector<FetchRate> rates = costs_.fetch;
+        std::vector<FetchRate> rates = storage_rates();
         for (FetchRate& rate : rates) {
             rate.rate *= static_cast<double>(facts_.data_bytes) / samples / packed.bytes_per_sample;
         }
@@ -331,6 +340,15 @@ class Tuner {
     static void remove_sample(const Variant& variant) {
         if (std::error_code ignored; !variant.sample.empty()) {
             std::filesystem::remove_all(variant.sample, ignored);
+        }
+    }
+
+    // Packed parts whose costs were measured, and promised too little to try them.
+    void remove_untried_samples() const {
+        for (const Variant& variant : variants_) {
+            if (!variant.tried) {
+                remove_sample(variant);
+            }
         }
     }
 
@@ -474,6 +492,7 @@ class Tuner {
     double slice_seconds_ = 1;
     Setting setting_;
     Costs costs_;
+    std::vector<FetchRate> storage_rates_;
     std::vector<Variant> variants_;
     std::vector<RecipeChange> kept_;
     std::vector<Setting> tried_;
