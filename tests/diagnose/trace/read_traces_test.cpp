@@ -288,6 +288,26 @@ TEST(ReadTraces, TheFilesOfOneProcessAreOneRank) {
 
 TEST(ReadTraces, PartsWithTheSameStepsAreNumberedOn) {
     const stoker::testing::TempDir folder;
+// A tenth of the steps is left out, and not the whole first part.
+TEST(ReadTraces, AllPartsOfAProcessCount) {
+    std::vector<RankRecords> parts(3);
+    for (std::int64_t part = 0; part < 3; ++part) {
+        RankRecords& rank = parts[static_cast<std::size_t>(part)];
+        rank.intervals = {{.first_step = 10 * part + 1, .last_step = 10 * part + 10, .device_bytes = 1}};
+        for (std::int64_t step = 1; step <= 10; ++step) {
+            rank.steps.push_back({.step = 10 * part + step});
+        }
+    }
+    EXPECT_EQ(summarize(merged_parts(std::move(parts))).steps, 27);
+}
+
+TEST(ReadTraces, StepNumbersOfADamagedTraceHaveALimit) {
+    const RankRecords rank = records_of(
+        {event("user_annotation", "ProfilerStep#9223372036854775807", 0, 100), event("cpu_op", "aten::mm", 10, 20)});
+    ASSERT_EQ(rank.steps.size(), 1u);
+    EXPECT_LE(rank.steps[0].step, std::int64_t{1} << 40);
+}
+
     const fs::path paths[] = {write_cycle(folder.path(), "host_42.100.pt.trace.json", 1, 100),
                               write_cycle(folder.path(), "host_42.200.pt.trace.json", 1, 100),
                               write_cycle(folder.path(), "host_43.200.pt.trace.json", 1, 100)};
