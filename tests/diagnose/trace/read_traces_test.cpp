@@ -13,8 +13,10 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/diagnose/diagnose.h"
+#include "stoker/diagnose/rules/run_summary.h"
 #include "stoker/diagnose/trace/device_profile.h"
 #include "stoker/diagnose/trace/gpu_breakdown.h"
+#include "stoker/diagnose/trace/merge_parts.h"
 #include "stoker/diagnose/trace/trace_file.h"
 #include "support/temp_dir.h"
 
@@ -286,8 +288,6 @@ TEST(ReadTraces, TheFilesOfOneProcessAreOneRank) {
     }
 }
 
-TEST(ReadTraces, PartsWithTheSameStepsAreNumberedOn) {
-    const stoker::testing::TempDir folder;
 // A tenth of the steps is left out, and not the whole first part.
 TEST(ReadTraces, AllPartsOfAProcessCount) {
     std::vector<RankRecords> parts(3);
@@ -308,6 +308,8 @@ TEST(ReadTraces, StepNumbersOfADamagedTraceHaveALimit) {
     EXPECT_LE(rank.steps[0].step, std::int64_t{1} << 40);
 }
 
+TEST(ReadTraces, PartsWithTheSameStepsAreNumberedOn) {
+    const stoker::testing::TempDir folder;
     const fs::path paths[] = {write_cycle(folder.path(), "host_42.100.pt.trace.json", 1, 100),
                               write_cycle(folder.path(), "host_42.200.pt.trace.json", 1, 100),
                               write_cycle(folder.path(), "host_43.200.pt.trace.json", 1, 100)};

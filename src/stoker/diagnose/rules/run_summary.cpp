@@ -11,11 +11,12 @@ double seconds_of(std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
 }
 
-// The first step that counts: after the first interval where there are more, and else after a tenth of the steps.
+// The first step that counts: after the first interval of a run where there are more, and else after a tenth of the
+// steps. The intervals of traces are whole parts, and have no account.
 std::int64_t first_steady_step(const RankRecords& rank) {
     constexpr std::size_t kEnoughIntervals = 3;
     constexpr std::size_t kFewSteps = 10;
-    if (rank.intervals.size() >= kEnoughIntervals) {
+    if (rank.intervals.size() >= kEnoughIntervals && rank.intervals.front().host.total().count() > 0) {
         return rank.intervals.front().last_step + 1;
     }
     const std::size_t skipped = std::max<std::size_t>(rank.steps.size() / kFewSteps, rank.steps.size() > 1 ? 1 : 0);
