@@ -24,19 +24,6 @@ constexpr double kBaselineSeconds = 1.5;
 constexpr double kCacheShare = 0.5;  // of the free memory that a cache may take
 constexpr double kPackShare = 0.25;  // of the time left that packing a part of the data may take
 
-// A cached trial trains on a part of the data, again and again. A pass takes two seconds, or longer where batches are
-// slow, so that the end of an epoch and its reading of losses do not count much.
-std::int64_t samples_of_pass(const Costs& costs, std::int64_t batch_size) {
-    constexpr double kSeconds = 2;
-    constexpr double kLongSeconds = 15;
-    constexpr std::int64_t kBatches = 50;
-    constexpr std::int64_t kLeastBatches = 8;
-    const int cores = static_cast<int>(costs.cores);
-    const double rate = predict_rate(costs, {.workers = cores, .threads = cores});
-    const auto in = [rate](double seconds) { return static_cast<std::int64_t>(seconds * rate); };
-    return std::max({in(kSeconds), std::min(in(kLongSeconds), kBatches * batch_size), kLeastBatches * batch_size});
-}
-
 class Tuner {
   public:
     Tuner(const Recipe& recipe, const std::vector<std::string>& sets, const TuneOptions& options, const OpenTrial& open)
@@ -306,14 +293,6 @@ class Tuner {
         }
     }
 
-    static bool has_cache(const std::vector<RecipeChange>& change) {
-        return std::ranges::any_of(change, [](const RecipeChange& each) { return each.key == "data.cache"; });
-    }
-
-    static std::string name_of(const Variant& variant) {
-        return variant.pack_codec.empty() ? text_of(variant.change) : "packing with --codec " + variant.pack_codec;
-    }
-
     std::optional<PackedPart> pack(Variant& variant) const {
         std::optional<PackedPart> packed = options_.pack_sample(
             {.codec = variant.pack_codec, .samples = sample_count(), .seconds = kPackShare * seconds_left()});
@@ -324,10 +303,10 @@ class Tuner {
         return packed;
     }
 
-    // Of all the data, packed as this part: from memory if they or a cache fit, and otherwise by the bytes of a sample.
+    // Of all the data, packed as this part: from memory if they fit, and otherwise by the bytes of a sample.
     std::vector<FetchRate> fetch_of(const PackedPart& packed) {
         const auto samples = static_cast<double>(facts_.samples);
-        if (packed.bytes_per_sample * samples <= facts_.memory_left || has_cache(kept_)) {
+        if (packed.bytes_per_sample * samples <= facts_.memory_left) {
             return {};
         }
         std::vector<FetchRate> rates = storage_rates();
@@ -335,12 +314,6 @@ class Tuner {
             rate.rate *= static_cast<double>(facts_.data_bytes) / samples / packed.bytes_per_sample;
         }
         return rates;
-    }
-
-    static void remove_sample(const Variant& variant) {
-        if (std::error_code ignored; !variant.sample.empty()) {
-            std::filesystem::remove_all(variant.sample, ignored);
-        }
     }
 
     // Packed parts whose costs were measured, and promised too little to try them.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <system_error>
 
 #include "stoker/base/error.h"
 #include "stoker/recipe/values.h"
@@ -129,6 +130,20 @@ Costs without_part(Costs costs, Part part) {
         }
     }
     return costs;
+}
+
+bool has_cache(const std::vector<RecipeChange>& change) {
+    return std::ranges::any_of(change, [](const RecipeChange& each) { return each.key == "data.cache"; });
+}
+
+void remove_sample(const Variant& variant) {
+    if (std::error_code ignored; !variant.sample.empty()) {
+        std::filesystem::remove_all(variant.sample, ignored);
+    }
+}
+
+std::string name_of(const Variant& variant) {
+    return variant.pack_codec.empty() ? text_of(variant.change) : "packing with --codec " + variant.pack_codec;
 }
 
 std::vector<std::string> sets_of(const std::vector<RecipeChange>& change) {
