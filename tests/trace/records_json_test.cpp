@@ -118,21 +118,21 @@ TEST(RecordsJson, WrongTypesAndHugeNumbersDoNoHarm) {
         EXPECT_EQ(add_record(line, records), "") << line;
         EXPECT_EQ(records.ranks.size(), 1U);
     }
+    RunRecords damaged;
+    const char* step = R"({"type":"step","schema":1,"step":9223372036854775807,"epoch":-9223372036854775807})";
+    ASSERT_EQ(add_record(step, damaged), "");
+    const char* interval = R"({"type":"interval","schema":1,"first_step":-9223372036854775807,
+        "last_step":9223372036854775807,"workers_us":{"samples":9223372036854775807}})";
+    ASSERT_EQ(add_record(interval, damaged), "");
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;  // millions of them have a sum
+    EXPECT_EQ(damaged.ranks.at(0).steps.at(0).step, kMost);
+    EXPECT_EQ(damaged.ranks[0].steps[0].epoch, 0);
+    EXPECT_EQ(damaged.ranks[0].intervals.at(0).first_step, 0);
+    EXPECT_EQ(damaged.ranks[0].intervals[0].last_step, kMost);
+    EXPECT_EQ(damaged.ranks[0].intervals[0].workers->samples, kMost);
     for (const char* rank : {"-1", "100000"}) {
         RunRecords records;
         EXPECT_NE(add_record(R"({"type":"facts","schema":1,"rank":)" + std::string(rank) + "}", records), "") << rank;
-    RunRecords records;
-    const char* step = R"({"type":"step","schema":1,"step":9223372036854775807,"epoch":-9223372036854775807})";
-    ASSERT_EQ(add_record(step, records), "");
-    const char* interval = R"({"type":"interval","schema":1,"first_step":-9223372036854775807,
-        "last_step":9223372036854775807,"workers_us":{"samples":9223372036854775807}})";
-    ASSERT_EQ(add_record(interval, records), "");
-    constexpr std::int64_t kMost = std::int64_t{1} << 40;  // millions of them have a sum
-    EXPECT_EQ(records.ranks.at(0).steps.at(0).step, kMost);
-    EXPECT_EQ(records.ranks[0].steps[0].epoch, 0);
-    EXPECT_EQ(records.ranks[0].intervals.at(0).first_step, 0);
-    EXPECT_EQ(records.ranks[0].intervals[0].last_step, kMost);
-    EXPECT_EQ(records.ranks[0].intervals[0].workers->samples, kMost);
     }
 }
 
