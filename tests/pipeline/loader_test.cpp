@@ -9,6 +9,7 @@
 
 #include "pipeline/pixel_source.h"
 #include "stoker/ops/float16.h"
+#include "stoker/trace/accounting.h"
 
 namespace stoker {
 namespace {
@@ -43,7 +44,6 @@ TEST(Loader, TheSameBytesForAnyNumberOfWorkers) {
     }
 }
 
-TEST(Loader, ABatchIsWhatItsIndicesSay) {
 TEST(Loader, RestsOnceAllBatchesAheadAreFinished) {
     auto source = std::make_shared<PixelDataset>(64);
     source->delay = [](std::int64_t) { return milliseconds(20); };
@@ -79,6 +79,7 @@ TEST(Loader, MeasuresNothingWhileTheAccountIsOff) {
     }
 }
 
+TEST(Loader, ABatchIsWhatItsIndicesSay) {
     const auto source = std::make_shared<PixelDataset>(23, 4, 6, 2);
     Loader loader(source, Transform(), {.batch_size = 5, .workers = 2, .seed = 1});
     EXPECT_EQ(loader.batches_per_epoch(), 5);
