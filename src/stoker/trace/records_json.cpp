@@ -250,6 +250,7 @@ void add_interval(const Json& line, RankRecords& rank) {
     read("seconds", interval.seconds);
     interval.host.times = phases_from(part(line, "us"));
     interval.workers = stages_from(line);
+    read("after_us", interval.after_us);
     counter_fields(interval, read);
     if (line.contains("syncs") && line["syncs"].is_array()) {
         for (const Json& entry : line["syncs"]) {
@@ -329,7 +330,9 @@ std::string to_json_line(const IntervalEntry& interval, int rank) {
             json["syncs"].push_back({{"place", sync.place}, {"count", sync.count}, {"us", sync.us}});
         }
     }
-    counter_fields(interval, Writer{json});
+    const Writer write{json};
+    write("after_us", interval.after_us);
+    counter_fields(interval, write);
     return line_of(json);
 }
 

@@ -23,22 +23,33 @@ std::int64_t first_steady_step(const RankRecords& rank) {
     return rank.steps.empty() ? 0 : rank.steps[skipped].step;
 }
 
-// Seconds of the reads of losses that no step holds: a read counts to the step after it, and none follows at the end of
-// an epoch or of the records. On a GPU the host waits there for all work that it launched ahead.
-double reads_after_steps(const RankRecords& rank, std::int64_t first) {
-    const std::int64_t epoch = rank.facts.train.steps_per_epoch.value_or(1);
-    double us = 0;
-    for (const IntervalEntry& interval : rank.intervals) {
-        const bool ends_epoch = epoch > 0 && interval.last_step % epoch == 0;
-        if (rank.steps.empty() || interval.last_step < first ||
-            (!ends_epoch && interval.last_step < rank.steps.back().step)) {
-            continue;
-        }
-        for (const SyncEntry& sync : interval.syncs) {
-            us += std::max(sync.us, 0.0);
-        }
+// Seconds of the last read of losses in a run that was killed or still trains: the step that would hold it is missing.
+// The reads before it are in the interval's steps.
+double last_read(const RankRecords& rank) {
+    const IntervalEntry& last = rank.intervals.back();
+    if (last.last_step != rank.steps.back().step) {
+        return 0;
     }
-    return us / 1e6;
+    double left = -last.after_us.value_or(0) / 1e6;
+    for (const SyncEntry& sync : last.syncs) {
+        left += sync.us / 1e6;
+    }
+    for (auto step = rank.steps.rbegin(); step != rank.steps.rend() && step->step > last.first_step; ++step) {
+        left -= seconds_of(step->host.times[static_cast<std::size_t>(Phase::sync)]);
+    }
+    return std::max(left, 0.0);
+}
+
+// Seconds of the reads of losses that no step holds. On a GPU the host waits there for all work that it launched ahead.
+double reads_after_steps(const RankRecords& rank, std::int64_t first) {
+    if (rank.steps.empty() || rank.intervals.empty()) {
+        return 0;
+    }
+    double seconds = last_read(rank);
+    for (const IntervalEntry& interval : rank.intervals) {
+        seconds += interval.last_step < first ? 0 : std::max(interval.after_us.value_or(0), 0.0) / 1e6;
+    }
+    return seconds;
 }
 
 void add_steps(const RankRecords& rank, std::int64_t first, RunSummary& out) {
