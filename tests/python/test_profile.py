@@ -4,6 +4,7 @@ import gzip
 import json
 import pstats
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -228,7 +229,6 @@ def test_ctrl_c_keeps_the_steps_that_were_recorded(tmp_path, program):
     assert f"operators of {recorded} steps" in out
 
 
-def test_a_recording_ends_before_it_fills_the_memory(tmp_path, program):
 def test_ctrl_c_before_the_first_recorded_step_leaves_the_earlier_profile(tmp_path, program):
     profile(tmp_path)
     (path,) = (tmp_path / "out/trace").iterdir()
@@ -262,6 +262,7 @@ def test_a_failed_training_is_judged_by_its_steps(tmp_path, program, drawn):
     assert rank["steps"] == steps
 
 
+def test_a_recording_ends_before_it_fills_the_memory(tmp_path, program):
     (tmp_path / "r.toml").write_text(RECIPE)
     report = run_program("profile", "r.toml", "-o", "out", "--steps", 100_000, "--set", 'data.memory="2GiB"', cwd=tmp_path)
     assert re.search(r"the recording ended after \d+ recorded steps: the events", report.err)
