@@ -39,7 +39,7 @@ Check check_quota(const HostRates& since) {
     check.found = fmt::format("{:.1f} of {} cores", cores.quota, cores.affinity);
     if (since.throttled) {
         check.found +=
-            fmt::format(", used up in {:.0f} % of the periods of {:.1f} s", 100 * *since.throttled, since.seconds);
+            fmt::format(", used up in {:.0f} % of its periods during {:.1f} s", 100 * *since.throttled, since.seconds);
     }
     return finished(check, since.throttled.value_or(0) <= kOften);
 }

@@ -49,6 +49,11 @@ constexpr int kWarmUpSteps = 10;
 constexpr int kLeastPairs = 6;  // fewer have no 95 % interval; even, so that blocks end in fours
 constexpr double kCalibrationSeconds = 1;
 
+struct BlockTimes {
+    std::vector<double> ratios;  // of the time with what is switched to the time without, pair by pair
+    double step_ms = 0;          // without it: the median of the blocks
+};
+
 // Runs until `seconds` are over, and calls `set` before each block. `clock` returns seconds.
 class Blocks {
   public:
@@ -78,10 +83,7 @@ class Blocks {
         return true;
     }
 
-    // Of the time with the account to the time without, pair by pair.
-    const std::vector<double>& ratios() const { return ratios_; }
-    // Of a step without the account: the median of the blocks.
-    double step_ms() const { return median(off_ms_); }
+    BlockTimes times() const { return {.ratios = ratios_, .step_ms = median(off_ms_)}; }
 
   private:
     // Blocks come in fours: off on on off, or on off off on.
@@ -126,7 +128,7 @@ class Blocks {
 };
 
 enum class Part : std::uint8_t {
-    account,   // and the stages of workers, and all records
+    account,   // and the clocks of workers, and the records of intervals
     profiler,  // Kineto as `stoker profile` sets it up, while it records
 };
 
@@ -241,13 +243,13 @@ Estimate share(const Estimate& ratio) {
     return {.low = ratio.low - 1, .median = ratio.median - 1, .high = ratio.high - 1};
 }
 
-Blocks run_blocks(const Options& options, const Row& row, const std::atomic<int>& stop,
-                  const std::function<void(bool)>& set) {
+BlockTimes run_blocks(const Options& options, const Row& row, const std::atomic<int>& stop,
+                      const std::function<void(bool)>& set) {
     const int steps = std::clamp(static_cast<int>(1000 * kBlockSeconds / row.milliseconds), kLeastSteps, kMostSteps);
     BusyCores cores(row.busy);
     Blocks blocks(options.seconds, steps, set, [&cores] { return cores.seconds(); });
     train(recipe_of(options, row.part, row.batch), stop, [&](const at::Device& device) { return blocks.step(device); });
-    return blocks;
+    return blocks.times();
 }
 
 // Kineto starts and ends between the blocks, so that its recording is measured and not the set-up.
@@ -268,7 +270,7 @@ class Recording {
 };
 
 // Switches off and on. Afterwards the account is on and nothing is recorded.
-Blocks switched_blocks(const Options& options, const Row& row, const std::atomic<int>& stop) {
+BlockTimes switched_blocks(const Options& options, const Row& row, const std::atomic<int>& stop) {
     if (row.part == Part::account) {
         const struct Restore {
             ~Restore() { set_accounting(true); }
@@ -276,9 +278,9 @@ Blocks switched_blocks(const Options& options, const Row& row, const std::atomic
         return run_blocks(options, row, stop, set_accounting);
     }
     Recording recording(pick_device(options.device));
-    Blocks blocks = run_blocks(options, row, stop, [&](bool on) { recording.set(on); });
+    BlockTimes times = run_blocks(options, row, stop, [&](bool on) { recording.set(on); });
     recording.set(false);
-    return blocks;
+    return times;
 }
 
 std::string_view name_of(Part part) {
@@ -288,11 +290,11 @@ std::string_view name_of(Part part) {
 void measure(const Options& options, Row& row, const std::atomic<int>& stop) {
     print_stderr("{}: steps of {} ms{}, batches of {}\n", name_of(row.part), row.milliseconds,
                  row.busy ? ", all cores busy" : "", row.batch);
-    const Blocks blocks = switched_blocks(options, row, stop);
-    row.pairs = blocks.ratios().size();
-    row.step_ms = blocks.step_ms();
-    row.cost = share(median_interval(blocks.ratios()));
-    row.control = share(median_interval(run_blocks(options, row, stop, [](bool) {}).ratios()));
+    const BlockTimes times = switched_blocks(options, row, stop);
+    row.pairs = times.ratios.size();
+    row.step_ms = times.step_ms;
+    row.cost = share(median_interval(times.ratios));
+    row.control = share(median_interval(run_blocks(options, row, stop, [](bool) {}).ratios));
 }
 
 std::string percent(const Estimate& estimate) {

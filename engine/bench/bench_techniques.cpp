@@ -183,6 +183,10 @@ class Bench {
             technique.why_not = "needs one data set of files";
             return technique;
         }
+        if (!recipe_.data.fields.more.empty()) {
+            technique.why_not = "needs a recipe without [data.fields.NAME]: packing keeps image and label alone";
+            return technique;
+        }
         print_stderr("packing {} samples with --codec {}\n", options_.samples, codec);
         try {
             if (const auto part = pack_part(recipe_, codec, options_.samples, folder_)) {

@@ -71,7 +71,7 @@ DeviceFacts device_of(const ProfiledRun& run) {
 }
 
 // Why the profile has fewer steps than it was asked for; empty where it has all.
-std::string why_short(const ProfiledRun& run) {
+std::string why_short(const ProfiledRun& run, const ProfileSchedule& schedule) {
     const std::string steps = pluralize(run.profile.recorded_steps(), "recorded step");
     if (run.failure) {
         return fmt::format("training failed after {}; the profile has these", steps);
@@ -84,6 +84,9 @@ std::string why_short(const ProfiledRun& run) {
     }
     if (run.profile.full) {
         return fmt::format("the recording ended after {}: the events of more would take too much memory", steps);
+    }
+    if (run.profile.recorded_steps() < schedule.active * schedule.repeat) {
+        return fmt::format("the recording ended after {}: that of another rank was full", steps);
     }
     return {};
 }
@@ -104,19 +107,20 @@ int profile(const Options& options, const std::shared_ptr<Group>& group) {
         require_writable_folder(out);
     }
     Trainer trainer(recipe, /*resumes=*/false, group);
-    prepare_profile_folder(out);  // each rank: they may be on several hosts
+    const auto earlier = prepare_profile_folder(out);  // each rank: they may be on several hosts
     if (group->first()) {
         print_stderr("{}: {} without the profiler, then {} with it, on {}; step: {}\n", options.recipe,
                      pluralize(options.schedule.wait, "step"), pluralize(options.schedule.active, "step"),
                      trainer.device().str(), trainer.compiled());
     }
     ProfiledRun run = run_steps(options, recipe, trainer);
-    if (const std::string why = why_short(run); !why.empty() && group->first()) {
+    if (const std::string why = why_short(run, options.schedule); !why.empty() && group->first()) {
         print_stderr("stoker: {}\n", why);
     }
     if (run.profile.windows.empty()) {
         return status_of(run);
     }
+    remove_traces(earlier);
     const ProfileFile trace = write_trace(out, run.profile, device_of(run));
     if (!group->first()) {
         return status_of(run);

@@ -40,8 +40,8 @@ PackResult pack_within(const Dataset& dataset, const fs::path& target, PackOptio
         check_interrupt();
         if (seconds_since(begin) > 2 * limit) {
             throw IoError({.where = "packing a part of the data",
-                           .expected = fmt::format("an end within {:.0f} s", limit),
-                           .got = "more than twice as long"});
+                           .expected = fmt::format("an end within {:.1f} s", std::max(limit, 0.0)),
+                           .got = "none: the time for it was spent"});
         }
     };
     return pack(dataset, target, options);

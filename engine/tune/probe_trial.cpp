@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <mutex>
 #include <thread>
@@ -102,7 +103,7 @@ class Probe {
 
     void drop_sample(std::int64_t index) const {
         std::filesystem::path path = plan_.data.train->path();
-        if (std::filesystem::is_directory(path)) {
+        if (std::error_code unknown; std::filesystem::is_directory(path, unknown)) {
             path /= plan_.data.train->key(index);
         }
         drop_from_page_cache(path);
@@ -111,8 +112,9 @@ class Probe {
     Measurement fetches(const TrialRequest& request) {
         const Dataset& dataset = *plan_.data.train;
         const int threads = std::max(request.count, 1);
-        std::mutex mutex;
+        std::mutex mutex;  // guards the following, and watch_
         std::int64_t taken = 0;
+        std::exception_ptr failure;
         watch_.begin();
         const auto read = [&] {
             Sample sample;
@@ -120,16 +122,19 @@ class Probe {
                 std::int64_t index = 0;
                 {
                     const std::lock_guard lock(mutex);
-                    if (watch_.seconds() >= request.seconds || taken >= dataset.size()) {
+                    if (failure || watch_.seconds() >= request.seconds || taken >= dataset.size()) {
                         return;
                     }
                     index = (taken++ * kFetchStride + fetched_) % dataset.size();
                     watch_.add(1);
                 }
-                drop_sample(index);
                 try {
+                    drop_sample(index);
                     dataset.read(index, sample);
                 } catch (const DataError&) {  // a bad sample takes its time, too
+                } catch (...) {
+                    const std::lock_guard lock(mutex);
+                    failure = failure ? failure : std::current_exception();
                 }
             }
         };
@@ -138,6 +143,9 @@ class Probe {
             for (int i = 0; i < threads; ++i) {
                 readers.emplace_back(read);
             }
+        }
+        if (failure) {
+            std::rethrow_exception(failure);
         }
         fetched_ += taken;
         return watch_.end();

@@ -162,12 +162,10 @@ void Stopwatch::wait_for_rest() const {
     const auto start = Clock::now();
     bool at_rest = false;
     while (!at_rest && std::chrono::duration<double>(Clock::now() - start).count() < kMostRestSeconds) {
-        const auto samples = loader_.stats().workers.samples;
         const double before = process_cpu_seconds();
         std::this_thread::sleep_for(kRestWindow);
         const double used = process_cpu_seconds() - before;
-        at_rest = used < kRestShare * std::chrono::duration<double>(kRestWindow).count() &&
-                  loader_.stats().workers.samples == samples;
+        at_rest = loader_.at_rest() && used < kRestShare * std::chrono::duration<double>(kRestWindow).count();
     }
 }
 

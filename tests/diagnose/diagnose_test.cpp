@@ -38,6 +38,15 @@ TEST(Diagnose, AFewStepsAreNotJudged) {
     EXPECT_TRUE(std::ranges::all_of(one.findings, [](const Finding& f) { return f.severity == Severity::info; }));
 }
 
+// A profile of several processes whose training failed has no steps.
+TEST(Diagnose, AProfileWithoutStepsIsNotHealthy) {
+    RankRecords rank;
+    rank.profile.emplace();
+    EXPECT_EQ(diagnose({.ranks = {rank}}).verdict.rule, "too-short");
+    rank.steps.push_back({.step = 1});
+    EXPECT_EQ(diagnose({.ranks = {rank}}).verdict.rule, "healthy");
+}
+
 TEST(Diagnose, TheDocumentHasTheAccountOfEachRank) {
     RunRecords records = records_with(Phase::forward, microseconds(30));
     records.ranks[0].steps[0].host.times[static_cast<std::size_t>(Phase::wait)] = microseconds(10);

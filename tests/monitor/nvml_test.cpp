@@ -93,6 +93,9 @@ TEST(Nvml, TheGpusOwnLinkMayBeWiderThanItsSlot) {
     EXPECT_EQ(gpu.pcie_max.value().width, 16);
     EXPECT_EQ(gpu.pcie_gpu_width, 32);
     EXPECT_EQ(gpu.pcie_gpu_generation, 6);
+    tree.write("sys/bus/pci/devices/0000:6b:00.0/max_link_width", "255\n");
+    EXPECT_EQ(Nvml(STOKER_FAKE_NVML, tree.root()).read(/*pcie_throughput=*/false).at(0).pcie_gpu_width, std::nullopt)
+        << "the kernel does not know";
 }
 
 TEST(Nvml, ADriverThatDoesNotStartIsKnownByItsFile) {

@@ -9,6 +9,7 @@
 
 #include "pipeline/pixel_source.h"
 #include "stoker/ops/float16.h"
+#include "stoker/trace/accounting.h"
 
 namespace stoker {
 namespace {
@@ -40,6 +41,41 @@ TEST(Loader, TheSameBytesForAnyNumberOfWorkers) {
             more.prefetch = prefetch;
             EXPECT_EQ(difference(run(50, more, 3), alone), "") << workers << " workers, prefetch " << prefetch;
         }
+    }
+}
+
+TEST(Loader, RestsOnceAllBatchesAheadAreFinished) {
+    auto source = std::make_shared<PixelDataset>(64);
+    source->delay = [](std::int64_t) { return milliseconds(20); };
+    Loader loader(source, Transform(), {.batch_size = 8, .workers = 1, .prefetch = 2});
+    EXPECT_FALSE(loader.at_rest());
+    for (int i = 0; i < 5000 && !loader.at_rest(); ++i) {
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_TRUE(loader.at_rest());
+    loader.next();
+    EXPECT_EQ(loader.ready_batches(), 2);
+    EXPECT_FALSE(loader.at_rest());
+    loader.set_workers(0);
+    EXPECT_TRUE(loader.at_rest());
+}
+
+TEST(Loader, MeasuresNothingWhileTheAccountIsOff) {
+    const auto measured = [](bool on) {
+        const struct Restore {
+            ~Restore() { set_accounting(true); }
+        } restore{};
+        set_accounting(on);
+        Loader loader(std::make_shared<PixelDataset>(64), random_ops(), {.batch_size = 8, .workers = 2});
+        see_epochs(loader, 2);
+        loader.set_workers(0);
+        return loader.stats().workers;
+    };
+    EXPECT_GT(measured(true).cpu.count(), 0);
+    const StageTimes off = measured(false);
+    EXPECT_EQ(off.cpu.count(), 0);
+    for (const std::chrono::nanoseconds time : off.times) {
+        EXPECT_EQ(time.count(), 0);
     }
 }
 

@@ -117,6 +117,36 @@ TEST(BatchRing, BatchesComeInOrderFromManyWorkers) {
     }
 }
 
+TEST(BatchRing, IsFullOnceAllThatFitsIsFinished) {
+    RingBench bench(10);
+    bench.ring->set_depth(3);
+    std::atomic<bool> held = true;
+    bench.on_sample = [&](std::int64_t sequence, std::int64_t) {
+        while (sequence == 2 && held) {
+            std::this_thread::sleep_for(milliseconds(1));
+        }
+    };
+    const auto fills = [&] {
+        for (int i = 0; i < 5000 && !bench.ring->full(); ++i) {
+            std::this_thread::sleep_for(milliseconds(1));
+        }
+        return bench.ring->full();
+    };
+    EXPECT_FALSE(bench.ring->full()) << "no batch has begun";
+    bench.start(1);
+    while (bench.ring->finished() < 2) {
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_FALSE(bench.ring->full()) << "the worker stands still within the third batch";
+    held = false;
+    EXPECT_TRUE(fills());
+    EXPECT_EQ(bench.ring->finished(), 3);
+    for (std::int64_t k = 0; k < 9; ++k) {
+        expect_batch(bench.ring->pop(), k);
+    }
+    EXPECT_TRUE(fills()) << "one batch is left of all";
+}
+
 TEST(BatchRing, SlowWorkersAndSlowConsumers) {
     RingBench slow_workers(30);
     slow_workers.on_sample = [](std::int64_t sequence, std::int64_t i) {

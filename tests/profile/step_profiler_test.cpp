@@ -11,6 +11,7 @@
 #include <string>
 
 #include "pipeline/pixel_source.h"
+#include "profile/made_profile.h"
 #include "stoker/profile/event_tree.h"
 
 namespace stoker {
@@ -126,6 +127,29 @@ TEST_F(Steps, AStepThatWasNotDoneIsNoStep) {
     EXPECT_EQ(ranges(profile).count("ProfilerStep#3"), 1U);
     EXPECT_EQ(ranges(profile).count("ProfilerStep#4"), 0U);
     EXPECT_TRUE(run({.wait = 2, .warmup = 0, .active = 10, .repeat = 1}, 2).windows.empty());
+}
+
+// The host runs ahead: kernels of a finished step run while the host is in a later one.
+TEST(DropEvents, KernelsStayWithWhatLaunchedThem) {
+    Profile profile;
+    profile.events = {made_event(ProfiledKind::op, "aten::mm", 0, 10, 1),
+                      made_event(ProfiledKind::runtime, "cudaLaunchKernel", 5, 6, 1001),
+                      made_event(ProfiledKind::op, "aten::mm", 100, 110, 2),
+                      made_event(ProfiledKind::runtime, "cudaLaunchKernel", 105, 106, 1002),
+                      made_event(ProfiledKind::kernel, "early", 150, 160, 1001),
+                      made_event(ProfiledKind::fill, "early, by its op", 160, 161, 0),
+                      made_event(ProfiledKind::kernel, "late", 170, 180, 1002),
+                      made_event(ProfiledKind::kernel, "unknown before", 20, 30, 7),
+                      made_event(ProfiledKind::kernel, "unknown after", 190, 195, 8)};
+    profile.events[5].op = 1;
+    profile.memory = {{.at_ns = kZero}, {.at_ns = kZero + 100'000}};
+    drop_events_since(kZero + 100'000, profile);
+    std::vector<std::string> names;
+    for (const ProfileEvent& event : profile.events) {
+        names.push_back(event.name);
+    }
+    EXPECT_THAT(names, ElementsAre("aten::mm", "cudaLaunchKernel", "early", "early, by its op", "unknown before"));
+    EXPECT_EQ(profile.memory.size(), 1U);
 }
 
 TEST_F(Steps, ARecordingEndsWhenItHasEnoughOps) {

@@ -161,6 +161,7 @@ def test_a_management_library_that_does_not_start(stoker, fake_driver):
 # ---- CUDA's files ----
 
 
+@pytest.mark.skipif(not torch.version.cuda, reason="needs a LibTorch for CUDA")
 def test_a_library_in_front_of_libtorchs_own(stoker, tmp_path):
     def check():
         return by_name(stoker("doctor", "--json", status=None, env={"LD_LIBRARY_PATH": str(tmp_path)}))["library path"]
@@ -168,6 +169,12 @@ def test_a_library_in_front_of_libtorchs_own(stoker, tmp_path):
     (tmp_path / "libcudnn_ops.so.9").write_bytes(b"")  # a part of cuDNN, which it looks for there first
     assert check()["status"] == "warn"
     assert check()["found"].endswith("/libcudnn_*.so.9")  # a long path is shortened in the middle
+
+
+def test_a_libtorch_without_cuda_needs_no_cudnn(made_up_torch, tmp_path):
+    (tmp_path / "site/torch/version.py").write_text("__version__ = '2.99.0+cpu'\ncuda: Optional[str] = None\n")
+    (tmp_path / "libcudnn_ops.so.9").write_bytes(b"")
+    assert "library path" not in made_up_torch(LD_LIBRARY_PATH=str(tmp_path))
 
 
 @pytest.fixture

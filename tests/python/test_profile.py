@@ -4,6 +4,7 @@ import gzip
 import json
 import pstats
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -226,6 +227,39 @@ def test_ctrl_c_keeps_the_steps_that_were_recorded(tmp_path, program):
     assert len([e for e in slices(trace) if e["name"].startswith("ProfilerStep#")]) == recorded > 0
     assert (tmp_path / "out/report.html").stat().st_size > 0
     assert f"operators of {recorded} steps" in out
+
+
+def test_ctrl_c_before_the_first_recorded_step_leaves_the_earlier_profile(tmp_path, program):
+    profile(tmp_path)
+    (path,) = (tmp_path / "out/trace").iterdir()
+    command = [program, "profile", "r.toml", "-o", "out", "--wait", "1000000"]
+    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in run.stderr:
+        if "with it" in line:
+            break
+    time.sleep(0.5)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == 128 + signal.SIGINT
+    assert "before a step was recorded; nothing is written" in err
+    assert list((tmp_path / "out/trace").iterdir()) == [path]
+
+
+def test_a_failed_training_is_judged_by_its_steps(tmp_path, program, drawn):
+    shutil.copytree(drawn, tmp_path / "photos")
+    photos = sorted(path for path in (tmp_path / "photos").rglob("*") if path.is_file())
+    photos[-1].write_bytes(b"broken")
+    (tmp_path / "r.toml").write_text(RECIPE)
+    ops = '[{op = "resize", size = 8}, {op = "center_crop", size = 8}]'
+    sets = ['data.train="photos"', "data.shuffle=false", "data.batch_size=2", "data.bad_samples=0", f"data.train_ops={ops}"]
+    sets = [word for each in sets for word in ("--set", each)]
+    report = run_program(
+        "profile", "r.toml", "-o", "out", "--wait", 0, "--warmup", 0, "--steps", 90, "--json", *sets, cwd=tmp_path, status=1
+    )
+    steps = len(photos) // 2 - 1
+    assert f"training failed after {steps} recorded steps" in report.err
+    (rank,) = report.json()["ranks"]
+    assert rank["steps"] == steps
 
 
 def test_a_recording_ends_before_it_fills_the_memory(tmp_path, program):

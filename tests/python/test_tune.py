@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -106,6 +107,15 @@ def test_a_probe_measures_costs_one_by_one(slow):
     rate = lambda measured: measured["images"] / measured["seconds"]
     assert rate(step) > 3 * rate(load)
     assert 0 < fetch["images"] <= 24 and rate(fetch) > rate(load)
+
+
+def test_a_failing_disk_ends_a_probe_with_its_reason(slow, tmp_path, drawn):
+    mine = tmp_path / "photos"
+    shutil.copytree(drawn, mine)
+    with Trial(slow, "--probe", "--set", f"data.train={mine}") as trial:
+        shutil.rmtree(mine)  # as where a disk is gone
+        answer = trial.ask("fetch 0.2 4")
+    assert answer["error"] and trial.process.returncode == 1
 
 
 def test_other_output_of_a_trial_is_not_taken_for_an_answer(slow, monkeypatch):

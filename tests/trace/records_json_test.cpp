@@ -62,10 +62,11 @@ TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     IntervalEntry interval{.first_step = 1, .last_step = 50, .seconds = 0.5, .host = waited(70)};
     interval.workers.emplace().times[static_cast<std::size_t>(Stage::entropy)] = microseconds(9);
     interval.syncs = {{.place = "losses", .count = 2, .us = 3}};
+    interval.after_us = 2;
     interval.busy_share = 0.25;
     RunRecords records;
     ASSERT_EQ(add_record(to_json_line(interval, 1), records), "");
-    interval.busy_share = std::nullopt;
+    interval.busy_share = interval.after_us = std::nullopt;
     ASSERT_EQ(add_record(to_json_line(interval, 0), records), "");
     ASSERT_EQ(records.ranks.size(), 2U);
     EXPECT_EQ(records.ranks[0].facts.rank, 0);
@@ -74,7 +75,9 @@ TEST(RecordsJson, IntervalsComeBackForTheirRanks) {
     EXPECT_EQ(read.host.times, interval.host.times);
     EXPECT_EQ((*read.workers)[Stage::entropy], microseconds(9));
     EXPECT_EQ(read.syncs.at(0).place, "losses");
+    EXPECT_EQ(read.after_us, 2);
     EXPECT_EQ(read.busy_share, 0.25);
+    EXPECT_EQ(records.ranks[0].intervals.at(0).after_us, std::nullopt);
     EXPECT_EQ(records.ranks[0].intervals.at(0).busy_share, std::nullopt);
 }
 
@@ -118,6 +121,18 @@ TEST(RecordsJson, WrongTypesAndHugeNumbersDoNoHarm) {
         EXPECT_EQ(add_record(line, records), "") << line;
         EXPECT_EQ(records.ranks.size(), 1U);
     }
+    RunRecords damaged;
+    const char* step = R"({"type":"step","schema":1,"step":9223372036854775807,"epoch":-9223372036854775807})";
+    ASSERT_EQ(add_record(step, damaged), "");
+    const char* interval = R"({"type":"interval","schema":1,"first_step":-9223372036854775807,
+        "last_step":9223372036854775807,"workers_us":{"samples":9223372036854775807}})";
+    ASSERT_EQ(add_record(interval, damaged), "");
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;  // millions of them have a sum
+    EXPECT_EQ(damaged.ranks.at(0).steps.at(0).step, kMost);
+    EXPECT_EQ(damaged.ranks[0].steps[0].epoch, 0);
+    EXPECT_EQ(damaged.ranks[0].intervals.at(0).first_step, 0);
+    EXPECT_EQ(damaged.ranks[0].intervals[0].last_step, kMost);
+    EXPECT_EQ(damaged.ranks[0].intervals[0].workers->samples, kMost);
     for (const char* rank : {"-1", "100000"}) {
         RunRecords records;
         EXPECT_NE(add_record(R"({"type":"facts","schema":1,"rank":)" + std::string(rank) + "}", records), "") << rank;

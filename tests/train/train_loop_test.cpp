@@ -4,7 +4,9 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -119,6 +121,26 @@ TEST(TrainLoop, EveryStepIsInAnInterval) {
         reads += interval["syncs"][0]["count"].get<std::int64_t>();
     }
     EXPECT_EQ(reads, 4) << "each read of the losses waits";
+}
+
+TEST(TrainLoop, AFailureLeavesTheRecordsOfItsSteps) {
+    Trainer trainer(small_recipe(1), {small_data().train, nullptr});
+    std::map<std::string, int> lines;
+    FitOptions options;
+    options.on_record = [&](const std::string& text) {
+        std::istringstream in(text);
+        for (std::string line; std::getline(in, line);) {
+            ++lines[Json::parse(line)["type"].get<std::string>()];
+        }
+    };
+    options.on_step = [](const Progress& at) {
+        if (at.batch == 5) {
+            throw std::runtime_error("a test's failure");
+        }
+    };
+    EXPECT_THROW(trainer.fit(options), std::exception);
+    EXPECT_EQ(lines["step"], 5);
+    EXPECT_EQ(lines["interval"], 1);
 }
 
 TEST(TrainLoop, AStopEndsTheInterval) {

@@ -81,6 +81,11 @@ TEST_F(TrialProcessTest, WhateverGoesWrongIsTheTrialsFailure) {
     EXPECT_THAT(why([&] { trial.ask("measure", 0.1); }), testing::HasSubstr("its figures"));
 }
 
+TEST_F(TrialProcessTest, ALineWithoutAnEndIsNoLackOfMemory) {
+    TrialProcess trial(script("read line; head -c 200000 /dev/zero; exec sleep 100"), stop_);
+    EXPECT_EQ(why([&] { trial.ask("measure", 0.1); }), "its answer has more than 64 KiB");
+}
+
 // A slow loader's later answers take as long as its first one.
 TEST_F(TrialProcessTest, PatienceFollowsTheSlowestAnswer) {
     Patience patience(60, 600);

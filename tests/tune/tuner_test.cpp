@@ -28,6 +28,7 @@ struct Machine {
     double cached_load = 0.001;
     double channels_last_step = 0.008;
     double noise = 0.01;
+    int slow_workers = -1;   // so many workers train at half the recipe's rate
     double short_queue = 1;  // factor of the rate with workers and without data.prefetch
     std::string fails = {};  // a --set that a trial refuses
     int stops_after = 1000;  // trials
@@ -81,6 +82,7 @@ class FakeTrial final : public Trial {
                 rate = std::min({most_loads, facts_.threads / step, machine_.cores / (load + step)});
             }
             rate = std::min(rate, machine_.most_rate);
+            rate = workers == machine_.slow_workers ? 0.5 / load : rate;
         }
         if (request == "measure" && facts_.workers > 0 && !values_.contains("data.prefetch")) {
             rate *= machine_.short_queue;
@@ -258,6 +260,17 @@ TEST(Tuner, AWrongPredictionIsCorrected) {
     EXPECT_THAT(changes_of(result.rolled_back), testing::Contains(testing::HasSubstr("data.cache")));
 }
 
+// Three workers and more are predicted to be equal. Three are slower than the one that is there.
+TEST(Tuner, ASlowSettingDoesNotRuleOutTheOthers) {
+    Machine machine{.cores = 4, .gpu = true, .load = 0.010, .step = 0.004, .slow_workers = 3};
+    machine.fails = "data.cache=\"ram\"";
+    const TuneResult result = tune(photos(), {"data.workers=1"}, {}, opener(machine));
+    EXPECT_THAT(changes_of(result.rolled_back), testing::Contains("data.workers = 3"));
+    ASSERT_FALSE(result.kept.empty());
+    EXPECT_THAT(text_of(result.kept[0].change), testing::HasSubstr("data.workers"));
+    EXPECT_NEAR(result.tuned, 250, 15);
+}
+
 TEST(Tuner, TheSettingThatIsThereIsNoCandidate) {
     Machine machine{.load = 0.0001, .step = 0.020, .cached_load = 0.0001, .channels_last_step = 0.030};
     const TuneResult result = tune(photos(), {"data.workers=1"}, {}, opener(machine));
@@ -304,6 +317,33 @@ TEST(Tuner, PackedDataAreFetchedByTheirBytes) {
     EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+// The data are in memory. Packed as pixels they would not be, although the part that is measured is.
+TEST(Tuner, PackedDataThatExceedMemoryAreFetched) {
+    Machine machine = remote_storage();
+    machine.data_bytes = 1'000'000'000;
+    machine.load = 0.010;
+    machine.fails = "data.cache=\"ram\"";
+    const OpenTrial open = opener(machine);
+    const OpenTrial packed = [&](TrialSpec spec) {
+        for (std::string& set : spec.sets) {
+            set = set.starts_with("data.train=") ? "data.cache=\"packed\"" : set;
+        }
+        return open(spec);
+    };
+    const std::string path = testing::TempDir() + "/raw.stk";
+    const auto pack = [&](const PackRequest& request) -> std::optional<PackedPart> {
+        if (request.codec != "raw") {
+            return std::nullopt;
+        }
+        std::ofstream(path) << "packed";
+        return PackedPart{.path = path, .bytes_per_sample = 1e12 / 5000};
+    };
+    const TuneResult result = tune(photos(), {"data.workers=8"}, {.pack_sample = pack}, packed);
+    EXPECT_THAT(result.suggested, testing::IsEmpty());
+    EXPECT_THAT(result.rolled_back, testing::Not(testing::Contains(testing::Field(&TriedChange::pack_codec, "raw"))));
+    EXPECT_FALSE(std::filesystem::exists(path)) << "it promises nothing and is never tried";
+}
+
 TEST(Tuner, ASmallCacheIsMadeLargeEnough) {
     Machine machine;
     const Recipe recipe = parse_recipe("[data]\ntrain = \"photos\"\nworkers = 0\ncache_bytes = 1000\n", "photos.toml");
@@ -323,6 +363,11 @@ TEST(Variants, OnlyWhereTheyCanBeMeasured) {
     };
     EXPECT_THAT(codecs({.format = "image_folder"}), testing::ElementsAre("dct", "raw"));
     EXPECT_THAT(codecs({.format = "stk", .codec = "raw"}), testing::ElementsAre("dct"));
+    Recipe fields = photos();
+    fields.data.fields.more.push_back({.name = "mask"});
+    for (const Variant& variant : variants_of(fields, {.format = "stk"}, {})) {
+        EXPECT_EQ(variant.pack_codec, "") << "the mask would be lost";
+    }
     const Recipe mixture = parse_recipe("[data]\ntrain = \"c\"\nmix = [\"a\", \"b\"]\n", "mix.toml");
     for (const Variant& variant : variants_of(mixture, {.format = "image_folder"}, {})) {
         EXPECT_THAT(text_of(variant.change), testing::Not(testing::HasSubstr("data.cache")));

@@ -95,7 +95,7 @@ bool above_info(const Finding& finding) {
 
 bool too_short(const JudgedRun& run) {
     return run.kind == "run" && std::ranges::none_of(run.ranks, [&](const RankRecords& rank) {
-               return rank.profile || run.summary(rank).long_enough();
+               return (rank.profile && !rank.steps.empty()) || run.summary(rank).long_enough();
            });
 }
 

@@ -198,12 +198,15 @@ std::string error_text(const NvmlFunctions& nvml, int status) {
     return text != nullptr ? text : fmt::format("error {}", status);
 }
 
-// The lanes of the GPU alone: NVML only knows those that the slot has, too.
+// The lanes of the GPU alone: NVML only knows those that the slot has, too. The kernel says 255 where it does not know.
 std::optional<std::int64_t> gpu_width(const NvmlFunctions& nvml, NvmlDevice device, const std::string& root) {
+    constexpr std::int64_t kMost = 32;
     const auto pci = ask<NvmlPci>(nvml.pci, device);
-    return pci ? read_counter_number(fmt::format("{}/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0/max_link_width", root,
-                                                 pci->domain, pci->bus, pci->device))
-               : std::nullopt;
+    const auto width =
+        pci ? read_counter_number(fmt::format("{}/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0/max_link_width", root,
+                                              pci->domain, pci->bus, pci->device))
+            : std::nullopt;
+    return width && *width <= kMost ? width : std::nullopt;
 }
 
 void read_pcie(const NvmlFunctions& nvml, NvmlDevice device, const std::string& root, GpuCounters& gpu) {

@@ -14,6 +14,7 @@
 #include "stoker/base/map_damage.h"
 #include "stoker/base/memory_limit.h"
 #include "stoker/base/pluralize.h"
+#include "stoker/trace/accounting.h"
 
 namespace stoker {
 namespace {
@@ -245,9 +246,10 @@ void Loader::work(int id, Worker& worker) {
         const auto task = ring_->take(id);
         clock.lap(Stage::blocked);
         if (task) {
-            const std::chrono::nanoseconds before = thread_cpu_time();
+            const bool counted = accounting();
+            const std::chrono::nanoseconds before = counted ? thread_cpu_time() : std::chrono::nanoseconds();
             run_task(id, *task, worker.scratch, times);
-            times.cpu += thread_cpu_time() - before;
+            times.cpu += counted ? thread_cpu_time() - before : std::chrono::nanoseconds();
         }
         const std::lock_guard lock(worker.mutex);
         worker.times += times;

@@ -118,6 +118,8 @@ class Loader {
     std::optional<std::int64_t> ready_batches() const {
         return workers_.empty() ? std::nullopt : std::optional(ring_->ready_at_pop());
     }
+    // True while the workers have nothing to do: all batches ahead are finished, or there are no workers.
+    bool at_rest() const { return workers_.empty() || ring_->full(); }
     void set_workers(int workers);
     void set_prefetch(int prefetch);
 

@@ -139,6 +139,12 @@ std::int64_t BatchRing::finished() const {
     return std::ranges::find_if_not(open_, &OpenBatch::finished) - open_.begin();
 }
 
+bool BatchRing::full() const {
+    const std::lock_guard lock(mutex_);
+    const auto batches = static_cast<std::int64_t>(open_.size());
+    return (batches >= depth_ || first_open_ + batches >= end_) && std::ranges::all_of(open_, &OpenBatch::finished);
+}
+
 void BatchRing::give_back(std::unique_ptr<Batch> batch) {
     const std::lock_guard lock(mutex_);
     if (static_cast<std::int64_t>(free_.size()) <= depth_) {

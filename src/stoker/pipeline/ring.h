@@ -55,6 +55,8 @@ class BatchRing : public std::enable_shared_from_this<BatchRing> {
     bool ready() const;
     // Finished batches that the consumer can take without waiting.
     std::int64_t finished() const;
+    // True if as many batches as fit, or all that are left, are finished: there is nothing to do until one is taken.
+    bool full() const;
 
     // Wakes all threads; take and pop return nothing from then on.
     void stop();

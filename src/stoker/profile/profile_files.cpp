@@ -26,7 +26,7 @@
 
 namespace stoker {
 
-void prepare_profile_folder(const std::filesystem::path& folder) {
+std::vector<std::filesystem::path> prepare_profile_folder(const std::filesystem::path& folder) {
     std::error_code error;
     std::filesystem::create_directories(folder / kTraceFolder, error);
     if (error) {
@@ -34,11 +34,19 @@ void prepare_profile_folder(const std::filesystem::path& folder) {
                        .expected = "a folder that can be made",
                        .got = errno_text(error.value())});
     }
-    std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(folder / kTraceFolder, none)) {
+    std::vector<std::filesystem::path> earlier;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / kTraceFolder, error)) {
         if (entry.path().filename().string().ends_with(".pt.trace.json.gz")) {
-            std::filesystem::remove(entry.path(), none);
+            earlier.push_back(entry.path());
         }
+    }
+    return earlier;
+}
+
+void remove_traces(const std::vector<std::filesystem::path>& traces) {
+    for (const std::filesystem::path& trace : traces) {
+        std::error_code none;  // another process may have removed it
+        std::filesystem::remove(trace, none);
     }
 }
 

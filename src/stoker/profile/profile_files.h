@@ -19,8 +19,11 @@ struct ProfileFile {
 // The traces lie in `folder`/trace, because HolisticTraceAnalysis takes every JSON file of a folder for a trace.
 inline constexpr const char* kTraceFolder = "trace";
 
-// Makes `folder`, and removes the traces of earlier profiles from it.
-void prepare_profile_folder(const std::filesystem::path& folder);
+// Makes `folder` and returns the traces of earlier profiles in it, for remove_traces once there is a new one. Throws
+// IoError.
+std::vector<std::filesystem::path> prepare_profile_folder(const std::filesystem::path& folder);
+// Removes those that are still there: each process of a run does.
+void remove_traces(const std::vector<std::filesystem::path>& traces);
 
 // The trace of this rank. The folder must be prepared. Throws IoError.
 ProfileFile write_trace(const std::filesystem::path& folder, const Profile& profile, const DeviceFacts& device);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <unordered_set>
 #include <utility>
 
 namespace stoker {
@@ -23,7 +24,34 @@ std::int64_t steady_ns() {
         .count();
 }
 
+// The ids of events of the host, by which device events name what they belong to.
+struct HostIds {
+    std::unordered_set<std::uint64_t> ops;
+    std::unordered_set<std::uint64_t> launches;
+
+    void add(const ProfileEvent& event) { (event.kind == ProfiledKind::runtime ? launches : ops).insert(event.id); }
+    bool own(const ProfileEvent& event) const {
+        const bool range = event.kind == ProfiledKind::gpu_range;  // it has the id of the host's range
+        return ops.contains(event.op) || (range ? ops : launches).contains(event.id);
+    }
+};
+
 }  // namespace
+
+void drop_events_since(std::int64_t began_ns, Profile& profile) {
+    HostIds earlier;
+    HostIds dropped;
+    for (const ProfileEvent& event : profile.events) {
+        if (!on_device(event.kind) && event.id != 0) {
+            (event.start_ns < began_ns ? earlier : dropped).add(event);
+        }
+    }
+    std::erase_if(profile.events, [&](const ProfileEvent& event) {
+        const bool late = event.start_ns >= began_ns;
+        return on_device(event.kind) ? dropped.own(event) || (late && !earlier.own(event)) : late;
+    });
+    std::erase_if(profile.memory, [&](const MemoryEvent& change) { return change.at_ns >= began_ns; });
+}
 
 StepProfiler::StepProfiler(Account& account, Loader& loader, const StepProfilerOptions& options)
     : account_(account), loader_(loader), options_(options), session_(options.kineto) {
@@ -99,8 +127,7 @@ void StepProfiler::drop_unfinished_step() {
         return;
     }
     const std::int64_t began = step->start_ns;
-    std::erase_if(profile_.events, [&](const ProfileEvent& event) { return event.start_ns >= began; });
-    std::erase_if(profile_.memory, [&](const MemoryEvent& change) { return change.at_ns >= began; });
+    drop_events_since(began, profile_);
     profile_.windows.back().end_ns = began;
     if (profile_.windows.back().last_step < profile_.windows.back().first_step) {
         profile_.windows.pop_back();

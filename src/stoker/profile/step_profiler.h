@@ -26,6 +26,10 @@ struct StepProfilerOptions {
     std::int64_t most_ops = kMostRecordedOps;  // the recording ends with the step in which more are recorded
 };
 
+// Removes what the host began at `began_ns` or later, and the device events that belong to it: those of earlier ops may
+// run later than that. A device event whose op and launch were not recorded counts by its own time.
+void drop_events_since(std::int64_t began_ns, Profile& profile);
+
 // All calls come from the training thread.
 class StepProfiler final : private PhaseListener {
   public:

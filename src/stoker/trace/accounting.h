@@ -1,5 +1,5 @@
-// The switch of the account and of the records of intervals, for `stoker bench overhead`, which measures what they
-// cost. Nothing else switches them off.
+// The switch of the account, of the workers' clocks and of the records of intervals, for `stoker bench overhead`, which
+// measures what they cost. Nothing else switches them off.
 #pragma once
 
 #include <atomic>

@@ -98,6 +98,7 @@ struct IntervalEntry {
     StepRecord host = {};                    // sum over the steps
     std::optional<StageTimes> workers = {};  // sum over the loader's workers
     std::vector<SyncEntry> syncs = {};
+    std::optional<double> after_us = {};  // of `syncs`, waits that no step holds: after the last one of an epoch
     // This process.
     std::optional<double> user_seconds = {};  // CPU time
     std::optional<double> system_seconds = {};

@@ -159,6 +159,21 @@ struct Reader {
     }
 };
 
+// A damaged file may have any number, and sums of steps and samples must fit.
+constexpr std::int64_t kMostCount = std::int64_t{1} << 40;
+
+void read_count(const Reader& read, const char* key, std::int64_t& count) {
+    read(key, count);
+    count = std::clamp<std::int64_t>(count, 0, kMostCount);
+}
+
+void read_count(const Reader& read, const char* key, std::optional<std::int64_t>& count) {
+    read(key, count);
+    if (count) {
+        count = std::clamp<std::int64_t>(*count, 0, kMostCount);
+    }
+}
+
 template <typename Facts>
 Json facts_json(const Facts& facts) {
     Json json = Json::object();
@@ -188,7 +203,7 @@ std::optional<StageTimes> stages_from(const Json& line) {
     }
     const Json& json = part(line, "workers_us");
     StageTimes stages;
-    Reader{json}("samples", stages.samples);
+    read_count(Reader{json}, "samples", stages.samples);
     double cpu = 0;
     Reader{json}("cpu", cpu);
     stages.cpu = nanoseconds(cpu);
@@ -215,9 +230,9 @@ void add_facts(const Json& line, RankRecords& rank) {
 void add_step(const Json& line, RankRecords& rank) {
     StepEntry step;
     const Reader read{line};
-    read("step", step.step);
-    read("epoch", step.epoch);
-    read("samples", step.samples);
+    read_count(read, "step", step.step);
+    read_count(read, "epoch", step.epoch);
+    read_count(read, "samples", step.samples);
     read("ready", step.ready);
     read("copy_bytes", step.copy_bytes);
     step.host.times = phases_from(part(line, "us"));
@@ -230,11 +245,12 @@ void add_step(const Json& line, RankRecords& rank) {
 void add_interval(const Json& line, RankRecords& rank) {
     IntervalEntry interval;
     const Reader read{line};
-    read("first_step", interval.first_step);
-    read("last_step", interval.last_step);
+    read_count(read, "first_step", interval.first_step);
+    read_count(read, "last_step", interval.last_step);
     read("seconds", interval.seconds);
     interval.host.times = phases_from(part(line, "us"));
     interval.workers = stages_from(line);
+    read("after_us", interval.after_us);
     counter_fields(interval, read);
     if (line.contains("syncs") && line["syncs"].is_array()) {
         for (const Json& entry : line["syncs"]) {
@@ -242,7 +258,7 @@ void add_interval(const Json& line, RankRecords& rank) {
             if (entry.is_object()) {
                 const Reader sync_reader{entry};
                 sync_reader("place", sync.place);
-                sync_reader("count", sync.count);
+                read_count(sync_reader, "count", sync.count);
                 sync_reader("us", sync.us);
                 interval.syncs.push_back(sync);
             }
@@ -254,8 +270,8 @@ void add_interval(const Json& line, RankRecords& rank) {
 void add_evaluation(const Json& line, RankRecords& rank) {
     EvaluationEntry evaluation;
     const Reader read{line};
-    read("step", evaluation.step);
-    read("samples", evaluation.samples);
+    read_count(read, "step", evaluation.step);
+    read_count(read, "samples", evaluation.samples);
     evaluation.host.times = phases_from(part(line, "us"));
     evaluation.workers = stages_from(line);
     rank.evaluations.push_back(evaluation);
@@ -314,7 +330,9 @@ std::string to_json_line(const IntervalEntry& interval, int rank) {
             json["syncs"].push_back({{"place", sync.place}, {"count", sync.count}, {"us", sync.us}});
         }
     }
-    counter_fields(interval, Writer{json});
+    const Writer write{json};
+    write("after_us", interval.after_us);
+    counter_fields(interval, write);
     return line_of(json);
 }
 

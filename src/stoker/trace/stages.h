@@ -66,8 +66,8 @@ struct StageTimes {
 // `on`.
 class StageClock {
   public:
-    explicit StageClock(StageTimes& times, bool on = true) : times_(times), on_(on) {
-        if (on) {
+    explicit StageClock(StageTimes& times, bool on = true) : times_(times), on_(on && accounting()) {
+        if (on_) {
             since_ = std::chrono::steady_clock::now();
         }
     }

@@ -423,12 +423,12 @@ void TrainLoop::save(bool last) {
 }
 
 std::string TrainLoop::save_after_failure() {
-    if (!recorder_.recording()) {
-        return "";
-    }
     try {
         if (plan_.group->alone()) {  // several ranks would have to merge their losses
             record_losses(/*last=*/true);
+        }
+        if (!recorder_.recording()) {
+            return "";
         }
         if (unsavable_ == nullptr && !pending_.empty()) {
             unsavable_ = "the losses of its last steps are not summed over the processes";

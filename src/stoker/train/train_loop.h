@@ -49,8 +49,8 @@ class TrainLoop {
     // not finite, where train.stop_at_nan says so, and DataError where the ranks together exceed the bad-sample budget.
     // `last`: also ends the interval that is open.
     void record_losses(bool last);
-    // For a run that fails: records the losses, and saves the state after the last whole step if it is not saved yet.
-    // Returns why it could not, or an empty text. Does not throw, and does not wait for other ranks.
+    // For a run that fails: records the losses, and in a run folder saves the state after the last whole step if it is
+    // not saved yet. Returns why it could not, or an empty text. Does not throw, and does not wait for other ranks.
     std::string save_after_failure();
     // Records what the host, device, data and settings of every rank are. All ranks must call it.
     void record_facts();

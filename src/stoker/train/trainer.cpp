@@ -149,7 +149,7 @@ void Trainer::fail(const std::string& reason, bool trained, const FitOptions& op
     } catch (const IoError&) {
     }
     const bool recorded = trained && recorder_.recording();
-    const std::string no_checkpoint = recorded ? loop_.save_after_failure() : "";
+    const std::string no_checkpoint = recorded || (trained && options.on_record) ? loop_.save_after_failure() : "";
     recorder_.fail(reason, trained);
     if (recorded && options.on_failure) {
         options.on_failure({.step = loop_.steps(), .no_checkpoint = no_checkpoint});

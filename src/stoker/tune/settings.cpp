@@ -36,4 +36,15 @@ std::vector<Setting> settings_to_try(const Costs& costs, bool on_device) {
     return settings;
 }
 
+std::int64_t samples_of_pass(const Costs& costs, std::int64_t batch_size) {
+    constexpr double kSeconds = 2;
+    constexpr double kLongSeconds = 15;
+    constexpr std::int64_t kBatches = 50;
+    constexpr std::int64_t kLeastBatches = 8;
+    const int cores = static_cast<int>(costs.cores);
+    const double rate = predict_rate(costs, {.workers = cores, .threads = cores});
+    const auto in = [rate](double seconds) { return static_cast<std::int64_t>(seconds * rate); };
+    return std::max({in(kSeconds), std::min(in(kLongSeconds), kBatches * batch_size), kLeastBatches * batch_size});
+}
+
 }  // namespace stoker

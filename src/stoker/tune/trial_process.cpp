@@ -170,10 +170,14 @@ std::string TrialProcess::read_line(double limit_seconds) {
         if (received < 0 && errno == EINTR) {
             continue;
         }
-        if (received <= 0 || unread_.size() > kMostBytes) {
+        if (received <= 0) {
             fail_ended();
         }
         unread_.append(block, static_cast<std::size_t>(received));
+        if (unread_.size() > kMostBytes) {
+            end();
+            throw TrialFailed(fmt::format("its answer has more than {} KiB", kMostBytes / 1024));
+        }
     }
 }
 

@@ -24,19 +24,6 @@ constexpr double kBaselineSeconds = 1.5;
 constexpr double kCacheShare = 0.5;  // of the free memory that a cache may take
 constexpr double kPackShare = 0.25;  // of the time left that packing a part of the data may take
 
-// A cached trial trains on a part of the data, again and again. A pass takes two seconds, or longer where batches are
-// slow, so that the end of an epoch and its reading of losses do not count much.
-std::int64_t samples_of_pass(const Costs& costs, std::int64_t batch_size) {
-    constexpr double kSeconds = 2;
-    constexpr double kLongSeconds = 15;
-    constexpr std::int64_t kBatches = 50;
-    constexpr std::int64_t kLeastBatches = 8;
-    const int cores = static_cast<int>(costs.cores);
-    const double rate = predict_rate(costs, {.workers = cores, .threads = cores});
-    const auto in = [rate](double seconds) { return static_cast<std::int64_t>(seconds * rate); };
-    return std::max({in(kSeconds), std::min(in(kLongSeconds), kBatches * batch_size), kLeastBatches * batch_size});
-}
-
 class Tuner {
   public:
     Tuner(const Recipe& recipe, const std::vector<std::string>& sets, const TuneOptions& options, const OpenTrial& open)
@@ -60,6 +47,7 @@ class Tuner {
         } catch (const TrialStopped&) {
             result_.interrupted = true;
         }
+        remove_untried_samples();
         result_.seconds = seconds();
         return std::move(result_);
     }
@@ -120,9 +108,17 @@ class Tuner {
         note(fmt::format("{:.1f} images/s; measuring step and loader one by one", result_.baseline));
         costs_ = probe(open_, original_, Part::both, {.seconds = slice_seconds_, .samples = samples_}).costs;
         if (static_cast<double>(facts_.data_bytes) > facts_.memory_left) {
-            costs_.fetch = probe_fetch(open_, original_, slice_seconds_);
+            costs_.fetch = storage_rates();
         }
         add_overhead(costs_);
+    }
+
+    // What storage delivers of the data as they are. Measured once, where it matters.
+    const std::vector<FetchRate>& storage_rates() {
+        if (storage_rates_.empty()) {
+            storage_rates_ = probe_fetch(open_, original_, slice_seconds_);
+        }
+        return storage_rates_;
     }
 
     // What the training thread does for an image beside waiting and the step: records and bookkeeping. A GPU works on
@@ -297,14 +293,6 @@ class Tuner {
         }
     }
 
-    static bool has_cache(const std::vector<RecipeChange>& change) {
-        return std::ranges::any_of(change, [](const RecipeChange& each) { return each.key == "data.cache"; });
-    }
-
-    static std::string name_of(const Variant& variant) {
-        return variant.pack_codec.empty() ? text_of(variant.change) : "packing with --codec " + variant.pack_codec;
-    }
-
     std::optional<PackedPart> pack(Variant& variant) const {
         std::optional<PackedPart> packed = options_.pack_sample(
             {.codec = variant.pack_codec, .samples = sample_count(), .seconds = kPackShare * seconds_left()});
@@ -316,21 +304,24 @@ class Tuner {
     }
 
     // Of all the data, packed as this part: from memory if they fit, and otherwise by the bytes of a sample.
-    std::vector<FetchRate> fetch_of(const PackedPart& packed) const {
+    std::vector<FetchRate> fetch_of(const PackedPart& packed) {
         const auto samples = static_cast<double>(facts_.samples);
         if (packed.bytes_per_sample * samples <= facts_.memory_left) {
             return {};
         }
-        std::vector<FetchRate> rates = costs_.fetch;
+        std::vector<FetchRate> rates = storage_rates();
         for (FetchRate& rate : rates) {
             rate.rate *= static_cast<double>(facts_.data_bytes) / samples / packed.bytes_per_sample;
         }
         return rates;
     }
 
-    static void remove_sample(const Variant& variant) {
-        if (std::error_code ignored; !variant.sample.empty()) {
-            std::filesystem::remove_all(variant.sample, ignored);
+    // Packed parts whose costs were measured, and promised too little to try them.
+    void remove_untried_samples() const {
+        for (const Variant& variant : variants_) {
+            if (!variant.tried) {
+                remove_sample(variant);
+            }
         }
     }
 
@@ -384,7 +375,8 @@ class Tuner {
             result_.rolled_back.push_back(std::move(tried));
             explored_ += candidate.predicted < kWorthTrying ? 1 : 0;
             if (candidate.variant == nullptr && candidate.predicted >= kWorthTrying) {
-                correction_ *= std::min(pairs.ratio.median / candidate.predicted, 1.0);
+                // No lower than for a setting that changes nothing: that one is slow says nothing of the others.
+                correction_ *= std::min(std::max(pairs.ratio.median, 1.0) / candidate.predicted, 1.0);
             }
         } else if (!tried.pack_codec.empty() && !options_.keep_packed) {
             note_measured(pairs.ratio, "suggested");
@@ -473,14 +465,15 @@ class Tuner {
     double slice_seconds_ = 1;
     Setting setting_;
     Costs costs_;
+    std::vector<FetchRate> storage_rates_;
     std::vector<Variant> variants_;
     std::vector<RecipeChange> kept_;
     std::vector<Setting> tried_;
     TrialSpec original_;
     std::int64_t samples_ = 0;  // of each trial; 0: all
     int explored_ = 0;
-    // Of the factors that are predicted for workers and threads: what those that brought nothing had less than
-    // predicted.
+    // Of the factors that are predicted for workers and threads: what is left of them after those that brought less
+    // than predicted.
     double correction_ = 1;
 };
 

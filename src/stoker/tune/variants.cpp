@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <system_error>
 
 #include "stoker/base/error.h"
 #include "stoker/recipe/values.h"
@@ -39,8 +40,9 @@ void add_loader_variants(std::vector<Variant>& variants, const Recipe& recipe, c
     if (images && recipe.data.decode == "exact" && allowed.decode && resizes(recipe.data.train_ops)) {
         variants.push_back({.change = {{"data.decode", "\"fast\""}}});
     }
+    const bool further_fields = !recipe.data.fields.more.empty();  // packing keeps image and label alone
     for (const char* codec : {"dct", "raw"}) {
-        if (recipe.data.mix.empty() && !drawn && !remote && images && codec != facts.codec) {
+        if (recipe.data.mix.empty() && !drawn && !remote && images && !further_fields && codec != facts.codec) {
             variants.push_back({.change = {}, .pack_codec = codec});
         }
     }
@@ -128,6 +130,20 @@ Costs without_part(Costs costs, Part part) {
         }
     }
     return costs;
+}
+
+bool has_cache(const std::vector<RecipeChange>& change) {
+    return std::ranges::any_of(change, [](const RecipeChange& each) { return each.key == "data.cache"; });
+}
+
+void remove_sample(const Variant& variant) {
+    if (std::error_code ignored; !variant.sample.empty()) {
+        std::filesystem::remove_all(variant.sample, ignored);
+    }
+}
+
+std::string name_of(const Variant& variant) {
+    return variant.pack_codec.empty() ? text_of(variant.change) : "packing with --codec " + variant.pack_codec;
 }
 
 std::vector<std::string> sets_of(const std::vector<RecipeChange>& change) {

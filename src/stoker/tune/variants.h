@@ -50,6 +50,12 @@ Costs with_variant(Costs costs, const Variant& variant);
 // The costs if the changed part took no time: no variant can do better.
 Costs without_part(Costs costs, Part part);
 
+bool has_cache(const std::vector<RecipeChange>& change);
+// Removes the packed part of the data that the variant was measured with, if there is one.
+void remove_sample(const Variant& variant);
+
+// "data.cache = \"ram\"", or "packing with --codec dct".
+std::string name_of(const Variant& variant);
 // "data.workers=4", for TrialSpec.
 std::vector<std::string> sets_of(const std::vector<RecipeChange>& change);
 // "data.workers = 4, data.cache = \"ram\""

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "diagnose/rules/support.h"
+#include "stoker/diagnose/rules/run_summary.h"
 
 namespace stoker {
 namespace {
@@ -136,6 +137,32 @@ TEST(InputRules, AColdFirstEpochIsMentioned) {
     EXPECT_EQ(found->severity, Severity::info);
 }
 
+TEST(InputRules, PackingIsNotAdvisedWhereItWouldLoseFields) {
+    RankRecords cold = MadeUpRun{.share = kWaiting, .workers = 2}.rank();
+    for (StepEntry& step : cold.steps) {
+        step.epoch = step.step <= 500 ? 1 : 2;
+        step.host.times[static_cast<std::size_t>(Phase::wait)] /= step.epoch == 2 ? 10 : 1;
+    }
+    const RankRecords decoding =
+        MadeUpRun{.share = kWaiting, .stages = kDecoding, .process_cores = 2, .busy_share = 1}.rank();
+    const RankRecords reading = MadeUpRun{.share = kWaiting,
+                                          .stages = {{Stage::read, 0.9}, {Stage::pixels, 0.1}},
+                                          .worker_cpu = 0.1,
+                                          .process_cores = 0.6,
+                                          .busy_share = 0.3}
+                                    .rank();
+    for (const auto& [rule, rank] :
+         {std::pair{"cold-cache", cold}, std::pair{"decode-bound", decoding}, std::pair{"storage-bound", reading}}) {
+        for (const char* key : {"data.fields.image", "data.fields.mask.is"}) {
+            const Diagnosis diagnosis = diagnose({.ranks = {rank}, .recipe = {{key, "mask"}}});
+            const auto found = std::ranges::find(diagnosis.findings, rule, &Finding::rule);
+            ASSERT_NE(found, diagnosis.findings.end()) << rule;
+            const bool packs = found->fix.code.find("stoker pack") != std::string::npos;
+            EXPECT_EQ(packs, key == std::string("data.fields.image")) << rule;
+        }
+    }
+}
+
 TEST(InputRules, GainsAreOrdered) {
     for (const int workers : {0, 1, 2}) {
         const MadeUpRun run{.share = kWaiting, .stages = kDecoding, .workers = workers, .process_cores = 1.2};
@@ -158,6 +185,7 @@ RankRecords short_epochs(double read_us) {
         IntervalEntry interval{.first_step = 40 * epoch + 1, .last_step = 40 * (epoch + 1), .seconds = 0.4};
         interval.workers = loader.stage_times(0.4);
         interval.syncs = {{.place = "losses", .count = 1, .us = read_us}};
+        interval.after_us = read_us;
         for (std::int64_t step = interval.first_step; step <= interval.last_step; ++step) {
             rank.steps.push_back({.step = step, .epoch = epoch + 1});
             rank.steps.back().host.times[static_cast<std::size_t>(Phase::wait)] = std::chrono::milliseconds(8);
@@ -175,7 +203,21 @@ TEST(InputRules, AReadAfterTheEpochShowsThatTheGpuWasBusy) {
     killed.facts.train.steps_per_epoch = 1000;
     killed.steps.resize(40);
     killed.intervals.resize(1);
+    killed.intervals.front().after_us.reset();
     EXPECT_THAT(rules_above_info(diagnose_rank(killed)), IsEmpty());
+}
+
+// Steps hold the reads before them; the interval's sum of waits has those, too.
+TEST(InputRules, AReadThatAStepHoldsCountsOnce) {
+    RankRecords rank = short_epochs(2e3);
+    for (IntervalEntry& interval : rank.intervals) {
+        interval.syncs = {{.place = "losses", .count = 2, .us = 42e3}};
+        const auto middle = std::ranges::find(rank.steps, interval.first_step + 20, &StepEntry::step);
+        middle->host.times[static_cast<std::size_t>(Phase::sync)] = std::chrono::milliseconds(40);
+    }
+    const RunSummary run = summarize(rank);
+    // Of 40 steps of 10 ms, and 42 ms.
+    EXPECT_NEAR(run.of(Phase::sync), 42.0 / 442, 1e-3);
 }
 
 TEST(InputRules, ARunOfTwoIntervalsIsJudgedByItsWorkers) {

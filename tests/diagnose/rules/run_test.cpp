@@ -1,6 +1,8 @@
 // What a run does besides its steps, and steps that are too small or uneven.
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "diagnose/rules/support.h"
 
 namespace stoker {
@@ -23,6 +25,13 @@ TEST(RunRules, EvaluationTooOften) {
     EXPECT_EQ(diagnosis.findings.front().fix.recipe.front(), (RecipeChange{"train.evaluate_every", "5"}));
     EXPECT_NEAR(diagnosis.findings.front().gain.high, 1 / 0.6, 0.01) << "one evaluation of five stays";
     EXPECT_EQ(diagnose_rank(with_evaluations(2, 5)).verdict.rule, "healthy");
+}
+
+TEST(RunRules, ADamagedNumberOfEpochsDoesNoHarm) {
+    RankRecords rank = with_evaluations(10, 5);
+    rank.facts.train.epochs_per_evaluation = std::numeric_limits<int>::max();
+    const RecipeChange change = diagnose_rank(rank).findings.front().fix.recipe.front();
+    EXPECT_EQ(change, (RecipeChange{"train.evaluate_every", "10737418235"}));
 }
 
 TEST(RunRules, CheckpointsTooOften) {

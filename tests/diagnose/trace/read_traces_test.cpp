@@ -13,8 +13,10 @@
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
 #include "stoker/diagnose/diagnose.h"
+#include "stoker/diagnose/rules/run_summary.h"
 #include "stoker/diagnose/trace/device_profile.h"
 #include "stoker/diagnose/trace/gpu_breakdown.h"
+#include "stoker/diagnose/trace/merge_parts.h"
 #include "stoker/diagnose/trace/trace_file.h"
 #include "support/temp_dir.h"
 
@@ -284,6 +286,26 @@ TEST(ReadTraces, TheFilesOfOneProcessAreOneRank) {
             EXPECT_NE(finding.rule, "straggler");
         }
     }
+}
+
+// A tenth of the steps is left out, and not the whole first part.
+TEST(ReadTraces, AllPartsOfAProcessCount) {
+    std::vector<RankRecords> parts(3);
+    for (std::int64_t part = 0; part < 3; ++part) {
+        RankRecords& rank = parts[static_cast<std::size_t>(part)];
+        rank.intervals = {{.first_step = 10 * part + 1, .last_step = 10 * part + 10, .device_bytes = 1}};
+        for (std::int64_t step = 1; step <= 10; ++step) {
+            rank.steps.push_back({.step = 10 * part + step});
+        }
+    }
+    EXPECT_EQ(summarize(merged_parts(std::move(parts))).steps, 27);
+}
+
+TEST(ReadTraces, StepNumbersOfADamagedTraceHaveALimit) {
+    const RankRecords rank = records_of(
+        {event("user_annotation", "ProfilerStep#9223372036854775807", 0, 100), event("cpu_op", "aten::mm", 10, 20)});
+    ASSERT_EQ(rank.steps.size(), 1u);
+    EXPECT_LE(rank.steps[0].step, std::int64_t{1} << 40);
 }
 
 TEST(ReadTraces, PartsWithTheSameStepsAreNumberedOn) {

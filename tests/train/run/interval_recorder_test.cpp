@@ -45,6 +45,30 @@ TEST(IntervalRecorder, SumsTheWaitsOfAnInterval) {
     EXPECT_FALSE(recorder.add({}, 0ms, /*last=*/true)) << "no step since";
 }
 
+// A read of losses is in the record of the step after it, or after the last step of an epoch in none.
+TEST(IntervalRecorder, TellsTheWaitsThatNoStepHolds) {
+    const TrainPlan plan = plan_training(testing::small_recipe(1), testing::small_data(), nullptr, /*resumes=*/false,
+                                         std::make_shared<Group>());
+    const std::int64_t epoch = plan.train_loader->batches_per_epoch();
+    ASSERT_GT(epoch, 1);
+    IntervalRecorder recorder(*plan.train_loader, [] { return std::nullopt; });
+    recorder.begin();
+    const StepResult before = step_of(epoch - 1, 100ms);
+    const StepResult end = step_of(epoch, 100ms);
+    const StepResult next = step_of(epoch + 1, 100ms);
+    EXPECT_FALSE(recorder.add({&before, 1}, 1ms, /*last=*/false));
+    EXPECT_FALSE(recorder.add({&end, 1}, 2ms, /*last=*/false));
+    EXPECT_FALSE(recorder.add({}, 0ms, /*last=*/false));
+    recorder.begin();
+    const auto interval = recorder.add({&next, 1}, 4ms, /*last=*/false);
+    ASSERT_TRUE(interval);
+    EXPECT_EQ(interval->syncs.at(0).us, 7000);
+    EXPECT_EQ(interval->after_us, 2000);
+    EXPECT_FALSE(recorder.add({&next, 1}, 1ms, /*last=*/false));
+    const StepResult stopped = step_of(epoch + 2, 1ms);
+    EXPECT_EQ(recorder.add({&stopped, 1}, 8ms, /*last=*/true)->after_us, 8000);
+}
+
 TEST(IntervalRecorder, ShortEpochsShareAnInterval) {
     const TrainPlan plan = plan_training(testing::small_recipe(1), testing::small_data(), nullptr, /*resumes=*/false,
                                          std::make_shared<Group>());

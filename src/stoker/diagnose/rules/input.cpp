@@ -154,6 +154,19 @@ std::string data_path(const RankRecords& rank) {
     return rank.facts.data.path.empty() ? "DATA" : quoted_for_shell(rank.facts.data.path);
 }
 
+// True if the samples have further fields, [data.fields.NAME], which `stoker pack` does not keep.
+bool has_further_fields(const JudgedRun& records) {
+    constexpr std::string_view kFields = "data.fields.";
+    return std::ranges::any_of(records.recipe, [&](const auto& key) {
+        return key.first.starts_with(kFields) && key.first.find('.', kFields.size()) != std::string::npos;
+    });
+}
+
+// Empty where packing would lose fields.
+std::string pack_command(const JudgedRun& records, const RankRecords& rank, std::string_view options = "") {
+    return has_further_fields(records) ? "" : fmt::format("stoker pack {} packed.stk{}", data_path(rank), options);
+}
+
 // What holds all stored samples, those of the validation too: the loaders share the cache by their numbers. 0: unknown.
 double cache_bytes(const RankRecords& rank) {
     constexpr double kMargin = 1.05;  // sample_bytes is the mean of a few
@@ -248,15 +261,17 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
                              "Reading takes {:.0f} % of the workers' time while cores are idle: the storage is "
                              "too slow. {}",
                              100 * read,
-                             fits ? "The data fit in memory: cache them there."
-                                  : "Pack the data into one file, or copy them to a faster disk.");
+                             fits                          ? "The data fit in memory: cache them there."
+                             : has_further_fields(records) ? "Copy the data to a faster disk."
+                                                           : "Pack the data into one file, or copy them to a faster "
+                                                             "disk.");
                          if (fits) {
                              finding.fix.recipe = {{"data.cache", "\"ram\""}, {"data.cache_as", "\"encoded\""}};
                              if (bytes > kDefaultCache || has_own_cache_size(records)) {
                                  finding.fix.recipe.push_back({"data.cache_bytes", fmt::format("{:.0f}", bytes)});
                              }
                          }
-                         finding.fix.code = fmt::format("stoker pack {} packed.stk", data_path(rank));
+                         finding.fix.code = pack_command(records, rank);
                          finding.gain = gain_without_wait(run, speedup_of(read));
                          if (fits) {
                              finding.gain = after_first_epoch(finding.gain, epochs_of(records));
@@ -267,7 +282,7 @@ std::vector<Finding> storage_bound(const JudgedRun& records) {
 
 std::vector<Finding> decode_bound(const JudgedRun& records) {
     return for_cause(records, Cause::decode, "decode-bound",
-                     [](const RankRecords& rank, const RunSummary& run, Finding& finding) {
+                     [&records](const RankRecords& rank, const RunSummary& run, Finding& finding) {
                          const bool jpeg = rank.facts.data.codec == "jpeg";
                          const double entropy = share_of(run, run.worker_seconds(Stage::entropy));
                          finding.evidence.push_back({"decode_share_of_workers", decode_share(run)});
@@ -277,10 +292,11 @@ std::vector<Finding> decode_bound(const JudgedRun& records) {
                          finding.text = fmt::format("Decoding {} takes {:.0f} % of the workers' time{}. {}",
                                                     rank.facts.data.codec.empty() ? "images" : rank.facts.data.codec,
                                                     100 * decode_share(run), saturation_text(run),
-                                                    jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
-                                                         : "Pack the data as `raw` pixels, or smaller.");
-                         finding.fix.code =
-                             fmt::format("stoker pack {} packed.stk --codec {}", data_path(rank), jpeg ? "dct" : "raw");
+                                                    has_further_fields(records)
+                                                        ? "Store smaller images, or images that decode faster."
+                                                    : jpeg ? "Pack the data as `dct`, which needs no Huffman decoding."
+                                                           : "Pack the data as `raw` pixels, or smaller.");
+                         finding.fix.code = pack_command(records, rank, jpeg ? " --codec dct" : " --codec raw");
                          const double saved = jpeg ? dct_saved(run) : decode_share(run);
                          finding.gain = gain_without_wait(run, speedup_of(saved), saved * run.worker_busy());
                          finding.confidence = 0.8;
@@ -385,11 +401,10 @@ std::vector<Finding> cold_cache(const JudgedRun& records) {
         }
         Finding finding = finding_of("cold-cache", Severity::info, rank, records.summary(rank));
         finding.first_step = rank.steps.front().step;
-        finding.text =
-            "The first epoch waits much longer for its data than the later ones, which find them in memory. A packed "
-            "data set shortens the first epoch.";
+        finding.text = "The first epoch waits much longer for its data than the later ones, which find them in memory.";
+        finding.fix.code = pack_command(records, rank);
+        finding.text += finding.fix.code.empty() ? "" : " A packed data set shortens the first epoch.";
         finding.evidence = {{"first_epoch_wait_ms", 1e3 * waits->first}, {"later_wait_ms", 1e3 * waits->later}};
-        finding.fix.code = fmt::format("stoker pack {} packed.stk", data_path(rank));
         finding.gain = gain_of_share(waits->first_share, 0.2);
         finding.confidence = 0.6;
         findings.push_back(finding);

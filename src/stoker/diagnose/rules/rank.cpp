@@ -260,7 +260,8 @@ std::span<const Rule> rank_rules() {
         Rule{"communication", "communication that nothing hides takes 10 % of the time, on the rank with the least",
              "a larger `data.batch_size`, larger buckets, bf16 gradients", communication},
         Rule{"straggler",
-             "one rank of a job needs a tenth of a step more for itself than the others, in 60 % of the steps",
+             "one rank of a job needs a tenth of a step more for itself than the others, in 60 % of the steps (on GPUs "
+             "with a profile: on average)",
              "the rank and the phase in which it loses are named", straggler},
     };
     return kRules;

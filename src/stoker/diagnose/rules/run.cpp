@@ -45,7 +45,8 @@ std::vector<Finding> frequent_evaluation(const JudgedRun& records) {
     const double factor = share * (1 - kWanted) / (kWanted * (1 - share));
     // No more than one evaluation is left, because the last epoch is always evaluated.
     const double wanted = std::min(std::ceil(factor - kRounding), count);
-    const int every = static_cast<int>(wanted) * rank.facts.train.epochs_per_evaluation.value_or(1);
+    const std::int64_t every =
+        static_cast<std::int64_t>(wanted) * std::max(rank.facts.train.epochs_per_evaluation.value_or(1), 1);
     const double saved = std::min(share - kWanted, share * (count - 1) / count);
     Finding finding = finding_of("frequent-evaluation", Severity::warn, rank, records.summary(rank));
     finding.text = fmt::format("Evaluations take {:.0f} % of the time. Evaluate every {} epochs, or on fewer samples.",

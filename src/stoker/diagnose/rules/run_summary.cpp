@@ -11,33 +11,45 @@ double seconds_of(std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
 }
 
-// The first step that counts: after the first interval where there are more, and else after a tenth of the steps.
+// The first step that counts: after the first interval of a run where there are more, and else after a tenth of the
+// steps. The intervals of traces are whole parts, and have no account.
 std::int64_t first_steady_step(const RankRecords& rank) {
     constexpr std::size_t kEnoughIntervals = 3;
     constexpr std::size_t kFewSteps = 10;
-    if (rank.intervals.size() >= kEnoughIntervals) {
+    if (rank.intervals.size() >= kEnoughIntervals && rank.intervals.front().host.total().count() > 0) {
         return rank.intervals.front().last_step + 1;
     }
     const std::size_t skipped = std::max<std::size_t>(rank.steps.size() / kFewSteps, rank.steps.size() > 1 ? 1 : 0);
     return rank.steps.empty() ? 0 : rank.steps[skipped].step;
 }
 
-// Seconds of the reads of losses that no step holds: a read counts to the step after it, and none follows at the end of
-// an epoch or of the records. On a GPU the host waits there for all work that it launched ahead.
-double reads_after_steps(const RankRecords& rank, std::int64_t first) {
-    const std::int64_t epoch = rank.facts.train.steps_per_epoch.value_or(1);
-    double us = 0;
-    for (const IntervalEntry& interval : rank.intervals) {
-        const bool ends_epoch = epoch > 0 && interval.last_step % epoch == 0;
-        if (rank.steps.empty() || interval.last_step < first ||
-            (!ends_epoch && interval.last_step < rank.steps.back().step)) {
-            continue;
-        }
-        for (const SyncEntry& sync : interval.syncs) {
-            us += std::max(sync.us, 0.0);
-        }
+// Seconds of the last read of losses in a run that was killed or still trains: the step that would hold it is missing.
+// The reads before it are in the interval's steps.
+double last_read(const RankRecords& rank) {
+    const IntervalEntry& last = rank.intervals.back();
+    if (last.last_step != rank.steps.back().step) {
+        return 0;
     }
-    return us / 1e6;
+    double left = -last.after_us.value_or(0) / 1e6;
+    for (const SyncEntry& sync : last.syncs) {
+        left += sync.us / 1e6;
+    }
+    for (auto step = rank.steps.rbegin(); step != rank.steps.rend() && step->step > last.first_step; ++step) {
+        left -= seconds_of(step->host.times[static_cast<std::size_t>(Phase::sync)]);
+    }
+    return std::max(left, 0.0);
+}
+
+// Seconds of the reads of losses that no step holds. On a GPU the host waits there for all work that it launched ahead.
+double reads_after_steps(const RankRecords& rank, std::int64_t first) {
+    if (rank.steps.empty() || rank.intervals.empty()) {
+        return 0;
+    }
+    double seconds = last_read(rank);
+    for (const IntervalEntry& interval : rank.intervals) {
+        seconds += interval.last_step < first ? 0 : std::max(interval.after_us.value_or(0), 0.0) / 1e6;
+    }
+    return seconds;
 }
 
 void add_steps(const RankRecords& rank, std::int64_t first, RunSummary& out) {

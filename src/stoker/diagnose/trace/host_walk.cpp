@@ -181,8 +181,9 @@ class Walk {
         }
         if (step) {
             out_.steps.push_back(time);
+            constexpr std::int64_t kMost = std::int64_t{1} << 40;  // a damaged trace may have any number
             const auto number = parse_number<std::int64_t>(std::string_view(name).substr(13));
-            out_.step_numbers.push_back(number.value_or(std::ssize(out_.steps)));
+            out_.step_numbers.push_back(std::clamp<std::int64_t>(number.value_or(std::ssize(out_.steps)), 0, kMost));
         } else if (name.starts_with("enumerate(DataLoader)#")) {
             out_.waits.push_back(time);
             out_.single_process_loader =

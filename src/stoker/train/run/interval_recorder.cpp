@@ -51,9 +51,13 @@ std::optional<IntervalEntry> IntervalRecorder::add(std::span<const StepResult> s
         }
     }
     if (!steps.empty()) {
+        const double us = static_cast<double>(sync.count()) / 1000;
         entry_.syncs.resize(1, {.place = "losses"});
         ++entry_.syncs[0].count;
-        entry_.syncs[0].us += static_cast<double>(sync.count()) / 1000;
+        entry_.syncs[0].us += us;
+        if (last || steps.back().step % loader_.batches_per_epoch() == 0) {
+            entry_.after_us = entry_.after_us.value_or(0) + us;
+        }
     }
     const bool is_short = entry_.host.total() < kShortest;
     if (entry_.first_step == 0 || (!last && is_short)) {

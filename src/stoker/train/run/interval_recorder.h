@@ -27,8 +27,9 @@ class IntervalRecorder {
     // An epoch begins: it continues an interval that is open, or begins one. What has happened since the last one
     // belongs to none.
     void begin();
-    // Adds steps and the wait for their losses. Returns the interval and begins the next one if this one is long
-    // enough for its counters, or if `last` and it has a step.
+    // Adds steps and the wait for their losses, which the next step's record holds unless they end an epoch. Returns
+    // the interval and begins the next one if this one is long enough for its counters, or if `last` (no step follows
+    // in this epoch) and it has a step.
     std::optional<IntervalEntry> add(std::span<const StepResult> steps, std::chrono::nanoseconds sync, bool last);
 
   private:
