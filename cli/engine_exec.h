@@ -14,13 +14,14 @@ struct CommandName {
 };
 inline constexpr CommandName kTrain = {"train", "train a model from a recipe"};
 inline constexpr CommandName kEval = {"eval", "evaluate a checkpoint on the validation data"};
-inline constexpr CommandName kPredict = {"predict", "predict the classes of images with a trained model: CSV or JSON"};
+inline constexpr CommandName kPredict = {"predict", "predict classes, values or masks of images with a trained model"};
 inline constexpr CommandName kExport = {"export",
                                         "write a trained model for other programs: safetensors or TorchScript"};
 inline constexpr CommandName kProfile = {"profile", "profile a few training steps: what holds them up, and where"};
 inline constexpr CommandName kStep = {"step", "time one training step of a model; --peer: Python PyTorch too"};
 inline constexpr CommandName kBench = {"bench", "benchmarks: input pipeline, storage, training step, MNIST ladder"};
 inline constexpr CommandName kTune = {"tune", "find a faster recipe: predict, apply, measure, keep or roll back"};
+inline constexpr CommandName kLr = {"lr", "find a learning rate: a range test with a plot and a suggestion"};
 inline constexpr CommandName kTrial = {"trial", "hold a recipe open and measure on request, for tune and bench"};
 inline constexpr CommandName kTechniques = {"techniques", "what each technique gains on a recipe's data and model"};
 inline constexpr CommandName kOverhead = {"overhead", "what the account of a run and the profiler cost"};

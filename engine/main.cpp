@@ -32,10 +32,15 @@ Command add_bench_commands(CLI::App& app) {
 }
 
 constexpr Entry kCommands[] = {
-    {kTrain.name, kTrain.summary, add_train},       {kEval.name, kEval.summary, add_eval},
-    {kPredict.name, kPredict.summary, add_predict}, {kExport.name, kExport.summary, add_export},
-    {kProfile.name, kProfile.summary, add_profile}, {kTune.name, kTune.summary, add_tune},
-    {kTrial.name, kTrial.summary, add_trial},       {kBench.name, kBench.summary, add_bench_commands},
+    {kTrain.name, kTrain.summary, add_train},
+    {kEval.name, kEval.summary, add_eval},
+    {kPredict.name, kPredict.summary, add_predict},
+    {kExport.name, kExport.summary, add_export},
+    {kProfile.name, kProfile.summary, add_profile},
+    {kTune.name, kTune.summary, add_tune},
+    {kLr.name, kLr.summary, add_lr},
+    {kTrial.name, kTrial.summary, add_trial},
+    {kBench.name, kBench.summary, add_bench_commands},
 };
 
 // The folder "torch" of the loaded LibTorch, such as .../site-packages/torch.

@@ -57,7 +57,7 @@ SUB_ARROWS = {
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"]},
     "diagnose": {"report": ["."], "rules": ["."], "trace": ["."]},
     "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": []},
-    "train": {".": ["run", "step"], "run": ["step"], "step": []},
+    "train": {".": ["run", "step", "task"], "run": ["step", "task"], "step": [], "task": []},
     "cli": {"terminal": ["."], "commands": [".", "bench", "terminal"], "bench": [".", "terminal"],
             "top": [".", "terminal"]},
     "engine": {"commands": [".", "tune"], "bench": [".", "tune"], "tune": ["."]},

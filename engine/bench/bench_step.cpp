@@ -57,10 +57,10 @@ class Training {
               *model_, optimizer_, account_, device,
               {.precision = choose_precision(options.precision, device), .compile = compile, .cudnn_benchmark = true}) {
         at::Generator generator = make_generator(1);
-        batch_.image = at::randn({options.batch, 3, options.size, options.size}, generator)
+        batch_.input = at::randn({options.batch, 3, options.size, options.size}, generator)
                            .contiguous(at::MemoryFormat::ChannelsLast)
                            .to(device);
-        batch_.label = at::arange(options.batch, at::kLong).remainder(kClasses).to(device);
+        batch_.target = at::arange(options.batch, at::kLong).remainder(kClasses).to(device);
         run(kWarmUp);
     }
 

@@ -86,4 +86,25 @@ std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem
     return names;
 }
 
+std::vector<std::string> output_names(const Recipe& recipe, const std::filesystem::path& checkpoint,
+                                      const ModelMetadata& metadata) {
+    const TaskKind task = task_named(recipe.task);
+    if (task == TaskKind::classification) {
+        return class_names(recipe, checkpoint);
+    }
+    const auto outputs = static_cast<std::size_t>(outputs_of(metadata));
+    std::vector<std::string> names = read_classes(checkpoint);
+    if (task == TaskKind::regression || names.size() != outputs) {
+        const std::string prefix = task == TaskKind::regression ? target_of(metadata) + "_" : "";
+        names.clear();
+        for (std::size_t i = 0; i < outputs; ++i) {
+            names.push_back(prefix + std::to_string(i));
+        }
+        if (task == TaskKind::regression && outputs == 1) {
+            names = {target_of(metadata)};
+        }
+    }
+    return names;
+}
+
 }  // namespace stoker::cli

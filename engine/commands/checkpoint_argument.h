@@ -8,6 +8,7 @@
 
 #include "stoker/models/model.h"
 #include "stoker/recipe/recipe.h"
+#include "stoker/train/run/model_metadata.h"
 
 namespace stoker::cli {
 
@@ -35,5 +36,10 @@ Trained open_trained(const TrainedOptions& options);
 // One name for each output of the model: the classes stored in the checkpoint, else model.classes numbers, else the
 // classes of the recipe's training data; outputs without a name are numbered.
 std::vector<std::string> class_names(const Recipe& recipe, const std::filesystem::path& checkpoint);
+
+// The names of the columns of predictions: the classes; of several labels a sample their names where the data has as
+// many, else numbers; of values the name of their field, numbered where there are several.
+std::vector<std::string> output_names(const Recipe& recipe, const std::filesystem::path& checkpoint,
+                                      const ModelMetadata& metadata);
 
 }  // namespace stoker::cli

@@ -22,6 +22,8 @@
 namespace stoker::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct Options : TrainedOptions {
     std::string data;
     bool json = false;
@@ -52,6 +54,36 @@ void require_finite(const Evaluation& evaluation, const std::filesystem::path& c
     }
 }
 
+void print_bad_samples(const Evaluation& evaluation) {
+    if (evaluation.bad_samples > 0) {
+        print_stderr("{} replaced by other samples; `stoker inspect --verify` lists them\n",
+                     pluralize(evaluation.bad_samples, "bad sample"));
+    }
+}
+
+// Of another task than classification.
+void print_metrics(const Evaluation& evaluation, const Options& options, const std::filesystem::path& checkpoint,
+                   const std::string& device) {
+    Json metrics = Json::object();
+    std::string text;
+    for (const Metric& metric : evaluation.metrics) {
+        metrics[metric.name] = metric.value;
+        text += metric_text(metric) + ", ";
+    }
+    if (options.json) {
+        print_document({{"run", checkpoint.string()},
+                        {"samples", evaluation.samples},
+                        {"bad_samples", evaluation.bad_samples},
+                        {"val_loss", evaluation.loss},
+                        {"val_metrics", metrics},
+                        {"device", device}});
+        return;
+    }
+    print_stdout("{}: {}loss {} on {}\n", checkpoint.string(), text, number_text(evaluation.loss),
+                 pluralize(evaluation.samples, "sample"));
+    print_bad_samples(evaluation);
+}
+
 int run(const Options& options) {
     auto [recipe, checkpoint] = open_trained(options);
     if (!options.data.empty()) {
@@ -67,13 +99,16 @@ int run(const Options& options) {
         print_advice);
     progress.clear();
     require_finite(evaluation, checkpoint);
+    if (!evaluation.accuracy) {
+        print_metrics(evaluation, options, checkpoint, pick_device(recipe.device).str());
+        return 0;
+    }
     if (options.json) {
-        using Json = nlohmann::ordered_json;
         const Json json = {{"run", checkpoint.string()},
                            {"samples", evaluation.samples},
                            {"bad_samples", evaluation.bad_samples},
                            {"val_loss", evaluation.loss},
-                           {"val_accuracy", evaluation.accuracy},
+                           {"val_accuracy", *evaluation.accuracy},
                            {"val_top5_accuracy", evaluation.top5 ? Json(*evaluation.top5) : Json(nullptr)},
                            {"classes", classes},
                            {"class_accuracy", class_accuracy_json(evaluation)},
@@ -82,14 +117,11 @@ int run(const Options& options) {
         print_document(json);
         return 0;
     }
-    print_stdout("{}: accuracy {:.2f} %{}, loss {} on {}\n", checkpoint.string(), 100 * evaluation.accuracy,
+    print_stdout("{}: accuracy {:.2f} %{}, loss {} on {}\n", checkpoint.string(), 100 * *evaluation.accuracy,
                  evaluation.top5 ? fmt::format(", top 5 {:.2f} %", 100 * *evaluation.top5) : "",
                  number_text(evaluation.loss), pluralize(evaluation.samples, "sample"));
     print_lines(confusion_text(evaluation, classes));
-    if (evaluation.bad_samples > 0) {
-        print_stderr("{} replaced by other samples; `stoker inspect --verify` lists them\n",
-                     pluralize(evaluation.bad_samples, "bad sample"));
-    }
+    print_bad_samples(evaluation);
     return 0;
 }
 

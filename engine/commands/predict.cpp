@@ -1,4 +1,4 @@
-// stoker predict: class probabilities for each image, one row per image, in the order of the data.
+// stoker predict: probabilities or values for each image, one row per image, in the order of the data; or a mask.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "cli/terminal/table.h"
 #include "engine/commands.h"
 #include "engine/commands/checkpoint_argument.h"
+#include "engine/commands/mask_folder.h"
 #include "engine/commands/prediction_file.h"
 #include "stoker/base/error.h"
 #include "stoker/base/pluralize.h"
@@ -77,14 +78,42 @@ std::shared_ptr<const Dataset> open_images(const std::vector<std::string>& data,
     return open_dataset(*found, Split::test, open_options(recipe));
 }
 
-// Writes rows and shows the progress.
+// Where predictions go: rows of a file, or masks in a folder.
+class Sink {
+  public:
+    virtual ~Sink() = default;
+    virtual void write(const Prediction& prediction) = 0;
+    virtual void finish() {}
+};
+
+class RowSink final : public Sink {
+  public:
+    RowSink(const Options& options, std::vector<std::string> columns, TaskKind task)
+        : file_(options.out, std::move(columns), options.top, task) {}
+    void write(const Prediction& prediction) override { file_.write(prediction); }
+    void finish() override { file_.finish(); }
+
+  private:
+    PredictionFile file_;
+};
+
+class MaskSink final : public Sink {
+  public:
+    explicit MaskSink(const Options& options) : folder_(options.out) {}
+    void write(const Prediction& prediction) override { folder_.write(prediction); }
+
+  private:
+    MaskFolder folder_;
+};
+
+// Passes predictions on and shows the progress.
 class PredictionReport {
   public:
-    PredictionReport(PredictionFile& file, std::int64_t size) : file_(file), size_(size) {}
+    PredictionReport(Sink& sink, std::int64_t size) : sink_(sink), size_(size) {}
 
     void add(const std::vector<Prediction>& batch) {
         for (const Prediction& prediction : batch) {
-            file_.write(prediction);
+            sink_.write(prediction);
             if (!prediction.error.empty()) {
                 ++bad_;
                 progress_.clear();
@@ -102,7 +131,7 @@ class PredictionReport {
 
     // Returns the exit status.
     int finish(const std::string& data, const std::string& resize_option) {
-        file_.finish();
+        sink_.finish();
         progress_.clear();
         print_stderr("{}: {}{}\n", data, pluralize(done_, "image"),
                      bad_ > 0 ? fmt::format(", {} of them bad", bad_) : "");
@@ -113,7 +142,7 @@ class PredictionReport {
     }
 
   private:
-    PredictionFile& file_;
+    Sink& sink_;
     std::int64_t size_;
     ProgressBar progress_ = {};
     std::int64_t done_ = 0;
@@ -134,19 +163,40 @@ std::string resize_option(const DataRecipe& recipe, const ModelMetadata& metadat
     return fmt::format("--set 'data.val_ops=[{}]'", ops);
 }
 
+void require_options(const Options& options, TaskKind task) {
+    if (task != TaskKind::classification && options.top > 0) {
+        throw BadSetting({.where = "--top", .expected = "nothing, except for classification", .got = "K"});
+    }
+    if (task != TaskKind::segmentation) {
+        PredictionFile::check(options.out);
+    } else if (options.out.empty()) {
+        throw BadSetting({.where = "-o", .expected = "a folder for the masks", .got = "none"});
+    }
+}
+
+std::unique_ptr<Sink> open_sink(const Options& options, TaskKind task, std::vector<std::string> columns) {
+    if (task == TaskKind::segmentation) {
+        return std::make_unique<MaskSink>(options);
+    }
+    return std::make_unique<RowSink>(options, std::move(columns), task);
+}
+
 int run(const Options& options) {
     require_outside_data(options.out, options.data);
-    PredictionFile::check(options.out);
+    const TaskKind kind = task_named(open_recipe(options).task);
+    require_options(options, kind);
+    require_predictable({.kind = kind});
     auto [recipe, checkpoint] = open_trained(options);
     recipe.data.cache = "none";  // each image is read once
-    const std::vector<std::string> classes = class_names(recipe, checkpoint);
+    recipe.data.fields.more.clear();  // the data need not have the target
+    const ModelFile weights = read_model(checkpoint);
+    const std::vector<std::string> columns = output_names(recipe, checkpoint, weights.metadata);
     const auto dataset = open_images(options.data, recipe.data);
     if (has_splits(options.data.front())) {
         print_stderr("{}: predicting on the test split\n", shown_url(options.data.front()));
     }
     print_advice(*dataset);
     const at::Device device = prepare_device(recipe);
-    const ModelFile weights = read_model(checkpoint);
     std::unique_ptr<Loader> loader;
     std::vector<Prediction> bad;
     try {
@@ -155,13 +205,16 @@ int run(const Options& options) {
         std::ranges::transform(error.samples(), std::back_inserter(bad), prediction_of);
     }
     std::unique_ptr<Model> model;
+    Task task;
     if (loader != nullptr) {
-        model = make_trained_model(recipe, weights, loader->image_shape(), std::ssize(classes), device);
+        task = trained_task(recipe, weights.metadata, loader->image_shape(), std::ssize(columns));
+        model = make_trained_model(recipe, weights, task, device);
     }
-    PredictionFile file(options.out, classes, options.top);
-    PredictionReport report(file, dataset->size());
+    const std::unique_ptr<Sink> sink = open_sink(options, kind, columns);
+    PredictionReport report(*sink, dataset->size());
     if (model != nullptr) {
-        predict(*model, *loader, device, [&](const std::vector<Prediction>& batch) { report.add(batch); });
+        predict(
+            *model, *loader, device, [&](const std::vector<Prediction>& batch) { report.add(batch); }, task);
     } else {
         report.add(bad);
     }
@@ -178,7 +231,9 @@ Command add_predict(CLI::App& app) {
            "images, folders of images and patterns such as 'scans/*.png'; or one data set of another format: the "
            "test split, if it has one")
         ->required();
-    app.add_option("-o,--out", options->out, "OUT.csv or OUT.json (default: CSV on stdout)")->type_name("OUT");
+    app.add_option("-o,--out", options->out,
+                   "OUT.csv or OUT.json (default: CSV on stdout); for segmentation a folder for the masks")
+        ->type_name("OUT");
     app.add_option("--top", options->top,
                    "only the K most probable classes (default: the probabilities of all classes)")
         ->type_name("K")
@@ -186,6 +241,7 @@ Command add_predict(CLI::App& app) {
     example(app,
             "  stoker predict runs/digits scans -o scans.csv\n"
             "  stoker predict runs/digits scan.png 'more/*.png' --top 3\n"
+            "  stoker predict runs/streets/best photos -o masks\n"
             "An image that cannot be read gets a row with the reason, and a line on stderr. If no image can be read,\n"
             "the exit status is 1.");
     return [options] { return run(*options); };

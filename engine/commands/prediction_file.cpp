@@ -77,11 +77,13 @@ void PredictionFile::check(const std::string& path) {
     require_openable_file(temporary_of(resolve(path)));
 }
 
-PredictionFile::PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top)
+PredictionFile::PredictionFile(const std::string& path, std::vector<std::string> columns, std::int64_t top,
+                               TaskKind task)
     : path_(resolve(path)),
       written_(temporary_of(path_)),
-      classes_(std::move(classes)),
-      top_(std::min(static_cast<std::size_t>(top), classes_.size())),
+      columns_(std::move(columns)),
+      top_(std::min(static_cast<std::size_t>(top), columns_.size())),
+      task_(task),
       json_(path.ends_with(".json")),
       file_(stdout) {
     check(path);
@@ -105,9 +107,9 @@ PredictionFile::~PredictionFile() {
 }
 
 std::string PredictionFile::csv_header() const {
-    std::string header = "key,class,probability";
+    std::string header = ranked() ? "key,class,probability" : "key";
     if (top_ == 0) {
-        for (const std::string& name : classes_) {
+        for (const std::string& name : columns_) {
             header += "," + cell(name);
         }
     }
@@ -118,13 +120,13 @@ std::string PredictionFile::csv_header() const {
 }
 
 std::vector<std::size_t> PredictionFile::most_probable(const Prediction& prediction) const {
-    std::vector<std::size_t> order(prediction.probabilities.size());
+    std::vector<std::size_t> order(prediction.values.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const std::size_t count = std::max<std::size_t>(top_, 1);
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
                       [&](std::size_t a, std::size_t b) {
-                          const float pa = prediction.probabilities[a];
-                          const float pb = prediction.probabilities[b];
+                          const float pa = prediction.values[a];
+                          const float pb = prediction.values[b];
                           return pa != pb ? pa > pb : a < b;
                       });
     order.resize(count);
@@ -134,18 +136,37 @@ std::vector<std::size_t> PredictionFile::most_probable(const Prediction& predict
 std::string PredictionFile::csv_row(const Prediction& prediction) const {
     std::string row = cell(prediction.key);
     if (!prediction.error.empty()) {
-        const std::size_t columns = top_ == 0 ? 2 + classes_.size() : 2 * top_;
+        const std::size_t columns = top_ == 0 ? (ranked() ? 2 : 0) + columns_.size() : 2 * top_;
         return row + std::string(columns, ',') + "," + cell(prediction.error) + "\n";
     }
-    for (const std::size_t i : most_probable(prediction)) {
-        row += fmt::format(",{},{}", cell(classes_[i]), number(prediction.probabilities[i]));
+    if (ranked()) {
+        for (const std::size_t i : most_probable(prediction)) {
+            row += fmt::format(",{},{}", cell(columns_[i]), number(prediction.values[i]));
+        }
     }
     if (top_ == 0) {
-        for (const float probability : prediction.probabilities) {
-            row += "," + number(probability);
+        for (const float value : prediction.values) {
+            row += "," + number(value);
         }
     }
     return row + ",\n";
+}
+
+void PredictionFile::add_values(const Prediction& prediction, nlohmann::ordered_json& row) const {
+    if (ranked()) {
+        const std::size_t best = most_probable(prediction).front();
+        row["class"] = columns_[best];
+        row["probability"] = prediction.values[best];
+    }
+    auto& all = row[top_ > 0 ? "top" : task_ == TaskKind::regression ? "values" : "probabilities"];
+    for (std::size_t i = 0; top_ == 0 && i < columns_.size(); ++i) {
+        all[columns_[i]] = prediction.values[i];
+    }
+    if (top_ > 0) {
+        for (const std::size_t i : most_probable(prediction)) {
+            all.push_back({{"class", columns_[i]}, {"probability", prediction.values[i]}});
+        }
+    }
 }
 
 std::string PredictionFile::json_row(const Prediction& prediction) {
@@ -153,16 +174,7 @@ std::string PredictionFile::json_row(const Prediction& prediction) {
     if (!prediction.error.empty()) {
         row["error"] = prediction.error;
     } else {
-        const std::vector<std::size_t> order = most_probable(prediction);
-        row["class"] = classes_[order.front()];
-        row["probability"] = prediction.probabilities[order.front()];
-        auto& all = row[top_ == 0 ? "probabilities" : "top"];
-        for (std::size_t i = 0; top_ == 0 && i < classes_.size(); ++i) {
-            all[classes_[i]] = prediction.probabilities[i];
-        }
-        for (std::size_t i = 0; i < top_; ++i) {
-            all.push_back({{"class", classes_[order[i]]}, {"probability", prediction.probabilities[order[i]]}});
-        }
+        add_values(prediction, row);
     }
     return (std::exchange(first_, false) ? "\n" : ",\n") +
            printable_lines(row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,11 @@ class PredictionFile {
     // Throws InvalidArgument for a name that ends in neither .csv nor .json, and IoError if the path cannot be written.
     static void check(const std::string& path);
 
-    // `path` ends in .csv or .json; empty: CSV on stdout. `top`: the number of most probable classes per row; 0: all
-    // classes, in the order of `classes`. Throws what `check` throws.
-    PredictionFile(const std::string& path, std::vector<std::string> classes, std::int64_t top);
+    // `path` ends in .csv or .json; empty: CSV on stdout. `columns` names the values of a prediction. A classification
+    // has the likeliest class in front of them; `top`: only the most probable classes, this many; 0: all values, in
+    // the order of `columns`. Throws what `check` throws.
+    PredictionFile(const std::string& path, std::vector<std::string> columns, std::int64_t top,
+                   TaskKind task = TaskKind::classification);
     PredictionFile(const PredictionFile&) = delete;
     PredictionFile& operator=(const PredictionFile&) = delete;
     ~PredictionFile();
@@ -29,14 +32,17 @@ class PredictionFile {
 
   private:
     std::vector<std::size_t> most_probable(const Prediction& prediction) const;
+    bool ranked() const { return task_ == TaskKind::classification; }
     std::string csv_header() const;
     std::string csv_row(const Prediction& prediction) const;
     std::string json_row(const Prediction& prediction);
+    void add_values(const Prediction& prediction, nlohmann::ordered_json& row) const;
 
     std::filesystem::path path_;
     std::filesystem::path written_;  // temporary file beside path_; path_ itself if that is not a regular file
-    std::vector<std::string> classes_;
+    std::vector<std::string> columns_;
     std::size_t top_;
+    TaskKind task_;
     bool json_;
     bool first_ = true;
     std::FILE* file_;

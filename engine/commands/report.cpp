@@ -28,6 +28,14 @@ std::string share_line(std::string_view name, double share, std::chrono::nanosec
                        filled == 0 ? "" : fmt::format("  {:━<{}}", "", filled));
 }
 
+// Shares in percent. A metric of one's own is a number.
+std::string value_text(const Metric& metric) {
+    constexpr std::string_view kShares[] = {"accuracy",       "top5_accuracy",  "map",     "f1_micro", "f1_macro",
+                                            "pixel_accuracy", "token_accuracy", "mean_iou"};
+    return std::ranges::find(kShares, metric.name) != std::end(kShares) ? fmt::format("{:.2f} %", 100 * metric.value)
+                                                                        : number_text(metric.value);
+}
+
 std::string worker_report(const TrainResult& result) {
     const StageTimes& times = result.workers;
     const auto total = std::accumulate(times.times.begin(), times.times.end(), std::chrono::nanoseconds{});
@@ -48,16 +56,26 @@ std::string worker_report(const TrainResult& result) {
 
 }  // namespace
 
-std::string epoch_header() {
-    return "epoch   seconds    images/s   train loss   val loss   val accuracy";
+std::string metric_text(const Metric& metric) {
+    return metric.name + " " + value_text(metric);
 }
 
-std::string epoch_line(const EpochResult& epoch, std::int64_t epochs) {
-    const std::optional<double> accuracy = accuracy_of(epoch);
+std::string epoch_header(const Task& task) {
+    const std::vector<Metric> metrics = metrics_of(task);
+    return fmt::format("epoch   seconds    images/s   train loss   val loss {:>14}",
+                       metrics.empty() ? "" : "val " + metrics.front().name);
+}
+
+std::string epoch_line(const EpochResult& epoch, std::int64_t epochs, const Task& task) {
+    std::string last = "-";
+    if (const std::optional<double> accuracy = accuracy_of(epoch)) {
+        last = fmt::format("{:.2f} %", 100 * *accuracy);
+    } else if (!task.classifies() && !epoch.val_metrics.empty()) {
+        last = value_text(epoch.val_metrics.front());
+    }
     return fmt::format("{:>5} {:>9.2f} {:>11} {:>12} {:>10} {:>14}", fmt::format("{}/{}", epoch.epoch, epochs),
                        epoch.seconds, with_commas(epoch.images_per_second), number_text(epoch.train_loss),
-                       epoch.val_loss ? number_text(*epoch.val_loss) : "-",
-                       accuracy ? fmt::format("{:.2f} %", 100 * *accuracy) : "-");
+                       epoch.val_loss ? number_text(*epoch.val_loss) : "-", last);
 }
 
 std::string account_report(const TrainResult& result) {

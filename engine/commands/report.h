@@ -9,8 +9,12 @@
 
 namespace stoker::cli {
 
-std::string epoch_header();
-std::string epoch_line(const EpochResult& epoch, std::int64_t epochs);
+// The last column is the task's main metric.
+std::string epoch_header(const Task& task);
+std::string epoch_line(const EpochResult& epoch, std::int64_t epochs, const Task& task);
+
+// "accuracy 98.20 %", "mae 0.0312".
+std::string metric_text(const Metric& metric);
 
 // One bar per phase, largest first; "unmeasured" is always shown. Then one bar per stage of the loader threads.
 std::string account_report(const TrainResult& result);

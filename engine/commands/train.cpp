@@ -266,9 +266,9 @@ class TrainReport {
         progress_.clear();
         report_cache();
         if (!std::exchange(header_, true)) {
-            print_stderr("{}\n", epoch_header());
+            print_stderr("{}\n", epoch_header(trainer_.task()));
         }
-        print_stderr("{}\n", epoch_line(result, recipe_.train.epochs));
+        print_stderr("{}\n", epoch_line(result, recipe_.train.epochs, trainer_.task()));
         if (const std::int64_t bad = result.bad_samples + result.val_bad_samples; bad > 0) {
             print_stderr("        {} replaced by other samples: {}/quarantine.jsonl\n", pluralize(bad, "bad sample"),
                          out_);
@@ -335,12 +335,24 @@ void print_end(const Options& options, const TrainResult& result) {
     if (result.interrupted) {
         print_stderr("stoker: stopped by signal {} after step {}; checkpoint written, --resume auto continues\n",
                      result.signal, result.steps);
-    } else if (!options.json && !result.epochs.empty() && result.epochs.back().val_accuracy) {
-        const std::optional<double> accuracy = accuracy_of(result.epochs.back());
-        print_stdout(
-            "\n{} after {}; run folder {}\n",
-            accuracy ? fmt::format("accuracy {:.2f} %", 100 * *accuracy) : "no accuracy: the loss is not finite",
-            pluralize(std::ssize(result.epochs), "epoch"), result.run.string());
+    } else if (!options.json && !result.epochs.empty() && !result.epochs.back().val_metrics.empty()) {
+        const EpochResult& last = result.epochs.back();
+        const bool no_accuracy = last.val_accuracy && !accuracy_of(last);
+        print_stdout("\n{} after {}; run folder {}\n",
+                     no_accuracy ? "no accuracy: the loss is not finite" : metric_text(last.val_metrics.front()),
+                     pluralize(std::ssize(result.epochs), "epoch"), result.run.string());
+    }
+}
+
+// How the run chose its end and its best epoch.
+void print_choice(const Recipe& recipe, const TrainResult& result) {
+    if (result.stopped_early) {
+        print_stderr("stopped early: {} without a better {}\n", pluralize(recipe.train.early_stop, "epoch"),
+                     recipe.train.keep_best.empty() ? "val_loss" : recipe.train.keep_best);
+    }
+    if (result.best_epoch) {
+        print_stderr("best by {}: epoch {}, kept as {}/{}\n", recipe.train.keep_best, *result.best_epoch,
+                     result.run.string(), kBest);
     }
 }
 
@@ -374,6 +386,7 @@ int train(const Options& options, const std::shared_ptr<Group>& group) {
         print_start(options, recipe, trainer, out, resumes);
         result = TrainReport(recipe, trainer, out, options.json).fit(fit);
         print_end(options, result);
+        print_choice(recipe, result);
     } else {
         result = trainer.fit(fit);
     }

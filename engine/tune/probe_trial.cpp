@@ -26,7 +26,7 @@ class Probe {
         : plan_(plan_training(endless(options.recipe), open_trial_data(options), nullptr, false,
                               std::make_shared<Group>())),
           optimizer_(plan_.model->trainable_parameters(), plan_.recipe.optimizer, options.kernel),
-          step_(*plan_.model, optimizer_, account_, plan_.device, step_options(plan_.recipe, plan_.device),
+          step_(*plan_.model, optimizer_, account_, plan_.device, step_options(plan_.recipe, plan_.task, plan_.device),
                 plan_.group.get()),
           watch_(*plan_.train_loader, plan_.device) {}
 
@@ -63,9 +63,11 @@ class Probe {
 
     Measurement steps(const TrialRequest& request) {
         at::set_num_threads(request.count);
-        DeviceCopier copier(plan_.device);
+        DeviceCopier copier(plan_.device, plan_.task.fields);
         const auto step = [&] {
-            step_.run(copier.copy(batch_), plan_.recipe.optimizer.lr);
+            DeviceBatch batch = copier.copy(batch_);
+            prepare(plan_.task, batch);
+            step_.run(batch, plan_.recipe.optimizer.lr);
             if (++unread_ >= 50) {  // as often as training does
                 step_.take_losses();
                 unread_ = 0;

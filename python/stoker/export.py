@@ -31,7 +31,9 @@ def export_training(model, loss, example, path, *, compiled=False):
 
     loss: a function of (logits, labels) that returns the mean over the batch, a scalar.
     example: a batch (images, labels) of at least two samples: float32 (N, C, H, W) and int64 (N), on the device that
-        will train. The batch size of the graphs is free.
+        will train. The batch size of the graphs is free. For another `task` of the recipe, (images, targets) as the
+        task has them: float32 (N, K) of multilabel and regression, int64 (N, H, W) of segmentation; of language
+        (tokens, next tokens), int64 (N, T).
     compiled: compiles both graphs with AOTInductor, which needs a C++ compiler. The file then runs only on machines of
         this kind, and Stoker loads it only if STOKER_TRUST_NATIVE=1 is set.
 
@@ -155,13 +157,19 @@ def _check_example(example):
         got = ", ".join(type(part).__name__ for part in parts)
         raise TypeError(f"example: expected a batch of two tensors, (images, labels), got {got or 'none'}")
     images, labels = parts
-    if images.dim() != 4 or images.dtype != torch.float32 or len(images) < 2:
+    tokens = images.dim() == 2 and images.dtype == torch.int64
+    if not (tokens or images.dim() == 4 and images.dtype == torch.float32) or len(images) < 2:
         raise ValueError(
-            "example: expected float32 images (N, C, H, W) with N of at least 2, "
+            "example: expected float32 images (N, C, H, W), or int64 tokens (N, T), with N of at least 2, "
             f"got {images.dtype} {tuple(images.shape)}"
         )
-    if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
-        raise ValueError(f"example: expected int64 labels ({len(images)},), got {labels.dtype} {tuple(labels.shape)}")
+    classes = labels.dim() == 1 and labels.dtype == torch.int64
+    targets = labels.dim() > 1 and labels.dtype in (torch.int64, torch.float32)
+    if not (classes or targets) or labels.shape[:1] != images.shape[:1]:
+        raise ValueError(
+            f"example: expected int64 labels ({len(images)},), or float32 or int64 targets ({len(images)}, ...), "
+            f"got {labels.dtype} {tuple(labels.shape)}"
+        )
     if labels.device != images.device:
         raise ValueError(f"example: expected labels on {images.device}, as the images, got {labels.device}")
     return images, labels
@@ -180,6 +188,11 @@ def _check_logits(model, images, labels):
     """Checks the output in evaluation mode. In training mode the output may be anything that the loss accepts."""
     with torch.no_grad(), torch.random.fork_rng():
         logits = _run(model.eval(), images)
+    if labels.dim() > 1:  # the targets of another task, whose outputs Stoker checks
+        if not isinstance(logits, torch.Tensor) or logits.shape[:1] != images.shape[:1]:
+            got = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+            raise ValueError(f"model: expected one tensor of outputs ({len(images)}, ...) in evaluation, got {got}")
+        return
     if not isinstance(logits, torch.Tensor) or logits.dim() != 2 or len(logits) != len(images):
         got = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise ValueError(f"model: expected one tensor of logits ({len(images)}, classes) in evaluation, got {got}")

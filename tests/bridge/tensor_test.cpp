@@ -160,8 +160,8 @@ TEST(DeviceCopier, OnTheCpuNothingIsCopied) {
     const std::shared_ptr<Batch> batch = loader->next();
     DeviceCopier copier(at::kCPU);
     const DeviceBatch on_device = copier.copy(batch);
-    EXPECT_EQ(on_device.image.data_ptr(), batch->field(kImageField).data);
-    EXPECT_EQ(on_device.label.data_ptr(), batch->field(kLabelField).data);
+    EXPECT_EQ(on_device.input.data_ptr(), batch->field(kImageField).data);
+    EXPECT_EQ(on_device.target.data_ptr(), batch->field(kLabelField).data);
     EXPECT_EQ(batch.use_count(), 3);  // here and under the two tensors, not in the copier
 }
 
@@ -187,10 +187,10 @@ TEST(DeviceCopierCuda, BatchesArriveWhole) {
             ASSERT_EQ(copies.size(), 5U);
             for (const DeviceBatch& copy : copies) {
                 const std::shared_ptr<Batch> batch = expected->next();
-                EXPECT_TRUE(copy.image.device() == device);
-                EXPECT_EQ(copy.image.is_contiguous(at::MemoryFormat::ChannelsLast), layout == Layout::hwc);
-                EXPECT_TRUE(at::equal(copy.image.cpu(), as_tensor(batch, kImageField)));
-                EXPECT_TRUE(at::equal(copy.label.cpu(), as_tensor(batch, kLabelField)));
+                EXPECT_TRUE(copy.input.device() == device);
+                EXPECT_EQ(copy.input.is_contiguous(at::MemoryFormat::ChannelsLast), layout == Layout::hwc);
+                EXPECT_TRUE(at::equal(copy.input.cpu(), as_tensor(batch, kImageField)));
+                EXPECT_TRUE(at::equal(copy.target.cpu(), as_tensor(batch, kLabelField)));
             }
         }
     }

@@ -53,7 +53,7 @@ std::vector<NamedTensor> pass(const Case& test, bool checkpoints) {
         at::autocast::set_autocast_enabled(at::kCPU, test.bf16);
         at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
         at::autocast::increment_nesting();
-        const at::Tensor loss = model->loss(input, label);
+        const at::Tensor loss = model->loss({.input = input, .target = label});
         at::autocast::set_autocast_enabled(at::kCPU, test.bf16 && test.autocast_in_backward);
         if (test.autocast_in_backward) {
             model->backward(loss);

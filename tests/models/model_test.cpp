@@ -403,12 +403,12 @@ TEST(Model, FrozenParametersGetNoGradients) {
     at::Generator generator = make_generator(4);
     const at::Tensor input = at::empty({5, 1, 2, 2}).normal_(0, 2, generator);
     const at::Tensor label = at::empty({5}, at::kLong).random_(0, 3, generator);
-    model->backward(model->loss(input, label));
+    model->backward(model->loss({.input = input, .target = label}));
     for (const auto& [name, tensor] : model->parameters()) {
         EXPECT_EQ(tensor.grad().defined(), tensor.requires_grad()) << name;
     }
     const auto unfrozen = make_model(mlp({4, 3}), {1, 2, 2}, 3, 1);
-    unfrozen->backward(unfrozen->loss(input, label));
+    unfrozen->backward(unfrozen->loss({.input = input, .target = label}));
     EXPECT_TRUE(
         at::allclose(model->parameters()[2].tensor.grad(), unfrozen->parameters()[2].tensor.grad(), 1e-5, 1e-7));
 

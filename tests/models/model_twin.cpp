@@ -53,7 +53,7 @@ at::Tensor loss_of(Model& model, const Given& given, bool bf16) {
     at::autocast::set_autocast_enabled(at::kCPU, bf16);
     at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
     at::autocast::increment_nesting();
-    at::Tensor loss = model.loss(given.image, given.label);
+    at::Tensor loss = model.loss({.input = given.image, .target = given.label});
     if (at::autocast::decrement_nesting() == 0) {
         at::autocast::clear_cache();
     }

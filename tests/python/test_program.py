@@ -11,7 +11,7 @@ import pytest
 from conftest import PROGRAM
 
 ENGINE = PROGRAM.parent / "stoker-engine"
-COMMANDS = ["train", "eval", "predict", "export", "tune", "launch", "inspect", "show", "pack", "unpack", "synth", "runs", "bench"]
+COMMANDS = ["train", "eval", "predict", "export", "tune", "lr", "launch", "inspect", "show", "pack", "unpack", "synth", "runs", "bench"]
 COMMANDS += ["doctor"]
 
 
@@ -47,7 +47,7 @@ def test_help_lists_all_commands(stoker):
     assert "\n  ladder " in stoker("bench", "--help").out
 
 
-@pytest.mark.parametrize("words", [["train"], ["eval"], ["predict"], ["export"], ["tune"], ["bench", "ladder"]])
+@pytest.mark.parametrize("words", [["train"], ["eval"], ["predict"], ["export"], ["tune"], ["lr"], ["bench", "ladder"]])
 def test_the_engines_commands_belong_to_the_program(engine, stoker, words):
     assert f"Usage: {' '.join(['stoker', *words])} " in stoker(*words, "--help").out
     done = stoker(*words, "--nonsense", status=2)

@@ -47,7 +47,7 @@ TEST(RecipeErrors, UnknownKeysNameTheLikelyOne) {
     EXPECT_THAT(refusal_in("model", "epochs = 3"), HasSubstr("did you mean \"train.epochs\"?"));
     EXPECT_THAT(refusal_in("schedule", "zzzzzz = 3"),
                 HasSubstr("known in schedule: name, warmup, warmup_factor, end_factor"));
-    EXPECT_THAT(refusal("zzzzzz = 3"), HasSubstr("known: seed, device, data, model, optimizer, schedule, train"));
+    EXPECT_THAT(refusal("zzzzzz = 3"), HasSubstr("known: seed, device, task, data, model, optimizer, schedule, train"));
     EXPECT_THAT(refusal("\"data.train\" = \"x\""), StartsWith("[r.toml:1: data.train] expected a known key"));
     EXPECT_THAT(refusal(std::string(5000, 'a') + " = 1"), HasSubstr("aaa...\""));
 }

@@ -88,6 +88,19 @@ TEST_F(MetricsFileTest, NullIsNotANumberAndMissingIsMissing) {
     EXPECT_TRUE(std::isnan(metrics.epochs[0].train_loss));
 }
 
+TEST_F(MetricsFileTest, MetricsOfOtherTasks) {
+    std::string line = epoch_line(1, 2);
+    line.insert(line.rfind('}'), R"(,"val_metrics":{"mae":0.5,"r2":null,"other":"text"})");
+    const std::vector<MetricValue> found = read(line).epochs[0].val_metrics;
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0].tag, "epoch/val_mae");
+    EXPECT_EQ(found[0].value, 0.5);
+    EXPECT_TRUE(std::isnan(found[1].value));
+    line = epoch_line(1, 2);
+    line.insert(line.rfind('}'), R"(,"val_metrics":[1, 2])");
+    EXPECT_TRUE(read(line).epochs[0].val_metrics.empty());
+}
+
 TEST_F(MetricsFileTest, CutAtEveryByte) {
     const std::string text = metrics_text(2, 2);
     for (std::size_t size = 0; size <= text.size(); ++size) {

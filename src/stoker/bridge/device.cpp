@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <optional>
@@ -92,19 +93,67 @@ DeviceCopier::~DeviceCopier() {
 }
 
 DeviceBatch DeviceCopier::copy(const std::shared_ptr<Batch>& batch) {
-    DeviceBatch out{as_tensor(batch, kImageField), as_tensor(batch, kLabelField)};
+    DeviceBatch out{.input = as_tensor(batch, fields_.input), .target = as_tensor(batch, fields_.target)};
+    for (const std::string& name : fields_.more) {
+        out.fields.push_back({name, as_tensor(batch, name)});
+    }
     if (device_.is_cpu()) {
         return out;
     }
     const c10::impl::VirtualGuardImpl guard(device_.type());
-    out.image = out.image.to(device_, /*non_blocking=*/batch->pinned(), /*copy=*/true, at::MemoryFormat::Preserve);
-    out.label = out.label.to(device_, /*non_blocking=*/batch->pinned(), /*copy=*/true);
+    const auto copy = [&](const at::Tensor& host) {
+        return host.to(device_, /*non_blocking=*/batch->pinned(), /*copy=*/true, at::MemoryFormat::Preserve);
+    };
+    out.input = copy(out.input);
+    out.target = fields_.target == fields_.input ? out.input : copy(out.target);
+    for (DeviceField& field : out.fields) {
+        field.tensor = copy(field.tensor);
+    }
     in_flight_.push_back({batch, c10::Event(device_.type())});
     in_flight_.back().copied.record(guard.getStream(device_));
     while (in_flight_.size() > 1 && in_flight_.front().copied.query()) {
         in_flight_.pop_front();
     }
     return out;
+}
+
+std::int64_t bytes_of(const Batch& batch, const BatchFields& fields) {
+    std::size_t bytes = batch.field(fields.input).bytes();
+    bytes += fields.target == fields.input ? 0 : batch.field(fields.target).bytes();
+    for (const std::string& name : fields.more) {
+        bytes += batch.field(name).bytes();
+    }
+    return static_cast<std::int64_t>(bytes);
+}
+
+const at::Tensor& DeviceBatch::field(std::string_view name) const {
+    const auto found = std::ranges::find(fields, name, &DeviceField::name);
+    if (found == fields.end()) {
+        throw InvalidArgument({.where = "batch", .expected = "a field that the task reads", .got = std::string(name)});
+    }
+    return found->tensor;
+}
+
+DeviceBatch DeviceBatch::narrow(std::int64_t begin, std::int64_t samples) const {
+    DeviceBatch part{.input = input.narrow(0, begin, samples)};
+    if (target.defined()) {
+        part.target = target.narrow(0, begin, samples);
+    }
+    for (const DeviceField& field : fields) {
+        part.fields.push_back({field.name, field.tensor.narrow(0, begin, samples)});
+    }
+    return part;
+}
+
+std::vector<at::Tensor> DeviceBatch::tensors() const {
+    std::vector<at::Tensor> all = {input};
+    if (target.defined()) {
+        all.push_back(target);
+    }
+    for (const DeviceField& field : fields) {
+        all.push_back(field.tensor);
+    }
+    return all;
 }
 
 }  // namespace stoker

@@ -5,9 +5,13 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "stoker/base/buffer.h"
 #include "stoker/pipeline/batch.h"
@@ -25,20 +29,48 @@ at::Device pick_device(const std::string& name);
 // The allocator for batch slots: pinned memory for CUDA if `pin_memory`, else host memory.
 Allocator& slot_allocator(const at::Device& device, bool pin_memory);
 
-struct DeviceBatch {
-    at::Tensor image;  // (N, C, H, W) float32
-    at::Tensor label;  // (N) int64
+// A further field of a batch.
+struct DeviceField {
+    std::string name;
+    at::Tensor tensor;  // (N, ...)
 };
+
+// One batch as a training step reads it.
+struct DeviceBatch {
+    at::Tensor input;  // of the model: images (N, C, H, W) float32, or tokens (N, T) int64
+    at::Tensor target =
+        {};  // of the loss: classes (N) int64, or what the task says (train/task/task.h); may be undefined
+    std::vector<DeviceField> fields = {};
+
+    std::int64_t size() const { return input.size(0); }
+    // A field of `fields`. Throws InvalidArgument for another name.
+    const at::Tensor& field(std::string_view name) const;
+    // Samples [begin, begin + samples), as views.
+    DeviceBatch narrow(std::int64_t begin, std::int64_t samples) const;
+    // All defined tensors of the batch, always in the same order.
+    std::vector<at::Tensor> tensors() const;
+};
+
+// The fields of a batch that a DeviceCopier copies.
+struct BatchFields {
+    std::string input = std::string(kImageField);
+    std::string target = std::string(kLabelField);  // may be `input`
+    std::vector<std::string> more = {};
+};
+
+// The bytes of these fields in a batch.
+std::int64_t bytes_of(const Batch& batch, const BatchFields& fields);
 
 // Copies batches to a device asynchronously and holds each batch until its copy is complete: the loader would otherwise
 // overwrite the slot during the copy. On the CPU nothing is copied.
 class DeviceCopier {
   public:
-    explicit DeviceCopier(at::Device device) : device_(device) {}
+    explicit DeviceCopier(at::Device device, BatchFields fields = {}) : device_(device), fields_(std::move(fields)) {}
     DeviceCopier(const DeviceCopier&) = delete;
     DeviceCopier& operator=(const DeviceCopier&) = delete;
     ~DeviceCopier();
 
+    // Throws InvalidArgument for a field that the batch does not have, or a ragged one.
     DeviceBatch copy(const std::shared_ptr<Batch>& batch);
 
   private:
@@ -48,6 +80,7 @@ class DeviceCopier {
     };
 
     at::Device device_;
+    BatchFields fields_;
     std::deque<InFlight> in_flight_;
 };
 

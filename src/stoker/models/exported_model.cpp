@@ -1,5 +1,6 @@
-// The graph "train" takes images, labels, parameters and buffers, and returns the loss, the gradient of each trained
-// parameter, and the new buffers. The graph "eval" takes images, parameters and buffers, and returns logits.
+// The graph "train" takes images or tokens, targets, parameters and buffers, and returns the loss, the gradient of each
+// trained parameter, and the new buffers. The graph "eval" takes images or tokens, parameters and buffers, and returns
+// the outputs.
 #include "stoker/models/exported_model.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -17,14 +18,14 @@
 namespace stoker {
 namespace {
 
-void require_options(const at::Tensor& label, const LossOptions& options) {
+void require_options(const at::Tensor& target, const LossOptions& options) {
     if (options.label_smoothing != 0) {
         throw InvalidArgument({.where = "train.label_smoothing",
                                .expected = "0, because the loss of an exported model is in its file",
                                .got = fmt::to_string(options.label_smoothing),
                                .hint = "export the model with nn.CrossEntropyLoss(label_smoothing=...)"});
     }
-    if (label.dim() != 1) {
+    if (options.kind == LossKind::cross_entropy && target.is_floating_point()) {
         throw InvalidArgument({.where = "model.export",
                                .expected = "one class for each image",
                                .got = "class probabilities",
@@ -63,7 +64,7 @@ ExportedModel::ExportedModel(const std::string& path, const Shape& input, const 
     if (file.input != input) {
         throw InvalidArgument(
             {.where = "model.export",
-             .expected = fmt::format("images ({}), for which {} was exported", fmt::join(file.input, ", "), path),
+             .expected = fmt::format("samples ({}), for which {} was exported", fmt::join(file.input, ", "), path),
              .got = fmt::format("({})", fmt::join(input, ", ")),
              .hint = "change data.train_ops and data.val_ops, or export with an example of this size"});
     }
@@ -79,7 +80,7 @@ ExportedModel::ExportedModel(const std::string& path, const Shape& input, const 
     }
 }
 
-// The inputs of a graph. `batch` is images, for the training graph also labels.
+// The inputs of a graph. `batch` is images or tokens, for the training graph also targets.
 std::vector<at::Tensor> ExportedModel::with_state(std::vector<at::Tensor> batch) const {
     if (batch.front().device().type() != c10::Device(device_).type()) {
         throw InvalidArgument({.where = "model.export",
@@ -87,7 +88,9 @@ std::vector<at::Tensor> ExportedModel::with_state(std::vector<at::Tensor> batch)
                                .got = batch.front().device().str(),
                                .hint = "export the model with an example on that device, or set device"});
     }
-    batch.front() = batch.front().contiguous();
+    for (at::Tensor& tensor : batch) {
+        tensor = tensor.contiguous();
+    }
     for (const auto* list : {&parameters(), &buffers()}) {
         for (const NamedTensor& entry : *list) {
             batch.push_back(entry.tensor);
@@ -106,16 +109,16 @@ at::Tensor ExportedModel::forward(const at::Tensor& input) {
     return outputs.front();
 }
 
-at::Tensor ExportedModel::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
-    require_options(label, options);
-    if (input.size(0) < smallest_batch_) {
+at::Tensor ExportedModel::loss(const DeviceBatch& batch, const LossOptions& options) {
+    require_options(batch.target, options);
+    if (batch.size() < smallest_batch_) {
         throw InvalidArgument(
             {.where = "model.export",
              .expected = fmt::format("batches of at least {} samples, for its batch norm", smallest_batch_),
-             .got = fmt::to_string(input.size(0)),
+             .got = fmt::to_string(batch.size()),
              .hint = "set data.drop_last = true, another data.batch_size, or a lower train.accumulate"});
     }
-    std::vector<at::Tensor> outputs = train_.run(with_state({input, label}));
+    std::vector<at::Tensor> outputs = train_.run(with_state({batch.input, batch.target}));
     require_outputs(outputs);
     const std::size_t before_buffers = 1 + trained_.size();
     const c10::NoGradGuard no_grad;

@@ -19,7 +19,7 @@ struct ExportedFile {
     std::unique_ptr<const ZipFile> zip;  // still open, so that LibTorch loads the file that was checked
     bool compiled = false;
     std::string device;  // "cpu" or "cuda", which the graphs were exported for
-    Shape input;         // (C, H, W)
+    Shape input;         // of one sample: (C, H, W), or (T) tokens
     std::int64_t smallest_batch = 1;
     std::vector<NamedTensor> parameters;
     std::vector<bool> trained;  // for each parameter: whether the training graph returns its gradient
@@ -33,15 +33,15 @@ ExportedFile read_exported_file(const std::string& path);
 
 class ExportedModel final : public Model {
   public:
-    // `input` is (C, H, W) of one sample. Throws as read_exported_file and ExportedGraph do, and InvalidArgument if the
-    // model was exported for images of another shape.
+    // `input` is the shape of one sample. Throws as read_exported_file and ExportedGraph do, and InvalidArgument if the
+    // model was exported for another shape.
     ExportedModel(const std::string& path, const Shape& input);
 
     // Runs the evaluation graph, also in training mode.
     at::Tensor forward(const at::Tensor& input) override;
     // Runs the training graph: the exported loss, whose gradients are kept for `backward`, and new buffer values.
     // Throws InvalidArgument for label smoothing and for labels that are probabilities.
-    at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {}) override;
+    at::Tensor loss(const DeviceBatch& batch, const LossOptions& options = {}) override;
     void backward(const at::Tensor& loss, const at::Tensor& gradient = {}) override;
     void require_autograd() const override;
 

@@ -1,8 +1,6 @@
 // The common parts of all models, and make_model, which creates a model by name.
 #include "stoker/models/model.h"
 
-#include <ATen/core/Reduction.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -23,10 +21,8 @@
 
 namespace stoker {
 
-at::Tensor Model::loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options) {
-    constexpr std::int64_t kNoIgnoredIndex = -100;  // torch's default; labels are never negative
-    return at::cross_entropy_loss(forward(input), label, /*weight=*/{}, at::Reduction::Mean, kNoIgnoredIndex,
-                                  options.label_smoothing);
+at::Tensor Model::loss(const DeviceBatch& batch, const LossOptions& options) {
+    return compute_loss(forward(batch.input), batch, options);
 }
 
 void Model::backward(const at::Tensor& loss, const at::Tensor& gradient) {

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "stoker/base/tensor_view.h"
+#include "stoker/bridge/device.h"
 #include "stoker/fused/options.h"
+#include "stoker/models/loss.h"
 #include "stoker/recipe/recipe.h"
 
 namespace stoker {
@@ -19,10 +21,6 @@ namespace stoker {
 struct NamedTensor {
     std::string name;
     at::Tensor tensor;
-};
-
-struct LossOptions {
-    double label_smoothing = 0;  // as in torch.nn.CrossEntropyLoss
 };
 
 // Fully connected layers with one activation between them.
@@ -42,11 +40,12 @@ class Model {
     Model& operator=(const Model&) = delete;
     virtual ~Model() = default;
 
-    // (N, C, H, W) float32 to logits (N, classes) float32.
+    // Images (N, C, H, W) float32, or tokens (N, T) int64, to float outputs: (N, K), such as the logits of K classes;
+    // for pixels (N, K, H, W), for tokens (N, T, K).
     virtual at::Tensor forward(const at::Tensor& input) = 0;
 
-    // The mean cross entropy, a scalar. `label` is (N) int64 classes or (N, classes) float32 probabilities.
-    virtual at::Tensor loss(const at::Tensor& input, const at::Tensor& label, const LossOptions& options = {});
+    // The mean loss of a batch, a scalar (compute_loss). A model that has a loss of its own ignores the options.
+    virtual at::Tensor loss(const DeviceBatch& batch, const LossOptions& options = {});
     // Adds the gradients of the last `loss`, times `gradient` (a scalar on its device; undefined: 1), to the
     // parameters' grad. Uses autograd; a model that computes its own gradients overrides `loss` and `backward`.
     virtual void backward(const at::Tensor& loss, const at::Tensor& gradient = {});

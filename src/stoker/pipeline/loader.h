@@ -106,6 +106,7 @@ class Loader {
     const Dataset& dataset() const { return *dataset_; }
     // (C, H, W); empty where the samples have no images.
     Shape image_shape() const { return has_image_ ? fields_.front().shape : Shape(); }
+    const std::vector<FieldSpec>& field_specs() const { return fields_; }  // of the batches
 
     // The position of the next batch. A restored loader continues with exactly that batch, for any number of workers
     // or ranks. Throws InvalidArgument for a state of other data or options.

@@ -128,31 +128,44 @@ struct ScheduleRecipe {
     double final_div_factor = 1e4;              // one_cycle: ends at its start / final_div_factor
 };
 
+// The weights of the classes in the loss: none, given, or by how rare a class is.
+struct ClassWeights {
+    bool balanced = false;
+    std::vector<double> values = {};
+};
+
 struct TrainRecipe {
     std::int64_t epochs = 5;
     std::string precision = "auto";  // auto | fp32 | tf32 | bf16 | fp16
     std::int64_t accumulate = 1;     // micro-batches per batch
     double clip_norm = 0;            // limit for the norm of all gradients together; 0: none
     double clip_value = 0;           // limit for each gradient element; 0: none
+    std::string loss = "mse";        // regression: mse | l1 | huber
     double label_smoothing = 0;
-    double mixup = 0;                         // alpha of the Beta distribution of ratios; 0: off
-    double cutmix = 0;                        // the same
-    double loss_scale = 65536;                // fp16: initial loss scale
-    std::int64_t loss_scale_interval = 2000;  // fp16: steps without an overflow before it doubles
-    std::string compile = "auto";             // auto | none
-    bool gradient_checkpointing = false;      // recomputes activations in the backward pass
-    bool stop_at_nan = true;                  // stops at a loss that is not finite
-    double ema = 0;                           // decay of the average of the weights; 0: off
-    bool channels_last = true;                // for convolutional models
-    std::optional<int> threads;               // LibTorch's intra-op threads; empty: auto
+    ClassWeights class_weights = {};
+    double focal_gamma = 0;                    // focal loss; 0: off
+    std::optional<std::int64_t> ignore_index;  // a class that the loss leaves out; empty: 255 in masks, -100 of tokens
+    double mixup = 0;                          // alpha of the Beta distribution of ratios; 0: off
+    double cutmix = 0;                         // the same
+    double loss_scale = 65536;                 // fp16: initial loss scale
+    std::int64_t loss_scale_interval = 2000;   // fp16: steps without an overflow before it doubles
+    std::string compile = "auto";              // auto | none
+    bool gradient_checkpointing = false;       // recomputes activations in the backward pass
+    bool stop_at_nan = true;                   // stops at a loss that is not finite
+    double ema = 0;                            // decay of the average of the weights; 0: off
+    bool channels_last = true;                 // for convolutional models
+    std::optional<int> threads;                // LibTorch's intra-op threads; empty: auto
     bool deterministic = false;
     std::int64_t evaluate_every = 1;  // epochs; the last epoch is always evaluated
     Interval checkpoint_every;
+    std::string keep_best = {};   // a validation metric, such as "val_loss"; empty: no best checkpoint
+    std::int64_t early_stop = 0;  // epochs without a better one that end the run; 0: off
 };
 
 struct Recipe {
     std::uint64_t seed = 0;
-    std::string device = "auto";  // auto | cpu | cuda | cuda:N
+    std::string device = "auto";          // auto | cpu | cuda | cuda:N
+    std::string task = "classification";  // or multilabel | regression | segmentation | language | custom
     DataRecipe data;
     ModelRecipe model;
     OptimizerRecipe optimizer;

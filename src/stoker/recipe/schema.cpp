@@ -1,4 +1,4 @@
-// One entry per key of a recipe, and the rules between keys.
+// One entry per key of a recipe. schema_conflicts.cpp has the rules between keys.
 #include "stoker/recipe/schema.h"
 
 #include <algorithm>
@@ -106,7 +106,43 @@ std::vector<SchemaKey> root_keys() {
         seed(),
         text("device", field(&Recipe::device), "\"auto\", \"cpu\", \"cuda\" or \"cuda:N\"", is_device,
              "where the model runs; `auto`: a GPU if there is one"),
+        one_of("task", field(&Recipe::task),
+               {"classification", "multilabel", "regression", "segmentation", "language", "custom"},
+               "what the model learns, which decides on target, loss and metrics; `custom`: a loss of a C++ program"),
     };
+}
+
+SchemaKey class_weights() {
+    return value_key(
+        "train.class_weights", field(&Recipe::train, &TrainRecipe::class_weights),
+        "\"balanced\", or an array of at most 65536, each a number of at least 0",
+        "weights of the classes in the loss; of several labels a sample, those of the label's presence; `balanced`: by "
+        "how rare a class is in the training data; empty: none",
+        [](const TomlValue& value) -> std::optional<ClassWeights> {
+            constexpr std::size_t kMostClasses = 65536;
+            constexpr Bounds kWeight{.low = 0};
+            if (const auto* text = value.as<std::string>(); text != nullptr && *text == "balanced") {
+                return ClassWeights{.balanced = true};
+            }
+            const auto* array = value.as<TomlArray>();
+            if (array == nullptr || array->size() > kMostClasses) {
+                return std::nullopt;
+            }
+            ClassWeights weights;
+            for (const TomlValue& item : *array) {
+                const std::optional<double> weight = kWeight.read(item);
+                if (!weight) {
+                    return std::nullopt;
+                }
+                weights.values.push_back(*weight);
+            }
+            return weights;
+        },
+        [](const ClassWeights& weights) {
+            std::vector<std::string> texts;
+            std::ranges::transform(weights.values, std::back_inserter(texts), toml_number);
+            return weights.balanced ? std::string("\"balanced\"") : fmt::format("[{}]", fmt::join(texts, ", "));
+        });
 }
 
 SchemaKey channels() {
@@ -288,8 +324,15 @@ std::vector<SchemaKey> train_keys() {
                "limits the norm of all gradients together; 0: no limit"),
         number("train.clip_value", at(&TrainRecipe::clip_value), {.low = 0},
                "limits the magnitude of each gradient element; 0: no limit"),
+        one_of("train.loss", at(&TrainRecipe::loss), {"mse", "l1", "huber"}, "regression: the loss"),
         number("train.label_smoothing", at(&TrainRecipe::label_smoothing), {.low = 0, .high = 1},
                "share of a label that is spread over all classes"),
+        class_weights(),
+        number("train.focal_gamma", at(&TrainRecipe::focal_gamma), {.low = 0},
+               "focal loss: the loss of a sample times (1 - p)^gamma, p the probability of its class; 0: off"),
+        integer_or_auto("train.ignore_index", at(&TrainRecipe::ignore_index), {-kMost, kMost},
+                        "segmentation, language: a class that loss and metrics leave out; `auto`: 255 in masks, -100 "
+                        "of tokens"),
         flag("train.gradient_checkpointing", at(&TrainRecipe::gradient_checkpointing),
              "recomputes the activations of each block in the backward pass instead of keeping them: less memory, more "
              "time"),
@@ -317,6 +360,12 @@ std::vector<SchemaKey> train_keys() {
         integer("train.evaluate_every", at(&TrainRecipe::evaluate_every), {1, kMost},
                 "epochs from one evaluation on `data.val` to the next; the last epoch is always evaluated"),
         interval("train.checkpoint_every", at(&TrainRecipe::checkpoint_every), 1, "how often a checkpoint is written"),
+        text(
+            "train.keep_best", at(&TrainRecipe::keep_best), "\"val_loss\", or \"val_\" and a metric of the task",
+            [](std::string_view) { return true; },
+            "keeps the checkpoint of the epoch that is best by this, such as `val_accuracy`, as RUN/best; empty: off"),
+        integer("train.early_stop", at(&TrainRecipe::early_stop), {0, kMost},
+                "ends the run after this many epochs without a better `keep_best`, or validation loss; 0: off"),
     };
 }
 
@@ -346,67 +395,6 @@ const std::vector<SchemaKey>& recipe_schema() {
 const SchemaKey* find_schema_key(std::string_view name) {
     const auto found = std::ranges::find(recipe_schema(), name, &SchemaKey::name);
     return found == recipe_schema().end() ? nullptr : &*found;
-}
-
-namespace {
-
-// An exported graph contains the loss and its precision.
-std::optional<SchemaConflict> find_export_conflict(const Recipe& recipe) {
-    const TrainRecipe& train = recipe.train;
-    if (train.label_smoothing > 0) {
-        return SchemaConflict{"train.label_smoothing", "0 with model.export", fmt::to_string(train.label_smoothing),
-                              "export the model with nn.CrossEntropyLoss(label_smoothing=...)"};
-    }
-    if (train.precision == "bf16" || train.precision == "fp16") {
-        return SchemaConflict{"train.precision", "auto, fp32 or tf32 with model.export", train.precision,
-                              "export a model and a loss that call torch.autocast"};
-    }
-    if (train.mixup > 0 || train.cutmix > 0) {
-        return SchemaConflict{train.mixup > 0 ? "train.mixup" : "train.cutmix", "0 with model.export",
-                              fmt::to_string(std::max(train.mixup, train.cutmix)),
-                              "its loss takes one class per image"};
-    }
-    return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
-    if (!recipe.model.script.empty() && !recipe.model.exported.empty()) {
-        return SchemaConflict{"model.export", "model.script or model.export", "both", "leave one of them out"};
-    }
-    if (!recipe.model.exported.empty()) {
-        if (auto conflict = find_export_conflict(recipe)) {
-            return conflict;
-        }
-    }
-    const OptimizerRecipe& optimizer = recipe.optimizer;
-    if (optimizer.nesterov && optimizer.name == "sgd" && optimizer.momentum <= 0) {
-        return SchemaConflict{"optimizer.nesterov", "a momentum above 0 with Nesterov momentum", "momentum 0",
-                              "set optimizer.momentum, 0.9 for example, or nesterov = false"};
-    }
-    const DataRecipe& data = recipe.data;
-    if (!data.weights.empty() && data.weights.size() != data.mix.size() + 1) {
-        return SchemaConflict{
-            "data.weights",
-            fmt::format("{} weights: one for train and one for each data set in mix", data.mix.size() + 1),
-            fmt::to_string(data.weights.size()), ""};
-    }
-    if (!data.weights.empty() && data.balance) {
-        return SchemaConflict{"data.balance", "data.weights or data.balance", "both", "leave one of them out"};
-    }
-    if (data.balance && !data.shuffle) {
-        return SchemaConflict{"data.balance", "shuffled data", "shuffle = false",
-                              "balanced classes cannot be drawn in order"};
-    }
-    if (data.shuffle_window.value_or(0) > 0 && !data.shuffle) {
-        return SchemaConflict{"data.shuffle_window", "shuffled data", "shuffle = false", "leave one of them out"};
-    }
-    if (data.shuffle_window.value_or(0) > 0 && (!data.weights.empty() || data.balance || data.epoch_samples > 0)) {
-        return SchemaConflict{"data.shuffle_window", "0 or auto with weights, balance or epoch_samples",
-                              fmt::to_string(*data.shuffle_window), "they draw from the whole data set"};
-    }
-    return std::nullopt;
 }
 
 }  // namespace stoker

@@ -214,6 +214,19 @@ Legend legend_of(std::span<const CurveRun> runs) {
     return legend;
 }
 
+// The beginning of a file: its size, its style and its title.
+std::string sheet_svg(const std::string& title, double height) {
+    std::string out = fmt::format(
+        R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img" aria-label="{2}">)"
+        "\n",
+        kWidth, height, xml_text(title));
+    out += kStyle;
+    out += fmt::format(R"(<rect class="sheet" width="100%" height="100%"/><text class="name" x="16" y="24">{}</text>)"
+                       "\n",
+                       xml_text(title));
+    return out;
+}
+
 }  // namespace
 
 std::string curves_svg(std::span<const CurveRun> runs) {
@@ -230,14 +243,7 @@ std::string curves_svg(std::span<const CurveRun> runs) {
     }
     const Legend legend = legend_of(runs);
     const double top = legend.bottom + 14;
-    std::string out = fmt::format(
-        R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img" aria-label="{2}">)"
-        "\n",
-        kWidth, top + kPanels, xml_text(title));
-    out += kStyle;
-    out += fmt::format(R"(<rect class="sheet" width="100%" height="100%"/><text class="name" x="16" y="24">{}</text>)"
-                       "\n",
-                       xml_text(title));
+    std::string out = sheet_svg(title, top + kPanels);
     out += legend.svg;
     const std::size_t columns = std::min<std::size_t>(384, 960 / runs.size());
     const Panel panels[] = {step_panel(runs), rate_panel(runs), loss_panel(runs), accuracy_panel(runs)};
@@ -249,6 +255,13 @@ std::string curves_svg(std::span<const CurveRun> runs) {
         out += panel_svg(panels[i], box, columns);
     }
     return out + "</svg>\n";
+}
+
+std::string panel_page_svg(const std::string& title, const Panel& panel) {
+    constexpr double kTop = 40;
+    constexpr std::size_t kColumns = 900;
+    const PanelBox box{.x = 0, .y = kTop, .width = kWidth, .height = kPanels - kTop};
+    return sheet_svg(title, kPanels) + panel_svg(panel, box, kColumns) + "</svg>\n";
 }
 
 }  // namespace stoker

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "stoker/track/metrics_file.h"
+#include "stoker/track/panel.h"
 
 namespace stoker {
 
@@ -19,5 +20,8 @@ inline constexpr std::size_t kMaxCurveRuns = 12;
 // Four panels: loss by step (images per second if steps have no loss), learning rate, loss by epoch, accuracy by
 // epoch. Throws InvalidArgument unless there are 1 to kMaxCurveRuns runs.
 std::string curves_svg(std::span<const CurveRun> runs);
+
+// One chart with a title, as a file of the same look.
+std::string panel_page_svg(const std::string& title, const Panel& panel);
 
 }  // namespace stoker

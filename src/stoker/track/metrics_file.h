@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace stoker {
@@ -20,6 +21,14 @@ struct StepLine {
     double wait_seconds = 0;                    // of `seconds`, the wait for the loader
 };
 
+// A metric of the validation data.
+struct MetricValue {
+    std::string tag;   // "epoch/val_map", its name in an event file (scalars.h)
+    double value = 0;  // NaN if it was not a number
+};
+
+inline const std::string kMetricTag = "epoch/val_";  // before the metric's name
+
 struct EpochLine {
     std::int64_t epoch = 0;  // from 1
     std::int64_t step = 0;   // the epoch's last
@@ -28,6 +37,7 @@ struct EpochLine {
     double train_loss = 0;  // NaN if it had diverged
     std::optional<double> val_loss = std::nullopt;
     std::optional<double> val_accuracy = std::nullopt;  // in [0, 1]
+    std::vector<MetricValue> val_metrics = {};          // of another task than classification
     std::int64_t bad_samples = 0;
     std::int64_t val_bad_samples = 0;
 };

@@ -56,7 +56,8 @@ void read_account(RunRecord& run, const fs::path& path) {
     const bool current = steps >= run.metrics.last_step();
     const auto done = static_cast<std::int64_t>(run.metrics.epochs.size());
     run.interrupted = interrupted && current;
-    run.finished = !interrupted && current && done > 0 && done >= run.planned.value_or(done);
+    const bool early = account.value("stopped_early", false);
+    run.finished = !interrupted && current && done > 0 && (early || done >= run.planned.value_or(done));
 }
 
 void read_failure(RunRecord& run, const fs::path& path) {

@@ -27,6 +27,9 @@ std::vector<Scalar> scalars_of(const EpochLine& epoch) {
     if (epoch.val_accuracy) {
         scalars.push_back({"epoch/val_accuracy", *epoch.val_accuracy});
     }
+    for (const MetricValue& metric : epoch.val_metrics) {
+        scalars.push_back({metric.tag, metric.value});
+    }
     scalars.push_back({"epoch/images_per_second", epoch.images_per_second});
     scalars.push_back({"epoch/seconds", epoch.seconds});
     return scalars;

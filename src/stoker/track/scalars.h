@@ -13,7 +13,8 @@ namespace stoker {
 // train/loss (if the line has one), train/lr, train/images_per_second, train/wait (share of the step's time).
 std::vector<Scalar> scalars_of(const StepLine& step);
 
-// epoch/train_loss, epoch/val_loss, epoch/val_accuracy, epoch/images_per_second, epoch/seconds.
+// epoch/train_loss, epoch/val_loss, epoch/val_accuracy, epoch/val_<metric> of other tasks, epoch/images_per_second,
+// epoch/seconds. The tags are views into `epoch`.
 std::vector<Scalar> scalars_of(const EpochLine& epoch);
 
 struct ExportOptions {

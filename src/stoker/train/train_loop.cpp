@@ -13,11 +13,13 @@
 #include "stoker/base/rng.h"
 #include "stoker/trace/accounting.h"
 #include "stoker/trace/records_json.h"
+#include "stoker/train/run/best_epoch.h"
 #include "stoker/train/run/model_checks.h"
 #include "stoker/train/run/resume_checks.h"
 #include "stoker/train/run/run_facts.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/step/schedule.h"
+#include "stoker/train/task/target_check.h"
 
 namespace stoker {
 namespace {
@@ -31,10 +33,6 @@ constexpr int kStopVote = 1 << 24;
 // A signal to all ranks reaches each of them within this time.
 constexpr std::chrono::seconds kSignalSpread{10};
 
-std::int64_t batch_bytes(const Batch& batch) {
-    return static_cast<std::int64_t>(batch.field(kImageField).bytes() + batch.field(kLabelField).bytes());
-}
-
 }  // namespace
 
 TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, OptimizerKernel kernel)
@@ -42,13 +40,15 @@ TrainLoop::TrainLoop(TrainPlan& plan, RunRecorder& recorder, RankSync& ranks, Op
       recorder_(recorder),
       ranks_(ranks),
       optimizer_(plan.model->trainable_parameters(), plan.recipe.optimizer, kernel),
-      step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.device), plan.group.get()),
-      copier_(plan.device),
+      step_(*plan.model, optimizer_, account_, plan.device, step_options(plan.recipe, plan.task, plan.device),
+            plan.group.get()),
+      copier_(plan.device, plan.task.fields),
       intervals_(*plan.train_loader, [&plan] { return peak_device_bytes(plan.device); }),
       mixup_cutmix_({.mixup = plan.recipe.train.mixup,
                      .cutmix = plan.recipe.train.cutmix,
-                     .classes = plan.classes,
-                     .seed = plan.recipe.seed}) {}
+                     .classes = plan.task.outputs,
+                     .seed = plan.recipe.seed}),
+      best_by_(best_by(plan.task, plan.recipe.train.keep_best).value()) {}
 
 bool TrainLoop::run(const FitOptions& options) {
     account_.restore(account_.sum());
@@ -89,7 +89,7 @@ bool TrainLoop::train_epoch(const FitOptions& options) {
         const DeviceBatch on_device = copy(batch);
         seed_generators();
         run_step(*batch, on_device, lr);
-        after_step(*batch, lr, options);
+        after_step(*batch, on_device, lr, options);
         const PhaseSpan span(account_, plan_.group->alone() ? Phase::unmeasured : Phase::communication);
         if (interrupted(options)) {
             return false;
@@ -119,7 +119,9 @@ std::shared_ptr<Batch> TrainLoop::next_batch() {
 
 DeviceBatch TrainLoop::copy(const std::shared_ptr<Batch>& batch) {
     const PhaseSpan span(account_, Phase::copy);
+    require_targets(plan_.task, *batch, *plan_.data.train);
     DeviceBatch on_device = copier_.copy(batch);
+    prepare(plan_.task, on_device);
     if (mixup_cutmix_.any() && batch->size() > 0) {
         mix(on_device, mixup_cutmix_, batch->epoch(), batch->number());
     }
@@ -147,7 +149,7 @@ void TrainLoop::seed_generators() {
     }
 }
 
-void TrainLoop::after_step(const Batch& batch, double lr, const FitOptions& options) {
+void TrainLoop::after_step(const Batch& batch, const DeviceBatch& on_device, double lr, const FitOptions& options) {
     ++steps_;
     const std::int64_t samples = plan_.train_loader->batch_sampler().samples(batch.number());
     sums_.samples += samples;
@@ -156,15 +158,16 @@ void TrainLoop::after_step(const Batch& batch, double lr, const FitOptions& opti
     add_seconds(record);
     const TensorView index = batch.field(kIndexField);
     const auto* first = reinterpret_cast<const std::int64_t*>(index.data);
-    pending_.push_back({.step = steps_,
-                        .epoch = batch.epoch() + 1,
-                        .samples = samples,
-                        .lr = lr,
-                        .batch_hash = batch.hash(),
-                        .record = record,
-                        .ready = plan_.train_loader->ready_batches(),
-                        .copy_bytes = plan_.device.is_cpu() ? std::nullopt : std::optional(batch_bytes(batch)),
-                        .indices = {first, first + batch.size()}});
+    pending_.push_back(
+        {.step = steps_,
+         .epoch = batch.epoch() + 1,
+         .samples = samples,
+         .lr = lr,
+         .batch_hash = batch.hash(),
+         .record = record,
+         .ready = plan_.train_loader->ready_batches(),
+         .copy_bytes = plan_.device.is_cpu() ? std::nullopt : std::optional(bytes_of(batch, plan_.task.fields)),
+         .indices = {first, first + batch.size()}});
     unsavable_ = nullptr;  // the step is done, with all its records
     if (pending_.size() >= kStepsBetweenReads) {
         record_losses(/*last=*/false);
@@ -176,7 +179,10 @@ void TrainLoop::after_step(const Batch& batch, double lr, const FitOptions& opti
                          .batch = batch.number() + 1,
                          .batches = plan_.train_loader->batches_per_epoch(),
                          .images_per_second = static_cast<double>(sums_.samples) / sums_.seconds,
-                         .loss = known_loss()});
+                         .loss = known_loss(),
+                         .samples = &batch,
+                         .on_device = &on_device,
+                         .step_loss = step_.last_loss()});
     }
     if (!options.out.empty() && !train.checkpoint_every.epochs && steps_ % train.checkpoint_every.count == 0) {
         save(/*last=*/false);
@@ -208,12 +214,14 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
         result.val_loss = evaluation->loss;
         result.val_accuracy = evaluation->accuracy;
         result.val_top5_accuracy = evaluation->top5;
+        result.val_metrics = evaluation->metrics;
         result.val_bad_samples = evaluation->bad_samples;
     }
     account_.cut();  // so that the checkpoint's account includes this evaluation
     epochs_.push_back(result);
     sums_ = {};
     recorder_.epoch(result, steps_);
+    save_best(options);
     const Interval& every = plan_.recipe.train.checkpoint_every;
     if (!options.out.empty() && (finished() || (every.epochs && result.epoch % every.count == 0))) {
         save(/*last=*/false);
@@ -222,6 +230,32 @@ bool TrainLoop::finish_epoch(const FitOptions& options) {
         options.on_epoch(result);
     }
     return true;
+}
+
+bool TrainLoop::finished() const {
+    return std::ssize(epochs_) >= plan_.recipe.train.epochs || stopped_early();
+}
+
+bool TrainLoop::stopped_early() const {
+    return stops_early(epochs_, best_by_, plan_.recipe.train.early_stop);
+}
+
+const EpochResult* TrainLoop::best() const {
+    return plan_.recipe.train.keep_best.empty() ? nullptr : best_epoch(epochs_, best_by_);
+}
+
+// Where the last epoch is the best one so far. Before the epoch's checkpoint, so that a run that is killed in between
+// trains the epoch again and writes it again.
+void TrainLoop::save_best(const FitOptions& options) {
+    const EpochResult* const found = best();
+    if (options.out.empty() || found != &epochs_.back()) {
+        return;
+    }
+    const PhaseSpan span(account_, Phase::checkpoint);
+    if (recorder_.recording()) {
+        recorder_.save_best(state(), checkpoint());
+    }
+    plan_.group->barrier();  // as in `save`
 }
 
 // Empty where a signal stopped the run. A checkpoint that is asked for meanwhile is written at once, since the job may
@@ -400,7 +434,7 @@ std::optional<Evaluation> TrainLoop::evaluate(const std::function<bool()>& stop,
     plan_.group->broadcast(buffers);
     const Dataset& dataset = *plan_.data.val;
     auto evaluation = stoker::evaluate(
-        *plan_.model, *plan_.val_loader, plan_.device,
+        *plan_.model, *plan_.val_loader, plan_.task, plan_.device,
         {.stop = stop, .on_bad_samples = [&](const auto& bad) { add_bad_samples(bad, dataset); }, .on_batch = on_batch},
         *plan_.group);
     recorder_.bad_samples(ranks_.gather_bad_samples());
@@ -444,17 +478,10 @@ std::string TrainLoop::save_after_failure() {
 
 void TrainLoop::write_checkpoint() {
     if (recorder_.recording()) {
-        const Loader& loader = plan_.val_loader != nullptr ? *plan_.val_loader : *plan_.train_loader;
-        recorder_.save(state(),
-                       {.model = plan_.model->state(),
-                        .optimizer = optimizer_tensors(),
-                        .ema = ema_tensors(),
-                        .metadata = model_metadata(plan_.recipe, loader.image_shape(), plan_.data.train->classes())});
+        recorder_.save(state(), checkpoint());
     }
     saved_steps_ = steps_;
     saved_epochs_ = std::ssize(epochs_);
 }
-
-// The optimiser's tensors, then the loss scaler's.
 
 }  // namespace stoker

@@ -13,6 +13,7 @@
 #include "stoker/bridge/device.h"
 #include "stoker/trace/account.h"
 #include "stoker/train/fit_options.h"
+#include "stoker/train/run/best_epoch.h"
 #include "stoker/train/run/interval_recorder.h"
 #include "stoker/train/run/rank_sync.h"
 #include "stoker/train/run/run_recorder.h"
@@ -59,7 +60,10 @@ class TrainLoop {
 
     std::int64_t steps() const { return steps_; }
     const std::vector<EpochResult>& epochs() const { return epochs_; }
-    bool finished() const { return std::ssize(epochs_) >= plan_.recipe.train.epochs; }
+    bool finished() const;       // all epochs are done, or it stopped early
+    bool stopped_early() const;  // train.early_stop has ended the run
+    // The epoch of the checkpoint RUN/best; null where there is none.
+    const EpochResult* best() const;
     const Step& step() const { return step_; }
     Account& account() { return account_; }
     int signal() const { return signal_; }  // that interrupted the last run, on this rank or another
@@ -71,7 +75,7 @@ class TrainLoop {
     void run_step(const Batch& batch, const DeviceBatch& on_device, double lr);
     std::shared_ptr<Batch> next_batch();
     DeviceBatch copy(const std::shared_ptr<Batch>& batch);
-    void after_step(const Batch& batch, double lr, const FitOptions& options);
+    void after_step(const Batch& batch, const DeviceBatch& on_device, double lr, const FitOptions& options);
     void seed_generators();
     void add_seconds(const StepRecord& record);
     void add_bad_samples(std::span<const BadSample> samples, const Dataset& dataset);
@@ -84,11 +88,13 @@ class TrainLoop {
     [[noreturn]] void refuse_loss(const StepResult& step, double loss) const;
     void save(bool last);
     void save_on_request(const FitOptions& options);
+    void save_best(const FitOptions& options);
     bool save_wanted() const { return requests_.newest > requests_.answered; }
     void write_checkpoint();
     bool saved() const { return saved_steps_ == steps_ && saved_epochs_ == std::ssize(epochs_); }
     std::vector<NamedTensor> optimizer_tensors() const;
     std::vector<NamedTensor> ema_tensors();
+    Checkpoint checkpoint();  // without its state
     RunState state() const;
     void restore(RunState state);
 
@@ -111,6 +117,7 @@ class TrainLoop {
     IntervalRecorder intervals_;
     RunFacts facts_;  // as they were last recorded
     const MixupCutmixOptions mixup_cutmix_;
+    const BestBy best_by_;  // of train.keep_best and train.early_stop
     std::int64_t steps_ = 0;
     std::vector<EpochResult> epochs_;  // finished ones
     EpochSums sums_;                   // of the epoch in progress

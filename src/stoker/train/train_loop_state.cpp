@@ -10,6 +10,7 @@
 
 namespace stoker {
 
+// The optimiser's tensors, then the loss scaler's.
 std::vector<NamedTensor> TrainLoop::optimizer_tensors() const {
     std::vector<NamedTensor> tensors = optimizer_.state();
     if (const Scaler* scaler = step_.scaler()) {
@@ -20,6 +21,16 @@ std::vector<NamedTensor> TrainLoop::optimizer_tensors() const {
 
 std::vector<NamedTensor> TrainLoop::ema_tensors() {
     return step_.ema() != nullptr ? step_.ema()->state() : std::vector<NamedTensor>();
+}
+
+Checkpoint TrainLoop::checkpoint() {
+    const bool language = plan_.task.kind == TaskKind::language;
+    const Loader& loader = plan_.val_loader != nullptr ? *plan_.val_loader : *plan_.train_loader;
+    return {.model = plan_.model->state(),
+            .optimizer = optimizer_tensors(),
+            .ema = ema_tensors(),
+            .metadata = model_metadata(plan_.recipe, plan_.task, language ? plan_.task.input : loader.image_shape(),
+                                       plan_.data.train->classes())};
 }
 
 RunState TrainLoop::state() const {
@@ -70,6 +81,9 @@ void TrainLoop::restore(RunState state) {
     account_.restore(state.account);
     steps_ = state.step;
     epochs_ = std::move(state.epochs);
+    for (EpochResult& epoch : epochs_) {
+        set_directions(plan_.task, epoch.val_metrics);
+    }
     sums_ = state.sums;
     saved_steps_ = steps_;
     saved_epochs_ = std::ssize(epochs_);

@@ -17,10 +17,26 @@ Trainer::Trainer(const Recipe& recipe, bool resumes, std::shared_ptr<Group> grou
     : Trainer(recipe, open_data(recipe.data), nullptr, OptimizerKernel::fused, resumes, std::move(group)) {}
 
 Trainer::Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, OptimizerKernel kernel,
-                 bool resumes, std::shared_ptr<Group> group) try
-    : plan_(plan_training(recipe, std::move(data), std::move(model), resumes,
-                          group != nullptr ? std::move(group) : join_group())),
-      ranks_(*plan_.group, recipe.data.bad_samples),
+                 bool resumes, std::shared_ptr<Group> group)
+    : Trainer(with_stoker_errors([&] {
+                  return plan_training(recipe, std::move(data), std::move(model), resumes,
+                                       group != nullptr ? std::move(group) : join_group());
+              }),
+              kernel) {}
+
+Trainer::Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, const CustomTask& task,
+                 bool resumes, std::shared_ptr<Group> group)
+    : Trainer(with_stoker_errors([&] {
+                  Recipe own = recipe;
+                  own.task = task_name(TaskKind::custom);
+                  return plan_training(own, std::move(data), std::move(model), resumes,
+                                       group != nullptr ? std::move(group) : join_group(), task);
+              }),
+              OptimizerKernel::fused) {}
+
+Trainer::Trainer(TrainPlan plan, OptimizerKernel kernel) try
+    : plan_(std::move(plan)),
+      ranks_(*plan_.group, plan_.recipe.data.bad_samples),
       loop_(plan_, recorder_, ranks_, kernel) {
 } catch (const std::exception& error) {
     rethrow_as_stoker(error);
@@ -135,6 +151,9 @@ TrainResult Trainer::result(const FitOptions& options, bool interrupted) {
             .threads = at::get_num_threads(),
             .ranks = plan_.group->size(),
             .bad_samples = recorder_.bad_sample_count(),
+            .best_epoch =
+                loop_.best() != nullptr && !options.out.empty() ? std::optional(loop_.best()->epoch) : std::nullopt,
+            .stopped_early = !interrupted && loop_.stopped_early(),
             .interrupted = interrupted,
             .signal = interrupted ? loop_.signal() : 0};
 }

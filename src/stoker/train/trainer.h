@@ -26,6 +26,10 @@ class Trainer {
             OptimizerKernel kernel = OptimizerKernel::fused, bool resumes = false,
             std::shared_ptr<Group> group = nullptr);
 
+    // With a loss and metrics of your own: the recipe's task becomes "custom".
+    Trainer(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, const CustomTask& task,
+            bool resumes = false, std::shared_ptr<Group> group = nullptr);
+
     TrainResult fit(const FitOptions& options = {});
 
     // The model on all of the validation data. Throws InvalidArgument where there is none.
@@ -40,11 +44,13 @@ class Trainer {
     const Loader* val_loader() const { return plan_.val_loader.get(); }  // null without validation data
     Account& account() { return loop_.account(); }
     const at::Device& device() const { return plan_.device; }
+    const Task& task() const { return plan_.task; }
     const Group& group() const { return *plan_.group; }
     // See Step::compiled.
     std::string compiled() const { return loop_.step().compiled(); }
 
   private:
+    Trainer(TrainPlan plan, OptimizerKernel kernel);
     void start(const FitOptions& options);
     void warn_without_lock(const FitOptions& options) const;
     Resumed resume(const std::filesystem::path& checkpoint, const FitOptions& options);

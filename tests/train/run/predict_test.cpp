@@ -44,7 +44,7 @@ TEST(Predict, ASampleWithoutAKeyHasItsRow) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
         EXPECT_EQ(rows[i].key, i == 3 ? "3" : "key " + std::to_string(i));
         EXPECT_EQ(rows[i].error, i == 3 ? "expected pixels, got rubbish" : "");
-        EXPECT_EQ(rows[i].probabilities.size(), i == 3 ? 0 : 4);
+        EXPECT_EQ(rows[i].values.size(), i == 3 ? 0 : 4);
     }
 }
 

@@ -242,14 +242,14 @@ TEST(SmallestBatch, OfBatchNormOverOnePixel) {
 TEST(StepOptionsOfARecipe, ExportedGraphKeepsItsPrecisionUnlessTf32IsSet) {
     const at::Device gpu(at::kCUDA, 0);  // need not exist
     Recipe recipe = small_recipe();
-    EXPECT_TRUE(step_options(recipe, gpu).precision.autocast);
-    EXPECT_TRUE(step_options(recipe, gpu).precision.tf32);
+    EXPECT_TRUE(step_options(recipe, {}, gpu).precision.autocast);
+    EXPECT_TRUE(step_options(recipe, {}, gpu).precision.tf32);
     recipe.model.exported = "net.pt2";
-    EXPECT_FALSE(step_options(recipe, gpu).precision.autocast);
-    EXPECT_FALSE(step_options(recipe, gpu).precision.tf32);
+    EXPECT_FALSE(step_options(recipe, {}, gpu).precision.autocast);
+    EXPECT_FALSE(step_options(recipe, {}, gpu).precision.tf32);
     recipe.train.precision = "tf32";
-    EXPECT_FALSE(step_options(recipe, gpu).precision.autocast);
-    EXPECT_TRUE(step_options(recipe, gpu).precision.tf32);
+    EXPECT_FALSE(step_options(recipe, {}, gpu).precision.autocast);
+    EXPECT_TRUE(step_options(recipe, {}, gpu).precision.tf32);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TrainPlan plan_of(const Recipe& recipe, RecipeData data) {
 
 TEST(TrainPlan, HasAllParts) {
     const TrainPlan plan = plan_of(small_recipe(), small_data());
-    EXPECT_EQ(plan.classes, 4);
+    EXPECT_EQ(plan.task.outputs, 4);
     EXPECT_EQ(plan.train_loader->batches_per_epoch(), testing::kStepsAnEpoch);
     EXPECT_EQ(plan.train_loader->state().batch, 0);
     EXPECT_EQ(plan.val_loader->dataset().size(), 40);

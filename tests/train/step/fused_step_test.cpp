@@ -39,7 +39,7 @@ struct Training {
 
 DeviceBatch batch_of(std::int64_t samples, std::uint64_t seed) {
     at::Generator generator = make_generator(seed);
-    return {.image = at::randn({samples, 1, 4, 4}, generator), .label = at::arange(samples, at::kLong).remainder(4)};
+    return {.input = at::randn({samples, 1, 4, 4}, generator), .target = at::arange(samples, at::kLong).remainder(4)};
 }
 
 void expect_alike(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
@@ -131,7 +131,7 @@ TEST(FusedStep, RefusesImagesOfAnotherSize) {
     Training training(kOptimizers[0], {});
     at::Generator generator = make_generator(1);
     EXPECT_THROW(
-        training.step.run({.image = at::randn({4, 1, 5, 5}, generator), .label = at::arange(4, at::kLong)}, 0.1),
+        training.step.run({.input = at::randn({4, 1, 5, 5}, generator), .target = at::arange(4, at::kLong)}, 0.1),
         InvalidArgument);
 }
 

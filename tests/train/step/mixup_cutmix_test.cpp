@@ -18,8 +18,8 @@ namespace {
 DeviceBatch batch_of(std::int64_t samples, bool channels_last) {
     at::Generator generator = make_generator(7);
     const at::Tensor image = at::randn({samples, 3, 9, 6}, generator);
-    return {.image = channels_last ? image.contiguous(at::MemoryFormat::ChannelsLast) : image,
-            .label = at::arange(samples, at::kLong).remainder(4)};
+    return {.input = channels_last ? image.contiguous(at::MemoryFormat::ChannelsLast) : image,
+            .target = at::arange(samples, at::kLong).remainder(4)};
 }
 
 at::Tensor targets_of(const at::Tensor& label, double lambda) {
@@ -32,28 +32,28 @@ at::Tensor targets_of(const at::Tensor& label, double lambda) {
 TEST(Mix, MixupEqualsTheReference) {
     for (std::int64_t number = 0; number < 5; ++number) {
         const DeviceBatch given = batch_of(5, number % 2 == 1);
-        DeviceBatch batch = {given.image.clone(), given.label};
+        DeviceBatch batch = {given.input.clone(), given.target};
         mix(batch, {.mixup = 0.4, .classes = 4, .seed = 3}, 2, number);
         Rng rng = batch_rng(3, 2, static_cast<std::uint64_t>(number), BatchOp::mixup);
         const double lambda = draw_beta(0.4, rng);
-        const at::Tensor expected = given.image.contiguous().clone();
+        const at::Tensor expected = given.input.contiguous().clone();
         testing::mixup_reference(view_of(expected), lambda);
-        EXPECT_TRUE(at::equal(batch.image, expected)) << number;
-        EXPECT_TRUE(at::equal(batch.label, targets_of(given.label, lambda))) << number;
+        EXPECT_TRUE(at::equal(batch.input, expected)) << number;
+        EXPECT_TRUE(at::equal(batch.target, targets_of(given.target, lambda))) << number;
     }
 }
 
 TEST(Mix, CutmixEqualsTheReference) {
     for (std::int64_t number = 0; number < 5; ++number) {
         const DeviceBatch given = batch_of(5, number % 2 == 1);
-        DeviceBatch batch = {given.image.clone(), given.label};
+        DeviceBatch batch = {given.input.clone(), given.target};
         mix(batch, {.cutmix = 1, .classes = 4, .seed = 3}, 2, number);
         Rng rng = batch_rng(3, 2, static_cast<std::uint64_t>(number), BatchOp::cutmix);
         const CutMixParams drawn = draw_cutmix(1, 9, 6, rng);
-        const at::Tensor expected = given.image.contiguous().clone();
+        const at::Tensor expected = given.input.contiguous().clone();
         testing::cutmix_reference(view_of(expected), drawn.box);
-        EXPECT_TRUE(at::equal(batch.image, expected)) << number;
-        EXPECT_TRUE(at::equal(batch.label, targets_of(given.label, drawn.lambda))) << number;
+        EXPECT_TRUE(at::equal(batch.input, expected)) << number;
+        EXPECT_TRUE(at::equal(batch.target, targets_of(given.target, drawn.lambda))) << number;
     }
 }
 
@@ -61,10 +61,10 @@ TEST(Mix, WithBothEachBatchGetsOne) {
     int cut = 0;
     for (std::int64_t number = 0; number < 200; ++number) {
         DeviceBatch batch = batch_of(2, false);
-        const at::Tensor before = batch.image.clone();
+        const at::Tensor before = batch.input.clone();
         mix(batch, {.mixup = 1, .cutmix = 1, .classes = 4}, 0, number);
         // Cutmix only moves pixels and never changes their values.
-        const bool taken = batch.image.eq(before).logical_or(batch.image.eq(before.roll(1, 0))).all().item<bool>();
+        const bool taken = batch.input.eq(before).logical_or(batch.input.eq(before.roll(1, 0))).all().item<bool>();
         cut += taken ? 1 : 0;
     }
     EXPECT_GT(cut, 70);

@@ -42,8 +42,8 @@ std::map<std::string, int> reads_of_steps(const ModelRecipe& recipe, const Shape
     Account account;
     Step step(*model, optimizer, account, cpu, options);
     at::Generator generator = make_generator(1);
-    const DeviceBatch batch = {.image = at::randn({4, image[0], image[1], image[2]}, generator),
-                               .label = at::arange(4, at::kLong)};
+    const DeviceBatch batch = {.input = at::randn({4, image[0], image[1], image[2]}, generator),
+                               .target = at::arange(4, at::kLong)};
     reads.clear();
     operations.clear();
     const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end));

@@ -54,8 +54,8 @@ DeviceBatch batch_of(const Training& training, std::int64_t samples, std::uint64
     at::Generator generator = make_generator(seed);
     const auto format =
         training.model->wants_channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-    return {.image = at::randn({samples, 3, side, side}, generator).contiguous(format).to(device),
-            .label = at::arange(samples, at::kLong).remainder(kClasses).to(device)};
+    return {.input = at::randn({samples, 3, side, side}, generator).contiguous(format).to(device),
+            .target = at::arange(samples, at::kLong).remainder(kClasses).to(device)};
 }
 
 // Epochs of six batches, the last one smaller.
@@ -136,7 +136,7 @@ TEST_F(StepCuda, AStepThatOverflowsInFp16IsSkipped) {
             before.push_back(entry.tensor.detach().clone());
         }
         const DeviceBatch batch = batch_of(training, kBatch, 1, device_);
-        batch.image.fill_(std::numeric_limits<float>::infinity());
+        batch.input.fill_(std::numeric_limits<float>::infinity());
         training.step.run(batch, 0.01);
         EXPECT_EQ(training.step.compiled() == "graph", compile);
         EXPECT_EQ(training.step.scaler()->scale().item<double>(), scale / 2);
@@ -171,7 +171,7 @@ TEST_F(StepCuda, NoStepWaitsForTheDevice) {
             const DeviceBatch batch = batch_of(training, kBatch, 1, device_);
             {
                 const ErrorOnSync error_on_sync;
-                EXPECT_THROW(batch.image.sum().item<double>(), c10::Error);  // the switch works
+                EXPECT_THROW(batch.input.sum().item<double>(), c10::Error);  // the switch works
                 for (int i = 0; i < 100; ++i) {
                     EXPECT_NO_THROW(training.step.run(batch, 0.01));
                 }

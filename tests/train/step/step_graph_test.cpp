@@ -96,8 +96,8 @@ struct Training {
 
 DeviceBatch batch_of(std::int64_t samples, std::uint64_t seed, const at::Device& device = at::kCPU) {
     at::Generator generator = make_generator(seed);
-    return {.image = at::randn({samples, 1, 4, 4}, generator).to(device),
-            .label = at::arange(samples, at::kLong).add(static_cast<std::int64_t>(seed)).remainder(4).to(device)};
+    return {.input = at::randn({samples, 1, 4, 4}, generator).to(device),
+            .target = at::arange(samples, at::kLong).add(static_cast<std::int64_t>(seed)).remainder(4).to(device)};
 }
 
 std::unique_ptr<FakeGraph> fake(Training& training, FakeCalls& calls, bool draws_on_host = false) {
@@ -124,7 +124,7 @@ void train(Training& training, std::uint64_t from, std::uint64_t to, const at::D
         if (i % 6 == 5) {
             const AveragedWeights averaged(training.step.ema());
             training.model.train(false);
-            training.model.forward(batch_of(7, 1, device).image);
+            training.model.forward(batch_of(7, 1, device).input);
             training.model.train(true);
         }
     }
@@ -172,7 +172,7 @@ TEST(StepGraph, SkipsStepsThatOverflow) {
     for (std::uint64_t i = 0; i < 12; ++i) {
         const DeviceBatch batch = batch_of(kFull, i);
         if (i % 4 == 3) {
-            batch.image.fill_(std::numeric_limits<float>::infinity());
+            batch.input.fill_(std::numeric_limits<float>::infinity());
         }
         eager.step.run(batch, 0.01);
         graph.step.run(batch, 0.01);

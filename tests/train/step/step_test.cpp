@@ -31,7 +31,7 @@ const at::Device kCpu = at::kCPU;
 
 DeviceBatch batch_of(std::int64_t samples, std::uint64_t seed) {
     at::Generator generator = make_generator(seed);
-    return {.image = at::randn({samples, 1, 4, 4}, generator), .label = at::arange(samples, at::kLong).remainder(4)};
+    return {.input = at::randn({samples, 1, 4, 4}, generator), .target = at::arange(samples, at::kLong).remainder(4)};
 }
 
 OptimizerRecipe sgd() {
@@ -207,7 +207,7 @@ TEST(Step, OverflowsAreSkippedAndChangeTheScale) {
         const bool overflow = i % 5 == 3 || (i > 60 && i < 66);
         const at::Tensor before = scaled.weight();
         if (overflow) {
-            batch.image.fill_(std::numeric_limits<float>::infinity());
+            batch.input.fill_(std::numeric_limits<float>::infinity());
         }
         EXPECT_EQ(scaled.step.scaler()->scale().item<double>(), scale) << i;
         scaled.step.run(batch, 0.05);

@@ -237,6 +237,10 @@ std::vector<std::string> read_classes(const fs::path& checkpoint) {
     return read_state<std::vector<std::string>>(checkpoint, "/classes");
 }
 
+std::int64_t read_step(const fs::path& checkpoint) {
+    return read_state<std::int64_t>(checkpoint, "/step");
+}
+
 std::string read_trained_recipe(const fs::path& checkpoint) {
     return read_state<std::string>(checkpoint, "/recipe");
 }

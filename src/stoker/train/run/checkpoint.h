@@ -15,6 +15,7 @@
 namespace stoker {
 
 inline constexpr const char* kCheckpoints = "checkpoints";  // the folder of a run that holds them
+inline constexpr const char* kBest = "best";                // that of its best epoch, beside them (train.keep_best)
 
 struct Checkpoint {
     std::vector<NamedTensor> model;
@@ -53,9 +54,12 @@ std::uint64_t write_tensors(const std::filesystem::path& path, const std::vector
 // The message of an exception of the JSON library, without the library's error number.
 std::string json_reason(const std::exception& error);
 
-// The names of the classes that the checkpoint was trained on, by label. Empty where state.json has none, as for the
-// next two functions. All throw IoError and DataError.
+// The names of the classes that the checkpoint was trained on, by label. Empty where state.json has none, as for
+// the recipe and the hash below. All throw IoError and DataError.
 std::vector<std::string> read_classes(const std::filesystem::path& checkpoint);
+
+// The step that it was written after.
+std::int64_t read_step(const std::filesystem::path& checkpoint);
 
 // The recipe (TOML) that it was trained with.
 std::string read_trained_recipe(const std::filesystem::path& checkpoint);

@@ -1,20 +1,19 @@
-// Loss and correct predictions are summed on the device and read once, at the end.
+// One pass over the data; train/task/scores.h sums on the device what is read once, at the end.
 #include "stoker/train/run/evaluate.h"
 
-#include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/topk.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
-#include <tuple>
+#include <string_view>
+#include <utility>
 
 #include "stoker/base/error.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/formats/relabelled.h"
 #include "stoker/train/run/run_setup.h"
+#include "stoker/train/task/target_check.h"
 
 namespace stoker {
 namespace {
@@ -41,36 +40,10 @@ class EvaluationMode {
     Model& model_;
 };
 
-constexpr std::int64_t kTop = 5;
-
-// Sums over all batches, on the device.
-struct Sums {
-    explicit Sums(const at::Device& device)
-        : loss(at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device))),
-          correct(loss.clone()),
-          top5(loss.clone()) {}
-
-    void add(const at::Tensor& logits, const at::Tensor& label, bool with_confusion) {
-        const at::Tensor predicted = logits.argmax(1);  // (N)
-        classes = logits.size(1);
-        loss.add_(at::cross_entropy_loss(logits, label), static_cast<double>(label.size(0)));
-        correct.add_(predicted.eq(label).sum());
-        if (classes > kTop) {
-            const at::Tensor likeliest = std::get<1>(logits.topk(kTop, 1));  // (N, 5)
-            top5.add_(likeliest.eq(label.unsqueeze(1)).sum());
-        }
-        if (with_confusion) {
-            if (!confusion.defined()) {
-                confusion = at::zeros({classes * classes}, label.options());
-            }
-            confusion.scatter_add_(0, label.mul(classes).add_(predicted), at::ones_like(label));
-        }
-    }
-
-    at::Tensor loss, correct, top5;  // float64 scalars
-    at::Tensor confusion = {};       // int64 (classes * classes)
-    std::int64_t classes = 0;
-};
+std::optional<double> value_of(const std::vector<Metric>& metrics, std::string_view name) {
+    const auto found = std::ranges::find(metrics, name, &Metric::name);
+    return found == metrics.end() ? std::nullopt : std::optional(found->value);
+}
 
 }  // namespace
 
@@ -89,15 +62,15 @@ std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_sam
     }
 }
 
-std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
+std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& task, const at::Device& device,
                                    const EvaluateOptions& options, const Group& group) {
     const c10::InferenceMode inference;
     const EvaluationMode mode(model);
     rewind(loader);
-    Sums counts(device);
+    const std::unique_ptr<Scores> scores = make_scores(task, device, options.confusion);
     std::int64_t samples = 0;
     std::int64_t bad = 0;
-    DeviceCopier copier(device);
+    DeviceCopier copier(device, task.fields);
     EvaluationProgress progress{.of = loader.batch_sampler().options().size};
     const auto begin = std::chrono::steady_clock::now();
     Account account;
@@ -109,9 +82,11 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
     while (const auto batch = next()) {
         if (batch->size() > 0) {  // a rank may have no samples of the last batch
             const PhaseSpan copy(account, Phase::copy);
-            const DeviceBatch on_device = copier.copy(batch);
+            require_targets(task, *batch, loader.dataset());
+            DeviceBatch on_device = copier.copy(batch);
+            prepare(task, on_device);
             const PhaseSpan forward(account, Phase::forward);
-            counts.add(model.forward(on_device.image), on_device.label, options.confusion);
+            scores->add(model.forward(on_device.input), on_device);
         }
         samples += batch->size();
         bad += replaced_items(batch->bad_samples());
@@ -126,27 +101,23 @@ std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Devic
         }
     }
     account.enter(Phase::sync);
-    std::array sums = {counts.loss.item<double>(),   counts.correct.item<double>(), counts.top5.item<double>(),
-                       static_cast<double>(samples), static_cast<double>(bad),      counts.classes > kTop ? 1.0 : 0.0};
+    scores->fetch();
     account.enter(Phase::unmeasured);
     const StepRecord times = account.cut();
-    group.all_reduce(sums);
-    Evaluation result{.loss = sums[0] / sums[3],
-                      .accuracy = sums[1] / sums[3],
-                      .samples = static_cast<std::int64_t>(sums[3]),
-                      .bad_samples = static_cast<std::int64_t>(sums[4]),
+    std::array counts = {static_cast<double>(samples), static_cast<double>(bad)};
+    group.all_reduce(counts);
+    Figures figures = scores->figures(group);
+    Evaluation result{.loss = figures.loss,
+                      .accuracy = task.classifies() ? value_of(figures.metrics, "accuracy") : std::nullopt,
+                      .top5 = task.classifies() ? value_of(figures.metrics, "top5_accuracy") : std::nullopt,
+                      .metrics = std::move(figures.metrics),
+                      .samples = static_cast<std::int64_t>(counts[0]),
+                      .bad_samples = static_cast<std::int64_t>(counts[1]),
+                      .confusion = std::move(figures.confusion),
                       .account = times,
                       .workers = loader.stats().workers};
     result.workers -= workers;
     result.workers.limit_blocked(loader.workers() * std::chrono::duration<double>(times.total()));
-    if (sums[5] > 0) {  // a rank without samples does not know the number of classes
-        result.top5 = sums[2] / sums[3];
-    }
-    if (counts.confusion.defined()) {
-        const at::Tensor matrix = counts.confusion.cpu();
-        const auto* first = matrix.const_data_ptr<std::int64_t>();
-        result.confusion.assign(first, first + matrix.numel());
-    }
     return result;
 }
 
@@ -154,7 +125,8 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
                             const OnEvaluation& on_batch, const std::function<void(const Dataset&)>& on_data) {
     return with_stoker_errors([&] {
         Recipe recipe = given;
-        if (!recipe.model.classes && !classes.empty()) {  // the data may have fewer
+        const bool classifies = task_named(recipe.task) == TaskKind::classification;
+        if (classifies && !recipe.model.classes && !classes.empty()) {  // the data may have fewer
             recipe.model.classes = static_cast<std::int64_t>(classes.size());
         }
         RecipeData data = open_val_data(recipe.data);
@@ -167,10 +139,11 @@ Evaluation evaluate_weights(const Recipe& given, const ModelFile& weights, const
         const at::Device device = prepare_device(recipe);
         const auto loader =
             make_val_loader(recipe, data, device, uses_channels_last(recipe, nullptr), channels_of(weights.metadata));
-        const std::int64_t count = class_count(recipe, data.train ? *data.train : *data.val);
-        const auto model = make_trained_model(recipe, weights, loader->image_shape(), count, device);
+        Task task = make_task(recipe, *loader);
+        const auto model = make_trained_model(recipe, weights, task, device);
         constexpr std::int64_t kMostClasses = 1000;  // 8 MB
-        return evaluate(*model, *loader, device, {.on_batch = on_batch, .confusion = count <= kMostClasses}).value();
+        const EvaluateOptions options{.on_batch = on_batch, .confusion = task.outputs <= kMostClasses};
+        return evaluate(*model, *loader, task, device, options).value();
     });
 }
 

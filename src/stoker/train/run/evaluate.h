@@ -1,4 +1,4 @@
-// Loss and accuracy of a model on data, exact over all samples.
+// Loss and metrics of a model on data, exact over all samples.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,16 @@
 #include "stoker/pipeline/loader.h"
 #include "stoker/trace/account.h"
 #include "stoker/train/run/checkpoint.h"
+#include "stoker/train/task/scores.h"
 
 namespace stoker {
 
 struct Evaluation {
     double loss = 0;
-    double accuracy = 0;                        // share in [0, 1]
+    // Of classification, shares in [0, 1]; they are among `metrics`, too.
+    std::optional<double> accuracy = std::nullopt;
     std::optional<double> top5 = std::nullopt;  // share in the five likeliest classes, of more than five
+    std::vector<Metric> metrics = {};           // of the task, the main one first
     std::int64_t samples = 0;
     std::int64_t bad_samples = 0;  // of them, replaced by others
     // (classes, classes), samples by label, then by prediction; with EvaluateOptions::confusion
@@ -50,7 +53,7 @@ std::shared_ptr<Batch> next_batch(Loader& loader, const OnBadSamples& on_bad_sam
 
 // One pass over `loader` from its first batch, in inference mode; then the model is in training mode again. The result
 // covers the samples of all ranks. Empty where `stop` returned true.
-std::optional<Evaluation> evaluate(Model& model, Loader& loader, const at::Device& device,
+std::optional<Evaluation> evaluate(Model& model, Loader& loader, const Task& task, const at::Device& device,
                                    const EvaluateOptions& options = {}, const Group& group = Group());
 
 // Evaluates the recipe's model with these weights on the recipe's validation data. Training data is opened only where

@@ -16,18 +16,14 @@
 #include "stoker/base/url_secrets.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
+#include "stoker/models/imported_model.h"
+#include "stoker/train/run/best_epoch.h"
 #include "stoker/train/run/run_setup.h"
 #include "stoker/train/step/autocast.h"
 #include "stoker/train/step/forward_snapshot.h"
 
 namespace stoker {
 namespace {
-
-at::Tensor zero_images(std::int64_t samples, const Shape& image, const at::Device& device) {
-    std::vector<std::int64_t> shape = image;
-    shape.insert(shape.begin(), samples);
-    return at::zeros(shape, device);  // (N, C, H, W)
-}
 
 // The size of the smallest micro-batch of a batch, on any rank that has samples of it. Slices and micro-batches are as
 // even as possible.
@@ -45,14 +41,16 @@ std::optional<std::int64_t> known_label(const Dataset& data, std::int64_t index)
 }
 
 // Tries a training forward pass. Returns what the model throws, or an empty string.
-std::string forward_error(std::int64_t samples, Model& model, const Shape& image, std::int64_t classes,
-                          const at::Device& device, const StepOptions& options) {
+std::string forward_error(std::int64_t samples, Model& model, const Task& task, const at::Device& device,
+                          const StepOptions& options) {
     const c10::NoGradGuard no_grad;
     const Autocast autocast(options.precision, device);
-    const at::Tensor label = options.soft_targets ? at::zeros({samples, classes}, device)
-                                                  : at::zeros({samples}, at::TensorOptions(device).dtype(at::kLong));
+    DeviceBatch batch = zero_batch(task, samples, device);
+    if (options.soft_targets) {
+        batch.target = at::zeros({samples, task.outputs}, device);
+    }
     try {
-        model.loss(zero_images(samples, image, device), label, options.loss);
+        model.loss(batch, options.loss);
     } catch (const std::exception& error) {
         const std::string text = first_sentence(first_line_of(error));
         return text.substr(0, text.find("; "));  // without the model's hint, which fits another situation
@@ -115,66 +113,120 @@ void require_one_size(const Loader& val, const Transform& transform, std::uint64
     });
 }
 
+constexpr std::int64_t kAny = -1;
+
+// The outputs for one sample; kAny: any number of classes.
+Shape wanted_outputs(const Task& task) {
+    const std::int64_t k = task.outputs > 0 ? task.outputs : kAny;
+    switch (task.kind) {
+        case TaskKind::segmentation:
+            return {1, k, task.target[0], task.target[1]};
+        case TaskKind::language:
+            return {1, task.target[0], k};
+        default:
+            return {1, k};
+    }
+}
+
+bool fit(const at::Tensor& outputs, const Task& task) {
+    if (task.kind == TaskKind::custom) {
+        return true;
+    }
+    if (task.kind == TaskKind::regression) {
+        return outputs.numel() == task.outputs;
+    }
+    return std::ranges::equal(outputs.sizes(), wanted_outputs(task), [](std::int64_t own, std::int64_t wanted) {
+        return wanted == kAny ? own > 0 : own == wanted;
+    });
+}
+
+std::string describe_outputs(const Task& task) {
+    if (task.classifies()) {
+        return fmt::format("float logits [1, {}] for one image and {} classes", task.outputs, task.outputs);
+    }
+    std::vector<std::string> sides;
+    for (const std::int64_t side : wanted_outputs(task)) {
+        sides.push_back(side == kAny ? "classes" : fmt::to_string(side));
+    }
+    return fmt::format("float outputs [{}] for one sample, as {} needs", fmt::join(sides, ", "), task_name(task.kind));
+}
+
+std::string metric_names(const Task& task) {
+    std::string names = "val_loss";
+    for (const Metric& metric : metrics_of(task)) {
+        names += ", val_" + metric.name;
+    }
+    return names;
+}
+
 }  // namespace
 
-void require_logits(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
-                    const at::Device& device) {
-    if (recipe.model.script.empty() && recipe.model.exported.empty()) {
+void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::Device& device) {
+    const char* file_key = imported_model_key(recipe.model);
+    if (file_key == nullptr && !task.needs_own_model()) {
         return;
     }
-    const char* where = recipe.model.script.empty() ? "model.export" : "model.script";
+    const char* where = file_key == nullptr ? "model" : file_key;
     for (const NamedTensor& entry : model.state()) {
         dtype_of_scalar(entry.tensor.scalar_type());  // throws for a type that a checkpoint cannot hold
     }
     const c10::NoGradGuard no_grad;
     model.train(false);
-    at::Tensor logits;
+    at::Tensor outputs;
     try {
-        logits = model.forward(zero_images(1, image, device));
+        outputs = model.forward(zero_batch(task, 1, device).input);
     } catch (const c10::Error& error) {
         if (is_out_of_memory(error)) {
             throw;
         }
         throw InvalidArgument({.where = where,
-                               .expected = fmt::format("a model that takes images ({})", fmt::join(image, ", ")),
+                               .expected = fmt::format("a model that takes {} ({})",
+                                                       task.kind == TaskKind::language ? "tokens" : "images",
+                                                       fmt::join(task.input, ", ")),
                                .got = first_sentence(error.what_without_backtrace()),
                                .hint = "change data.train_ops and data.val_ops, or the model"});
     }
     model.train(true);
-    if (logits.sizes() != at::IntArrayRef{1, classes} || logits.scalar_type() != at::kFloat) {
+    if (!fit(outputs, task) || (outputs.scalar_type() != at::kFloat && task.kind != TaskKind::custom)) {
         throw InvalidArgument(
             {.where = where,
-             .expected = fmt::format("float logits [1, {}] for one image and {} classes", classes, classes),
-             .got = fmt::format("{} [{}]", at::toString(logits.scalar_type()), fmt::join(logits.sizes(), ", ")),
-             .hint = "the model's last layer must have as many outputs as the data has classes"});
+             .expected = describe_outputs(task),
+             .got = fmt::format("{} [{}]", at::toString(outputs.scalar_type()), fmt::join(outputs.sizes(), ", ")),
+             .hint =
+                 task.classifies() ? "the model's last layer must have as many outputs as the data has classes" : ""});
+    }
+    if (task.needs_own_model()) {
+        task.outputs = outputs.size(task.kind == TaskKind::language ? 2 : 1);
     }
 }
 
-void require_val_images(Model& model, const Shape& train, const Shape& val, const at::Device& device) {
-    if (val == train) {
+void require_val_images(Model& model, const Task& task, const Shape& val, const at::Device& device) {
+    if (val == task.input || task.kind == TaskKind::language) {
         return;
     }
     const c10::NoGradGuard no_grad;
     const bool training = model.training();
     model.train(false);
+    Task other = task;
+    other.input = val;
     try {
-        model.forward(zero_images(1, val, device));
+        model.forward(zero_batch(other, 1, device).input);
     } catch (const std::exception& error) {
         if (is_out_of_memory(error)) {
             throw;
         }
         throw InvalidArgument({.where = "data.val_ops",
                                .expected = fmt::format("images that the model takes, such as those of training ({})",
-                                                       fmt::join(train, ", ")),
+                                                       fmt::join(task.input, ", ")),
                                .got = fmt::format("({})", fmt::join(val, ", ")),
                                .hint = "let data.val_ops end with the size that data.train_ops end with"});
     }
     model.train(training);
 }
 
-void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampler& sampler, const Shape& image,
-                            std::int64_t classes, const at::Device& device) {
-    const StepOptions options = step_options(recipe, device);
+void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampler& sampler, const Task& task,
+                            const at::Device& device) {
+    const StepOptions options = step_options(recipe, task, device);
     const int ranks = sampler.options().world_size;
     const std::int64_t whole = sampler.samples(0);
     const std::int64_t last = sampler.samples(sampler.batches() - 1);
@@ -184,8 +236,8 @@ void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampl
     }
     ForwardSnapshot before(model, device);
     before.save();
-    const std::string error = forward_error(1, model, image, classes, device, options);
-    const bool two_are_enough = !error.empty() && forward_error(2, model, image, classes, device, options).empty();
+    const std::string error = forward_error(1, model, task, device, options);
+    const bool two_are_enough = !error.empty() && forward_error(2, model, task, device, options).empty();
     before.restore();
     if (!two_are_enough) {
         return;
@@ -224,8 +276,13 @@ void require_classes(std::span<const std::string> trained, const std::string& or
          .hint = "a run is resumed with the same classes in the same order"});
 }
 
-void require_val_samples(const Recipe& recipe, const Loader& val, std::int64_t classes) {
-    require_val_labels(recipe, val.dataset(), classes);
+void require_val_samples(const Recipe& recipe, const Loader& val, const Task& task) {
+    if (task.classifies()) {
+        require_val_labels(recipe, val.dataset(), task.outputs);
+    }
+    if (task.kind == TaskKind::language) {
+        return;
+    }
     TransformOptions options = transform_options(recipe.data);
     options.channels = val.image_shape().front();
     const Transform transform(recipe.data.val_ops, options);
@@ -234,14 +291,48 @@ void require_val_samples(const Recipe& recipe, const Loader& val, std::int64_t c
     }
 }
 
-void require_several_classes(const Recipe& recipe, const Dataset& data) {
-    if (class_count(recipe, data) == 1 && recipe.model.exported.empty()) {
+void require_several_classes(const Recipe& recipe, const Task& task, const Dataset& data) {
+    if (task.classifies() && task.outputs == 1 && recipe.model.exported.empty()) {
         throw InvalidArgument(
             {.where = shown_url(recipe.data.train),
              .expected = "at least two classes",
              .got = data.classes().empty() ? "one" : fmt::format("one, \"{}\"", data.classes().front()),
              .hint = "with one class there is nothing to learn; if later data has more, set model.classes to their "
                      "number"});
+    }
+}
+
+void require_task(const Recipe& recipe, const Task& task, bool own_model, bool evaluates) {
+    const bool built_in = !own_model && imported_model_key(recipe.model) == nullptr;
+    if (built_in && task.needs_own_model()) {
+        throw InvalidArgument(
+            {.where = "model.name",
+             .expected =
+                 fmt::format("a model of your own for {}, whose outputs are {}: model.script or model.export",
+                             task_name(task.kind), task.kind == TaskKind::language ? "(N, T, K)" : "(N, K, H, W)"),
+             .got = fmt::format("{}, which gives one answer for an image", recipe.model.name)});
+    }
+    if (task.kind == TaskKind::custom && task.loss.function == nullptr) {
+        throw InvalidArgument({.where = "task",
+                               .expected = "a loss of your own for custom",
+                               .got = "none",
+                               .hint = "a C++ program passes one to Trainer (docs/cpp.md)"});
+    }
+    if (task.kind == TaskKind::custom && built_in && task.outputs == 0) {
+        throw InvalidArgument({.where = "model.classes",
+                               .expected = "the number of outputs of the model",
+                               .got = "none",
+                               .hint = "or give Trainer a model of your own"});
+    }
+    const std::string& best = recipe.train.keep_best;
+    if (!evaluates && (!best.empty() || recipe.train.early_stop > 0)) {
+        throw InvalidArgument({.where = best.empty() ? "train.early_stop" : "train.keep_best",
+                               .expected = "validation data",
+                               .got = "none",
+                               .hint = "set data.val to a data set or to a share of train such as \"10%\""});
+    }
+    if (!best.empty() && !best_by(task, best)) {
+        throw InvalidArgument({.where = "train.keep_best", .expected = metric_names(task), .got = best});
     }
 }
 

@@ -8,34 +8,38 @@
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
 #include "stoker/pipeline/recipe_data.h"
+#include "stoker/train/task/task.h"
 
 namespace stoker {
 
-// A model from a file (model.script, model.export) must take one image (C, H, W) and return float logits
-// (1, `classes`). Other models are not tried.
-void require_logits(const Recipe& recipe, Model& model, const Shape& image, std::int64_t classes,
-                    const at::Device& device);
+// A model from a file (model.script, model.export) must take one sample and return float outputs of the task's shape.
+// So must any model for pixels or tokens, whose outputs give `task.outputs`. Other models are not tried.
+void require_outputs(const Recipe& recipe, Model& model, Task& task, const at::Device& device);
 
 // The model must take validation images (C, H, W); checked only if their shape differs
 // from that of training images.
-void require_val_images(Model& model, const Shape& train, const Shape& val, const at::Device& device);
+void require_val_images(Model& model, const Task& task, const Shape& val, const at::Device& device);
 
 // The model must train on the smallest batch or micro-batch of an epoch, on any rank. It is tried where that is one
 // sample, for which batch norm may have a single value per channel; a model that does not take two samples either is
 // not refused here, since the first step's message is better.
-void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampler& sampler, const Shape& image,
-                            std::int64_t classes, const at::Device& device);
+void require_smallest_batch(const Recipe& recipe, Model& model, const BatchSampler& sampler, const Task& task,
+                            const at::Device& device);
 
 // The classes of `data` must be the first of `trained`, the classes of `origin`: labels then mean the same.
 void require_classes(std::span<const std::string> trained, const std::string& origin, const Dataset& data);
 
 // Validation fails before the first step, not after the first epoch: where the images that data.val_ops give have
-// several sizes, and where more labels than data.bad_samples allows are outside [0, `classes`). Sizes are those of up
-// to 64 samples, and are not looked at where the ops give one size. Throws DataError.
-void require_val_samples(const Recipe& recipe, const Loader& val, std::int64_t classes);
+// several sizes, and where more labels than data.bad_samples allows are outside the task's classes. Sizes are those of
+// up to 64 samples, and are not looked at where the ops give one size. Throws DataError.
+void require_val_samples(const Recipe& recipe, const Loader& val, const Task& task);
 
 // A training set must have several classes, since any model's loss on one class is 0. An exported graph has its own
-// loss and is not checked.
-void require_several_classes(const Recipe& recipe, const Dataset& data);
+// loss and is not checked, and neither are other tasks.
+void require_several_classes(const Recipe& recipe, const Task& task, const Dataset& data);
+
+// Parts of the recipe that fit no model of the task: built-in models for pixels or tokens, `custom` without a loss, and
+// early stopping or a best checkpoint without validation data or by an unknown metric.
+void require_task(const Recipe& recipe, const Task& task, bool own_model, bool evaluates);
 
 }  // namespace stoker

@@ -15,21 +15,43 @@ namespace stoker {
 
 using Json = nlohmann::ordered_json;
 
-ModelMetadata model_metadata(const Recipe& recipe, const Shape& input, std::span<const std::string> classes) {
+namespace {
+
+Json value_of(const ModelMetadata& metadata, const char* key) {
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? Json() : Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+}
+
+void add_normalization(const Recipe& recipe, std::int64_t channels_of_images, ModelMetadata& metadata) {
     Normalize normalize;
     for (const Op& op : make_ops(recipe.data.val_ops)) {
         if (const auto* found = std::get_if<Normalize>(&op)) {
             normalize = *found;
         }
     }
-    const auto channels = std::span(normalize.mean).first(static_cast<std::size_t>(input.front()));
+    const auto channels = std::span(normalize.mean).first(static_cast<std::size_t>(channels_of_images));
     const auto scales = std::span(normalize.std).first(channels.size());
+    metadata["mean"] = fmt::format("[{}]", fmt::join(channels, ", "));
+    metadata["std"] = fmt::format("[{}]", fmt::join(scales, ", "));
+}
+
+}  // namespace
+
+ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape& input,
+                             std::span<const std::string> classes) {
     const Json names = std::vector<std::string>(classes.begin(), classes.end());
-    return {{"format", "pt"},  // Python's safetensors requires it
-            {"classes", names.dump(-1, ' ', false, Json::error_handler_t::replace)},
-            {"input", fmt::format("[{}]", fmt::join(input, ", "))},
-            {"mean", fmt::format("[{}]", fmt::join(channels, ", "))},
-            {"std", fmt::format("[{}]", fmt::join(scales, ", "))}};
+    ModelMetadata metadata = {{"format", "pt"},  // Python's safetensors requires it
+                              {"classes", names.dump(-1, ' ', false, Json::error_handler_t::replace)},
+                              {"input", fmt::format("[{}]", fmt::join(input, ", "))}};
+    if (task.kind != TaskKind::language) {
+        add_normalization(recipe, input.front(), metadata);
+    }
+    if (!task.classifies()) {
+        metadata["task"] = Json(task_name(task.kind)).dump();
+        metadata["target"] = Json(task.fields.target).dump();
+        metadata["outputs"] = fmt::to_string(task.outputs);
+    }
+    return metadata;
 }
 
 std::string to_json(const ModelMetadata& metadata) {
@@ -44,17 +66,25 @@ std::string to_json(const ModelMetadata& metadata) {
 }
 
 Shape input_of(const ModelMetadata& metadata) {
-    const auto input = metadata.find("input");
-    const Json shape =
-        input == metadata.end() ? Json() : Json::parse(input->second, nullptr, /*allow_exceptions=*/false);
-    const bool valid = shape.is_array() && shape.size() == 3 &&
+    const Json shape = value_of(metadata, "input");
+    const bool valid = shape.is_array() && (shape.size() == 3 || shape.size() == 1) &&
                        std::ranges::all_of(shape, [](const Json& side) { return side.is_number_unsigned(); });
     return valid ? shape.get<Shape>() : Shape();
 }
 
 std::int64_t channels_of(const ModelMetadata& metadata) {
     const Shape input = input_of(metadata);
-    return input.empty() ? 0 : input.front();
+    return input.size() == 3 ? input.front() : 0;
+}
+
+std::int64_t outputs_of(const ModelMetadata& metadata) {
+    const Json outputs = value_of(metadata, "outputs");
+    return outputs.is_number_unsigned() ? outputs.get<std::int64_t>() : 0;
+}
+
+std::string target_of(const ModelMetadata& metadata) {
+    const Json target = value_of(metadata, "target");
+    return target.is_string() ? target.get<std::string>() : "";
 }
 
 }  // namespace stoker

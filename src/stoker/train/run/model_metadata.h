@@ -9,22 +9,29 @@
 
 #include "stoker/base/tensor_view.h"
 #include "stoker/recipe/recipe.h"
+#include "stoker/train/task/task.h"
 
 namespace stoker {
 
 // "classes": names by label; "input": [C, H, W]; "mean" and "std": of `normalize`, for each channel, on pixels in [0,
-// 1]. Each value is JSON text in the metadata of a safetensors file.
+// 1]. Of other tasks than classification also "task", "target" (its field) and "outputs". Each value is JSON text in
+// the metadata of a safetensors file.
 using ModelMetadata = std::map<std::string, std::string>;
 
-// For a model that the recipe trains on images of shape `input` (C, H, W), as data.val_ops leave them.
-ModelMetadata model_metadata(const Recipe& recipe, const Shape& input, std::span<const std::string> classes);
+// For a model that the recipe trains on images of shape `input` (C, H, W), as data.val_ops leave them, or on (T)
+// tokens.
+ModelMetadata model_metadata(const Recipe& recipe, const Task& task, const Shape& input,
+                             std::span<const std::string> classes);
 
 // As one JSON object.
 std::string to_json(const ModelMetadata& metadata);
 
-// The shape of its images (C, H, W); empty where the metadata has none.
+// The shape of its images (C, H, W), or the number of tokens (T); empty where the metadata has none.
 Shape input_of(const ModelMetadata& metadata);
-// 0 where the metadata has no shape.
+// 0 where the metadata has no shape of images.
 std::int64_t channels_of(const ModelMetadata& metadata);
+// The model's outputs, and the name of the field that they predict; 0 and "" where the metadata has none.
+std::int64_t outputs_of(const ModelMetadata& metadata);
+std::string target_of(const ModelMetadata& metadata);
 
 }  // namespace stoker

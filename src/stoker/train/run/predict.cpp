@@ -1,4 +1,4 @@
-// The host waits for the device once a batch, to read the probabilities.
+// The host waits for the device once a batch, to read the outputs.
 #include "stoker/train/run/predict.h"
 
 #include <ATen/ops/softmax.h>
@@ -6,34 +6,73 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <map>
 
+#include "stoker/base/error.h"
 #include "stoker/bridge/device.h"
 #include "stoker/bridge/torch_error.h"
 
 namespace stoker {
 namespace {
 
+constexpr std::int64_t kMostMaskClasses = 256;  // of a pixel in a byte
+
+// Values (N, K) float32, or masks (N, H, W) uint8, on the host.
+at::Tensor answers(const at::Tensor& outputs, TaskKind task) {
+    at::Tensor answer = outputs.to(at::kFloat);
+    switch (task) {
+        case TaskKind::classification:
+            answer = answer.softmax(1);
+            break;
+        case TaskKind::multilabel:
+            answer = answer.sigmoid();
+            break;
+        case TaskKind::segmentation:
+            answer = answer.argmax(1).to(at::kByte);
+            break;
+        default:
+            answer = answer.reshape({answer.size(0), -1});
+            break;
+    }
+    return answer.to(at::kCPU).contiguous();
+}
+
+// Sample i of the answers.
+Prediction prediction_at(const at::Tensor& answers, std::int64_t i, bool finite) {
+    const at::Tensor own = answers[i];
+    Prediction prediction;
+    if (!finite) {
+        prediction.error = "expected finite outputs of the model, got nan";
+    } else if (own.scalar_type() == at::kByte) {
+        prediction.mask.assign(own.const_data_ptr<std::uint8_t>(), own.const_data_ptr<std::uint8_t>() + own.numel());
+        prediction.height = static_cast<int>(own.size(0));
+        prediction.width = static_cast<int>(own.size(1));
+    } else {
+        prediction.values.assign(own.const_data_ptr<float>(), own.const_data_ptr<float>() + own.numel());
+    }
+    return prediction;
+}
+
 std::vector<Prediction> predictions(const Batch& batch, std::span<const SampledIndex> draws, const Dataset& dataset,
-                                    const at::Tensor& probabilities) {
-    const std::int64_t classes = probabilities.size(1);
-    const auto* values = probabilities.const_data_ptr<float>();
+                                    const at::Tensor& outputs, TaskKind task) {
+    const at::Tensor all_answers = answers(outputs, task);
+    // Of a mask the outputs, since its classes are always finite.
+    const at::Tensor checked = task == TaskKind::segmentation ? outputs : all_answers;
+    const at::Tensor finite = checked.isfinite().reshape({checked.size(0), -1}).all(1).to(at::kCPU);  // (N)
     std::map<std::int64_t, Prediction> bad;  // by position in the batch
     for (const BadSample& sample : batch.bad_samples()) {
         bad.emplace(sample.item, prediction_of(sample));
     }
     std::vector<Prediction> all;
     for (const SampledIndex& draw : draws) {
-        const std::vector<float> own(values, values + classes);
-        values += classes;
-        if (const auto found = bad.find(std::ssize(all)); found != bad.end()) {
+        const std::int64_t i = std::ssize(all);
+        if (const auto found = bad.find(i); found != bad.end()) {
             all.push_back(found->second);
             continue;
         }
-        const bool finite = std::ranges::all_of(own, [](float value) { return std::isfinite(value); });
-        all.push_back({.key = dataset.key(draw.index),
-                       .probabilities = finite ? own : std::vector<float>(),
-                       .error = finite ? "" : "expected finite outputs of the model, got nan"});
+        all.push_back(prediction_at(all_answers, i, finite.const_data_ptr<bool>()[i]));
+        all.back().key = dataset.key(draw.index);
     }
     return all;
 }
@@ -41,19 +80,31 @@ std::vector<Prediction> predictions(const Batch& batch, std::span<const SampledI
 }  // namespace
 
 Prediction prediction_of(const BadSample& sample) {
-    return {.key = sample.key, .probabilities = {}, .error = sample.reason, .other_size = sample.other_size};
+    return {.key = sample.key, .error = sample.reason, .other_size = sample.other_size};
+}
+
+void require_predictable(const Task& task) {
+    const bool sample_wise = task.kind != TaskKind::language && task.kind != TaskKind::custom;
+    const bool fits = task.kind != TaskKind::segmentation || task.outputs <= kMostMaskClasses;
+    if (!sample_wise || !fits) {
+        throw Unsupported({.where = "predict",
+                           .expected = fits ? "a task with one prediction for a sample"
+                                            : fmt::format("masks of at most {} classes", kMostMaskClasses),
+                           .got = fits ? std::string(task_name(task.kind)) : fmt::to_string(task.outputs),
+                           .hint = "`stoker export` writes the model for Python"});
+    }
 }
 
 void predict(Model& model, Loader& loader, const at::Device& device,
-             const std::function<void(const std::vector<Prediction>&)>& on_batch) {
+             const std::function<void(const std::vector<Prediction>&)>& on_batch, const Task& task) {
+    require_predictable(task);
     with_stoker_errors([&] {
         const c10::InferenceMode inference;
         model.train(false);
-        DeviceCopier copier(device);
+        DeviceCopier copier(device);  // the target is not looked at
         while (const auto batch = loader.next()) {
-            const at::Tensor logits = model.forward(copier.copy(batch).image);  // (N, classes)
-            const at::Tensor probabilities = logits.to(at::kFloat).softmax(1).to(at::kCPU).contiguous();
-            on_batch(predictions(*batch, batch->sampled(), loader.dataset(), probabilities));
+            const at::Tensor outputs = model.forward(copier.copy(batch).input);
+            on_batch(predictions(*batch, batch->sampled(), loader.dataset(), outputs, task.kind));
         }
     });
 }

@@ -1,4 +1,4 @@
-// Predictions for samples in the order of the data, with or without labels.
+// Predictions for samples in the order of the data, with or without targets.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,32 @@
 
 #include "stoker/models/model.h"
 #include "stoker/pipeline/loader.h"
+#include "stoker/train/task/task.h"
 
 namespace stoker {
 
+// Values and mask are empty where there is an error.
 struct Prediction {
     std::string key;
-    std::vector<float> probabilities;  // of the classes; empty where there is an error
-    std::string error;                 // why the sample is bad, or that the model's outputs are not finite
-    bool other_size = false;           // the sample is bad only because of its size
+    // Classification: the probabilities of the classes, whose sum is 1; multilabel: the probability of each label;
+    // regression: the values.
+    std::vector<float> values = {};
+    std::vector<std::uint8_t> mask = {};  // segmentation: the likeliest class of each pixel (height, width)
+    int height = 0;
+    int width = 0;
+    std::string error = {};   // why the sample is bad, or that the model's outputs are not finite
+    bool other_size = false;  // the sample is bad only because of its size
 };
 
 // The prediction for a bad sample: its key and error.
 Prediction prediction_of(const BadSample& sample);
 
+// Throws Unsupported for a task whose outputs are no prediction for a sample: language and custom, and segmentation
+// with more than 256 classes.
+void require_predictable(const Task& task);
+
 // One pass over `loader`. Predictions for samples that replace bad ones are left out.
 void predict(Model& model, Loader& loader, const at::Device& device,
-             const std::function<void(const std::vector<Prediction>&)>& on_batch);
+             const std::function<void(const std::vector<Prediction>&)>& on_batch, const Task& task = {});
 
 }  // namespace stoker

@@ -28,6 +28,9 @@ void require_same(const std::string& trained_with, const Recipe& recipe, const s
 
 void require_same_model(const std::string& trained_with, const Recipe& recipe) {
     const bool built_in = recipe.model.script.empty() && recipe.model.exported.empty();
+    if (!trained_with.empty()) {
+        require_same(trained_with, recipe, "task", "use the task that the checkpoint was trained with");
+    }
     if (!trained_with.empty() && built_in) {
         constexpr const char* kHint = "use the recipe that the checkpoint was trained with";
         require_same(trained_with, recipe, "model.name", kHint);

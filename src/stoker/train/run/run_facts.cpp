@@ -144,7 +144,7 @@ RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& opt
                              .parameters = parameters,
                              .batch_size = recipe.data.batch_size,
                              .steps_per_epoch = plan.train_loader->batches_per_epoch(),
-                             .precision = precision_name(step_options(recipe, plan.device).precision),
+                             .precision = precision_name(step_options(recipe, plan.task, plan.device).precision),
                              .optimizer = recipe.optimizer.name,
                              .optimizer_kernel = optimizer.kernel() == OptimizerKernel::fused ? "fused" : "single",
                              .compiled = step.compiled(),

@@ -220,7 +220,8 @@ void RunFolder::discard() {
 
 bool RunFolder::holds(const fs::path& checkpoint) const {
     std::error_code none;
-    return fs::equivalent(fs::weakly_canonical(checkpoint, none).parent_path(), path_ / kCheckpoints, none);
+    return fs::equivalent(fs::weakly_canonical(checkpoint, none).parent_path(), path_ / kCheckpoints, none) ||
+           fs::equivalent(checkpoint, path_ / kBest, none);
 }
 
 void RunFolder::metric(const std::string& line) {
@@ -266,17 +267,25 @@ std::string RunFolder::read_account() const {
     return fs::exists(file) ? read_text(file) : "";
 }
 
-void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
+void RunFolder::write(const fs::path& final_name, const Checkpoint& checkpoint) const {
     const fs::path all = path_ / kCheckpoints;
     make_directories(all);
-    const fs::path final_name = all / fmt::to_string(step);
-    const fs::path temporary = all / fmt::format(".writing-{}", step);
+    const fs::path temporary = all / (".writing-" + final_name.filename().string());
     remove_path(temporary);
     make_directories(temporary);
     write_checkpoint(temporary, checkpoint);
     commit(temporary, final_name);
     sync_directory(all);
     sync_directory(path_);  // `checkpoints` may be new
+}
+
+void RunFolder::save_best(const Checkpoint& checkpoint) const {
+    write(path_ / kBest, checkpoint);
+}
+
+void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
+    const fs::path all = path_ / kCheckpoints;
+    write(all / fmt::to_string(step), checkpoint);
     try {
         const auto kept = checkpoints_in(path_ / kCheckpoints);
         for (std::size_t i = 0; i + kKept < kept.size(); ++i) {
@@ -289,10 +298,15 @@ void RunFolder::save(std::int64_t step, const Checkpoint& checkpoint) const {
 }
 
 void RunFolder::remove_checkpoints_after(std::int64_t step) const {
+    bool rewound = false;
     for (const auto& [at, checkpoint] : checkpoints_in(path_ / kCheckpoints)) {
         if (at > step) {
             remove_checkpoint(checkpoint);
+            rewound = true;
         }
+    }
+    if (rewound && fs::exists(path_ / kBest) && read_step(path_ / kBest) > step) {
+        remove_path(path_ / kBest);
     }
     remove_leftovers(path_ / kCheckpoints);
 }

@@ -1,5 +1,5 @@
-// The folder of one run: recipe.toml as used, metrics.jsonl, account.json, failed.json and checkpoints/<step>/. A
-// checkpoint appears complete or not at all, at whatever moment the process is killed.
+// The folder of one run: recipe.toml as used, metrics.jsonl, account.json, failed.json, checkpoints/<step>/ and best/.
+// A checkpoint appears complete or not at all, at whatever moment the process is killed.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ class RunFolder {
     // failed.json. Otherwise what it made is removed and recipe.toml restored; quarantine.jsonl stays, and
     // failed.json is written if quarantine.jsonl or an earlier recipe.toml exists.
     void fail(const std::string& reason, bool trained);
-    // True where `checkpoint` lies in this folder.
+    // True where `checkpoint` is one of this run, or its best one.
     bool holds(const std::filesystem::path& checkpoint) const;
 
     // Appends a line of JSON to metrics.jsonl, buffered until `flush_metrics`.
@@ -67,12 +67,16 @@ class RunFolder {
     // again at the next save.
     void save(std::int64_t step, const Checkpoint& checkpoint) const;
     static constexpr std::size_t kKept = 3;
+    // Writes best/ in the same way.
+    void save_best(const Checkpoint& checkpoint) const;
     // Removes the checkpoints after `step`, which do not belong to a run that resumes there, and leftovers of a process
-    // that was killed while it wrote or removed one.
+    // that was killed while it wrote or removed one. A best/ after `step` goes with them; alone it stays, since a run
+    // that was killed writes it again.
     void remove_checkpoints_after(std::int64_t step) const;
 
   private:
     void open(const std::string& recipe);
+    void write(const std::filesystem::path& final_name, const Checkpoint& checkpoint) const;
     void remove_temporaries() const;
     void discard();
 

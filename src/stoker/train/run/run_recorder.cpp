@@ -160,15 +160,20 @@ void RunRecorder::epoch(const EpochResult& result, std::int64_t step) {
     if (!events_) {
         return;
     }
-    const EpochLine line{.epoch = result.epoch,
-                         .step = step,
-                         .seconds = result.seconds,
-                         .images_per_second = result.images_per_second,
-                         .train_loss = result.train_loss,
-                         .val_loss = result.val_loss,
-                         .val_accuracy = result.val_accuracy,
-                         .bad_samples = result.bad_samples,
-                         .val_bad_samples = result.val_bad_samples};
+    EpochLine line{.epoch = result.epoch,
+                   .step = step,
+                   .seconds = result.seconds,
+                   .images_per_second = result.images_per_second,
+                   .train_loss = result.train_loss,
+                   .val_loss = result.val_loss,
+                   .val_accuracy = result.val_accuracy,
+                   .bad_samples = result.bad_samples,
+                   .val_bad_samples = result.val_bad_samples};
+    for (const Metric& metric : result.val_metrics) {
+        if (!result.val_accuracy) {  // classification has an accuracy of its own
+            line.val_metrics.push_back({kMetricTag + metric.name, metric.value});
+        }
+    }
     events_->add(step, wall_time_now(), scalars_of(line));
 }
 
@@ -191,12 +196,24 @@ void RunRecorder::draw_curves() {
     }
 }
 
+void RunRecorder::complete(RunState state, Checkpoint& checkpoint) {
+    flush();
+    state.metrics_bytes = folder_->metrics_bytes();
+    checkpoint.state = to_json(state);
+}
+
 void RunRecorder::save(RunState state, Checkpoint checkpoint) {
     if (events_) {
-        flush();
-        state.metrics_bytes = folder_->metrics_bytes();
-        checkpoint.state = to_json(state);
-        folder_->save(state.step, checkpoint);
+        const std::int64_t step = state.step;
+        complete(std::move(state), checkpoint);
+        folder_->save(step, checkpoint);
+    }
+}
+
+void RunRecorder::save_best(RunState state, Checkpoint checkpoint) {
+    if (events_) {
+        complete(std::move(state), checkpoint);
+        folder_->save_best(checkpoint);
     }
 }
 

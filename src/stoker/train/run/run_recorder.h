@@ -55,6 +55,8 @@ class RunRecorder {
     // Flushes the metrics and writes a checkpoint of `state` and the tensors in `checkpoint`, whose `state` is filled
     // in here.
     void save(RunState state, Checkpoint checkpoint);
+    // The same as the best checkpoint.
+    void save_best(RunState state, Checkpoint checkpoint);
 
     // Ends a run: writes its document and curves, and releases the folder. A run that `was_finished` when it was
     // resumed keeps the document that it has. Returns the document that the folder holds.
@@ -66,6 +68,7 @@ class RunRecorder {
     void begin(std::int64_t step);
     void write(const std::string& line);
     void flush();
+    void complete(RunState state, Checkpoint& checkpoint);
     void draw_curves();
 
     std::optional<RunFolder> folder_;

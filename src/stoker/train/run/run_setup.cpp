@@ -35,6 +35,11 @@ std::unique_ptr<Loader> make_loader(const Recipe& recipe, const std::shared_ptr<
     return std::make_unique<Loader>(dataset, Transform(ops, transform), options);
 }
 
+// Labels are classes in a classification only.
+std::int64_t checked_classes(const Recipe& recipe, const Dataset& dataset) {
+    return task_named(recipe.task) == TaskKind::classification ? class_count(recipe, dataset) : 0;
+}
+
 Precision run_precision(const Recipe& recipe, const at::Device& device) {
     const bool keeps_its_own = !recipe.model.exported.empty() && recipe.train.precision == "auto";
     return choose_precision(keeps_its_own ? "fp32" : recipe.train.precision, device);
@@ -60,13 +65,13 @@ at::Device prepare_device(const Recipe& recipe, const Group& group) {
     return device;
 }
 
-StepOptions step_options(const Recipe& recipe, const at::Device& device) {
+StepOptions step_options(const Recipe& recipe, const Task& task, const at::Device& device) {
     const TrainRecipe& train = recipe.train;
     return {.precision = run_precision(recipe, device),
             .accumulate = std::min(train.accumulate, recipe.data.batch_size),
             .clip_norm = train.clip_norm,
             .clip_value = train.clip_value,
-            .loss = {.label_smoothing = train.label_smoothing},
+            .loss = task.loss,
             .ema = train.ema,
             .scaler = {.initial_scale = train.loss_scale, .growth_interval = train.loss_scale_interval},
             .compile = train.compile != "none",
@@ -77,10 +82,11 @@ StepOptions step_options(const Recipe& recipe, const at::Device& device) {
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,
                                           bool channels_last, const Group& group) {
     LoaderOptions options = train_loader_options(recipe, data);
-    options.classes = class_count(recipe, *data.train);
+    options.classes = checked_classes(recipe, *data.train);
     auto loader =
         make_loader(recipe, data.train, recipe.data.train_ops, options, device, channels_last, kAsRead, group);
-    const std::int64_t channels = loader->image_shape().front();
+    const Shape& image = loader->image_shape();
+    const std::int64_t channels = image.empty() ? kAsRead : image.front();
     if (recipe.data.channels.value_or(channels) != channels) {
         throw InvalidArgument({.where = "data.channels",
                                .expected = fmt::format("the {} of the images", pluralize(channels, "channel")),
@@ -93,13 +99,13 @@ std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData
 std::unique_ptr<Loader> make_val_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,
                                         bool channels_last, std::int64_t channels, const Group& group) {
     LoaderOptions options = val_loader_options(recipe, data);
-    options.classes = class_count(recipe, data.train ? *data.train : *data.val);
+    options.classes = checked_classes(recipe, data.train ? *data.train : *data.val);
     return make_loader(recipe, data.val, recipe.data.val_ops, options, device, channels_last, channels, group);
 }
 
 std::optional<ImageSize> required_size(const DataRecipe& recipe, const ModelMetadata& metadata) {
     const Shape input = input_of(metadata);
-    if (input.empty() || gives_one_size(make_ops(recipe.val_ops))) {
+    if (input.size() != 3 || gives_one_size(make_ops(recipe.val_ops))) {
         return std::nullopt;
     }
     return ImageSize{static_cast<int>(input[1]), static_cast<int>(input[2])};
@@ -116,18 +122,31 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
                        Group());
 }
 
-std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, const Shape& image,
-                                          std::int64_t classes, const at::Device& device) {
-    if (const std::int64_t channels = channels_of(weights.metadata); channels != 0 && channels != image.front()) {
+Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Shape& input, std::int64_t classes) {
+    Task task{.kind = task_named(recipe.task), .input = input};
+    const std::int64_t outputs = outputs_of(metadata);
+    task.outputs = task.classifies() ? classes : outputs > 0 ? outputs : recipe.model.classes.value_or(0);
+    if (task.kind == TaskKind::segmentation) {
+        task.target = {input[1], input[2]};
+    } else if (task.kind == TaskKind::language) {
+        task.target = input;
+    }
+    return task;
+}
+
+std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, Task& task,
+                                          const at::Device& device) {
+    const std::int64_t channels = channels_of(weights.metadata);
+    if (channels != 0 && channels != task.input.front()) {
         throw InvalidArgument({.where = weights.path,
                                .expected = fmt::format("images of {}, as in training", pluralize(channels, "channel")),
-                               .got = fmt::to_string(image.front()),
+                               .got = fmt::to_string(task.input.front()),
                                .hint = "arrays have the channels that they were stored with"});
     }
-    std::unique_ptr<Model> model = make_model(recipe.model, image, classes, recipe.seed);
+    std::unique_ptr<Model> model = make_model(recipe.model, task.input, task.outputs, recipe.seed);
     model->load(weights.tensors, weights.path);
     model->to(device, uses_channels_last(recipe, model.get()));
-    require_logits(recipe, *model, image, classes, device);
+    require_outputs(recipe, *model, task, device);
     return model;
 }
 
@@ -137,7 +156,7 @@ bool uses_channels_last(const Recipe& recipe, const Model* model) {
     return recipe.train.channels_last && convolutions;
 }
 
-std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::int64_t classes,
+std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::int64_t outputs,
                                        const at::Device& device, bool resumes) {
     if (model.trainable_parameters().empty()) {
         throw InvalidArgument({.where = "model",
@@ -148,7 +167,7 @@ std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::
     std::vector<std::string> fresh;
     if (!recipe.model.weights.empty() && !resumes) {
         ModelFile given = read_weights(recipe.model.weights);
-        fresh = model.load_pretrained(std::move(given.tensors), classes, "model.weights: " + given.path);
+        fresh = model.load_pretrained(std::move(given.tensors), outputs, "model.weights: " + given.path);
     }
     model.freeze(recipe.model.freeze);
     if (recipe.train.gradient_checkpointing) {
@@ -156,21 +175,6 @@ std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::
     }
     model.to(device, uses_channels_last(recipe, &model));
     return fresh;
-}
-
-std::int64_t class_count(const Recipe& recipe, const Dataset& dataset) {
-    const auto in_data = static_cast<std::int64_t>(dataset.classes().size());
-    const std::int64_t classes = recipe.model.classes.value_or(in_data);
-    if (classes < 1 || classes < in_data) {
-        throw InvalidArgument({.where = "model.classes",
-                               .expected = in_data == 0 ? std::string("the number of classes")
-                                                        : fmt::format("at least the {} classes of the data", in_data),
-                               .got = fmt::to_string(classes),
-                               .hint = in_data == 0 ? "the data has no class names, or no labels at all: set "
-                                                      "model.classes to their number, or name the field of the labels"
-                                                    : "leave it out to take the number from the data"});
-    }
-    return classes;
 }
 
 }  // namespace stoker

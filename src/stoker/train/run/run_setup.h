@@ -13,6 +13,7 @@
 #include "stoker/pipeline/recipe_data.h"
 #include "stoker/train/run/checkpoint.h"
 #include "stoker/train/step/step.h"
+#include "stoker/train/task/task.h"
 
 namespace stoker {
 
@@ -21,7 +22,7 @@ namespace stoker {
 at::Device prepare_device(const Recipe& recipe, const Group& group = Group());
 
 // An exported graph keeps its own arithmetic where train.precision is "auto".
-StepOptions step_options(const Recipe& recipe, const at::Device& device);
+StepOptions step_options(const Recipe& recipe, const Task& task, const at::Device& device);
 
 // Loads the slices of this rank.
 std::unique_ptr<Loader> make_train_loader(const Recipe& recipe, const RecipeData& data, const at::Device& device,
@@ -37,11 +38,8 @@ bool uses_channels_last(const Recipe& recipe, const Model* model);
 // Prepares a model for training: loads model.weights unless a checkpoint has the weights (`resumes`), freezes
 // parameters, enables gradient checkpointing, moves it to the device. Returns the names of the tensors for which
 // model.weights had another number of classes. Throws InvalidArgument for a model that has nothing to train.
-std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::int64_t classes,
+std::vector<std::string> prepare_model(Model& model, const Recipe& recipe, std::int64_t outputs,
                                        const at::Device& device, bool resumes);
-
-// model.classes, or the number of classes in the data. Throws InvalidArgument where the data has more.
-std::int64_t class_count(const Recipe& recipe, const Dataset& dataset);
 
 // The size that images must have after data.val_ops, which is the training images' size, where the ops do not give all
 // images one size. Empty where they do, or where the model's file does not have the size.
@@ -53,9 +51,14 @@ std::unique_ptr<Loader> make_predict_loader(const Recipe& recipe, const std::sha
                                             const at::Device& device, bool channels_last,
                                             const ModelMetadata& metadata);
 
-// The recipe's model with a checkpoint's weights, on `device`, for images (C, H, W). Throws InvalidArgument where it
-// was trained on images with another number of channels, or is another model.
-std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, const Shape& image,
-                                          std::int64_t classes, const at::Device& device);
+// The task of trained weights, without a data set that has targets: what the model takes, and its outputs, for images
+// (C, H, W), or (T) tokens. `classes`: of a classification.
+Task trained_task(const Recipe& recipe, const ModelMetadata& metadata, const Shape& input, std::int64_t classes);
+
+// The recipe's model with a checkpoint's weights, on `device`, for the task's inputs; sets `task.outputs` as
+// require_outputs does. Throws InvalidArgument where it was trained on images with another number of channels, or is
+// another model.
+std::unique_ptr<Model> make_trained_model(const Recipe& recipe, const ModelFile& weights, Task& task,
+                                          const at::Device& device);
 
 }  // namespace stoker

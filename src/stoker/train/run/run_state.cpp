@@ -23,19 +23,37 @@ double number(const Json& json) {
     return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 
+// Their directions are the task's and are not stored.
+std::vector<Metric> metrics_from(const EpochResult& epoch, const Json& json) {
+    std::vector<Metric> metrics;
+    if (epoch.val_accuracy) {
+        metrics.push_back({"accuracy", *epoch.val_accuracy});
+    }
+    if (epoch.val_top5_accuracy) {
+        metrics.push_back({"top5_accuracy", *epoch.val_top5_accuracy});
+    }
+    const Json own = json.value("val_metrics", Json::object());
+    for (const auto& [name, value] : own.items()) {
+        metrics.push_back({name, number(value)});
+    }
+    return metrics;
+}
+
 EpochResult epoch_from(const Json& json) {
     const auto optional = [&](const char* key) {
         return json.at(key).is_null() ? std::nullopt : std::optional(json.at(key).get<double>());
     };
-    return {.epoch = json.at("epoch").get<std::int64_t>(),
-            .seconds = json.at("seconds").get<double>(),
-            .images_per_second = json.at("images_per_second").get<double>(),
-            .train_loss = number(json.at("train_loss")),
-            .val_loss = optional("val_loss"),
-            .val_accuracy = optional("val_accuracy"),
-            .val_top5_accuracy = optional("val_top5_accuracy"),
-            .bad_samples = json.value("bad_samples", std::int64_t{0}),
-            .val_bad_samples = json.value("val_bad_samples", std::int64_t{0})};
+    EpochResult epoch{.epoch = json.at("epoch").get<std::int64_t>(),
+                      .seconds = json.at("seconds").get<double>(),
+                      .images_per_second = json.at("images_per_second").get<double>(),
+                      .train_loss = number(json.at("train_loss")),
+                      .val_loss = optional("val_loss"),
+                      .val_accuracy = optional("val_accuracy"),
+                      .val_top5_accuracy = optional("val_top5_accuracy"),
+                      .bad_samples = json.value("bad_samples", std::int64_t{0}),
+                      .val_bad_samples = json.value("val_bad_samples", std::int64_t{0})};
+    epoch.val_metrics = metrics_from(epoch, json);
+    return epoch;
 }
 
 }  // namespace

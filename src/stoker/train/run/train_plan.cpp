@@ -11,29 +11,31 @@
 namespace stoker {
 
 TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,
-                        std::shared_ptr<Group> group) {
+                        std::shared_ptr<Group> group, const CustomTask& custom) {
     const at::Device device = prepare_device(recipe, *group);
     const bool channels_last = uses_channels_last(recipe, model.get());
     auto train = make_train_loader(recipe, data, device, channels_last, *group);
-    const Shape& image = train->image_shape();
+    Task task = make_task(recipe, *train, custom);
+    require_task(recipe, task, model != nullptr, data.val != nullptr);
     std::unique_ptr<Loader> val;
     if (data.val != nullptr) {
+        const Shape& image = train->image_shape();
         data.val = match_classes(data.train->classes(), data.train->path(), data.val);
-        val = make_val_loader(recipe, data, device, channels_last, image.front(), *group);
+        val = make_val_loader(recipe, data, device, channels_last, image.empty() ? 0 : image.front(), *group);
     }
-    const std::int64_t classes = class_count(recipe, *data.train);
     std::string model_hash = imported_model_hash(recipe.model);
     if (model == nullptr) {
-        model = make_model(recipe.model, image, classes, recipe.seed);
+        model = make_model(recipe.model, task.input, task.outputs, recipe.seed);
     }
-    auto new_tensors = prepare_model(*model, recipe, classes, device, resumes);
+    auto new_tensors = prepare_model(*model, recipe, task.outputs, device, resumes);
     require_same_recipe(*group, recipe, *train, val.get());
-    require_several_classes(recipe, *data.train);
-    require_logits(recipe, *model, image, classes, device);
-    require_smallest_batch(recipe, *model, train->batch_sampler(), image, classes, device);
+    require_several_classes(recipe, task, *data.train);
+    require_outputs(recipe, *model, task, device);
+    set_weights(task, recipe.train.class_weights, *data.train, device);
+    require_smallest_batch(recipe, *model, train->batch_sampler(), task, device);
     if (val != nullptr) {
-        require_val_images(*model, image, val->image_shape(), device);
-        require_val_samples(recipe, *val, classes);
+        require_val_images(*model, task, val->image_shape(), device);
+        require_val_samples(recipe, *val, task);
     }
     return {.group = std::move(group),
             .recipe = recipe,
@@ -41,7 +43,7 @@ TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<M
             .device = device,
             .train_loader = std::move(train),
             .val_loader = std::move(val),
-            .classes = classes,
+            .task = std::move(task),
             .model = std::move(model),
             .has_weights = recipe.model.weights.empty() || !resumes,
             .model_hash = std::move(model_hash),

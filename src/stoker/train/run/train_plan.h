@@ -8,6 +8,7 @@
 #include "stoker/dist/group.h"
 #include "stoker/models/model.h"
 #include "stoker/pipeline/recipe_data.h"
+#include "stoker/train/task/task.h"
 
 namespace stoker {
 
@@ -18,7 +19,7 @@ struct TrainPlan {
     at::Device device;
     std::unique_ptr<Loader> train_loader;
     std::unique_ptr<Loader> val_loader;  // null without validation data
-    std::int64_t classes;
+    Task task;
     std::unique_ptr<Model> model;  // on `device`, with the weights that training begins with
     bool has_weights;              // false: the model has not got its weights yet, and must get them from a checkpoint
     std::string model_hash;        // of the file of model.script or model.export; empty for other models
@@ -26,11 +27,11 @@ struct TrainPlan {
 };
 
 // `model`: null to make it from the recipe. `resumes`: the weights will come from a checkpoint, so model.weights is not
-// read. Compares recipes and data with the other ranks of `group`. Sets LibTorch's process-wide switches
-// (prepare_device) and otherwise changes nothing outside of the plan; no file is written. Throws where a run would fail
-// for a reason that can be known beforehand: data, classes, the model's input, outputs and smallest batch, ranks that
-// differ.
+// read. `custom`: the loss and metrics of the task "custom". Compares recipes and data with the other ranks of `group`.
+// Sets LibTorch's process-wide switches (prepare_device) and otherwise changes nothing outside of the plan; no file is
+// written. Throws where a run would fail for a reason that can be known beforehand: data, classes, the model's input,
+// outputs and smallest batch, ranks that differ.
 TrainPlan plan_training(const Recipe& recipe, RecipeData data, std::unique_ptr<Model> model, bool resumes,
-                        std::shared_ptr<Group> group);
+                        std::shared_ptr<Group> group, const CustomTask& custom = {});
 
 }  // namespace stoker

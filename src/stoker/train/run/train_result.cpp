@@ -8,17 +8,29 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+Json json_of(const std::vector<Metric>& metrics) {
+    Json json = Json::object();
+    for (const Metric& metric : metrics) {
+        json[metric.name] = metric.value;
+    }
+    return json;
+}
+
 Json json_of(const EpochResult& epoch) {
     const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
-    return {{"epoch", epoch.epoch},
-            {"seconds", epoch.seconds},
-            {"images_per_second", epoch.images_per_second},
-            {"train_loss", epoch.train_loss},
-            {"val_loss", optional(epoch.val_loss)},
-            {"val_accuracy", optional(epoch.val_accuracy)},
-            {"val_top5_accuracy", optional(epoch.val_top5_accuracy)},
-            {"bad_samples", epoch.bad_samples},
-            {"val_bad_samples", epoch.val_bad_samples}};
+    Json json = {{"epoch", epoch.epoch},
+                 {"seconds", epoch.seconds},
+                 {"images_per_second", epoch.images_per_second},
+                 {"train_loss", epoch.train_loss},
+                 {"val_loss", optional(epoch.val_loss)},
+                 {"val_accuracy", optional(epoch.val_accuracy)},
+                 {"val_top5_accuracy", optional(epoch.val_top5_accuracy)},
+                 {"bad_samples", epoch.bad_samples},
+                 {"val_bad_samples", epoch.val_bad_samples}};
+    if (!epoch.val_metrics.empty() && !epoch.val_accuracy) {  // those of classification have keys of their own
+        json["val_metrics"] = json_of(epoch.val_metrics);
+    }
+    return json;
 }
 
 Json json_of(const std::optional<DeviceMemory>& memory) {
@@ -65,6 +77,8 @@ std::string to_json(const TrainResult& result) {
         {"threads", result.threads},
         {"ranks", result.ranks},
         {"bad_samples", result.bad_samples},
+        {"best_epoch", result.best_epoch ? Json(*result.best_epoch) : Json(nullptr)},
+        {"stopped_early", result.stopped_early},
     };
     return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -10,6 +10,7 @@
 #include "stoker/bridge/torch_cuda.h"
 #include "stoker/trace/account.h"
 #include "stoker/trace/stages.h"
+#include "stoker/train/task/scores.h"
 
 namespace stoker {
 
@@ -34,6 +35,7 @@ struct EpochResult {
     std::optional<double> val_loss = std::nullopt;
     std::optional<double> val_accuracy = std::nullopt;       // share in [0, 1]
     std::optional<double> val_top5_accuracy = std::nullopt;  // with more than five classes
+    std::vector<Metric> val_metrics = {};                    // of the task, the main one first; empty if not evaluated
     std::int64_t bad_samples = 0;                            // training samples that were replaced
     std::int64_t val_bad_samples = 0;                        // validation samples that were replaced
 };
@@ -53,6 +55,8 @@ struct TrainResult {
     int threads = 0;
     int ranks = 1;
     std::int64_t bad_samples = 0;  // different samples that the run could not read; 0 without a run folder
+    std::optional<std::int64_t> best_epoch = std::nullopt;  // of the checkpoint RUN/best (train.keep_best)
+    bool stopped_early = false;                             // by train.early_stop
     bool interrupted = false;
     int signal = 0;             // the value of FitOptions::interrupt that stopped the run, on this rank or another
     std::string document = {};  // this result as JSON; for a run that had finished before, the document stored then

@@ -80,7 +80,8 @@ std::optional<FusedStep> FusedStep::make(const Model& model, const Optimizer& op
     const LinearChain* chain = model.linear_chain();
     const OptimizerRecipe& recipe = optimizer.recipe();
     const bool one_decay = recipe.weight_decay == 0 || recipe.no_decay.empty();
-    if (chain == nullptr || !device.is_cpu() || optimizer.kernel() != OptimizerKernel::fused || !one_decay) {
+    if (chain == nullptr || !loss.plain() || !device.is_cpu() || optimizer.kernel() != OptimizerKernel::fused ||
+        !one_decay) {
         return std::nullopt;
     }
     std::vector<Layer> layers;
@@ -100,7 +101,7 @@ std::optional<FusedStep> FusedStep::make(const Model& model, const Optimizer& op
 }
 
 double FusedStep::run(const DeviceBatch& batch, double lr) {
-    const std::int64_t samples = batch.label.size(0);
+    const std::int64_t samples = batch.size();
     std::vector<FusedLayer> memory;
     for (const Layer& layer : layers_) {
         memory.push_back(layer.memory());
@@ -110,8 +111,8 @@ double FusedStep::run(const DeviceBatch& batch, double lr) {
         mlp_ = std::make_unique<FusedMlp>(options_, memory);
         memory_ = std::move(memory);
     }
-    const at::Tensor x = batch.image.flatten(1).contiguous();  // (N, inputs)
-    const at::Tensor label = batch.label.contiguous();         // (N)
+    const at::Tensor x = batch.input.flatten(1).contiguous();  // (N, inputs)
+    const at::Tensor label = batch.target.contiguous();        // (N)
     if (x.size(1) != options_.widths.front()) {
         throw InvalidArgument(
             {.where = "data",

@@ -16,7 +16,7 @@ namespace stoker {
 
 class FusedStep {
   public:
-    // Empty where model, device or optimiser do not support it.
+    // Empty where model, device, optimiser or loss do not support it.
     static std::optional<FusedStep> make(const Model& model, const Optimizer& optimizer, const at::Device& device,
                                          const LossOptions& loss);
 

@@ -33,9 +33,9 @@ void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epo
     Rng rng = batch_rng(options.seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(number), stream);
     const bool cut = both ? rng.uniform() < 0.5f : options.cutmix > 0;
     const double lambda =
-        cut ? cut_images(batch.image, options.cutmix, rng) : mix_images(batch.image, options.mixup, rng);
-    const at::Tensor own = at::one_hot(batch.label, options.classes).to(at::kFloat);  // (N, classes)
-    batch.label = own.mul(lambda).add_(own.roll(1, 0).mul_(1 - lambda));
+        cut ? cut_images(batch.input, options.cutmix, rng) : mix_images(batch.input, options.mixup, rng);
+    const at::Tensor own = at::one_hot(batch.target, options.classes).to(at::kFloat);  // (N, classes)
+    batch.target = own.mul(lambda).add_(own.roll(1, 0).mul_(1 - lambda));
 }
 
 }  // namespace stoker

@@ -18,7 +18,7 @@ struct MixupCutmixOptions {
 };
 
 // Mixes each sample of `batch` with the one before it, in place, drawing from (seed, epoch, number of the batch). The
-// labels become float32 (N, classes).
+// targets become float32 (N, classes).
 void mix(DeviceBatch& batch, const MixupCutmixOptions& options, std::int64_t epoch, std::int64_t number);
 
 }  // namespace stoker

@@ -6,6 +6,8 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <string>
 #include <utility>
 
@@ -46,6 +48,17 @@ std::vector<at::Tensor> trained_tensors(const Model& model) {
                            .expected = "a loss that depends on every trained parameter, as several processes need",
                            .got = (names.empty() ? "some" : names) + " without a gradient",
                            .hint = "name them in model.freeze, or train with one process"});
+}
+
+// A loss of one's own may be anything.
+void require_scalar(const at::Tensor& loss) {
+    if (!loss.defined() || loss.dim() != 0 || !loss.is_floating_point()) {
+        throw InvalidArgument({.where = "loss",
+                               .expected = "a scalar, the mean over the batch",
+                               .got = loss.defined() ? fmt::format("{} [{}]", at::toString(loss.scalar_type()),
+                                                                   fmt::join(loss.sizes(), ", "))
+                                                     : "an undefined tensor"});
+    }
 }
 
 // Switches cuDNN's search on or off for a scope. Algorithms that it found are also used outside.
@@ -89,6 +102,9 @@ std::string why_not_fused(const StepOptions& options) {
     }
     if (options.clip_norm != 0 || options.clip_value != 0) {
         return "the fused step of an mlp does not clip gradients (train.clip_norm, train.clip_value)";
+    }
+    if (!options.loss.plain()) {
+        return "the fused step of an mlp computes cross entropy without class weights (task, train.focal_gamma)";
     }
     if (options.soft_targets) {
         return "the fused step of an mlp takes one class for each image (train.mixup, train.cutmix)";
@@ -184,6 +200,7 @@ void Step::run(const DeviceBatch& batch, double lr, std::int64_t samples) {
     if (on_device_ == kOnDevice) {
         fetch_losses();
     }
+    last_ = on_device_;
     intact_ = false;
     if (fused_) {
         const PhaseSpan span(account_, Phase::step);
@@ -207,7 +224,7 @@ bool Step::run_graph(const DeviceBatch& batch) {
     const PhaseSpan span(account_, Phase::step);
     const bool done =
         graph_->run(batch, losses_.select(0, on_device_), [this](const DeviceBatch& whole, const at::Tensor& mean) {
-            gradients(whole, whole.label.size(0), mean);
+            gradients(whole, whole.size(), mean);
             update();
         });
     if (done) {
@@ -223,8 +240,8 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
     if (!reducer_) {
         start_.save();
     }
-    largest_ = std::max(largest_, batch.label.size(0));
-    const CudnnBenchmark benchmark(options_.cudnn_benchmark && batch.label.size(0) == largest_);
+    largest_ = std::max(largest_, batch.size());
+    const CudnnBenchmark benchmark(options_.cudnn_benchmark && batch.size() == largest_);
     for (;;) {
         const bool has_graph = graph_ && graph_->captured();
         try {
@@ -240,7 +257,7 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
             }
             optimizer_.zero_grad();
             start_.restore();
-            if (!has_graph && options_.accumulate >= batch.label.size(0)) {
+            if (!has_graph && options_.accumulate >= batch.size()) {
                 intact_ = true;
                 throw;
             }
@@ -248,7 +265,7 @@ void Step::run_eager(const DeviceBatch& batch, std::int64_t samples) {
         if (has_graph) {
             graph_->disable("the device's memory is too small for a graph beside other steps");
         } else {
-            options_.accumulate = std::min(2 * options_.accumulate, batch.label.size(0));
+            options_.accumulate = std::min(2 * options_.accumulate, batch.size());
         }
     }
     ++on_device_;
@@ -272,15 +289,16 @@ void Step::undo_forward(bool drop_gradients) noexcept {
 }
 
 // Gradients of the mean loss over the `all` samples of all ranks' batch; each micro-batch is weighted by its share.
+// Where samples have weights, or ignored pixels, this is the mean of the micro-batches' means, as in torch.
 void Step::gradients(const DeviceBatch& batch, std::int64_t all, const at::Tensor& mean) {
-    const std::int64_t samples = batch.label.size(0);
+    const std::int64_t samples = batch.size();
     const std::int64_t parts = std::min(options_.accumulate, samples);
     mean.zero_();
     for (std::int64_t part = 0; part < parts; ++part) {
         const std::int64_t begin = samples * part / parts;
         const std::int64_t size = samples * (part + 1) / parts - begin;
-        micro_batch({.image = batch.image.narrow(0, begin, size), .label = batch.label.narrow(0, begin, size)},
-                    static_cast<double>(size) / static_cast<double>(all), part + 1 == parts, mean);
+        micro_batch(batch.narrow(begin, size), static_cast<double>(size) / static_cast<double>(all), part + 1 == parts,
+                    mean);
     }
     if (parts == 0) {
         reduce_zeros();
@@ -292,10 +310,11 @@ void Step::micro_batch(const DeviceBatch& batch, double share, bool last, const 
     {
         const PhaseSpan span(account_, Phase::forward);
         if (before_forward) {
-            before_forward(batch.label.size(0));
+            before_forward(batch.size());
         }
         const Autocast autocast(options_.precision, device_);
-        loss = model_.loss(batch.image, batch.label, options_.loss);
+        loss = model_.loss(batch, options_.loss);
+        require_scalar(loss);
     }
     const PhaseSpan span(account_, Phase::backward);
     // Gradient of the scaled mean over all samples with respect to this loss. The reducer divides by the ranks.

@@ -1,4 +1,4 @@
-// One optimiser step: forward, cross entropy, backward, update, with autocast, loss scaling, micro-batches, clipping
+// One optimiser step: forward, loss, backward, update, with autocast, loss scaling, micro-batches, clipping
 // and averaged weights. Losses stay on the device until they are read, so the host never waits within a step.
 #pragma once
 
@@ -38,7 +38,7 @@ struct StepOptions {
     // Lets cuDNN time its algorithms for whole batches. A search takes seconds for each shape, so smaller batches use
     // cuDNN's first choice.
     bool cudnn_benchmark = false;
-    bool soft_targets = false;  // labels are float32 (N, classes)
+    bool soft_targets = false;  // targets are float32 (N, classes)
 };
 
 class Step {
@@ -54,7 +54,7 @@ class Step {
     // LibTorch threw (is_out_of_memory) if a single sample does not fit. With several ranks the others are in the
     // middle of the step, so running out of memory throws an Error at once.
     void run(const DeviceBatch& batch, double lr, std::int64_t samples);
-    void run(const DeviceBatch& batch, double lr) { run(batch, lr, batch.label.size(0)); }
+    void run(const DeviceBatch& batch, double lr) { run(batch, lr, batch.size()); }
 
     // False after a `run` that threw in the middle of its update: weights and optimiser state may belong to no step.
     // After any other failure they are as before that step.
@@ -66,6 +66,8 @@ class Step {
 
     // The loss of the last step, if it lies in the host's memory: on a GPU, and after take_losses, it does not.
     std::optional<double> loss_on_host() const;
+    // The same as a float32 scalar on the device, until the next step; before the first step 0.
+    at::Tensor last_loss() const { return losses_.select(0, last_); }
 
     // Restores scaler and averaged weights from a checkpoint. Throws InvalidArgument where the checkpoint has one of
     // them and this step does not, or the other way round.
@@ -114,6 +116,7 @@ class Step {
     std::string why_eager_;
     at::Tensor losses_;            // (kOnDevice) float32 on the device
     std::int64_t on_device_ = 0;   // number of losses in losses_
+    std::int64_t last_ = 0;        // where the last step's loss is in losses_
     std::vector<double> fetched_;  // losses before those
 };
 

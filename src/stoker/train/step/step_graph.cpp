@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -20,6 +21,18 @@ constexpr std::int64_t kWarmUpSteps = 3;
 
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
     return a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+}
+
+// Strides stay, so that the step is captured for the layout that batches have.
+DeviceBatch empty_like(const DeviceBatch& batch) {
+    DeviceBatch empty{.input = at::empty_like(batch.input)};
+    if (batch.target.defined()) {
+        empty.target = at::empty_like(batch.target);
+    }
+    for (const DeviceField& field : batch.fields) {
+        empty.fields.push_back({field.name, at::empty_like(field.tensor)});
+    }
+    return empty;
 }
 
 }  // namespace
@@ -36,8 +49,11 @@ bool StepGraph::run(const DeviceBatch& batch, const at::Tensor& loss, const Step
     if (captured_ && addresses() != recorded_) {  // a parameter has got other memory
         captured_ = false;
     }
-    batch_.image.copy_(batch.image, /*non_blocking=*/true);
-    batch_.label.copy_(batch.label, /*non_blocking=*/true);
+    const std::vector<at::Tensor> given = batch.tensors();
+    const std::vector<at::Tensor> own = batch_.tensors();
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        own[i].copy_(given[i], /*non_blocking=*/true);
+    }
     if (!captured_ && !capture(step)) {
         return false;
     }
@@ -49,12 +65,12 @@ bool StepGraph::run(const DeviceBatch& batch, const at::Tensor& loss, const Step
 // Also chooses the shape to capture: the largest so far, since a resumed run may begin with an epoch's smaller last
 // batch.
 bool StepGraph::accepts(const DeviceBatch& batch) {
-    if (!captured_ && (!batch_.label.defined() || batch.label.size(0) > batch_.label.size(0))) {
-        batch_ = {at::empty_like(batch.image), at::empty_like(batch.label)};
-        loss_ = at::empty({}, batch.image.options().dtype(at::kFloat));
+    if (!captured_ && (!batch_.input.defined() || batch.size() > batch_.size())) {
+        batch_ = empty_like(batch);
+        loss_ = at::empty({}, batch.input.options().dtype(at::kFloat));
         seen_ = 0;
     }
-    if (!same_layout(batch.image, batch_.image) || !same_layout(batch.label, batch_.label)) {
+    if (!std::ranges::equal(batch.tensors(), batch_.tensors(), same_layout)) {
         return false;
     }
     return ++seen_ > kWarmUpSteps;

@@ -1,0 +1,53 @@
+// The name keeps the key's own ending, since a folder may have a.jpg and a.png.
+#include "engine/commands/mask_folder.h"
+
+#include <array>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "cli/terminal/output_path.h"
+#include "stoker/base/error.h"
+#include "stoker/base/file.h"
+#include "stoker/codecs/encode.h"
+
+namespace stoker::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A key comes from the data: its path must not lead out of the folder.
+fs::path inside(const fs::path& folder, const std::string& key) {
+    fs::path path = folder;
+    for (const fs::path& part : fs::path(key).relative_path()) {
+        if (part != ".." && part != "." && !part.empty()) {
+            path /= part;
+        }
+    }
+    return path += ".png";
+}
+
+}  // namespace
+
+MaskFolder::MaskFolder(fs::path folder) : folder_(std::move(folder)) {
+    require_writable_folder(folder_);
+}
+
+void MaskFolder::write(const Prediction& prediction) const {
+    if (prediction.mask.empty()) {
+        return;
+    }
+    const fs::path path = inside(folder_, prediction.key);
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error) {
+        throw errno_error(path.parent_path().string(), "a folder that can be made", error.value());
+    }
+    const std::vector<std::byte> png =
+        encode_png({prediction.mask.data(), prediction.height, prediction.width, 1, prediction.width});
+    const std::array<std::span<const std::byte>, 1> pieces = {png};
+    write_file(path, pieces, /*sync=*/false);
+}
+
+}  // namespace stoker::cli

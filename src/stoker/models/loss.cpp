@@ -1,0 +1,122 @@
+// torch.nn has no focal loss: that of several classes is the mean of (1 - p)^gamma times cross entropy, p the
+// probability of the sample's class, weighted as cross entropy is; the binary one is torchvision's sigmoid_focal_loss
+// without alpha.
+#include "stoker/models/loss.h"
+
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/huber_loss.h>
+#include <ATen/ops/l1_loss.h>
+#include <ATen/ops/mse_loss.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <optional>
+
+#include "stoker/base/error.h"
+
+namespace stoker {
+namespace {
+
+std::optional<at::Tensor> given(const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+// Tokens (N, T, K) with (N, T) become (N * T, K) with (N * T): torch has the classes in the second place.
+bool has_tokens(const at::Tensor& outputs, const at::Tensor& target) {
+    return outputs.dim() == 3 && target.dim() == 2;
+}
+
+at::Tensor with_classes_second(const at::Tensor& outputs, const at::Tensor& target) {
+    return has_tokens(outputs, target) ? outputs.flatten(0, 1) : outputs;
+}
+
+at::Tensor for_classes(const at::Tensor& outputs, const at::Tensor& target) {
+    return has_tokens(outputs, target) ? target.flatten() : target;
+}
+
+// Outputs in the target's shape, in float32: torch would broadcast (N) against (N, 1).
+at::Tensor like_target(const at::Tensor& outputs, const at::Tensor& target) {
+    if (outputs.numel() != target.numel()) {
+        throw InvalidArgument({.where = "model",
+                               .expected = fmt::format("outputs [{}], as the target", fmt::join(target.sizes(), ", ")),
+                               .got = fmt::format("[{}]", fmt::join(outputs.sizes(), ", "))});
+    }
+    return outputs.reshape(target.sizes()).to(at::kFloat);
+}
+
+at::Tensor focal_cross_entropy(const at::Tensor& outputs, const at::Tensor& target, const LossOptions& options) {
+    const at::Tensor entropy =
+        at::cross_entropy_loss(outputs, target, {}, at::Reduction::None, options.ignore_index);  // as target
+    const at::Tensor focal = entropy.neg().exp().neg().add(1).pow(options.focal_gamma).mul(entropy);
+    const at::Tensor counted = target.ne(options.ignore_index);
+    at::Tensor weight = counted.to(focal.scalar_type());
+    if (options.weight.defined()) {
+        const at::Tensor classes = target.masked_fill(counted.logical_not(), 0);
+        weight = weight.mul(options.weight.index_select(0, classes.flatten()).view_as(target));
+    }
+    return focal.mul(weight).sum().div(weight.sum());
+}
+
+at::Tensor cross_entropy(const at::Tensor& given_outputs, const at::Tensor& given_target, const LossOptions& options) {
+    const at::Tensor outputs = with_classes_second(given_outputs, given_target);
+    const at::Tensor target = for_classes(given_outputs, given_target);
+    if (options.focal_gamma > 0) {
+        return focal_cross_entropy(outputs, target, options);
+    }
+    return at::cross_entropy_loss(outputs, target, given(options.weight), at::Reduction::Mean, options.ignore_index,
+                                  options.label_smoothing);
+}
+
+at::Tensor binary_cross_entropy(const at::Tensor& given_outputs, const at::Tensor& target, const LossOptions& options) {
+    const at::Tensor outputs = like_target(given_outputs, target);
+    const bool focal = options.focal_gamma > 0;
+    at::Tensor entropy = at::binary_cross_entropy_with_logits(outputs, target, {}, given(options.weight),
+                                                              focal ? at::Reduction::None : at::Reduction::Mean);
+    if (!focal) {
+        return entropy;
+    }
+    const at::Tensor p = outputs.sigmoid();
+    const at::Tensor wrong = p.add(target).sub(p.mul(target).mul(2));  // 1 - p of the right answer
+    return wrong.pow(options.focal_gamma).mul(entropy).mean();
+}
+
+at::Tensor difference(const at::Tensor& outputs, const at::Tensor& target, LossKind kind, std::int64_t reduction) {
+    const at::Tensor own = like_target(outputs, target);
+    if (kind == LossKind::mse) {
+        return at::mse_loss(own, target, reduction);
+    }
+    return kind == LossKind::l1 ? at::l1_loss(own, target, reduction) : at::huber_loss(own, target, reduction, 1);
+}
+
+}  // namespace
+
+at::Tensor compute_loss(const at::Tensor& outputs, const DeviceBatch& batch, const LossOptions& options) {
+    if (options.function) {
+        return options.function(outputs, batch);
+    }
+    switch (options.kind) {
+        case LossKind::cross_entropy:
+            return cross_entropy(outputs, batch.target, options);
+        case LossKind::binary_cross_entropy:
+            return binary_cross_entropy(outputs, batch.target, options);
+        default:
+            return difference(outputs, batch.target, options.kind, at::Reduction::Mean);
+    }
+}
+
+at::Tensor element_losses(const at::Tensor& outputs, const at::Tensor& target, const LossOptions& options) {
+    switch (options.kind) {
+        case LossKind::cross_entropy:
+            return at::cross_entropy_loss(with_classes_second(outputs, target), for_classes(outputs, target), {},
+                                          at::Reduction::None, options.ignore_index);
+        case LossKind::binary_cross_entropy:
+            return at::binary_cross_entropy_with_logits(like_target(outputs, target), target, {}, {},
+                                                        at::Reduction::None);
+        default:
+            return difference(outputs, target, options.kind, at::Reduction::None);
+    }
+}
+
+}  // namespace stoker

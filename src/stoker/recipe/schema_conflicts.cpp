@@ -1,0 +1,117 @@
+// The rules between the keys of a recipe.
+#include <algorithm>
+#include <fmt/format.h>
+#include <string_view>
+
+#include "stoker/recipe/schema.h"
+
+namespace stoker {
+namespace {
+
+// An exported graph contains the loss and its precision.
+std::optional<SchemaConflict> find_export_conflict(const Recipe& recipe) {
+    const TrainRecipe& train = recipe.train;
+    if (train.label_smoothing > 0) {
+        return SchemaConflict{"train.label_smoothing", "0 with model.export", fmt::to_string(train.label_smoothing),
+                              "export the model with nn.CrossEntropyLoss(label_smoothing=...)"};
+    }
+    if (train.precision == "bf16" || train.precision == "fp16") {
+        return SchemaConflict{"train.precision", "auto, fp32 or tf32 with model.export", train.precision,
+                              "export a model and a loss that call torch.autocast"};
+    }
+    if (train.mixup > 0 || train.cutmix > 0) {
+        return SchemaConflict{train.mixup > 0 ? "train.mixup" : "train.cutmix", "0 with model.export",
+                              fmt::to_string(std::max(train.mixup, train.cutmix)),
+                              "its loss takes one class per image"};
+    }
+    if (!train.class_weights.values.empty() || train.class_weights.balanced || train.focal_gamma > 0) {
+        return SchemaConflict{train.focal_gamma > 0 ? "train.focal_gamma" : "train.class_weights",
+                              "nothing with model.export", "a value", "export the model with such a loss"};
+    }
+    return std::nullopt;
+}
+
+// Keys of other tasks.
+std::optional<SchemaConflict> find_task_conflict(const Recipe& recipe) {
+    const TrainRecipe& train = recipe.train;
+    const auto is = [&](std::string_view task) { return recipe.task == task; };
+    const bool classes = is("classification") || is("segmentation") || is("language");
+    const bool weighted = train.class_weights.balanced || !train.class_weights.values.empty();
+    const auto conflict = [&](const char* key, const char* tasks, const std::string& got) {
+        return SchemaConflict{key, tasks, fmt::format("{} in the task {}", got, recipe.task), "leave it out"};
+    };
+    if ((train.mixup > 0 || train.cutmix > 0) && !is("classification")) {
+        return conflict(train.mixup > 0 ? "train.mixup" : "train.cutmix", "0, except for classification",
+                        fmt::to_string(std::max(train.mixup, train.cutmix)));
+    }
+    if (train.label_smoothing > 0 && !classes) {
+        return conflict("train.label_smoothing", "0, except for classification, segmentation and language",
+                        fmt::to_string(train.label_smoothing));
+    }
+    if (train.focal_gamma > 0 && !classes && !is("multilabel")) {
+        return conflict("train.focal_gamma", "0 for a loss without classes", fmt::to_string(train.focal_gamma));
+    }
+    if (weighted && !classes && !is("multilabel")) {
+        return conflict("train.class_weights", "none for a loss without classes", "some");
+    }
+    if (train.class_weights.balanced && !is("classification")) {
+        return conflict("train.class_weights", "one weight for each class, except for classification", "\"balanced\"");
+    }
+    if (train.loss != "mse" && !is("regression")) {
+        return conflict("train.loss", "\"mse\", the default, except for regression", train.loss);
+    }
+    if (train.ignore_index && !is("segmentation") && !is("language")) {
+        return conflict("train.ignore_index", "\"auto\", except for segmentation and language",
+                        fmt::to_string(*train.ignore_index));
+    }
+    if (train.focal_gamma > 0 && (train.label_smoothing > 0 || train.mixup > 0 || train.cutmix > 0)) {
+        return SchemaConflict{"train.focal_gamma", "0 with label_smoothing, mixup or cutmix",
+                              fmt::to_string(train.focal_gamma), "leave one of them out"};
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<SchemaConflict> find_conflict(const Recipe& recipe) {
+    if (!recipe.model.script.empty() && !recipe.model.exported.empty()) {
+        return SchemaConflict{"model.export", "model.script or model.export", "both", "leave one of them out"};
+    }
+    if (!recipe.model.exported.empty()) {
+        if (auto conflict = find_export_conflict(recipe)) {
+            return conflict;
+        }
+    }
+    if (auto conflict = find_task_conflict(recipe)) {
+        return conflict;
+    }
+    const OptimizerRecipe& optimizer = recipe.optimizer;
+    if (optimizer.nesterov && optimizer.name == "sgd" && optimizer.momentum <= 0) {
+        return SchemaConflict{"optimizer.nesterov", "a momentum above 0 with Nesterov momentum", "momentum 0",
+                              "set optimizer.momentum, 0.9 for example, or nesterov = false"};
+    }
+    const DataRecipe& data = recipe.data;
+    if (!data.weights.empty() && data.weights.size() != data.mix.size() + 1) {
+        return SchemaConflict{
+            "data.weights",
+            fmt::format("{} weights: one for train and one for each data set in mix", data.mix.size() + 1),
+            fmt::to_string(data.weights.size()), ""};
+    }
+    if (!data.weights.empty() && data.balance) {
+        return SchemaConflict{"data.balance", "data.weights or data.balance", "both", "leave one of them out"};
+    }
+    if (data.balance && !data.shuffle) {
+        return SchemaConflict{"data.balance", "shuffled data", "shuffle = false",
+                              "balanced classes cannot be drawn in order"};
+    }
+    if (data.shuffle_window.value_or(0) > 0 && !data.shuffle) {
+        return SchemaConflict{"data.shuffle_window", "shuffled data", "shuffle = false", "leave one of them out"};
+    }
+    if (data.shuffle_window.value_or(0) > 0 && (!data.weights.empty() || data.balance || data.epoch_samples > 0)) {
+        return SchemaConflict{"data.shuffle_window", "0 or auto with weights, balance or epoch_samples",
+                              fmt::to_string(*data.shuffle_window), "they draw from the whole data set"};
+    }
+    return std::nullopt;
+}
+
+}  // namespace stoker

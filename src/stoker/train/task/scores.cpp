@@ -1,0 +1,260 @@
+// Scores of tasks whose figures are sums. multilabel_scores.cpp has those that need all outputs at once.
+#include "stoker/train/task/scores.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "stoker/train/task/multilabel_scores.h"
+#include "stoker/train/task/regression_scores.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::int64_t kTop = 5;
+
+at::Tensor zero_sum(const at::Device& device) {
+    return at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
+}
+
+std::vector<double> read(const at::Tensor& on_device) {
+    const at::Tensor host = on_device.to(at::kCPU, at::kDouble);
+    const double* first = host.const_data_ptr<double>();
+    return {first, first + host.numel()};
+}
+
+class ClassScores final : public Scores {
+  public:
+    ClassScores(const at::Device& device, bool confusion)
+        : loss_(zero_sum(device)), correct_(zero_sum(device)), top5_(zero_sum(device)), with_confusion_(confusion) {}
+
+    void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
+        const at::Tensor& label = batch.target;
+        const at::Tensor predicted = outputs.argmax(1);  // (N)
+        classes_ = outputs.size(1);
+        samples_ += label.size(0);
+        loss_.add_(at::cross_entropy_loss(outputs, label), static_cast<double>(label.size(0)));
+        correct_.add_(predicted.eq(label).sum());
+        if (classes_ > kTop) {
+            const at::Tensor likeliest = std::get<1>(outputs.topk(kTop, 1));  // (N, 5)
+            top5_.add_(likeliest.eq(label.unsqueeze(1)).sum());
+        }
+        if (with_confusion_) {
+            if (!confusion_.defined()) {
+                confusion_ = at::zeros({classes_ * classes_}, label.options());
+            }
+            confusion_.scatter_add_(0, label.mul(classes_).add_(predicted), at::ones_like(label));
+        }
+    }
+
+    void fetch() override {
+        sums_ = read(at::stack({loss_, correct_, top5_}));
+        sums_.push_back(static_cast<double>(samples_));
+        sums_.push_back(classes_ > kTop ? 1 : 0);
+        confusion_ = confusion_.defined() ? confusion_.cpu() : confusion_;
+    }
+
+    Figures figures(const Group& group) override {
+        group.all_reduce(sums_);
+        const double samples = sums_[3];
+        Figures result{.loss = sums_[0] / samples, .metrics = {{"accuracy", sums_[1] / samples}}};
+        if (sums_[4] > 0) {  // a rank without samples does not know the number of classes
+            result.metrics.push_back({"top5_accuracy", sums_[2] / samples});
+        }
+        if (confusion_.defined()) {
+            const auto* first = confusion_.const_data_ptr<std::int64_t>();
+            result.confusion.assign(first, first + confusion_.numel());
+        }
+        return result;
+    }
+
+  private:
+    at::Tensor loss_, correct_, top5_;  // float64 scalars
+    at::Tensor confusion_ = {};         // int64 (classes * classes)
+    bool with_confusion_;
+    std::int64_t samples_ = 0;
+    std::int64_t classes_ = 0;
+    std::vector<double> sums_ = {};
+};
+
+class SegmentationScores final : public Scores {
+  public:
+    SegmentationScores(const Task& task, const at::Device& device)
+        : classes_(task.outputs),
+          options_({.ignore_index = task.loss.ignore_index}),
+          loss_(zero_sum(device)),
+          confusion_(at::zeros({classes_ * classes_ + 1}, at::TensorOptions().dtype(at::kLong).device(device))) {}
+
+    void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
+        const at::Tensor& mask = batch.target;  // (N, H, W)
+        loss_.add_(element_losses(outputs, mask, options_).sum(at::kDouble));
+        at::Tensor place = mask.mul(classes_).add_(outputs.argmax(1));  // by class, then by prediction
+        place.masked_fill_(mask.eq(options_.ignore_index), classes_ * classes_);
+        const at::Tensor flat = place.flatten();
+        confusion_.scatter_add_(0, flat, at::ones_like(flat));
+    }
+
+    void fetch() override { sums_ = read(at::cat({loss_.unsqueeze(0), confusion_.to(at::kDouble)})); }
+
+    Figures figures(const Group& group) override {
+        group.all_reduce(sums_);
+        const auto k = static_cast<std::size_t>(classes_);
+        const auto count = [&](std::size_t label, std::size_t predicted) { return sums_[1 + label * k + predicted]; };
+        double pixels = 0;
+        double correct = 0;
+        double overlaps = 0;  // of the classes that occur
+        double occurring = 0;
+        for (std::size_t c = 0; c < k; ++c) {
+            double in_mask = 0;
+            double in_outputs = 0;
+            for (std::size_t other = 0; other < k; ++other) {
+                in_mask += count(c, other);
+                in_outputs += count(other, c);
+            }
+            pixels += in_mask;
+            correct += count(c, c);
+            if (const double in_either = in_mask + in_outputs - count(c, c); in_either > 0) {
+                overlaps += count(c, c) / in_either;
+                ++occurring;
+            }
+        }
+        return {.loss = sums_[0] / pixels,
+                .metrics = {{"mean_iou", overlaps / occurring}, {"pixel_accuracy", correct / pixels}}};
+    }
+
+  private:
+    std::int64_t classes_;
+    LossOptions options_;
+    at::Tensor loss_;       // float64 scalar
+    at::Tensor confusion_;  // int64 (classes * classes + 1); the last one counts ignored pixels
+    std::vector<double> sums_ = {};
+};
+
+class LanguageScores final : public Scores {
+  public:
+    LanguageScores(const Task& task, const at::Device& device)
+        : options_({.ignore_index = task.loss.ignore_index}),
+          loss_(zero_sum(device)),
+          correct_(zero_sum(device)),
+          tokens_(zero_sum(device)) {}
+
+    void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
+        const at::Tensor& next = batch.target;  // (N, T)
+        loss_.add_(element_losses(outputs, next, options_).sum(at::kDouble));
+        correct_.add_(outputs.argmax(2).eq(next).sum());  // an ignored class is never predicted
+        tokens_.add_(next.ne(options_.ignore_index).sum());
+    }
+
+    void fetch() override { sums_ = read(at::stack({loss_, correct_, tokens_})); }
+
+    Figures figures(const Group& group) override {
+        group.all_reduce(sums_);
+        const double loss = sums_[0] / sums_[2];
+        return {.loss = loss,
+                .metrics = {{"perplexity", std::exp(loss), false}, {"token_accuracy", sums_[1] / sums_[2]}}};
+    }
+
+  private:
+    LossOptions options_;
+    at::Tensor loss_, correct_, tokens_;  // float64 scalars
+    std::vector<double> sums_ = {};
+};
+
+class CustomScores final : public Scores {
+  public:
+    CustomScores(const Task& task, const at::Device& device) : task_(task) {
+        for (std::size_t i = 0; i <= task.metrics.size(); ++i) {
+            on_device_.push_back(zero_sum(device));
+        }
+    }
+
+    void add(const at::Tensor& outputs, const DeviceBatch& batch) override {
+        const auto samples = static_cast<double>(batch.size());
+        on_device_[0].add_(compute_loss(outputs, batch, task_.loss).to(at::kDouble).mean(), samples);
+        for (std::size_t i = 0; i < task_.metrics.size(); ++i) {
+            on_device_[i + 1].add_(task_.metrics[i].function(outputs, batch).to(at::kDouble).mean(), samples);
+        }
+        samples_ += batch.size();
+    }
+
+    void fetch() override {
+        sums_ = read(at::stack(on_device_));
+        sums_.push_back(static_cast<double>(samples_));
+    }
+
+    Figures figures(const Group& group) override {
+        group.all_reduce(sums_);
+        Figures result{.loss = sums_.front() / sums_.back(), .metrics = metrics_of(task_)};
+        for (std::size_t i = 0; i < result.metrics.size(); ++i) {
+            result.metrics[i].value = sums_[i + 1] / sums_.back();
+        }
+        return result;
+    }
+
+  private:
+    Task task_;
+    std::vector<at::Tensor> on_device_ = {};  // float64 scalars: the loss, then the metrics
+    std::int64_t samples_ = 0;
+    std::vector<double> sums_ = {};
+};
+
+}  // namespace
+
+std::unique_ptr<Scores> make_scores(const Task& task, const at::Device& device, bool confusion) {
+    switch (task.kind) {
+        case TaskKind::multilabel:
+            return make_multilabel_scores(task, device);
+        case TaskKind::regression:
+            return make_regression_scores(task, device);
+        case TaskKind::segmentation:
+            return std::make_unique<SegmentationScores>(task, device);
+        case TaskKind::language:
+            return std::make_unique<LanguageScores>(task, device);
+        case TaskKind::custom:
+            return std::make_unique<CustomScores>(task, device);
+        default:
+            return std::make_unique<ClassScores>(device, confusion);
+    }
+}
+
+std::vector<Metric> metrics_of(const Task& task) {
+    constexpr bool kLower = false;
+    switch (task.kind) {
+        case TaskKind::multilabel:
+            return {{"map"}, {"f1_micro"}, {"f1_macro"}};
+        case TaskKind::regression:
+            return {{"mae", 0, kLower}, {"rmse", 0, kLower}, {"r2"}};
+        case TaskKind::segmentation:
+            return {{"mean_iou"}, {"pixel_accuracy"}};
+        case TaskKind::language:
+            return {{"perplexity", 0, kLower}, {"token_accuracy"}};
+        case TaskKind::custom: {
+            std::vector<Metric> own;
+            for (const CustomMetric& metric : task.metrics) {
+                own.push_back({metric.name, 0, metric.higher_is_better});
+            }
+            return own;
+        }
+        default:
+            return task.outputs > kTop ? std::vector<Metric>{{"accuracy"}, {"top5_accuracy"}}
+                                       : std::vector<Metric>{{"accuracy"}};
+    }
+}
+
+void set_directions(const Task& task, std::vector<Metric>& metrics) {
+    for (const Metric& known : metrics_of(task)) {
+        const auto found = std::ranges::find(metrics, known.name, &Metric::name);
+        if (found != metrics.end()) {
+            found->higher_is_better = known.higher_is_better;
+        }
+    }
+}
+
+}  // namespace stoker

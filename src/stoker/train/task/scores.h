@@ -1,0 +1,52 @@
+// Loss and metrics of an evaluation, exact over all samples of all ranks. Sums stay on the device until the end, so no
+// batch waits for it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stoker/dist/group.h"
+#include "stoker/train/task/task.h"
+
+namespace stoker {
+
+struct Metric {
+    std::string name;
+    double value = 0;  // shares are in [0, 1]
+    bool higher_is_better = true;
+};
+
+struct Figures {
+    double loss = 0;
+    std::vector<Metric> metrics = {};  // the main one first
+    // (classes, classes), samples by label, then by prediction; of classification, where it was asked for
+    std::vector<std::int64_t> confusion = {};
+};
+
+class Scores {
+  public:
+    virtual ~Scores() = default;
+    // The model's outputs for a batch of at least one sample.
+    virtual void add(const at::Tensor& outputs, const DeviceBatch& batch) = 0;
+    // Reads this rank's sums, and waits for the device. Once, after the last batch.
+    virtual void fetch() = 0;
+    // Over all ranks, which all call it. After `fetch`.
+    virtual Figures figures(const Group& group) = 0;
+};
+
+// `confusion`: also the confusion matrix of a classification, with one rank only.
+std::unique_ptr<Scores> make_scores(const Task& task, const at::Device& device, bool confusion = false);
+
+// The metrics of a task, with values of 0.
+std::vector<Metric> metrics_of(const Task& task);
+// Sets `higher_is_better` of metrics that were read from a file.
+void set_directions(const Task& task, std::vector<Metric>& metrics);
+
+// The area under precision by recall of one class: the sum of (R_n - R_n-1) P_n over the thresholds, as
+// sklearn.metrics.average_precision_score has it. `scores` must not be NaN. Not a number without a positive sample.
+double average_precision(std::span<const float> scores, std::span<const std::uint8_t> positive);
+
+}  // namespace stoker

@@ -1,0 +1,285 @@
+#include "stoker/train/task/task.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <span>
+
+#include "stoker/base/error.h"
+#include "stoker/bridge/tensor.h"
+
+namespace stoker {
+namespace {
+
+constexpr std::array<std::string_view, 6> kNames = {"classification", "multilabel", "regression",
+                                                    "segmentation",   "language",   "custom"};
+constexpr std::int64_t kIgnoredPixel = 255;
+constexpr std::int64_t kIgnoredToken = -100;
+constexpr const char* kLengthSuffix = "_length";  // of a padded field's lengths
+
+struct TargetKind {
+    FieldKind kind;
+    const char* name;
+};
+
+TargetKind target_kind(TaskKind task) {
+    switch (task) {
+        case TaskKind::multilabel:
+            return {FieldKind::label, "label"};
+        case TaskKind::regression:
+            return {FieldKind::value, "value"};
+        case TaskKind::segmentation:
+            return {FieldKind::mask, "mask"};
+        default:
+            return {FieldKind::tokens, "tokens"};
+    }
+}
+
+const FieldSpec* find_spec(std::span<const FieldSpec> specs, std::string_view name) {
+    const auto found = std::ranges::find(specs, name, &FieldSpec::name);
+    return found == specs.end() ? nullptr : &*found;
+}
+
+// The first field of the task's kind, as batches hold it.
+const FieldSpec& target_spec(TaskKind task, const Loader& loader) {
+    const TargetKind wanted = target_kind(task);
+    const auto fields = loader.dataset().fields();
+    const auto field = std::ranges::find(fields, wanted.kind, &Field::kind);
+    if (field == fields.end()) {
+        throw InvalidArgument(
+            {.where = "task",
+             .expected = fmt::format("a field of kind {} for {}", wanted.name, task_name(task)),
+             .got = fmt::format("the fields: {}", describe_fields(fields)),
+             .hint = fmt::format("name it in the recipe: [data.fields.NAME] with is = \"{}\"", wanted.name)});
+    }
+    const FieldSpec& spec = *find_spec(loader.field_specs(), field->name);
+    if (spec.ragged) {
+        throw InvalidArgument({.where = "data.fields." + spec.name,
+                               .expected = fmt::format("one length for all samples, as {} needs", task_name(task)),
+                               .got = "any length",
+                               .hint = "set its `pad`"});
+    }
+    return spec;
+}
+
+LossKind loss_kind(TaskKind task, const std::string& name) {
+    if (task == TaskKind::multilabel) {
+        return LossKind::binary_cross_entropy;
+    }
+    if (task != TaskKind::regression) {
+        return LossKind::cross_entropy;
+    }
+    return name == "l1" ? LossKind::l1 : name == "huber" ? LossKind::huber : LossKind::mse;
+}
+
+// Outputs as wide as the target.
+std::int64_t target_width(const Recipe& recipe, const FieldSpec& spec) {
+    const std::int64_t width = element_count(spec.shape);
+    if (recipe.model.classes.value_or(width) != width) {
+        throw InvalidArgument({.where = "model.classes",
+                               .expected = fmt::format("{}, as the field {} has", width, spec.name),
+                               .got = fmt::to_string(*recipe.model.classes),
+                               .hint = "leave it out"});
+    }
+    return width;
+}
+
+void add_tokens(Task& task, const FieldSpec& spec, std::span<const FieldSpec> specs) {
+    if (spec.shape.size() != 1 || spec.shape.front() < 2) {
+        throw InvalidArgument({.where = "data.fields." + spec.name,
+                               .expected = "at least two tokens a sample",
+                               .got = fmt::format("the shape ({})", fmt::join(spec.shape, ", "))});
+    }
+    task.fields.input = spec.name;
+    task.input = task.target = {spec.shape.front() - 1};
+    if (const FieldSpec* length = find_spec(specs, spec.name + kLengthSuffix)) {
+        task.fields.more = {length->name};
+        task.more = {*length};
+    }
+}
+
+// All fields of the data set with a fixed shape, and the lengths of padded ones.
+void add_all_fields(Task& task, std::span<const FieldSpec> specs) {
+    for (const FieldSpec& spec : specs) {
+        const bool own = spec.name == kImageField || spec.name == kLabelField || spec.name == kIndexField;
+        if (!own && !spec.ragged) {
+            task.fields.more.push_back(spec.name);
+            task.more.push_back(spec);
+        }
+    }
+}
+
+std::vector<double> balanced_weights(const Dataset& dataset, std::int64_t classes) {
+    std::vector<double> counts(static_cast<std::size_t>(classes));
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+        const std::optional<std::int64_t> label = dataset.label(i);
+        if (!label) {
+            throw InvalidArgument({.where = "train.class_weights",
+                                   .expected = "data whose labels are known without reading it, for \"balanced\"",
+                                   .got = dataset.path(),
+                                   .hint = "give one weight for each class, or pack the data (stoker pack)"});
+        }
+        if (*label >= 0 && *label < classes) {
+            ++counts[static_cast<std::size_t>(*label)];
+        }
+    }
+    const auto all = static_cast<double>(dataset.size());
+    for (double& count : counts) {
+        count = count == 0 ? 0 : all / (static_cast<double>(classes) * count);
+    }
+    return counts;
+}
+
+std::vector<std::int64_t> with_samples(std::int64_t samples, const Shape& shape) {
+    std::vector<std::int64_t> all = shape;
+    all.insert(all.begin(), samples);
+    return all;
+}
+
+at::ScalarType input_type(const Task& task) {
+    if (task.kind == TaskKind::language) {
+        return at::kLong;
+    }
+    const FieldSpec* field = find_spec(task.more, task.fields.input);
+    return field != nullptr ? scalar_type(field->dtype) : at::kFloat;
+}
+
+// Tokens (N, T + 1), in `target`, become inputs and targets. Targets in the padding are ignored.
+void split_tokens(const Task& task, DeviceBatch& batch) {
+    const at::Tensor tokens = batch.target.to(at::kLong);
+    const std::int64_t length = task.input.front();
+    batch.input = tokens.narrow(1, 0, length).contiguous();  // (N, T)
+    batch.target = tokens.narrow(1, 1, length).contiguous();
+    if (!batch.fields.empty()) {
+        const at::Tensor position = at::arange(1, length + 1, tokens.options());           // (T)
+        const at::Tensor padding = position.ge(batch.fields.front().tensor.unsqueeze(1));  // (N, T)
+        batch.target = batch.target.masked_fill(padding, task.loss.ignore_index);
+        batch.fields.clear();
+    }
+}
+
+}  // namespace
+
+std::string_view task_name(TaskKind kind) {
+    return kNames[static_cast<std::size_t>(kind)];
+}
+
+TaskKind task_named(std::string_view name) {
+    const auto* const found = std::ranges::find(kNames, name);
+    if (found == kNames.end()) {
+        throw InvalidArgument(
+            {.where = "task", .expected = fmt::format("{}", fmt::join(kNames, ", ")), .got = std::string(name)});
+    }
+    return static_cast<TaskKind>(found - kNames.begin());
+}
+
+Task make_task(const Recipe& recipe, const Loader& loader, const CustomTask& custom) {
+    Task task{.kind = task_named(recipe.task), .input = loader.image_shape(), .metrics = custom.metrics};
+    task.loss = {.kind = loss_kind(task.kind, recipe.train.loss),
+                 .label_smoothing = recipe.train.label_smoothing,
+                 .focal_gamma = recipe.train.focal_gamma,
+                 .function = custom.loss};
+    if (task.input.empty() && task.kind != TaskKind::language && task.kind != TaskKind::custom) {
+        throw InvalidArgument({.where = "task",
+                               .expected = fmt::format("images for {}", task_name(task.kind)),
+                               .got = fmt::format("a data set without images, {}", loader.dataset().format())});
+    }
+    if (task.classifies()) {
+        task.outputs = class_count(recipe, loader.dataset());
+        return task;
+    }
+    if (task.kind == TaskKind::custom) {
+        add_all_fields(task, loader.field_specs());
+        task.outputs = recipe.model.classes.value_or(0);
+        if (task.input.empty() && !task.more.empty()) {
+            task.fields.input = task.more.front().name;
+            task.input = task.more.front().shape;
+        }
+        return task;
+    }
+    const FieldSpec& spec = target_spec(task.kind, loader);
+    task.fields.target = spec.name;
+    if (task.needs_own_model()) {
+        const std::int64_t ignored = task.kind == TaskKind::segmentation ? kIgnoredPixel : kIgnoredToken;
+        task.loss.ignore_index = recipe.train.ignore_index.value_or(ignored);
+        task.outputs = recipe.model.classes.value_or(0);
+        task.target = spec.shape;
+    } else {
+        task.outputs = target_width(recipe, spec);
+        task.target = {task.outputs};
+    }
+    if (task.kind == TaskKind::language) {
+        add_tokens(task, spec, loader.field_specs());
+    }
+    return task;
+}
+
+void set_weights(Task& task, const ClassWeights& weights, const Dataset& dataset, const at::Device& device) {
+    if (!weights.balanced && weights.values.empty()) {
+        return;
+    }
+    const std::vector<double> values = weights.balanced ? balanced_weights(dataset, task.outputs) : weights.values;
+    if (std::ssize(values) != task.outputs) {
+        throw InvalidArgument({.where = "train.class_weights",
+                               .expected = fmt::format("{} weights, one for each class", task.outputs),
+                               .got = fmt::to_string(values.size())});
+    }
+    const at::Tensor host = at::empty({task.outputs}, at::kFloat);
+    std::ranges::transform(values, host.mutable_data_ptr<float>(),
+                           [](double value) { return static_cast<float>(value); });
+    task.loss.weight = host.to(device);
+}
+
+void prepare(const Task& task, DeviceBatch& batch) {
+    switch (task.kind) {
+        case TaskKind::multilabel:
+        case TaskKind::regression:
+            batch.target = batch.target.reshape({batch.size(), task.outputs}).to(at::kFloat);
+            break;
+        case TaskKind::segmentation:
+            batch.target = batch.target.to(at::kLong);  // uint8 until here, an eighth of the bytes to copy
+            break;
+        case TaskKind::language:
+            split_tokens(task, batch);
+            break;
+        default:
+            break;
+    }
+}
+
+DeviceBatch zero_batch(const Task& task, std::int64_t samples, const at::Device& device) {
+    const auto zeros = [&](const Shape& shape, at::ScalarType type) {
+        return at::zeros(with_samples(samples, shape), at::TensorOptions(device).dtype(type));
+    };
+    const bool values = task.kind == TaskKind::multilabel || task.kind == TaskKind::regression;
+    DeviceBatch batch{.input = zeros(task.input, input_type(task)),
+                      .target = zeros(task.target, values ? at::kFloat : at::kLong)};
+    if (task.kind == TaskKind::custom) {
+        for (const FieldSpec& spec : task.more) {
+            batch.fields.push_back({spec.name, zeros(spec.shape, scalar_type(spec.dtype))});
+        }
+    }
+    return batch;
+}
+
+std::int64_t class_count(const Recipe& recipe, const Dataset& dataset) {
+    const auto in_data = static_cast<std::int64_t>(dataset.classes().size());
+    const std::int64_t classes = recipe.model.classes.value_or(in_data);
+    if (classes < 1 || classes < in_data) {
+        throw InvalidArgument({.where = "model.classes",
+                               .expected = in_data == 0 ? std::string("the number of classes")
+                                                        : fmt::format("at least the {} classes of the data", in_data),
+                               .got = fmt::to_string(classes),
+                               .hint = in_data == 0 ? "the data has no class names, or no labels at all: set "
+                                                      "model.classes to their number, or name the field of the labels"
+                                                    : "leave it out to take the number from the data"});
+    }
+    return classes;
+}
+
+}  // namespace stoker

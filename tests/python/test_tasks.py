@@ -1,0 +1,390 @@
+# Tasks other than classification, from recipes with further fields: each trains as the same loop in PyTorch does, its
+# metrics are those of plain definitions, and what a trained model gives is in the task's form.
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from test_import import export_training
+from test_weights import newest
+from torch import nn
+from torch.nn import functional as F
+
+SAMPLES, VAL, BATCH, EPOCHS, LR = 160, 48, 16, 2, 0.05  # 20 steps
+SIDE, LABELS, NUMBERS, CLASSES, VOCABULARY, LENGTH = 8, 4, 3, 3, 11, 9
+IGNORED = 255
+
+
+class Pixels(nn.Module):
+    """Classes for each pixel, at half the resolution and back."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv2d(1, 6, 3, 2, 1)
+        self.up = nn.ConvTranspose2d(6, CLASSES, 2, 2)
+
+    def forward(self, x):
+        return self.up(torch.relu(self.down(x)))
+
+
+class TinyGpt(nn.Module):
+    """One block of causal attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, 16)
+        self.places = nn.Parameter(0.1 * torch.randn(LENGTH - 1, 16))
+        self.first = nn.LayerNorm(16)
+        self.qkv = nn.Linear(16, 48)
+        self.out = nn.Linear(16, 16)
+        self.second = nn.LayerNorm(16)
+        self.mlp = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+        self.head = nn.Linear(16, VOCABULARY)
+
+    def forward(self, tokens):
+        x = self.tokens(tokens) + self.places
+        q, k, v = self.qkv(self.first(x)).chunk(3, dim=-1)
+        mixed = F.scaled_dot_product_attention(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), is_causal=True)
+        x = x + self.out(mixed.squeeze(1))
+        return self.head(x + self.mlp(self.second(x)))
+
+
+def mlp(outputs):
+    """The built-in mlp with hidden = [8]."""
+
+    class Mlp(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc1 = nn.Linear(SIDE * SIDE, 8)
+            self.fc2 = nn.Linear(8, outputs)
+
+        def forward(self, x):
+            return self.fc2(torch.relu(self.fc1(x.flatten(1))))
+
+    return Mlp()
+
+
+def draw(seed, count):
+    """Images and everything that the tasks predict from them."""
+    random = np.random.default_rng(seed)
+    images = random.integers(0, 256, (count, SIDE, SIDE), dtype=np.uint8)
+    left = images[:, :, : SIDE // 2].mean((1, 2)) / 255
+    present = (images[:, :LABELS, 0] > 150).astype(np.uint8)
+    numbers = np.stack([left, 2 * left - 1, images[:, 0, 0] / 255], 1).astype(np.float32)
+    masks = (images // 90).astype(np.uint8)  # 0 to 2
+    masks[random.random(masks.shape) < 0.1] = IGNORED
+    text = np.empty((count, LENGTH), np.int64)
+    text[:, 0] = random.integers(0, VOCABULARY, count)
+    for at in range(1, LENGTH):
+        text[:, at] = (2 * text[:, at - 1] + random.integers(0, 2, count)) % VOCABULARY
+    return {"images": images[..., None], "present": present, "numbers": numbers, "masks": masks, "text": text}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tasks")
+    for split, seed, count in (("train", 1, SAMPLES), ("val", 2, VAL)):
+        np.savez(path / f"{split}.npz", **draw(seed, count))
+    for name, make in (("pixels", Pixels), ("gpt", TinyGpt)):
+        torch.manual_seed(7)
+        net = make()
+        torch.jit.script(net).save(path / f"{name}.pt")
+        save_file(net.state_dict(), path / f"{name}.weights")
+    tokens = torch.arange(4 * LENGTH).reshape(4, LENGTH) % VOCABULARY
+    torch.manual_seed(7)
+    export_training(TinyGpt(), loss_of_tokens, (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()), path / "gpt.pt2")
+    for name, outputs in (("present", LABELS), ("numbers", NUMBERS)):
+        torch.manual_seed(7)
+        save_file(mlp(outputs).state_dict(), path / f"{name}.safetensors")
+    return path
+
+
+def loss_of_tokens(logits, tokens):
+    return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+
+FIELDS = {"multilabel": ("present", "label"), "regression": ("numbers", "value"), "segmentation": ("masks", "mask")}
+FIELDS["language"] = ("text", "tokens")
+
+
+def write_recipe(tmp_path, folder, task, model="", train="", epochs=EPOCHS):
+    name, kind = FIELDS[task]
+    (tmp_path / "r.toml").write_text(f"""
+seed = 3
+device = "cpu"
+task = "{task}"
+[data]
+train = "{folder}/train.npz"
+val = "{folder}/val.npz"
+batch_size = {BATCH}
+shuffle = false
+workers = 2
+[data.fields.{name}]
+is = "{kind}"
+[model]
+{model}
+[optimizer]
+name = "sgd"
+lr = {LR}
+momentum = 0.9
+[train]
+epochs = {epochs}
+threads = 1
+{train}
+""")
+
+
+def built_in(folder, task):
+    name = FIELDS[task][0]
+    net = mlp(LABELS if task == "multilabel" else NUMBERS)
+    net.load_state_dict(load_file(folder / f"{name}.safetensors"))
+    return net, f'hidden = [8]\nweights = "{folder}/{name}.safetensors"'
+
+
+def scripted(folder, name, make):
+    net = make()
+    net.load_state_dict(load_file(folder / f"{name}.weights"))
+    return net, f'script = "{folder}/{name}.pt"'
+
+
+def batches_of(split, task):
+    """(input, target) of the whole split as PyTorch has them."""
+    images = torch.from_numpy(split["images"]).permute(0, 3, 1, 2).float() / 255
+    target = torch.from_numpy(split[FIELDS[task][0]])
+    if task == "language":
+        return target[:, :-1], target[:, 1:]
+    return images, target.float() if task in ("multilabel", "regression") else target.long()
+
+
+def train_in_python(net, task, loss_of, epochs=EPOCHS):
+    inputs, targets = batches_of(draw(1, SAMPLES), task)
+    optimizer = torch.optim.SGD(net.parameters(), lr=LR, momentum=0.9)
+    losses = []
+    for _ in range(epochs):
+        for x, y in zip(inputs.split(BATCH), targets.split(BATCH), strict=True):
+            loss = loss_of(net(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+def lines_of(tmp_path, kind):
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["type"] == kind]
+
+
+WEIGHTS = [0.5, 2.0, 1.0, 3.0]
+
+
+def pixel_loss(weights=None):
+    weight = None if weights is None else torch.tensor(weights)
+    return lambda out, y: F.cross_entropy(out, y, weight=weight, ignore_index=IGNORED)
+
+
+def focal(out, y):
+    entropy = F.binary_cross_entropy_with_logits(out, y, reduction="none")
+    right = torch.sigmoid(out) * y + (1 - torch.sigmoid(out)) * (1 - y)
+    return ((1 - right) ** 2 * entropy).mean()
+
+
+CASES = {
+    "multilabel": ("multilabel", None, "", F.binary_cross_entropy_with_logits),
+    "multilabel, weighted": (
+        "multilabel", None, f"class_weights = {WEIGHTS}",
+        lambda out, y: F.binary_cross_entropy_with_logits(out, y, pos_weight=torch.tensor(WEIGHTS)),
+    ),
+    "multilabel, focal": ("multilabel", None, "focal_gamma = 2", focal),
+    "regression": ("regression", None, "", F.mse_loss),
+    "regression, l1": ("regression", None, 'loss = "l1"', F.l1_loss),
+    "regression, huber": ("regression", None, 'loss = "huber"', F.huber_loss),
+    "segmentation": ("segmentation", ("pixels", Pixels), "", pixel_loss()),
+    "segmentation, weighted": (
+        "segmentation", ("pixels", Pixels), f"class_weights = {WEIGHTS[:3]}", pixel_loss(WEIGHTS[:3]),
+    ),
+    "language": ("language", ("gpt", TinyGpt), "", loss_of_tokens),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_training_is_pytorchs(stoker, tmp_path, folder, case):
+    task, own, train, loss_of = CASES[case]
+    net, model = scripted(folder, *own) if own else built_in(folder, task)
+    expected = train_in_python(net, task, loss_of)
+    write_recipe(tmp_path, folder, task, model, train)
+    stoker("train", "r.toml", "--out", "run")
+    assert [line["loss"] for line in lines_of(tmp_path, "step")] == pytest.approx(expected, abs=1e-5)
+    weights = load_file(newest(tmp_path / "run") / "model.safetensors")
+    for name, value in net.state_dict().items():
+        assert (weights[name] - value).abs().max() <= 1e-5, name
+    inputs, targets = batches_of(draw(2, VAL), task)
+    with torch.no_grad():
+        outputs = net.eval()(inputs)
+    (_, last) = lines_of(tmp_path, "epoch")
+    assert last["val_accuracy"] is None
+    assert last["val_metrics"] == pytest.approx(METRICS[task](outputs, targets), abs=1e-5)
+
+
+def average_precision(scores, present):
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(present[order])
+    precision = hits / np.arange(1, len(hits) + 1)
+    return (precision * present[order]).sum() / present.sum()
+
+
+def of_labels(outputs, targets):
+    scores, present = outputs.numpy(), targets.numpy().astype(int)
+    predicted = (scores > 0).astype(int)
+
+    def f1(a, b):
+        return 2 * (a * b).sum() / max((a + b).sum(), 1)
+
+    return {
+        "map": np.mean([average_precision(scores[:, i], present[:, i]) for i in range(LABELS)]),
+        "f1_micro": f1(predicted, present),
+        "f1_macro": np.mean([f1(predicted[:, i], present[:, i]) for i in range(LABELS)]),
+    }
+
+
+def of_numbers(outputs, targets):
+    error = (outputs - targets).double()
+    spread = (targets.double() - targets.double().mean(0)).square().sum(0)
+    return {
+        "mae": error.abs().mean().item(),
+        "rmse": math.sqrt(error.square().mean().item()),
+        "r2": (1 - error.square().sum(0) / spread).mean().item(),
+    }
+
+
+def of_masks(outputs, targets):
+    predicted, counted = outputs.argmax(1), targets != IGNORED
+    shares = []
+    for c in range(CLASSES):
+        a, b = (predicted == c) & counted, targets == c
+        if (a | b).any():
+            shares.append(((a & b).sum() / (a | b).sum()).item())
+    return {"mean_iou": np.mean(shares), "pixel_accuracy": (predicted == targets)[counted].double().mean().item()}
+
+
+def of_tokens(outputs, targets):
+    loss = loss_of_tokens(outputs, targets).item()
+    return {"perplexity": math.exp(loss), "token_accuracy": (outputs.argmax(2) == targets).double().mean().item()}
+
+
+METRICS = {"multilabel": of_labels, "regression": of_numbers, "segmentation": of_masks, "language": of_tokens}
+
+
+# The validation data in one process and in two. The rate is so small that the weights stay: over ignored pixels the
+# loss of two processes is another mean.
+@pytest.mark.parametrize("task", ["multilabel", "regression", "segmentation"])
+def test_metrics_are_exact_over_processes(stoker, tmp_path, folder, task):
+    model = scripted(folder, "pixels", Pixels)[1] if task == "segmentation" else built_in(folder, task)[1]
+    write_recipe(tmp_path, folder, task, model, epochs=1)
+    command = ["train", "r.toml", "--out", "run", "--set", "optimizer.lr=1e-12"]
+    stoker(*command)
+    alone = lines_of(tmp_path, "epoch")[-1]["val_metrics"]
+    (tmp_path / "run").rename(tmp_path / "alone")
+    stoker("launch", "--nproc-per-node", "2", "--", "stoker", *command)
+    assert lines_of(tmp_path, "epoch")[-1]["val_metrics"] == pytest.approx(alone, abs=1e-5)
+
+
+def test_a_gpt_from_a_pt2_file_has_pythons_losses(stoker, tmp_path, folder):
+    net, _ = scripted(folder, "gpt", TinyGpt)
+    expected = train_in_python(net, "language", loss_of_tokens)
+    write_recipe(tmp_path, folder, "language", f'export = "{folder}/gpt.pt2"')
+    stoker("train", "r.toml", "--out", "run")
+    assert [line["loss"] for line in lines_of(tmp_path, "step")] == pytest.approx(expected, abs=1e-5)
+    inputs, targets = batches_of(draw(2, VAL), "language")
+    with torch.no_grad():
+        expected = of_tokens(net.eval()(inputs), targets)
+    assert lines_of(tmp_path, "epoch")[-1]["val_metrics"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Images of the validation data as files."""
+    (tmp_path / "photos").mkdir()
+    images = draw(2, VAL)["images"]
+    for i in range(5):
+        Image.fromarray(images[i, :, :, 0]).save(tmp_path / f"photos/{i}.png")
+    return batches_of(draw(2, VAL), "regression")[0][:5]
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+def test_predictions_have_the_tasks_columns(stoker, tmp_path, folder, photos, task):
+    net, model = built_in(folder, task)
+    train_in_python(net, task, F.binary_cross_entropy_with_logits if task == "multilabel" else F.mse_loss, epochs=1)
+    write_recipe(tmp_path, folder, task, model, epochs=1)
+    stoker("train", "r.toml", "--out", "run")
+    found = rows(stoker("predict", "run", "photos", "--set", "data.channels=1").out)
+    with torch.no_grad():
+        expected = net(photos).sigmoid() if task == "multilabel" else net(photos)
+    names = ["0", "1", "2", "3"] if task == "multilabel" else ["numbers_0", "numbers_1", "numbers_2"]
+    assert list(found[0]) == ["key", *names, "error"]
+    for row, values in zip(found, expected, strict=True):
+        assert [float(row[name]) for name in names] == pytest.approx(values.tolist(), abs=1e-4)
+    stoker("predict", "run", "photos", "--set", "data.channels=1", "-o", "out.json")
+    first = json.loads((tmp_path / "out.json").read_text())[0]
+    assert list(first["probabilities" if task == "multilabel" else "values"]) == names
+    assert "--top" in stoker("predict", "run", "photos", "--top", 2, status=2).err
+    evaluated = stoker("eval", "run", "--json").json()
+    assert evaluated["val_metrics"] == pytest.approx(lines_of(tmp_path, "epoch")[-1]["val_metrics"], abs=1e-9)
+    assert " loss " in stoker("eval", "run").out
+
+
+def test_masks_are_written_as_images(stoker, tmp_path, folder, photos):
+    net, model = scripted(folder, "pixels", Pixels)
+    train_in_python(net, "segmentation", pixel_loss(), epochs=1)
+    write_recipe(tmp_path, folder, "segmentation", model, 'keep_best = "val_mean_iou"', epochs=1)
+    stoker("train", "r.toml", "--out", "run")
+    assert "-o" in stoker("predict", "run", "photos", status=2).err
+    stoker("predict", "run/best", "photos", "--set", "data.channels=1", "-o", "masks")
+    with torch.no_grad():
+        expected = net(photos).argmax(1).numpy()
+    files = sorted((tmp_path / "masks").rglob("*.png"))
+    assert [file.name for file in files] == [f"{i}.png.png" for i in range(5)]
+    for file, mask in zip(files, expected, strict=True):
+        assert (np.array(Image.open(file)) == mask).mean() > 0.98  # rounding may change a class
+
+
+def test_language_has_no_predictions(stoker, tmp_path, folder):
+    write_recipe(tmp_path, folder, "language", scripted(folder, "gpt", TinyGpt)[1], epochs=1)
+    done = stoker("train", "r.toml", "--out", "run")
+    assert "val perplexity" in done.err and "perplexity " in done.out
+    assert "one prediction for a sample, got language" in stoker("predict", "run", f"{folder}/val.npz", status=1).err
+
+
+@pytest.mark.parametrize(
+    ("task", "lines", "text"),
+    [
+        ("regression", "mixup = 0.2", "train.mixup] expected 0, except for classification"),
+        ("multilabel", "label_smoothing = 0.1", "train.label_smoothing] expected 0, except for"),
+        ("multilabel", 'class_weights = "balanced"', "train.class_weights] expected one weight for each class"),
+        ("regression", "class_weights = [1, 2]", "train.class_weights] expected none for a loss without classes"),
+        ("multilabel", 'loss = "l1"', 'train.loss] expected "mse", the default, except for regression'),
+        ("multilabel", "ignore_index = 3", 'train.ignore_index] expected "auto", except for segmentation'),
+        ("regression", 'keep_best = "val_accuracy"', "train.keep_best] expected val_loss, val_mae, val_rmse, val_r2"),
+        ("segmentation", "", "model.name] expected a model of your own for segmentation"),
+    ],
+)
+def test_what_does_not_fit_the_task_is_refused(stoker, tmp_path, folder, task, lines, text):
+    write_recipe(tmp_path, folder, task, train=lines)
+    assert text in stoker("train", "r.toml", "--out", "run", status=1).err
+    assert not (tmp_path / "run").exists()
+
+
+def test_outputs_of_another_shape_are_refused(stoker, tmp_path, folder):
+    write_recipe(tmp_path, folder, "language", scripted(folder, "pixels", Pixels)[1])
+    assert "model.script] expected a model that takes tokens (8)" in stoker("train", "r.toml", status=1).err
+    write_recipe(tmp_path, folder, "multilabel", scripted(folder, "pixels", Pixels)[1])
+    assert "expected float outputs [1, 4] for one sample" in stoker("train", "r.toml", status=1).err
