@@ -131,9 +131,24 @@ TEST(ArrayDataset, FurtherArraysAreFields) {
         dataset.read(i, sample);
         EXPECT_EQ(text_of(sample.fields[0].bytes), angles.substr(static_cast<std::size_t>(8 * i), 8));
     }
-    EXPECT_THAT(error_of<Unsupported>(path, {.image = "", .label = "", .more = {{.name = "wide"}}}), HasSubstr("uint16 of (3)"));
-    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "two"}}}), HasSubstr("one row for each image"));
+    EXPECT_THAT(error_of<Unsupported>(path, {.image = "", .label = "", .more = {{.name = "wide"}}}),
+                HasSubstr("uint16 of (3)"));
+    EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "two"}}}),
+                HasSubstr("one row for each image"));
     EXPECT_THAT(error_of(path, {.image = "", .label = "", .more = {{.name = "none"}}}), HasSubstr("none"));
+}
+
+TEST(ArrayDataset, BooleansAreMasks) {
+    const TempDir dir;
+    put(dir / "x.npz", zip({Member{"images.npy", images(3)}, Member{"seg.npy", npy("|b1", "(3, 2, 3)", ramp(18))}}));
+    const ArrayDataset dataset(
+        (dir / "x.npz").string(), Split::train,
+        {.image = "", .label = "", .more = {{.name = "mask", .from = "seg", .kind = FieldKind::mask}}});
+    Sample sample;
+    dataset.read(1, sample);
+    EXPECT_EQ(text_of(sample.fields[0].bytes), ramp(18).substr(6, 6));
+    EXPECT_EQ(sample.fields[0].height, 2);
+    EXPECT_EQ(sample.fields[0].width, 3);
 }
 
 TEST(ArrayDataset, NpyWithLabelsBeside) {

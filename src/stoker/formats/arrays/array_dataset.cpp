@@ -145,8 +145,8 @@ void ArrayDataset::read(std::int64_t index, Sample& sample) const {
         const std::size_t bytes = column.bytes.size() / static_cast<std::size_t>(size());
         const std::span<const std::byte> item = column.bytes.subspan(at * bytes, bytes);
         if (has_pixels(fields_[i].kind)) {
-            set_pixels(image_array(column.type, Shape(column.shape.begin() + 1, column.shape.end())), false, item,
-                       sample.field(i));
+            const Shape shape(column.shape.begin() + 1, column.shape.end());
+            set_pixels(image_array(ArrayType(), shape), false, item, sample.field(i));  // bytes, also where booleans
         } else {
             sample.field(i).set_elements(item);
         }

@@ -12,6 +12,7 @@
 #include "stoker/base/error.h"
 #include "stoker/base/parallel_for.h"
 #include "stoker/base/prefetch.h"
+#include "stoker/formats/array.h"
 #include "stoker/formats/fields.h"
 #include "stoker/formats/stk/stk_manifest.h"
 
@@ -280,6 +281,10 @@ void StkDataset::read_field(std::size_t at, const StkReader::Place& place, Sampl
             const StkImage image = shard.image(column, place.sample);
             value.set_raw(value.storage.bytes(), image.height, image.width, image.channels);
             value.encoded = image.codec != StkCodec::raw;
+        } else if (kind == StkKind::tensor && has_pixels(fields_[at].kind)) {  // array_field took its shape
+            const Shape shape = shard.tensor_shape(column, place.sample);
+            const ImageArray pixels = image_array(ArrayType(), shape);
+            set_pixels(pixels, false, value.storage.bytes(), value);
         }
     }
 }
