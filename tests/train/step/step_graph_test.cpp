@@ -8,6 +8,7 @@
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/mse_loss.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
@@ -140,6 +141,7 @@ const std::vector<StepOptions> kOptions = {
      .clip_norm = 1,
      .ema = 0.9,
      .scaler = {.growth_interval = 4}},
+    {.loss = {.focal_gamma = 2}},
 };
 
 TEST(StepGraph, IsTheEagerStep) {
@@ -161,6 +163,28 @@ TEST(StepGraph, IsTheEagerStep) {
         EXPECT_EQ(graph.step.take_losses(), eager.step.take_losses());
         expect_same(graph.state(), eager.state());
     }
+}
+
+// A replay reads the fields of its own batch, not those of the captured one.
+TEST(StepGraph, CarriesAllFieldsOfTheBatch) {
+    const StepOptions options{.loss = {.function = [](const at::Tensor& outputs, const DeviceBatch& batch) {
+                                  return at::mse_loss(outputs, batch.field("numbers"));
+                              }}};
+    Training eager(options);
+    Training graph(options);
+    FakeCalls calls;
+    graph.step.capture_with(fake(graph, calls));
+    for (std::uint64_t i = 0; i < 8; ++i) {
+        DeviceBatch batch = batch_of(kFull, i);
+        at::Generator generator = make_generator(100 + i);
+        batch.target = at::Tensor();  // any target, or none
+        batch.fields = {{"numbers", at::randn({kFull, 4}, generator)}};
+        eager.step.run(batch, 0.01);
+        graph.step.run(batch, 0.01);
+        expect_same(graph.state(), eager.state());
+    }
+    EXPECT_EQ(calls.replays, 5);
+    EXPECT_EQ(graph.step.take_losses(), eager.step.take_losses());
 }
 
 TEST(StepGraph, SkipsStepsThatOverflow) {
