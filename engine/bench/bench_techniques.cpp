@@ -184,7 +184,7 @@ class Bench {
             return technique;
         }
         if (!recipe_.data.fields.more.empty()) {
-            technique.why_not = "needs a recipe without [data.fields.NAME]: packing keeps image and label alone";
+            technique.why_not = "needs a recipe without [data.fields.NAME]";
             return technique;
         }
         print_stderr("packing {} samples with --codec {}\n", options_.samples, codec);

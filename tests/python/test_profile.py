@@ -251,11 +251,10 @@ def test_a_failed_training_is_judged_by_its_steps(tmp_path, program, drawn):
     photos[-1].write_bytes(b"broken")
     (tmp_path / "r.toml").write_text(RECIPE)
     ops = '[{op = "resize", size = 8}, {op = "center_crop", size = 8}]'
-    sets = ['data.train="photos"', "data.shuffle=false", "data.batch_size=2", "data.bad_samples=0", f"data.train_ops={ops}"]
-    sets = [word for each in sets for word in ("--set", each)]
-    report = run_program(
-        "profile", "r.toml", "-o", "out", "--wait", 0, "--warmup", 0, "--steps", 90, "--json", *sets, cwd=tmp_path, status=1
-    )
+    keys = ["train=photos", "shuffle=false", "batch_size=2", "bad_samples=0", f"train_ops={ops}"]
+    sets = [word for key in keys for word in ("--set", f"data.{key}")]
+    command = ["profile", "r.toml", "-o", "out", "--wait", 0, "--warmup", 0, "--steps", 90, "--json", *sets]
+    report = run_program(*command, cwd=tmp_path, status=1)
     steps = len(photos) // 2 - 1
     assert f"training failed after {steps} recorded steps" in report.err
     (rank,) = report.json()["ranks"]

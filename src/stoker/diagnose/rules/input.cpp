@@ -154,7 +154,7 @@ std::string data_path(const RankRecords& rank) {
     return rank.facts.data.path.empty() ? "DATA" : quoted_for_shell(rank.facts.data.path);
 }
 
-// True if the samples have further fields, [data.fields.NAME], which `stoker pack` does not keep.
+// True if the samples have further fields, [data.fields.NAME], which `stoker pack` keeps only where --field names them.
 bool has_further_fields(const JudgedRun& records) {
     constexpr std::string_view kFields = "data.fields.";
     return std::ranges::any_of(records.recipe, [&](const auto& key) {
