@@ -183,6 +183,9 @@ std::unique_ptr<Sink> open_sink(const Options& options, TaskKind task, std::vect
 
 int run(const Options& options) {
     require_outside_data(options.out, options.data);
+    if (std::filesystem::path(options.out).has_extension()) {  // a file, and not the folder of a segmentation
+        PredictionFile::check(options.out);
+    }
     const TaskKind kind = task_named(open_recipe(options).task);
     require_options(options, kind);
     require_predictable({.kind = kind});
