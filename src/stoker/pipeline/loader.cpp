@@ -239,18 +239,40 @@ void Loader::set_prefetch(int prefetch) {
     ring_->set_depth(options_.workers == 0 ? 1 : options_.prefetch);
 }
 
+namespace {
+
+// Reads the thread's CPU clock at most every 5 ms: it is a system call, which short tasks would feel.
+class CpuClock {
+  public:
+    void add_to(StageTimes& times, bool last) {
+        const auto now = std::chrono::steady_clock::now();
+        if (!accounting() || (!last && now - read_ < std::chrono::milliseconds(5))) {
+            return;
+        }
+        const std::chrono::nanoseconds used = thread_cpu_time();
+        times.cpu += used - used_;
+        used_ = used;
+        read_ = now;
+    }
+
+  private:
+    std::chrono::nanoseconds used_ = thread_cpu_time();
+    std::chrono::steady_clock::time_point read_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
 void Loader::work(int id, Worker& worker) {
+    CpuClock cpu;
     for (;;) {
         StageTimes times;
         StageClock clock(times);
         const auto task = ring_->take(id);
         clock.lap(Stage::blocked);
         if (task) {
-            const bool counted = accounting();
-            const std::chrono::nanoseconds before = counted ? thread_cpu_time() : std::chrono::nanoseconds();
             run_task(id, *task, worker.scratch, times);
-            times.cpu += counted ? thread_cpu_time() - before : std::chrono::nanoseconds();
         }
+        cpu.add_to(times, !task);
         const std::lock_guard lock(worker.mutex);
         worker.times += times;
         if (!task) {
