@@ -190,7 +190,7 @@ int run(const Options& options) {
     require_options(options, kind);
     require_predictable({.kind = kind});
     auto [recipe, checkpoint] = open_trained(options);
-    recipe.data.cache = "none";  // each image is read once
+    recipe.data.cache = "none";       // each image is read once
     recipe.data.fields.more.clear();  // the data need not have the target
     const ModelFile weights = read_model(checkpoint);
     const std::vector<std::string> columns = output_names(recipe, checkpoint, weights.metadata);

@@ -21,8 +21,7 @@ std::string_view field_kind_name(FieldKind kind) {
 
 std::optional<FieldKind> field_kind_named(std::string_view name) {
     const auto* found = std::ranges::find(kKindNames, name);
-    return found == kKindNames.end() ? std::nullopt
-                                     : std::optional(static_cast<FieldKind>(found - kKindNames.begin()));
+    return found == kKindNames.end() ? std::nullopt : std::optional(static_cast<FieldKind>(found - kKindNames.begin()));
 }
 
 std::size_t Field::item_bytes() const {

@@ -25,8 +25,8 @@ FoundFields find_fields(std::span<const std::string> present, const FieldNames& 
                         const std::string& path);
 
 // The field that an array of `shape` a sample gives, `any`-length first side: -1. Its kind is the request's, or value.
-// Throws Unsupported, with `where`, for elements or a shape that the kind cannot have: images and masks are uint8 (H, W)
-// or with channels, boxes float32 (K, 4), labels and tokens integers, bytes uint8 (K).
+// Throws Unsupported, with `where`, for elements or a shape that the kind cannot have: images and masks are uint8 (H,
+// W) or with channels, boxes float32 (K, 4), labels and tokens integers, bytes uint8 (K).
 Field array_field(const FieldRequest& request, DType dtype, const Shape& shape, const std::string& where);
 
 // Throws DataError, with `where`, where two of the names are equal.

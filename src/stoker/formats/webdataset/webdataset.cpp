@@ -80,7 +80,9 @@ void WebDataset::check_fields(const FieldNames& fields) const {
                      : name.empty() ? std::string("samples with an image: jpg, png, webp, bmp, ppm, dct or npy")
                                     : fmt::format("samples with the image {}", name),
          .got = present.empty() ? "no samples at all" : "none; there are " + present,
-         .hint = image || present.empty() ? "" : "name its extension with data.fields.image, or read members as further fields"});
+         .hint = image || present.empty()
+                     ? ""
+                     : "name its extension with data.fields.image, or read members as further fields"});
 }
 
 // Of one shard.
