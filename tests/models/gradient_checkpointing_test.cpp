@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Case {
+struct CheckpointingCase {
     std::string model;
     Shape input;
     std::vector<std::string> freeze = {};
@@ -30,7 +30,7 @@ struct Case {
     bool autocast_in_backward = false;
 };
 
-std::vector<NamedTensor> pass(const Case& test, bool checkpoints) {
+std::vector<NamedTensor> pass(const CheckpointingCase& test, bool checkpoints) {
     at::set_num_threads(1);
     ModelRecipe recipe;
     recipe.name = test.model;
@@ -77,7 +77,7 @@ std::vector<NamedTensor> pass(const Case& test, bool checkpoints) {
     return found;
 }
 
-void expect_the_same(const Case& test) {
+void expect_the_same(const CheckpointingCase& test) {
     const auto plain = pass(test, false);
     const auto recomputed = pass(test, true);
     ASSERT_EQ(plain.size(), recomputed.size());

@@ -29,7 +29,7 @@ using testing::small_recipe;
 using testing::TaskDataset;
 using testing::TempDir;
 
-constexpr std::int64_t kSteps = 21;
+constexpr std::int64_t kTaskSteps = 21;
 
 Recipe recipe_of(const std::string& task) {
     Recipe recipe = small_recipe();
@@ -107,7 +107,7 @@ PlainTraining train_plainly(const Recipe& recipe, const RecipeData& data, const 
         velocity.push_back(at::zeros(entry.tensor.sizes()));
     }
     PlainTraining done;
-    while (std::ssize(done.losses) < kSteps) {
+    while (std::ssize(done.losses) < kTaskSteps) {
         const std::shared_ptr<Batch> batch = plan.train_loader->next();
         if (batch == nullptr) {
             continue;
@@ -137,7 +137,7 @@ void expect_same_training(const Recipe& recipe, FieldKind kind, const PlainLoss&
         losses.push_back(at.step_loss.item<double>());
         EXPECT_EQ(at.on_device->size(), at.samples->size());
     }});
-    ASSERT_EQ(std::ssize(losses), kSteps);
+    ASSERT_EQ(std::ssize(losses), kTaskSteps);
     for (std::size_t i = 0; i < losses.size(); ++i) {
         EXPECT_NEAR(losses[i], plain.losses[i], 1e-5) << recipe.task << ", step " << i;
     }

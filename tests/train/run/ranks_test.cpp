@@ -82,18 +82,18 @@ void expect_equal_ranks(const RankRuns& run) {
     }
 }
 
-struct Case {
+struct RanksCase {
     const char* name;
     int ranks;
     void (*change)(Recipe&);
     double tolerance = 1e-6;
 };
 
-void PrintTo(const Case& given, std::ostream* out) {
+void PrintTo(const RanksCase& given, std::ostream* out) {
     *out << given.name;
 }
 
-class Ranks : public ::testing::TestWithParam<Case> {};
+class Ranks : public ::testing::TestWithParam<RanksCase> {};
 
 TEST_P(Ranks, TrainWhatOneTrains) {
     const TempDir dir;
@@ -117,15 +117,15 @@ void with_fp16(Recipe& recipe) {
 
 constexpr double kHalf = 2e-2;
 INSTANTIATE_TEST_SUITE_P(Each, Ranks,
-                         ::testing::Values(Case{"plain", 2, [](Recipe&) {}}, Case{"four", 4, [](Recipe&) {}},
-                                           Case{"adam", 2, [](Recipe& r) { r.optimizer.name = "adam"; }, 1e-5},
-                                           Case{"accumulate", 2, [](Recipe& r) { r.train.accumulate = 3; }},
-                                           Case{"smoothing", 2, [](Recipe& r) { r.train.label_smoothing = 0.1; }},
-                                           Case{"clipping", 2, [](Recipe& r) { r.train.clip_norm = 0.05; }},
-                                           Case{"ema", 2, [](Recipe& r) { r.train.ema = 0.9; }},
-                                           Case{"frozen", 2, [](Recipe& r) { r.model.freeze = {"fc1.*"}; }},
-                                           Case{"fp16", 2, with_fp16, kHalf},
-                                           Case{"bf16", 2, [](Recipe& r) { r.train.precision = "bf16"; }, kHalf}),
+                         ::testing::Values(RanksCase{"plain", 2, [](Recipe&) {}}, RanksCase{"four", 4, [](Recipe&) {}},
+                                           RanksCase{"adam", 2, [](Recipe& r) { r.optimizer.name = "adam"; }, 1e-5},
+                                           RanksCase{"accumulate", 2, [](Recipe& r) { r.train.accumulate = 3; }},
+                                           RanksCase{"smoothing", 2, [](Recipe& r) { r.train.label_smoothing = 0.1; }},
+                                           RanksCase{"clipping", 2, [](Recipe& r) { r.train.clip_norm = 0.05; }},
+                                           RanksCase{"ema", 2, [](Recipe& r) { r.train.ema = 0.9; }},
+                                           RanksCase{"frozen", 2, [](Recipe& r) { r.model.freeze = {"fc1.*"}; }},
+                                           RanksCase{"fp16", 2, with_fp16, kHalf},
+                                           RanksCase{"bf16", 2, [](Recipe& r) { r.train.precision = "bf16"; }, kHalf}),
                          [](const auto& given) { return given.param.name; });
 
 // From one rank to two and back, each time in the middle of an epoch.

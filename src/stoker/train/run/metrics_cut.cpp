@@ -11,16 +11,14 @@
 namespace stoker {
 namespace {
 
-using Json = nlohmann::json;
-
 // The number `key` of a line; -1 where it has none.
-std::int64_t number_in(const Json& line, const char* key) {
+std::int64_t number_in(const nlohmann::json& line, const char* key) {
     const auto found = line.is_object() ? line.find(key) : line.end();
     return found != line.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
 }
 
-Json parse(std::string_view line) {
-    return Json::parse(line, nullptr, /*allow_exceptions=*/false);
+nlohmann::json parse(std::string_view line) {
+    return nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
 }
 
 bool ends_at_step(std::string_view text, const MetricsPosition& at) {
@@ -39,9 +37,9 @@ bool ends_at_step(std::string_view text, const MetricsPosition& at) {
     return number_in(parse(lines.substr(before == std::string_view::npos ? 0 : before + 1)), "step") == at.step;
 }
 
-bool belongs(const Json& line, const MetricsPosition& at) {
+bool belongs(const nlohmann::json& line, const MetricsPosition& at) {
     const std::int64_t step = number_in(line, "step");
-    const bool epoch_line = line.is_object() && line.value("type", Json()) == "epoch";
+    const bool epoch_line = line.is_object() && line.value("type", nlohmann::json()) == "epoch";
     return step >= 0 && step <= at.step && (!epoch_line || number_in(line, "epoch") <= at.epochs);
 }
 

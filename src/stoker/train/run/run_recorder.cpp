@@ -46,9 +46,8 @@ std::string json_line(const StepResult& result, double loss) {
 
 // {"type": "epoch", "schema": 1, "step", then the keys of to_json(EpochResult)}
 std::string json_line(const EpochResult& result, std::int64_t step) {
-    using Json = nlohmann::ordered_json;
-    Json json = {{"type", "epoch"}, {"schema", StepRecord::kVersion}, {"step", step}};
-    json.update(Json::parse(to_json(result)));
+    nlohmann::ordered_json json = {{"type", "epoch"}, {"schema", StepRecord::kVersion}, {"step", step}};
+    json.update(nlohmann::ordered_json::parse(to_json(result)));
     return json.dump();
 }
 
