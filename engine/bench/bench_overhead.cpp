@@ -41,13 +41,13 @@ struct Options {
     bool json = false;
 };
 
-constexpr double kLimit = 0.01;  // the cost that is claimed: the whole interval lies below
-constexpr double kBlockSeconds = 0.25;
+constexpr double kLimit = 0.01;         // the cost that is claimed: the whole interval lies below
+constexpr double kBlockSeconds = 0.25;  // less where the measurement is short
 constexpr int kLeastSteps = 2;
 constexpr int kMostSteps = 50;  // after so many steps losses are read and records written
 constexpr int kWarmUpSteps = 10;
-constexpr int kLeastPairs = 6;  // fewer have no 95 % interval; even, so that blocks end in fours
-constexpr double kCalibrationSeconds = 1;
+constexpr int kLeastPairs = 6;             // fewer have no 95 % interval; even, so that blocks end in fours
+constexpr double kCalibrationSeconds = 1;  // at most, and no longer than a measurement
 
 struct BlockTimes {
     std::vector<double> ratios;  // of the time with what is switched to the time without, pair by pair
@@ -168,6 +168,7 @@ void train(const Recipe& recipe, const std::atomic<int>& stop, const std::functi
 
 // The batch size whose step takes `milliseconds`.
 std::int64_t calibrate(const Options& options, Part part, double milliseconds, const std::atomic<int>& stop) {
+    const std::chrono::duration<double> length(std::min(kCalibrationSeconds, options.seconds));
     std::int64_t batch = 64;
     for (int round = 0; round < 3; ++round) {
         int warm_up = kWarmUpSteps;
@@ -183,7 +184,7 @@ std::int64_t calibrate(const Options& options, Part part, double milliseconds, c
                 times.push_back(std::chrono::duration<double, std::milli>(now - last).count());
             }
             last = now;
-            return times.empty() || now - begin < std::chrono::duration<double>(kCalibrationSeconds);
+            return times.empty() || now - begin < length;
         });
         const double factor = milliseconds / median(times);
         batch = std::max<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(batch) * factor), 1);
@@ -245,7 +246,8 @@ Estimate share(const Estimate& ratio) {
 
 BlockTimes run_blocks(const Options& options, const Row& row, const std::atomic<int>& stop,
                       const std::function<void(bool)>& set) {
-    const int steps = std::clamp(static_cast<int>(1000 * kBlockSeconds / row.milliseconds), kLeastSteps, kMostSteps);
+    const double block_seconds = std::min(kBlockSeconds, options.seconds / (2 * kLeastPairs));
+    const int steps = std::clamp(static_cast<int>(1000 * block_seconds / row.milliseconds), kLeastSteps, kMostSteps);
     BusyCores cores(row.busy);
     Blocks blocks(options.seconds, steps, set, [&cores] { return cores.seconds(); });
     train(recipe_of(options, row.part, row.batch), stop, [&](const at::Device& device) { return blocks.step(device); });

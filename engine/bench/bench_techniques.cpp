@@ -98,8 +98,12 @@ class Bench {
             std::vector<std::string> with = all;
             with.insert(with.end(), technique.sets.begin(), technique.sets.end());
             const bool with_fused = fused || technique.fused_optimizer;
-            print_stderr("{}: added to those before\n", technique.name);
-            technique.added = measure(technique, with, with_fused);
+            if (all.empty() && !fused) {
+                technique.added = technique.alone;
+            } else {
+                print_stderr("{}: added to those before\n", technique.name);
+                technique.added = measure(technique, with, with_fused);
+            }
             if (technique.added) {
                 all = std::move(with);
                 fused = with_fused;

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import run_program
 
 CODECS = ["keep", "dct", "dct-zstd", "raw"]
 
@@ -181,12 +182,23 @@ def test_nothing_to_do(stoker, drawn, tmp_path):
     assert contents(tmp_path / "x.stk") == before
 
 
+STOPPED = ["--codec", "dct", "--shard-size", "500KB"]
+
+
+@pytest.fixture(scope="module")
+def photos_and_whole(program, tmp_path_factory):
+    """240 photos, and all of them packed."""
+    folder = tmp_path_factory.mktemp("whole")
+    run_program("synth", "photos", "p", "--count", 240, cwd=folder)
+    run_program("pack", "p", "whole.stk", *STOPPED, cwd=folder)
+    return folder / "p", folder / "whole.stk"
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_packing_is_finished(program, stoker, tmp_path, number):
-    stoker("synth", "photos", "p", "--count", 240)
-    options = ["--codec", "dct", "--shard-size", "500KB"]
-    stoker("pack", "p", "whole.stk", *options)
-    process = subprocess.Popen([program, "pack", "p", "x.stk", *options, "--workers", "1"], cwd=tmp_path, stderr=subprocess.PIPE)
+def test_a_stopped_packing_is_finished(program, stoker, photos_and_whole, tmp_path, number):
+    photos, whole = photos_and_whole
+    words = [program, "pack", photos, "x.stk", *STOPPED, "--workers", "1"]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not (tmp_path / "x.stk/shard-000003.stk").exists():
         assert time.monotonic() < deadline and process.poll() is None
@@ -198,11 +210,11 @@ def test_a_stopped_packing_is_finished(program, stoker, tmp_path, number):
     assert killed or b"run the same command again to resume" in err
     assert not (tmp_path / "x.stk/stk.json").exists()
     assert "an unfinished packing" in stoker("inspect", "x.stk", status=1).err
-    error = stoker("pack", "p", "x.stk", "--shard-size", "500KB", status=1).err
+    error = stoker("pack", photos, "x.stk", "--shard-size", "500KB", status=1).err
     assert "expected --codec dct, as the data set was begun with, got --codec keep; finish it with these options" in error
-    report = stoker("pack", "p", "x.stk", *options, "--json").json()
+    report = stoker("pack", photos, "x.stk", *STOPPED, "--json").json()
     assert 0 < report["resumed_samples"] < 240 and report["samples"] == 240
-    assert contents(tmp_path / "x.stk") == contents(tmp_path / "whole.stk")
+    assert contents(tmp_path / "x.stk") == contents(whole)
 
 
 def test_bad_samples_are_never_lost_silently(stoker, drawn, tmp_path):

@@ -143,7 +143,7 @@ def test_a_trial_says_why_it_failed(slow):
 
 
 def test_finds_the_planted_bottleneck(stoker, slow, tmp_path):
-    done = stoker("tune", slow, "-o", "tuned.toml", "--budget", "25s", "--json").json()
+    done = stoker("tune", slow, "-o", "tuned.toml", "--budget", "10s", "--json").json()
     assert done["tuned"] > 1.5 * done["baseline"] > 0
     kept = {key: value for change in done["kept"] for key, value in change["change"].items()}
     assert kept.get("data.cache") == "ram" or kept.get("data.workers", 0) >= 1
@@ -167,7 +167,7 @@ def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
     # Nothing is left to gain: what is tried is rolled back, and the file that is there stays.
     (tmp_path / "tuned.toml").write_text("mine")
     sets = ["--set", "data.workers=1", "--set", "data.cache=ram", "--set", "train.threads=1"]
-    done = stoker("tune", slow, *sets, "--allow", "batch_size", "--budget", "15s")
+    done = stoker("tune", slow, *sets, "--allow", "batch_size", "--budget", "12s")
     assert re.search(r"change +predicted +measured +95 % interval +outcome", done.out)
     assert re.search(r"^\S.* = .*x .*(rolled back: \w+|kept)", done.out, re.MULTILINE)
     if "  kept" not in done.out:
@@ -177,7 +177,7 @@ def test_the_table_and_a_rejected_change(stoker, slow, tmp_path):
 
 def test_ctrl_c_keeps_what_was_found_and_ends_the_trials(slow, tmp_path):
     process = subprocess.Popen(
-        [str(PROGRAM), "tune", str(slow), "--budget", "10min", "--json"],
+        [str(PROGRAM), "tune", str(slow), "--budget", "15s", "--json"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -256,7 +256,7 @@ def test_techniques_refuse_their_own_keys(stoker, slow):
 
 def test_techniques(stoker, slow):
     document = stoker(
-        "bench", "techniques", slow, "--seconds", "0.1", "--pairs", "6", "--samples", "24", "--json"
+        "bench", "techniques", slow, "--seconds", "0.05", "--pairs", "6", "--samples", "24", "--json"
     ).json()
     rows = {row["name"]: row for row in document["techniques"]}
     assert document["device"] == "cpu" and document["plain"]["images_per_second"] > 0
@@ -271,19 +271,17 @@ def test_techniques(stoker, slow):
 
 
 def test_overhead(stoker):
-    document = stoker("bench", "overhead", "--seconds", "1", "--steps", "2", "--device", "cpu", "--json").json()
-    free, busy, profiler = document["rows"]
-    assert [row["part"] for row in (free, busy, profiler)] == ["account", "account", "profiler"]
-    assert not free["all_cores_busy"] and busy["all_cores_busy"] and not profiler["all_cores_busy"]
-    for row in (free, busy, profiler):
-        assert row["step_ms"] == 2 and row["measured_step_ms"] > 0.1 and row["pairs"] >= 6 and row["batch_size"] >= 1
+    # So short a measurement is longer than wanted: there are six pairs in any case.
+    document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "2,8", "--device", "cpu", "--json").json()
+    rows = document["rows"]
+    assert [(row["part"], row["step_ms"], row["all_cores_busy"]) for row in rows] == [
+        ("account", 2, False), ("account", 2, True), ("account", 8, False), ("account", 8, True),
+        ("profiler", 2, False), ("profiler", 8, False),
+    ]  # fmt: skip
+    for row in rows:
+        assert row["measured_step_ms"] > 0.1 and row["pairs"] >= 6 and row["batch_size"] >= 1
         for measured in (row["cost"], row["control"]):
             low, high = measured["interval"]
             assert low <= measured["median"] <= high and -0.9 < measured["median"] < 5
         assert row["below_1_percent"] == (row["cost"]["interval"][1] < 0.01)
-
-
-def test_overhead_of_long_steps_in_a_short_time(stoker):
-    document = stoker("bench", "overhead", "--seconds", "0.1", "--steps", "8", "--device", "cpu", "--json").json()
-    for row in document["rows"]:
-        assert row["pairs"] == 6 and None not in row["cost"]["interval"] + row["control"]["interval"]
+    assert {row["pairs"] for row in rows if row["step_ms"] == 8} == {6}

@@ -15,14 +15,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kWorthTrying = 1.02;  // predicted factors below this are tried only to correct the prediction
-constexpr double kExplored = 0.85;     // neighbours down to this
-constexpr int kMostExplored = 3;       // so many in a row without a gain
-constexpr double kEqual = 1.01;        // predictions that differ by less are equal
-constexpr double kMuchMore = 1.5;      // a variant that may bring so many times as much is measured first
-constexpr double kBaselineSeconds = 1.5;
-constexpr double kCacheShare = 0.5;  // of the free memory that a cache may take
-constexpr double kPackShare = 0.25;  // of the time left that packing a part of the data may take
+constexpr double kWorthTrying = 1.02;    // predicted factors below this are tried only to correct the prediction
+constexpr double kExplored = 0.85;       // neighbours down to this
+constexpr int kMostExplored = 3;         // so many in a row without a gain
+constexpr double kEqual = 1.01;          // predictions that differ by less are equal
+constexpr double kMuchMore = 1.5;        // a variant that may bring so many times as much is measured first
+constexpr double kBaselineSlices = 2.5;  // that the recipe as it is is measured for
+constexpr double kSlicesOfBudget = 50;   // a short budget has short slices: one change takes twelve and more
+constexpr double kCacheShare = 0.5;      // of the free memory that a cache may take
+constexpr double kPackShare = 0.25;      // of the time left that packing a part of the data may take
 
 class Tuner {
   public:
@@ -88,8 +89,9 @@ class Tuner {
         original_ = spec_with({});
         current_ = std::make_unique<Contender>(open_, original_);
         facts_ = current_->facts();
-        baseline_ = current_->measure(kBaselineSeconds);
-        slice_seconds_ = slice_for(baseline_);
+        const double least = std::clamp(options_.budget_seconds / kSlicesOfBudget, 0.1, 0.6);
+        baseline_ = current_->measure(kBaselineSlices * least);
+        slice_seconds_ = slice_for(baseline_, least);
         result_.baseline = baseline_.rate();
         result_.tuned = result_.baseline;
         setting_ = {.workers = facts_.workers, .threads = facts_.threads};
@@ -98,10 +100,10 @@ class Tuner {
     }
 
     // Enough steps that one more or less does not matter.
-    static double slice_for(const Measurement& measured) {
+    static double slice_for(const Measurement& measured, double least) {
         constexpr double kSteps = 8;
         const double step = measured.seconds / static_cast<double>(std::max<std::int64_t>(measured.steps, 1));
-        return std::clamp(kSteps * step, 0.6, 6.0);
+        return std::clamp(kSteps * step, least, 6.0);
     }
 
     void probe_baseline() {
